@@ -69,11 +69,6 @@ fn fill_unknown(expected: &mut [u8], found: &[u8], sector_bytes: usize) {
     let sector = &mut expected[..sector_bytes];
     let crc = crc32c(&sector[8..]);
     let gap = crc ^ le32(found, 4);
-    // A checksum that is itself damaged is near the right one by few bits, and by chance it is
-    // near a wrong one: the more candidates, the nearer it must be.
-    if gap.count_ones() as usize <= MAX_FLIPS {
-        return;
-    }
     // Where much else differs, no few flips explain it.
     let differing = expected.iter().zip(found).map(|(right, wrong)| (right ^ wrong).count_ones());
     if differing.sum::<u32>() as usize > 32 + MAX_FLIPS {
@@ -90,9 +85,8 @@ fn fill_unknown(expected: &mut [u8], found: &[u8], sector_bytes: usize) {
             Effect { bit, of_crc }
         })
         .collect();
-    let few = (1..).zip(NEARER).find_map(|(flips, nearer)| explain(gap, &effects, flips, nearer));
     let byte = || effects.chunks_exact(8).find_map(|byte| explain_by_byte(gap, byte));
-    few.or_else(byte).into_iter().flatten().for_each(|bit| flip(sector, bit));
+    fewest_flips(gap, &effects).or_else(byte).into_iter().flatten().for_each(|bit| flip(sector, bit));
     let crc = crc32c(&sector[8..]);
     sector[4..8].copy_from_slice(&crc.to_le_bytes());
 }
@@ -108,16 +102,49 @@ fn flip(bytes: &mut [u8], bit: usize) {
     bytes[bit / 8] ^= 1 << (bit % 8);
 }
 
-/// So many flipped bits that bring a checksum as near as this.
-fn explain(gap: u32, effects: &[Effect], flips: usize, nearer: u32) -> Option<Vec<usize>> {
-    if flips == 0 {
-        return (gap.count_ones() <= nearer).then(Vec::new);
+/// The fewest flipped bits, of the unknown bytes and of the checksum together, that explain a
+/// checksum that is wrong by `gap`: those of the unknown bytes.
+///
+/// The fewest and not the first: a checksum is near a wrong one by chance, and the more candidates
+/// there are, the more often.
+fn fewest_flips(gap: u32, effects: &[Effect]) -> Option<Vec<usize>> {
+    let mut fewest = explain(gap, effects, 0, MAX_FLIPS as u32);
+    for (flips, nearer) in (1..).zip(NEARER) {
+        if fewest.as_ref().is_some_and(|fewest| fewest.flips() <= flips) {
+            break;
+        }
+        let other = explain(gap, effects, flips, nearer);
+        fewest = fewest.into_iter().chain(other).min_by_key(Explanation::flips);
     }
-    effects.iter().enumerate().find_map(|(index, Effect { bit, of_crc })| {
-        let mut bits = explain(gap ^ of_crc, &effects[index + 1..], flips - 1, nearer)?;
-        bits.push(*bit);
-        Some(bits)
-    })
+    Some(fewest?.bits)
+}
+
+/// Flipped bits that explain a checksum.
+struct Explanation {
+    /// Those of the unknown bytes.
+    bits: Vec<usize>,
+    /// How many of the checksum itself must have flipped besides.
+    of_checksum: u32,
+}
+
+impl Explanation {
+    fn flips(&self) -> usize {
+        self.bits.len() + self.of_checksum as usize
+    }
+}
+
+/// So many flipped bits that bring a checksum nearest, if they bring it as near as this.
+fn explain(gap: u32, effects: &[Effect], flips: usize, nearer: u32) -> Option<Explanation> {
+    if flips == 0 {
+        let of_checksum = gap.count_ones();
+        return (of_checksum <= nearer).then(|| Explanation { bits: Vec::new(), of_checksum });
+    }
+    let candidates = effects.iter().enumerate().filter_map(|(index, Effect { bit, of_crc })| {
+        let mut found = explain(gap ^ of_crc, &effects[index + 1..], flips - 1, nearer)?;
+        found.bits.push(*bit);
+        Some(found)
+    });
+    candidates.min_by_key(|found| found.of_checksum)
 }
 
 /// Flipped bits of one byte that do.
@@ -216,6 +243,23 @@ mod tests {
         let mut found = block.clone();
         flip_all(&mut found, &both);
         assert!(compare(&format, &found, 8192, 3).bits <= MAX_FLIPS as u64);
+    }
+
+    #[test]
+    fn no_more_flips_are_found_than_there_are() {
+        let format = Format::new(RunId(7), 512, 512);
+        let block = sealed(&format);
+        let mut chance = Chance::new(2);
+        for _ in 0..20_000 {
+            // One in what the checker knows, the others where it knows nothing.
+            let known = chance.below(48 * 8 - 64) as u32 + 64;
+            let unknown = (0..1 + chance.below(2)).map(|_| 48 * 8 + chance.below(16 * 8) as u32);
+            let positions: Vec<u32> = std::iter::once(known).chain(unknown).collect();
+            let mut found = block.clone();
+            flip_all(&mut found, &positions);
+            let damage = compare(&format, &found, 8192, 3);
+            assert!(damage.bits <= positions.len() as u64, "{positions:?}: {damage:?}");
+        }
     }
 
     #[test]
