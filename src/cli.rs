@@ -9,6 +9,7 @@ mod doctor;
 mod ending;
 mod exit;
 mod experiment;
+mod hosts;
 mod inspect;
 mod intact;
 mod keep;
@@ -25,6 +26,7 @@ mod screen;
 mod supervisor;
 mod verify;
 mod watchdog;
+mod words;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -62,6 +64,20 @@ enum Verb {
     Report(report::ReportArgs),
     Doctor(doctor::DoctorArgs),
     Verify(verify::VerifyArgs),
+    #[command(hide = true)]
+    Agent(hosts::AgentArgs),
+}
+
+impl Verb {
+    /// What to carry out on many hosts, if it is to be.
+    fn on_hosts(&self) -> Option<hosts::Command<'_>> {
+        let command = match self {
+            Verb::Check(args) => args.on_hosts(),
+            Verb::Run(args) => args.on_hosts(),
+            _ => return None,
+        };
+        Some(command).filter(|command| command.hosts.is_given())
+    }
 }
 
 /// Parses the command line, runs the command, and returns the exit code.
@@ -112,17 +128,7 @@ pub fn main() -> ExitCode {
         }
     }
     let exit = match parsed {
-        Ok(cli) => match cli.verb {
-            Verb::Check(args) => check::check(&args, &words),
-            Verb::Run(args) => run::run(&args, fio.as_ref(), &words),
-            Verb::Profile(args) => profile::profile(&args, &words),
-            Verb::Experiment(args) => experiment::experiment(&args, &words),
-            Verb::Campaign(args) => campaign::campaign(&args, &words),
-            Verb::Compare(args) => compare::compare(&args, &words),
-            Verb::Report(args) => report::report(&args),
-            Verb::Doctor(args) => doctor::doctor(&args),
-            Verb::Verify(args) => verify::verify(&args, &words),
-        },
+        Ok(cli) => carry_out(&cli.verb, fio.as_ref(), &words),
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
@@ -138,6 +144,24 @@ pub fn main() -> ExitCode {
         failure.exit
     });
     watchdog::end(exit).into()
+}
+
+fn carry_out(verb: &Verb, fio: Option<&run::FioLine>, words: &[String]) -> Result<Exit, Failure> {
+    if let Some(command) = verb.on_hosts() {
+        return hosts::coordinate(&command, words);
+    }
+    match verb {
+        Verb::Check(args) => check::check(args, words),
+        Verb::Run(args) => run::run(args, fio, words),
+        Verb::Profile(args) => profile::profile(args, words),
+        Verb::Experiment(args) => experiment::experiment(args, words),
+        Verb::Campaign(args) => campaign::campaign(args, words),
+        Verb::Compare(args) => compare::compare(args, words),
+        Verb::Report(args) => report::report(args),
+        Verb::Doctor(args) => doctor::doctor(args),
+        Verb::Verify(args) => verify::verify(args, words),
+        Verb::Agent(args) => hosts::agent(args),
+    }
 }
 
 /// Who watches this verb, and in which process it is carried out. A profile ends as its command

@@ -16,7 +16,9 @@ use iosonde_engine::engine::waits::Wait;
 use iosonde_sys::Clock;
 use serde_json::Value;
 
-use iosonde_engine::engine::{self, Control, EngineError, Medium, Observer, Progress, floor};
+use iosonde_engine::engine::{
+    self, Control, EngineError, Medium, Observer, Progress, Unwatched, floor,
+};
 use iosonde_engine::host::telemetry::Sampler;
 use iosonde_engine::host::{Root, device_counters, smart};
 use iosonde_engine::target::Held;
@@ -41,6 +43,21 @@ pub struct RunContext {
     pub control: Arc<Control>,
     /// Whether the page cache is kept before a run.
     pub keeps_cache: bool,
+    /// Others who carry out the same plans elsewhere, at the same time.
+    pub peers: Option<Arc<dyn Peers>>,
+}
+
+/// Others who carry out the same plans elsewhere, at the same time.
+pub trait Peers: std::fmt::Debug + Send + Sync {
+    /// All jobs of a run are ready here: how long until they start everywhere, ns; `None` if they
+    /// are not to.
+    fn starts_in(&self, plan: &Plan) -> Option<u64>;
+    /// Its measured window has opened here so long ago, ns.
+    fn opened(&self, ago_ns: u64);
+    /// It progresses here.
+    fn moved(&self, progress: &Progress);
+    /// It has ended here.
+    fn finished(&self, run: &Run);
 }
 
 /// Events of a schedule.
@@ -95,6 +112,9 @@ pub fn execute(
         run.target.smart = Some(health.until(&after));
         health = after;
         on_event(&Event::Finished { index, run: &run });
+        if let Some(peers) = &context.peers {
+            peers.finished(&run);
+        }
         if matches!(run.outcome, Outcome::Interrupted { .. }) {
             break;
         }
@@ -133,7 +153,7 @@ fn execute_one(
     let target = target_facts(plan, context);
     drop(inspecting);
     let harness_floor_ps = floor::harness_ps(plan, context.clock)?;
-    let mut beside = Beside::new(context, &target, on_progress);
+    let mut beside = Beside::new(context, plan, &target, on_progress);
     let control = Arc::new(Control::new(Arc::clone(&context.control.signal)));
     let measured = engine::run(plan, &context.medium, context.clock, &control, &mut beside)?;
     let (device, telemetry) = beside.into_seen();
@@ -232,6 +252,8 @@ struct Beside<'a> {
     counters: (Option<DeviceCounters>, Option<DeviceCounters>),
     samples: Vec<(u64, TelemetrySample)>,
     on_progress: &'a mut dyn FnMut(&Progress),
+    plan: &'a Plan,
+    peers: Option<&'a dyn Peers>,
 }
 
 /// One sample a second.
@@ -243,6 +265,7 @@ const MAX_SAMPLES: usize = 4096;
 impl<'a> Beside<'a> {
     fn new(
         context: &'a RunContext,
+        plan: &'a Plan,
         target: &TargetFacts,
         on_progress: &'a mut dyn FnMut(&Progress),
     ) -> Beside<'a> {
@@ -259,6 +282,8 @@ impl<'a> Beside<'a> {
             counters: (None, None),
             samples: Vec::new(),
             on_progress,
+            plan,
+            peers: context.peers.as_deref(),
         }
     }
 
@@ -289,13 +314,26 @@ impl<'a> Beside<'a> {
 }
 
 impl Observer for Beside<'_> {
-    fn opened(&mut self) {
+    fn starts_in(&mut self) -> Option<u64> {
+        match self.peers {
+            Some(peers) => peers.starts_in(self.plan),
+            None => Unwatched.starts_in(),
+        }
+    }
+
+    fn opened(&mut self, ago_ns: u64) {
         self.opened_ns = self.clock.now_ns();
         self.counters.0 = self.device_counters();
+        if let Some(peers) = self.peers {
+            peers.opened(ago_ns);
+        }
     }
 
     fn tick(&mut self, progress: &Progress) {
         self.sample();
+        if let Some(peers) = self.peers {
+            peers.moved(progress);
+        }
         (self.on_progress)(progress);
     }
 

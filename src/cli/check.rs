@@ -11,6 +11,7 @@ use session::Session;
 
 use super::cross_check::CrossCheckArgs;
 use super::exit::{Exit, Failure};
+use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
@@ -96,6 +97,8 @@ pub(crate) struct CheckArgs {
     cross_check: CrossCheckArgs,
     #[command(flatten)]
     files: FileArgs,
+    #[command(flatten)]
+    hosts: HostsArgs,
 }
 
 /// Time in which a controller has to converge, ns.
@@ -110,6 +113,18 @@ struct Request {
     eta_interval_ns: u64,
     expectations: Vec<Expectation>,
     latency: Option<LatencyTarget>,
+}
+
+impl CheckArgs {
+    /// What to carry out on many hosts.
+    pub(super) fn on_hosts(&self) -> Command<'_> {
+        Command {
+            verb: "check",
+            hosts: &self.hosts,
+            output_format: self.output_format,
+            results: self.results.as_deref(),
+        }
+    }
 }
 
 /// Runs the verb.
@@ -148,7 +163,9 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         held: Some(held),
         control: Arc::new(Control::new(Arc::clone(&place.signal))),
         keeps_cache: false,
+        peers: None,
     };
+    place.admit(context.held.as_slice(), true)?;
     let mut keeper = Keeper::open(args.results.as_deref(), "check", words);
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "check"));
@@ -160,6 +177,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     if let Some(exit) = lay_out(&layout, &context, &mut progress)? {
         return Ok(exit);
     }
+    let context = place.together(context);
     let mut session = Session {
         host: &place.host,
         output,

@@ -57,6 +57,25 @@ impl Exit {
         }
     }
 
+    /// What another iosonde meant by this exit code.
+    pub(crate) fn of_code(code: u8) -> Exit {
+        let all = [
+            Exit::Done,
+            Exit::Environment,
+            Exit::Usage,
+            Exit::Missed,
+            Exit::Corrupt,
+            Exit::Refused,
+            Exit::Invalid,
+            Exit::Inconclusive,
+        ];
+        match all.into_iter().find(|exit| exit.code() == code) {
+            Some(exit) => exit,
+            None if code > 128 => Exit::Signal(i32::from(code - 128)),
+            None => Exit::Environment,
+        }
+    }
+
     /// The more severe of two ends.
     pub(crate) fn or_graver(self, other: Exit) -> Exit {
         if other.severity() > self.severity() { other } else { self }

@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicUsize;
 use iosonde_sys::{Clock, ring};
 
 use super::exit::Failure;
+use super::hosts::Agent;
 use super::watchdog;
-use crate::schedule::RunContext;
+use crate::schedule::{Peers, RunContext};
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::host::{self, Root};
 use iosonde_engine::target::Held;
@@ -20,6 +21,8 @@ pub(crate) struct Place {
     pub(crate) host: HostFacts,
     pub(crate) clock: Clock,
     pub(crate) signal: Arc<AtomicUsize>,
+    /// Who carries out the same command on other hosts.
+    agent: Option<Arc<Agent>>,
 }
 
 impl Place {
@@ -29,7 +32,23 @@ impl Place {
         let root = Root::system();
         let host = host::facts(&root);
         let clock = clock(&host);
-        Ok(Place { root, host, clock, signal })
+        let agent = Agent::find(&signal)?;
+        Ok(Place { root, host, clock, signal, agent })
+    }
+
+    /// Waits until the same command may go on to its first write on every host, if there are
+    /// others.
+    ///
+    /// # Errors
+    /// If another host cannot take part, or a signal asks for an end.
+    pub(crate) fn admit(&self, targets: &[Held], writes: bool) -> Result<(), Failure> {
+        self.agent.as_ref().map_or(Ok(()), |agent| agent.admit(&self.root, targets, writes))
+    }
+
+    /// The same context with every run beginning at the same time on all hosts.
+    pub(crate) fn together(&self, context: RunContext) -> RunContext {
+        let peers = self.agent.clone().map(|agent| agent as Arc<dyn Peers>);
+        RunContext { peers, ..context }
     }
 
     /// The context for running plans on this target.
@@ -41,6 +60,7 @@ impl Place {
             medium,
             control: Arc::new(Control::new(Arc::clone(&self.signal))),
             keeps_cache: false,
+            peers: None,
         }
     }
 

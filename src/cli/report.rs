@@ -1,5 +1,6 @@
 //! `iosonde report`: renders a stored result, of iosonde or of fio.
 
+mod hosts;
 mod kept;
 mod recheck;
 mod rerender;
@@ -163,6 +164,11 @@ fn present(args: &ReportArgs) -> Result<Exit, Failure> {
         && ExperimentFolder::is_one(path)
     {
         return study::report(args, path);
+    }
+    if let [path] = args.path.as_slice()
+        && hosts::is_one(path)
+    {
+        return hosts::report(args, path);
     }
     match given(&args.path)? {
         Given::Ours(kept) if args.recheck => recheck::recheck(&kept),

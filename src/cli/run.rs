@@ -36,6 +36,7 @@ use submit::SubmitArgs;
 use super::cross_check::{self, Both, CrossCheckArgs, Second};
 use super::ending::{end_of, end_of_expectation};
 use super::exit::{Exit, Failure};
+use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
@@ -115,6 +116,8 @@ pub(crate) struct RunArgs {
     run: ControlArgs,
     #[command(flatten)]
     always: AlwaysArgs,
+    #[command(flatten)]
+    hosts: HostsArgs,
 }
 
 /// Everything that is not part of the load.
@@ -170,6 +173,18 @@ enum Switch {
 /// Whether it is there and not off.
 fn switched(switch: Option<Switch>) -> bool {
     switch == Some(Switch::On)
+}
+
+impl RunArgs {
+    /// What to carry out on many hosts.
+    pub(super) fn on_hosts(&self) -> Command<'_> {
+        Command {
+            verb: "run",
+            hosts: &self.hosts,
+            output_format: self.run.output_format,
+            results: self.run.results.as_deref(),
+        }
+    }
 }
 
 /// Runs the verb.
@@ -235,6 +250,7 @@ pub(super) fn run(
         second.as_ref().map(words_of_fio).transpose().map_err(|error| {
             Failure::new(Exit::Usage, format!("--cross-check: the load {error}"))
         })?;
+    place.admit(&resolved.all, requested.changes())?;
     let mut keeper = Keeper::open(args.run.results.as_deref(), "run", words);
     keeper.keep_undo(context.held.as_ref().map_or(&[], |held| &held.undo))?;
     keeper.keep("host.json", &place.host);
@@ -245,6 +261,7 @@ pub(super) fn run(
         let outcome = execute_alone(&layout, &context, &mut progress)?.map(|run| run.outcome);
         laid_out(outcome)?;
     }
+    let context = place.together(context);
     let watched = args.run.profile.then(|| layers::Watched::begin(&place.root)).transpose()?;
     let (run, both) = match second.zip(words_of_fio) {
         None => (execute_alone(&plan, &context, &mut progress)?, None),

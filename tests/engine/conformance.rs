@@ -436,6 +436,7 @@ impl Load {
             medium,
             control: Arc::new(Control::default()),
             keeps_cache: false,
+            peers: None,
         };
         let mut record = None;
         execute(&[self.plan(kind)], &context, &mut |event| {
@@ -553,6 +554,7 @@ fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
             medium: Medium::Files(vec![Arc::new(file.try_clone().unwrap().into())]),
             control: Arc::new(Control::default()),
             keeps_cache: false,
+            peers: None,
         };
         let mut record = None;
         execute(&[load.plan(kind)], &context, &mut |event| {

@@ -61,6 +61,7 @@ fn judged_until(
         medium: Medium::Sim(Model::parse(device).unwrap()),
         control: Arc::new(Control::default()),
         keeps_cache: false,
+        peers: None,
     };
     let plan = resolve(&workload, &setting).unwrap();
     let mut record = None;

@@ -15,6 +15,7 @@ pub mod figures;
 pub mod finding;
 pub mod foreign;
 pub mod history;
+pub mod hosts;
 pub mod intervals;
 pub mod ladder;
 pub mod precision;

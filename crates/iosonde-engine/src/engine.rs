@@ -85,6 +85,9 @@ pub enum EngineError {
     /// The plan's engine needs another medium.
     #[error("the {0} engine cannot run on this target")]
     Medium(&'static str),
+    /// Who watches did not let the run begin.
+    #[error("the run was called off before it began")]
+    CalledOff,
 }
 
 /// Orders from outside, and the news from inside that the run is over.
@@ -159,10 +162,17 @@ pub struct Progress {
     pub ops: u64,
 }
 
+/// Time in which every job hears when to start, ns.
+const START_AFTER_NS: u64 = 200_000;
+
 /// Watches a run from the side. Every call comes from the thread that called [`run`].
 pub trait Observer {
-    /// The measured window has opened.
-    fn opened(&mut self) {}
+    /// Every job is ready: how long until all of them start, ns; `None` if they are not to.
+    fn starts_in(&mut self) -> Option<u64> {
+        Some(START_AFTER_NS)
+    }
+    /// The measured window has opened so long ago, ns.
+    fn opened(&mut self, _ago_ns: u64) {}
     /// About twenty times a second.
     fn tick(&mut self, _progress: &Progress) {}
     /// The measured window has closed.
@@ -215,6 +225,8 @@ pub fn run(
 ) -> Result<Measured, EngineError> {
     let mut measured = match medium {
         Medium::Sim(model) if plan.engine.kind == EngineKind::Sim => {
+            observer.starts_in().ok_or(EngineError::CalledOff)?;
+            observer.opened(0);
             simulate::simulate(plan, model, control)
         }
         _ => with_queues(plan, medium, clock, Loading { plan, clock, control, observer })??,
@@ -291,7 +303,11 @@ where
             return Err(error.into());
         }
     };
-    let start_ns = clock.now_ns() + 200_000;
+    let Some(starts_in_ns) = observer.starts_in() else {
+        let _ = shared.start_ns.set(u64::MAX);
+        return Err(EngineError::CalledOff);
+    };
+    let start_ns = clock.now_ns() + starts_in_ns;
     let _ = shared.start_ns.set(start_ns);
     let mut measured = supervise(&shared, start_ns, clock, &ended, observer);
     measured.queue = queue;
@@ -414,7 +430,7 @@ fn supervise(
             started_unix_ns = clock::realtime_ns() - (now_ns - open_ns);
             hiccups = Some(hiccups::HiccupRecorder::start());
             opened = Some(Reading::now(clock));
-            observer.opened();
+            observer.opened(clock.now_ns() - open_ns);
         }
         let all_ended = jobs.iter().all(Option::is_some);
         let over = all_ended || now_ns >= close_ns || shared.control.is_stopping();

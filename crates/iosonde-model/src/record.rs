@@ -15,6 +15,7 @@ pub mod experiment_folder;
 pub mod export;
 pub mod facts;
 pub mod given;
+pub mod hosts;
 pub mod import;
 pub mod ladder;
 pub mod layers;
@@ -48,6 +49,7 @@ fn kind_of(file_type: FileType) -> &'static str {
 
 pub use controlled::ControlledRun;
 pub use facts::{HostFacts, TargetFacts};
+pub use hosts::HostsRun;
 pub use ladder::LadderRun;
 pub use layers::LayersRun;
 pub use precision::PrecisionRun;

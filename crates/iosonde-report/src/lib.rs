@@ -24,6 +24,7 @@ pub mod fio_story;
 #[cfg(test)]
 pub(crate) mod golden;
 pub mod hlog;
+pub mod hosts_story;
 pub mod html;
 pub mod json;
 pub mod ladder_text;

@@ -114,6 +114,8 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     if beside.args.run.dry_run {
         return rehearse(beside, &place, &askings, groups);
     }
+    let held: Vec<Held> = groups.iter().flat_map(|group| group.held.clone()).collect();
+    place.admit(&held, askings.iter().any(written))?;
     let mut output = Output::to(args.run.output_format, args.run.output.as_deref())?;
     output.text(DEFAULTS);
     let outputs = Outputs::new(&args.run.files, &LogArgs::default(), 0, eta_interval_ns)?;
@@ -328,6 +330,7 @@ fn group(
         medium: ready.medium,
         control: Arc::new(Control::new(Arc::clone(&place.signal))),
         keeps_cache: asking.keeps_cache,
+        peers: None,
     };
     for index in ready.fresh {
         let layout = layout(&ready.setting, index)?;
@@ -344,7 +347,7 @@ fn group(
         };
         advise(&held.file, at_random);
     }
-    execute_alone(&ready.plan, &context, progress)
+    execute_alone(&ready.plan, &place.together(context), progress)
 }
 
 /// Writes one target in full.

@@ -36,6 +36,9 @@ pub(super) struct TargetArgs {
     /// First byte of the region, or percent of the target [default: 0]
     #[arg(long, value_name = "SIZE|%")]
     pub(super) offset: Option<String>,
+    /// Use only this part of the region, of so many equal parts, such as 2/4
+    #[arg(long, value_name = "PART/PARTS")]
+    pub(super) share: Option<String>,
     /// Write this file although it contains other data; must be equal to --path
     #[arg(long, value_name = "NAME")]
     pub(super) overwrite_file: Vec<String>,
@@ -58,6 +61,8 @@ pub(super) struct ResolvedTarget {
     pub(super) medium: Medium,
     /// The first target, which stands for all in the record.
     pub(super) held: Option<Held>,
+    /// All of them; empty where a target is no file.
+    pub(super) all: Vec<Held>,
     pub(super) targets: Vec<Target>,
     /// First byte of the region.
     pub(super) offset_bytes: u64,
@@ -147,6 +152,7 @@ impl ResolvedTarget {
         ResolvedTarget {
             medium,
             held: None,
+            all: Vec::new(),
             targets,
             offset_bytes,
             durable: false,
@@ -214,6 +220,7 @@ fn resolve_real(
         fresh,
         warnings: warnings.collect(),
         held: Held::first_for_all(&all),
+        all,
     })
 }
 
@@ -277,7 +284,7 @@ pub(super) fn within(
             bytes::exact(available)
         )));
     }
-    Ok((offset_bytes, end_bytes))
+    requested.share_of(offset_bytes, end_bytes)
 }
 
 #[cfg(test)]

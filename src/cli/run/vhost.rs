@@ -52,6 +52,7 @@ pub(super) fn resolve_target(
         durable: facts.flush,
         medium: Medium::Vhost(Arc::new(server)),
         held: None,
+        all: Vec::new(),
         targets: vec![target],
         offset_bytes,
         fresh: Vec::new(),

@@ -1,0 +1,306 @@
+//! One load on many hosts: totals over the time in which all of them ran, one distribution of
+//! latency, and who was slower than the others.
+
+use serde::Serialize;
+
+use iosonde_model::record::run::{CounterSeries, Run};
+use iosonde_stats::ratio::median;
+
+use super::figures::{LatencyFigures, figures};
+use super::verdict::{Assessment, assess};
+
+/// A host is slow if its rate is surely below this share of the median of the others.
+const SLOW_BELOW: f64 = 0.8;
+/// A difference between the starts above this share of the window is a warning.
+const SKEWED_FROM: f64 = 0.02;
+
+/// One host's run of a load.
+#[derive(Clone, Copy, Debug)]
+pub struct HostMeasured<'a> {
+    /// The host, as it was named.
+    pub name: &'a str,
+    /// When its window opened on the clock of the coordinator, ns; `None` if unknown.
+    pub opened_ns: Option<u64>,
+    /// The round trip to it, ns: the opening is known to half of it.
+    pub round_trip_ns: u64,
+    /// Its record.
+    pub run: &'a Run,
+}
+
+/// One load on all hosts.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostsFigures {
+    /// Title of the load.
+    pub title: String,
+    /// The hosts, in their order.
+    pub hosts: Vec<HostFigures>,
+    /// The time in which all ran; `None` if there is none, or an opening is unknown.
+    pub common: Option<Common>,
+    /// Latency of all operations of all hosts: their histograms merged.
+    pub latency: LatencyFigures,
+    /// Jain's index of fairness of the rates, `1/n..=1`; `None` for one host or without rates.
+    /// R. Jain, D. Chiu, W. Hawe: A quantitative measure of fairness, DEC-TR-301, 1984.
+    pub fairness: Option<f64>,
+    /// Hosts that were slower than the others.
+    pub slow: Vec<SlowHost>,
+}
+
+/// One host.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostFigures {
+    /// The host, as it was named.
+    pub name: String,
+    /// What was derived from its own run.
+    #[serde(skip)]
+    pub row: Assessment,
+    /// Operations per second in the time in which all ran; over its own window without one.
+    pub iops: f64,
+    /// Bytes per second, likewise.
+    pub bytes_per_s: f64,
+    /// Opening of its window after the first host's, ns.
+    pub opened_after_ns: Option<u64>,
+    /// End of its window after the first host's opening, ns.
+    pub closed_after_ns: Option<u64>,
+}
+
+/// The time in which all hosts ran, and what they did in it together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Common {
+    /// Its length, ns.
+    pub span_ns: u64,
+    /// From the first opening to the last, ns.
+    pub skew_ns: u64,
+    /// By how much that may be wrong, ns: half the longest round trip.
+    pub skew_error_ns: u64,
+    /// From the first end to the last, ns.
+    pub end_skew_ns: u64,
+    /// Operations per second of all.
+    pub iops: f64,
+    /// Bytes per second of all.
+    pub bytes_per_s: f64,
+    /// Whether the skew is more than 2 % of the longest window.
+    pub is_skewed: bool,
+}
+
+/// A host that was slower than the others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SlowHost {
+    /// The host.
+    pub name: String,
+    /// Its rate as a share of the median of the others.
+    pub share: f64,
+    /// The 95 % interval of that share by the interval of its own rate.
+    pub interval: (f64, f64),
+}
+
+/// Puts the hosts' runs of one load together. `None` without a run.
+pub fn hosts(measured: &[HostMeasured<'_>]) -> Option<HostsFigures> {
+    let first = measured.first()?;
+    let latency = figures(&merged(measured)?).all.total.latency;
+    let window = window(measured);
+    let hosts: Vec<HostFigures> =
+        measured.iter().map(|host| figures_of(host, measured, window)).collect();
+    let rates: Vec<f64> = hosts.iter().map(|host| host.iops).collect();
+    let common = window.map(|(from_ns, to_ns)| common(measured, &hosts, to_ns - from_ns));
+    Some(HostsFigures {
+        title: first.run.plan.title.clone(),
+        common,
+        latency,
+        fairness: fairness(&rates),
+        slow: slow(&hosts),
+        hosts,
+    })
+}
+
+/// One run with the jobs of all.
+fn merged(measured: &[HostMeasured<'_>]) -> Option<Run> {
+    let mut all = measured.first()?.run.clone();
+    for host in &measured[1..] {
+        all.plan.jobs.extend(host.run.plan.jobs.iter().cloned());
+        all.jobs.extend(host.run.jobs.iter().cloned());
+        all.measured_ns = all.measured_ns.max(host.run.measured_ns);
+    }
+    Some(all)
+}
+
+/// Beginning and end of the time in which all ran, on the coordinator's clock, ns.
+fn window(measured: &[HostMeasured<'_>]) -> Option<(u64, u64)> {
+    let opened: Option<Vec<u64>> = measured.iter().map(|host| host.opened_ns).collect();
+    let from_ns = opened?.into_iter().max()?;
+    let closed = measured.iter().map(|host| Some(host.opened_ns? + host.run.measured_ns));
+    let to_ns = closed.min()??;
+    (to_ns > from_ns).then_some((from_ns, to_ns))
+}
+
+fn figures_of(
+    host: &HostMeasured<'_>,
+    all: &[HostMeasured<'_>],
+    window: Option<(u64, u64)>,
+) -> HostFigures {
+    let row = assess(host.run, None);
+    let own = &row.figures.all.total;
+    let (mut iops, mut bytes_per_s) = (own.iops, own.bytes_per_s);
+    if let (Some((from_ns, to_ns)), Some(opened_ns)) = (window, host.opened_ns) {
+        let within = (from_ns - opened_ns, to_ns - opened_ns);
+        let rates = rates(host.run, within);
+        (iops, bytes_per_s) = rates.unwrap_or((iops, bytes_per_s));
+    }
+    let first_ns = all.iter().filter_map(|host| host.opened_ns).min();
+    let opened_after_ns = host.opened_ns.zip(first_ns).map(|(opened, first)| opened - first);
+    HostFigures {
+        name: host.name.to_owned(),
+        iops,
+        bytes_per_s,
+        opened_after_ns,
+        closed_after_ns: opened_after_ns.map(|after_ns| after_ns + host.run.measured_ns),
+        row,
+    }
+}
+
+/// Operations and bytes per second between two times since the window opened, from the whole
+/// intervals between them. `None` if there is none.
+fn rates(run: &Run, (from_ns, to_ns): (u64, u64)) -> Option<(f64, f64)> {
+    let (mut iops, mut bytes_per_s) = (0.0, 0.0);
+    let directions = run.jobs.iter().flat_map(|job| [&job.read, &job.write, &job.trim]);
+    for direction in directions.filter(|direction| direction.ops > 0) {
+        let CounterSeries { width_ns, ops, bytes } = &direction.counters;
+        if *width_ns == 0 {
+            return None;
+        }
+        let (first, end) = (from_ns.div_ceil(*width_ns), to_ns / width_ns);
+        let seconds = end.checked_sub(first).filter(|count| *count > 0)? as f64
+            * (*width_ns as f64 / 1e9);
+        let sum = |counts: &[u64]| {
+            let within = counts.iter().skip(first as usize).take((end - first) as usize);
+            within.sum::<u64>() as f64 / seconds
+        };
+        iops += sum(ops);
+        bytes_per_s += sum(bytes);
+    }
+    Some((iops, bytes_per_s))
+}
+
+fn common(measured: &[HostMeasured<'_>], hosts: &[HostFigures], span_ns: u64) -> Common {
+    let spread = |times: &dyn Fn(&HostFigures) -> Option<u64>| {
+        let times: Vec<u64> = hosts.iter().filter_map(times).collect();
+        times.iter().max().unwrap_or(&0) - times.iter().min().unwrap_or(&0)
+    };
+    let skew_ns = spread(&|host| host.opened_after_ns);
+    let longest_ns = measured.iter().map(|host| host.run.measured_ns).max().unwrap_or(0);
+    Common {
+        span_ns,
+        skew_ns,
+        skew_error_ns: measured.iter().map(|host| host.round_trip_ns / 2).max().unwrap_or(0),
+        end_skew_ns: spread(&|host| host.closed_after_ns),
+        iops: hosts.iter().map(|host| host.iops).sum(),
+        bytes_per_s: hosts.iter().map(|host| host.bytes_per_s).sum(),
+        is_skewed: skew_ns as f64 > SKEWED_FROM * longest_ns as f64,
+    }
+}
+
+fn fairness(rates: &[f64]) -> Option<f64> {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    (rates.len() > 1 && squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
+}
+
+/// Hosts whose whole interval is below the others' median.
+fn slow(hosts: &[HostFigures]) -> Vec<SlowHost> {
+    let is_slow = |(index, host): (usize, &HostFigures)| {
+        let others = hosts.iter().enumerate().filter(|(other, _)| *other != index);
+        let others: Vec<f64> = others.map(|(_, host)| host.iops).collect();
+        let usual = median(&others).filter(|usual| *usual > 0.0)?;
+        let (low, high) = host.row.figures.all.total.iops_interval.as_ref().ok()?;
+        let own = host.row.figures.all.total.iops;
+        let scale = if own > 0.0 { host.iops / own } else { 1.0 };
+        let interval = (low * scale / usual, high * scale / usual);
+        (interval.1 < SLOW_BELOW).then(|| SlowHost {
+            name: host.name.clone(),
+            share: host.iops / usual,
+            interval,
+        })
+    };
+    hosts.iter().enumerate().filter_map(is_slow).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_fixtures::{Load, run_of};
+
+    fn measured<'a>(runs: &'a [Run], opened_ns: &[u64]) -> Vec<HostMeasured<'a>> {
+        let names = ["a", "b", "c", "d"];
+        let hosts = runs.iter().zip(opened_ns).zip(names);
+        hosts
+            .map(|((run, opened_ns), name)| HostMeasured {
+                name,
+                opened_ns: Some(*opened_ns),
+                round_trip_ns: 200_000,
+                run,
+            })
+            .collect()
+    }
+
+    fn load(iops: f64) -> Run {
+        run_of(&[Load { iops, ..Load::default() }])
+    }
+
+    #[test]
+    fn totals_are_over_the_time_in_which_all_ran() {
+        let mut runs = [load(1_000.0), load(3_000.0)];
+        // The second host does nothing while the first has not begun, and much after its end.
+        let width_ns = runs[1].jobs[0].read.counters.width_ns;
+        let second = (1_000_000_000 / width_ns) as usize;
+        runs[1].jobs[0].read.counters.ops[..second].fill(0);
+        let both = hosts(&measured(&runs, &[5_000_000_000, 4_000_000_000])).unwrap();
+        let common = both.common.unwrap();
+        assert_eq!((common.skew_ns, common.end_skew_ns), (1_000_000_000, 1_000_000_000));
+        assert_eq!(common.skew_error_ns, 100_000);
+        assert!(common.is_skewed);
+        assert!((common.iops / 4_000.0 - 1.0).abs() < 0.03, "{common:?}");
+        assert_eq!(both.hosts[1].opened_after_ns, Some(0));
+        let whole = both.hosts[1].row.figures.all.total.iops;
+        assert!((both.hosts[1].iops / whole - 1.0).abs() < 0.2);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_all_operations_together() {
+        let runs = [load(1_000.0), load(9_000.0)];
+        let both = hosts(&measured(&runs, &[0, 0])).unwrap();
+        let mut merged = runs[0].jobs[0].read.latency.clone();
+        for job in runs[0].jobs.iter().skip(1).chain(&runs[1].jobs) {
+            merged.merge(&job.read.latency);
+        }
+        assert_eq!(both.latency.count, merged.count());
+        for quantile in both.latency.quantiles {
+            assert_eq!(quantile.value_ns(), LatencyFigures::of(&merged).quantile(quantile.q).unwrap().value_ns());
+        }
+    }
+
+    #[test]
+    fn the_slow_host_is_named_and_equal_hosts_are_not() {
+        let slow = [load(5_000.0), load(1_000.0), load(5_000.0), load(5_000.0)];
+        let four = hosts(&measured(&slow, &[0; 4])).unwrap();
+        let [found] = four.slow.as_slice() else { panic!("{:?}", four.slow) };
+        assert_eq!(found.name, "b");
+        assert!(found.interval.0 <= 0.2 && 0.2 <= found.interval.1, "{found:?}");
+        assert!((four.fairness.unwrap() - 256.0 / (4.0 * 76.0)).abs() < 0.02);
+        let equal = [load(5_000.0), load(5_000.0), load(4_900.0), load(5_000.0)];
+        let four = hosts(&measured(&equal, &[0; 4])).unwrap();
+        assert_eq!(four.slow, []);
+        assert!(four.fairness.unwrap() > 0.999);
+        assert!(!four.common.unwrap().is_skewed);
+    }
+
+    #[test]
+    fn without_a_common_time_there_is_no_total() {
+        let runs = [load(1_000.0), load(1_000.0)];
+        let apart = hosts(&measured(&runs, &[0, 3_600_000_000_000])).unwrap();
+        assert_eq!(apart.common, None);
+        assert_eq!(hosts(&[]).map(|_| ()), None);
+        let alone = hosts(&measured(&runs[..1], &[7])).unwrap();
+        assert_eq!((alone.fairness, alone.common.unwrap().skew_ns), (None, 0));
+    }
+}

@@ -1,0 +1,401 @@
+//! One command on many hosts, as a story: totals, a row for each host, who is slow, and who is
+//! missing.
+
+use iosonde_analysis::figures::{DirectionFigures, LatencyFigures};
+use iosonde_analysis::hosts::{Common, HostFigures, HostsFigures};
+use iosonde_analysis::verdict::{Kind, verdict};
+use iosonde_model::record::Manifest;
+use iosonde_model::record::hosts::{HostEnd, HostRun, HostsRun};
+use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::Quantile;
+use serde_json::{Value, json};
+
+use super::answer::Answer;
+use super::story::{
+    Block, Column, DataSet, Datum, Entry, Section, Source, Story, Table, Trust, Warning,
+};
+
+/// Name and version of the JSON document.
+pub const HOSTS_RESULT_SCHEMA: &str = "iosonde.hosts-result/1";
+
+/// What a story of hosts is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct HostsReport<'a> {
+    /// What was observed of the hosts.
+    pub record: &'a HostsRun,
+    /// Each load, in order.
+    pub loads: &'a [HostsFigures],
+    /// What the command said of itself, if it is known.
+    pub manifest: Option<&'a Manifest>,
+    /// Exit code that the result asks for.
+    pub exit_code: u8,
+}
+
+impl HostsReport<'_> {
+    /// Whether every host did everything.
+    fn is_complete(&self) -> bool {
+        let all_there = self.loads.iter().all(|load| load.hosts.len() == self.record.hosts.len());
+        all_there && self.record.hosts.iter().all(|host| host.end.is_done())
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&HostsFigures, &HostFigures)> {
+        self.loads.iter().flat_map(|load| load.hosts.iter().map(move |host| (load, host)))
+    }
+}
+
+/// The first three lines.
+pub fn hosts_answer(report: HostsReport<'_>) -> Answer {
+    let hosts = report.record.hosts.len();
+    let partial = if report.is_complete() { "" } else { "PARTIAL: " };
+    let loads: Vec<String> = report.loads.iter().map(|load| figures_of(load, hosts)).collect();
+    let slow: Vec<String> = report.loads.iter().flat_map(slow_words).collect();
+    let mut result = match loads.as_slice() {
+        [] => format!("{partial}nothing was measured on {hosts} hosts"),
+        [one] => format!("{partial}{one}"),
+        several => {
+            let least = report.rows().min_by(|a, b| a.1.iops.total_cmp(&b.1.iops));
+            let least = least.map_or(String::new(), |(load, host)| {
+                format!(
+                    "; least {} IOPS on {} ({})",
+                    count::significant_or_whole(host.iops),
+                    host.name,
+                    load.title
+                )
+            });
+            format!("{partial}{} loads on {hosts} hosts{least}", several.len())
+        }
+    };
+    if !slow.is_empty() {
+        result.push_str(&format!("; {}", slow.join("; ")));
+    }
+    Answer { result, confidence: confidence(report), next: next(report) }
+}
+
+fn figures_of(load: &HostsFigures, hosts: usize) -> String {
+    let rates = load.common.map_or("no time in which all ran".to_owned(), |common| {
+        format!(
+            "{} IOPS, {}",
+            count::significant_or_whole(common.iops),
+            bytes::per_second(common.bytes_per_s)
+        )
+    });
+    let latency = [(0.5, "p50"), (0.99, "p99")].map(|(q, name)| {
+        let value = load.latency.quantile(q).and_then(Quantile::value_ns);
+        value.map(|ns| format!("{name} {}", duration::latency(ns as f64)))
+    });
+    let latency: Vec<String> = latency.into_iter().flatten().collect();
+    let on = if load.hosts.len() == hosts {
+        format!("on {hosts} hosts")
+    } else {
+        format!("on {} of {hosts} hosts", load.hosts.len())
+    };
+    let latency =
+        if latency.is_empty() { String::new() } else { format!("; {}", latency.join(", ")) };
+    format!("{rates} {on}{latency}")
+}
+
+fn slow_words(load: &HostsFigures) -> Vec<String> {
+    let words = load.slow.iter().map(|slow| {
+        let percent = |share: f64| count::significant(share * 100.0);
+        format!(
+            "{} is slow: {} % of the median of the others (95 % {} to {} %)",
+            slow.name,
+            percent(slow.share),
+            percent(slow.interval.0),
+            percent(slow.interval.1)
+        )
+    });
+    words.collect()
+}
+
+fn confidence(report: HostsReport<'_>) -> String {
+    let invalid: Vec<&str> = report
+        .rows()
+        .filter(|(_, host)| !host.row.consistency.valid())
+        .map(|(_, host)| host.name.as_str())
+        .collect();
+    if report.loads.is_empty() {
+        return "none: nothing was measured".into();
+    }
+    if !invalid.is_empty() {
+        return format!("none: consistency checks failed on {}", invalid.join(", "));
+    }
+    let mut why = Vec::new();
+    if !report.is_complete() {
+        why.push("not every host did everything".to_owned());
+    }
+    if report.loads.iter().any(|load| load.common.is_none_or(|common| common.is_skewed)) {
+        why.push("the hosts did not run at the same time".to_owned());
+    }
+    for (_, host) in report.rows() {
+        let own = verdict(std::slice::from_ref(&host.row));
+        let words = own.words.trim_start_matches("low confidence: ");
+        let words = format!("{}: {words}", host.name);
+        if own.kind >= Kind::LowConfidence && !why.contains(&words) {
+            why.push(words);
+        }
+    }
+    match why.as_slice() {
+        [] => "high".into(),
+        [a, b, c, rest @ ..] if !rest.is_empty() => {
+            format!("low: {a}; {b}; {c}; and {} more", rest.len())
+        }
+        all => format!("low: {}", all.join("; ")),
+    }
+}
+
+fn next(report: HostsReport<'_>) -> String {
+    if let Some(host) = report.record.hosts.iter().find(|host| !host.end.is_done()) {
+        return format!("See why {} did not end as it should: {}", host.name, end_words(host));
+    }
+    let slow = report.loads.iter().flat_map(|load| &load.slow).next();
+    match slow {
+        Some(slow) => format!("Look at {} alone: iosonde doctor and iosonde check there", slow.name),
+        None => "Repeat it to see how far runs differ".into(),
+    }
+}
+
+fn end_words(host: &HostRun) -> String {
+    match &host.end {
+        HostEnd::Exited { code: 0 } => "done".into(),
+        HostEnd::Exited { code } => {
+            let error = host.said.iter().rev().find(|line| line.contains("error:"));
+            let why = error.map(|line| format!(", {}", line.trim())).unwrap_or_default();
+            format!("exit code {code}{why}")
+        }
+        HostEnd::Lost { why } => format!("lost: {why}"),
+        HostEnd::Unknown => "unknown".into(),
+    }
+}
+
+/// The story of one command on many hosts.
+pub fn hosts_story(report: HostsReport<'_>) -> Story {
+    let record = report.record;
+    let answer = hosts_answer(report);
+    let mut sections: Vec<Section> =
+        report.loads.iter().enumerate().map(|(at, load)| load_section(at, load)).collect();
+    sections.push(Section {
+        name: "hosts".into(),
+        heading: "Hosts".into(),
+        blocks: vec![Block::Table(table_of_hosts(record))],
+    });
+    let started = report.rows().map(|(_, host)| host.name.as_str()).next();
+    Story {
+        title: format!("{} on {} hosts", record.verb, record.hosts.len()),
+        source: Source {
+            program: format!("iosonde {}", record.program),
+            command: report.manifest.map_or(Vec::new(), |manifest| manifest.command.clone()),
+            started_unix_ns: report.manifest.map(|manifest| manifest.started_unix_ns),
+            complete: report.is_complete(),
+            exit_code: report.exit_code,
+        },
+        conformance: None,
+        question: "What do these hosts do together?".into(),
+        answer: vec![
+            format!("{}.", answer.result),
+            format!("Confidence: {}.", answer.confidence),
+            format!("Next: {}.", answer.next.trim_end_matches('.')),
+        ],
+        warnings: warnings(report),
+        sections,
+        method: started.map_or(Vec::new(), |_| method()),
+        environment: vec![("Launcher".into(), record.launch.clone())],
+        data: vec![data(report)],
+    }
+}
+
+fn method() -> Vec<String> {
+    vec![
+        "Every host opened its targets before any host wrote. Each run began at one moment of \
+         the coordinator's clock; clocks were compared by round trips, and the offset of the \
+         shortest is used."
+            .into(),
+        "Rates are counted over the time in which all hosts ran, in whole intervals. The total \
+         is their sum."
+            .into(),
+        "Percentiles come from one histogram: those of all hosts, merged, over each host's whole \
+         window."
+            .into(),
+        "A host is called slow if the 95 % interval of its rate is wholly below 80 % of the \
+         median of the others. Fairness is Jain's index: 1 if all rates are equal, 1/n if one \
+         host does everything."
+            .into(),
+    ]
+}
+
+fn warnings(report: HostsReport<'_>) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |code: &str, grave: bool, words: String| {
+        let strength = "proven".into();
+        warnings.push(Warning { code: code.into(), strength, grave, words });
+    };
+    for host in report.record.hosts.iter().filter(|host| !host.end.is_done()) {
+        warn("lost_host", true, format!("{}: {}.", host.name, end_words(host)));
+    }
+    for load in report.loads {
+        let title = &load.title;
+        match load.common {
+            None => warn("no_common_time", true, format!("{title}: no time in which all ran.")),
+            Some(common) if common.is_skewed => warn(
+                "start_skew",
+                false,
+                format!(
+                    "{title}: the last host began {} after the first.",
+                    duration::latency(common.skew_ns as f64)
+                ),
+            ),
+            Some(_) => {}
+        }
+        for words in slow_words(load) {
+            warn("slow_host", false, format!("{title}: {words}."));
+        }
+        for host in load.hosts.iter().filter(|host| !host.row.consistency.valid()) {
+            let words = format!("{title}: consistency checks failed on {}.", host.name);
+            warn("invalid_host", true, words);
+        }
+    }
+    warnings
+}
+
+fn load_section(at: usize, load: &HostsFigures) -> Section {
+    let mut blocks = vec![Block::Table(table_of_load(load))];
+    let mut words = Vec::new();
+    if let Some(common) = &load.common {
+        words.push(together(common));
+    }
+    if let Some(fairness) = load.fairness {
+        words.push(format!("Fairness (Jain) {}.", count::significant(fairness)));
+    }
+    words.extend(slow_words(load).into_iter().map(|words| format!("{words}.")));
+    blocks.push(Block::List(words));
+    Section { name: format!("load-{}", at + 1), heading: load.title.clone(), blocks }
+}
+
+fn together(common: &Common) -> String {
+    format!(
+        "All ran together for {}. The last began {} after the first (known to {}) and the last \
+         ended {} after the first.",
+        duration::latency(common.span_ns as f64),
+        duration::latency(common.skew_ns as f64),
+        duration::latency(common.skew_error_ns as f64),
+        duration::latency(common.end_skew_ns as f64),
+    )
+}
+
+fn table_of_load(load: &HostsFigures) -> Table {
+    let total = load.common.map(|common| {
+        row("all", (common.iops, common.bytes_per_s), &load.latency, Trust::Good)
+    });
+    let hosts = load.hosts.iter().map(|host| {
+        let own = &host.row.figures.all.total;
+        let is_whole = host.row.consistency.valid() && host.row.complete;
+        let trust = if is_whole { Trust::Good } else { Trust::Failed };
+        row(&host.name, (host.iops, host.bytes_per_s), &own.latency, trust)
+    });
+    Table {
+        caption: String::new(),
+        columns: vec![
+            Column::words("Host"),
+            Column::numbers("IOPS"),
+            Column::numbers("MB/s"),
+            Column::numbers("mean"),
+            Column::numbers("p50"),
+            Column::numbers("p99"),
+            Column::numbers("p99.9"),
+        ],
+        rows: total.into_iter().chain(hosts).collect(),
+    }
+}
+
+fn row(name: &str, (iops, rate): (f64, f64), latency: &LatencyFigures, trust: Trust) -> Vec<Entry> {
+    let time = |ns: Option<f64>| Entry::of(ns.map_or("n/a".into(), duration::latency));
+    let quantile = |q: f64| {
+        let value = latency.quantile(q).and_then(Quantile::value_ns);
+        time(value.map(|ns| ns as f64))
+    };
+    let number = |value: f64| Entry { trust, ..Entry::of(count::significant_or_whole(value)) };
+    vec![
+        Entry::of(name),
+        number(iops),
+        number(rate / 1e6),
+        time(latency.mean_ns),
+        quantile(0.5),
+        quantile(0.99),
+        quantile(0.999),
+    ]
+}
+
+fn table_of_hosts(record: &HostsRun) -> Table {
+    let rows = record.hosts.iter().map(|host| {
+        let clock = |of: fn(&iosonde_model::record::hosts::HostClock) -> u64| {
+            host.clock.as_ref().map_or("n/a".into(), |clock| duration::latency(of(clock) as f64))
+        };
+        let targets: Vec<&str> = host.targets.iter().map(|target| target.path.as_str()).collect();
+        vec![
+            Entry::of(&host.name),
+            Entry::of(&host.node),
+            Entry::of(&host.kernel),
+            Entry::of(targets.join(", ")),
+            Entry::of(clock(|clock| clock.round_trip_ns)),
+            Entry::of(end_words(host)),
+        ]
+    });
+    Table {
+        caption: String::new(),
+        columns: vec![
+            Column::words("Host"),
+            Column::words("Node"),
+            Column::words("Kernel"),
+            Column::words("Target"),
+            Column::numbers("Round trip"),
+            Column::words("End"),
+        ],
+        rows: rows.collect(),
+    }
+}
+
+fn data(report: HostsReport<'_>) -> DataSet {
+    let columns = [
+        "load", "host", "iops", "bytes_per_s", "ops", "bytes", "latency_mean_ns", "latency_p50_ns",
+        "latency_p99_ns", "latency_p999_ns", "opened_after_ns", "closed_after_ns",
+    ];
+    let rows = report.rows().map(|(load, host)| {
+        let total: &DirectionFigures = &host.row.figures.all.total;
+        let quantile = |q: f64| Datum::from(total.latency.quantile(q).and_then(Quantile::value_ns));
+        vec![
+            Datum::from(load.title.as_str()),
+            Datum::from(host.name.as_str()),
+            Datum::from(Some(host.iops)),
+            Datum::from(Some(host.bytes_per_s)),
+            Datum::from(Some(total.ops)),
+            Datum::from(Some(total.bytes)),
+            Datum::from(total.latency.mean_ns),
+            quantile(0.5),
+            quantile(0.99),
+            quantile(0.999),
+            Datum::from(host.opened_after_ns),
+            Datum::from(host.closed_after_ns),
+        ]
+    });
+    let columns = columns.map(String::from).to_vec();
+    DataSet { name: "hosts".into(), columns, rows: rows.collect() }
+}
+
+/// The JSON document.
+pub fn hosts_json(report: HostsReport<'_>) -> Value {
+    let answer = hosts_answer(report);
+    json!({
+        "schema": HOSTS_RESULT_SCHEMA,
+        "program": format!("iosonde {}", report.record.program),
+        "verb": report.record.verb,
+        "complete": report.is_complete(),
+        "exit_code": report.exit_code,
+        "answer": {
+            "result": answer.result,
+            "confidence": answer.confidence,
+            "next": answer.next,
+        },
+        "loads": report.loads,
+        "hosts": report.record.hosts,
+    })
+}

@@ -1,0 +1,267 @@
+//! One command on many hosts: an agent on each, started by what the cluster already has, and one
+//! result for all.
+
+mod agent;
+mod connection;
+mod launch;
+mod nodes;
+mod peers;
+mod protocol;
+mod session;
+mod shared;
+mod view;
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use iosonde_analysis::hosts::{HostMeasured, HostsFigures, hosts as hosts_figures};
+use iosonde_model::record::Run;
+use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostCell, HostsRun};
+use iosonde_model::units::duration;
+use iosonde_report::hosts_story::{HostsReport, hosts_answer, hosts_json, hosts_story};
+use iosonde_report::plain::plain;
+
+pub(super) use agent::{AgentArgs, agent};
+pub(super) use peers::Agent;
+
+use super::exit::{Exit, Failure};
+use super::keep::Keeper;
+use super::output::{Output, OutputFormat, note};
+use super::screen;
+use super::watchdog;
+use connection::Connection;
+use launch::Launcher;
+use session::{Request, Session, exit_of};
+use view::View;
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Many hosts")]
+pub(crate) struct HostsArgs {
+    /// Carry out this command on these hosts at the same time: node[01-32],login or @group of
+    /// ClusterShell
+    #[arg(long, value_name = "LIST")]
+    hosts: Option<String>,
+    /// How to reach a host: ssh, clush, srun, mpirun, docker, kubectl, local, or a command with
+    /// {host} and {command} in it
+    #[arg(long, value_name = "NAME|COMMAND", default_value = "ssh", requires = "hosts")]
+    launch: String,
+    /// iosonde on the hosts
+    #[arg(long, value_name = "COMMAND", default_value = "iosonde", requires = "hosts")]
+    agent: String,
+    /// A host of which nothing is heard for so long is lost
+    #[arg(long, value_name = "TIME", default_value = "30", requires = "hosts")]
+    host_timeout: String,
+    /// What the hosts use of a target that they share: a part each, or all of it
+    #[arg(long, value_enum, value_name = "WHICH", requires = "hosts")]
+    host_region: Option<Region>,
+}
+
+/// What hosts use of a target that they share.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Region {
+    /// Each host a part of its own, in the order of the list.
+    Partitioned,
+    /// Every host all of it, writes too: the last write stands.
+    Shared,
+}
+
+/// Options that are for the coordinator and not for the hosts.
+const OURS: [&str; 8] = [
+    "--hosts",
+    "--launch",
+    "--agent",
+    "--host-timeout",
+    "--host-region",
+    "--results",
+    "--output-format",
+    "--eta-interval",
+];
+/// Time between progress lines without a terminal.
+const SHOWN_EVERY: Duration = Duration::from_secs(5);
+
+impl HostsArgs {
+    /// Whether there are hosts.
+    pub(super) fn is_given(&self) -> bool {
+        self.hosts.is_some()
+    }
+}
+
+/// What the coordinator takes from the command itself.
+pub(super) struct Command<'a> {
+    /// The verb.
+    pub(super) verb: &'static str,
+    pub(super) hosts: &'a HostsArgs,
+    pub(super) output_format: OutputFormat,
+    pub(super) results: Option<&'a std::path::Path>,
+}
+
+/// Carries out a command on many hosts.
+pub(super) fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> {
+    let args = command.hosts;
+    let list = args.hosts.as_deref().unwrap_or_default();
+    let names = nodes::hosts(list)?;
+    let launcher = Launcher::parse(&args.launch, &args.agent)?;
+    let silence_ns = duration::parse(&args.host_timeout, 1_000_000_000)
+        .map_err(|error| Failure::value("--host-timeout", &error))?;
+    if !(2_000_000_000..=86_400_000_000_000).contains(&silence_ns) {
+        let found = &args.host_timeout;
+        let message = format!("--host-timeout: found {found}, expected 2 s to 24 h");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    if !matches!(command.output_format, OutputFormat::Normal | OutputFormat::Json) {
+        let message = "--hosts: the result of many hosts is available as text or JSON: \
+                       --output-format normal or json";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    if args.host_region.is_some() && command.verb != "run" {
+        let message = "--host-region has no effect: each host makes a file of its own";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let of_host = |at: usize| {
+        let mut words = for_host(words);
+        if args.host_region == Some(Region::Partitioned) {
+            words.push(format!("--share={}/{}", at + 1, names.len()));
+        }
+        words
+    };
+    let request = Request {
+        hosts: &names,
+        launcher: &launcher,
+        words: (0..names.len()).map(of_host).collect(),
+        silence: Duration::from_nanos(silence_ns),
+        may_share: args.host_region.is_some(),
+    };
+    let mut session = Session::open(&request, watchdog::heed(), View::new(SHOWN_EVERY));
+    let carried_out = session.carry_out();
+    session.close();
+    carried_out?;
+    Ok(conclude(command, words, &launcher, session))
+}
+
+/// The words for a host: without those for the coordinator.
+fn for_host(words: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = words.iter().skip(1);
+    while let Some(word) = words.next() {
+        let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| {
+            (name, Some(value))
+        });
+        let name = name.replace('_', "-");
+        if !OURS.contains(&name.as_str()) {
+            kept.push(word.clone());
+        } else if value.is_none() {
+            words.next();
+        }
+    }
+    kept
+}
+
+/// Keeps what came from the hosts, and reports it.
+fn conclude(
+    command: &Command<'_>,
+    words: &[String],
+    launcher: &Launcher,
+    mut session: Session<'_>,
+) -> Exit {
+    let mut keeper = Keeper::open(command.results, command.verb, words);
+    let mut kept: Vec<(usize, usize, Run)> = Vec::new();
+    for (index, host) in session.hosts.iter_mut().enumerate() {
+        for (cell, run) in std::mem::take(&mut host.runs) {
+            let file = format!("{:02}-{}@{}.json", cell + 1, run.plan.name, file_name(host));
+            keeper.keep_cell(&file, &run);
+            let opened = host.opened.iter().find(|(of, _)| *of == cell);
+            let opened_ns = opened.map(|(_, there_ns)| host.here_ns(*there_ns));
+            host.known.cells.push(HostCell { cell, opened_ns, file });
+            kept.push((index, cell, run));
+        }
+        if !host.output.is_empty() {
+            keeper.keep_text(&format!("{}.txt", file_name(host)), &host.output);
+        }
+    }
+    let record = HostsRun {
+        schema: HOSTS_SCHEMA.into(),
+        program: env!("CARGO_PKG_VERSION").into(),
+        verb: command.verb.into(),
+        launch: launcher.template.clone(),
+        hosts: session.hosts.iter().map(|host| host.known.clone()).collect(),
+    };
+    keeper.keep(HOSTS, &record);
+    let runs = kept.iter().map(|(host, cell, run)| (*host, *cell, run));
+    let loads = loads(&record, &runs.collect::<Vec<_>>());
+    let ends = record.hosts.iter().map(|host| exit_of(&host.end));
+    let mut exit = ends.fold(Exit::Done, Exit::or_graver);
+    if let Some(signal) = session.signalled() {
+        exit = exit.or_graver(Exit::Signal(signal));
+    }
+    let report =
+        HostsReport { record: &record, loads: &loads, manifest: None, exit_code: exit.code() };
+    let mut output = Output::new(command.output_format);
+    if loads.is_empty() {
+        session.hosts.iter().for_each(|host| output.text(&under_its_name(host)));
+    } else {
+        output.text(&hosts_text(report));
+    }
+    output.value(&hosts_json(report));
+    let answer = hosts_answer(report);
+    let exit = output.end(exit);
+    let complete = record.hosts.iter().all(|host| host.end.is_done());
+    if let Some(path) = keeper.finish(complete, exit.code(), &answer.result) {
+        note(&format!("results stored in {}", path.display()));
+    }
+    exit
+}
+
+/// The runs of each load together, in the order of the loads.
+pub(super) fn loads(record: &HostsRun, runs: &[(usize, usize, &Run)]) -> Vec<HostsFigures> {
+    let last = runs.iter().map(|(_, cell, _)| *cell).max();
+    let cells = 0..last.map_or(0, |last| last + 1);
+    let of_cell = |cell: usize| {
+        let of_cell = runs.iter().filter(|(_, of, _)| *of == cell);
+        let measured: Vec<HostMeasured<'_>> = of_cell
+            .map(|(index, _, run)| {
+                let host = &record.hosts[*index];
+                let kept = host.cells.iter().find(|kept| kept.cell == cell);
+                HostMeasured {
+                    name: &host.name,
+                    opened_ns: kept.and_then(|kept| kept.opened_ns),
+                    round_trip_ns: host.clock.map_or(0, |clock| clock.round_trip_ns),
+                    run,
+                }
+            })
+            .collect();
+        hosts_figures(&measured)
+    };
+    cells.filter_map(of_cell).collect()
+}
+
+/// The report for people.
+pub(super) fn hosts_text(report: HostsReport<'_>) -> String {
+    let columns = screen::columns();
+    let mut story = hosts_story(report);
+    // It stands first.
+    story.answer.clear();
+    format!("{}{}", hosts_answer(report).text(columns), plain(&story, columns))
+}
+
+/// What the command of a host printed.
+fn under_its_name(host: &Connection) -> String {
+    let name = &host.known.name;
+    format!("── {name} ──\n{}\n", host.output.trim_end())
+}
+
+/// The name of a host as part of a file's.
+fn file_name(host: &Connection) -> String {
+    host.known.name.replace(['/', ':'], "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_gets_the_command_without_what_is_for_the_coordinator() {
+        let words = "iosonde run --hosts a,b --rw=read --launch=local --eta_interval 1 --path x";
+        let words: Vec<String> = words.split(' ').map(String::from).collect();
+        assert_eq!(for_host(&words), ["run", "--rw=read", "--path", "x"]);
+    }
+}

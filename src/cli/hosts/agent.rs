@@ -1,0 +1,212 @@
+//! `iosonde agent`: this host's end of a command on many hosts.
+//!
+//! It speaks on standard input and output, opens no port and knows no password: whoever may start
+//! it may measure here. The command itself is a child with a socket as its standard input; the
+//! agent passes on what both sides say, and ends the child when the coordinator is gone.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use iosonde_sys::clock::monotonic_ns;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::peers::BARRIER;
+use super::protocol::{Messages, News, Order, PROTOCOL, ProtocolError, send};
+use crate::cli::exit::{Exit, Failure};
+
+/// Carry out the command of a coordinator on this host, for `--hosts`; not for people.
+///
+/// It speaks the protocol of docs/hosts.md on standard input and output.
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct AgentArgs {}
+
+/// The coordinator hears something at least so often.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// Most of the standard output of a command that is passed on, bytes.
+const MAX_OUTPUT: u64 = 16 << 20;
+
+/// What happens to an agent.
+enum Event {
+    Order(Order),
+    /// The coordinator is gone, or says what cannot be understood.
+    NoCoordinator(Option<ProtocolError>),
+    News(News),
+    /// The command has ended, and wrote this.
+    Ended(io::Result<ExitStatus>, Vec<u8>),
+}
+
+/// The command that is carried out.
+struct Work {
+    pid: Option<Pid>,
+    orders: UnixStream,
+}
+
+impl Work {
+    fn signal(&self, signal: Signal) {
+        // A child that has ended needs no signal.
+        self.pid.map(|pid| kill_process(pid, signal));
+    }
+}
+
+/// Runs the verb.
+pub(in crate::cli) fn agent(_: &AgentArgs) -> Result<Exit, Failure> {
+    let (to, events) = channel();
+    let orders = to.clone();
+    thread::spawn(move || read_orders(&orders));
+    serve(&to, &events).map_err(|error| {
+        let message = format!("the coordinator cannot be reached: {error}");
+        Failure::new(Exit::Environment, message)
+    })
+}
+
+/// Until the command has ended, or the coordinator is gone.
+fn serve(to: &Sender<Event>, events: &Receiver<Event>) -> io::Result<Exit> {
+    let mut stdout = io::stdout().lock();
+    let uname = rustix::system::uname();
+    send(
+        &mut stdout,
+        &News::Hello {
+            protocol: PROTOCOL,
+            program: env!("CARGO_PKG_VERSION").into(),
+            node: uname.nodename().to_string_lossy().into_owned(),
+            kernel: uname.release().to_string_lossy().into_owned(),
+        },
+    )?;
+    let mut work: Option<Work> = None;
+    let mut is_alone = false;
+    loop {
+        let event = match events.recv_timeout(ALIVE_EVERY) {
+            Ok(event) => event,
+            Err(RecvTimeoutError::Timeout) => Event::News(News::Alive),
+            Err(RecvTimeoutError::Disconnected) => return Ok(Exit::Environment),
+        };
+        match event {
+            Event::Order(Order::Ping { sent_ns }) => {
+                send(&mut stdout, &News::Pong { sent_ns, clock_ns: monotonic_ns() })?;
+            }
+            Event::Order(Order::Begin { words }) if work.is_none() => match begin(&words, to) {
+                Ok(begun) => work = Some(begun),
+                Err(error) => {
+                    send(&mut stdout, &News::Said { line: format!("error: {error}") })?;
+                    let (code, output) = (Exit::Environment.code(), String::new());
+                    send(&mut stdout, &News::Ended { code, output })?;
+                    return Ok(Exit::Environment);
+                }
+            },
+            Event::Order(Order::Stop) => match &work {
+                Some(work) => work.signal(Signal::INT),
+                None => {
+                    let (code, output) = (Exit::Signal(2).code(), String::new());
+                    send(&mut stdout, &News::Ended { code, output })?;
+                    return Ok(Exit::Done);
+                }
+            },
+            Event::Order(order) => {
+                if let Some(work) = &mut work {
+                    // A command that has ended is reported below.
+                    let _ = send(&mut work.orders, &order);
+                }
+            }
+            Event::NoCoordinator(why) => {
+                is_alone = true;
+                let Some(work) = &work else {
+                    return match why {
+                        Some(error) => Err(io::Error::other(error)),
+                        None => Ok(Exit::Environment),
+                    };
+                };
+                work.signal(Signal::TERM);
+            }
+            // What was measured is kept on this host by the command itself.
+            Event::News(_) if is_alone => {}
+            Event::News(news) => send(&mut stdout, &news)?,
+            Event::Ended(..) if is_alone => return Ok(Exit::Environment),
+            Event::Ended(status, output) => {
+                let code = status.map_or(Exit::Environment.code(), code_of);
+                let output = String::from_utf8_lossy(&output).into_owned();
+                send(&mut stdout, &News::Ended { code, output })?;
+                return Ok(Exit::Done);
+            }
+        }
+    }
+}
+
+fn code_of(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::Environment.code())
+}
+
+fn read_orders(to: &Sender<Event>) {
+    let mut orders = Messages::new(io::stdin().lock());
+    loop {
+        let event = match orders.next() {
+            Ok(Some(order)) => Event::Order(order),
+            Ok(None) => Event::NoCoordinator(None),
+            Err(error) => Event::NoCoordinator(Some(error)),
+        };
+        let is_last = matches!(event, Event::NoCoordinator(_));
+        if to.send(event).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Starts the command, and threads that listen to it.
+fn begin(words: &[String], to: &Sender<Event>) -> io::Result<Work> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(words)
+        .env(BARRIER, "1")
+        .stdin(OwnedFd::from(theirs))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let news = to.clone();
+    let from = ours.try_clone()?;
+    let hears = thread::spawn(move || {
+        let mut messages = Messages::new(BufReader::new(from));
+        while let Ok(Some(message)) = messages.next() {
+            if news.send(Event::News(message)).is_err() {
+                return;
+            }
+        }
+    });
+    let stderr = child.stderr.take();
+    let lines = to.clone();
+    let reads = thread::spawn(move || {
+        for line in stderr.into_iter().flat_map(|from| BufReader::new(from).lines()) {
+            let Ok(line) = line else { return };
+            if lines.send(Event::News(News::Said { line })).is_err() {
+                return;
+            }
+        }
+    });
+    let to = to.clone();
+    thread::spawn(move || {
+        let (status, output) = wait(child);
+        // Everything that it said stands before its end.
+        let _ = (hears.join(), reads.join());
+        let _ = to.send(Event::Ended(status, output));
+    });
+    Ok(Work { pid, orders: ours })
+}
+
+/// Waits for the end of the command; gives what it wrote.
+fn wait(mut child: Child) -> (io::Result<ExitStatus>, Vec<u8>) {
+    let mut output = Vec::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        // What is beyond is read and dropped, so that the command does not wait for a reader.
+        let _ = stdout.by_ref().take(MAX_OUTPUT).read_to_end(&mut output);
+        let _ = io::copy(&mut stdout, &mut io::sink());
+    }
+    (child.wait(), output)
+}

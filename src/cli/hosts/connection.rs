@@ -1,0 +1,314 @@
+//! One host as the coordinator sees it.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdin};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iosonde_model::record::Run;
+use iosonde_model::record::hosts::{HostClock, HostEnd, HostRun};
+use iosonde_sys::clock::monotonic_ns;
+
+use super::launch::Launcher;
+use super::protocol::{Messages, News, Order, PROTOCOL, send};
+
+/// Threads of a coordinator do little.
+const STACK_BYTES: usize = 256 << 10;
+/// Lines of standard error that are kept of a host.
+const MAX_SAID: usize = 100;
+
+/// What was heard of a host.
+pub(super) struct Heard {
+    /// Its place in the list.
+    pub(super) host: usize,
+    /// When, on the coordinator's clock, ns.
+    pub(super) at_ns: u64,
+    pub(super) what: What,
+}
+
+/// What can be heard.
+pub(super) enum What {
+    News(News),
+    /// The launcher wrote this to its standard error.
+    Launcher(String),
+    /// Nothing more will come, for this reason.
+    Closed(String),
+}
+
+/// How far a host is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stage {
+    /// Its agent was started.
+    Launched,
+    /// The agent has answered.
+    Connected,
+    /// It has the command.
+    Begun,
+    /// Its targets are open; nothing was written.
+    Admitted,
+    /// It prepares a run, or goes from one to the next.
+    Preparing,
+    /// It waits for the start of this run.
+    Ready(usize),
+    /// It measures.
+    Running(usize),
+    /// It has ended, or was lost.
+    Ended,
+}
+
+/// A host, its agent, and what is known of both.
+pub(super) struct Connection {
+    pub(super) known: HostRun,
+    pub(super) stage: Stage,
+    /// Records of its runs: place in the command, and the run.
+    pub(super) runs: Vec<(usize, Run)>,
+    /// When the window of a run opened on the host's clock, ns.
+    pub(super) opened: Vec<(usize, u64)>,
+    /// Title of the run that it is at.
+    pub(super) title: String,
+    /// What its command wrote to standard output.
+    pub(super) output: String,
+    /// The last progress: elapsed ns and operations, and those before.
+    pub(super) moved: [(u64, u64); 2],
+    /// Answers to pings.
+    pub(super) pongs: u32,
+    child: Option<Child>,
+    orders: Option<ChildStdin>,
+    heard: Instant,
+    said: VecDeque<String>,
+    by_launcher: VecDeque<String>,
+}
+
+impl Connection {
+    /// Starts the agent, and threads that listen to it.
+    pub(super) fn open(
+        name: &str,
+        index: usize,
+        launcher: &Launcher,
+        to: &Sender<Heard>,
+    ) -> Connection {
+        let mut connection = Connection {
+            known: HostRun { name: name.into(), ..HostRun::default() },
+            stage: Stage::Launched,
+            runs: Vec::new(),
+            opened: Vec::new(),
+            title: String::new(),
+            output: String::new(),
+            moved: [(0, 0); 2],
+            pongs: 0,
+            child: None,
+            orders: None,
+            heard: Instant::now(),
+            said: VecDeque::new(),
+            by_launcher: VecDeque::new(),
+        };
+        let started = launcher.start(name).and_then(|mut child| {
+            listen(&mut child, index, to)?;
+            Ok(child)
+        });
+        match started {
+            Ok(mut child) => {
+                connection.orders = child.stdin.take();
+                connection.child = Some(child);
+            }
+            Err(error) => {
+                let words = launcher.words(name).join(" ");
+                connection.lose(format!("`{words}` cannot be run: {error}"));
+            }
+        }
+        connection
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    /// How long nothing was heard.
+    pub(super) fn silence(&self) -> Duration {
+        self.heard.elapsed()
+    }
+
+    /// Gives an order. Who cannot take it is lost, which its other end will say.
+    pub(super) fn order(&mut self, order: &Order) {
+        if let Some(to) = &mut self.orders {
+            let _ = send(to, order);
+        }
+    }
+
+    /// The host cannot be counted on any more.
+    pub(super) fn lose(&mut self, why: String) {
+        if self.is_over() {
+            return;
+        }
+        // A launcher that fails says why: that it cannot resolve a name, or must not log in.
+        let said = self.by_launcher.back().or(self.said.back());
+        let said = said.map(|line| format!(" ({})", line.trim())).unwrap_or_default();
+        self.known.end = HostEnd::Lost { why: format!("{why}{said}") };
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.stage = Stage::Ended;
+        // The agent ends its command when nobody is left to tell it what to do.
+        self.orders = None;
+    }
+
+    /// The last line that says why its command failed.
+    pub(super) fn last_error(&self) -> Option<String> {
+        let line = self.said.iter().rev().find(|line| line.contains("error:"))?;
+        Some(line.trim().to_owned())
+    }
+
+    /// Takes in what was heard; gives a line for the user, if it is one.
+    pub(super) fn take(&mut self, what: What, at_ns: u64) -> Option<String> {
+        self.heard = Instant::now();
+        match what {
+            What::Launcher(line) => keep_last(&mut self.by_launcher, line),
+            What::Closed(why) => self.lose(why),
+            What::News(_) if self.is_over() => {}
+            What::News(news) => return self.news(news, at_ns),
+        }
+        None
+    }
+
+    fn news(&mut self, news: News, at_ns: u64) -> Option<String> {
+        match (news, self.stage) {
+            (News::Hello { protocol, program, node, kernel }, Stage::Launched) => {
+                let own = env!("CARGO_PKG_VERSION");
+                if protocol != PROTOCOL || program != own {
+                    self.lose(format!(
+                        "iosonde {program} (protocol {protocol}) is installed there, expected \
+                         {own} (protocol {PROTOCOL}): install the same version on every host, or \
+                         name it with --agent"
+                    ));
+                    return None;
+                }
+                (self.known.node, self.known.kernel) = (node, kernel);
+                self.stage = Stage::Connected;
+            }
+            (News::Pong { sent_ns, clock_ns }, Stage::Connected) if sent_ns <= at_ns => {
+                let round_trip_ns = at_ns - sent_ns;
+                self.pongs += 1;
+                let middle_ns = at_ns - round_trip_ns / 2;
+                let offset_ns = clock_ns as i64 - middle_ns as i64;
+                let better = self.known.clock.is_none_or(|best| round_trip_ns < best.round_trip_ns);
+                if better {
+                    self.known.clock = Some(HostClock { offset_ns, round_trip_ns });
+                }
+            }
+            (News::Admitted { targets }, Stage::Begun) => {
+                self.known.targets = targets;
+                self.stage = Stage::Admitted;
+            }
+            (News::Ready { cell, title }, Stage::Preparing | Stage::Running(_)) => {
+                self.title = title;
+                self.moved = [(0, 0); 2];
+                self.stage = Stage::Ready(cell);
+            }
+            (News::Opened { cell, at_ns }, Stage::Running(_)) => self.opened.push((cell, at_ns)),
+            (News::Moved { elapsed_ns, ops }, Stage::Running(_)) => {
+                self.moved = [self.moved[1], (elapsed_ns, ops)];
+            }
+            (News::Record { cell, run }, Stage::Running(_)) => {
+                self.runs.push((cell, *run));
+                self.stage = Stage::Preparing;
+            }
+            (News::Said { line }, _) => {
+                let is_worth_it = ["error:", "warning:"].iter().any(|head| line.contains(head));
+                keep_last(&mut self.said, line.clone());
+                return is_worth_it.then_some(line);
+            }
+            (News::Alive, _) => {}
+            (News::Ended { code, output }, _) => {
+                self.known.end = HostEnd::Exited { code };
+                self.output = output;
+                self.end();
+            }
+            // Late answers to pings.
+            (News::Pong { .. } | News::Moved { .. }, _) => {}
+            (other, stage) => {
+                let found = format!("{other:?}");
+                let found: String = found.chars().take(60).collect();
+                self.lose(format!("unexpected message {found} while {stage:?}"));
+            }
+        }
+        None
+    }
+
+    /// The agent's time of a time of the coordinator.
+    pub(super) fn there_ns(&self, here_ns: u64) -> u64 {
+        let offset_ns = self.known.clock.map_or(0, |clock| clock.offset_ns);
+        here_ns.saturating_add_signed(offset_ns)
+    }
+
+    /// The coordinator's time of a time of the agent.
+    pub(super) fn here_ns(&self, there_ns: u64) -> u64 {
+        let offset_ns = self.known.clock.map_or(0, |clock| clock.offset_ns);
+        there_ns.saturating_add_signed(-offset_ns)
+    }
+
+    /// Asks for the time there.
+    pub(super) fn ping(&mut self) {
+        self.order(&Order::Ping { sent_ns: monotonic_ns() });
+    }
+
+    /// Ends the launcher, and with it the connection.
+    pub(super) fn close(&mut self, patience: Duration) {
+        self.orders = None;
+        self.known.said = self.said.iter().cloned().collect();
+        let Some(mut child) = self.child.take() else { return };
+        let until = Instant::now() + patience;
+        while matches!(child.try_wait(), Ok(None)) {
+            if Instant::now() >= until {
+                let _ = child.kill();
+                let _ = child.wait();
+                return;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn keep_last(lines: &mut VecDeque<String>, line: String) {
+    if lines.len() == MAX_SAID {
+        lines.pop_front();
+    }
+    lines.push_back(line.chars().take(1000).collect());
+}
+
+/// Threads that read what an agent and its launcher write.
+fn listen(child: &mut Child, host: usize, to: &Sender<Heard>) -> std::io::Result<()> {
+    let thread = || thread::Builder::new().stack_size(STACK_BYTES);
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let lines = to.clone();
+    thread().spawn(move || {
+        let lines_of = stderr.into_iter().flat_map(|from| BufReader::new(from).lines());
+        for line in lines_of.map_while(Result::ok) {
+            let what = What::Launcher(line);
+            if lines.send(Heard { host, at_ns: monotonic_ns(), what }).is_err() {
+                return;
+            }
+        }
+    })?;
+    let Some(stdout) = stdout else { return Ok(()) };
+    let to = to.clone();
+    thread().spawn(move || {
+        let mut messages = Messages::new(BufReader::new(stdout));
+        loop {
+            let next = messages.next();
+            let at_ns = monotonic_ns();
+            let what = match next {
+                Ok(Some(news)) => What::News(news),
+                Ok(None) => What::Closed("the connection ended".into()),
+                Err(error) => What::Closed(error.to_string()),
+            };
+            let is_last = matches!(what, What::Closed(_));
+            if to.send(Heard { host, at_ns, what }).is_err() || is_last {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}

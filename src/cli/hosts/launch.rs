@@ -1,0 +1,119 @@
+//! How an agent is started on a host: by a command that passes standard input and output.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::words::split;
+
+/// Launchers by name. `{host}` is the host, `{command}` the agent's command line.
+const LAUNCHERS: [(&str, &str); 7] = [
+    ("ssh", "ssh -T -o BatchMode=yes -- {host} {command}"),
+    ("clush", "clush -N -w {host} -- {command}"),
+    ("srun", "srun --quiet --nodes=1 --ntasks=1 --nodelist={host} -- {command}"),
+    ("mpirun", "mpirun --allow-run-as-root --host {host} -n 1 {command}"),
+    ("docker", "docker exec -i {host} {command}"),
+    ("kubectl", "kubectl exec -i {host} -- {command}"),
+    ("local", "{command}"),
+];
+
+/// A launcher and the command line of the agent.
+#[derive(Clone, Debug)]
+pub(super) struct Launcher {
+    /// The template, as it is kept.
+    pub(super) template: String,
+    words: Vec<String>,
+    agent: Vec<String>,
+}
+
+impl Launcher {
+    /// By name, or by a template of one's own.
+    ///
+    /// # Errors
+    /// If it is neither, or the agent's command line cannot be split.
+    pub(super) fn parse(launch: &str, agent: &str) -> Result<Launcher, Failure> {
+        let wrong = |option: &str, why: String| Failure::new(Exit::Usage, format!("{option}: {why}"));
+        let named = LAUNCHERS.iter().find(|(name, _)| *name == launch);
+        let template = named.map_or(launch, |(_, template)| template);
+        let words =
+            split(template).map_err(|why| wrong("--launch", format!("`{template}`: {why}")))?;
+        if !words.iter().any(|word| word.contains("{command}")) {
+            let names: Vec<&str> = LAUNCHERS.iter().map(|(name, _)| *name).collect();
+            return Err(wrong(
+                "--launch",
+                format!(
+                    "found `{launch}`, expected {}, or a command with {{host}} and {{command}} in \
+                     it",
+                    names.join(", ")
+                ),
+            ));
+        }
+        let agent = split(agent).map_err(|why| wrong("--agent", format!("`{agent}`: {why}")))?;
+        if agent.is_empty() {
+            return Err(wrong("--agent", "found nothing, expected a command".into()));
+        }
+        Ok(Launcher { template: template.to_owned(), words, agent })
+    }
+
+    /// The command line for a host.
+    pub(super) fn words(&self, host: &str) -> Vec<String> {
+        let agent = || self.agent.iter().cloned().chain(["agent".to_owned()]);
+        let mut words = Vec::new();
+        for word in &self.words {
+            match word.as_str() {
+                "{command}" => words.extend(agent()),
+                word => {
+                    let command = agent().collect::<Vec<_>>().join(" ");
+                    words.push(word.replace("{host}", host).replace("{command}", &command));
+                }
+            }
+        }
+        words
+    }
+
+    /// Starts the agent of a host.
+    ///
+    /// # Errors
+    /// If the launcher itself cannot be run.
+    pub(super) fn start(&self, host: &str) -> std::io::Result<Child> {
+        let words = self.words(host);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        // An interrupt of the terminal is for the coordinator, which asks the agents to stop.
+        command.process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_template_is_filled_word_by_word() {
+        let line = |launch: &str, agent: &str| {
+            Launcher::parse(launch, agent).unwrap().words("node1").join("|")
+        };
+        assert_eq!(
+            line("ssh", "iosonde"),
+            "ssh|-T|-o|BatchMode=yes|--|node1|iosonde|agent"
+        );
+        assert_eq!(
+            line("ip netns exec {host} {command}", "'/opt/my tools/iosonde'"),
+            "ip|netns|exec|node1|/opt/my tools/iosonde|agent"
+        );
+        assert_eq!(line("sh -c 'x={host} {command}'", "a b"), "sh|-c|x=node1 a b agent");
+        assert_eq!(line("local", "iosonde"), "iosonde|agent");
+    }
+
+    #[test]
+    fn what_is_no_launcher_is_refused() {
+        let words = |launch: &str, agent: &str| Launcher::parse(launch, agent).unwrap_err().message;
+        assert!(words("shh", "a").contains("found `shh`, expected ssh, clush"));
+        assert!(words("ssh '{command}", "a").contains("unclosed quote"));
+        assert!(words("ssh", "").contains("--agent: found nothing"));
+    }
+}

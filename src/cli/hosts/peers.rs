@@ -1,0 +1,182 @@
+//! The command's end of the socket to its agent: waits before the first write and before each run,
+//! so that all hosts go on together.
+
+use std::io::{self, BufReader};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use iosonde_engine::engine::Progress;
+use iosonde_engine::engine::waits::Wait;
+use iosonde_engine::host::Root;
+use iosonde_engine::target::Held;
+use iosonde_model::plan::Plan;
+use iosonde_model::record::facts::FilesystemClass;
+use iosonde_model::record::Run;
+use iosonde_model::record::hosts::TargetIdentity;
+use iosonde_sys::clock::monotonic_ns;
+
+use super::protocol::{Messages, News, Order, send};
+use crate::cli::exit::{Exit, Failure};
+use crate::schedule::Peers;
+
+/// Set where standard input is a socket to an agent.
+pub(crate) const BARRIER: &str = "IOSONDE_BARRIER";
+/// How often it is looked whether a signal asks for an end.
+const LOOK: Duration = Duration::from_millis(25);
+/// The coordinator hears of progress so often, ns.
+const MOVED_EVERY_NS: u64 = 500_000_000;
+
+/// The agent, and through it the other hosts.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    to: Mutex<UnixStream>,
+    orders: Mutex<Receiver<Order>>,
+    signal: Arc<AtomicUsize>,
+    /// Runs that have ended.
+    cell: AtomicUsize,
+    /// When progress is due next, ns since the start of the run.
+    moved_ns: AtomicU64,
+}
+
+impl Agent {
+    /// The agent that started this process, if one did.
+    ///
+    /// # Errors
+    /// If there is no socket where one was said to be.
+    pub(crate) fn find(signal: &Arc<AtomicUsize>) -> Result<Option<Arc<Agent>>, Failure> {
+        if std::env::var_os(BARRIER).is_none() {
+            return Ok(None);
+        }
+        let agent = Agent::connect(Arc::clone(signal)).map_err(|error| {
+            let message = format!("{BARRIER} is set, but standard input is no socket: {error}");
+            Failure::new(Exit::Environment, message)
+        })?;
+        Ok(Some(Arc::new(agent)))
+    }
+
+    fn connect(signal: Arc<AtomicUsize>) -> io::Result<Agent> {
+        let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let from = stream.try_clone()?;
+        let (to, orders) = channel();
+        std::thread::spawn(move || {
+            let mut messages = Messages::new(BufReader::new(from));
+            while let Ok(Some(order)) = messages.next() {
+                if to.send(order).is_err() {
+                    return;
+                }
+            }
+        });
+        let (to, orders) = (Mutex::new(stream), Mutex::new(orders));
+        Ok(Agent { to, orders, signal, cell: AtomicUsize::new(0), moved_ns: AtomicU64::new(0) })
+    }
+
+    /// Says which targets are open, and waits until every host may go on.
+    ///
+    /// # Errors
+    /// If the coordinator calls the command off.
+    pub(crate) fn admit(
+        &self,
+        root: &Root,
+        targets: &[Held],
+        writes: bool,
+    ) -> Result<(), Failure> {
+        let identity = |held: &Held| TargetIdentity {
+            path: held.path.to_string_lossy().into_owned(),
+            identity: identity(held, root),
+            writes,
+        };
+        self.say(&News::Admitted { targets: targets.iter().map(identity).collect() });
+        match self.order() {
+            Some(Order::Prepare) => Ok(()),
+            _ => Err(Failure::new(
+                match self.signal.load(Ordering::Relaxed) {
+                    0 => Exit::Environment,
+                    signal => Exit::Signal(signal as i32),
+                },
+                "called off before anything was written: another host cannot take part",
+            )),
+        }
+    }
+
+    /// News for the coordinator. If it is gone, the agent ends this process.
+    fn say(&self, news: &News) {
+        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = send(&mut *to, news);
+    }
+
+    /// The next order; `None` if a signal asks for an end, or nobody is left to give one.
+    fn order(&self) -> Option<Order> {
+        let _waiting = Wait::begin("waiting for the other hosts", "the coordinator".to_owned());
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if self.signal.load(Ordering::Relaxed) != 0 {
+                return None;
+            }
+            match orders.recv_timeout(LOOK) {
+                Ok(order) => return Some(order),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+}
+
+impl Peers for Agent {
+    fn starts_in(&self, plan: &Plan) -> Option<u64> {
+        let cell = self.cell.load(Ordering::Relaxed);
+        self.moved_ns.store(0, Ordering::Relaxed);
+        self.say(&News::Ready { cell, title: plan.title.clone() });
+        match self.order()? {
+            Order::Start { cell: started, at_ns } if started == cell => {
+                Some(at_ns.saturating_sub(monotonic_ns()))
+            }
+            _ => None,
+        }
+    }
+
+    fn opened(&self, ago_ns: u64) {
+        let cell = self.cell.load(Ordering::Relaxed);
+        self.say(&News::Opened { cell, at_ns: monotonic_ns() - ago_ns });
+    }
+
+    fn moved(&self, progress: &Progress) {
+        let Progress { elapsed_ns, ops, .. } = *progress;
+        if elapsed_ns >= self.moved_ns.load(Ordering::Relaxed) {
+            self.moved_ns.store(elapsed_ns + MOVED_EVERY_NS, Ordering::Relaxed);
+            self.say(&News::Moved { elapsed_ns, ops });
+        }
+    }
+
+    fn finished(&self, run: &Run) {
+        let cell = self.cell.fetch_add(1, Ordering::Relaxed);
+        self.say(&News::Record { cell, run: Box::new(run.clone()) });
+    }
+}
+
+/// What names this storage on every host that uses it; empty where no other host can.
+fn identity(held: &Held, root: &Root) -> String {
+    let facts = held.describe(root);
+    let here = root.text("proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let here = here.trim();
+    let stat = rustix::fs::fstat(&held.file).ok();
+    if rustix::fs::FileType::from_raw_mode(stat.map_or(0, |stat| stat.st_mode)).is_block_device() {
+        let device = facts.device.unwrap_or_default();
+        let known = device.wwid.or(device.serial).filter(|name| !name.trim().is_empty());
+        return known.unwrap_or_else(|| format!("{here} {:?}", device.major_minor));
+    }
+    // A file without a name is this host's alone.
+    let Some(stat) = stat.filter(|stat| stat.st_nlink > 0) else { return String::new() };
+    let source = facts.mount_source.unwrap_or_default();
+    // A server gives all its clients the same numbers.
+    let is_served = match facts.class {
+        FilesystemClass::Network | FilesystemClass::HostShare => true,
+        FilesystemClass::UserSpace => !source.starts_with("/dev/"),
+        _ => false,
+    };
+    let place = if is_served { source } else { format!("{here} {:x}", stat.st_dev) };
+    format!("{place} inode {}", stat.st_ino)
+}

@@ -1,0 +1,248 @@
+//! The coordinator: every host goes through the same stages, and none begins one before all are
+//! there. A host that is lost does not hold up the others.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use iosonde_model::record::hosts::HostEnd;
+use iosonde_sys::clock::monotonic_ns;
+
+use super::connection::{Connection, Heard, Stage};
+use super::launch::Launcher;
+use super::protocol::Order;
+use super::shared::shared;
+use super::view::View;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::note;
+
+/// Round trips by which a clock is compared.
+const PINGS: u32 = 16;
+/// From the order to start to the start, ns, beside the longest round trip.
+const START_AFTER_NS: u64 = 20_000_000;
+/// How often signals and silence are looked for.
+const LOOK: Duration = Duration::from_millis(50);
+/// After the order to stop, a host has so long for its partial result.
+const STOPS_WITHIN: Duration = Duration::from_secs(15);
+/// An agent that has ended leaves its launcher so long to end.
+const LAUNCHER_ENDS_WITHIN: Duration = Duration::from_secs(2);
+
+/// What is asked of the hosts.
+pub(super) struct Request<'a> {
+    pub(super) hosts: &'a [String],
+    pub(super) launcher: &'a Launcher,
+    /// The command of each host.
+    pub(super) words: Vec<Vec<String>>,
+    /// A host of which nothing is heard for so long is lost.
+    pub(super) silence: Duration,
+    /// Whether hosts may write to the same storage.
+    pub(super) may_share: bool,
+}
+
+/// All hosts, and what is heard of them.
+pub(super) struct Session<'a> {
+    request: &'a Request<'a>,
+    pub(super) hosts: Vec<Connection>,
+    heard: Receiver<Heard>,
+    // Kept, so that the channel outlives the threads.
+    _to: Sender<Heard>,
+    signal: Arc<AtomicUsize>,
+    /// When the hosts were asked to stop.
+    stopping: Option<Instant>,
+    view: View,
+}
+
+impl<'a> Session<'a> {
+    /// Starts an agent on each host.
+    pub(super) fn open(
+        request: &'a Request<'a>,
+        signal: Arc<AtomicUsize>,
+        view: View,
+    ) -> Session<'a> {
+        let (to, heard) = channel();
+        let names = request.hosts.iter().enumerate();
+        let hosts = names.map(|(at, name)| Connection::open(name, at, request.launcher, &to));
+        let hosts = hosts.collect();
+        Session { request, hosts, heard, _to: to, signal, stopping: None, view }
+    }
+
+    /// Carries out the command everywhere.
+    ///
+    /// # Errors
+    /// If it was called off before any host wrote anything.
+    pub(super) fn carry_out(&mut self) -> Result<(), Failure> {
+        self.until(|host| host.stage == Stage::Connected);
+        self.refuse_missing("not every host can be reached")?;
+        self.compare_clocks();
+        self.refuse_missing("not every host can be reached")?;
+        for (host, words) in self.hosts.iter_mut().zip(&self.request.words) {
+            host.stage = Stage::Begun;
+            host.order(&Order::Begin { words: words.clone() });
+        }
+        self.until(|host| host.stage == Stage::Admitted);
+        // A command that writes nothing and measures nothing ends here.
+        let have_ended = self.hosts.iter().all(|host| host.known.end.is_done());
+        if have_ended {
+            return Ok(());
+        }
+        self.refuse_missing("not every host can take part")?;
+        if let (Some(words), false) = (shared(&self.hosts), self.request.may_share) {
+            self.stop();
+            self.until(|_| false);
+            return Err(Failure::new(Exit::Refused, words));
+        }
+        for host in self.hosts.iter_mut().filter(|host| !host.is_over()) {
+            host.stage = Stage::Preparing;
+            host.order(&Order::Prepare);
+        }
+        loop {
+            self.until(|host| matches!(host.stage, Stage::Ready(_)));
+            if self.hosts.iter().all(Connection::is_over) {
+                return Ok(());
+            }
+            self.start_next();
+        }
+    }
+
+    /// Starts the first of the runs that hosts are ready for, on all that are ready for it.
+    fn start_next(&mut self) {
+        let ready = |host: &Connection| match host.stage {
+            Stage::Ready(cell) => Some(cell),
+            _ => None,
+        };
+        let Some(cell) = self.hosts.iter().filter_map(ready).min() else { return };
+        let farthest_ns = self.hosts.iter().filter(|host| ready(host) == Some(cell));
+        let farthest_ns = farthest_ns.filter_map(|host| host.known.clock);
+        let farthest_ns = farthest_ns.map(|clock| clock.round_trip_ns).max().unwrap_or(0);
+        let at_ns = monotonic_ns() + START_AFTER_NS + farthest_ns;
+        for host in self.hosts.iter_mut().filter(|host| ready(host) == Some(cell)) {
+            let at_ns = host.there_ns(at_ns);
+            host.stage = Stage::Running(cell);
+            host.order(&Order::Start { cell, at_ns });
+        }
+    }
+
+    /// Round trips, all hosts at once.
+    fn compare_clocks(&mut self) {
+        for round in 1..=PINGS {
+            self.hosts.iter_mut().filter(|host| !host.is_over()).for_each(Connection::ping);
+            self.until(|host| host.pongs >= round);
+        }
+    }
+
+    /// Calls everything off if a host is not there.
+    fn refuse_missing(&mut self, what: &str) -> Result<(), Failure> {
+        if !self.hosts.iter().any(Connection::is_over) && self.stopping.is_none() {
+            return Ok(());
+        }
+        let missing: Vec<String> = self.hosts.iter().filter_map(why).collect();
+        let ends = self.hosts.iter().filter(|host| host.is_over()).map(|host| exit_of(&host.known.end));
+        let mut exit = ends.fold(Exit::Done, Exit::or_graver);
+        self.stop();
+        self.until(|_| false);
+        if let Some(signal) = self.signalled() {
+            exit = Exit::Signal(signal);
+        }
+        if exit == Exit::Done {
+            exit = Exit::Environment;
+        }
+        let count = self.hosts.len();
+        let missing = match missing.len() {
+            0 => "interrupted".to_owned(),
+            _ => missing.join("; "),
+        };
+        let message =
+            format!("{what}, and nothing was written on any of {count} hosts: {missing}");
+        Err(Failure::new(exit, message))
+    }
+
+    pub(super) fn signalled(&self) -> Option<i32> {
+        let signal = self.signal.load(Ordering::Relaxed);
+        i32::try_from(signal).ok().filter(|signal| *signal != 0)
+    }
+
+    fn stop(&mut self) {
+        if self.stopping.is_none() {
+            self.stopping = Some(Instant::now());
+            self.hosts.iter_mut().for_each(|host| host.order(&Order::Stop));
+        }
+    }
+
+    /// Hears the hosts until each is there, or is over.
+    fn until(&mut self, is_there: impl Fn(&Connection) -> bool) {
+        while !self.hosts.iter().all(|host| host.is_over() || is_there(host)) {
+            match self.heard.recv_timeout(LOOK) {
+                Ok(heard) => self.take(heard),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            while let Ok(heard) = self.heard.try_recv() {
+                self.take(heard);
+            }
+            self.lose_silent();
+            if self.signalled().is_some() {
+                self.stop();
+            }
+            self.view.show(&self.hosts);
+        }
+    }
+
+    fn take(&mut self, heard: Heard) {
+        let host = &mut self.hosts[heard.host];
+        let was_over = host.is_over();
+        let line = host.take(heard.what, heard.at_ns);
+        let name = host.known.name.clone();
+        if let Some(line) = line {
+            self.view.above(|| note(&format!("{name}: {line}")));
+        }
+        if let (false, HostEnd::Lost { why }) = (was_over, &self.hosts[heard.host].known.end) {
+            let why = format!("warning: {name} is lost: {why}");
+            self.view.above(|| note(&why));
+        }
+    }
+
+    fn lose_silent(&mut self) {
+        let stopped = self.stopping.is_some_and(|since| since.elapsed() > STOPS_WITHIN);
+        for host in self.hosts.iter_mut().filter(|host| !host.is_over()) {
+            if stopped {
+                host.lose(format!("it did not stop within {} s", STOPS_WITHIN.as_secs()));
+            } else if host.silence() > self.request.silence {
+                let limit = self.request.silence.as_secs_f64();
+                host.lose(format!("nothing was heard of it for {limit} s (--host-timeout)"));
+            }
+        }
+    }
+
+    /// Ends all connections.
+    pub(super) fn close(&mut self) {
+        self.view.clear();
+        // All at once first: none waits for another.
+        self.hosts.iter_mut().for_each(|host| {
+            if matches!(host.known.end, HostEnd::Lost { .. }) {
+                host.close(Duration::ZERO);
+            }
+        });
+        self.hosts.iter_mut().for_each(|host| host.close(LAUNCHER_ENDS_WITHIN));
+    }
+}
+
+/// Why a host is not there.
+fn why(host: &Connection) -> Option<String> {
+    let name = &host.known.name;
+    match &host.known.end {
+        HostEnd::Lost { why } => Some(format!("{name}: {why}")),
+        HostEnd::Exited { code } => {
+            let said = host.last_error().unwrap_or_else(|| format!("exit code {code}"));
+            Some(format!("{name}: {said}"))
+        }
+        HostEnd::Unknown => None,
+    }
+}
+
+/// The exit code that the end of a host asks for.
+pub(super) fn exit_of(end: &HostEnd) -> Exit {
+    match end {
+        HostEnd::Exited { code } => Exit::of_code(*code),
+        HostEnd::Lost { .. } | HostEnd::Unknown => Exit::Environment,
+    }
+}

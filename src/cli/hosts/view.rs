@@ -1,0 +1,127 @@
+//! What is shown while hosts work: a line for each on a terminal, else a line now and then.
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use iosonde_model::units::count;
+use iosonde_report::clean::clean;
+
+use super::connection::{Connection, Stage};
+use crate::cli::output::note;
+
+/// A terminal is updated so often.
+const TERMINAL: Duration = Duration::from_millis(250);
+/// Rows on a terminal; beyond, hosts are counted.
+const ROWS: usize = 32;
+
+/// Lines on stderr.
+pub(super) struct View {
+    screen: Option<ProgressBar>,
+    every: Duration,
+    shown: Instant,
+}
+
+impl View {
+    /// With so much time between lines; none for zero.
+    pub(super) fn new(every: Duration) -> View {
+        let is_terminal = io::stderr().is_terminal() && !every.is_zero();
+        let screen = is_terminal.then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{msg}");
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+        });
+        View { screen, every, shown: Instant::now() }
+    }
+
+    pub(super) fn show(&mut self, hosts: &[Connection]) {
+        let every = if self.screen.is_some() { TERMINAL } else { self.every };
+        if self.every.is_zero() || self.shown.elapsed() < every {
+            return;
+        }
+        self.shown = Instant::now();
+        match &self.screen {
+            Some(screen) => screen.set_message(rows(hosts)),
+            None => note(&summary(hosts)),
+        }
+    }
+
+    /// Writes lines above those that are replaced.
+    pub(super) fn above(&self, write: impl FnOnce()) {
+        match &self.screen {
+            Some(screen) => screen.suspend(write),
+            None => write(),
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        if let Some(screen) = &self.screen {
+            screen.finish_and_clear();
+        }
+    }
+}
+
+/// Operations per second since the news before the last.
+fn iops(host: &Connection) -> Option<f64> {
+    let [before, now] = host.moved;
+    let span_ns = now.0.checked_sub(before.0).filter(|ns| *ns > 0)?;
+    let is_running = matches!(host.stage, Stage::Running(_));
+    is_running.then(|| now.1.saturating_sub(before.1) as f64 * 1e9 / span_ns as f64)
+}
+
+fn rows(hosts: &[Connection]) -> String {
+    let shown = hosts.iter().take(ROWS);
+    let mut rows: Vec<String> = shown.map(row).collect();
+    if hosts.len() > ROWS {
+        rows.push(summary(hosts));
+    }
+    rows.join("\n")
+}
+
+fn row(host: &Connection) -> String {
+    let rate = iops(host).map(|iops| format!("  {} IOPS", count::significant_or_whole(iops)));
+    let title = match host.stage {
+        Stage::Ready(_) | Stage::Running(_) => format!("  {}", clean(&host.title)),
+        _ => String::new(),
+    };
+    format!("{:16} {:10}{title}{}", host.known.name, stage(host), rate.unwrap_or_default())
+}
+
+fn stage(host: &Connection) -> &'static str {
+    match host.stage {
+        Stage::Launched => "connecting",
+        Stage::Connected => "connected",
+        Stage::Begun => "opening",
+        Stage::Admitted => "admitted",
+        Stage::Preparing => "preparing",
+        Stage::Ready(_) => "ready",
+        Stage::Running(_) => "running",
+        Stage::Ended if host.known.end.is_done() => "done",
+        Stage::Ended => "failed",
+    }
+}
+
+/// Hosts by stage, and what they do together.
+fn summary(hosts: &[Connection]) -> String {
+    let mut stages: Vec<(&str, usize)> = Vec::new();
+    for host in hosts {
+        match stages.iter_mut().find(|(name, _)| *name == stage(host)) {
+            Some((_, count)) => *count += 1,
+            None => stages.push((stage(host), 1)),
+        }
+    }
+    let stages: Vec<String> =
+        stages.iter().map(|(stage, count)| format!("{count} {stage}")).collect();
+    let rates: Vec<(f64, &str)> =
+        hosts.iter().filter_map(|host| Some((iops(host)?, host.known.name.as_str()))).collect();
+    let slowest = rates.iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    let rate = slowest.map(|(least, name)| {
+        let sum: f64 = rates.iter().map(|(iops, _)| iops).sum();
+        format!(
+            "; {} IOPS, least {} ({name})",
+            count::significant_or_whole(sum),
+            count::significant_or_whole(*least)
+        )
+    });
+    format!("hosts: {}{}", stages.join(", "), rate.unwrap_or_default())
+}

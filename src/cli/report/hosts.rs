@@ -1,0 +1,68 @@
+//! A result of many hosts, rendered again from its records.
+
+use std::path::Path;
+
+use super::write::{Rendered, deliver, deliver_report, marked};
+use super::{Form, ReportArgs, pictures, read_manifest, requested};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::hosts::{hosts_text, loads};
+use crate::cli::recorded::{MAX_BYTES, bounded};
+use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostsRun};
+use iosonde_model::record::Run;
+use iosonde_report::hosts_story::{HostsReport, hosts_json, hosts_story};
+use iosonde_report::json::json_text;
+
+/// Whether a folder holds a result of many hosts.
+pub(super) fn is_one(path: &Path) -> bool {
+    path.join(HOSTS).is_file()
+}
+
+/// Renders it.
+pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> {
+    if args.recheck {
+        let message = "--recheck: this result is of many hosts; its records are rendered again \
+                       each time, and their checksums are verified";
+        return Err(requested(message.into()));
+    }
+    let record: HostsRun = read(&folder.join(HOSTS))?;
+    if record.schema != HOSTS_SCHEMA {
+        let path = folder.join(HOSTS);
+        return Err(requested(format!(
+            "`{}`: found schema {}, expected {HOSTS_SCHEMA}",
+            path.display(),
+            record.schema
+        )));
+    }
+    let mut runs: Vec<(usize, usize, Run)> = Vec::new();
+    for (index, host) in record.hosts.iter().enumerate() {
+        for cell in &host.cells {
+            if Path::new(&cell.file).components().count() != 1 {
+                let found = &cell.file;
+                return Err(requested(format!(
+                    "{HOSTS} names the record `{found}`, expected a file beside it"
+                )));
+            }
+            runs.push((index, cell.cell, read(&folder.join(&cell.file))?));
+        }
+    }
+    let runs: Vec<(usize, usize, &Run)> =
+        runs.iter().map(|(host, cell, run)| (*host, *cell, run)).collect();
+    let loads = loads(&record, &runs);
+    let manifest = read_manifest(folder)?;
+    let exit_code = manifest.as_ref().map_or(0, |manifest| manifest.exit_code);
+    let report =
+        HostsReport { record: &record, loads: &loads, manifest: manifest.as_ref(), exit_code };
+    let story = hosts_story(report);
+    if args.output_format == Form::Json {
+        let document = Rendered::Text(json_text(&marked(args, hosts_json(report))));
+        let drawn = if args.figures.is_some() { pictures(&story)? } else { Vec::new() };
+        return deliver(args, &document, &drawn);
+    }
+    deliver_report(args, &story, Some(hosts_text(report)))
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Failure> {
+    let refuse = |why: String| requested(format!("`{}`: {why}", path.display()));
+    let bytes = bounded(path, MAX_BYTES).map_err(refuse)?;
+    serde_json::from_slice(&bytes).map_err(|error| refuse(format!("not a record: {error}")))
+}

@@ -1,0 +1,43 @@
+//! Command lines within options.
+
+/// Splits words like a shell: at blanks outside quotes. No variables, no patterns.
+pub(crate) fn split(text: &str) -> Result<Vec<String>, &'static str> {
+    let (mut words, mut word): (Vec<String>, Option<String>) = (Vec::new(), None);
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(end), found) if found == end => quote = None,
+            (Some('"') | None, '\\') => {
+                let next = characters.next().ok_or("it ends in a backslash")?;
+                word.get_or_insert_default().push(next);
+            }
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, blank) if blank.is_whitespace() => words.extend(word.take()),
+            (_, other) => word.get_or_insert_default().push(other),
+        }
+    }
+    if quote.is_some() {
+        return Err("unclosed quote");
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn words_are_split_as_by_a_shell() {
+        assert_eq!(split(" run  --path 'a b' ").unwrap(), ["run", "--path", "a b"]);
+        assert_eq!(split(r#"a\ b "c'd" e'f g'h ''"#).unwrap(), ["a b", "c'd", "ef gh", ""]);
+        assert_eq!(split("'open"), Err("unclosed quote"));
+        assert_eq!(split("x\\"), Err("it ends in a backslash"));
+    }
+}
