@@ -74,6 +74,8 @@ impl Verb {
         let command = match self {
             Verb::Check(args) => args.on_hosts(),
             Verb::Run(args) => args.on_hosts(),
+            Verb::Doctor(args) => args.on_hosts(),
+            Verb::Verify(args) => args.on_hosts()?,
             _ => return None,
         };
         Some(command).filter(|command| command.hosts.is_given())

@@ -122,6 +122,7 @@ impl CheckArgs {
             verb: "check",
             hosts: &self.hosts,
             output_format: self.output_format,
+            output: None,
             results: self.results.as_deref(),
         }
     }

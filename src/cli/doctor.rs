@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::exit::{Exit, Failure};
+use super::hosts::{Command, HostsArgs};
 use super::output::{Output, OutputFormat};
 use super::place::Place;
 use iosonde_engine::engine::floor;
@@ -30,6 +31,16 @@ pub(crate) struct DoctorArgs {
     /// Form of the result on stdout
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
+    #[command(flatten)]
+    hosts: HostsArgs,
+}
+
+impl DoctorArgs {
+    /// What to carry out on many hosts.
+    pub(super) fn on_hosts(&self) -> Command<'_> {
+        let (hosts, output_format) = (&self.hosts, self.output_format);
+        Command { verb: "doctor", hosts, output_format, output: None, results: None }
+    }
 }
 
 /// One feature: whether it is available, and how to fix it if not.

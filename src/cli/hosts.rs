@@ -11,6 +11,7 @@ mod session;
 mod shared;
 mod view;
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -66,13 +67,14 @@ enum Region {
 }
 
 /// Options that are for the coordinator and not for the hosts.
-const OURS: [&str; 8] = [
+const OURS: [&str; 9] = [
     "--hosts",
     "--launch",
     "--agent",
     "--host-timeout",
     "--host-region",
     "--results",
+    "--output",
     "--output-format",
     "--eta-interval",
 ];
@@ -92,7 +94,8 @@ pub(super) struct Command<'a> {
     pub(super) verb: &'static str,
     pub(super) hosts: &'a HostsArgs,
     pub(super) output_format: OutputFormat,
-    pub(super) results: Option<&'a std::path::Path>,
+    pub(super) output: Option<&'a Path>,
+    pub(super) results: Option<&'a Path>,
 }
 
 /// Carries out a command on many hosts.
@@ -119,6 +122,9 @@ pub(super) fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit
     }
     let of_host = |at: usize| {
         let mut words = for_host(words);
+        if command.output_format == OutputFormat::Json {
+            words.push("--output-format=json".into());
+        }
         if args.host_region == Some(Region::Partitioned) {
             words.push(format!("--share={}/{}", at + 1, names.len()));
         }
@@ -131,11 +137,12 @@ pub(super) fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit
         silence: Duration::from_nanos(silence_ns),
         may_share: args.host_region.is_some(),
     };
+    let output = Output::to(command.output_format, command.output)?;
     let mut session = Session::open(&request, watchdog::heed(), View::new(SHOWN_EVERY));
     let carried_out = session.carry_out();
     session.close();
     carried_out?;
-    Ok(conclude(command, words, &launcher, session))
+    Ok(conclude(command, words, &launcher, (session, output)))
 }
 
 /// The words for a host: without those for the coordinator.
@@ -143,9 +150,8 @@ fn for_host(words: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut words = words.iter().skip(1);
     while let Some(word) = words.next() {
-        let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| {
-            (name, Some(value))
-        });
+        let (name, value) =
+            word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
         let name = name.replace('_', "-");
         if !OURS.contains(&name.as_str()) {
             kept.push(word.clone());
@@ -161,7 +167,7 @@ fn conclude(
     command: &Command<'_>,
     words: &[String],
     launcher: &Launcher,
-    mut session: Session<'_>,
+    (mut session, mut output): (Session<'_>, Output),
 ) -> Exit {
     let mut keeper = Keeper::open(command.results, command.verb, words);
     let mut kept: Vec<(usize, usize, Run)> = Vec::new();
@@ -195,13 +201,16 @@ fn conclude(
     }
     let report =
         HostsReport { record: &record, loads: &loads, manifest: None, exit_code: exit.code() };
-    let mut output = Output::new(command.output_format);
     if loads.is_empty() {
         session.hosts.iter().for_each(|host| output.text(&under_its_name(host)));
     } else {
         output.text(&hosts_text(report));
     }
-    output.value(&hosts_json(report));
+    let mut document = hosts_json(report);
+    if loads.is_empty() {
+        document["outputs"] = session.hosts.iter().map(document_of).collect();
+    }
+    output.value(&document);
     let answer = hosts_answer(report);
     let exit = output.end(exit);
     let complete = record.hosts.iter().all(|host| host.end.is_done());
@@ -247,6 +256,11 @@ pub(super) fn hosts_text(report: HostsReport<'_>) -> String {
 fn under_its_name(host: &Connection) -> String {
     let name = &host.known.name;
     format!("── {name} ──\n{}\n", host.output.trim_end())
+}
+
+/// The same as a value: the document that it printed, or null.
+fn document_of(host: &Connection) -> serde_json::Value {
+    serde_json::from_str(&host.output).unwrap_or_default()
 }
 
 /// The name of a host as part of a file's.

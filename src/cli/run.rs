@@ -182,6 +182,7 @@ impl RunArgs {
             verb: "run",
             hosts: &self.hosts,
             output_format: self.run.output_format,
+            output: self.run.output.as_deref(),
             results: self.run.results.as_deref(),
         }
     }

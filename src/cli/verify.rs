@@ -16,6 +16,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
+use super::hosts::Command;
 use super::place::Place;
 use crate::schedule;
 use iosonde_engine::engine::Control;
@@ -53,6 +54,17 @@ enum Mode {
 }
 
 impl VerifyArgs {
+    /// What to carry out on many hosts, if it can be.
+    pub(super) fn on_hosts(&self) -> Option<Command<'_>> {
+        match &self.mode {
+            Mode::Flush(args) | Mode::Pipeline(args) | Mode::Soak(args) => Some(args.on_hosts()),
+            Mode::Write(args) => Some(args.prove.on_hosts()),
+            Mode::Powercut(args) => Some(args.prove.on_hosts()),
+            Mode::Check(args) => Some(args.prove.on_hosts()),
+            Mode::Fsync(_) | Mode::Selftest(_) | Mode::Witness(_) => None,
+        }
+    }
+
     /// Whether it listens to another host and does nothing else.
     pub(super) fn is_witness(&self) -> bool {
         matches!(self.mode, Mode::Witness(_))

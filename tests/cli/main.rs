@@ -16,6 +16,7 @@ mod fio_line;
 mod formats;
 mod fsync;
 mod hangs;
+mod hosts;
 mod job_file;
 mod kept;
 mod killed;

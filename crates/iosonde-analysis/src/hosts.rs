@@ -168,8 +168,8 @@ fn rates(run: &Run, (from_ns, to_ns): (u64, u64)) -> Option<(f64, f64)> {
             return None;
         }
         let (first, end) = (from_ns.div_ceil(*width_ns), to_ns / width_ns);
-        let seconds = end.checked_sub(first).filter(|count| *count > 0)? as f64
-            * (*width_ns as f64 / 1e9);
+        let seconds =
+            end.checked_sub(first).filter(|count| *count > 0)? as f64 * (*width_ns as f64 / 1e9);
         let sum = |counts: &[u64]| {
             let within = counts.iter().skip(first as usize).take((end - first) as usize);
             within.sum::<u64>() as f64 / seconds
@@ -275,7 +275,10 @@ mod tests {
         }
         assert_eq!(both.latency.count, merged.count());
         for quantile in both.latency.quantiles {
-            assert_eq!(quantile.value_ns(), LatencyFigures::of(&merged).quantile(quantile.q).unwrap().value_ns());
+            assert_eq!(
+                quantile.value_ns(),
+                LatencyFigures::of(&merged).quantile(quantile.q).unwrap().value_ns()
+            );
         }
     }
 

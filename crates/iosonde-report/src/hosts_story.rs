@@ -50,7 +50,7 @@ pub fn hosts_answer(report: HostsReport<'_>) -> Answer {
     let loads: Vec<String> = report.loads.iter().map(|load| figures_of(load, hosts)).collect();
     let slow: Vec<String> = report.loads.iter().flat_map(slow_words).collect();
     let mut result = match loads.as_slice() {
-        [] => format!("{partial}nothing was measured on {hosts} hosts"),
+        [] => format!("{partial}nothing was measured on {}", many(hosts)),
         [one] => format!("{partial}{one}"),
         several => {
             let least = report.rows().min_by(|a, b| a.1.iops.total_cmp(&b.1.iops));
@@ -62,13 +62,17 @@ pub fn hosts_answer(report: HostsReport<'_>) -> Answer {
                     load.title
                 )
             });
-            format!("{partial}{} loads on {hosts} hosts{least}", several.len())
+            format!("{partial}{} loads on {}{least}", several.len(), many(hosts))
         }
     };
     if !slow.is_empty() {
         result.push_str(&format!("; {}", slow.join("; ")));
     }
     Answer { result, confidence: confidence(report), next: next(report) }
+}
+
+fn many(hosts: usize) -> String {
+    if hosts == 1 { "1 host".into() } else { format!("{hosts} hosts") }
 }
 
 fn figures_of(load: &HostsFigures, hosts: usize) -> String {
@@ -85,9 +89,9 @@ fn figures_of(load: &HostsFigures, hosts: usize) -> String {
     });
     let latency: Vec<String> = latency.into_iter().flatten().collect();
     let on = if load.hosts.len() == hosts {
-        format!("on {hosts} hosts")
+        format!("on {}", many(hosts))
     } else {
-        format!("on {} of {hosts} hosts", load.hosts.len())
+        format!("on {} of {}", load.hosts.len(), many(hosts))
     };
     let latency =
         if latency.is_empty() { String::new() } else { format!("; {}", latency.join(", ")) };
@@ -127,14 +131,26 @@ fn confidence(report: HostsReport<'_>) -> String {
     if report.loads.iter().any(|load| load.common.is_none_or(|common| common.is_skewed)) {
         why.push("the hosts did not run at the same time".to_owned());
     }
+    // The same reason on several hosts is one.
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (_, host) in report.rows() {
         let own = verdict(std::slice::from_ref(&host.row));
-        let words = own.words.trim_start_matches("low confidence: ");
-        let words = format!("{}: {words}", host.name);
-        if own.kind >= Kind::LowConfidence && !why.contains(&words) {
-            why.push(words);
+        if own.kind < Kind::LowConfidence {
+            continue;
+        }
+        let words = own.words.trim_start_matches("low confidence: ").to_owned();
+        match reasons.iter_mut().find(|(reason, _)| *reason == words) {
+            Some((_, names)) if !names.contains(&host.name.as_str()) => names.push(&host.name),
+            Some(_) => {}
+            None => reasons.push((words, vec![&host.name])),
         }
     }
+    why.extend(reasons.iter().map(|(reason, names)| {
+        match names.len() == report.record.hosts.len() {
+            true => reason.clone(),
+            false => format!("{reason} on {}", names.join(", ")),
+        }
+    }));
     match why.as_slice() {
         [] => "high".into(),
         [a, b, c, rest @ ..] if !rest.is_empty() => {
@@ -150,7 +166,9 @@ fn next(report: HostsReport<'_>) -> String {
     }
     let slow = report.loads.iter().flat_map(|load| &load.slow).next();
     match slow {
-        Some(slow) => format!("Look at {} alone: iosonde doctor and iosonde check there", slow.name),
+        Some(slow) => {
+            format!("Look at {} alone: iosonde doctor and iosonde check there", slow.name)
+        }
         None => "Repeat it to see how far runs differ".into(),
     }
 }
@@ -181,7 +199,7 @@ pub fn hosts_story(report: HostsReport<'_>) -> Story {
     });
     let started = report.rows().map(|(_, host)| host.name.as_str()).next();
     Story {
-        title: format!("{} on {} hosts", record.verb, record.hosts.len()),
+        title: format!("{} on {}", record.verb, many(record.hosts.len())),
         source: Source {
             program: format!("iosonde {}", record.program),
             command: report.manifest.map_or(Vec::new(), |manifest| manifest.command.clone()),
@@ -283,9 +301,9 @@ fn together(common: &Common) -> String {
 }
 
 fn table_of_load(load: &HostsFigures) -> Table {
-    let total = load.common.map(|common| {
-        row("all", (common.iops, common.bytes_per_s), &load.latency, Trust::Good)
-    });
+    let total = load
+        .common
+        .map(|common| row("all", (common.iops, common.bytes_per_s), &load.latency, Trust::Good));
     let hosts = load.hosts.iter().map(|host| {
         let own = &host.row.figures.all.total;
         let is_whole = host.row.consistency.valid() && host.row.complete;
@@ -356,8 +374,18 @@ fn table_of_hosts(record: &HostsRun) -> Table {
 
 fn data(report: HostsReport<'_>) -> DataSet {
     let columns = [
-        "load", "host", "iops", "bytes_per_s", "ops", "bytes", "latency_mean_ns", "latency_p50_ns",
-        "latency_p99_ns", "latency_p999_ns", "opened_after_ns", "closed_after_ns",
+        "load",
+        "host",
+        "iops",
+        "bytes_per_s",
+        "ops",
+        "bytes",
+        "latency_mean_ns",
+        "latency_p50_ns",
+        "latency_p99_ns",
+        "latency_p999_ns",
+        "opened_after_ns",
+        "closed_after_ns",
     ];
     let rows = report.rows().map(|(load, host)| {
         let total: &DirectionFigures = &host.row.figures.all.total;
@@ -398,4 +426,92 @@ pub fn hosts_json(report: HostsReport<'_>) -> Value {
         "loads": report.loads,
         "hosts": report.record.hosts,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{html, plain};
+    use iosonde_analysis::hosts::{HostMeasured, hosts};
+    use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::Run;
+    use iosonde_model::record::hosts::{HOSTS_SCHEMA, HostClock};
+
+    fn record(ends: &[HostEnd]) -> HostsRun {
+        let host = |(index, end): (usize, &HostEnd)| HostRun {
+            name: format!("node{}", index + 1),
+            clock: Some(HostClock { offset_ns: -5, round_trip_ns: 80_000 }),
+            end: end.clone(),
+            ..HostRun::default()
+        };
+        HostsRun {
+            schema: HOSTS_SCHEMA.into(),
+            program: "0.1.0".into(),
+            verb: "run".into(),
+            launch: "ssh {host} {command}".into(),
+            hosts: ends.iter().enumerate().map(host).collect(),
+        }
+    }
+
+    fn loads(runs: &[Run]) -> Vec<HostsFigures> {
+        let names = ["node1", "node2", "node3"];
+        let measured: Vec<HostMeasured<'_>> = runs
+            .iter()
+            .zip(names)
+            .map(|(run, name)| HostMeasured {
+                name,
+                opened_ns: Some(1_000),
+                round_trip_ns: 80_000,
+                run,
+            })
+            .collect();
+        vec![hosts(&measured).unwrap()]
+    }
+
+    const DONE: HostEnd = HostEnd::Exited { code: 0 };
+
+    #[test]
+    fn a_slow_host_and_a_lost_one_stand_in_the_first_lines_and_in_the_page() {
+        let fast = || run_of(&[Load { noise: 0.0, ..Load::default() }]);
+        let slow = run_of(&[Load { iops: 1_000.0, noise: 0.0, ..Load::default() }]);
+        let loads = loads(&[fast(), slow]);
+        let lost = HostEnd::Lost { why: "the connection ended".into() };
+        let record = record(&[DONE, DONE, lost]);
+        let report = HostsReport { record: &record, loads: &loads, manifest: None, exit_code: 1 };
+        let answer = hosts_answer(report);
+        assert!(answer.result.starts_with("PARTIAL: 6,000 IOPS, 24.6 MB/s on 2 of 3 hosts"));
+        assert!(answer.result.contains("node2 is slow: 20.0 % of the median of the others"));
+        assert_eq!(answer.confidence, "low: not every host did everything");
+        assert!(
+            answer.next.ends_with("node3 did not end as it should: lost: the connection ended")
+        );
+        let page = html(&hosts_story(report)).unwrap();
+        for words in ["node2 is slow", "node3: lost: the connection ended", "PARTIAL"] {
+            assert!(page.contains(words), "{words}");
+        }
+    }
+
+    #[test]
+    fn hosts_that_agree_have_high_confidence_and_fit_a_narrow_screen() {
+        let fast = || run_of(&[Load { noise: 0.0, ..Load::default() }]);
+        let loads = loads(&[fast(), fast(), fast()]);
+        let record = record(&[DONE, DONE, DONE]);
+        let report = HostsReport { record: &record, loads: &loads, manifest: None, exit_code: 0 };
+        assert_eq!(hosts_answer(report).confidence, "high");
+        let text = plain(&hosts_story(report), 60);
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(text.contains("Fairness (Jain) 1.00"), "{text}");
+        assert_eq!(hosts_json(report)["complete"], true);
+    }
+
+    #[test]
+    fn without_a_run_there_is_no_figure() {
+        let record = record(&[HostEnd::Exited { code: 5 }]);
+        let report = HostsReport { record: &record, loads: &[], manifest: None, exit_code: 5 };
+        let answer = hosts_answer(report);
+        assert_eq!(answer.result, "PARTIAL: nothing was measured on 1 host");
+        assert!(answer.confidence.starts_with("none"));
+    }
 }

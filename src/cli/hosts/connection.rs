@@ -10,12 +10,15 @@ use std::time::{Duration, Instant};
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HostClock, HostEnd, HostRun};
 use iosonde_sys::clock::monotonic_ns;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::launch::Launcher;
 use super::protocol::{Messages, News, Order, PROTOCOL, send};
 
 /// Threads of a coordinator do little.
 const STACK_BYTES: usize = 256 << 10;
+/// After the end of a connection, the launcher's standard error is read for so long.
+const LAST_WORDS_WITHIN: Duration = Duration::from_millis(200);
 /// Lines of standard error that are kept of a host.
 const MAX_SAID: usize = 100;
 
@@ -262,7 +265,10 @@ impl Connection {
         let until = Instant::now() + patience;
         while matches!(child.try_wait(), Ok(None)) {
             if Instant::now() >= until {
-                let _ = child.kill();
+                // The launcher leads a group of its own, with whatever it has started here.
+                if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
                 let _ = child.wait();
                 return;
             }
@@ -283,7 +289,7 @@ fn listen(child: &mut Child, host: usize, to: &Sender<Heard>) -> std::io::Result
     let thread = || thread::Builder::new().stack_size(STACK_BYTES);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let lines = to.clone();
-    thread().spawn(move || {
+    let launcher = thread().spawn(move || {
         let lines_of = stderr.into_iter().flat_map(|from| BufReader::new(from).lines());
         for line in lines_of.map_while(Result::ok) {
             let what = What::Launcher(line);
@@ -305,10 +311,21 @@ fn listen(child: &mut Child, host: usize, to: &Sender<Heard>) -> std::io::Result
                 Err(error) => What::Closed(error.to_string()),
             };
             let is_last = matches!(what, What::Closed(_));
+            if is_last {
+                wait_for(&launcher);
+            }
             if to.send(Heard { host, at_ns, what }).is_err() || is_last {
                 return;
             }
         }
     })?;
     Ok(())
+}
+
+/// A launcher that has ended may have said why, which is read by another thread.
+fn wait_for(reader: &thread::JoinHandle<()>) {
+    let until = Instant::now() + LAST_WORDS_WITHIN;
+    while !reader.is_finished() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(2));
+    }
 }

@@ -32,7 +32,8 @@ impl Launcher {
     /// # Errors
     /// If it is neither, or the agent's command line cannot be split.
     pub(super) fn parse(launch: &str, agent: &str) -> Result<Launcher, Failure> {
-        let wrong = |option: &str, why: String| Failure::new(Exit::Usage, format!("{option}: {why}"));
+        let wrong =
+            |option: &str, why: String| Failure::new(Exit::Usage, format!("{option}: {why}"));
         let named = LAUNCHERS.iter().find(|(name, _)| *name == launch);
         let template = named.map_or(launch, |(_, template)| template);
         let words =
@@ -97,10 +98,7 @@ mod tests {
         let line = |launch: &str, agent: &str| {
             Launcher::parse(launch, agent).unwrap().words("node1").join("|")
         };
-        assert_eq!(
-            line("ssh", "iosonde"),
-            "ssh|-T|-o|BatchMode=yes|--|node1|iosonde|agent"
-        );
+        assert_eq!(line("ssh", "iosonde"), "ssh|-T|-o|BatchMode=yes|--|node1|iosonde|agent");
         assert_eq!(
             line("ip netns exec {host} {command}", "'/opt/my tools/iosonde'"),
             "ip|netns|exec|node1|/opt/my tools/iosonde|agent"

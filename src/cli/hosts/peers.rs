@@ -14,8 +14,8 @@ use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::host::Root;
 use iosonde_engine::target::Held;
 use iosonde_model::plan::Plan;
-use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::record::Run;
+use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::record::hosts::TargetIdentity;
 use iosonde_sys::clock::monotonic_ns;
 
@@ -78,12 +78,7 @@ impl Agent {
     ///
     /// # Errors
     /// If the coordinator calls the command off.
-    pub(crate) fn admit(
-        &self,
-        root: &Root,
-        targets: &[Held],
-        writes: bool,
-    ) -> Result<(), Failure> {
+    pub(crate) fn admit(&self, root: &Root, targets: &[Held], writes: bool) -> Result<(), Failure> {
         let identity = |held: &Held| TargetIdentity {
             path: held.path.to_string_lossy().into_owned(),
             identity: identity(held, root),

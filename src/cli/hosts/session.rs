@@ -1,9 +1,9 @@
 //! The coordinator: every host goes through the same stages, and none begins one before all are
 //! there. A host that is lost does not hold up the others.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use iosonde_model::record::hosts::HostEnd;
@@ -137,7 +137,8 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let missing: Vec<String> = self.hosts.iter().filter_map(why).collect();
-        let ends = self.hosts.iter().filter(|host| host.is_over()).map(|host| exit_of(&host.known.end));
+        let ends =
+            self.hosts.iter().filter(|host| host.is_over()).map(|host| exit_of(&host.known.end));
         let mut exit = ends.fold(Exit::Done, Exit::or_graver);
         self.stop();
         self.until(|_| false);
@@ -152,8 +153,7 @@ impl<'a> Session<'a> {
             0 => "interrupted".to_owned(),
             _ => missing.join("; "),
         };
-        let message =
-            format!("{what}, and nothing was written on any of {count} hosts: {missing}");
+        let message = format!("{what}, and nothing was written on any of {count} hosts: {missing}");
         Err(Failure::new(exit, message))
     }
 

@@ -7,8 +7,8 @@ use super::{Form, ReportArgs, pictures, read_manifest, requested};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::hosts::{hosts_text, loads};
 use crate::cli::recorded::{MAX_BYTES, bounded};
-use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostsRun};
 use iosonde_model::record::Run;
+use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostsRun};
 use iosonde_report::hosts_story::{HostsReport, hosts_json, hosts_story};
 use iosonde_report::json::json_text;
 

@@ -46,9 +46,10 @@ pub(super) enum Instead {
 }
 
 /// Our own options that stand beside those of fio; true if they take a value.
-const BESIDE: [(&str, bool); 18] = [
+const BESIDE: [(&str, bool); 23] = [
     ("accept-unseen", true),
     ("accept-unseen-processes", true),
+    ("agent", true),
     ("allow-env", false),
     ("destroy-data", true),
     ("dry-run", false),
@@ -56,7 +57,11 @@ const BESIDE: [(&str, bool); 18] = [
     ("expect", true),
     ("help", false),
     ("hlog", true),
+    ("host-region", true),
+    ("host-timeout", true),
+    ("hosts", true),
     ("inspect-time", true),
+    ("launch", true),
     ("output", true),
     ("overwrite-file", true),
     ("overwrite-signature", true),
@@ -91,8 +96,7 @@ const SESSION: [(&str, bool); 20] = [
     ("idle-prof", true),
 ];
 
-const SEVERAL_MACHINES: &str = "one machine is measured by one command; start it on each, and use \
-    `iosonde compare`";
+const SEVERAL_MACHINES: &str = "use --hosts=node1,node2, which starts iosonde there by ssh";
 const TRIGGER: &str = "iosonde does not run programs; use `iosonde verify powercut` for power cuts";
 
 /// Options of fio's command line that are refused, with what to use instead.

@@ -41,7 +41,7 @@ use iosonde_model::record::witness_log::{WitnessLog, WitnessLogError};
 #[command(verbatim_doc_comment)]
 pub(super) struct CheckArgs {
     #[command(flatten)]
-    prove: ProveArgs,
+    pub(super) prove: ProveArgs,
     /// The ledger written by `verify write`
     #[arg(long, value_name = "FILE", required_unless_present = "witness_log")]
     ledger: Option<PathBuf>,
@@ -104,6 +104,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         survival: Some(survival),
         ..RunInputs::default()
     };
+    place.admit(resolved.held.as_slice(), false)?;
     let context = place.context(resolved.held, resolved.medium);
     let mut keeper = Keeper::open(prove_args.result.results.as_deref(), "verify", words);
     keeper.keep("host.json", &place.host);

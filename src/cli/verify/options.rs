@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::hosts::{Command, HostsArgs};
 use crate::cli::output::OutputFormat;
 use iosonde_engine::backend::fault::Injection;
 use iosonde_model::plan::VerifyMode;
@@ -31,6 +32,21 @@ pub(super) struct ProveArgs {
     pub(super) consent: ConsentArgs,
     #[command(flatten)]
     pub(super) result: ResultArgs,
+    #[command(flatten)]
+    hosts: HostsArgs,
+}
+
+impl ProveArgs {
+    /// What to carry out on many hosts.
+    pub(super) fn on_hosts(&self) -> Command<'_> {
+        Command {
+            verb: "verify",
+            hosts: &self.hosts,
+            output_format: self.result.output_format,
+            output: None,
+            results: self.result.results.as_deref(),
+        }
+    }
 }
 
 #[derive(Args, Debug)]

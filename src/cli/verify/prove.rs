@@ -151,6 +151,7 @@ fn run(
         return dry_run(&plan, output);
     }
     super::selftest_first(seed, &place)?;
+    place.admit(resolved.held.as_slice(), true)?;
     let header =
         header(&plan, &resolved, &place, matches!(memory, Memory::Ledger { synced: true, .. }));
     let mut inputs = RunInputs {

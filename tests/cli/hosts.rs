@@ -1,0 +1,217 @@
+//! One command on several hosts: agents as local processes, and programs that only pretend to be
+//! agents.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::program::{Call, Place, listing};
+
+/// On every host of these tests.
+const AGENT: &str = env!("CARGO_BIN_EXE_iosonde");
+
+const SIM: &str = "--ioengine sim --path servers=8,read=exp:90us --rw randread --iodepth 4";
+
+/// `run` on local agents: the rest of the command line follows.
+fn run(place: &Place, hosts: &str, rest: &str) -> Call {
+    place.iosonde(&format!("run --hosts {hosts} --launch local --agent {AGENT} {rest}"))
+}
+
+/// A launcher in which this is the agent of `b`, and `a` has a real one.
+fn with_b(script: &str) -> String {
+    format!("--launch=sh -c 'if [ {{host}} = a ]; then exec {{command}}; else {script}; fi'")
+}
+
+#[test]
+fn hosts_are_merged_into_one_result() {
+    let place = Place::new();
+    let words = format!("{SIM} --number-ios 20000 --results kept --output-format json");
+    let json = run(&place, "node[1-3]", &words).end().exits(0).json();
+    assert_eq!((&json["complete"], &json["exit_code"]), (&true.into(), &0.into()));
+    let load = &json["loads"][0];
+    let names: Vec<&str> = load["hosts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|host| host["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["node1", "node2", "node3"]);
+    let rate = |host: &Value| host["iops"].as_f64().unwrap();
+    let sum: f64 = load["hosts"].as_array().unwrap().iter().map(rate).sum();
+    assert!((sum / load["common"]["iops"].as_f64().unwrap() - 1.0).abs() < 1e-9);
+    // The merged distribution is that of the records, merged by hand.
+    let folder = listing(&place.work().join("kept")).remove(0);
+    let records = ["node1", "node2", "node3"].map(|name| {
+        let text = fs::read(folder.join(format!("01-run@{name}.json"))).unwrap();
+        serde_json::from_slice::<iosonde_model::record::Run>(&text).unwrap()
+    });
+    let mut merged = iosonde_stats::Histogram::new();
+    for job in records.iter().flat_map(|run| &run.jobs) {
+        merged.merge(&job.read.latency);
+    }
+    assert_eq!(load["latency"]["count"], merged.count());
+    let p99 = iosonde_stats::Quantile::of(&merged, 0.99).value_ns().unwrap();
+    let found = load["latency"]["quantiles"].as_array().unwrap();
+    let found = found.iter().find(|quantile| quantile["q"] == 0.99).unwrap();
+    assert!(found.to_string().contains(&p99.to_string()), "{found} {p99}");
+    // The same again from what is kept.
+    let again = place.iosonde("report --output-format json").arg(&folder);
+    assert_eq!(again.end().exits(0).json()["loads"], json["loads"]);
+    place.iosonde("report").arg(&folder).end().exits(0).prints("on 3 hosts");
+    let page = place.iosonde("report --output-format html").arg(&folder);
+    page.end().exits(0).prints("node2");
+}
+
+#[test]
+fn real_runs_begin_together() {
+    let place = Place::new();
+    place.file("disk", &[7; 4 << 20]);
+    let words = "--path disk --rw randread --ioengine psync --runtime 500ms --output-format json";
+    let json = run(&place, "a,b", words).end().exits(0).json();
+    let common = &json["loads"][0]["common"];
+    let span_ns = common["span_ns"].as_u64().unwrap();
+    // Of half a second; a busy machine may start a process late, never early.
+    assert!((250_000_000..=500_000_000).contains(&span_ns), "{common}");
+}
+
+#[test]
+fn nothing_is_written_unless_every_host_can_take_part() {
+    let place = Place::new();
+    place.file("mine", b"somebody's data");
+    place.file("blank", &[0; 1 << 20]);
+    // A directory of its own for each host, in one of which the file holds data.
+    for (host, file) in [("a", "blank"), ("b", "mine")] {
+        fs::create_dir(place.work().join(host)).unwrap();
+        fs::copy(place.work().join(file), place.work().join(host).join("disk")).unwrap();
+    }
+    let call =
+        place.iosonde(&format!("run --hosts a,b --agent {AGENT} --path disk --rw randwrite"));
+    let ended = call
+        .arg("--number-ios=10")
+        .arg("--launch=sh -c 'cd {host} && exec {command}'")
+        .end()
+        .exits(5);
+    ended.says("nothing was written on any of 2 hosts: b: iosonde: error: `disk`");
+    assert_eq!(fs::read(place.work().join("a/disk")).unwrap(), vec![0; 1 << 20]);
+    assert_eq!(fs::read(place.work().join("b/disk")).unwrap(), b"somebody's data");
+}
+
+#[test]
+fn what_is_no_agent_is_named_and_the_others_are_let_go() {
+    let place = Place::new();
+    let refused = |script: &str, words: &str| {
+        let began = Instant::now();
+        let call = place
+            .iosonde(&format!("run --hosts a,b --host-timeout 3 --agent {AGENT} {SIM}"))
+            .arg("--number-ios=1000")
+            .arg(with_b(script));
+        call.end().exits(1).silent().says("nothing was written on any of 2 hosts").says(words);
+        assert!(began.elapsed() < Duration::from_secs(60));
+    };
+    refused("echo bash: iosonde: command not found", "expected an iosonde agent");
+    refused("echo no route to host >&2; exit 255", "b: the connection ended (no route to host)");
+    refused("sleep 100", "b: nothing was heard of it for 3 s (--host-timeout)");
+    refused("yes", "expected an iosonde agent");
+    refused("echo \"#iosonde 999999999999\"; sleep 100", "a message of 999999999999 B");
+    refused("echo \"#iosonde 9\"; echo \"{}\"", "ended within a message");
+    let hello = |protocol: u32, program: &str| {
+        let message = format!(
+            "{{\\\"Hello\\\":{{\\\"protocol\\\":{protocol},\\\"program\\\":\\\"{program}\\\",\
+             \\\"node\\\":\\\"x\\\",\\\"kernel\\\":\\\"y\\\"}}}}"
+        );
+        let bytes = message.replace('\\', "").len();
+        format!("echo \"#iosonde {bytes}\"; echo \"{message}\"; sleep 100")
+    };
+    refused(&hello(1, "9.9.9"), "iosonde 9.9.9 (protocol 1) is installed there, expected");
+    refused(&hello(7, env!("CARGO_PKG_VERSION")), "(protocol 7) is installed there");
+    refused(&hello(1, env!("CARGO_PKG_VERSION")), "b: nothing was heard of it for 3 s");
+}
+
+#[test]
+fn a_banner_does_no_harm() {
+    let place = Place::new();
+    let call = place.iosonde(&format!("run --hosts a,b --agent {AGENT} {SIM} --number-ios 1000"));
+    let banner = with_b("echo Welcome to b; echo; printf \"no line feed\"; exec {command}");
+    call.arg(banner).end().exits(0).prints("on 2 hosts");
+}
+
+#[test]
+fn a_host_that_dies_leaves_a_partial_result() {
+    let place = Place::new();
+    place.file("disk", &[7; 4 << 20]);
+    let call =
+        place.iosonde(&format!("run --hosts a,b,c --agent {AGENT} --path disk --rw randread"));
+    // The agent of `b` is killed with its command while it measures.
+    let dies = "--launch=sh -c 'if [ {host} = b ]; then timeout -s KILL 2 {command}; else exec \
+                {command}; fi'";
+    let ended = call
+        .arg("--ioengine=psync")
+        .arg("--runtime=6")
+        .arg("--results=kept")
+        .arg(dies)
+        .end()
+        .exits(1);
+    let ended = ended.prints("PARTIAL: ").prints("on 2 of 3 hosts").says("warning: b is lost");
+    ended.prints("See why b did not end as it should");
+    let folder = listing(&place.work().join("kept")).remove(0);
+    assert!(folder.join("01-run@a.json").is_file() && folder.join("01-run@c.json").is_file());
+    place.iosonde("report").arg(&folder).end().exits(0).prints("PARTIAL: ");
+}
+
+#[test]
+fn storage_that_two_hosts_would_write_is_refused() {
+    let place = Place::new();
+    place.file("disk", &[0; 1 << 20]);
+    let words = "--path disk --rw randwrite --ioengine psync --number-ios 10";
+    // On one machine the gate of the second host refuses even earlier.
+    let ended = run(&place, "a,b", words).end().exits(5);
+    ended.says("nothing was written on any of 2 hosts");
+    assert_eq!(fs::read(place.work().join("disk")).unwrap(), vec![0; 1 << 20]);
+}
+
+#[test]
+fn an_interrupt_stops_all_hosts_and_keeps_what_there_is() {
+    let place = Place::new();
+    place.file("disk", &[7; 4 << 20]);
+    let words = "--path disk --rw randread --ioengine psync --runtime 60 --results kept";
+    // Both measure by then.
+    let running = run(&place, "a,b", words).start().until_stderr("hosts: 2 running");
+    let began = Instant::now();
+    running.signal(Signal::INT).end().exits(130).prints("PARTIAL: ");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert_eq!(listing(&place.work().join("kept")).len(), 1);
+}
+
+#[test]
+fn other_verbs_are_shown_host_by_host() {
+    let place = Place::new();
+    let doctor = format!("doctor . --hosts a,b --launch local --agent {AGENT}");
+    place.iosonde(&doctor).end().exits(0).prints("── a ──").prints("── b ──");
+    let json = place.iosonde(&doctor).arg("--output-format=json").end().exits(0).json();
+    assert_eq!(json["outputs"].as_array().unwrap().len(), 2);
+    assert!(json["outputs"][1].is_object(), "{json:#}");
+    for host in ["a", "b"] {
+        fs::create_dir(place.work().join(host)).unwrap();
+    }
+    let flush = place.iosonde(&format!("verify flush . --size 8M --hosts a,b --agent {AGENT}"));
+    flush.arg("--launch=sh -c 'cd {host} && exec {command}'").end().exits(0).prints("── b ──");
+}
+
+#[test]
+fn bad_lists_and_launchers_are_refused() {
+    let place = Place::new();
+    let refuse = |words: &str, message: &str| {
+        place.iosonde(&format!("run {SIM} {words}")).end().exits(2).silent().says(message);
+    };
+    refuse("--hosts a,a", "`a` is named twice");
+    refuse("--hosts a[1-", "not closed");
+    refuse("--hosts a --launch shh", "found `shh`, expected ssh, clush");
+    refuse("--hosts a --host-timeout 1", "expected 2 s to 24 h");
+    refuse("--hosts a --output-format terse", "text or JSON");
+    refuse("--launch local", "--hosts");
+    refuse("--share 0/2", "expected a part and the number of parts");
+    let check = "check . --hosts a --launch local --host-region shared";
+    place.iosonde(check).end().exits(2).says("--host-region has no effect");
+}
