@@ -5,6 +5,7 @@
 //! outcomes in the record; an [`EngineError`] means that nothing could be measured.
 
 mod arrivals;
+mod control;
 mod controller;
 mod durable;
 mod hiccups;
@@ -29,9 +30,8 @@ pub mod verify;
 pub mod waits;
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use iosonde_sys::{Clock, clock, thread};
@@ -45,6 +45,7 @@ use iosonde_model::record::run::{Outcome, ProcessUse, SyncResult};
 use iosonde_model::record::{ControlledRun, JobRun, PrecisionRun};
 use iosonde_stats::Histogram;
 
+pub use control::Control;
 use controller::TICK_NS;
 use job::{JobLoop, Step};
 use queues::{Driver, with_queues};
@@ -88,67 +89,6 @@ pub enum EngineError {
     /// Who watches did not let the run begin.
     #[error("the run was called off before it began")]
     CalledOff,
-}
-
-/// Orders from outside, and the news from inside that the run is over.
-#[derive(Debug, Default)]
-pub struct Control {
-    /// Number of the signal that asks for an end; 0 while there is none. A handler stores it.
-    pub signal: Arc<AtomicUsize>,
-    over: AtomicBool,
-    failure: Mutex<Option<String>>,
-}
-
-impl Control {
-    /// Orders that come from this signal cell.
-    pub fn new(signal: Arc<AtomicUsize>) -> Control {
-        Control { signal, ..Control::default() }
-    }
-
-    /// Whether the run is to end early.
-    #[inline(always)]
-    pub fn is_stopping(&self) -> bool {
-        self.signal.load(Ordering::Relaxed) != 0 || self.over.load(Ordering::Relaxed)
-    }
-
-    /// Ends the run; the first reason is kept.
-    fn fail(&self, reason: String) {
-        if let Ok(mut failure) = self.failure.lock() {
-            failure.get_or_insert(reason);
-        }
-        self.finish();
-    }
-
-    /// Ends the run: it has done what it was for.
-    fn finish(&self) {
-        self.over.store(true, Ordering::Relaxed);
-    }
-
-    /// How long requests in flight are waited for after the end, ns: an interrupt is obeyed within
-    /// two seconds, whatever the storage does.
-    fn drain_grace_ns(&self) -> u64 {
-        match self.signal.load(Ordering::Relaxed) {
-            0 => job::DRAIN_GRACE_NS,
-            _ => job::INTERRUPT_GRACE_NS,
-        }
-    }
-
-    fn outcome(&self, abandoned: u64) -> Outcome {
-        let failure = self.failure.lock().ok().and_then(|mut failure| failure.take());
-        let signal = self.signal.load(Ordering::Relaxed);
-        match failure {
-            Some(error) => Outcome::Failed { error },
-            // Who interrupts does not wait for what is not answered.
-            None if signal != 0 => Outcome::Interrupted { signal: signal as i32 },
-            None if abandoned > 0 => Outcome::Failed {
-                error: format!(
-                    "{abandoned} request(s) did not complete within {} s after the end",
-                    job::DRAIN_GRACE_NS / 1_000_000_000
-                ),
-            },
-            None => Outcome::Complete,
-        }
-    }
 }
 
 /// How far a run is.
