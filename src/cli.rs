@@ -12,6 +12,8 @@ mod experiment;
 mod inspect;
 mod intact;
 mod keep;
+mod keys;
+mod live;
 mod output;
 mod outputs;
 mod place;

@@ -289,6 +289,10 @@ impl<'a> Beside<'a> {
 }
 
 impl Observer for Beside<'_> {
+    fn wants_roles(&self) -> bool {
+        true
+    }
+
     fn opened(&mut self) {
         self.opened_ns = self.clock.now_ns();
         self.counters.0 = self.device_counters();

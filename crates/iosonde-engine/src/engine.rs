@@ -9,6 +9,7 @@ mod controller;
 mod durable;
 mod hiccups;
 mod job;
+mod live;
 mod pace;
 mod paced;
 mod queues;
@@ -27,6 +28,8 @@ pub mod floor;
 pub mod ladder;
 pub mod verify;
 pub mod waits;
+
+pub use live::RoleCounts;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -149,7 +152,7 @@ impl Control {
 }
 
 /// How far a run is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Since the start, warm-up included, ns.
     pub elapsed_ns: u64,
@@ -157,6 +160,9 @@ pub struct Progress {
     pub planned_ns: u64,
     /// Operations completed since the start.
     pub ops: u64,
+    /// What each role has done, four times a second; empty in between, and where roles are not
+    /// told apart.
+    pub roles: Vec<RoleCounts>,
 }
 
 /// Watches a run from the side. Every call comes from the thread that called [`run`].
@@ -165,6 +171,10 @@ pub trait Observer {
     fn opened(&mut self) {}
     /// About twenty times a second.
     fn tick(&mut self, _progress: &Progress) {}
+    /// Whether ticks are to say what each role has done.
+    fn wants_roles(&self) -> bool {
+        false
+    }
     /// The measured window has closed.
     fn closed(&mut self) {}
 }
@@ -397,6 +407,7 @@ fn supervise(
     let mut hiccups = None;
     let mut started_unix_ns = 0;
     let mut last_change = (0, start_ns);
+    let mut next_read_ns = start_ns;
     let mut over_since_ns = None;
     let mut waits = JobWaits::new(plan.target().path.clone(), plan.jobs.len());
     loop {
@@ -437,7 +448,15 @@ fn supervise(
         } else if planned_ns == 0 && now_ns.saturating_sub(last_change.1) > HANG_NS {
             shared.control.fail("no request was completed for 120 s".into());
         }
-        observer.tick(&Progress { elapsed_ns: now_ns.saturating_sub(start_ns), planned_ns, ops });
+        let roles = match now_ns >= next_read_ns && observer.wants_roles() {
+            true => live::by_role(plan, &shared.lanes),
+            false => Vec::new(),
+        };
+        if !roles.is_empty() {
+            next_read_ns = now_ns + live::READ_NS;
+        }
+        let elapsed_ns = now_ns.saturating_sub(start_ns);
+        observer.tick(&Progress { elapsed_ns, planned_ns, ops, roles });
         let mut pause_ns = if pilot.is_some() { TICK_NS } else { 50_000_000 };
         if let Some(watcher) = &watcher {
             pause_ns = pause_ns.min(watcher.pause_ns(now_ns));
