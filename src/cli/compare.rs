@@ -14,6 +14,7 @@ use super::output::{Output, OutputFormat, note};
 use super::place;
 use super::recorded::runs::{Meaning, meaning};
 use super::results;
+use super::screen;
 use iosonde_analysis::comparison::contrast::TOLERANCE;
 use iosonde_analysis::comparison::gate::metric;
 use iosonde_analysis::comparison::{
@@ -198,7 +199,7 @@ fn print(args: &CompareArgs, analysed: &Comparison, exit: Exit) -> Exit {
         })
     });
     let mut output = Output::new(args.output_format);
-    output.text(&comparison_text(analysed));
+    output.text(&comparison_text(analysed, screen::columns()));
     output.value(&comparison_json(analysed, exit.code()));
     output.end(exit)
 }

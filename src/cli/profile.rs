@@ -17,6 +17,7 @@ use folder::Folder;
 
 use super::exit::{Exit, Failure};
 use super::output::note;
+use super::screen;
 use iosonde_analysis::profile::{Against, figures};
 use iosonde_engine::host::{self, Root};
 use iosonde_model::record::ProfileRun;
@@ -143,10 +144,10 @@ fn print(
 ) -> bool {
     let figures = figures(run);
     let against = beside.map(|beside| beside.analysed(run, &figures));
-    let text = profile_text(run, &figures, against.as_ref());
+    let text = |screen| profile_text(run, &figures, against.as_ref(), screen);
     // If stderr is closed, the folder is still written.
-    let _ = io::stderr().write_all(text.as_bytes());
-    let mut is_kept = folder.keep(run, &text);
+    let _ = io::stderr().write_all(text(screen::error_columns()).as_bytes());
+    let mut is_kept = folder.keep(run, &text(usize::MAX));
     let analysed: Vec<Against> = against.iter().flatten().cloned().collect();
     is_kept &= folder.keep_document(json, (run, &figures, &analysed), exit);
     let is_whole = !matches!(run.ended, Ended::Interrupted { .. });

@@ -11,16 +11,18 @@ use crate::cli::screen;
 use crate::cli::{profile, verify};
 use iosonde_analysis::expectation::{Expectation, Judged, judge_all};
 use iosonde_analysis::profile::figures as profile_figures_of;
+use iosonde_analysis::reference::place;
 use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
 use iosonde_analysis::{judge, ladder};
 use iosonde_model::record::Run;
 use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::reference::built_in;
 use iosonde_report::json::{self, Document, json_text};
 use iosonde_report::run_story::{self, run_story};
 use iosonde_report::{
-    Answer, CheckReport, expectations_text, ladder_header, ladder_json, ladder_text, layers_text,
-    precision_text, profile_figures, profile_json, profile_text, pursuit_text, run_text,
-    verdict_text, verify_json, verify_text,
+    Answer, CheckReport, expectations_text, ladder_json, ladder_text, layers_text, precision_text,
+    profile_figures, profile_json, profile_text, pursuit_text, run_text, verdict_text, verify_json,
+    verify_text,
 };
 
 /// Runs with their analysis.
@@ -68,7 +70,7 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
             let exit = verify::print::end_of(run, &rendered);
             plainly(
                 args,
-                verify_text(run, &rendered),
+                verify_text(run, &rendered, screen::columns()),
                 verify_json(run, &rendered, exit.code()),
                 Pictures::new(),
             )
@@ -76,13 +78,13 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
         Records::Ladder(run) => {
             let rendered = ladder(run);
             let exit = verify::fsync::end_of(run, &rendered);
-            let text = format!("{}{}", ladder_header(&run.plan), ladder_text(run, &rendered));
+            let text = ladder_text(run, &rendered, screen::columns());
             plainly(args, text, ladder_json(run, &rendered, exit.code()), Pictures::new())
         }
         Records::Profile(run) => {
             let figures = profile_figures_of(run);
             let exit = profile::end_of(&run.ended);
-            let text = profile_text(run, &figures, None);
+            let text = profile_text(run, &figures, None, screen::columns());
             let drawn = match args.figures {
                 Some(_) => profile_figures::figures(run).map_err(|error| {
                     Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
@@ -185,8 +187,10 @@ fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String 
 fn check_again(kept: &Kept, rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
     let interrupted = rows.iter().any(|(run, _)| run.outcome != Outcome::Complete);
     let partial = kept.manifest.as_ref().is_some_and(|manifest| !manifest.complete);
+    let placement = place(rows, &built_in().unwrap_or_default());
     let report = CheckReport {
-        answer: Answer::of_runs(rows, &judgement.verdict, None),
+        answer: Answer::of_runs(rows, &judgement.verdict, placement.words().as_deref()),
+        placement: &placement,
         rows,
         verdict: &judgement.verdict,
         judged: &judgement.judged,
