@@ -27,6 +27,8 @@ use iosonde_watch::{WatchError, rehearse, wake_writing, watch};
 
 /// Profile the storage I/O of a program: run it, or attach to it, and trace it in the kernel.
 ///
+/// Running: -p PID, --cgroup NAME or --container NAME, with --for 30 (seconds) or until it ends.
+///
 /// The command keeps its user, its streams and its exit code; the report goes to stderr and, with
 /// the record, into a folder. Tracing each request needs CAP_BPF and CAP_PERFMON; without them the
 /// counters of the processes and disks are reported, and the missing data is listed.
@@ -61,6 +63,9 @@ pub(crate) struct ProfileArgs {
     /// Profile the processes of this cgroup: a directory of /sys/fs/cgroup, or a name below it
     #[arg(long, value_name = "PATH", group = "attached")]
     cgroup: Option<PathBuf>,
+    /// Profile this container: its name or the beginning of its ID, at docker or podman
+    #[arg(long, value_name = "NAME", group = "attached")]
+    container: Option<String>,
     /// Profile a running process (number) or cgroup (anything else)
     #[arg(long, value_name = "PID|PATH", group = "attached")]
     attach: Option<OsString>,

@@ -99,7 +99,8 @@ pub fn place(rows: &[(&Run, &Assessment)], classes: &[ReferenceClass]) -> Placem
     let kinds = kinds(&first.target);
     let may_be = |class: &&ReferenceClass| {
         let is_any = class.storage.is_empty() || kinds.is_empty();
-        is_any || class.storage.iter().any(|kind| kinds.contains(&kind.as_str()))
+        let is_kind = class.storage.iter().any(|kind| kinds.contains(&kind.as_str()));
+        (is_any || is_kind) && is_model(class, &first.target)
     };
     let compared = |class: &ReferenceClass| -> Vec<PlacedRow> {
         usable.iter().map(|(run, row)| placed(run, &row.figures.all, class)).collect()
@@ -118,7 +119,7 @@ pub fn place(rows: &[(&Run, &Assessment)], classes: &[ReferenceClass]) -> Placem
     let is_virtual = kinds.contains(&"virtual") || kinds.contains(&"network");
     Placement {
         fits: best.as_ref().is_some_and(|(_, rows)| typical(rows)),
-        limit: is_virtual.then(|| limit(&usable, classes, &kinds)).flatten(),
+        limit: is_virtual.then(|| limit(&usable, classes.iter().filter(may_be))).flatten(),
         absurd: absurd(&usable, &kinds, best.as_ref().map(|(class, _)| *class)),
         class: best.map(|(class, rows)| (class.name.clone(), class.source.clone(), rows)),
     }
@@ -141,6 +142,13 @@ fn kinds(target: &TargetFacts) -> Vec<&'static str> {
         (Some("sata" | "sas" | "scsi" | "ata"), Some(false)) => vec!["sata"],
         _ => Vec::new(),
     }
+}
+
+/// Whether the device can be of a service, by its model.
+fn is_model(class: &ReferenceClass, target: &TargetFacts) -> bool {
+    let model = target.device.as_ref().and_then(|device| device.model.as_deref());
+    let model = model.unwrap_or_default();
+    class.model.is_empty() || class.model.iter().any(|word| model.contains(word.as_str()))
 }
 
 /// One row beside the range that concerns it.
@@ -184,18 +192,14 @@ fn width(class: &ReferenceClass) -> f64 {
 
 /// The limit of a service that rows sit on: two rows at least, for one figure may be there by
 /// chance.
-fn limit(
+fn limit<'a>(
     rows: &[&(&Run, &Assessment)],
-    classes: &[ReferenceClass],
-    kinds: &[&str],
+    possible: impl Iterator<Item = &'a ReferenceClass>,
 ) -> Option<String> {
     let near = |value: f64, limit: f64| (value / limit - 1.0).abs() <= ON_LIMIT;
     let sits = |of: fn(&GroupFigures) -> f64, limit: f64| {
         rows.iter().filter(|(_, row)| near(of(&row.figures.all), limit)).count()
     };
-    let possible = classes
-        .iter()
-        .filter(|class| class.storage.iter().any(|kind| kinds.contains(&kind.as_str())));
     let found = possible.flat_map(|class| {
         let counted = class.limit_iops.iter().map(|limit| {
             (
@@ -284,7 +288,8 @@ mod tests {
     fn a_sata_ssd_is_typical_and_a_bad_one_is_slow() {
         let sata = device("sata", false, false);
         assert_eq!(words(&check(&sata, 60_000.0, 500.0)), "typical of a SATA SSD");
-        assert_eq!(words(&check(&sata, 300.0, 20.0)), "slow for a SATA SSD");
+        let slow = words(&check(&sata, 300.0, 20.0));
+        assert!(slow.ends_with("slow for a SATA SSD"), "{slow}");
         let hdd = device("sata", true, false);
         assert_eq!(words(&check(&hdd, 150.0, 180.0)), "typical of a hard disk, 7,200/min");
     }
@@ -298,7 +303,8 @@ mod tests {
 
     #[test]
     fn figures_on_the_limit_of_a_volume_name_it_and_one_alone_does_not() {
-        let volume = device("nvme", false, true);
+        let mut volume = device("nvme", false, true);
+        volume.model = Some("Amazon Elastic Block Store".into());
         let mut runs = check(&volume, 3_000.0, 125.0);
         runs.push(runs[0].clone());
         let found = words(&runs);

@@ -217,6 +217,7 @@ mod tests {
                 match block {
                     Block::Words(words) => *words = name.clone(),
                     Block::List(items) => items.push(name.clone()),
+                    Block::Text(text) => *text = name.clone(),
                     Block::Table(table) => {
                         table.caption = name.clone();
                         table.columns[0].title = name.clone();

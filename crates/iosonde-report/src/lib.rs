@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod card;
 pub mod chart;
 pub mod check_table;
 pub mod comparison_json;
@@ -46,6 +47,7 @@ pub mod series;
 pub mod story;
 pub mod story_json;
 mod telling;
+pub mod text_story;
 pub mod verdict_text;
 pub mod verify_json;
 pub mod verify_text;
@@ -53,6 +55,7 @@ pub mod workload_toml;
 pub mod wrap;
 
 pub use answer::Answer;
+pub use card::card;
 pub use check_table::{CheckReport, CheckTable};
 pub use comparison_json::comparison_json;
 pub use comparison_text::comparison_text;
@@ -73,6 +76,7 @@ pub use pursuit_text::{pursuit_note, pursuit_text};
 pub use run_text::run_text;
 pub use selftest_text::{repetition_json, repetition_text, selftest_json, selftest_text};
 pub use story_json::story_json;
+pub use text_story::{TextReport, text_story};
 pub use verdict_text::{expectations_text, verdict_text};
 pub use verify_json::verify_json;
 pub use verify_text::{verify_heading, verify_text};

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::config;
 use crate::cli::exit::{Exit, Failure};
 use iosonde_model::record::given;
 use iosonde_model::record::summary::{SUMMARY, Summary};
@@ -43,11 +44,7 @@ pub(super) fn find(
 
 /// `~/.config/iosonde/references.toml`.
 fn own_file() -> Option<PathBuf> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = absolute("XDG_CONFIG_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
-    Some(config.join("iosonde/references.toml"))
+    config::directory().map(|directory| directory.join("references.toml"))
 }
 
 fn read(path: &Path) -> Result<Vec<ReferenceClass>, Failure> {

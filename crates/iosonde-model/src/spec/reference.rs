@@ -14,6 +14,9 @@ pub struct ReferenceClass {
     /// What it can be: `hdd`, `sata`, `nvme`, `virtual`, `network`; empty for anything.
     #[serde(default)]
     pub storage: Vec<String>,
+    /// Words of which the device's model must contain one; empty for any model.
+    #[serde(default)]
+    pub model: Vec<String>,
     /// Random reads of 4 KiB per second: slowest and fastest usual one.
     pub read_iops: [f64; 2],
     /// The same of writes.

@@ -17,6 +17,12 @@ pub(super) fn block(block: &Block, numbers: &mut Numbers) -> Result<String, Char
     Ok(match block {
         Block::Words(words) => format!("<p>{}</p>\n", text(words)),
         Block::List(items) => list(items),
+        Block::Text(lines) => {
+            let lines = lines.lines().map(text).collect::<Vec<_>>().join("\n");
+            format!(
+                "<details>\n<summary>The whole report</summary>\n<pre tabindex=\"0\">{lines}</pre>\n</details>\n"
+            )
+        }
         Block::Table(element) => {
             numbers.tables += 1;
             table(element, numbers.tables)
