@@ -9,6 +9,8 @@ use iosonde_report::clean::clean;
 /// Seconds of the sparkline.
 const SECONDS: usize = 60;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Before this there is nothing to show.
+const FIRST_NS: u64 = 200_000_000;
 const SHADES: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// One role.
@@ -73,7 +75,8 @@ pub(super) struct Live {
 impl Live {
     /// New counts, this long after the start.
     pub(super) fn moved(&mut self, roles: &[RoleCounts], elapsed_ns: u64) {
-        if roles.is_empty() {
+        // Jobs show their counts ten times a second.
+        if roles.is_empty() || elapsed_ns < FIRST_NS {
             return;
         }
         if self.roles.len() != roles.len() {

@@ -129,6 +129,10 @@ impl Progress {
         if self.screen.is_some() && self.interval_ns > 0 && self.keys.is_none() {
             self.keys = Keys::listen();
         }
+        if self.screen.is_some() && self.interval_ns > 0 {
+            let place = if cells > 1 { format!("[{}/{cells}] ", cell + 1) } else { String::new() };
+            self.show(&format!("{place}{}: starting", clean(title)));
+        }
     }
 
     /// A cell moves on.

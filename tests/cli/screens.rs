@@ -80,7 +80,7 @@ fn assert_fits(text: &str, columns: usize, what: &str) {
 fn check(place: &Place, name: &str, words: &str, is_kept: bool) {
     for columns in WIDTHS {
         let ended = place.iosonde(words).env("COLUMNS", columns.to_string()).end();
-        let piped = settled(&ended.stdout);
+        let piped = settled(&ended.out);
         assert_fits(&piped, columns, words);
         if available("script") && available("stty") {
             let shown = settled(&on_terminal(place, words, columns));

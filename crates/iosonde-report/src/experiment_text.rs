@@ -23,7 +23,11 @@ pub fn experiment_text(
 ) -> String {
     let experiment = &study.run.experiment;
     let mut out = Text::new(screen, COLUMNS);
-    out.push_str(&Answer::of_story(story, folder).text(out.columns));
+    let mut answer = Answer::of_story(story, folder);
+    if let Some(points) = fastest(study).filter(|_| story.answer.is_empty()) {
+        answer.result = points;
+    }
+    out.push_str(&answer.text(out.columns));
     let heading = format!("{}: {}", clean(experiment.heading()), clean(&experiment.question));
     out.hanging("iosonde: ", &heading);
     out.hanging("  ", &clean(target));
@@ -53,6 +57,19 @@ pub fn experiment_text(
         out.push_str("partial: not everything was run\n");
     }
     out.into_string()
+}
+
+/// Of stages without an analysis: the point with the highest rate.
+fn fastest(study: &Study) -> Option<String> {
+    let points = study.stages.iter().flat_map(|facts| &facts.points);
+    let rate = |point: &Point| {
+        Some(point.spread(Measure::Iops, Direction::Total)?.mean)
+            .filter(|_| !matches!(point.standing, Standing::Failed(_)))
+    };
+    let rated = points.filter_map(|point| Some((rate(point)?, point)));
+    let (iops, point) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let name = clean(&point.name());
+    Some(format!("up to {} IOPS, at {name}", Measure::Iops.formatted(iops)))
 }
 
 fn says(facts: &StageFacts, sentence: &str) -> bool {
@@ -111,7 +128,7 @@ fn row(point: &Point) -> Vec<String> {
 /// A point in a line, as it is shown while the others are measured.
 pub fn point_line(point: &Point) -> String {
     let [name, iops, bandwidth, mean, p99, mark] =
-        row(point).try_into().unwrap_or_else(|_| [const { String::new() }; 6]);
+        row(point).try_into().unwrap_or([const { String::new() }; 6]);
     let mark = if mark.is_empty() { mark } else { format!("  {mark}") };
     format!("{name}: {iops} IOPS, {bandwidth}, mean {mean}, p99 {p99}{mark}")
 }

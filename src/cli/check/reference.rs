@@ -8,6 +8,9 @@ use iosonde_model::record::given;
 use iosonde_model::record::summary::{SUMMARY, Summary};
 use iosonde_model::spec::reference::{ReferenceClass, built_in, parse};
 
+/// Classes of storage, and a kept result with its name.
+pub(super) type References = (Vec<ReferenceClass>, Option<(String, Summary)>);
+
 /// Largest file that is read, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -16,9 +19,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// If what was named is neither a file of classes nor a kept check, or the user's own file is not
 /// understood.
-pub(super) fn find(
-    named: Option<&Path>,
-) -> Result<(Vec<ReferenceClass>, Option<(String, Summary)>), Failure> {
+pub(super) fn find(named: Option<&Path>) -> Result<References, Failure> {
     let mut classes = built_in().map_err(|error| wrong(error.to_string()))?;
     if let Some(own) = own_file().filter(|path| path.exists()) {
         classes.extend(read(&own)?);

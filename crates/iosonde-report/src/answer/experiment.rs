@@ -12,12 +12,11 @@ impl Answer {
     /// is where an interrupted experiment can be gone on with.
     pub fn of_story(story: &Story, folder: Option<&str>) -> Answer {
         let result = match story.answer.as_slice() {
-            [] => "no answer: too little was measured".to_owned(),
+            [] => "no question was answered; the points are below".to_owned(),
             some => some[..some.len().min(SENTENCES)].join(" "),
         };
         let grave = story.warnings.iter().find(|warning| warning.grave);
         let confidence = match (grave, story.warnings.first()) {
-            _ if story.answer.is_empty() => "none: nothing was answered".to_owned(),
             _ if !story.source.complete => "low: not everything was run".to_owned(),
             (Some(warning), _) => format!("low: {}", warning.words),
             (None, Some(warning)) => format!("medium: {}", warning.words),
@@ -58,6 +57,6 @@ mod tests {
         let found = Answer::of_story(&story, Some("/results/x"));
         assert_eq!(found.next, "Run what is missing: iosonde experiment resume /results/x");
         story.answer.clear();
-        assert!(Answer::of_story(&story, None).confidence.starts_with("none"));
+        assert!(Answer::of_story(&story, None).result.starts_with("no question was answered"));
     }
 }
