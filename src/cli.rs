@@ -3,6 +3,7 @@
 mod campaign;
 mod check;
 mod compare;
+mod config;
 mod consent;
 mod cross_check;
 mod doctor;
@@ -13,6 +14,8 @@ mod hosts;
 mod inspect;
 mod intact;
 mod keep;
+mod keys;
+mod live;
 mod output;
 mod outputs;
 mod place;
@@ -85,6 +88,16 @@ impl Verb {
 /// Parses the command line, runs the command, and returns the exit code.
 pub fn main() -> ExitCode {
     let mut given = verify::instead_of_run(normalised(std::env::args_os()));
+    match config::with_defaults(given.clone()) {
+        Ok(words) => given = words,
+        Err(failure) => {
+            let words: Vec<String> =
+                given.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            let verb = words.get(1).cloned().unwrap_or_default();
+            Output::new(OutputFormat::in_words(&words)).failure(&verb, &failure);
+            return failure.exit.into();
+        }
+    }
     if given.len() == 1 {
         given.push("check".into());
         note(

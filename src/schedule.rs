@@ -314,6 +314,10 @@ impl<'a> Beside<'a> {
 }
 
 impl Observer for Beside<'_> {
+    fn wants_roles(&self) -> bool {
+        true
+    }
+
     fn starts_in(&mut self) -> Option<u64> {
         match self.peers {
             Some(peers) => peers.starts_in(self.plan),

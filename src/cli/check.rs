@@ -1,5 +1,6 @@
 //! `iosonde check`: is this storage healthy?
 
+mod reference;
 mod session;
 
 use std::path::PathBuf;
@@ -78,6 +79,10 @@ pub(crate) struct CheckArgs {
     /// (tmpfs)
     #[arg(long, value_name = "FSTYPE")]
     allow_fs: Option<String>,
+    /// Compare with this instead of earlier checks here: a kept result (a folder, `last`, `last~2`,
+    /// the beginning of its name), or a file of classes of storage as references/storage.toml
+    #[arg(long, value_name = "RUN|FILE", value_parser = super::results::parser())]
+    reference: Option<PathBuf>,
     /// Seed of offsets and data, for exact reproduction
     #[arg(long, value_name = "N")]
     randseed: Option<u64>,
@@ -131,6 +136,7 @@ impl CheckArgs {
 /// Runs the verb.
 pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure> {
     let requested = understand(args)?;
+    let (classes, named) = reference::find(args.reference.as_deref())?;
     let second = args.cross_check.find(args.output_format)?;
     if second.is_some() && requested.latency.is_some() {
         let message = "--cross-check and a latency target cannot be combined: fio's latency \
@@ -189,6 +195,8 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         rows: Vec::new(),
         cross_checks: Vec::new(),
         earlier: None,
+        classes,
+        reference: named,
         witness_exit: Exit::Done,
     };
     match &second {

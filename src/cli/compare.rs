@@ -1,6 +1,7 @@
 //! `iosonde compare`: do two sets of runs differ, and how near does a replay come?
 
 mod fidelity;
+mod page;
 mod sides;
 mod turns;
 
@@ -14,6 +15,7 @@ use super::output::{Output, OutputFormat, note};
 use super::place;
 use super::recorded::runs::{Meaning, meaning};
 use super::results;
+use super::screen;
 use iosonde_analysis::comparison::contrast::TOLERANCE;
 use iosonde_analysis::comparison::gate::metric;
 use iosonde_analysis::comparison::{
@@ -96,6 +98,9 @@ pub(crate) struct CompareArgs {
     figures: Option<PathBuf>,
     #[command(flatten)]
     accept: AcceptArgs,
+    /// Write the comparison as a page: FILE.html
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// Form of the result on stdout
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
@@ -198,9 +203,10 @@ fn print(args: &CompareArgs, analysed: &Comparison, exit: Exit) -> Exit {
         })
     });
     let mut output = Output::new(args.output_format);
-    output.text(&comparison_text(analysed));
+    output.text(&comparison_text(analysed, screen::columns()));
     output.value(&comparison_json(analysed, exit.code()));
-    output.end(exit)
+    let is_written = args.page.as_deref().is_none_or(|path| page::write(path, analysed, exit));
+    output.end(if is_written { exit } else { exit.or_graver(Exit::Environment) })
 }
 
 fn request_text(args: &CompareArgs, seed: u64) -> Result<Request, Failure> {

@@ -81,6 +81,10 @@ const FLOOR_OPS: u64 = 200_000;
 
 /// Runs the command.
 pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
+    if let Err(error) = args.path.metadata() {
+        let message = format!("`{}`: {error}; expected a directory", args.path.display());
+        return Err(Failure::new(Exit::Usage, message));
+    }
     let place = Place::find()?;
     args.output_format.supports("doctor")?;
     let mut output = Output::new(args.output_format);

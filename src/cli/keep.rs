@@ -12,7 +12,7 @@ use super::watchdog;
 use iosonde_engine::target::gate::quoted;
 use iosonde_engine::target::undo::Saved;
 use iosonde_model::record::given;
-use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
+use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder, utc};
 use iosonde_model::record::undo::Undo;
 
 /// Largest manifest that is read, bytes.
@@ -253,7 +253,11 @@ impl Keeper {
     /// Adds a line to the log.
     pub(crate) fn log<T: Serialize>(&mut self, event: &T) {
         if let Some(folder) = &mut self.folder {
-            let logged = folder.log(event);
+            let mut line = serde_json::to_value(event).unwrap_or_default();
+            if let Some(fields) = line.as_object_mut() {
+                fields.insert("time".into(), utc(iosonde_sys::clock::realtime_ns()).into());
+            }
+            let logged = folder.log(&line);
             self.check(logged);
         }
     }

@@ -47,13 +47,13 @@ pub(crate) struct FileArgs {
 /// fio's logs, of one run.
 #[derive(Args, Debug, Default)]
 pub(crate) struct LogArgs {
-    /// Write Write Write fio's bandwidth log: PREFIX_bw.1.log for the first job, and so on
+    /// Write fio's bandwidth log: PREFIX_bw.1.log for the first job, and so on
     #[arg(long, value_name = "PREFIX", help_heading = HEADING)]
     write_bw_log: Option<PathBuf>,
-    /// Write Write Write fio's IOPS log: PREFIX_iops.1.log
+    /// Write fio's IOPS log: PREFIX_iops.1.log
     #[arg(long, value_name = "PREFIX", help_heading = HEADING)]
     write_iops_log: Option<PathBuf>,
-    /// Write Write Write fio's latency log: PREFIX_lat.1.log
+    /// Write fio's latency log: PREFIX_lat.1.log
     #[arg(long, value_name = "PREFIX", help_heading = HEADING)]
     write_lat_log: Option<PathBuf>,
 }

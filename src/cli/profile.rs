@@ -17,6 +17,7 @@ use folder::Folder;
 
 use super::exit::{Exit, Failure};
 use super::output::note;
+use super::screen;
 use iosonde_analysis::profile::{Against, figures};
 use iosonde_engine::host::{self, Root};
 use iosonde_model::record::ProfileRun;
@@ -25,6 +26,8 @@ use iosonde_report::profile_text;
 use iosonde_watch::{WatchError, rehearse, wake_writing, watch};
 
 /// Profile the storage I/O of a program: run it, or attach to it, and trace it in the kernel.
+///
+/// Running: -p PID, --cgroup NAME or --container NAME, with --for 30 (seconds) or until it ends.
 ///
 /// The command keeps its user, its streams and its exit code; the report goes to stderr and, with
 /// the record, into a folder. Tracing each request needs CAP_BPF and CAP_PERFMON; without them the
@@ -60,6 +63,9 @@ pub(crate) struct ProfileArgs {
     /// Profile the processes of this cgroup: a directory of /sys/fs/cgroup, or a name below it
     #[arg(long, value_name = "PATH", group = "attached")]
     cgroup: Option<PathBuf>,
+    /// Profile this container: its name or the beginning of its ID, at docker or podman
+    #[arg(long, value_name = "NAME", group = "attached")]
+    container: Option<String>,
     /// Profile a running process (number) or cgroup (anything else)
     #[arg(long, value_name = "PID|PATH", group = "attached")]
     attach: Option<OsString>,
@@ -143,10 +149,10 @@ fn print(
 ) -> bool {
     let figures = figures(run);
     let against = beside.map(|beside| beside.analysed(run, &figures));
-    let text = profile_text(run, &figures, against.as_ref());
+    let text = |screen| profile_text(run, &figures, against.as_ref(), screen);
     // If stderr is closed, the folder is still written.
-    let _ = io::stderr().write_all(text.as_bytes());
-    let mut is_kept = folder.keep(run, &text);
+    let _ = io::stderr().write_all(text(screen::error_columns()).as_bytes());
+    let mut is_kept = folder.keep(run, &text(usize::MAX));
     let analysed: Vec<Against> = against.iter().flatten().cloned().collect();
     is_kept &= folder.keep_document(json, (run, &figures, &analysed), exit);
     let is_whole = !matches!(run.ended, Ended::Interrupted { .. });

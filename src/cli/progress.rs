@@ -5,7 +5,10 @@ use std::io::{self, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::keys::Keys;
+use super::live::{Live, sparkline};
 use super::outputs::{Form, Gauge};
+use super::screen::error_columns;
 use iosonde_engine::engine::Progress as Moved;
 use iosonde_model::units::{count, duration};
 use iosonde_report::clean::clean;
@@ -14,6 +17,11 @@ use iosonde_report::progress::{Pace, progress_line};
 
 /// A terminal is updated more often than a log.
 const TERMINAL_NS: u64 = 250_000_000;
+
+/// Points of a stage up to which each has a bar.
+const MOST_BARS: usize = 12;
+/// Longest bar, columns.
+const BAR: usize = 30;
 
 /// Lines on stderr that are replaced together.
 fn screen() -> ProgressBar {
@@ -61,6 +69,12 @@ pub(crate) struct Progress {
     live: Pacer,
     /// Rows that stand above the line.
     rows: Vec<String>,
+    /// Roles of the run at hand.
+    now: Live,
+    /// Points of the stage at hand, in the order of their levels: name, and rate if it is known.
+    curve: Vec<(String, Option<f64>)>,
+    /// Listens for `q`, while something is shown.
+    keys: Option<Keys>,
 }
 
 impl Progress {
@@ -85,6 +99,21 @@ impl Progress {
             lines: Pacer::default(),
             live: Pacer::default(),
             rows: Vec::new(),
+            now: Live::default(),
+            curve: Vec::new(),
+            keys: None,
+        }
+    }
+
+    /// The points that a stage is to have, in the order of their levels.
+    pub(crate) fn begin_curve(&mut self, names: Vec<String>) {
+        self.curve = names.into_iter().map(|name| (name, None)).collect();
+    }
+
+    /// A point of the stage has this rate so far.
+    pub(crate) fn point(&mut self, at: usize, rate: f64) {
+        if let Some((_, known)) = self.curve.get_mut(at) {
+            *known = Some(rate);
         }
     }
 
@@ -96,6 +125,14 @@ impl Progress {
         self.to_come_ns = to_come_ns;
         self.lines = Pacer::default();
         self.live = Pacer::default();
+        self.now = Live::default();
+        if self.screen.is_some() && self.interval_ns > 0 && self.keys.is_none() {
+            self.keys = Keys::listen();
+        }
+        if self.screen.is_some() && self.interval_ns > 0 {
+            let place = if cells > 1 { format!("[{}/{cells}] ", cell + 1) } else { String::new() };
+            self.show(&format!("{place}{}: starting", clean(title)));
+        }
     }
 
     /// A cell moves on.
@@ -103,6 +140,7 @@ impl Progress {
         if self.interval_ns == 0 {
             return;
         }
+        self.now.moved(&moved.roles, moved.elapsed_ns);
         let pause_ns = if self.screen.is_some() {
             self.interval_ns.min(TERMINAL_NS)
         } else {
@@ -158,24 +196,58 @@ impl Progress {
         }
         let title = clean(&pace.title);
         line.push_str(&format!("{title}: {} IOPS", count::significant_or_whole(pace.iops)));
+        line.push_str(&self.now.latency_words());
         line.push_str(&match pace.left_ns {
             Some(left_ns) => format!(", {} left", duration::span(left_ns)),
             None => format!(", {} so far", duration::span(pace.elapsed_ns)),
         });
+        if self.keys.is_some() {
+            line.push_str(" (q stops)");
+        }
         line
     }
 
     fn show(&mut self, line: &str) {
         match &self.screen {
             Some(screen) => {
-                let rows = self.rows.iter().map(String::as_str);
-                let lines: Vec<&str> = rows.chain([line]).collect();
+                let below = self.curve_lines().into_iter().chain(self.now.lines());
+                let lines = self.rows.iter().cloned().chain([line.to_owned()]).chain(below);
+                // A line that is broken by the terminal could not be replaced.
+                let room = error_columns().saturating_sub(1);
+                let lines: Vec<String> = lines.map(|line| cut(&line, room)).collect();
+                let most = rows_of_screen().saturating_sub(1).max(1);
+                let lines = &lines[lines.len().saturating_sub(most)..];
                 screen.reset();
                 screen.set_message(lines.join("\n"));
                 screen.tick();
             }
             None => self.say(&format!("iosonde: {line}\n")),
         }
+    }
+
+    /// The points of the stage that are known, as bars.
+    fn curve_lines(&self) -> Vec<String> {
+        let known = self.curve.iter().filter(|(_, rate)| rate.is_some()).count();
+        if known == 0 {
+            return Vec::new();
+        }
+        let rates: Vec<f64> = self.curve.iter().map(|(_, rate)| rate.unwrap_or(0.0)).collect();
+        let most = rates.iter().copied().fold(0.0, f64::max).max(1e-9);
+        if self.curve.len() > MOST_BARS {
+            let all = self.curve.len();
+            return vec![format!("  {} {known} of {all} points", sparkline(&rates))];
+        }
+        let name_width = self.curve.iter().map(|(name, _)| name.chars().count()).max();
+        let name_width = name_width.unwrap_or(0);
+        let bar = |(name, rate): &(String, Option<f64>)| match rate {
+            Some(rate) => {
+                let long = (rate / most * BAR as f64).round() as usize;
+                let iops = count::significant_or_whole(*rate);
+                format!("  {name:name_width$} {:BAR$} {iops} IOPS", "█".repeat(long.max(1)))
+            }
+            None => format!("  {name:name_width$} ·"),
+        };
+        self.curve.iter().map(|(name, rate)| (clean(name), *rate)).map(|each| bar(&each)).collect()
     }
 
     fn say(&self, text: &str) {
@@ -201,4 +273,18 @@ impl Progress {
             screen.finish_and_clear();
         }
     }
+}
+
+/// The beginning of a line that fits.
+fn cut(line: &str, room: usize) -> String {
+    if line.chars().count() <= room {
+        return line.to_owned();
+    }
+    line.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Lines of the terminal that stderr is.
+fn rows_of_screen() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stderr());
+    size.map_or(24, |size| usize::from(size.ws_row)).max(2)
 }

@@ -67,6 +67,9 @@ pub(crate) struct ReportArgs {
     /// Write each chart as PNG too
     #[arg(long, requires = "figures")]
     png: bool,
+    /// Write the result as one picture of 1200 x 630 pixels for a ticket: FILE.svg or FILE.png
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["explain", "recheck"])]
+    card: Option<PathBuf>,
     /// Recompute every verdict, and compare it and the checksums with the stored ones
     #[arg(long, conflicts_with_all = ["explain", "demo"])]
     recheck: bool,
@@ -195,7 +198,7 @@ fn kept_results(args: &ReportArgs) -> Result<Exit, Failure> {
     };
     let text = match args.prune {
         Some(newest) => results::prune(&directory, newest, args.remove)?,
-        None => results::list(&directory),
+        None => results::list(&directory)?,
     };
     let mut output = Output::new(OutputFormat::Normal);
     output.text(&text);

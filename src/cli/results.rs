@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
+use super::config;
 use super::exit::{Exit, Failure};
 use super::keep;
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest};
@@ -125,21 +126,31 @@ fn named(word: &Path) -> Result<PathBuf, String> {
 }
 
 /// What is kept, as text.
-pub(crate) fn list(directory: &Path) -> String {
+///
+/// # Errors
+/// If the file of settings, which has the limit, is not understood.
+pub(crate) fn list(directory: &Path) -> Result<String, Failure> {
     let results = all(directory);
     let mut out: String = results.iter().map(KeptResult::line).collect();
     let size: u64 = results.iter().map(KeptResult::bytes).sum();
+    let most = config::keep_at_most()?;
     out.push_str(&format!(
-        "{} results, {}, in {}\n",
+        "{} results, {} of at most {} (keep-at-most in config.toml), in {}\n",
         results.len(),
         bytes::rough(size),
+        bytes::rough(most),
         clean(&directory.to_string_lossy())
     ));
+    if size > most {
+        out.push_str(
+            "more than is to be kept: iosonde report --prune 50 says what it would remove\n",
+        );
+    }
     if let Some(newest) = results.last() {
         let name = clean(&newest.name);
         out.push_str(&format!("iosonde report last, or iosonde report {name}, shows the newest\n"));
     }
-    out
+    Ok(out)
 }
 
 /// Removes all but the newest results, or says which; what a command still writes is left alone.

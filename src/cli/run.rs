@@ -90,6 +90,9 @@ pub(crate) struct RunArgs {
         conflicts_with_all = ["LoadArgs", "PaceArgs", "DataArgs", "SubmitArgs"]
     )]
     file: Option<PathBuf>,
+    /// Print a built-in workload as the file that it is, and do nothing
+    #[arg(long, value_name = "NAME", exclusive = true)]
+    show: Option<String>,
     /// Speed of a workload file relative to its rates, such as 2x or 0.5x, or max for as fast as
     /// the target completes requests
     #[arg(long, value_name = "N(x)|max")]
@@ -194,6 +197,13 @@ pub(super) fn run(
     fio: Option<&FioLine>,
     words: &[String],
 ) -> Result<Exit, Failure> {
+    if let Some(name) = &args.show {
+        let text = catalogue::workload_text(name)
+            .map_err(|error| Failure::new(Exit::Usage, format!("--show: {error}")))?;
+        let mut output = Output::new(OutputFormat::Normal);
+        output.text(text);
+        return Ok(output.end(Exit::Done));
+    }
     let is_rehearsed_job = args.run.output_format == OutputFormat::FioJob;
     if is_rehearsed_job && !args.run.dry_run {
         let message = "--output-format fio-job needs --dry-run";

@@ -1,6 +1,7 @@
 //! How wide a text may be.
 
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 /// Where nobody sees a screen: wide enough for every table, so that logs have whole rows.
 const WITHOUT_SCREEN: usize = 120;
@@ -9,8 +10,17 @@ const NARROWEST: usize = 20;
 
 /// Columns of the screen that stdout is: of the terminal, else by `COLUMNS`.
 pub(crate) fn columns() -> usize {
+    of(std::io::stdout())
+}
+
+/// The same of stderr.
+pub(crate) fn error_columns() -> usize {
+    of(std::io::stderr())
+}
+
+fn of(stream: impl AsFd) -> usize {
     let terminal = || {
-        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+        let size = rustix::termios::tcgetwinsize(stream).ok()?;
         Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
     };
     terminal().or_else(by_variable).unwrap_or(WITHOUT_SCREEN).max(NARROWEST)

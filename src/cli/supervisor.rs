@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use super::keys;
 use iosonde_sys::process::{Split, Worker, end_by, split};
 use iosonde_sys::signals::Inbox;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -127,6 +128,7 @@ fn inbox(more: &[i32]) -> std::io::Result<Inbox> {
 fn supervise(worker: &Worker, mut orders: PipeWriter, mut code: PipeReader) -> ExitCode {
     let child = Signal::CHILD.as_raw();
     let inbox = inbox(&[child]).ok();
+    let terminal = keys::state();
     let mut first: Option<(Instant, u8)> = None;
     let mut said: Option<(u8, Instant)> = None;
     let mut is_open = true;
@@ -148,6 +150,7 @@ fn supervise(worker: &Worker, mut orders: PipeWriter, mut code: PipeReader) -> E
         }
         if let Some((_, signal)) = first.filter(|(at, _)| at.elapsed() > GIVEN_UP_AFTER) {
             worker.kill();
+            keys::put_back(terminal.as_ref());
             return ExitCode::from(128 + signal);
         }
         let wait = if said.is_some() || inbox.is_none() { LOOK } else { Duration::from_secs(1) };
@@ -160,6 +163,7 @@ fn supervise(worker: &Worker, mut orders: PipeWriter, mut code: PipeReader) -> E
             match first {
                 Some((at, _)) if at.elapsed() >= SAME => {
                     worker.kill();
+                    keys::put_back(terminal.as_ref());
                     return ExitCode::from(128 + arrived.signal as u8);
                 }
                 Some(_) => {}

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use iosonde_engine::engine::waits::{Silence, silent_for};
 use iosonde_engine::host::{Mount, Root, mount_by_name};
 use iosonde_model::units::duration;
-use signal_hook::consts::SIGXFSZ;
+use signal_hook::consts::{SIGINT, SIGXFSZ};
 use signal_hook::flag;
 
 use super::exit::{Exit, Failure};
+use super::keys;
 use super::output::{Output, OutputFormat, note};
 use super::supervisor::{Link, SAME};
 
@@ -66,6 +67,12 @@ pub(super) fn heed() -> Arc<AtomicUsize> {
 pub(super) fn pending() -> Option<i32> {
     let signal = signal().load(Ordering::Relaxed);
     i32::try_from(signal).ok().filter(|signal| *signal != 0)
+}
+
+/// Asks for an end as an interrupt does.
+pub(super) fn interrupt() {
+    let interrupted = usize::try_from(SIGINT).unwrap_or_default();
+    let _ = signal().compare_exchange(0, interrupted, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// Begins to watch.
@@ -140,6 +147,11 @@ fn watch(link: &mut Link, cell: &AtomicUsize) {
                 Some(_) => {}
             }
         }
+        if first.is_none()
+            && let Some(number) = pending()
+        {
+            first = Some((number, Instant::now()));
+        }
         let mut silent = silent_for(NAMED_AFTER_NS);
         let is_same = |one: &Silence, other: &Silence| {
             (&one.operation, &one.target) == (&other.operation, &other.target)
@@ -187,6 +199,7 @@ fn since(unix_ns: u64) -> String {
 
 /// Ends the process, without waiting for anybody.
 fn leave(exit: Exit, silent: Option<&Silence>) -> ! {
+    keys::restore();
     let (verb, format, results) = match known().as_mut() {
         Some(known) => (known.verb.clone(), known.format, known.results.take()),
         None => Default::default(),

@@ -42,7 +42,7 @@ fn a_slower_device_is_slower_and_gates_end_as_they_should() {
     let compare = |words: &str| place.iosonde(&format!("compare a b --allow target {words}"));
     let ended = compare("").end().exits(0);
     let ended = ended.prints("  A  a (6 runs)").prints("slower: -2").prints("(large effect)");
-    ended.prints("differs: target simulation").prints("B is worse in iops, mean");
+    ended.prints("differs: target simulation").prints("B is worse: ");
     let gates = "--gate iops>-50% --gate p99<+200%";
     compare(gates).end().exits(0).prints("Gate iops>-50% in randread: passed");
     compare("--gate iops>-5%").end().exits(3).prints("Gate iops>-5% in randread: FAILED");

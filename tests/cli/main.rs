@@ -28,6 +28,7 @@ mod refused;
 mod replay;
 mod report;
 mod rounds;
+mod screens;
 mod shown;
 mod signals;
 mod usage;

@@ -161,7 +161,7 @@ fn a_speed_without_effect_is_refused() {
 fn a_profile_is_like_itself() {
     let place = place();
     let ended = place.iosonde("compare app.json app.json").end().exits(0);
-    ended.prints("sizes        1.00").prints("fidelity 1.00, the mean of 9 of 9 dimensions");
+    ended.prints("sizes        1.00").prints("fidelity 1.00 of 1, the mean of 9 dimensions");
     let json =
         place.iosonde("compare app.json app.json --output-format json").end().exits(0).json();
     assert_fits(SCHEMA, &json);
@@ -195,7 +195,7 @@ fn a_replay_that_failed_has_no_score() {
     other.ended = profile::Ended::Exited { code: 5 };
     place.file("other.json", &serde_json::to_vec(&other).unwrap());
     let ended = place.iosonde("compare app.json other.json").end().exits(7);
-    ended.prints("ended with an error: exit code 5").prints("fidelity: no score");
+    ended.prints("ended with an error: exit code 5").prints("no score: the replay");
     let words = "compare app.json other.json --output-format json";
     let json = place.iosonde(words).end().exits(7).json();
     assert_fits(SCHEMA, &json);

@@ -74,6 +74,7 @@ fn a_hostile_name_does_nothing_but_stand_there() {
         match block {
             Block::Words(words) => *words = name.into(),
             Block::List(items) => items.push(name.into()),
+            Block::Text(text) => *text = name.into(),
             Block::Table(table) => {
                 table.columns[1].title = name.into();
                 table.rows[0][0].text = name.into();

@@ -45,6 +45,31 @@ pub fn against_earlier(now: &Summary, earlier: &[Summary]) -> Option<String> {
     Some(format!("{words}{range}{}", worst.unwrap_or_default()))
 }
 
+/// The same with one result that was named, whatever storage it is of; `None` where they have no
+/// row in common.
+pub fn against(now: &Summary, reference: &Summary, name: &str) -> Option<String> {
+    let ratios = now.rows.iter().filter_map(|row| {
+        Some((row.title.as_str(), rate(now, &row.title)? / rate(reference, &row.title)?))
+    });
+    let ratios: Vec<(&str, f64)> = ratios.collect();
+    let ratio = median(ratios.iter().map(|(_, ratio)| *ratio).collect())?;
+    let n = count::significant;
+    let words = match ratio {
+        ratio if ratio <= 1.0 / FACTOR => format!("{} times slower than {name}", n(1.0 / ratio)),
+        ratio if ratio >= FACTOR => format!("{} times faster than {name}", n(ratio)),
+        ratio => format!("{} of {name}", n(ratio)),
+    };
+    let range = match ratios.as_slice() {
+        [_] => String::new(),
+        rows => {
+            let least = rows.iter().map(|(_, ratio)| *ratio).fold(f64::INFINITY, f64::min);
+            let most = rows.iter().map(|(_, ratio)| *ratio).fold(0.0, f64::max);
+            format!(" (rows: {} to {})", n(least), n(most))
+        }
+    };
+    Some(format!("{words}{range}"))
+}
+
 fn rate(of: &Summary, title: &str) -> Option<f64> {
     let row = of.rows.iter().find(|row| row.title == title)?;
     (row.iops.is_finite() && row.iops > 0.0).then_some(row.iops)

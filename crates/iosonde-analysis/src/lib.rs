@@ -22,6 +22,7 @@ pub mod precision;
 pub mod profile;
 pub mod profile_model;
 pub mod pursuit;
+pub mod reference;
 pub mod series;
 pub mod targets;
 pub mod verdict;

@@ -10,6 +10,7 @@ mod controller;
 mod durable;
 mod hiccups;
 mod job;
+mod live;
 mod pace;
 mod paced;
 mod queues;
@@ -28,6 +29,8 @@ pub mod floor;
 pub mod ladder;
 pub mod verify;
 pub mod waits;
+
+pub use live::RoleCounts;
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -92,7 +95,7 @@ pub enum EngineError {
 }
 
 /// How far a run is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Since the start, warm-up included, ns.
     pub elapsed_ns: u64,
@@ -100,6 +103,9 @@ pub struct Progress {
     pub planned_ns: u64,
     /// Operations completed since the start.
     pub ops: u64,
+    /// What each role has done, four times a second; empty in between, and where roles are not
+    /// told apart.
+    pub roles: Vec<RoleCounts>,
 }
 
 /// Time in which every job hears when to start, ns.
@@ -115,6 +121,10 @@ pub trait Observer {
     fn opened(&mut self, _ago_ns: u64) {}
     /// About twenty times a second.
     fn tick(&mut self, _progress: &Progress) {}
+    /// Whether ticks are to say what each role has done.
+    fn wants_roles(&self) -> bool {
+        false
+    }
     /// The measured window has closed.
     fn closed(&mut self) {}
 }
@@ -353,6 +363,7 @@ fn supervise(
     let mut hiccups = None;
     let mut started_unix_ns = 0;
     let mut last_change = (0, start_ns);
+    let mut next_read_ns = start_ns;
     let mut over_since_ns = None;
     let mut waits = JobWaits::new(plan.target().path.clone(), plan.jobs.len());
     loop {
@@ -393,7 +404,15 @@ fn supervise(
         } else if planned_ns == 0 && now_ns.saturating_sub(last_change.1) > HANG_NS {
             shared.control.fail("no request was completed for 120 s".into());
         }
-        observer.tick(&Progress { elapsed_ns: now_ns.saturating_sub(start_ns), planned_ns, ops });
+        let roles = match now_ns >= next_read_ns && observer.wants_roles() {
+            true => live::by_role(plan, &shared.lanes),
+            false => Vec::new(),
+        };
+        if !roles.is_empty() {
+            next_read_ns = now_ns + live::READ_NS;
+        }
+        let elapsed_ns = now_ns.saturating_sub(start_ns);
+        observer.tick(&Progress { elapsed_ns, planned_ns, ops, roles });
         let mut pause_ns = if pilot.is_some() { TICK_NS } else { 50_000_000 };
         if let Some(watcher) = &watcher {
             pause_ns = pause_ns.min(watcher.pause_ns(now_ns));

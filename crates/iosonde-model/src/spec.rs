@@ -10,6 +10,7 @@ pub mod fio;
 pub mod latency;
 pub mod load;
 pub mod precision;
+pub mod reference;
 pub mod speed;
 pub mod workload;
 

@@ -1,5 +1,10 @@
 //! The first three lines of a report: what came out, how far to trust it, what to do next.
 
+mod comparison;
+mod experiment;
+mod profile;
+mod verify;
+
 use iosonde_analysis::figures::GroupFigures;
 use iosonde_analysis::finding::Severity;
 use iosonde_analysis::verdict::{Assessment, Kind, Verdict, verdict};

@@ -4,6 +4,7 @@ use iosonde_analysis::cross_check::CrossCheck;
 use iosonde_analysis::expectation::Judged;
 use iosonde_analysis::figures::{self, Figures, GroupFigures, Steady};
 use iosonde_analysis::finding::Severity;
+use iosonde_analysis::reference::{Place, Placement};
 use iosonde_analysis::verdict::{Assessment, Verdict};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
@@ -14,7 +15,7 @@ use super::clean::clean;
 use super::cross_check_text::cross_check_text;
 use super::pursuit_text::pursuit_note;
 use super::verdict_text::{expectations_text, verdict_text};
-use super::wrap::{hanging, width};
+use super::wrap::{hanging, table, width};
 
 /// A column of the table.
 struct Column {
@@ -160,6 +161,8 @@ pub struct CheckReport<'a> {
     pub answer: Answer,
     /// The rows.
     pub rows: &'a [(&'a Run, &'a Assessment)],
+    /// The class of storage that they are typical of.
+    pub placement: &'a Placement,
     /// The verdict over them.
     pub verdict: &'a Verdict,
     /// The expectations.
@@ -192,6 +195,7 @@ impl CheckReport<'_> {
             }
         }
         out.push_str(&footer(self.rows));
+        out.push_str(&placement_text(self.placement, screen));
         out.push_str(&verdict_text(self.verdict));
         out.push_str(&expectations_text(self.judged));
         self.cross_checks.iter().for_each(|check| out.push_str(&cross_check_text(check)));
@@ -200,6 +204,35 @@ impl CheckReport<'_> {
         }
         out
     }
+}
+
+/// The rows beside the class of storage that fits best.
+fn placement_text(placement: &Placement, screen: usize) -> String {
+    let Some((name, source, rows)) = &placement.class else { return String::new() };
+    let heading = if placement.fits { "Class" } else { "Nearest class" };
+    let mut out = hanging(&format!("  {heading}: "), &format!("{name} ({source})"), screen);
+    let heads = [("", true), ("", false), ("", true)];
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let word = match row.place {
+                Place::Typical => "typical of",
+                Place::Slow => "slow for",
+                Place::Fast => "fast for",
+            };
+            let [low, high] = row.range.map(|value| row.figure(value));
+            let low = low.split(' ').next().unwrap_or_default().to_owned();
+            vec![
+                format!("  {}", clean(&row.title)),
+                row.figure(row.measured),
+                format!("{word} {low} to {high}"),
+            ]
+        })
+        .collect();
+    // Without headings.
+    let text = table(&heads, &rows, "  ", screen);
+    out.extend(text.lines().filter(|line| !line.trim().is_empty()).flat_map(|line| [line, "\n"]));
+    out
 }
 
 /// Total line and the legend of the marks that were used.

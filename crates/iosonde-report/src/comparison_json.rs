@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_table_says_how_much_and_how_sure() {
-        let text = comparison_text(&compared(800.0, 10));
+        let text = comparison_text(&compared(800.0, 10), 120);
         assert!(text.contains("  A  before (10 runs)\n  B  after (10 runs)\n"), "{text}");
         assert!(text.contains("\n  T\\x1b[2Jitle\n"), "{text}");
         let row = text.lines().find(|line| line.contains("slower: -19.9 %")).unwrap();
@@ -89,13 +89,13 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("corrected for all 2 tests (Holm)"), "{text}");
-        assert!(text.contains("B is worse in iops, p50"), "{text}");
+        assert!(text.contains("B is worse: iops -19.9 %, p50 +25.0 %"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 
     #[test]
     fn one_run_against_one_has_numbers_and_no_verdict() {
-        let text = comparison_text(&compared(900.0, 1));
+        let text = comparison_text(&compared(900.0, 1), 120);
         assert!(text.contains("too few runs to compare (1 and 1; 5 each at least, 10"), "{text}");
         assert!(text.contains("within the one run of A: iops [999, 1,001]"), "{text}");
         assert!(!text.contains("slower") && !text.contains("corrected"), "{text}");

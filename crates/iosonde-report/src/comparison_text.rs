@@ -1,64 +1,70 @@
 //! Two sets of runs beside each other, as text.
 
-use std::fmt::Write as _;
-
+use super::answer::Answer;
 use super::clean::clean;
+use super::wrap::{Text, table as columns};
 use iosonde_analysis::comparison::contrast::{BETTER, FEWEST, FEWEST_ROUNDS, MOST};
 use iosonde_analysis::comparison::gate::Outcome;
 use iosonde_analysis::comparison::{Cell, Comparison, Gated, Row, Verdict};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::effect::magnitude;
 
-/// The tables, what they rest on, and what came of the gates.
-pub fn comparison_text(compared: &Comparison) -> String {
-    let mut out = String::from("B against A: one value per run, medians over runs");
-    out.push_str(if compared.in_rounds { ", compared within rounds\n" } else { "\n" });
+/// Columns of the text at most.
+const COLUMNS: usize = 120;
+
+/// The answer, the tables, what they rest on, and what came of the gates; for a screen of so many
+/// columns.
+pub fn comparison_text(compared: &Comparison, screen: usize) -> String {
+    let mut out = Text::new(screen, COLUMNS);
+    out.push_str(&Answer::of_comparison(compared).text(out.columns));
+    let within = if compared.in_rounds { ", compared within rounds" } else { "" };
+    let words = format!("B against A: one value per run, medians over runs{within}");
+    out.hanging("", &words);
     for (letter, side) in ["A", "B"].into_iter().zip(&compared.sides) {
-        let _ = writeln!(out, "  {letter}  {} ({})", clean(&side.name), runs(side.runs));
+        let words = format!("{} ({})", clean(&side.name), runs(side.runs));
+        out.hanging(&format!("  {letter}  "), &words);
     }
     for each in &compared.differences {
         let (field, a, b) = (clean(&each.field), clean(&each.a), clean(&each.b));
-        let _ = writeln!(out, "  differs: {} {field}: A `{a}`, B `{b}`", each.kind.word());
+        out.hanging("  differs: ", &format!("{} {field}: A `{a}`, B `{b}`", each.kind.word()));
     }
     for cell in &compared.cells {
         table(&mut out, cell);
     }
     for line in notes(compared) {
-        let _ = writeln!(out, "  {line}");
+        out.hanging("  ", &line);
     }
     for warning in &compared.warnings {
-        let _ = writeln!(out, "  warning: {}", clean(warning));
+        out.hanging("  warning: ", &clean(warning));
     }
     for gated in &compared.gates {
-        let _ = writeln!(out, "  {}", gate_line(gated));
+        out.hanging("  ", &gate_line(gated));
     }
-    out
+    out.into_string()
 }
 
 fn runs(count: usize) -> String {
     if count == 1 { "1 run".into() } else { format!("{count} runs") }
 }
 
-fn table(out: &mut String, cell: &Cell) {
-    let _ = writeln!(out, "\n  {}", clean(&cell.cell));
-    let _ = writeln!(
-        out,
-        "    {:<11} {:>12} {:>12}  {:<22} {:>8}  verdict",
-        "metric", "A", "B", "B/A [95 %]", "p"
-    );
-    for row in &cell.rows {
+fn table(out: &mut Text, cell: &Cell) {
+    out.push('\n');
+    out.hanging("  ", &clean(&cell.cell));
+    let numbers = ["A", "B"].map(|head| (head, false));
+    let heads = [("metric", true)]
+        .into_iter()
+        .chain(numbers)
+        .chain([("B/A [95 %]", true), ("p", false), ("verdict", true)])
+        .collect::<Vec<_>>();
+    let row = |row: &Row| {
         let [a, b] = row.contrast.medians.map(|value| figure(&row.metric, value));
-        let _ = writeln!(
-            out,
-            "    {:<11} {a:>12} {b:>12}  {:<22} {:>8}  {}",
-            clean(&row.metric),
-            ratio(row),
-            probability(row),
-            words(row)
-        );
-    }
+        vec![clean(&row.metric), a, b, ratio(row), probability(row), words(row)]
+    };
+    let rows: Vec<Vec<String>> = cell.rows.iter().map(row).collect();
+    out.push_str(&columns(&heads, &rows, "  ", out.columns));
     for missing in &cell.missing {
-        let _ = writeln!(out, "    {:<11} n/a: {}", clean(&missing.metric), clean(&missing.reason));
+        let metric = clean(&missing.metric);
+        out.hanging(&format!("  {metric:<11} n/a: "), &clean(&missing.reason));
     }
     for (side, (letter, within)) in ["A", "B"].into_iter().zip(&cell.within).enumerate() {
         let compared: Vec<String> = within
@@ -70,10 +76,11 @@ fn table(out: &mut String, cell: &Cell) {
             })
             .collect();
         let is_one = cell.rows.iter().any(|row| row.contrast.runs[side] == 1);
+        let head = format!("    within the one run of {letter}: ");
         if !compared.is_empty() {
-            let _ = writeln!(out, "    within the one run of {letter}: {}", compared.join(", "));
+            out.hanging(&head, &compared.join(", "));
         } else if is_one {
-            let _ = writeln!(out, "    within the one run of {letter}: n/a: run longer");
+            out.hanging(&head, "n/a: run longer");
         }
     }
 }
@@ -135,7 +142,7 @@ pub fn words(row: &Row) -> String {
 }
 
 /// `-8.1 %`
-fn percent(change: f64) -> String {
+pub(crate) fn percent(change: f64) -> String {
     format!("{:+.1} %", 100.0 * change)
 }
 
@@ -144,14 +151,13 @@ fn share(tolerance: f64) -> String {
     format!("{}", (1e3 * tolerance).round() / 10.0)
 }
 
-/// What the tables rest on, and what could be done about missing answers.
-fn notes(compared: &Comparison) -> Vec<String> {
+/// What would decide what is open.
+pub(crate) fn needed(compared: &Comparison) -> Option<String> {
     let rows = || compared.cells.iter().flat_map(|cell| &cell.rows);
-    let mut all = Vec::new();
     if let Some(few) = rows().find(|row| !row.contrast.is_enough()) {
         let [a, b] = few.contrast.runs;
         let fewest = if compared.in_rounds { FEWEST_ROUNDS } else { FEWEST };
-        all.push(format!(
+        return Some(format!(
             "too few runs to compare ({a} and {b}; {fewest} each at least, {BETTER} better): \
              `iosonde compare --run 'iosonde run …' --run 'iosonde run …'` makes both in turn"
         ));
@@ -162,13 +168,27 @@ fn notes(compared: &Comparison) -> Vec<String> {
     });
     if let Some(row) = too_many_questions {
         let least = row.contrast.smallest_p;
-        all.push(format!(
+        return Some(format!(
             "so few runs cannot show a p below {least:.4}, which is {:.3} for {} tests: make more \
              runs, or ask for fewer metrics (--metrics iops,p99)",
             (least * compared.family as f64).min(1.0),
             compared.family
         ));
     }
+    let more = rows().filter_map(|row| match row.verdict {
+        Verdict::Inconclusive { more_to_differ, more_to_be_same } => {
+            more_to_differ.into_iter().chain(more_to_be_same).min()
+        }
+        _ => None,
+    });
+    more.max()
+        .map(|more| format!("Measure about {} more runs of each side.", count::thousands(more)))
+}
+
+/// What the tables rest on.
+fn notes(compared: &Comparison) -> Vec<String> {
+    let rows = || compared.cells.iter().flat_map(|cell| &cell.rows);
+    let mut all = Vec::new();
     if rows().any(|row| row.contrast.is_enough()) {
         let tests = if compared.family == 1 {
             "the 1 test"
@@ -180,13 +200,6 @@ fn notes(compared: &Comparison) -> Vec<String> {
             compared.seed
         ));
         all.push(format!("tolerance: ±{} %", share(compared.tolerance)));
-    }
-    let slower: Vec<&str> = rows()
-        .filter(|row| row.verdict == Verdict::Slower)
-        .map(|row| row.metric.as_str())
-        .collect();
-    if !slower.is_empty() {
-        all.push(format!("B is worse in {}", clean(&slower.join(", "))));
     }
     all
 }

@@ -2,53 +2,48 @@
 
 use serde_json::{Value, json};
 
+use super::answer::Answer;
 use super::clean::clean;
+use super::wrap::Text;
 use iosonde_analysis::fidelity::{Fidelity, Latencies, word};
 use iosonde_model::units::duration;
 
 /// Name and version of the document's schema.
 pub const COMPARE_SCHEMA: &str = "iosonde.compare/1";
 
-/// The table of the dimensions, the latencies and the score.
-pub fn fidelity_text(fidelity: &Fidelity) -> String {
-    let mut out = String::from("fidelity of the replay, dimension by dimension (1 is alike)\n");
+/// Columns of the text at most.
+const COLUMNS: usize = 120;
+
+/// The answer, the table of the dimensions, the latencies; for a screen of so many columns.
+pub fn fidelity_text(fidelity: &Fidelity, screen: usize) -> String {
+    let mut out = Text::new(screen, COLUMNS);
+    out.push_str(&Answer::of_fidelity(fidelity).text(out.columns));
+    out.hanging("", "fidelity of the replay, dimension by dimension (1 is alike)");
     for dimension in &fidelity.dimensions {
+        let head = format!("  {:<12} ", dimension.code);
         let Some(score) = dimension.score else {
-            out.push_str(&format!(
-                "  {:<12} no data ({})\n",
-                dimension.code,
-                clean(&dimension.no_data)
-            ));
+            out.hanging(&head, &format!("no data ({})", clean(&dimension.no_data)));
             continue;
         };
         let ways: Vec<String> =
             dimension.ways.iter().map(|(op, score)| format!("{} {score:.2}", word(*op))).collect();
-        let ways = if ways.len() > 1 { format!("  ({})", ways.join(", ")) } else { String::new() };
-        out.push_str(&format!("  {:<12} {score:.2}  {}{ways}\n", dimension.code, dimension.title));
-        out.push_str(&format!("  {:<17} recorded     {}\n", "", dimension.recorded));
-        out.push_str(&format!("  {:<17} regenerated  {}\n", "", dimension.regenerated));
+        let ways = if ways.len() > 1 { format!(" ({})", ways.join(", ")) } else { String::new() };
+        out.hanging(&format!("{head}{score:.2}  "), &format!("{}{ways}", dimension.title));
+        let sides = [("recorded", &dimension.recorded), ("regenerated", &dimension.regenerated)];
+        for (side, words) in sides {
+            out.hanging(&format!("  {:<17} {side:<12} ", ""), words);
+        }
     }
     if !fidelity.latencies.is_empty() {
-        out.push_str("  latency is the storage's answer and is not scored:\n");
+        out.hanging("  ", "latency is the storage's answer and is not scored:");
     }
     for latencies in &fidelity.latencies {
-        out.push_str(&format!("    {}\n", latency_line(latencies)));
+        out.hanging("    ", &latency_line(latencies));
     }
     for note in &fidelity.notes {
-        out.push_str(&format!("  note: {}\n", clean(note)));
+        out.hanging("  note: ", &clean(note));
     }
-    let counted = fidelity.dimensions.iter().filter(|dimension| dimension.score.is_some()).count();
-    out.push_str(&match fidelity.score {
-        None if fidelity.failed.is_some() => {
-            "fidelity: no score, for the replay ended with an error: make it anew\n".to_string()
-        }
-        Some(score) => format!(
-            "fidelity {score:.2}, the mean of {counted} of {} dimensions\n",
-            fidelity.dimensions.len()
-        ),
-        None => "fidelity: no data in any dimension\n".to_string(),
-    });
-    out
+    out.into_string()
 }
 
 fn latency_line(latencies: &Latencies) -> String {
@@ -59,7 +54,7 @@ fn latency_line(latencies: &Latencies) -> String {
     let [[p50, p99], [other_p50, other_p99]] =
         [latencies.recorded_ns, latencies.regenerated_ns].map(|pair| pair.map(formatted));
     format!(
-        "{:<8} p50 {p50} recorded, {other_p50} regenerated; p99 {p99} and {other_p99}",
+        "{} p50 {p50} recorded, {other_p50} regenerated; p99 {p99} and {other_p99}",
         word(latencies.op)
     )
 }
@@ -136,17 +131,22 @@ mod tests {
     fn a_failed_replay_is_said_in_the_place_of_the_score() {
         let mut failed = compared();
         (failed.score, failed.failed) = (None, Some("exit code 5".into()));
-        let text = fidelity_text(&failed);
-        assert!(text.ends_with("no score, for the replay ended with an error: make it anew\n"));
+        let text = fidelity_text(&failed, 120);
+        assert!(text.contains("no score: the replay ended with an error: exit code 5\n"), "{text}");
     }
 
     #[test]
     fn the_text_has_each_dimension_and_the_mean() {
-        let text = fidelity_text(&compared());
+        let text = fidelity_text(&compared(), 120);
         assert!(text.contains("  sizes        0.50  request size\n"), "{text}");
         assert!(text.contains("  working_set  no data (offsets were not recorded)\n"), "{text}");
-        assert!(text.contains("read     p50 "), "{text}");
-        assert!(text.contains("fidelity 0.88, the mean of 4 of 9 dimensions\n"), "{text}");
+        assert!(text.contains("read p50 "), "{text}");
+        assert!(
+            text.contains(
+                "fidelity 0.88 of 1, the mean of 4 dimensions; least alike: sizes (0.50)\n"
+            ),
+            "{text}"
+        );
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     }
 

@@ -14,11 +14,14 @@ use sha2::{Digest, Sha256};
 
 use self::blocks::{Numbers, block, list};
 use self::escape::{identifier, text};
-use super::story::{DataSet, Story, Warning};
+use super::story::{Block, DataSet, Story, Warning};
 use super::story_json::story_json;
 use super::telling;
 use crate::chart::ChartError;
 use iosonde_model::units::count::thousands;
+
+/// More warnings than these are shown on demand, unless they are grave.
+const FOLDED: usize = 4;
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
@@ -63,11 +66,26 @@ type Part = (String, String, String);
 fn body(story: &Story) -> Result<String, ChartError> {
     let mut numbers = Numbers::default();
     let mut parts: Vec<Part> = Vec::new();
+    let is_overview =
+        |element: &&Block| matches!(element, Block::Picture(picture) if picture.name == "overview");
+    let first = story.sections.iter().flat_map(|section| &section.blocks).find(is_overview);
+    let overview = first.map_or(Ok(String::new()), |element| block(element, &mut numbers))?;
     for section in &story.sections {
-        let blocks: Result<String, ChartError> =
-            section.blocks.iter().map(|element| block(element, &mut numbers)).collect();
-        let name = format!("part-{}", identifier(&section.name));
-        parts.push((name, text(&section.heading), blocks?));
+        let blocks: Result<String, ChartError> = section
+            .blocks
+            .iter()
+            .filter(|element| !is_overview(element))
+            .map(|element| block(element, &mut numbers))
+            .collect();
+        let (name, heading) = (identifier(&section.name), text(&section.heading));
+        // Of many runs each is shown on demand: the overview and the table come first.
+        let blocks = match !overview.is_empty() && section.name.starts_with("run-") {
+            true => {
+                format!("<details>\n<summary>Show {heading}</summary>\n{}</details>\n", blocks?)
+            }
+            false => blocks?,
+        };
+        parts.push((format!("part-{name}"), heading, blocks));
     }
     let method = if story.method.is_empty() { String::new() } else { list(&story.method) };
     parts.push(("method".into(), "Method".into(), method + &command(story)));
@@ -76,7 +94,7 @@ fn body(story: &Story) -> Result<String, ChartError> {
     parts.retain(|(.., content)| !content.is_empty());
     let grave = warnings(story, true);
     let light = warnings(story, false);
-    let answer = answer(story);
+    let answer = format!("{}{overview}", answer(story));
     let contents = contents(&answer, &parts);
     let parts: String = parts.into_iter().map(section).collect();
     Ok(format!("{}{grave}<main>\n{answer}{light}{contents}{parts}</main>\n", header(story)))
@@ -122,10 +140,17 @@ fn warnings(story: &Story, grave: bool) -> String {
     };
     match items.is_empty() {
         true => String::new(),
-        false => format!(
-            "<section id=\"{class}\" class=\"{class}\">\n<h2>{heading}</h2>\n\
-             <ul>\n{items}</ul>\n</section>\n"
-        ),
+        false => {
+            let list = match story.warnings.len() > FOLDED && !grave {
+                true => format!(
+                    "<details>\n<summary>Show them</summary>\n<ul>\n{items}</ul>\n</details>\n"
+                ),
+                false => format!("<ul>\n{items}</ul>\n"),
+            };
+            format!(
+                "<section id=\"{class}\" class=\"{class}\">\n<h2>{heading}</h2>\n{list}</section>\n"
+            )
+        }
     }
 }
 
@@ -189,7 +214,7 @@ mod tests {
 
     use super::*;
     use crate::demo;
-    use crate::story::{Block, Entry, Table};
+    use crate::story::{Entry, Table};
 
     const HOSTILE: &str =
         "\"'><script>alert(1)</script><img src=x onerror=alert(1)>\u{202e}</title></style>&{}";
@@ -217,6 +242,7 @@ mod tests {
                 match block {
                     Block::Words(words) => *words = name.clone(),
                     Block::List(items) => items.push(name.clone()),
+                    Block::Text(text) => *text = name.clone(),
                     Block::Table(table) => {
                         table.caption = name.clone();
                         table.columns[0].title = name.clone();

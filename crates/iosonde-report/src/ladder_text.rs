@@ -1,11 +1,10 @@
 //! The fsync ladder as text and as a document.
 
-use std::fmt::Write as _;
-
 use serde_json::{Value, json};
 
+use super::answer::Answer;
 use super::clean::clean;
-use super::wrap::hanging;
+use super::wrap::{Text, table as columns, wrapped};
 use iosonde_analysis::ladder::{Counted, Ladder, Level};
 use iosonde_model::plan::ladder::Call;
 use iosonde_model::record::LadderRun;
@@ -42,28 +41,30 @@ pub fn ladder_header(run: &iosonde_model::plan::ladder::LadderPlan) -> String {
     )
 }
 
-/// Levels, rungs, notes.
-pub fn ladder_text(run: &LadderRun, evaluated: &Ladder) -> String {
-    let mut out = table(run, evaluated);
+/// Answer, heading, levels, rungs, notes; for a screen of so many columns.
+pub fn ladder_text(run: &LadderRun, evaluated: &Ladder, screen: usize) -> String {
+    let mut out = Text::new(screen, COLUMNS);
+    out.push_str(&Answer::of_ladder(run, evaluated).text(out.columns));
+    out.push_str(&wrapped(&ladder_header(&run.plan), out.columns));
+    table(&mut out, run, evaluated);
     for layer in &evaluated.layers {
         let name = clean(&layer.name);
         let cache = clean(layer.write_cache.as_deref().unwrap_or("write cache unknown"));
-        let _ = match &layer.counted {
-            Counted::Unknown(reason) => writeln!(out, "  {name} ({cache}): {}", clean(reason)),
-            _ => writeln!(
-                out,
-                "  {name} ({cache}): {} flushes during {} fsync calls, {} between calls",
+        let words = match &layer.counted {
+            Counted::Unknown(reason) => clean(reason),
+            _ => format!(
+                "{} flushes during {} fsync calls, {} between calls",
                 count::thousands(layer.flushes),
                 layer.calls,
                 count::thousands(layer.flushes_between),
             ),
         };
+        out.hanging("  ", &format!("{name} ({cache}): {words}"));
     }
     out.push('\n');
     for ladder_test in &evaluated.ladder_tests {
         let strength = ladder_test.strength.map_or("-", |strength| strength.word());
-        wrapped(
-            &mut out,
+        out.hanging(
             &format!("  {}  {strength:<15}  ", ladder_test.code),
             &clean(&ladder_test.words),
         );
@@ -73,64 +74,56 @@ pub fn ladder_text(run: &LadderRun, evaluated: &Ladder) -> String {
         out.push_str("  partial: ended before all rounds were done\n");
     }
     if let Some(failure) = &evaluated.failure {
-        wrapped(&mut out, "  ERROR: ", &clean(failure));
+        out.hanging("  ERROR: ", &clean(failure));
     }
     for note in &evaluated.notes {
-        wrapped(&mut out, "  note: ", &clean(note));
+        out.hanging("  note: ", &clean(note));
     }
     let no_test = format!("None of these tests durability: {}.", NO_TEST.join("; "));
-    wrapped(&mut out, "  ", &no_test);
-    out
+    out.hanging("  ", &no_test);
+    out.into_string()
 }
 
-fn table(run: &LadderRun, evaluated: &Ladder) -> String {
+fn table(out: &mut Text, run: &LadderRun, evaluated: &Ladder) {
     if evaluated.levels.is_empty() {
-        return String::new();
+        return;
     }
-    let mut out = format!(
-        "  {:<10} {:>9} {:>6} {:>9} {:>9} {:>9}",
-        "call", "written", "calls", "min", "median", "max"
-    );
-    for layer in &run.layers {
-        let _ = write!(out, " {:>9}", clean(&layer.name));
-    }
-    out.push('\n');
-    evaluated.levels.iter().for_each(|level| row(&mut out, level));
+    let names: Vec<String> = run.layers.iter().map(|layer| clean(&layer.name)).collect();
+    let own = [("call", true), ("written", false), ("calls", false)];
+    let times = ["min", "median", "max"].map(|head| (head, false));
+    let counted = names.iter().map(|name| (name.as_str(), false));
+    let heads: Vec<(&str, bool)> = own.into_iter().chain(times).chain(counted).collect();
+    let rows: Vec<Vec<String>> = evaluated.levels.iter().map(row).collect();
+    out.push_str(&columns(&heads, &rows, "  ", out.columns));
     if evaluated.layers.iter().any(|layer| !matches!(layer.counted, Counted::Unknown(_))) {
-        out.push_str("  (under a device: calls during which its flush count rose)\n");
+        out.hanging("  ", "(under a device: calls during which its flush count rose)");
     }
     if let Some(rate) = evaluated.overwrites_per_s {
         let rate = count::significant_or_whole(rate);
-        let _ = writeln!(out, "  one block overwritten and fsynced: {rate} per second (median)");
+        out.hanging(
+            "  ",
+            &format!("one block overwritten and fsynced: {rate} per second (median)"),
+        );
     }
-    out
 }
 
-fn row(out: &mut String, level: &Level) {
+fn row(level: &Level) -> Vec<String> {
     let call = match level.call {
         Call::Fsync => "fsync",
         Call::Fdatasync => "fdatasync",
     };
-    let time = |ns: f64| duration::latency(ns);
-    let _ = write!(
-        out,
-        "  {call:<10} {:>9} {:>6} {:>9} {:>9} {:>9}",
-        if level.dirty_bytes == 0 { "nothing".into() } else { bytes::exact(level.dirty_bytes) },
-        level.calls,
-        time(level.min_ns as f64),
-        time(level.median_ns),
-        time(level.max_ns as f64),
-    );
-    for rose in &level.with_flush {
-        let evaluated = rose.map_or("n/a".into(), |rose| format!("{rose}/{}", level.calls));
-        let _ = write!(out, " {evaluated:>9}");
-    }
-    out.push('\n');
-}
-
-/// A paragraph whose later lines stand below the first word.
-pub(super) fn wrapped(out: &mut String, head: &str, words: &str) {
-    out.push_str(&hanging(head, words, COLUMNS));
+    let written =
+        if level.dirty_bytes == 0 { "nothing".into() } else { bytes::exact(level.dirty_bytes) };
+    let times = [level.min_ns as f64, level.median_ns, level.max_ns as f64];
+    let counted = level
+        .with_flush
+        .iter()
+        .map(|rose| rose.map_or("n/a".into(), |rose| format!("{rose}/{}", level.calls)));
+    [call.to_owned(), written, level.calls.to_string()]
+        .into_iter()
+        .chain(times.map(duration::latency))
+        .chain(counted)
+        .collect()
 }
 
 /// The document.
@@ -169,13 +162,13 @@ mod tests {
     #[test]
     fn rungs_stand_below_each_other_and_lines_are_short() {
         let run = Model::honest().run();
-        let text = ladder_text(&run, &ladder(&run));
+        let text = ladder_text(&run, &ladder(&run), usize::MAX);
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
         let starts = ["  F1  proven", "  F2  supported", "  F3  -", "  F4  -"];
         for start in starts {
             assert!(text.lines().any(|line| line.starts_with(start)), "{start}: {text}");
         }
-        let row = text.lines().find(|line| line.starts_with("  fdatasync     16 MiB"));
+        let row = text.lines().find(|line| line.starts_with("  fdatasync   16 MiB"));
         assert!(row.is_some_and(|row| row.ends_with("20/20")), "{text}");
         assert!(text.contains("None of these tests durability: kill -9"));
     }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod card;
 pub mod chart;
 pub mod check_table;
 pub mod comparison_json;
@@ -16,6 +17,7 @@ pub mod datasets;
 pub mod demo;
 pub mod experiment_figures;
 pub mod experiment_story;
+pub mod experiment_text;
 pub mod explain;
 pub mod fidelity_text;
 pub mod fio;
@@ -46,6 +48,7 @@ pub mod series;
 pub mod story;
 pub mod story_json;
 mod telling;
+pub mod text_story;
 pub mod verdict_text;
 pub mod verify_json;
 pub mod verify_text;
@@ -53,11 +56,13 @@ pub mod workload_toml;
 pub mod wrap;
 
 pub use answer::Answer;
+pub use card::card;
 pub use check_table::{CheckReport, CheckTable};
 pub use comparison_json::comparison_json;
 pub use comparison_text::comparison_text;
 pub use cross_check_text::cross_check_text;
 pub use datasets::{csv, ssv};
+pub use experiment_text::{experiment_text, point_line};
 pub use fidelity_text::{fidelity_json, fidelity_text};
 pub use html::html;
 pub use iosonde_model::units::clean;
@@ -72,6 +77,7 @@ pub use pursuit_text::{pursuit_note, pursuit_text};
 pub use run_text::run_text;
 pub use selftest_text::{repetition_json, repetition_text, selftest_json, selftest_text};
 pub use story_json::story_json;
+pub use text_story::{TextReport, text_story};
 pub use verdict_text::{expectations_text, verdict_text};
 pub use verify_json::verify_json;
 pub use verify_text::{verify_heading, verify_text};

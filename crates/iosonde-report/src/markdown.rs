@@ -78,6 +78,11 @@ fn block(out: &mut String, block: &Block) {
     match block {
         Block::Words(words) => paragraph(out, &inline(words)),
         Block::List(items) => list(out, items.iter().map(|item| inline(item))),
+        Block::Text(text) => {
+            let lines = text.lines().map(|line| format!("    {}\n", clean(line)));
+            out.extend(lines);
+            out.push('\n');
+        }
         Block::Table(element) => table(out, element),
         Block::Picture(picture) => {
             let caption = inline(&picture.caption);

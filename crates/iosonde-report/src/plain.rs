@@ -3,7 +3,7 @@
 use super::clean::clean;
 use super::story::{Block, Column, Entry, Story, Table, Trust, Warning};
 use super::telling;
-use super::wrap::{hanging, width};
+use super::wrap::{hanging, width, wrapped};
 
 /// Between the columns of a table.
 const GAP: usize = 2;
@@ -103,6 +103,11 @@ impl Page {
         match block {
             Block::Words(words) => self.words("  ", words),
             Block::List(items) => items.iter().for_each(|item| self.words("  - ", item)),
+            Block::Text(text) => {
+                let lines = text.lines().map(clean).collect::<Vec<_>>().join("\n");
+                self.out.push_str(&wrapped(&lines, self.columns));
+                self.out.push('\n');
+            }
             Block::Table(table) => self.table(table),
             Block::Picture(picture) => {
                 self.words("  [figure] ", &format!("{} ({})", picture.caption, picture.name));

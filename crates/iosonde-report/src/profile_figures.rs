@@ -28,6 +28,14 @@ pub type Picture = (String, String);
 /// # Errors
 /// If the record holds numbers that no scale can hold.
 pub fn figures(run: &ProfileRun) -> Result<Vec<Picture>, ChartError> {
+    pictures(drawn(run)?)
+}
+
+/// The same before they are drawn.
+///
+/// # Errors
+/// The same.
+pub fn drawn(run: &ProfileRun) -> Result<Vec<(String, Figure)>, ChartError> {
     let mut drawn = distribution::latencies(run)?;
     drawn.extend(distribution::syncs(run)?);
     drawn.extend(over_time::latency_map(run)?);
@@ -35,7 +43,7 @@ pub fn figures(run: &ProfileRun) -> Result<Vec<Picture>, ChartError> {
     drawn.extend(sizes::sizes(run)?);
     drawn.extend(depth::depths(run)?);
     drawn.extend(places::places(run)?);
-    pictures(drawn)
+    Ok(drawn)
 }
 
 /// A figure with the stem of its file name.

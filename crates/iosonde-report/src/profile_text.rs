@@ -12,20 +12,25 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Ended, Subject};
 use iosonde_model::units::duration;
 
+use super::answer::Answer;
 use super::clean::clean;
-use super::ladder_text::wrapped;
+use super::wrap::Text;
 
 use cells::LABEL;
 
-/// The whole report of a profile; `against` where it was to stand beside a run.
+/// The whole report of a profile for a screen of so many columns; `against` where it was to stand
+/// beside a run.
 pub fn profile_text(
     run: &ProfileRun,
     figures: &Figures,
     against: Option<&Result<Against, String>>,
+    screen: usize,
 ) -> String {
-    let mut out = String::new();
+    let mut out = Text::new(screen, cells::COLUMNS);
+    out.push_str(&Answer::of_profile(run, figures).text(out.columns));
     heading(&mut out, run, figures);
     source::unbalanced(&mut out, figures);
+    source::findings(&mut out, figures);
     out.push('\n');
     summary::summary(&mut out, run, figures);
     out.push('\n');
@@ -44,14 +49,13 @@ pub fn profile_text(
     if let Some(against) = against {
         beside(&mut out, against);
     }
-    source::findings(&mut out, figures);
     source::source(&mut out, run, figures);
-    out
+    out.into_string()
 }
 
 /// Title, then duration, devices and kernel, then how it ended if not well.
-fn heading(out: &mut String, run: &ProfileRun, figures: &Figures) {
-    wrapped(out, "=== IO Profile: ", &format!("{} ===", title(&run.subject)));
+fn heading(out: &mut Text, run: &ProfileRun, figures: &Figures) {
+    out.hanging("=== IO Profile: ", &format!("{} ===", title(&run.subject)));
     let used = figures
         .devices
         .iter()
@@ -70,9 +74,9 @@ fn heading(out: &mut String, run: &ProfileRun, figures: &Figures) {
         "{}{after} | Device: {devices} | Kernel: {kernel}",
         duration::span(run.measured_ns)
     );
-    wrapped(out, "Duration: ", &line);
+    out.hanging("Duration: ", &line);
     if let Some(ended) = ended(&run.ended) {
-        out.push_str(&format!("Ended: {ended}\n"));
+        out.hanging("Ended: ", &ended);
     }
 }
 
@@ -107,18 +111,18 @@ fn ended(ended: &Ended) -> Option<String> {
 }
 
 /// How much of what the device did in a run the program used, or why that is not reported.
-fn beside(out: &mut String, against: &Result<Against, String>) {
+fn beside(out: &mut Text, against: &Result<Against, String>) {
     out.push_str("\nOf What the Device Can:\n");
     match against {
-        Ok(against) => wrapped(out, "  ", &clean(&against.words)),
-        Err(reason) => wrapped(out, "  ", &clean(&no_data(Some(reason)))),
+        Ok(against) => out.hanging("  ", &clean(&against.words)),
+        Err(reason) => out.hanging("  ", &clean(&no_data(Some(reason)))),
     }
 }
 
 /// A line of the summary: label, then words, wrapped below their first.
-fn labelled(out: &mut String, label: &str, words: &str) {
+fn labelled(out: &mut Text, label: &str, words: &str) {
     let head = format!("  {:<width$} ", clean(label), width = LABEL - 3);
-    wrapped(out, &head, &clean(words));
+    out.hanging(&head, &clean(words));
 }
 
 /// What stands where a figure is missing.
@@ -136,7 +140,7 @@ mod tests {
     use iosonde_model::record::profile::{Class, Missing};
 
     fn text_of(run: &ProfileRun) -> String {
-        let text = profile_text(run, &figures(run), None);
+        let text = profile_text(run, &figures(run), None, usize::MAX);
         for line in text.lines() {
             assert!(line.chars().count() <= cells::COLUMNS, "{line}");
         }
@@ -149,11 +153,25 @@ mod tests {
     }
 
     #[test]
-    fn what_the_device_can_stands_before_the_findings_where_it_was_asked_for() {
+    fn no_line_is_wider_than_the_screen() {
+        for run in [database(), by_counters()] {
+            for screen in [60, 80] {
+                let text = profile_text(&run, &figures(&run), None, screen);
+                let widest = text.lines().max_by_key(|line| crate::wrap::width(line));
+                assert!(
+                    widest.is_some_and(|line| crate::wrap::width(line) <= screen),
+                    "{widest:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_device_can_is_reported_where_it_was_asked_for() {
         let run = database();
         let figures = figures(&run);
         let heading = "\nOf What the Device Can:\n";
-        assert!(!profile_text(&run, &figures, None).contains(heading));
+        assert!(!profile_text(&run, &figures, None, usize::MAX).contains(heading));
         let formatted = Against {
             device: "vda".into(),
             known_by: KnownBy::Identity,
@@ -161,11 +179,12 @@ mod tests {
             ops: Vec::new(),
             words: "Of what vda did, the program uses a quarter.".into(),
         };
-        let text = profile_text(&run, &figures, Some(&Ok(formatted)));
+        let text = profile_text(&run, &figures, Some(&Ok(formatted)), usize::MAX);
         let formatted =
             text.find(&format!("{heading}  Of what vda did, the program uses a quarter.\n"));
-        assert!(formatted.is_some() && formatted < text.find("\nFindings:\n"), "{text}");
-        let text = profile_text(&run, &figures, Some(&Err("not the same device".into())));
+        assert!(formatted.is_some(), "{text}");
+        let text =
+            profile_text(&run, &figures, Some(&Err("not the same device".into())), usize::MAX);
         assert!(text.contains(&format!("{heading}  no data (not the same device)\n")), "{text}");
     }
 

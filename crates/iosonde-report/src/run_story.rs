@@ -2,20 +2,25 @@
 //! findings as cautions with their strength.
 
 mod figures;
+mod heat;
+mod overview;
 
 use iosonde_analysis::figures::{DirectionFigures, GroupFigures};
 use iosonde_analysis::finding::Severity;
+use iosonde_analysis::reference::place;
 use iosonde_analysis::{Assessment, Verdict, intervals};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::record::{HostFacts, Manifest, WriteAudit};
+use iosonde_model::spec::reference::built_in;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
 use iosonde_stats::dependent::NoInterval;
 
+use super::answer::Answer;
 use super::fio_story::strength;
 use super::story::{
-    Block, Column, DataSet, Datum, Entry, Section, Source, Story, Table, Trust, Warning,
+    Block, Column, DataSet, Datum, Entry, Picture, Section, Source, Story, Table, Trust, Warning,
 };
 
 /// Percentiles that are shown.
@@ -50,6 +55,15 @@ pub fn run_story(report: RunReport<'_>) -> Story {
         heading: "Figures".into(),
         blocks: vec![Block::Table(table(rows))],
     }];
+    if rows.len() > 1
+        && let Ok(figure) = overview::overview(rows, path)
+    {
+        let caption = "Acknowledged and durable bandwidth of each row, and the usual range of the \
+                       nearest class of storage.";
+        let (name, caption) = ("overview".into(), caption.into());
+        let picture = Block::Picture(Box::new(Picture { name, caption, figure }));
+        sections[0].blocks.insert(0, picture);
+    }
     for (index, (run, row)) in rows.iter().enumerate() {
         let blocks = blocks(index, run, row);
         let heading = if row.title.is_empty() { "The run".into() } else { row.title.clone() };
@@ -82,8 +96,16 @@ pub fn run_story(report: RunReport<'_>) -> Story {
 }
 
 fn answer(report: RunReport<'_>) -> Vec<String> {
-    let mut answer = vec![format!("Verdict: {}.", report.verdict.words)];
-    for (run, row) in report.rows {
+    let placement = place(report.rows, &built_in().unwrap_or_default());
+    let first = Answer::of_runs(report.rows, report.verdict, placement.words().as_deref());
+    let mut answer = vec![
+        format!("{}.", capital(&first.result)),
+        format!("Confidence: {}.", first.confidence.trim_end_matches('.')),
+        format!("Next: {}.", first.next.trim_end_matches('.')),
+    ];
+    // Of several rows the figures are in the overview and in the table.
+    let several = report.rows.len() > 1;
+    for (run, row) in report.rows.iter().filter(|(_, row)| !several || !row.consistency.valid()) {
         if !row.consistency.valid() {
             answer.push(format!("{}: INVALID, a consistency check failed.", run.plan.title));
             continue;

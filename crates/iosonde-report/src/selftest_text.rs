@@ -4,63 +4,64 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::answer::Answer;
+use super::wrap::{Text, table};
 use iosonde_model::record::{Matrix, MatrixRow, Repetition};
 use iosonde_model::units::{count, duration};
+
+/// Columns of the text at most.
+const COLUMNS: usize = 120;
 
 /// Name and version of the document.
 pub const SELFTEST_SCHEMA: &str = "iosonde.selftest/1";
 
-/// The matrix, what raised no alarm, and the verdict with what repeats each failure.
-pub fn selftest_text(matrix: &Matrix, seed: u64, elapsed_ns: u64, complete: bool) -> String {
-    let mut out = format!(
-        "iosonde: verify selftest  ({} visible faults in simulations, seed {seed})\n\n",
+/// The answer, the matrix, what raised no alarm, and what repeats each failure; for a screen of so
+/// many columns.
+pub fn selftest_text(
+    matrix: &Matrix,
+    seed: u64,
+    elapsed_ns: u64,
+    complete: bool,
+    screen: usize,
+) -> String {
+    let mut out = Text::new(screen, COLUMNS);
+    out.push_str(&Answer::of_selftest(matrix, seed, complete).text(out.columns));
+    let words = format!(
+        "verify selftest  ({} visible faults in simulations, seed {seed})",
         count::thousands(matrix.visible())
     );
-    let _ = writeln!(
-        out,
-        "  {:<15} {:<41} {:>8} {:>8} {:>8} {:>8}  false alarms",
-        "fault", "what must come of it", "struck", "visible", "detected", "named"
-    );
-    for row in &matrix.rows {
-        let _ = writeln!(
-            out,
-            "  {:<15} {:<41} {:>8} {:>8} {:>8} {:>8}  {:>12}",
-            row.fault,
-            row.expected,
-            count::thousands(row.struck),
-            count::thousands(row.visible),
-            count::thousands(row.detected),
-            count::thousands(row.named),
-            count::thousands(row.false_alarms),
-        );
-    }
-    let _ = writeln!(
-        out,
-        "\n  Without a fault: {} simulations that look like one, {} alarm(s); {} operations in \
-         one, {} blocks\n  checked, {} alarm(s).\n",
+    out.hanging("iosonde: ", &words);
+    out.push('\n');
+    let left = ["fault", "what must come of it"].map(|head| (head, true));
+    let right =
+        ["struck", "visible", "detected", "named", "false alarms"].map(|head| (head, false));
+    let heads: Vec<(&str, bool)> = left.into_iter().chain(right).collect();
+    let rows = matrix.rows.iter().map(|row| {
+        let counts = [row.struck, row.visible, row.detected, row.named, row.false_alarms];
+        let words = [row.fault.to_owned(), row.expected.to_owned()];
+        words.into_iter().chain(counts.map(count::thousands)).collect()
+    });
+    out.push_str(&table(&heads, &rows.collect::<Vec<_>>(), "  ", out.columns));
+    out.push('\n');
+    let words = format!(
+        "Without a fault: {} simulations that look like one, {} alarm(s); {} operations in one, \
+         {} blocks checked, {} alarm(s).",
         count::thousands(matrix.look_alikes),
         count::thousands(matrix.alarms),
         count::thousands(matrix.soak_ops),
         count::thousands(matrix.soak_checked),
         count::thousands(matrix.soak_alarms),
     );
-    out.push_str(&verdict(matrix, seed, complete));
-    let _ = writeln!(out, "  Took {}.", duration::span(elapsed_ns));
-    out
+    out.hanging("  ", &words);
+    verdict(&mut out, matrix, seed, complete);
+    out.hanging("  ", &format!("Took {}.", duration::span(elapsed_ns)));
+    out.into_string()
 }
 
-fn verdict(matrix: &Matrix, seed: u64, complete: bool) -> String {
-    let mut out = String::new();
-    if !complete {
-        out.push_str("  PARTIAL: ended before all simulations were done\n");
-    } else if matrix.is_clean() {
-        let _ = writeln!(
-            out,
-            "  PASS: every visible fault was detected and rightly named, and nothing else was."
-        );
-    }
+/// What failed, and how to repeat it.
+fn verdict(out: &mut Text, matrix: &Matrix, seed: u64, complete: bool) {
     let mut fail = |what: &str, formatted: String| {
-        let _ = writeln!(out, "  FAIL: {what}: {formatted}");
+        out.hanging(&format!("  FAIL: {what}: "), &formatted);
     };
     for row in matrix.rows.iter().filter(|row| row.has_failed()) {
         fail(row.fault, formatted(row));
@@ -75,7 +76,6 @@ fn verdict(matrix: &Matrix, seed: u64, complete: bool) -> String {
         let ops = matrix.soak_ops;
         fail("soak", format!("repeat it with --soak-ops {ops} --seed {seed}"));
     }
-    out
 }
 
 fn formatted(row: &MatrixRow) -> String {
@@ -180,11 +180,13 @@ mod tests {
 
     #[test]
     fn a_clean_matrix_passes_and_says_so_once() {
-        let text = selftest_text(&matrix(), 1, 2_000_000_000, true);
+        let text = selftest_text(&matrix(), 1, 2_000_000_000, true, 120);
         assert!(text.contains("PASS") && !text.contains("FAIL"), "{text}");
-        assert!(text.lines().all(|line| line.len() <= 112), "{text}");
-        let text = selftest_text(&matrix(), 1, 2_000_000_000, false);
+        assert!(text.lines().all(|line| line.len() <= 120), "{text}");
+        let text = selftest_text(&matrix(), 1, 2_000_000_000, false, 120);
         assert!(text.contains("PARTIAL") && !text.contains("PASS"), "{text}");
+        let text = selftest_text(&matrix(), 1, 2_000_000_000, true, 60);
+        assert!(text.lines().all(|line| line.len() <= 60), "{text}");
     }
 
     #[test]
@@ -195,7 +197,7 @@ mod tests {
         wrong.alarms = 1;
         wrong.alarm_seeds = vec![88];
         wrong.soak_alarms = 2;
-        let text = selftest_text(&wrong, 6, 1, true);
+        let text = selftest_text(&wrong, 6, 1, true, 120);
         for part in [
             "0 missed, 1 called something else, 0 false alarm(s); repeat it with",
             "--only drop --seed 77",
@@ -207,7 +209,7 @@ mod tests {
         assert!(!text.contains("PASS"));
         let mut never = matrix();
         (never.rows[0].visible, never.rows[0].detected, never.rows[0].named) = (0, 0, 0);
-        assert!(selftest_text(&never, 6, 1, true).contains("nothing was tested"));
+        assert!(selftest_text(&never, 6, 1, true, 120).contains("nothing was tested"));
     }
 
     #[test]

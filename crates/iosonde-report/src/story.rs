@@ -89,6 +89,8 @@ pub enum Block {
     Words(String),
     /// A list of sentences.
     List(Vec<String>),
+    /// A text whose columns stand below each other: shown as it is, on demand.
+    Text(String),
     /// A table.
     Table(Table),
     /// A picture.
@@ -219,7 +221,7 @@ impl Story {
         let blocks = self.sections.iter().flat_map(|section| &section.blocks);
         blocks.filter_map(|block| match block {
             Block::Picture(picture) => Some(&**picture),
-            Block::Words(_) | Block::List(_) | Block::Table(_) => None,
+            Block::Words(_) | Block::List(_) | Block::Text(_) | Block::Table(_) => None,
         })
     }
 }

@@ -43,6 +43,7 @@ fn block(block: &Block) -> Value {
     match block {
         Block::Words(words) => json!({ "kind": "words", "words": words }),
         Block::List(items) => json!({ "kind": "list", "items": items }),
+        Block::Text(text) => json!({ "kind": "text", "text": text }),
         Block::Table(element) => table(element),
         Block::Picture(picture) => {
             json!({ "kind": "picture", "name": picture.name, "caption": picture.caption })

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::answer::Answer;
 use super::clean::clean;
-use super::ladder_text::wrapped;
+use super::ladder_text::COLUMNS;
+use super::wrap::{Text, wrapped as broken};
 use iosonde_analysis::verify::{FailureDetails, OpDetails, VerifyFigures, VerifyJudgement};
 use iosonde_model::plan::VerifyPlan;
 use iosonde_model::record::VerifyRun;
@@ -42,26 +44,26 @@ pub fn verify_heading(plan: &VerifyPlan) -> String {
     )
 }
 
-/// Heading, figures, verdict, caches, flushes, failures.
-pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement) -> String {
-    let mut out = verify_heading(&run.plan);
+/// Answer, heading, figures, caches, flushes, failures; for a screen of so many columns.
+pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement, screen: usize) -> String {
+    let mut out = Text::new(screen, COLUMNS);
+    out.push_str(&Answer::of_verify(run, judged).text(out.columns));
+    out.push_str(&broken(&verify_heading(&run.plan), out.columns));
     for (name, words) in figures(run, &judged.figures) {
-        wrapped(&mut out, &format!("  {name:<10}  "), &clean(&words));
+        out.hanging(&format!("  {name:<10}  "), &clean(&words));
     }
     out.push('\n');
-    let word = judged.verdict.word().to_uppercase();
-    wrapped(&mut out, &format!("  {word}: "), &clean(&judged.words));
     // What an inconclusive verdict says already.
     let beside = judged.doubts.iter().filter(|doubt| !judged.words.contains(doubt.as_str()));
-    beside.for_each(|doubt| wrapped(&mut out, "  besides: ", &clean(doubt)));
+    beside.for_each(|doubt| out.hanging("  besides: ", &clean(doubt)));
     for note in &judged.notes {
-        wrapped(&mut out, "  note: ", &clean(note));
+        out.hanging("  note: ", &clean(note));
     }
     for cache in &judged.caches {
         let words = format!("{} [{}]", cache.words, cache.strength.word());
-        wrapped(&mut out, "  cache: ", &clean(&words));
+        out.hanging("  cache: ", &clean(&words));
     }
-    wrapped(&mut out, "  flush: ", &clean(&judged.flushes.words));
+    out.hanging("  flush: ", &clean(&judged.flushes.words));
     let all = judged.figures.failed();
     let groups = groups(&judged.failures);
     let mut formatted = 0;
@@ -75,7 +77,7 @@ pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement) -> String {
         story(&mut out, group);
     }
     rest(&mut out, judged, &groups);
-    out
+    out.into_string()
 }
 
 /// Failures that adjoin and have one cause, put together; those first that say most about it.
@@ -192,10 +194,10 @@ fn at(bytes_per_s: Option<f64>) -> String {
 }
 
 /// A group by its first failure.
-fn story(out: &mut String, group: &[FailureDetails]) {
+fn story(out: &mut Text, group: &[FailureDetails]) {
     let failure = &group[0];
     let mut say = |name: &str, words: &str| {
-        wrapped(out, &format!("    {name:<9} "), &clean(words));
+        out.hanging(&format!("    {name:<9} "), &clean(words));
     };
     let blocks = match group.len() as u64 {
         1 => format!("{}, block {}", bytes::exact(failure.bytes), thousands(failure.block)),
@@ -261,7 +263,7 @@ fn op_words(op: &OpDetails) -> String {
 }
 
 /// Rows of bytes as they should be, each above the same bytes as found.
-fn compare(out: &mut String, at: u32, expected: &[u8], found: &[u8]) {
+fn compare(out: &mut Text, at: u32, expected: &[u8], found: &[u8]) {
     let rows = expected.chunks(ROW).zip(found.chunks(ROW)).enumerate();
     for (row, (right, wrong)) in rows {
         let cells = |bytes: &[u8]| -> String {
@@ -279,7 +281,7 @@ fn compare(out: &mut String, at: u32, expected: &[u8], found: &[u8]) {
 }
 
 /// What is not reported in full, by class.
-fn rest(out: &mut String, judged: &VerifyJudgement, groups: &[&[FailureDetails]]) {
+fn rest(out: &mut Text, judged: &VerifyJudgement, groups: &[&[FailureDetails]]) {
     let mut left: BTreeMap<&str, u64> = BTreeMap::new();
     for (class, count) in &judged.figures.failed_blocks {
         left.insert(class.word(), *count);
@@ -298,7 +300,7 @@ fn rest(out: &mut String, judged: &VerifyJudgement, groups: &[&[FailureDetails]]
         let words =
             format!("{}; the JSON document holds more of them in full", formatted.join(", "));
         out.push('\n');
-        wrapped(out, "  and further: ", &words);
+        out.hanging("  and further: ", &words);
     }
 }
 
@@ -308,12 +310,11 @@ mod tests {
 
     use super::*;
     use crate::golden::assert_golden;
-    use crate::ladder_text::COLUMNS;
     use iosonde_analysis::verify::judge;
     use iosonde_fixtures::verify::{check_of, damaged, fail_with, soak, stale};
 
     fn text_of(run: &VerifyRun) -> String {
-        verify_text(run, &judge(run, &[]))
+        verify_text(run, &judge(run, &[]), usize::MAX)
     }
 
     #[track_caller]
@@ -330,7 +331,7 @@ mod tests {
         run.jobs[0].read_latency.record(120_000);
         let text = text_of(&run);
         assert_narrow(&text);
-        assert!(text.contains("\n  PASS: all 800 checks"), "{text}");
+        assert!(text.starts_with("Result:      PASS: all 800 checks"), "{text}");
         assert!(!text.contains("FAILURE"), "{text}");
         assert_golden("verify-pass.txt", &text);
     }
@@ -360,9 +361,20 @@ mod tests {
         run.jobs[0].swept_blocks = 1;
         let text = text_of(&run);
         assert_narrow(&text);
-        assert!(text.contains("\n  INCONCLUSIVE: "), "{text}");
+        assert!(text.starts_with("Result:      INCONCLUSIVE: "), "{text}");
         assert_eq!(text.matches("fewer than").count(), 1, "{text}");
         assert_golden("verify-check.txt", &text);
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen_but_what_is_copied() {
+        let mut run = soak();
+        fail_with(&mut run, stale());
+        let text = verify_text(&run, &judge(&run, &[]), 60);
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with("repeat"));
+        for line in lines {
+            assert!(crate::wrap::width(line) <= 60, "{line}\n{text}");
+        }
     }
 
     #[test]

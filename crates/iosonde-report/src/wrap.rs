@@ -1,5 +1,7 @@
 //! Lines that fit a screen.
 
+use std::fmt;
+
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// Columns that a text takes on a terminal.
@@ -14,6 +16,103 @@ pub(crate) fn hanging(head: &str, words: &str, columns: usize) -> String {
     let options = at_spaces(columns).initial_indent(head).subsequent_indent(&indent);
     let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
     format!("{}\n", textwrap::fill(&words.join(" "), options))
+}
+
+/// A text for a screen of so many columns, as it is written.
+#[derive(Debug)]
+pub(crate) struct Text {
+    out: String,
+    /// Columns of the screen.
+    pub(crate) columns: usize,
+}
+
+impl Text {
+    /// A text that takes at most `most` columns of a screen, however wide that is.
+    pub(crate) fn new(screen: usize, most: usize) -> Text {
+        Text { out: String::new(), columns: screen.min(most) }
+    }
+
+    pub(crate) fn push_str(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    pub(crate) fn push(&mut self, sign: char) {
+        self.out.push(sign);
+    }
+
+    /// A paragraph whose later lines stand below the first word.
+    pub(crate) fn hanging(&mut self, head: &str, words: &str) {
+        self.out.push_str(&hanging(head, words, self.columns));
+    }
+
+    /// What was written after so many bytes.
+    pub(crate) fn since(&self, before: usize) -> &str {
+        &self.out[before..]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    pub(crate) fn into_string(self) -> String {
+        self.out
+    }
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.out.push_str(text);
+        Ok(())
+    }
+}
+
+/// Columns of a table: each with its heading, and whether its texts stand on the left.
+pub(crate) type Heads<'a> = [(&'a str, bool)];
+
+/// A table between two columns of space and the end of the screen; where it is too wide, each row
+/// becomes a block: its first text, and below it every other with its heading.
+pub(crate) fn table(heads: &Heads<'_>, rows: &[Vec<String>], gap: &str, screen: usize) -> String {
+    let fit = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell));
+        cells.chain([width(heads[at].0)]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(fit).collect();
+    let gaps = width(gap) * heads.len().saturating_sub(1);
+    if 2 + widths.iter().sum::<usize>() + gaps > screen {
+        return blocks(heads, rows, screen);
+    }
+    let line = |cells: &[&str]| {
+        let cells = cells.iter().zip(heads).zip(&widths).map(|((cell, (_, is_left)), room)| {
+            let free = " ".repeat(room.saturating_sub(width(cell)));
+            if *is_left { format!("{cell}{free}") } else { format!("{free}{cell}") }
+        });
+        format!("  {}\n", cells.collect::<Vec<_>>().join(gap).trim_end())
+    };
+    let mut out = line(&heads.iter().map(|(head, _)| *head).collect::<Vec<_>>());
+    if gap.contains('|') {
+        let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+        out.push_str(&format!("  {}\n", rules.join("-|-")));
+    }
+    for row in rows {
+        out.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+    }
+    out
+}
+
+fn blocks(heads: &Heads<'_>, rows: &[Vec<String>], screen: usize) -> String {
+    let room = heads.iter().skip(1).map(|(head, _)| width(head)).max().unwrap_or(0);
+    let mut out = String::new();
+    for row in rows {
+        for (at, ((head, _), cell)) in heads.iter().zip(row).enumerate() {
+            if at == 0 {
+                out.push_str(&hanging("  ", cell, screen));
+            } else if !cell.is_empty() {
+                let free = " ".repeat(room - width(head));
+                out.push_str(&hanging(&format!("    {head}{free}  "), cell, screen));
+            }
+        }
+    }
+    out
 }
 
 /// Breaks what is wider than so many columns at spaces. A sentence goes on two columns further in,

@@ -17,12 +17,14 @@ use crate::cli::screen;
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::cross_check::CrossCheck;
 use iosonde_analysis::expectation::judge_all;
-use iosonde_analysis::history::against_earlier;
+use iosonde_analysis::history::{against, against_earlier};
+use iosonde_analysis::reference::place;
 use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::record::summary::{SUMMARY, Summary, SummaryRow};
+use iosonde_model::spec::reference::ReferenceClass;
 use iosonde_report::json::Document;
 use iosonde_report::{Answer, CheckReport};
 
@@ -38,6 +40,10 @@ pub(super) struct Session<'a> {
     pub(super) cross_checks: Vec<CrossCheck>,
     /// How it compares with earlier checks of the same storage.
     pub(super) earlier: Option<String>,
+    /// Classes of storage to compare with.
+    pub(super) classes: Vec<ReferenceClass>,
+    /// The result to compare with, and its name, if one was given.
+    pub(super) reference: Option<(String, Summary)>,
     /// What a witness that failed asks for.
     pub(super) witness_exit: Exit,
 }
@@ -111,7 +117,10 @@ impl Session<'_> {
         let judged = judge_all(&requested.expectations, &rows);
         if let Some(summary) = summary(&rows, requested) {
             let earlier = self.keeper.path().and_then(Path::parent).map(results::earlier_checks);
-            self.earlier = against_earlier(&summary, &earlier.unwrap_or_default());
+            self.earlier = match &self.reference {
+                Some((name, reference)) => against(&summary, reference, name),
+                None => against_earlier(&summary, &earlier.unwrap_or_default()),
+            };
             self.keeper.keep(SUMMARY, &summary);
         }
         let mut exit = if signal != 0 { Exit::Signal(signal as i32) } else { Exit::Done };
@@ -141,8 +150,13 @@ impl Session<'_> {
     ) -> Exit {
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         self.progress.clear();
+        let placement = place(&rows, &self.classes);
+        let beside: Vec<String> =
+            [placement.words(), self.earlier.clone()].into_iter().flatten().collect();
+        let beside = (!beside.is_empty()).then(|| beside.join("; "));
         let report = CheckReport {
-            answer: Answer::of_runs(&rows, analysed, self.earlier.as_deref()),
+            answer: Answer::of_runs(&rows, analysed, beside.as_deref()),
+            placement: &placement,
             rows: &rows,
             verdict: analysed,
             judged,

@@ -7,6 +7,7 @@ use super::CompareArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Output;
 use crate::cli::recorded::{Record, record};
+use crate::cli::screen;
 use iosonde_analysis::fidelity::{fidelity, observed::Observed};
 use iosonde_model::record::export;
 use iosonde_model::spec::Speed;
@@ -39,7 +40,7 @@ pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Resu
     }
     let exit = if analysed.score.is_some() { Exit::Done } else { Exit::Inconclusive };
     let mut output = Output::new(args.output_format);
-    output.text(&fidelity_text(&analysed));
+    output.text(&fidelity_text(&analysed, screen::columns()));
     let [one, other] = [first_path, second_path].map(|path| path.to_string_lossy().into_owned());
     output.value(&fidelity_json(&analysed, &one, &other, exit.code()));
     Ok(output.end(exit))

@@ -28,6 +28,7 @@ use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::experiment::{Needs, Stage};
 use iosonde_model::units::{bytes, duration};
+use iosonde_report::point_line;
 
 /// Inputs of an experiment run.
 pub(super) struct Session<'a> {
@@ -176,7 +177,6 @@ pub(super) fn session<'a>(
 impl Session<'_> {
     /// Runs what is missing, stage by stage, and reports the whole experiment.
     pub(super) fn execute(mut self, old: Option<&ExperimentFolder>) -> Result<Exit, Failure> {
-        self.printer.heading(&self.study, &self.resolved.words);
         let mut exit = Exit::Done;
         let stages = self.study.run.experiment.stages.clone();
         if self.needs_layout(&stages, old)? && !self.lay_out()? {
@@ -205,7 +205,9 @@ impl Session<'_> {
         if nothing && matches!(exit, Exit::Signal(_)) {
             return Err(Failure::new(exit, "interrupted before anything was measured"));
         }
-        Ok(self.printer.conclude((&self.study, &self.altered), complete, exit, self.keeper))
+        let target = &self.resolved.words;
+        let study = (&self.study, self.altered.as_slice(), target.as_str());
+        Ok(self.printer.conclude(study, complete, exit, self.keeper))
     }
 
     /// Whether the region is written before the first stage: not if the preconditioning of that
@@ -284,6 +286,8 @@ impl Session<'_> {
             let is_lost = &self.is_lost;
             let (keeper, progress) = (&mut self.keeper, &mut self.progress);
             let (target, printer) = (&mut self.study.target, &mut self.printer);
+            let names = laid_out.cells.iter().map(cell_name).collect();
+            progress.begin_curve(names);
             let end = execute_stage(&job, &self.context, &mut trials, &mut |event| match event {
                 StageEvent::Preparing(what) => progress.print(what),
                 StageEvent::Preconditioning(pass, passes, plan) => {
@@ -318,6 +322,7 @@ impl Session<'_> {
                     }));
                     target.get_or_insert_with(|| trial.run.target.clone());
                     printer.trial(stage, figures);
+                    progress.point(trial.cell, figures.figures.all.total.iops);
                 }
                 StageEvent::LeftOut(cell, reason) => {
                     progress.clear();
@@ -335,7 +340,9 @@ impl Session<'_> {
         self.keeper.keep(&StageRun::file_name(&stage.name), &laid_out);
         let facts = StageFacts::of(stage, laid_out, trials, &self.study.stages);
         self.progress.clear();
-        self.printer.stage(&facts);
+        for point in &facts.points {
+            self.progress.row(&format!("{}: {}", stage.name, point_line(point)));
+        }
         self.study.stages.push(facts);
         Ok(end_signal)
     }
@@ -431,6 +438,12 @@ impl Session<'_> {
             Needs::Claims => None,
         }
     }
+}
+
+/// The levels of a cell.
+fn cell_name(cell: &design::Cell) -> String {
+    let labels: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
+    labels.join(", ")
 }
 
 /// The folder of an experiment, read and analysed again.

@@ -1,6 +1,7 @@
 //! Converts options to the request.
 
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use super::ProfileArgs;
 use crate::cli::exit::{Exit, Failure};
@@ -12,7 +13,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 const INTERVALS_NS: std::ops::RangeInclusive<u64> = SECOND_NS / 10..=3600 * SECOND_NS;
 
 pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
-    let attached = attached(args);
+    let attached = match &args.container {
+        Some(name) => Some(Attached::Cgroup(container(name)?)),
+        None => attached(args),
+    };
     let for_ns = args.length.as_deref().map(|text| time("--for", text)).transpose()?;
     if args.command.is_empty() && attached.is_none() {
         return Err(wrong(
@@ -48,6 +52,33 @@ pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
             (None, None) => None,
         },
     })
+}
+
+/// The cgroup of a running container, as docker or podman name its first process.
+fn container(name: &str) -> Result<PathBuf, Failure> {
+    let inspect = |program: &str| {
+        let words = ["inspect", "--format", "{{.State.Pid}}", "--", name];
+        let ended = Command::new(program).args(words).stdin(Stdio::null()).output().ok()?;
+        let text = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
+        text.parse::<u32>().ok().filter(|pid| *pid > 0 && ended.status.success())
+    };
+    let pid = ["docker", "podman"].into_iter().find_map(inspect).ok_or_else(|| {
+        wrong(&format!(
+            "--container: neither docker nor podman knows a running container `{name}`; --cgroup \
+             PATH profiles the cgroup of any other"
+        ))
+    })?;
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup"))
+        .map_err(|error| wrong(&format!("--container: /proc/{pid}/cgroup: {error}")))?;
+    // Of version 2 the line begins with 0::, of version 1 that of the block layer counts.
+    let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let of_blocks = lines().find(|(controllers, _)| controllers.split(',').any(|c| c == "blkio"));
+    let path = lines().find(|(controllers, _)| controllers.is_empty()).or(of_blocks);
+    let path = path.map(|(_, path)| path.trim_start_matches('/')).unwrap_or_default();
+    if path.is_empty() {
+        return Err(wrong("--container: its processes are in the root cgroup; give --pid"));
+    }
+    Ok(PathBuf::from(path))
 }
 
 fn attached(args: &ProfileArgs) -> Option<Attached> {

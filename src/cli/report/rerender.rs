@@ -11,16 +11,21 @@ use crate::cli::screen;
 use crate::cli::{profile, verify};
 use iosonde_analysis::expectation::{Expectation, Judged, judge_all};
 use iosonde_analysis::profile::figures as profile_figures_of;
+use iosonde_analysis::reference::place;
 use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
 use iosonde_analysis::{judge, ladder};
+use iosonde_model::plan::Plan;
 use iosonde_model::record::Run;
 use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::reference::built_in;
+use iosonde_report::chart::Figure;
 use iosonde_report::json::{self, Document, json_text};
 use iosonde_report::run_story::{self, run_story};
+use iosonde_report::story::{Picture, Source, Story};
 use iosonde_report::{
-    Answer, CheckReport, expectations_text, ladder_header, ladder_json, ladder_text, layers_text,
+    Answer, CheckReport, TextReport, expectations_text, ladder_json, ladder_text, layers_text,
     precision_text, profile_figures, profile_json, profile_text, pursuit_text, run_text,
-    verdict_text, verify_json, verify_text,
+    text_story, verdict_text, verify_json, verify_text,
 };
 
 /// Runs with their analysis.
@@ -66,23 +71,61 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
         Records::Verify(run) => {
             let rendered = judge(run, kept.command().get(1..).unwrap_or_default());
             let exit = verify::print::end_of(run, &rendered);
+            let story = |text| {
+                text_story(TextReport {
+                    title: format!("verify {} of {}", run.plan.mode.word(), path(&run.plan.plan)),
+                    question: "Does this storage return what was written?".into(),
+                    answer: Answer::of_verify(run, &rendered),
+                    source: source(kept, exit),
+                    pictures: Vec::new(),
+                    text,
+                })
+            };
             plainly(
                 args,
-                verify_text(run, &rendered),
+                &|columns| verify_text(run, &rendered, columns),
                 verify_json(run, &rendered, exit.code()),
                 Pictures::new(),
+                &story,
             )
         }
         Records::Ladder(run) => {
             let rendered = ladder(run);
             let exit = verify::fsync::end_of(run, &rendered);
-            let text = format!("{}{}", ladder_header(&run.plan), ladder_text(run, &rendered));
-            plainly(args, text, ladder_json(run, &rendered, exit.code()), Pictures::new())
+            let story = |text| {
+                text_story(TextReport {
+                    title: format!("verify fsync on {}", run.plan.path),
+                    question: "Is fsync honoured?".into(),
+                    answer: Answer::of_ladder(run, &rendered),
+                    source: source(kept, exit),
+                    pictures: Vec::new(),
+                    text,
+                })
+            };
+            let text = |columns| ladder_text(run, &rendered, columns);
+            let document = ladder_json(run, &rendered, exit.code());
+            plainly(args, &text, document, Pictures::new(), &story)
         }
         Records::Profile(run) => {
             let figures = profile_figures_of(run);
             let exit = profile::end_of(&run.ended);
-            let text = profile_text(run, &figures, None);
+            let text = |columns| profile_text(run, &figures, None, columns);
+            let pictures = profile_figures::drawn(run).unwrap_or_default();
+            let story = |text| {
+                let of = |(name, figure): &(String, Figure)| Picture {
+                    name: name.clone(),
+                    caption: figure.title.clone(),
+                    figure: figure.clone(),
+                };
+                text_story(TextReport {
+                    title: "Profile of a program's storage I/O".into(),
+                    question: "What does this program do to storage?".into(),
+                    answer: Answer::of_profile(run, &figures),
+                    source: source(kept, exit),
+                    pictures: pictures.iter().map(of).collect(),
+                    text,
+                })
+            };
             let drawn = match args.figures {
                 Some(_) => profile_figures::figures(run).map_err(|error| {
                     Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
@@ -91,28 +134,52 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
             };
             let stem = |name: String| name.strip_suffix(".svg").unwrap_or(&name).to_owned();
             let drawn = drawn.into_iter().map(|(name, svg)| (stem(name), svg)).collect();
-            plainly(args, text, profile_json(run, &figures, &[], exit.code()), drawn)
+            plainly(args, &text, profile_json(run, &figures, &[], exit.code()), drawn, &story)
         }
     }
 }
 
-/// A result without a report document: in the formats of its command.
+/// A result whose report document is its text: in the formats of its command, and as a page.
 fn plainly(
     args: &ReportArgs,
-    text: String,
+    text: &dyn Fn(usize) -> String,
     value: Value,
     drawn: Pictures,
+    story: &dyn Fn(String) -> Story,
 ) -> Result<Exit, Failure> {
     let rendered = match args.output_format {
-        Form::Normal => text,
+        Form::Normal | Form::Json if args.card.is_some() => {
+            return deliver_report(args, &story(text(PAGE)), Some(text(screen::columns())));
+        }
+        Form::Normal => text(screen::columns()),
         Form::Json => json_text(&marked(args, value)),
-        _ => {
-            let message = "--output-format: results of verify and profile are available as normal \
-                or json; html, markdown, csv and ssv only for results of run, check and fio";
+        Form::Html | Form::Markdown => return deliver_report(args, &story(text(PAGE)), None),
+        Form::Csv | Form::Ssv => {
+            let message = "--output-format: results of verify and profile are available as normal, \
+                json, html or markdown; csv and ssv only for results of run, check and fio";
             return Err(requested(message.into()));
         }
     };
     deliver(args, &Rendered::Text(rendered), &drawn)
+}
+
+/// Columns of a text in a page.
+const PAGE: usize = 96;
+
+fn path(plan: &Plan) -> &str {
+    &plan.target().path
+}
+
+/// Where a kept result comes from.
+fn source(kept: &Kept, exit: Exit) -> Source {
+    let manifest = kept.manifest.as_ref();
+    Source {
+        program: format!("iosonde {}", env!("CARGO_PKG_VERSION")),
+        command: kept.command().to_vec(),
+        started_unix_ns: manifest.map(|manifest| manifest.started_unix_ns),
+        complete: manifest.is_none_or(|manifest| manifest.complete),
+        exit_code: exit.code(),
+    }
 }
 
 fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Result<Exit, Failure> {
@@ -185,8 +252,10 @@ fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String 
 fn check_again(kept: &Kept, rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
     let interrupted = rows.iter().any(|(run, _)| run.outcome != Outcome::Complete);
     let partial = kept.manifest.as_ref().is_some_and(|manifest| !manifest.complete);
+    let placement = place(rows, &built_in().unwrap_or_default());
     let report = CheckReport {
-        answer: Answer::of_runs(rows, &judgement.verdict, None),
+        answer: Answer::of_runs(rows, &judgement.verdict, placement.words().as_deref()),
+        placement: &placement,
         rows,
         verdict: &judgement.verdict,
         judged: &judgement.judged,

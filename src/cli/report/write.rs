@@ -11,6 +11,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use crate::cli::screen;
 use iosonde_model::record::export::{self, ExportError};
+use iosonde_report::card;
 use iosonde_report::clean::clean;
 use iosonde_report::datasets::{csv, ssv};
 use iosonde_report::html::html;
@@ -46,8 +47,31 @@ pub(super) fn deliver_report(
         Form::Csv => tables(&story.data, "csv", csv),
         Form::Ssv => tables(&story.data, "ssv", ssv),
     };
+    if let Some(path) = &args.card {
+        write_card(path, story)?;
+    }
     let drawn = if args.figures.is_some() { pictures(story)? } else { Pictures::new() };
     deliver(args, &rendered, &drawn)
+}
+
+/// The result as one picture: SVG, or PNG by the end of the name.
+fn write_card(path: &Path, story: &Story) -> Result<(), Failure> {
+    let svg = card(story);
+    let bytes = match path.extension().and_then(|end| end.to_str()) {
+        Some("svg") => svg.into_bytes(),
+        Some("png") => png("card", &svg, 1.0)?,
+        _ => {
+            let found = path.display();
+            let message =
+                format!("--card: found `{found}`, expected a name ending in .svg or .png");
+            return Err(requested(message));
+        }
+    };
+    let failed = |error: ExportError| {
+        Failure::new(Exit::Usage, format!("--card: `{}`: {error}", path.display()))
+    };
+    export::probe(path, &|start| is_ours(start, &bytes)).map_err(failed)?;
+    export::write_bytes(path, &bytes).map_err(failed)
 }
 
 /// Tables and pictures have no place for a mark.
@@ -121,7 +145,7 @@ pub(super) fn deliver(
         for (name, svg) in drawn {
             files.push((folder.join(format!("{name}.svg")), svg.clone().into_bytes()));
             if args.png {
-                files.push((folder.join(format!("{name}.png")), png(name, svg)?));
+                files.push((folder.join(format!("{name}.png")), png(name, svg, 2.0)?));
             }
         }
         if drawn.is_empty() {
@@ -201,13 +225,13 @@ fn is_ours(start: &str, now: &[u8]) -> bool {
 }
 
 #[cfg(feature = "png")]
-fn png(name: &str, svg: &str) -> Result<Vec<u8>, Failure> {
-    iosonde_report::chart::png(svg, 2.0)
+fn png(name: &str, svg: &str, scale: f32) -> Result<Vec<u8>, Failure> {
+    iosonde_report::chart::png(svg, scale)
         .map_err(|error| Failure::new(Exit::Environment, format!("chart {name}: {error}")))
 }
 
 #[cfg(not(feature = "png"))]
-fn png(_: &str, _: &str) -> Result<Vec<u8>, Failure> {
+fn png(_: &str, _: &str, _: f32) -> Result<Vec<u8>, Failure> {
     Err(requested(
         "--png: this program was built without PNG support; --figures alone writes SVG".into(),
     ))

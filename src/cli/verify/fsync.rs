@@ -14,6 +14,7 @@ use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::outputs::Form;
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
+use crate::cli::screen;
 use crate::schedule::ladder::ladder;
 use iosonde_analysis::Ladder;
 use iosonde_engine::engine::Medium;
@@ -99,14 +100,13 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
     };
     let plan = plan(args, &place.root, &held, requested_bytes)?;
     drop(opening);
-    let mut output = Output::new(args.output_format);
+    let output = Output::new(args.output_format);
     if args.dry_run {
         return dry_run(args, &place.root, &plan, output);
     }
     if let Some(reason) = &held.direct_refused {
         note(&format!("warning: {reason}; writes go through the page cache"));
     }
-    output.text(&ladder_header(&plan));
     let medium = Medium::Files(vec![Arc::clone(&held.file)]);
     let mut keeper = Keeper::open(args.results.as_deref(), "verify-fsync", words);
     keeper.keep_undo(&held.undo)?;
@@ -123,7 +123,7 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
 fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
     let analysed = iosonde_analysis::ladder(run);
     let exit = end_of(run, &analysed);
-    output.text(&ladder_text(run, &analysed));
+    output.text(&ladder_text(run, &analysed, screen::columns()));
     output.value(&ladder_json(run, &analysed, exit.code()));
     let exit = output.end(exit);
     keeper.keep_cell("01-fsync.json", run);

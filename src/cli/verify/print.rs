@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
+use crate::cli::screen;
 use iosonde_analysis::{VerifyJudgement, VerifyVerdict, judge};
 use iosonde_model::plan::VerifyPlan;
 use iosonde_model::plan::verify::describe_verify;
@@ -28,7 +29,7 @@ impl VerifyOutput<'_> {
         if let Outcome::Failed { error } = &self.run.outcome {
             note(&format!("error: {error}"));
         }
-        self.output.text(&verify_text(self.run, &analysed));
+        self.output.text(&verify_text(self.run, &analysed, screen::columns()));
         self.output.value(&verify_json(self.run, &analysed, exit.code()));
         let exit = self.output.end(exit);
         self.keeper.keep_cell("01-verify.json", self.run);

@@ -8,6 +8,7 @@ use iosonde_sys::Clock;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
+use crate::cli::screen;
 use crate::schedule::selftest::{self, Extent, Kind, Part};
 use iosonde_engine::engine::Control;
 use iosonde_model::units::{count, duration};
@@ -82,7 +83,7 @@ pub(in crate::cli) fn selftest(args: &SelftestArgs) -> Result<Exit, Failure> {
         None => Exit::Invalid,
     };
     let mut output = Output::new(args.output_format);
-    output.text(&selftest_text(&matrix, seed, elapsed_ns, complete));
+    output.text(&selftest_text(&matrix, seed, elapsed_ns, complete, screen::columns()));
     output.value(&selftest_json(&matrix, seed, elapsed_ns, complete, exit.code()));
     Ok(output.end(exit))
 }

@@ -380,6 +380,9 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.requests.report.in_flight_start = self.requests.in_flight as u32;
         }
         self.lane.ops.store(self.requests.tally.all_ops, Ordering::Relaxed);
+        let bytes: u64 = self.requests.tally.all_bytes.iter().sum();
+        self.lane.bytes.store(bytes, Ordering::Relaxed);
+        self.requests.tally.publish(&self.lane.latency);
         self.lane.in_flight.store(self.requests.in_flight as u64, Ordering::Relaxed);
         self.lane.seen_ns.store(now_ns, Ordering::Relaxed);
         if self.pacer.is_open() && now_ns >= window.open_ns && self.closed.is_none() {

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::controller::{Controller, Counts, Order, shares};
+use super::live::LiveLatency;
 use super::requests::Requests;
 use super::until::Place;
 use super::window::Window;
@@ -21,6 +22,8 @@ pub(super) const IDLE_NS: u64 = 1_000_000;
 pub(super) struct Lane {
     /// Operations completed, ten times a second.
     pub(super) ops: AtomicU64,
+    /// Bytes moved, as often.
+    pub(super) bytes: AtomicU64,
     /// Requests in flight, and when the job looked at the time, ns; as often.
     pub(super) in_flight: AtomicU64,
     pub(super) seen_ns: AtomicU64,
@@ -28,6 +31,8 @@ pub(super) struct Lane {
     pub(super) words: Words,
     /// What it has counted, where that decides when the run ends.
     pub(super) place: Place,
+    /// Latencies up to the last full interval, for who looks on.
+    pub(super) latency: LiveLatency,
 }
 
 impl Lane {

@@ -1,5 +1,6 @@
 //! What one job counts while it runs. Every buffer is allocated before the clock starts.
 
+use super::live::{LiveCounts, LiveLatency};
 use super::requests::{Slot, Times};
 use super::timed::{SparseSeries, Timed};
 use super::until::Sums;
@@ -32,6 +33,8 @@ pub(super) struct Tally {
     next_edge_ns: u64,
     /// The latest operations, as long as they differ in nothing.
     alike: Alike,
+    /// Latencies of finished intervals, for who looks on.
+    live: LiveCounts,
     /// Operations and bytes since the start, warm-up and drain included.
     pub(super) all_ops: u64,
     pub(super) all_bytes: [u64; IoKind::ALL.len()],
@@ -67,6 +70,7 @@ impl Tally {
             counter_index: None,
             next_edge_ns: 0,
             alike: Alike { way: IoKind::Read, submitted_ns: 0, ops: 0, bytes: 0 },
+            live: LiveCounts::new(),
             all_ops: 0,
             all_bytes: [0; IoKind::ALL.len()],
         }
@@ -213,6 +217,10 @@ impl Tally {
     fn finish_histograms(&mut self, since_open_ns: u64) {
         while since_open_ns >= (self.histogram_index + 1) * self.histogram_width_ns {
             self.directions.iter_mut().for_each(Direction::finish_interval);
+            let [data @ .., _syncs] = &self.directions;
+            for direction in data.iter().filter(|direction| direction.used) {
+                self.live.add(direction.latency.series.last());
+            }
             self.histogram_index += 1;
             // Neighbours that have no bucket in common need more than one round. Only pairs are
             // merged: a single interval at the end would be taken for a double one.
@@ -224,6 +232,11 @@ impl Tally {
                 self.histogram_index /= 2;
             }
         }
+    }
+
+    /// Shows what has been counted to who looks on.
+    pub(super) fn publish(&mut self, to: &LiveLatency) {
+        self.live.publish(to);
     }
 
     /// Closes the window, at the latest here.

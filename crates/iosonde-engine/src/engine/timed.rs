@@ -74,6 +74,14 @@ impl SparseSeries {
         self.exact.push((histogram.count(), histogram.exact()));
     }
 
+    /// The interval that was pushed last.
+    pub(super) fn last(&self) -> &[(u32, u64)] {
+        let [.., before, end] = self.ends[..] else {
+            return &self.entries[..self.ends.first().map_or(0, |end| *end as usize)];
+        };
+        &self.entries[before as usize..end as usize]
+    }
+
     /// Merges neighbours two by two.
     pub(super) fn halve(&mut self) {
         self.spare.clear();

@@ -81,6 +81,16 @@ pub fn parse_workload(text: &str) -> Result<Workload, FileError> {
     Ok(toml::from_str(text)?)
 }
 
+/// The file of a built-in workload.
+///
+/// # Errors
+/// If there is none of this name.
+pub fn workload_text(name: &str) -> Result<&'static str, FileError> {
+    let wanted = workload(name)?;
+    let is_it = |text: &&&str| parse_workload(text).is_ok_and(|parsed| parsed == wanted);
+    Ok(WORKLOADS.iter().find(is_it).copied().unwrap_or_default())
+}
+
 /// A built-in workload by name.
 ///
 /// # Errors

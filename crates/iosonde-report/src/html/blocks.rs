@@ -3,7 +3,7 @@
 use super::escape::{identifier, straight, text};
 use crate::chart::ChartError;
 use crate::story::{Block, Column, Entry, Picture, Table, Trust};
-use crate::telling::{footnotes, legend, mark};
+use crate::telling::{legend, mark};
 
 /// Numbers that figures and tables get through the page.
 #[derive(Debug, Default)]
@@ -17,6 +17,12 @@ pub(super) fn block(block: &Block, numbers: &mut Numbers) -> Result<String, Char
     Ok(match block {
         Block::Words(words) => format!("<p>{}</p>\n", text(words)),
         Block::List(items) => list(items),
+        Block::Text(lines) => {
+            let lines = lines.lines().map(text).collect::<Vec<_>>().join("\n");
+            format!(
+                "<details>\n<summary>The whole report</summary>\n<pre tabindex=\"0\">{lines}</pre>\n</details>\n"
+            )
+        }
         Block::Table(element) => {
             numbers.tables += 1;
             table(element, numbers.tables)
@@ -48,20 +54,17 @@ fn figure(picture: &Picture, number: u32) -> Result<String, ChartError> {
 }
 
 fn table(table: &Table, number: u32) -> String {
-    let notes = footnotes(table);
     let heads: String = table.columns.iter().map(head).collect();
     let rows: String = table
         .rows
         .iter()
         .map(|row| {
             let cells = row.iter().zip(&table.columns).enumerate();
-            let cells: String =
-                cells.map(|(at, (entry, of))| cell(entry, of, at == 0, &notes)).collect();
+            let cells: String = cells.map(|(at, (entry, of))| cell(entry, of, at == 0)).collect();
             format!("<tr>{cells}</tr>\n")
         })
         .collect();
-    let notes = notes.iter().enumerate().map(|(at, note)| format!("({}) {note}", at + 1));
-    let signs: Vec<String> = legend(table).into_iter().chain(notes).collect();
+    let signs: Vec<String> = legend(table);
     let signs = match signs.is_empty() {
         true => String::new(),
         false => format!("<p class=\"legend\">{}</p>\n", text(&signs.join("; "))),
@@ -70,8 +73,40 @@ fn table(table: &Table, number: u32) -> String {
     format!(
         "<div class=\"table\" role=\"region\" tabindex=\"0\" aria-labelledby=\"table-{number}\">\n\
          <table>\n<caption id=\"table-{number}\"><b>Table {number}.</b> {caption}</caption>\n\
-         <thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n{signs}"
+         <thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n{signs}{}",
+        remarks(table)
     )
+}
+
+/// What stands under the pointer, on demand: intervals, and what a figure lacks.
+fn remarks(table: &Table) -> String {
+    let item = |row: &Vec<Entry>| {
+        let name: Vec<String> = row
+            .iter()
+            .zip(&table.columns)
+            .take_while(|(_, column)| !column.is_number)
+            .map(|(entry, _)| text(&entry.text))
+            .collect();
+        let said: Vec<String> = row
+            .iter()
+            .zip(&table.columns)
+            .filter(|(entry, _)| !entry.more.is_empty())
+            .map(|(entry, column)| {
+                format!("{} {}: {}", text(&column.title), text(&entry.text), text(&entry.more))
+            })
+            .collect();
+        match said.is_empty() {
+            true => String::new(),
+            false => format!("<li><b>{}</b>: {}</li>\n", name.join(", "), said.join("; ")),
+        }
+    };
+    let items: String = table.rows.iter().map(item).collect();
+    match items.is_empty() {
+        true => items,
+        false => format!(
+            "<details>\n<summary>Intervals and remarks</summary>\n<ul>\n{items}</ul>\n</details>\n"
+        ),
+    }
 }
 
 fn head(column: &Column) -> String {
@@ -79,7 +114,7 @@ fn head(column: &Column) -> String {
     format!("<th scope=\"col\"{class}>{}</th>", text(&column.title))
 }
 
-fn cell(entry: &Entry, column: &Column, is_first: bool, notes: &[&str]) -> String {
+fn cell(entry: &Entry, column: &Column, is_first: bool) -> String {
     let mut classes = Vec::new();
     if column.is_number {
         classes.push("number");
@@ -98,11 +133,7 @@ fn cell(entry: &Entry, column: &Column, is_first: bool, notes: &[&str]) -> Strin
         words.push_str(&format!(" <i>{}</i>", mark(entry.trust)));
     }
     let more = text(&entry.more);
-    if let Some(at) = notes.iter().position(|note| *note == entry.more) {
-        let number = format!("<sup>({})</sup>", at + 1);
-        words =
-            format!("<span class=\"more\" tabindex=\"0\" title=\"{more}\">{words}{number}</span>");
-    } else if !more.is_empty() {
+    if !more.is_empty() {
         words = format!(
             "<span class=\"more\" tabindex=\"0\" title=\"{more}\">{words}\
              <span class=\"away\"> ({more})</span></span>"
@@ -110,6 +141,9 @@ fn cell(entry: &Entry, column: &Column, is_first: bool, notes: &[&str]) -> Strin
     }
     match is_first {
         true => format!("<th scope=\"row\"{class}>{words}</th>"),
-        false => format!("<td{class}>{words}</td>"),
+        false => {
+            let head = text(&column.title);
+            format!("<td{class} data-head=\"{head}\">{words}</td>")
+        }
     }
 }

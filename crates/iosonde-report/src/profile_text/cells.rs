@@ -1,10 +1,13 @@
 //! Cells, tables and rows of percentiles of a profile's report.
 
+use crate::wrap::{self, Text, width};
 use iosonde_analysis::profile::{Latency, Spread};
 use iosonde_model::units::count;
 
-/// Columns of the report.
+/// Columns of the report at most.
 pub(super) const COLUMNS: usize = 100;
+/// The first column of a table is never shortened to less.
+const SHORTEST: usize = 12;
 /// Columns before the values of a row.
 pub(super) const LABEL: usize = 17;
 
@@ -64,56 +67,62 @@ pub(super) fn rate(per_s: f64) -> String {
 
 /// `  label           p25=… … max=…` of a spread.
 pub(super) fn spread_row(
+    out: &mut Text,
     label: &str,
     spread: &Spread,
     formatted: impl Fn(f64) -> String,
-) -> String {
+) {
     if spread.percentiles.iter().all(|each| each.value.is_none()) {
         let known = spread.mean.zip(spread.max);
-        return too_few(
-            label,
-            known.map(|(mean, max)| (formatted(mean), formatted(max))),
-            spread.count,
-        );
+        let known = known.map(|(mean, max)| (formatted(mean), formatted(max)));
+        return too_few(out, label, known, spread.count);
     }
     let cells = spread.percentiles.iter().map(|each| (each.q, each.value.map(&formatted)));
-    row(label, cells, spread.max.map(&formatted))
+    row(out, label, cells, spread.max.map(&formatted))
 }
 
 /// The same of latencies.
-pub(super) fn latency_row(label: &str, latency: &Latency) -> String {
+pub(super) fn latency_row(out: &mut Text, label: &str, latency: &Latency) {
     let formatted = |ns: u64| time(ns as f64);
     if latency.quantiles.iter().all(|each| each.value_ns().is_none()) {
         let known = latency.mean_ns.zip(latency.max_ns);
         let known = known.map(|(mean, max)| (time(mean), formatted(max)));
-        return too_few(label, known, latency.count);
+        return too_few(out, label, known, latency.count);
     }
     let cells = latency.quantiles.iter().map(|each| (each.q, each.value_ns().map(formatted)));
-    row(label, cells, latency.max_ns.map(formatted))
+    row(out, label, cells, latency.max_ns.map(formatted))
 }
 
 /// A row where no percentile is known.
-fn too_few(label: &str, mean_and_max: Option<(String, String)>, count: u64) -> String {
+fn too_few(out: &mut Text, label: &str, mean_and_max: Option<(String, String)>, count: u64) {
     let words = mean_and_max.map_or("no data (none was seen)".into(), |(mean, max)| {
         format!("mean={mean} max={max} ({count} are too few for percentiles)")
     });
-    format!("{label:<LABEL$}{words}\n")
+    out.hanging(&format!("{label:<LABEL$}"), &words);
 }
 
+/// The percentiles of one thing beside each other; what finds no room goes on below.
 fn row(
+    out: &mut Text,
     label: &str,
     cells: impl Iterator<Item = (f64, Option<String>)>,
     max: Option<String>,
-) -> String {
+) {
     let known = |value: Option<String>| value.unwrap_or("n/a".into());
-    let mut out = format!("{label:<LABEL$}");
+    let mut line = format!("{label:<LABEL$}");
+    let mut say = |cell: &str, room: usize| {
+        if line.len() > LABEL && width(&line) + width(cell) > out.columns {
+            out.push_str(&format!("{}\n", line.trim_end()));
+            line = " ".repeat(LABEL);
+        }
+        line.push_str(&format!("{cell:<room$} "));
+    };
     for (q, value) in cells {
         let name = format!("p{}", (q * 1e5).round() / 1e3);
-        let width = 7 + name.len();
-        out.push_str(&format!("{:<width$} ", format!("{name}={}", known(value))));
+        say(&format!("{name}={}", known(value)), 7 + name.len());
     }
-    out.push_str(&format!("max={}\n", known(max)));
-    out
+    say(&format!("max={}", known(max)), 0);
+    out.push_str(&format!("{}\n", line.trim_end()));
 }
 
 /// A table of columns: each with its heading, and whether its texts stand on the left. The first
@@ -137,46 +146,36 @@ impl Table {
     }
 
     /// Heading, rule and rows, each indented by two.
-    pub(super) fn text(&self) -> String {
-        let length = |text: &str| text.chars().count();
-        let mut widths: Vec<usize> = self.heads.iter().map(|(head, _)| length(head)).collect();
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(length(cell));
-            }
-        }
+    pub(super) fn text(&self, screen: usize) -> String {
+        let widest = |at: usize| {
+            let cells = self.rows.iter().map(|row| width(&row[at]));
+            cells.chain([width(self.heads[at].0)]).max().unwrap_or(0)
+        };
         // Two before the first column, three between any two.
-        let others: usize = widths.iter().skip(1).map(|width| width + 3).sum();
-        if let Some(first) = widths.first_mut() {
-            *first = (*first).min(COLUMNS.saturating_sub(others + 2).max(12));
-        }
-        let mut out = String::new();
-        let heads: Vec<String> = self.heads.iter().map(|(head, _)| (*head).to_owned()).collect();
-        self.line(&mut out, &heads, &widths);
-        let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-        out.push_str(&format!("  {}\n", rules.join("-|-")));
-        self.rows.iter().for_each(|row| self.line(&mut out, row, &widths));
-        out
-    }
-
-    fn line(&self, out: &mut String, row: &[String], widths: &[usize]) {
-        let cells = row.iter().zip(widths).zip(&self.heads).map(|((cell, width), (_, left))| {
-            let cell = shortened(cell, *width);
-            if *left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        let text = format!("  {}", cells.collect::<Vec<_>>().join(" | "));
-        out.push_str(text.trim_end());
-        out.push('\n');
+        let others: usize = (1..self.heads.len()).map(|at| widest(at) + 3).sum();
+        let first = screen.saturating_sub(others + 2).max(SHORTEST);
+        let rows: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| {
+                let mut row = row.clone();
+                row[0] = shortened(&row[0], first);
+                row
+            })
+            .collect();
+        // As blocks there is room for whole names.
+        let fits = others + 2 + SHORTEST <= screen;
+        wrap::table(&self.heads, if fits { &rows } else { &self.rows }, " | ", screen)
     }
 }
 
 /// The end of a text too long for its cell, where paths differ.
-fn shortened(text: &str, width: usize) -> String {
+fn shortened(text: &str, room: usize) -> String {
     let length = text.chars().count();
-    if length <= width {
+    if length <= room {
         return text.to_owned();
     }
-    let kept: String = text.chars().skip(length + 1 - width).collect();
+    let kept: String = text.chars().skip(length + 1 - room).collect();
     format!("…{kept}")
 }
 
@@ -200,7 +199,7 @@ mod tests {
         let mut table = Table::new(&[("File", true), ("Read MB", false)]);
         table.push(vec![format!("/a/{}/end", "x".repeat(200)), "1.0".into()]);
         table.push(vec!["a name with spaces".into(), "12,345.0".into()]);
-        let text = table.text();
+        let text = table.text(COLUMNS);
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
         assert!(text.contains("…x") && text.contains("/end | ") && text.contains("a name with"));
     }

@@ -1,7 +1,7 @@
 //! Where and when: working set, arrivals, rates and latencies over time.
 
 use crate::clean::clean;
-use crate::ladder_text::wrapped;
+use crate::wrap::Text;
 use iosonde_analysis::profile::{Figures, Heat, PlaceFigures};
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, count, duration};
@@ -14,13 +14,13 @@ const KINDS: usize = 6;
 const SHADES: &[u8] = b" .:-=+*#%@";
 
 /// Where the program read and wrote.
-pub(super) fn places(out: &mut String, figures: &Figures) {
+pub(super) fn places(out: &mut Text, figures: &Figures) {
     if figures.places.is_empty() {
         return;
     }
     out.push_str("\nWorking Set:\n");
     for place in &figures.places {
-        wrapped(out, &format!("  {}: ", clean(&place.device)), &of_device(place));
+        out.hanging(&format!("  {}: ", clean(&place.device)), &of_device(place));
     }
 }
 
@@ -52,7 +52,7 @@ fn of_device(place: &PlaceFigures) -> String {
 }
 
 /// How requests arrive.
-pub(super) fn arrivals(out: &mut String, figures: &Figures) {
+pub(super) fn arrivals(out: &mut Text, figures: &Figures) {
     if figures.arrivals.is_empty() {
         return;
     }
@@ -60,19 +60,20 @@ pub(super) fn arrivals(out: &mut String, figures: &Figures) {
     for each in figures.arrivals.iter().take(KINDS) {
         let op = if each.op == Op::Read { "reads" } else { "writes" };
         let by = if each.class == Class::WriteBack { " by write-back" } else { "" };
-        out.push_str(&format!(
-            "  {} {op}{by} on {}: {}/s while they came, {} (CV of the gaps {})\n",
+        let words = format!(
+            "{} {op}{by} on {}: {}/s while they came, {} (CV of the gaps {})",
             clean(&each.group),
             clean(&each.device),
             rate(each.per_s),
             each.process.word(),
             count::significant(each.cv)
-        ));
+        );
+        out.hanging("  ", &words);
     }
 }
 
 /// Rates per interval, and the grid of latencies.
-pub(super) fn course(out: &mut String, figures: &Figures) {
+pub(super) fn course(out: &mut Text, figures: &Figures) {
     let Some(course) = figures.course.as_ref().filter(|course| course.intervals >= 2) else {
         return;
     };
@@ -82,8 +83,8 @@ pub(super) fn course(out: &mut String, figures: &Figures) {
         duration::latency(course.width_ns as f64),
         count::thousands(course.idle)
     ));
-    out.push_str(&spread_row("  Requests/s:", &course.requests_per_s, short));
-    out.push_str(&spread_row("  MB/s:", &course.bytes_per_s, |rate| short(rate / 1e6)));
+    spread_row(out, "  Requests/s:", &course.requests_per_s, short);
+    spread_row(out, "  MB/s:", &course.bytes_per_s, |rate| short(rate / 1e6));
     if let Some(heat) = &course.heat {
         grid(out, heat);
     }
@@ -100,20 +101,32 @@ fn short(value: f64) -> String {
 }
 
 /// One sign per column and row, darker by the logarithm of the count.
-fn grid(out: &mut String, heat: &Heat) {
-    let most = heat.counts.iter().flatten().copied().max().unwrap_or(0);
-    let columns = heat.counts.len();
-    out.push_str(&format!(
-        "  Latency over time, {} per column; `.` is 1 request, `@` {}:\n",
-        duration::latency(heat.column_ns as f64),
+fn grid(out: &mut Text, heat: &Heat) {
+    // Neighbours are put together where the screen has fewer columns.
+    let room = out.columns.saturating_sub(17).max(1);
+    let together = heat.counts.len().div_ceil(room).max(1);
+    let counts: Vec<Vec<u64>> = heat.counts.chunks(together).map(summed).collect();
+    let most = counts.iter().flatten().copied().max().unwrap_or(0);
+    let columns = counts.len();
+    let column_ns = heat.column_ns * together as u64;
+    let words = format!(
+        "Latency over time, {} per column; `.` is 1 request, `@` {}:",
+        duration::latency(column_ns as f64),
         count::thousands(most)
-    ));
+    );
+    out.hanging("  ", &words);
     for (row, edge_ns) in heat.row_edges_ns.iter().enumerate().rev() {
-        let signs: String = heat.counts.iter().map(|column| shade(column[row], most)).collect();
+        let signs: String = counts.iter().map(|column| shade(column[row], most)).collect();
         out.push_str(&format!("  {:>12} |{signs}|\n", format!(">={}", time(*edge_ns as f64))));
     }
-    let end = duration::span(heat.column_ns * columns as u64);
+    let end = duration::span(heat.column_ns * heat.counts.len() as u64);
     out.push_str(&format!("  {:>12} 0{end:>columns$}\n", ""));
+}
+
+/// Several columns as one.
+fn summed(columns: &[Vec<u64>]) -> Vec<u64> {
+    let rows = columns.first().map_or(0, Vec::len);
+    (0..rows).map(|row| columns.iter().map(|column| column[row]).sum()).collect()
 }
 
 fn shade(times: u64, most: u64) -> char {

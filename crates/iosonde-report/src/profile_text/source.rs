@@ -1,7 +1,7 @@
 //! How far the figures can be trusted: consistency checks, findings, source, gaps, own cost.
 
 use crate::clean::clean;
-use crate::ladder_text::wrapped;
+use crate::wrap::Text;
 use iosonde_analysis::consistency::Identity;
 use iosonde_analysis::profile::Figures;
 use iosonde_analysis::profile::consistency::matters;
@@ -12,19 +12,19 @@ use iosonde_model::units::count;
 use super::cells::percent;
 
 /// Said at the top where a consistency check failed.
-pub(super) fn unbalanced(out: &mut String, figures: &Figures) {
+pub(super) fn unbalanced(out: &mut Text, figures: &Figures) {
     if figures.consistency.broken().any(matters) {
         let words = if figures.consistency.valid() {
             "Some consistency checks failed; do not rely on what these lines name:"
         } else {
             "CONSISTENCY CHECKS FAILED: do not rely on the figures below."
         };
-        out.push_str(&format!("{words}\n"));
+        out.hanging("", words);
         broken(out, figures.consistency.broken().filter(|entry| matters(entry)));
     }
 }
 
-fn broken<'a>(out: &mut String, entries: impl Iterator<Item = &'a Identity>) {
+fn broken<'a>(out: &mut Text, entries: impl Iterator<Item = &'a Identity>) {
     for entry in entries {
         let words = format!(
             "{} (off by {} %, tolerance {} %)",
@@ -32,12 +32,12 @@ fn broken<'a>(out: &mut String, entries: impl Iterator<Item = &'a Identity>) {
             count::significant(entry.residual * 100.0),
             count::significant(entry.tolerance * 100.0)
         );
-        wrapped(out, "  - ", &words);
+        out.hanging("  - ", &words);
     }
 }
 
 /// What was found, with its evidence.
-pub(super) fn findings(out: &mut String, figures: &Figures) {
+pub(super) fn findings(out: &mut Text, figures: &Figures) {
     if figures.findings.is_empty() {
         return;
     }
@@ -45,12 +45,12 @@ pub(super) fn findings(out: &mut String, figures: &Figures) {
     for finding in &figures.findings {
         let words =
             format!("{} [{}: {}]", clean(&finding.words), finding.code, finding.strength.word());
-        wrapped(out, "  - ", &words);
+        out.hanging("  - ", &words);
     }
 }
 
 /// Books, method, what is missing and how to get it, losses, and what watching cost.
-pub(super) fn source(out: &mut String, run: &ProfileRun, figures: &Figures) {
+pub(super) fn source(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     out.push('\n');
     let off = figures.consistency.broken().count();
     let consistency = match figures.consistency.entries.len() {
@@ -59,13 +59,13 @@ pub(super) fn source(out: &mut String, run: &ProfileRun, figures: &Figures) {
         all if off == 0 => format!("balanced ({all} identities)"),
         all => format!("{off} of {all} identities do not hold"),
     };
-    wrapped(out, "Books: ", &consistency);
+    out.hanging("Books: ", &consistency);
     broken(out, figures.consistency.broken().filter(|entry| !matters(entry)));
-    wrapped(out, "Source: ", &method(run));
+    out.hanging("Source: ", &method(run));
     for device in &figures.devices {
         if let Some(reason) = &device.invisible {
             let words = format!("not visible on {}: {}", clean(&device.name), clean(reason));
-            wrapped(out, "  ", &words);
+            out.hanging("  ", &words);
         }
     }
     for missing in &run.source.missing {
@@ -76,7 +76,7 @@ pub(super) fn source(out: &mut String, run: &ProfileRun, figures: &Figures) {
             clean(&missing.reason),
             fix.unwrap_or_default()
         );
-        wrapped(out, "  ", &words);
+        out.hanging("  ", &words);
     }
     let lost = match run.lost.values().sum::<u64>() {
         0 => "0".to_owned(),
@@ -89,9 +89,9 @@ pub(super) fn source(out: &mut String, run: &ProfileRun, figures: &Figures) {
         }
     };
     if run.source.method == Method::Tracepoints {
-        wrapped(out, "Lost: ", &lost);
+        out.hanging("Lost: ", &lost);
     }
-    wrapped(out, "Own cost: ", &cost(figures));
+    out.hanging("Own cost: ", &cost(figures));
 }
 
 fn method(run: &ProfileRun) -> String {

@@ -1,5 +1,6 @@
 //! Histograms and the summary of the CPU: rows of percentiles.
 
+use crate::wrap::Text;
 use iosonde_analysis::profile::{DepthFigures, Figures, OpFigures, Side, Spread};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
@@ -18,7 +19,7 @@ const ROWS: [(Op, &str); 5] = [
 ];
 
 /// `Histograms:` and its rows.
-pub(super) fn histograms(out: &mut String, figures: &Figures) {
+pub(super) fn histograms(out: &mut Text, figures: &Figures) {
     out.push_str("Histograms:\n");
     let Some(side) = &figures.program else {
         for label in ["Queue Depth:", "Block Size:", "IO Latency:"] {
@@ -34,16 +35,16 @@ pub(super) fn histograms(out: &mut String, figures: &Figures) {
     depths(out, figures);
     sizes(out, side);
     latencies(out, side);
-    if out[before..].contains("=n/a") {
+    if out.since(before).contains("=n/a") {
         let needs = [(0.25, 15), (0.99, 370), (0.999, 3_700)].map(|(q, needs)| {
             format!("p{} needs {}", (q * 1e5_f64).round() / 1e3, count::thousands(needs))
         });
         let needs = needs.join(", ");
-        out.push_str(&format!("  n/a: too few latencies for it ({needs})\n"));
+        out.hanging("  ", &format!("n/a: too few latencies for it ({needs})"));
     }
 }
 
-fn depths(out: &mut String, figures: &Figures) {
+fn depths(out: &mut Text, figures: &Figures) {
     let used = figures
         .devices
         .iter()
@@ -57,10 +58,10 @@ fn depths(out: &mut String, figures: &Figures) {
             device.depth.as_ref().map_or("n/a".into(), levels)
         );
         labelled(out, "Queue Depth:", &words);
-        out.push_str(&spread_row("    by time", &own.by_time, level));
-        out.push_str(&spread_row("    on arrival", &own.on_arrival, level));
+        spread_row(out, "    by time", &own.by_time, level);
+        spread_row(out, "    on arrival", &own.on_arrival, level);
         if let Some(all) = device.depth.as_ref().filter(|all| all.by_time != own.by_time) {
-            out.push_str(&spread_row("    with others", &all.by_time, level));
+            spread_row(out, "    with others", &all.by_time, level);
         }
     }
 }
@@ -74,34 +75,34 @@ fn level(level: f64) -> String {
     format!("{level:.0}")
 }
 
-fn sizes(out: &mut String, side: &Side) {
+fn sizes(out: &mut Text, side: &Side) {
     out.push_str("  Block Size:\n");
     let moved = side.ops.iter().zip(ROWS).filter(|(op, _)| op.bytes > 0);
     for (op, (_, word)) in moved {
-        out.push_str(&spread_row(&format!("    {word}"), &op.sizes, size));
+        spread_row(out, &format!("    {word}"), &op.sizes, size);
     }
 }
 
-fn latencies(out: &mut String, side: &Side) {
+fn latencies(out: &mut Text, side: &Side) {
     out.push_str("  IO Latency:\n");
     for (op, (_, word)) in side.ops.iter().zip(ROWS).filter(|(op, _)| op.requests > 0) {
-        out.push_str(&latency_row(&format!("    {word}"), &op.latency));
+        latency_row(out, &format!("    {word}"), &op.latency);
         split(out, op);
     }
 }
 
 /// Waiting in the block layer and the device's own time, where both were seen.
-fn split(out: &mut String, op: &OpFigures) {
+fn split(out: &mut Text, op: &OpFigures) {
     if op.queued.count > 0 {
-        out.push_str(&latency_row("      queue", &op.queued));
+        latency_row(out, "      queue", &op.queued);
     }
     if op.device_time.count > 0 {
-        out.push_str(&latency_row("      device", &op.device_time));
+        latency_row(out, "      device", &op.device_time);
     }
 }
 
 /// `CPU Summary:` and its lines.
-pub(super) fn processor(out: &mut String, run: &ProfileRun, figures: &Figures) {
+pub(super) fn processor(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     out.push_str("CPU Summary:\n");
     let machine = &figures.machine;
     of_intervals(out, "CPU Usage:", &machine.cpu_used);
@@ -146,10 +147,10 @@ pub(super) fn processor(out: &mut String, run: &ProfileRun, figures: &Figures) {
     }
 }
 
-fn of_intervals(out: &mut String, label: &str, spread: &Spread) {
+fn of_intervals(out: &mut Text, label: &str, spread: &Spread) {
     if spread.count == 0 {
         labelled(out, label, &no_data(Some("no interval was seen whole")));
     } else {
-        out.push_str(&spread_row(&format!("  {label}"), spread, percent));
+        spread_row(out, &format!("  {label}"), spread, percent);
     }
 }

@@ -1,5 +1,6 @@
 //! The summary: rates, threads, ratio, order, syncs, flags.
 
+use crate::wrap::Text;
 use iosonde_analysis::profile::{Figures, OpFigures, Side, missing};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Method, Op};
@@ -9,7 +10,7 @@ use super::cells::{maybe_percent, megabytes, megabytes_per_s, percent, rate};
 use super::{labelled, no_data};
 
 /// `IO Summary:` and its lines.
-pub(super) fn summary(out: &mut String, run: &ProfileRun, figures: &Figures) {
+pub(super) fn summary(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     out.push_str("IO Summary:\n");
     match &figures.program {
         Some(side) => {
@@ -26,7 +27,7 @@ pub(super) fn summary(out: &mut String, run: &ProfileRun, figures: &Figures) {
     calls(out, figures);
 }
 
-fn rates(out: &mut String, run: &ProfileRun, figures: &Figures, side: &Side) {
+fn rates(out: &mut Text, run: &ProfileRun, figures: &Figures, side: &Side) {
     let (read, write) = (side.op(Op::Read), side.op(Op::Write));
     labelled(out, "Throughput:", &throughput(side));
     let after = match side.window_ns.saturating_sub(run.measured_ns) {
@@ -86,7 +87,7 @@ fn beside(op: &OpFigures) -> String {
     words
 }
 
-fn shape(out: &mut String, figures: &Figures, side: &Side) {
+fn shape(out: &mut Text, figures: &Figures, side: &Side) {
     if let Some(threads) = figures.io_threads {
         let words = format!(
             "{}{} (and {} of the kernel, {} of others)",
@@ -127,7 +128,7 @@ fn shape(out: &mut String, figures: &Figures, side: &Side) {
 }
 
 /// What stands in the place of requests.
-fn unseen(out: &mut String, figures: &Figures) {
+fn unseen(out: &mut Text, figures: &Figures) {
     let reason = no_data(figures.unseen.as_deref());
     match &figures.calls {
         Some(calls) => {
@@ -145,7 +146,7 @@ fn unseen(out: &mut String, figures: &Figures) {
     }
 }
 
-fn syncs(out: &mut String, run: &ProfileRun, figures: &Figures) {
+fn syncs(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     let Some(syncs) = &figures.syncs else {
         let reason = missing(run, "syncs").map(|missing| missing.reason.as_str());
         labelled(out, "fsync calls:", &no_data(reason.or(figures.unseen.as_deref())));
@@ -165,7 +166,7 @@ fn syncs(out: &mut String, run: &ProfileRun, figures: &Figures) {
     labelled(out, "fsync calls:", &words);
 }
 
-fn opens(out: &mut String, run: &ProfileRun, figures: &Figures) {
+fn opens(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     let Some(opens) = figures.opens else {
         let reason = missing(run, "how files are opened").map(|missing| missing.reason.as_str());
         labelled(out, "O_DIRECT:", &no_data(reason.or(figures.unseen.as_deref())));
@@ -192,7 +193,7 @@ fn opens(out: &mut String, run: &ProfileRun, figures: &Figures) {
 }
 
 /// The kernel's own counters: all there is without tracepoints.
-fn counters(out: &mut String, figures: &Figures) {
+fn counters(out: &mut Text, figures: &Figures) {
     for device in &figures.devices {
         let Some(counters) = device.counters else { continue };
         let per_s = |amount: u64| amount as f64 * 1e9 / counters.window_ns.max(1) as f64;
@@ -210,7 +211,7 @@ fn counters(out: &mut String, figures: &Figures) {
     }
 }
 
-fn calls(out: &mut String, figures: &Figures) {
+fn calls(out: &mut Text, figures: &Figures) {
     let Some(calls) = figures.calls else { return };
     let counts = calls.counts;
     let words = format!(

@@ -1,6 +1,7 @@
 //! Tables: threads, classes, syncs, files, cgroups.
 
 use crate::clean::clean;
+use crate::wrap::Text;
 use iosonde_analysis::profile::{Figures, FileFigures, ThreadFigures, missing};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, FileRun, Method, ThreadRun};
@@ -15,11 +16,11 @@ const ROWS: usize = 20;
 const SMALL: f64 = 0.001;
 
 /// `Per-Thread IO Breakdown:` and its table.
-pub(super) fn threads(out: &mut String, run: &ProfileRun, figures: &Figures) {
+pub(super) fn threads(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     out.push_str("Per-Thread IO Breakdown:\n");
     if run.source.method == Method::Counters || figures.threads.is_empty() {
         let reason = figures.unseen.as_deref().unwrap_or("no thread did I/O");
-        out.push_str(&format!("  {}\n", no_data(Some(&clean(reason)))));
+        out.hanging("  ", &no_data(Some(&clean(reason))));
         return;
     }
     let mut table = Table::new(&[
@@ -55,7 +56,7 @@ pub(super) fn threads(out: &mut String, run: &ProfileRun, figures: &Figures) {
             each.sequential_share.map_or("-".into(), percent),
         ]);
     }
-    out.push_str(&table.text());
+    out.push_str(&table.text(out.columns));
     more(out, figures.threads.len() - formatted.len(), "threads");
 }
 
@@ -69,14 +70,14 @@ fn in_sync(share: f64) -> String {
     if share > 1.0 { format!("{} at once", count::significant(share)) } else { percent(share) }
 }
 
-fn more(out: &mut String, left: usize, what: &str) {
+fn more(out: &mut Text, left: usize, what: &str) {
     if left > 0 {
         out.push_str(&format!("  … and {left} more {what}, in the record\n"));
     }
 }
 
 /// On whose behalf the requests were made.
-pub(super) fn classes(out: &mut String, figures: &Figures) {
+pub(super) fn classes(out: &mut Text, figures: &Figures) {
     if figures.classes.is_empty() {
         return;
     }
@@ -102,7 +103,7 @@ pub(super) fn classes(out: &mut String, figures: &Figures) {
         ]);
     }
     out.push_str("\nWho the Requests Are For:\n");
-    out.push_str(&table.text());
+    out.push_str(&table.text(out.columns));
 }
 
 fn word(class: Class) -> &'static str {
@@ -116,7 +117,7 @@ fn word(class: Class) -> &'static str {
 }
 
 /// Calls that make data durable, by kind and by thread group.
-pub(super) fn syncs(out: &mut String, run: &ProfileRun, figures: &Figures) {
+pub(super) fn syncs(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     let Some(syncs) = figures.syncs.as_ref().filter(|syncs| syncs.calls > 0) else { return };
     let mut table = Table::new(&[
         ("Sync Call", true),
@@ -142,29 +143,30 @@ pub(super) fn syncs(out: &mut String, run: &ProfileRun, figures: &Figures) {
         ]);
     }
     out.push_str("\nSync Calls:\n");
-    out.push_str(&table.text());
+    out.push_str(&table.text(out.columns));
     for group in syncs.groups.iter().take(ROWS) {
         let threads = match group.threads {
             1 => String::new(),
             threads => format!(" ({threads} threads)"),
         };
-        out.push_str(&format!(
-            "  {}{threads}: {} calls{}{}\n",
+        let words = format!(
+            "{}{threads}: {} calls{}{}",
             clean(&group.name),
             count::thousands(group.calls),
             group.time_share.map_or(String::new(), |s| format!(", {} of its time", percent(s))),
             group.in_flight.map_or(String::new(), |count| {
                 format!(", by io_uring {} in flight per thread", count::significant(count))
             }),
-        ));
+        );
+        out.hanging("  ", &words);
     }
     if let Some(part) = missing(run, "syncs by io_uring") {
-        out.push_str(&format!("  by io_uring: {}\n", no_data(Some(&clean(&part.reason)))));
+        out.hanging("  by io_uring: ", &no_data(Some(&clean(&part.reason))));
     }
 }
 
 /// Files of the program.
-pub(super) fn files(out: &mut String, figures: &Figures) {
+pub(super) fn files(out: &mut Text, figures: &Figures) {
     let mut table = Table::new(&[
         ("File", true),
         ("Read MB", false),
@@ -192,13 +194,13 @@ pub(super) fn files(out: &mut String, figures: &Figures) {
     }
     if !table.is_empty() {
         out.push_str("\nFiles:\n");
-        out.push_str(&table.text());
+        out.push_str(&table.text(out.columns));
         more(out, figures.files.len() - formatted.len(), "files");
     }
 }
 
 /// Cgroups, where there is more than one.
-pub(super) fn cgroups(out: &mut String, figures: &Figures) {
+pub(super) fn cgroups(out: &mut Text, figures: &Figures) {
     if figures.cgroups.len() < 2 {
         return;
     }
@@ -217,6 +219,6 @@ pub(super) fn cgroups(out: &mut String, figures: &Figures) {
         ]);
     }
     out.push_str("\nCgroups:\n");
-    out.push_str(&table.text());
+    out.push_str(&table.text(out.columns));
     more(out, figures.cgroups.len().saturating_sub(ROWS), "cgroups");
 }

@@ -26,6 +26,11 @@ pub(super) fn pictures(index: usize, run: &Run, row: &Assessment) -> Vec<Picture
             course(run, &subject),
         ),
         (
+            "latency-map",
+            "Every latency over time: darker where there were more requests.",
+            super::heat::heat(run, &subject),
+        ),
+        (
             "latency",
             "How latencies are distributed, by direction, and their tail.",
             distribution(run, row, &subject),
@@ -40,7 +45,7 @@ pub(super) fn pictures(index: usize, run: &Run, row: &Assessment) -> Vec<Picture
     named.collect()
 }
 
-fn requested_width(run: &Run) -> u64 {
+pub(super) fn requested_width(run: &Run) -> u64 {
     STEP_NS.max(run.measured_ns / INTERVALS).min((run.measured_ns / 10).max(1))
 }
 

@@ -1,0 +1,192 @@
+//! What can be shown of a run while it goes on: rates and latencies by role.
+//!
+//! A job adds the latencies of an interval that has ended to counts of its own, where it moves
+//! them into its series anyway, and copies these counts to its lane at the next look at the time,
+//! once for each interval. Nothing of it is in the hot loop. The supervising thread reads the lanes
+//! a few times a second.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::steer::Lane;
+use iosonde_model::plan::Plan;
+use iosonde_stats::histogram;
+
+/// Buckets in an octave: a percentile is known to 9 %.
+const PER_OCTAVE: usize = 8;
+/// Octaves, from 1 ns to 18 minutes.
+const OCTAVES: usize = 40;
+/// Buckets of a live latency distribution.
+const LIVE_BUCKETS: usize = PER_OCTAVE * OCTAVES;
+
+/// How often the supervising thread reads the lanes, ns.
+pub(super) const READ_NS: u64 = 250_000_000;
+
+/// The bucket of a latency.
+fn bucket(ns: u64) -> usize {
+    let octave = (63 - ns.max(1).leading_zeros()) as usize;
+    let within = match octave {
+        0..3 => (ns.max(1) as usize - (1 << octave)) << (3 - octave),
+        _ => (ns >> (octave - 3)) as usize - PER_OCTAVE,
+    };
+    (octave * PER_OCTAVE + within).min(LIVE_BUCKETS - 1)
+}
+
+/// The middle of a bucket, ns.
+fn middle_ns(bucket: usize) -> u64 {
+    let (octave, within) = (bucket / PER_OCTAVE, bucket % PER_OCTAVE);
+    let width = (1u64 << octave) as f64 / PER_OCTAVE as f64;
+    ((1u64 << octave) as f64 + (within as f64 + 0.5) * width) as u64
+}
+
+/// Latencies of one job since its window opened, in its own memory.
+#[derive(Debug)]
+pub(super) struct LiveCounts {
+    counts: Box<[u64; LIVE_BUCKETS]>,
+    /// Whether they have changed since they were published.
+    is_new: bool,
+}
+
+impl LiveCounts {
+    pub(super) fn new() -> LiveCounts {
+        LiveCounts { counts: Box::new([0; LIVE_BUCKETS]), is_new: false }
+    }
+
+    /// Adds an interval: bucket of the full histogram and count.
+    pub(super) fn add(&mut self, interval: &[(u32, u64)]) {
+        for (index, count) in interval {
+            self.counts[bucket(histogram::lower_edge(*index as usize))] += count;
+        }
+        self.is_new |= !interval.is_empty();
+    }
+
+    /// Copies them to where others can read them, if there are new ones.
+    pub(super) fn publish(&mut self, to: &LiveLatency) {
+        if !std::mem::take(&mut self.is_new) {
+            return;
+        }
+        for (own, shared) in self.counts.iter().zip(&*to.0) {
+            shared.store(*own, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The same, for others to read.
+#[derive(Debug)]
+pub(super) struct LiveLatency(Box<[AtomicU64]>);
+
+impl Default for LiveLatency {
+    fn default() -> LiveLatency {
+        LiveLatency((0..LIVE_BUCKETS).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+/// What the jobs of one role have done since the start.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RoleCounts {
+    /// Its name.
+    pub role: String,
+    /// Operations completed, warm-up included.
+    pub ops: u64,
+    /// Bytes moved, warm-up included.
+    pub bytes: u64,
+    /// Latencies of the measured window, up to the last full interval.
+    latency: Vec<u64>,
+}
+
+impl RoleCounts {
+    /// Percentiles of what was added since earlier counts of the same role; `None` where too few
+    /// were: fewer than ten above it.
+    pub fn quantiles_since<const N: usize>(
+        &self,
+        earlier: Option<&RoleCounts>,
+        quantiles: [f64; N],
+    ) -> [Option<u64>; N] {
+        let before = earlier.map_or(&[][..], |earlier| &earlier.latency);
+        let counts: Vec<u64> = self
+            .latency
+            .iter()
+            .enumerate()
+            .map(|(at, count)| count.saturating_sub(before.get(at).copied().unwrap_or(0)))
+            .collect();
+        let all: u64 = counts.iter().sum();
+        quantiles.map(|q| {
+            if (all as f64) * (1.0 - q) < 10.0 {
+                return None;
+            }
+            let rank = (all as f64 * q).ceil() as u64;
+            let mut seen = 0;
+            let found = counts.iter().position(|count| {
+                seen += count;
+                seen >= rank
+            });
+            found.map(middle_ns)
+        })
+    }
+
+    /// Whether latencies were added since earlier counts.
+    pub fn has_new_latencies(&self, earlier: &RoleCounts) -> bool {
+        self.latency != earlier.latency
+    }
+
+    /// Adds those of another role.
+    pub fn add(&mut self, other: &RoleCounts) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        if self.latency.is_empty() {
+            self.latency = vec![0; LIVE_BUCKETS];
+        }
+        self.latency.iter_mut().zip(&other.latency).for_each(|(own, other)| *own += other);
+    }
+}
+
+/// Reads the lanes of all jobs, by role in the order of the plan.
+pub(super) fn by_role(plan: &Plan, lanes: &[Lane]) -> Vec<RoleCounts> {
+    let mut roles: Vec<RoleCounts> = Vec::new();
+    for (job, lane) in plan.jobs.iter().zip(lanes) {
+        let at = roles.iter().position(|known| known.role == job.role).unwrap_or_else(|| {
+            let latency = vec![0; LIVE_BUCKETS];
+            roles.push(RoleCounts { role: job.role.clone(), latency, ..RoleCounts::default() });
+            roles.len() - 1
+        });
+        let role = &mut roles[at];
+        role.ops += lane.ops();
+        role.bytes += lane.bytes.load(Ordering::Relaxed);
+        let counts = lane.latency.0.iter().map(|count| count.load(Ordering::Relaxed));
+        role.latency.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    roles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_ascend_and_hold_their_middle() {
+        let mut last = 0;
+        for ns in [1, 2, 3, 5, 8, 100, 1_000, 12_345, 1_000_000, 60_000_000_000] {
+            let at = bucket(ns);
+            assert!(at >= last, "{ns}");
+            last = at;
+            let error = (middle_ns(at) as f64 / ns as f64 - 1.0).abs();
+            assert!(error <= 0.13 || ns < 8, "{ns}: {error}");
+        }
+        assert_eq!(bucket(u64::MAX), LIVE_BUCKETS - 1);
+    }
+
+    #[test]
+    fn percentiles_are_of_what_was_added_and_need_enough_above_them() {
+        let of = |pairs: &[(u64, u64)]| {
+            let mut latency = vec![0; LIVE_BUCKETS];
+            pairs.iter().for_each(|(ns, count)| latency[bucket(*ns)] += count);
+            RoleCounts { latency, ..RoleCounts::default() }
+        };
+        let before = of(&[(1_000, 10_000)]);
+        let now = of(&[(1_000, 10_000), (100_000, 990), (5_000_000, 30)]);
+        let [p50, p99] = now.quantiles_since(Some(&before), [0.5, 0.99]);
+        assert!((90_000..110_000).contains(&p50.unwrap_or(0)), "{p50:?}");
+        assert!((4_500_000..5_500_000).contains(&p99.unwrap_or(0)), "{p99:?}");
+        assert_eq!(of(&[(1_000, 100)]).quantiles_since(None, [0.99]), [None]);
+        assert!(now.has_new_latencies(&before) && !now.has_new_latencies(&now));
+    }
+}

@@ -1,0 +1,62 @@
+//! The answer of an experiment, and of any other report document.
+
+use super::Answer;
+use crate::explain::terms;
+use crate::story::Story;
+
+/// Sentences of the result.
+const SENTENCES: usize = 2;
+
+impl Answer {
+    /// The first sentences of the answer, the gravest warning, and what helps against it. `folder`
+    /// is where an interrupted experiment can be gone on with.
+    pub fn of_story(story: &Story, folder: Option<&str>) -> Answer {
+        let result = match story.answer.as_slice() {
+            [] => "no question was answered; the points are below".to_owned(),
+            some => some[..some.len().min(SENTENCES)].join(" "),
+        };
+        let grave = story.warnings.iter().find(|warning| warning.grave);
+        let confidence = match (grave, story.warnings.first()) {
+            _ if !story.source.complete => "low: not everything was run".to_owned(),
+            (Some(warning), _) => format!("low: {}", warning.words),
+            (None, Some(warning)) => format!("medium: {}", warning.words),
+            (None, None) => "high".to_owned(),
+        };
+        let resume = folder.filter(|_| !story.source.complete);
+        let next =
+            resume.map(|folder| format!("Run what is missing: iosonde experiment resume {folder}"));
+        let of_warning = || {
+            let warning = grave.or(story.warnings.first())?;
+            let action = terms::action(&warning.code)?;
+            Some(format!("{action} (iosonde report --explain {})", warning.code))
+        };
+        let next = next.or_else(of_warning);
+        let next =
+            next.unwrap_or_else(|| "Open report.html: every point with its figure.".to_owned());
+        Answer { result, confidence, next }
+    }
+
+    /// Sentences of a story that are not in the result.
+    pub fn further(story: &Story) -> &[String] {
+        story.answer.get(SENTENCES..).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo;
+
+    #[test]
+    fn the_first_sentences_and_the_gravest_warning_are_the_answer() {
+        let mut story = demo::story();
+        let found = Answer::of_story(&story, None);
+        assert!(found.result.starts_with(&story.answer[0]), "{found:?}");
+        assert!(!found.confidence.is_empty() && !found.next.is_empty());
+        story.source.complete = false;
+        let found = Answer::of_story(&story, Some("/results/x"));
+        assert_eq!(found.next, "Run what is missing: iosonde experiment resume /results/x");
+        story.answer.clear();
+        assert!(Answer::of_story(&story, None).result.starts_with("no question was answered"));
+    }
+}

@@ -1,0 +1,108 @@
+//! The answer of a profile.
+
+use super::Answer;
+use crate::explain::terms;
+use iosonde_analysis::finding::{Finding, Severity};
+use iosonde_analysis::profile::{Figures, Side};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Ended, Method, Op};
+use iosonde_model::units::{bytes, count, duration};
+
+impl Answer {
+    /// What the program does to storage, by its weightiest finding.
+    pub fn of_profile(run: &ProfileRun, figures: &Figures) -> Answer {
+        let load = match &figures.program {
+            Some(side) if side.requests() > 0 => load(side),
+            Some(_) => "no request of the program reached a device".to_owned(),
+            None => match &figures.calls {
+                Some(calls) => format!(
+                    "{} read and {} written, by its counters",
+                    bytes::per_second(calls.storage_read_bytes_per_s),
+                    bytes::per_second(calls.storage_write_bytes_per_s)
+                ),
+                None => "its requests could not be seen".to_owned(),
+            },
+        };
+        let finding = figures.findings.first().filter(|finding| says_something(finding));
+        let found = finding.map(|finding| format!("; {}", finding.subject)).unwrap_or_default();
+        let lost: u64 = run.lost.values().sum();
+        let confidence = match () {
+            () if !figures.consistency.valid() => {
+                "none: consistency checks failed, see below".to_owned()
+            }
+            () if run.source.method == Method::Counters => {
+                "low: sums by counters only, no request was traced".to_owned()
+            }
+            () if figures.program.is_none() => {
+                "low: the requests of its devices cannot be seen".to_owned()
+            }
+            () if lost > 0 => format!("medium: {} records were lost", count::thousands(lost)),
+            () if matches!(run.ended, Ended::Interrupted { .. }) => {
+                "medium: interrupted, this is what was seen until then".to_owned()
+            }
+            () => "high".to_owned(),
+        };
+        let action = finding.and_then(|finding| {
+            let action = terms::action(finding.code)?;
+            Some(format!("{action} (iosonde report --explain {})", finding.code))
+        });
+        let next = action.unwrap_or_else(|| match run.source.method {
+            Method::Counters => {
+                "Trace each request: repeat as root, or with CAP_BPF and CAP_PERFMON.".to_owned()
+            }
+            Method::Tracepoints => "Replay it elsewhere: repeat with --emit app.toml, then \
+                                    iosonde run app.toml --path PATH"
+                .to_owned(),
+        });
+        Answer { result: format!("{load}{found}"), confidence, next }
+    }
+}
+
+fn says_something(finding: &Finding) -> bool {
+    finding.severity > Severity::Fact || !finding.subject.is_empty()
+}
+
+fn load(side: &Side) -> String {
+    let ways = [(Op::Read, "reads/s"), (Op::Write, "writes/s")];
+    let ways = ways.into_iter().filter(|(op, _)| side.op(*op).requests > 0);
+    let ways: Vec<String> = ways
+        .map(|(op, word)| {
+            let op = side.op(op);
+            let p99 =
+                op.latency.at(0.99).map(|ns| format!(", p99 {}", duration::latency(ns as f64)));
+            format!(
+                "{} {word} ({}{})",
+                count::significant_or_whole(op.requests_per_s),
+                bytes::per_second(op.bytes_per_s),
+                p99.unwrap_or_default()
+            )
+        })
+        .collect();
+    match ways.is_empty() {
+        true => "only flushes and other requests without data".to_owned(),
+        false => ways.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_analysis::profile::figures;
+    use iosonde_fixtures::profile::{by_counters, database};
+
+    #[test]
+    fn what_it_does_and_its_first_finding_stand_first() {
+        let run = database();
+        let found = Answer::of_profile(&run, &figures(&run));
+        assert!(found.result.starts_with("8,000 reads/s ("), "{found:?}");
+        assert_eq!(found.confidence, "high");
+        assert!(found.next.contains("--explain sync_small_writes"), "{found:?}");
+    }
+
+    #[test]
+    fn sums_by_counters_have_low_confidence() {
+        let run = by_counters();
+        let found = Answer::of_profile(&run, &figures(&run));
+        assert!(found.confidence.starts_with("low: "), "{found:?}");
+    }
+}

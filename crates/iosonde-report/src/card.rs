@@ -1,0 +1,137 @@
+//! A result as one picture of 1200 x 630 pixels, to be pasted into a ticket or a forum.
+
+use super::answer::Answer;
+use super::clean::clean;
+use super::story::Story;
+use super::telling;
+use super::wrap::width;
+
+const WIDTH: u32 = 1200;
+const HEIGHT: u32 = 630;
+/// Left edge of all text.
+const LEFT: u32 = 60;
+/// Letters of the given size that fit a line, by the width of an average one.
+const AVERAGE: f64 = 0.55;
+
+/// Title, device, date, the three lines of the answer, and the command.
+pub fn card(story: &Story) -> String {
+    let answer = Answer::of_story(story, None);
+    let (result, confidence, next) = split(story, answer);
+    let color = match confidence.split([':', ',', ' ']).next().unwrap_or_default() {
+        "high" => "#1b7f3b",
+        "medium" => "#8a5a00",
+        _ => "#a4161a",
+    };
+    let mut page = Page { out: String::new(), y: 92.0 };
+    page.words(&story.title, 46.0, "#111", true, 2);
+    page.y += 6.0;
+    page.words(&telling::source(&story.source), 24.0, "#595959", false, 1);
+    page.y += 26.0;
+    page.words(&result, 36.0, "#111", true, 4);
+    page.y += 22.0;
+    page.words(&format!("Confidence: {confidence}"), 28.0, color, true, 2);
+    page.y += 8.0;
+    page.words(&format!("Next: {next}"), 26.0, "#333", false, 2);
+    let device = device(story);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
+         viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"Liberation Sans, Arial, Helvetica, \
+         DejaVu Sans, sans-serif\">\n<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n\
+         <rect width=\"18\" height=\"{HEIGHT}\" fill=\"{color}\"/>\n{}\
+         <text x=\"{LEFT}\" y=\"596\" font-size=\"22\" fill=\"#595959\">{}</text>\n</svg>\n",
+        page.out,
+        escaped(&cut(&device, 22.0))
+    )
+}
+
+/// The answer of a run says confidence and next itself.
+fn split(story: &Story, answer: Answer) -> (String, String, String) {
+    let find = |head: &str| {
+        let line = story.answer.iter().find_map(|line| line.strip_prefix(head))?;
+        Some(line.trim_end_matches('.').to_owned())
+    };
+    match (find("Confidence: "), find("Next: "), story.answer.first()) {
+        (Some(confidence), Some(next), Some(result)) => (result.clone(), confidence, next),
+        _ => (answer.result, answer.confidence, answer.next),
+    }
+}
+
+/// The device and its machine, in the words of the environment.
+fn device(story: &Story) -> String {
+    let wanted = ["device", "target", "file system", "kernel", "cpu", "processor"];
+    let known = story.environment.iter().filter(|(name, _)| {
+        let name = name.to_lowercase();
+        wanted.iter().any(|word| name.contains(word))
+    });
+    let parts: Vec<&str> = known.map(|(_, value)| value.as_str()).take(3).collect();
+    clean(&parts.join(" · "))
+}
+
+struct Page {
+    out: String,
+    y: f64,
+}
+
+impl Page {
+    /// Words in at most so many lines; what does not fit ends in an ellipsis.
+    fn words(&mut self, words: &str, size: f64, color: &str, is_bold: bool, most: usize) {
+        let words = clean(words);
+        let lines = textwrap::wrap(&words, letters(size));
+        let weight = if is_bold { " font-weight=\"bold\"" } else { "" };
+        let more = lines.len() > most;
+        for (at, line) in lines.iter().take(most).enumerate() {
+            let line = match more && at + 1 == most {
+                true => format!("{}…", line.trim_end_matches(['.', ',', ';'])),
+                false => line.to_string(),
+            };
+            self.out.push_str(&format!(
+                "<text x=\"{LEFT}\" y=\"{:.0}\" font-size=\"{size}\" fill=\"{color}\"{weight}>{}\
+                 </text>\n",
+                self.y,
+                escaped(&line)
+            ));
+            self.y += size * 1.28;
+        }
+    }
+}
+
+fn letters(size: f64) -> usize {
+    (f64::from(WIDTH - 2 * LEFT) / (size * AVERAGE)) as usize
+}
+
+fn cut(words: &str, size: f64) -> String {
+    if width(words) <= letters(size) {
+        return words.to_owned();
+    }
+    words.chars().take(letters(size) - 1).chain(['…']).collect()
+}
+
+fn escaped(words: &str) -> String {
+    words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::chart::png;
+    use crate::demo;
+
+    #[test]
+    fn a_card_has_title_and_answer_and_its_size_whatever_the_names() {
+        let mut story = demo::story();
+        let svg = card(&story);
+        assert!(svg.contains("Confidence: "), "{svg}");
+        let image = png(&svg, 1.0).unwrap();
+        assert_eq!(&image[1..4], b"PNG");
+        assert_eq!(
+            [&image[16..20], &image[20..24]],
+            [&1200u32.to_be_bytes(), &630u32.to_be_bytes()]
+        );
+        story.title = "</text><script>alert(1)</script>\u{1b}[2J ".repeat(20);
+        let svg = card(&story);
+        assert!(!svg.contains("<script") && !svg.contains('\u{1b}'), "{svg}");
+        assert!(png(&svg, 1.0).is_ok());
+    }
+}

@@ -1,0 +1,134 @@
+//! An experiment as its command prints it: the answer, a table for each stage, what it showed, and
+//! the warnings.
+
+use iosonde_analysis::experiment::{Measure, Point, StageFacts, Standing, Study};
+use iosonde_model::spec::Direction;
+
+use super::answer::Answer;
+use super::clean::clean;
+use super::story::Story;
+use super::wrap::{Text, table};
+
+/// Columns of the text at most.
+const COLUMNS: usize = 120;
+
+/// The text for a screen of so many columns; `folder` is where an interrupted experiment can be
+/// gone on with.
+pub fn experiment_text(
+    study: &Study,
+    story: &Story,
+    target: &str,
+    folder: Option<&str>,
+    screen: usize,
+) -> String {
+    let experiment = &study.run.experiment;
+    let mut out = Text::new(screen, COLUMNS);
+    let mut answer = Answer::of_story(story, folder);
+    if let Some(points) = fastest(study).filter(|_| story.answer.is_empty()) {
+        answer.result = points;
+    }
+    out.push_str(&answer.text(out.columns));
+    let heading = format!("{}: {}", clean(experiment.heading()), clean(&experiment.question));
+    out.hanging("iosonde: ", &heading);
+    out.hanging("  ", &clean(target));
+    for facts in &study.stages {
+        out.push('\n');
+        stage(&mut out, facts, story);
+    }
+    let further: Vec<&String> = Answer::further(story)
+        .iter()
+        .filter(|sentence| !study.stages.iter().any(|facts| says(facts, sentence)))
+        .collect();
+    if !further.is_empty() {
+        out.push('\n');
+    }
+    further.iter().for_each(|sentence| out.hanging("", &clean(sentence)));
+    if !story.warnings.is_empty() {
+        out.push('\n');
+    }
+    for warning in &story.warnings {
+        let strength = match warning.strength.as_str() {
+            "" => String::new(),
+            word => format!(" [{word}]"),
+        };
+        out.hanging("warning: ", &format!("{}{strength}", clean(&warning.words)));
+    }
+    if !story.source.complete {
+        out.push_str("partial: not everything was run\n");
+    }
+    out.into_string()
+}
+
+/// Of stages without an analysis: the point with the highest rate.
+fn fastest(study: &Study) -> Option<String> {
+    let points = study.stages.iter().flat_map(|facts| &facts.points);
+    let rate = |point: &Point| {
+        Some(point.spread(Measure::Iops, Direction::Total)?.mean)
+            .filter(|_| !matches!(point.standing, Standing::Failed(_)))
+    };
+    let rated = points.filter_map(|point| Some((rate(point)?, point)));
+    let (iops, point) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let name = clean(&point.name());
+    Some(format!("up to {} IOPS, at {name}", Measure::Iops.formatted(iops)))
+}
+
+fn says(facts: &StageFacts, sentence: &str) -> bool {
+    facts.answers.iter().any(|(_, answer)| answer.sentences.iter().any(|known| known == sentence))
+}
+
+/// Its points, and what they show beyond the answer.
+fn stage(out: &mut Text, facts: &StageFacts, story: &Story) {
+    out.hanging("", &clean(facts.stage.heading()));
+    if !facts.laid_out.skipped.is_empty() {
+        out.hanging("  skipped: ", &clean(&facts.laid_out.skipped));
+    }
+    if !facts.points.is_empty() {
+        let numbers = ["IOPS", "bandwidth", "mean", "p99"].map(|head| (head, false));
+        let heads: Vec<(&str, bool)> =
+            [("point", true)].into_iter().chain(numbers).chain([("", true)]).collect();
+        let rows: Vec<Vec<String>> = facts.points.iter().map(row).collect();
+        let is_marked = rows.iter().any(|row| row.last().is_some_and(|mark| !mark.is_empty()));
+        let shown = if is_marked { heads.len() } else { heads.len() - 1 };
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| row[..shown].to_vec()).collect();
+        out.push_str(&table(&heads[..shown], &rows, "  ", out.columns));
+        for point in &facts.points {
+            if let Standing::LowConfidence(why) | Standing::Failed(why) = &point.standing {
+                out.hanging(&format!("    {}: ", clean(&point.name())), &clean(why));
+            }
+        }
+    }
+    let first = story.answer.len() - Answer::further(story).len();
+    let answered = &story.answer[..first];
+    let sentences = facts.answers.iter().flat_map(|(_, answer)| &answer.sentences);
+    for sentence in sentences.filter(|sentence| !answered.contains(sentence)) {
+        out.hanging("  - ", &clean(sentence));
+    }
+}
+
+fn row(point: &Point) -> Vec<String> {
+    let analysed = |measure: Measure| {
+        let spread = point.spread(measure, Direction::Total);
+        spread.map_or("n/a".to_owned(), |spread| measure.formatted(spread.mean))
+    };
+    let mark = match &point.standing {
+        Standing::Good => "",
+        Standing::LowConfidence(_) => "low confidence",
+        Standing::Failed(_) => "not used",
+    };
+    vec![
+        clean(&point.name()),
+        analysed(Measure::Iops),
+        analysed(Measure::Bandwidth),
+        analysed(Measure::Mean),
+        analysed(Measure::Quantile(0.99)),
+        mark.to_owned(),
+    ]
+}
+
+/// A point in a line, as it is shown while the others are measured.
+pub fn point_line(point: &Point) -> String {
+    let [name, iops, bandwidth, mean, p99, mark] =
+        row(point).try_into().unwrap_or([const { String::new() }; 6]);
+    let mark = if mark.is_empty() { mark } else { format!("  {mark}") };
+    format!("{name}: {iops} IOPS, {bandwidth}, mean {mean}, p99 {p99}{mark}")
+}

@@ -1,0 +1,59 @@
+//! What a check is compared with: classes of storage, the user's own among them, or a kept result.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::config;
+use crate::cli::exit::{Exit, Failure};
+use iosonde_model::record::given;
+use iosonde_model::record::summary::{SUMMARY, Summary};
+use iosonde_model::spec::reference::{ReferenceClass, built_in, parse};
+
+/// Classes of storage, and a kept result with its name.
+pub(super) type References = (Vec<ReferenceClass>, Option<(String, Summary)>);
+
+/// Largest file that is read, bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The classes, and the result that was named, with its name.
+///
+/// # Errors
+/// If what was named is neither a file of classes nor a kept check, or the user's own file is not
+/// understood.
+pub(super) fn find(named: Option<&Path>) -> Result<References, Failure> {
+    let mut classes = built_in().map_err(|error| wrong(error.to_string()))?;
+    if let Some(own) = own_file().filter(|path| path.exists()) {
+        classes.extend(read(&own)?);
+    }
+    let Some(path) = named else { return Ok((classes, None)) };
+    if path.is_dir() {
+        let file = path.join(SUMMARY);
+        let text = given::bytes(&file, MAX_BYTES).map_err(|error| {
+            let path = path.display();
+            wrong(format!(
+                "--reference: found no finished check in `{path}` ({SUMMARY}: {error}); `iosonde \
+                 report` lists what is kept"
+            ))
+        })?;
+        let summary: Summary = serde_json::from_slice(&text)
+            .map_err(|error| wrong(format!("--reference: `{}`: {error}", file.display())))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        return Ok((classes, Some((name, summary))));
+    }
+    // What is named alone counts.
+    Ok((read(path)?, None))
+}
+
+/// `~/.config/iosonde/references.toml`.
+fn own_file() -> Option<PathBuf> {
+    config::directory().map(|directory| directory.join("references.toml"))
+}
+
+fn read(path: &Path) -> Result<Vec<ReferenceClass>, Failure> {
+    let refuse = |why: String| wrong(format!("classes of storage in `{}`: {why}", path.display()));
+    let text = given::bytes(path, MAX_BYTES).map_err(|error| refuse(error.to_string()))?;
+    parse(&String::from_utf8_lossy(&text)).map_err(|error| refuse(error.to_string()))
+}
+
+fn wrong(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
+}

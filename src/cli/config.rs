@@ -1,0 +1,158 @@
+//! What a user has set for all commands: `~/.config/iosonde/config.toml`.
+//!
+//! ```toml
+//! keep-at-most = "10g"
+//! [defaults]
+//! check = ["--quick"]
+//! "experiment run" = ["--seconds", "5"]
+//! [named.nightly]
+//! check = ["--seconds", "30"]
+//! ```
+//!
+//! The options stand in the command that is recorded, as if they had been typed. What is typed
+//! counts more, and so does what `--use nightly` names.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::exit::{Exit, Failure};
+use super::output::note;
+use iosonde_model::record::given;
+use iosonde_model::units::bytes;
+
+/// Largest file that is read, bytes.
+const MAX_BYTES: u64 = 1 << 20;
+/// Bytes of kept results from which on removing some is advised.
+const KEEP_AT_MOST: u64 = 10 << 30;
+
+type Options = BTreeMap<String, Vec<String>>;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Config {
+    keep_at_most: Option<String>,
+    #[serde(default)]
+    defaults: Options,
+    #[serde(default)]
+    named: BTreeMap<String, Options>,
+}
+
+/// The user's directory of settings.
+pub(super) fn directory() -> Option<PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let config = absolute("XDG_CONFIG_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
+    Some(config.join("iosonde"))
+}
+
+fn path() -> Option<PathBuf> {
+    directory().map(|directory| directory.join("config.toml"))
+}
+
+fn config() -> Result<Config, Failure> {
+    let Some(path) = path().filter(|path| path.exists()) else { return Ok(Config::default()) };
+    let refuse = |why: String| wrong(format!("`{}`: {why}", path.display()));
+    let text = given::bytes(&path, MAX_BYTES).map_err(|error| refuse(error.to_string()))?;
+    toml::from_str(&String::from_utf8_lossy(&text)).map_err(|error| refuse(error.to_string()))
+}
+
+/// How much is to be kept at most, bytes.
+///
+/// # Errors
+/// If the file of settings is not understood.
+pub(super) fn keep_at_most() -> Result<u64, Failure> {
+    match config()?.keep_at_most {
+        None => Ok(KEEP_AT_MOST),
+        Some(text) => bytes::parse(&text).map_err(|error| wrong(format!("keep-at-most: {error}"))),
+    }
+}
+
+/// The command line with the user's defaults.
+///
+/// # Errors
+/// If the file of settings is not understood, or has nothing of the name that `--use` gives.
+pub(super) fn with_defaults(mut words: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    let name = take_use(&mut words)?;
+    let config = config()?;
+    let named = match &name {
+        None => None,
+        Some(name) => Some(config.named.get(name).ok_or_else(|| {
+            let known: Vec<&str> = config.named.keys().map(String::as_str).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let path = path().unwrap_or_default();
+            wrong(format!(
+                "--use: found `{name}`, expected a name of [named.NAME] in `{}`: {known}",
+                path.display()
+            ))
+        })?),
+    };
+    let text = |at: usize| words.get(at).and_then(|word| word.to_str()).unwrap_or_default();
+    let verb = text(1).to_owned();
+    let both = format!("{verb} {}", text(2));
+    let of = |options: &Options| {
+        let deep = options.get(&both).map(|words| (words.clone(), 3));
+        deep.or_else(|| options.get(&verb).map(|words| (words.clone(), 2)))
+    };
+    let typed: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut added: Vec<String> = Vec::new();
+    let mut at = 2;
+    for (options, place) in [named.and_then(of), of(&config.defaults)].into_iter().flatten() {
+        at = place;
+        for group in groups(&options) {
+            let is_there =
+                |all: &[String]| all.iter().any(|word| option(word) == option(&group[0]));
+            if !is_there(&typed) && !is_there(&added) {
+                added.extend(group);
+            }
+        }
+    }
+    if !added.is_empty() {
+        let path = path().unwrap_or_default();
+        note(&format!("from {}: {}", path.display(), added.join(" ")));
+        let at = at.min(words.len());
+        words.splice(at..at, added.into_iter().map(OsString::from));
+    }
+    Ok(words)
+}
+
+/// Takes `--use NAME` out of the words before `--`.
+fn take_use(words: &mut Vec<OsString>) -> Result<Option<String>, Failure> {
+    let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let at = words[..own].iter().position(|word| {
+        word.to_str().is_some_and(|word| word == "--use" || word.starts_with("--use="))
+    });
+    let Some(at) = at else { return Ok(None) };
+    let word = words.remove(at);
+    if let Some(name) = word.to_str().and_then(|word| word.strip_prefix("--use=")) {
+        return Ok(Some(name.to_owned()));
+    }
+    if at >= words.len() {
+        return Err(wrong("--use: expected a name".into()));
+    }
+    Ok(Some(words.remove(at).to_string_lossy().into_owned()))
+}
+
+/// Each option with its values.
+fn groups(words: &[String]) -> Vec<Vec<String>> {
+    let mut groups: Vec<Vec<String>> = Vec::new();
+    for word in words {
+        match groups.last_mut().filter(|_| !word.starts_with('-')) {
+            Some(group) => group.push(word.clone()),
+            None => groups.push(vec![word.clone()]),
+        }
+    }
+    groups
+}
+
+/// The name of an option, without its value.
+fn option(word: &str) -> &str {
+    word.split('=').next().unwrap_or_default()
+}
+
+fn wrong(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
+}

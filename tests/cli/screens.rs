@@ -1,0 +1,175 @@
+//! What each verb prints at several widths, on a terminal and piped: the answer in the first three
+//! lines, no line wider than the screen, and on `sim` with a fixed seed the very text that is kept
+//! in `tests/fixtures/screens` (`IOSONDE_BLESS=1` writes it again).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use iosonde_rig::skip;
+
+use super::program::Place;
+
+const WIDTHS: [usize; 4] = [60, 80, 120, 200];
+const SIM: &str = "--ioengine sim --path servers=8,read=exp:90us,write=exp:120us";
+const EXPERIMENT: &str = r#"
+name = "small"
+question = "Does it work?"
+[[stage]]
+name = "depth"
+seconds = 0.5
+repeats = 2
+set = { rw = "randread", block-size = "4k" }
+[[stage.axis]]
+name = "iodepth"
+values = [1, 4, 16, 64]
+"#;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/screens").join(name)
+}
+
+/// What a machine or a day puts into a text is not compared.
+fn settled(text: &str) -> String {
+    let line = |line: &str| {
+        let own = ["  tool overhead:", "  Took ", "Started", "  cpu:"];
+        match own.iter().find(|head| line.starts_with(**head)) {
+            Some(head) => format!("{head} …\n"),
+            None => format!("{line}\n"),
+        }
+    };
+    text.lines().map(line).collect()
+}
+
+/// The same command on a terminal of so many columns; stderr is left out.
+fn on_terminal(place: &Place, words: &str, columns: usize) -> String {
+    let program = env!("CARGO_BIN_EXE_iosonde");
+    let words: Vec<String> = words.split(' ').map(|word| format!("'{word}'")).collect();
+    let line =
+        format!("stty cols {columns} rows 50; exec '{program}' {} 2>/dev/null", words.join(" "));
+    let ended = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(place.work())
+        .env("HOME", place.home())
+        .env_remove("XDG_STATE_HOME")
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&ended.stdout).replace('\r', "")
+}
+
+fn available(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|ended| ended.status.success())
+}
+
+#[track_caller]
+fn assert_fits(text: &str, columns: usize, what: &str) {
+    let mut lines = text.lines();
+    assert!(lines.next().is_some_and(|line| line.starts_with("Result: ")), "{what}\n{text}");
+    let answer: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    for head in ["Confidence: ", "Next: "] {
+        assert!(answer.iter().any(|line| line.starts_with(head)), "{what}: {head}\n{text}");
+    }
+    for line in text.lines() {
+        let is_copied = line.trim_start().starts_with("repeat ") || !line.trim().contains(' ');
+        let wide = line.chars().count();
+        assert!(wide <= columns || is_copied, "{what} at {columns}: {wide}: {line}\n{text}");
+    }
+}
+
+/// At every width: it fits, a terminal shows the same, and it is as kept.
+fn check(place: &Place, name: &str, words: &str, is_kept: bool) {
+    for columns in WIDTHS {
+        let ended = place.iosonde(words).env("COLUMNS", columns.to_string()).end();
+        let piped = settled(&ended.out);
+        assert_fits(&piped, columns, words);
+        if available("script") && available("stty") {
+            let shown = settled(&on_terminal(place, words, columns));
+            assert_fits(&shown, columns, words);
+            if is_kept {
+                assert_eq!(shown, piped, "{words} at {columns}: on a terminal, and piped");
+            }
+        } else {
+            skip("no script or no stty: nothing is shown on a terminal");
+        }
+        if !is_kept {
+            continue;
+        }
+        let path = golden(&format!("{name}-{columns}.txt"));
+        if std::env::var_os("IOSONDE_BLESS").is_some() {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &piped).unwrap();
+        }
+        let kept = fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(piped, kept, "{} differs", path.display());
+    }
+}
+
+#[test]
+fn a_run_fits_every_screen_and_stands_as_kept() {
+    let place = Place::new();
+    let words =
+        format!("run {SIM} --rw randrw --iodepth 16 --runtime 2 --randseed 7 --eta-interval 0");
+    check(&place, "run", &words, true);
+}
+
+#[test]
+fn an_experiment_fits_every_screen_and_stands_as_kept() {
+    let place = Place::new();
+    place.file("small.toml", EXPERIMENT.as_bytes());
+    let target = SIM.split(' ').nth(3).unwrap();
+    let words = format!(
+        "experiment run small.toml {target} --ioengine sim --seed 7 --eta-interval 0 --results out"
+    );
+    check(&place, "experiment", &words, true);
+}
+
+#[test]
+fn a_comparison_fits_every_screen_and_stands_as_kept() {
+    let place = Place::new();
+    for (side, service) in [("a", 90), ("b", 110)] {
+        for seed in 1..=5 {
+            let words = format!(
+                "run --ioengine sim --path servers=8,read=exp:{service}us --rw randread --iodepth \
+                 16 --runtime 1 --randseed {seed} --eta-interval 0 --results {side}"
+            );
+            place.iosonde(&words).end().exits(0);
+        }
+    }
+    check(&place, "compare", "compare a b --allow target", true);
+}
+
+#[test]
+fn the_verifier_fits_every_screen() {
+    let place = Place::new();
+    let words = "verify selftest --runs 20 --look-alikes 20 --soak-ops 2k --seed 7";
+    check(&place, "selftest", words, false);
+    let soak = "verify soak --path servers=4,read=20us,write=30us --ioengine sim --size 1m --ops \
+                2000 --seed 7 --eta-interval 0";
+    check(&place, "soak", soak, false);
+}
+
+#[test]
+fn a_kept_result_fits_every_screen() {
+    let place = Place::new();
+    let words = format!("run {SIM} --rw randread --iodepth 4 --runtime 1 --eta-interval 0");
+    place.iosonde(&words).end().exits(0);
+    check(&place, "report", "report last", false);
+}
+
+#[test]
+fn a_pipe_that_is_closed_early_is_no_error() {
+    let place = Place::new();
+    let program = env!("CARGO_BIN_EXE_iosonde");
+    let line = format!(
+        "'{program}' run {SIM} --rw randread --runtime 1 --eta-interval 0 2>/dev/null | head -n 1; \
+         echo ${{PIPESTATUS[0]}}"
+    );
+    let ended = Command::new("bash")
+        .args(["-c", &line])
+        .current_dir(place.work())
+        .env("HOME", place.home())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&ended.stdout);
+    assert!(text.starts_with("Result: ") && text.trim_end().ends_with('0'), "{text}");
+}
