@@ -63,8 +63,9 @@ enum What {
 struct FileArgs {
     /// Campaign file (TOML)
     file: PathBuf,
-    /// Preset: `quick` shortens all experiments, `none` removes them; `all` (the PTS-style
-    /// experiments), `provision-sequential` and `provision-random` replace them
+    /// Preset: `quick` shortens all experiments, `enterprise` and `client` set range and write
+    /// cache for them, `none` removes them; `all` (the PTS-style experiments),
+    /// `provision-sequential`, `provision-random` and `families` replace them
     #[arg(long, value_name = "NAME",
           value_parser = clap::builder::PossibleValuesParser::new(file::PRESETS.map(|(n, _)| n)))]
     preset: Option<String>,
@@ -134,7 +135,7 @@ pub(super) fn campaign(args: &CampaignArgs, words: &[String]) -> Result<Exit, Fa
 
 impl FileArgs {
     /// The campaign as it would be run.
-    fn load(&self) -> Result<file::Campaign, Failure> {
+    fn load(&self) -> Result<iosonde_model::spec::campaign::Campaign, Failure> {
         self.output_format.supports("campaign")?;
         file::load(&self.file, self.preset.as_deref(), &self.set)
     }

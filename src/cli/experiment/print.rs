@@ -60,6 +60,9 @@ impl Printer {
         if !facts.laid_out.skipped.is_empty() {
             self.output.text(&format!("  skipped: {}\n", clean(&facts.laid_out.skipped)));
         }
+        if !facts.laid_out.ended_early.is_empty() {
+            self.output.text(&format!("  ended early: {}\n", clean(&facts.laid_out.ended_early)));
+        }
         for point in &facts.points {
             let analysed = |measure: Measure| {
                 let spread = point.spread(measure, Direction::Total);
