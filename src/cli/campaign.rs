@@ -3,6 +3,7 @@
 //! Each experiment on a device is `iosonde experiment` in a process of its own, with its own gate
 //! before every write: a device that fails or vanishes ends its own work alone.
 
+mod configure;
 mod events;
 mod execution;
 mod export;
@@ -26,6 +27,7 @@ use super::output::OutputFormat;
 /// interrupt, a kill or a power cut.
 ///
 /// Examples:
+///   iosonde campaign configure fleet.toml
 ///   iosonde campaign check fleet.toml
 ///   iosonde campaign plan fleet.toml --preset quick
 ///   iosonde campaign run fleet.toml --output results --set stop.after=8h
@@ -42,6 +44,8 @@ pub(crate) struct CampaignArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// Make or change a campaign file: a full-screen menu, or --preset and --set
+    Configure(configure::ConfigureArgs),
     /// Check a campaign file, its experiments and its devices; nothing is measured
     Check(FileArgs),
     /// Print what would be run: experiments, order, time, bytes
@@ -120,6 +124,7 @@ struct FioArgs {
 /// Runs the command.
 pub(super) fn campaign(args: &CampaignArgs, words: &[String]) -> Result<Exit, Failure> {
     match &args.what {
+        What::Configure(args) => configure::configure(args),
         What::Check(args) => plan::check(args),
         What::Plan(args) => plan::plan(args),
         What::Run(args) => execution::run(args, words),
