@@ -374,7 +374,7 @@ fn batches_are_submitted_and_completed_as_requested() {
     };
     let (calls, said) = run(64);
     if calls.is_empty() {
-        return iosonde_rig::skip(&format!("io_uring was not traced here: {said}"));
+        return iosonde_rig::skip(format!("io_uring was not traced here: {said}"));
     }
     let full = calls.iter().filter(|(submit, _)| *submit == 64).count();
     assert!(full * 10 > calls.len() * 8, "most hand over the whole batch: {calls:?}");

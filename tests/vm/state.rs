@@ -76,10 +76,8 @@ fn nvme_is_formatted_with_consent_alone_and_its_write_cache_comes_back() {
     assert_eq!(cache["after"], "on");
     // What cannot be purged so says why, and nothing was measured.
     let part = format!("{free} {PATIENT} --destroy-data=SNa --size 2M");
-    let answer = inside(&mut guest, &part);
-    let record = stage(&mut guest, "/tmp/results");
-    let why = record["ended_early"].as_str().unwrap();
-    assert!(why.contains("Format erases all of it"), "{} {why}", answer.exit);
+    let answer = inside(&mut guest, &part).exits(1, "a part of the drive");
+    assert!(answer.stderr.contains("Format erases all of it"), "{}", answer.stderr);
     // Health comes from the drive itself, without smartctl.
     let smart = sh(&mut guest, "cat /tmp/results/*/trials/*.json");
     for word in ["\"percentage_used\"", "\"data_units_written\"", "\"temperature\""] {
@@ -87,24 +85,28 @@ fn nvme_is_formatted_with_consent_alone_and_its_write_cache_comes_back() {
     }
 }
 
+/// A disk that says it turns has the experiments for such, which only read.
 #[test]
-fn the_write_cache_of_a_scsi_disk_is_switched_and_comes_back() {
+fn the_write_cache_of_a_scsi_disk_is_switched_and_a_disk_that_turns_is_measured() {
     let _turn = turn();
     let dir = ScratchDir::new().unwrap();
-    let disk = image(dir.path(), "a", DISK_BYTES);
+    let disks = [image(dir.path(), "a", DISK_BYTES), image(dir.path(), "b", 1024 * MIB)];
     let Some(machine) = machine(&[]) else { return };
-    let device = "scsi-hd,drive=a,serial=SNa,bus=s.0,rotation_rate=7200";
-    let machine = machine.modules(&["virtio_scsi", "sd_mod"]).drive("a", &disk, "").options(&[
-        "-device",
-        "virtio-scsi-pci,id=s",
-        "-device",
-        device,
-    ]);
-    let mut guest = boot(&machine, &["/dev/sda"]);
+    let mut machine =
+        machine.modules(&["virtio_scsi", "sd_mod"]).options(&["-device", "virtio-scsi-pci,id=s"]);
+    for (at, name) in ["a", "b"].into_iter().enumerate() {
+        let device =
+            format!("scsi-hd,drive={name},serial=SN{name},bus=s.0,scsi-id={at},rotation_rate=7200");
+        machine = machine.drive(name, &disks[at], "").options(&["-device", &device]);
+    }
+    let mut guest = boot(&machine, &["/dev/sda", "/dev/sdb"]);
+    let sectors = sh(&mut guest, "cat /sys/block/sda/size").parse::<u64>().unwrap();
+    let is_first = sectors * 512 == DISK_BYTES;
+    let (small, large) = if is_first { ("sda", "sdb") } else { ("sdb", "sda") };
     let text = READS.replace("PURGE", "zero");
     sh(&mut guest, &format!("cat >/tmp/reads.toml <<'END'\n{text}END"));
     let run = format!(
-        "experiment run /tmp/reads.toml /dev/sda --results /tmp/results --destroy-data=SNa \
+        "experiment run /tmp/reads.toml /dev/{small} --results /tmp/results --destroy-data=SNa \
          {PATIENT}"
     );
     inside(&mut guest, &run).exits(0, "a SCSI disk");
@@ -113,15 +115,13 @@ fn the_write_cache_of_a_scsi_disk_is_switched_and_comes_back() {
     assert_eq!((&cache["way"], &cache["during"]), (&"scsi".into(), &"off".into()));
     assert_eq!(cache["after"], cache["before"]);
     assert_eq!(record["prepared"][0]["purge"]["method"], "zero");
-    // A disk that says it turns: the experiments for such run to their end.
     for name in ["seek-curve", "zones", "rotation"] {
         let line = format!(
-            "experiment run {name} /dev/sda --seconds 0.1 --repeats 1 --destroy-data=SNa \
-             --results /tmp/{name} {PATIENT}"
+            "experiment run {name} /dev/{large} --seconds 0.1 --repeats 1 --results /tmp/{name}"
         );
         let answer = inside(&mut guest, &line);
-        assert!([0, 7].contains(&answer.exit), "{name}: {} {}", answer.exit, answer.stderr);
-        sh(&mut guest, &format!("ls /tmp/{name}/*/trials/*.json >/dev/null"));
+        let ran = guest.run(&format!("ls /tmp/{name}/*/trials/*.json >/dev/null")).unwrap();
+        assert_eq!(ran.exit, 0, "{name}: {} {}", answer.json, answer.stderr);
     }
 }
 
@@ -205,8 +205,8 @@ fn a_campaign_over_two_drives_goes_on_after_a_power_cut() {
     guest.cut().unwrap();
     let mut guest = boot(&machine, &nodes);
     sh(&mut guest, prepare);
-    let status = inside(&mut guest, "campaign status /mnt/out").exits(0, "status");
-    assert_eq!(status.json["is_running"], false);
+    let status = sh(&mut guest, "iosonde campaign status /mnt/out");
+    assert!(status.contains("not running"), "{status}");
     let resumed = guest.run("iosonde campaign resume /mnt/out").unwrap();
     assert_eq!(resumed.exit, 3, "{}{}", resumed.stdout, resumed.stderr);
     let text = sh(&mut guest, "cd /mnt/out/devices; ls */*/*/trials | grep json | sort | uniq -c");

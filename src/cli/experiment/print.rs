@@ -61,7 +61,9 @@ impl Printer {
             self.output.text(&format!("  skipped: {}\n", clean(&facts.laid_out.skipped)));
         }
         if !facts.laid_out.ended_early.is_empty() {
-            self.output.text(&format!("  ended early: {}\n", clean(&facts.laid_out.ended_early)));
+            let (name, why) = (&facts.stage.name, clean(&facts.laid_out.ended_early));
+            self.output.text(&format!("  ended early: {why}\n"));
+            note(&format!("warning: stage {name} ended early: {why}"));
         }
         for point in &facts.points {
             let analysed = |measure: Measure| {
