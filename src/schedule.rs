@@ -10,6 +10,7 @@ pub mod ladder;
 pub mod selftest;
 pub mod verify;
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use iosonde_engine::engine::waits::Wait;
@@ -20,7 +21,7 @@ use iosonde_engine::engine::{
     self, Control, EngineError, Medium, Observer, Progress, Unwatched, floor,
 };
 use iosonde_engine::host::telemetry::Sampler;
-use iosonde_engine::host::{Root, device_counters, smart};
+use iosonde_engine::host::{Root, device_counters, nvme_health, smart};
 use iosonde_engine::target::Held;
 use iosonde_engine::target::held::drop_cache;
 use iosonde_model::plan::Plan;
@@ -127,7 +128,12 @@ struct Health(Result<Value, String>);
 
 impl Health {
     fn now(context: &RunContext) -> Health {
-        let device = context.held.as_ref().and_then(|held| held.device(&context.root));
+        let held = context.held.as_ref();
+        // An NVMe drive is asked directly: that needs no other program.
+        if let Some(Ok(report)) = held.map(|held| nvme_health(held.file.as_fd())) {
+            return Health(Ok(report));
+        }
+        let device = held.and_then(|held| held.device(&context.root));
         Health(match device {
             Some(device) if device.is_virtual == Some(true) => {
                 Err("a virtual disk has no SMART data".into())

@@ -3,6 +3,7 @@
 //! Each experiment on a device is `iosonde experiment` in a process of its own, with its own gate
 //! before every write: a device that fails or vanishes ends its own work alone.
 
+mod configure;
 mod events;
 mod execution;
 mod export;
@@ -26,6 +27,7 @@ use super::output::OutputFormat;
 /// interrupt, a kill or a power cut.
 ///
 /// Examples:
+///   iosonde campaign configure fleet.toml
 ///   iosonde campaign check fleet.toml
 ///   iosonde campaign plan fleet.toml --preset quick
 ///   iosonde campaign run fleet.toml --output results --set stop.after=8h
@@ -42,6 +44,8 @@ pub(crate) struct CampaignArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// Make or change a campaign file: a full-screen menu, or --preset and --set
+    Configure(configure::ConfigureArgs),
     /// Check a campaign file, its experiments and its devices; nothing is measured
     Check(FileArgs),
     /// Print what would be run: experiments, order, time, bytes
@@ -63,8 +67,9 @@ enum What {
 struct FileArgs {
     /// Campaign file (TOML)
     file: PathBuf,
-    /// Preset: `quick` shortens all experiments, `none` removes them; `all` (the PTS-style
-    /// experiments), `provision-sequential` and `provision-random` replace them
+    /// Preset: `quick` shortens all experiments, `enterprise` and `client` set range and write
+    /// cache for them, `none` removes them; `all` (the PTS-style experiments),
+    /// `provision-sequential`, `provision-random` and `families` replace them
     #[arg(long, value_name = "NAME",
           value_parser = clap::builder::PossibleValuesParser::new(file::PRESETS.map(|(n, _)| n)))]
     preset: Option<String>,
@@ -119,6 +124,7 @@ struct FioArgs {
 /// Runs the command.
 pub(super) fn campaign(args: &CampaignArgs, words: &[String]) -> Result<Exit, Failure> {
     match &args.what {
+        What::Configure(args) => configure::configure(args),
         What::Check(args) => plan::check(args),
         What::Plan(args) => plan::plan(args),
         What::Run(args) => execution::run(args, words),
@@ -134,7 +140,7 @@ pub(super) fn campaign(args: &CampaignArgs, words: &[String]) -> Result<Exit, Fa
 
 impl FileArgs {
     /// The campaign as it would be run.
-    fn load(&self) -> Result<file::Campaign, Failure> {
+    fn load(&self) -> Result<iosonde_model::spec::campaign::Campaign, Failure> {
         self.output_format.supports("campaign")?;
         file::load(&self.file, self.preset.as_deref(), &self.set)
     }

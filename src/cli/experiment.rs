@@ -109,6 +109,9 @@ struct RunArgs {
     /// Rated endurance of the drive, bytes written, to report the wear (such as 600TB)
     #[arg(long, value_name = "SIZE")]
     rated_endurance: Option<String>,
+    /// Temperature of the device, degrees Celsius, from which on no run begins until it is 5 cooler
+    #[arg(long, value_name = "C", value_parser = clap::value_parser!(u32).range(20..=120))]
+    max_temperature: Option<u32>,
     #[command(flatten)]
     consent: ConsentArgs,
     /// Seed of the order of the runs, of offsets and data

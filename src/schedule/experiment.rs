@@ -5,11 +5,12 @@
 
 mod precondition;
 mod rounds;
+mod waiting;
+mod write_cache;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use super::{Event, RunContext, execute};
 use iosonde_analysis::experiment::{Measure, Spread, TrialFigures};
@@ -19,7 +20,9 @@ use iosonde_model::plan::precondition::active_range;
 use iosonde_model::plan::trial::{Cache, Trial, TrialError, trial};
 use iosonde_model::plan::{Plan, Refusal, Setting, Stop, chance, resolve};
 use iosonde_model::record::HostFacts;
-use iosonde_model::record::experiment::{Preparation, StageRun, TRIAL_SCHEMA, TrialRun};
+use iosonde_model::record::experiment::{
+    CacheSetting, Preparation, StageRun, TRIAL_SCHEMA, TrialRun,
+};
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::experiment::{Parameter, Prefill, Stage, Value};
 use iosonde_model::spec::{Direction, Precision, Role, Rw, Threads, Workload};
@@ -49,6 +52,8 @@ pub struct StageJob<'a> {
     pub reads_only: Option<&'a str>,
     /// Bytes that the whole experiment may write; `None` for no limit.
     pub write_limit_bytes: Option<u64>,
+    /// Temperature of the device above which no run begins, degrees Celsius.
+    pub max_temperature_c: Option<u32>,
     /// Bytes written so far, test file preparation included.
     pub written_bytes: &'a AtomicU64,
     /// Whether the target keeps what was written while the program does not run: a test file that
@@ -65,6 +70,10 @@ pub enum StageEvent<'a> {
     Preparing(&'static str),
     /// A pass of preconditioning begins: its number from 0, how many there are, and its plan.
     Preconditioning(usize, usize, &'a Plan),
+    /// The device is this hot, degrees Celsius, and is left alone until it is cooler.
+    Hot(i64),
+    /// The write cache of the device was set.
+    CacheSet(&'a CacheSetting),
     /// The target is in the state in which the stage begins.
     Prepared(&'a [Preparation]),
     /// A run begins: how many have ended, how many there are to be, and its plan.
@@ -88,9 +97,12 @@ pub struct StageEnd {
     pub signal: Option<i32>,
     /// How the target was prepared for it, those before an interruption included.
     pub prepared: Vec<Preparation>,
+    /// The write cache, where the stage set it.
+    pub write_cache: Option<CacheSetting>,
 }
 
-/// Runs what is left of a stage. `finished` are its completed runs; new ones are added.
+/// Runs what is left of a stage, with the write cache of the device as the stage requests it.
+/// `finished` are its completed runs; new ones are added.
 ///
 /// # Errors
 /// If nothing can be measured.
@@ -102,6 +114,21 @@ pub fn execute_stage(
 ) -> Result<StageEnd, EngineError> {
     let prepared = job.laid_out.prepared.clone();
     let mut end = StageEnd { prepared, ..StageEnd::default() };
+    if !write_cache::set(job, context, &mut end, on_event) {
+        return Ok(end);
+    }
+    let carried_out = carry_out(job, context, finished, &mut end, on_event);
+    write_cache::restore(context, &mut end);
+    carried_out.map(|()| end)
+}
+
+fn carry_out(
+    job: &StageJob<'_>,
+    context: &RunContext,
+    finished: &mut Vec<TrialFigures>,
+    end: &mut StageEnd,
+    on_event: &mut dyn FnMut(&StageEvent<'_>),
+) -> Result<(), EngineError> {
     let mut out: BTreeSet<usize> = BTreeSet::new();
     for cell in &job.laid_out.cells {
         let reason = match trial(job.stage, job.shared, cell, &setting_of(job, cell, 0)) {
@@ -111,7 +138,10 @@ pub fn execute_stage(
                 _ => continue,
             },
         };
-        leave_out(cell, reason, &mut out, &mut end, on_event);
+        leave_out(cell, reason, &mut out, end, on_event);
+    }
+    if !waiting::energised(job, context, end, on_event) {
+        return Ok(());
     }
     let began_ns = context.clock.now_ns();
     if job.stage.prefill == Prefill::Stage && finished.is_empty() {
@@ -120,21 +150,19 @@ pub fn execute_stage(
             Outcome::Interrupted { signal } => end.signal = Some(signal),
             Outcome::Failed { error } => {
                 end.ended_early = format!("the region could not be rewritten: {error}");
-                return Ok(end);
+                return Ok(());
             }
         }
     }
-    if end.signal.is_none()
-        && !precondition::precondition(job, context, finished, &mut end, on_event)?
-    {
-        return Ok(end);
+    if end.signal.is_none() && !precondition::precondition(job, context, finished, end, on_event)? {
+        return Ok(());
     }
     let mut position = finished.iter().map(|trial| trial.position + 1).max().unwrap_or(0);
     let blocks = job.stage.most_repeats();
     for repeat in 0..blocks {
-        if let Some(ended) = rounds::ended(job, &end, finished) {
+        if let Some(ended) = rounds::ended(job, end, finished) {
             end.ended_early = ended;
-            return Ok(end);
+            return Ok(());
         }
         let order = match rising(job.stage) && repeat == 0 {
             true => (0..job.laid_out.cells.len()).collect(),
@@ -157,10 +185,10 @@ pub fn execute_stage(
             }
             if let Some(reason) = over(job, context, began_ns) {
                 end.ended_early = reason;
-                return Ok(end);
+                return Ok(());
             }
             if let Some(reason) = worse(job, cell, finished) {
-                leave_out(cell, reason, &mut out, &mut end, on_event);
+                leave_out(cell, reason, &mut out, end, on_event);
                 continue;
             }
             let planned = trial(job.stage, job.shared, cell, &setting_of(job, cell, repeat));
@@ -173,11 +201,15 @@ pub fn execute_stage(
             let (planned, filling) = match planned {
                 Ok(planned) => planned,
                 Err(error) => {
-                    leave_out(cell, error.to_string(), &mut out, &mut end, on_event);
+                    leave_out(cell, error.to_string(), &mut out, end, on_event);
                     continue;
                 }
             };
-            if idle(job.stage, context) {
+            if let Err(reason) = waiting::cool(job, context, on_event) {
+                end.ended_early = reason;
+                return Ok(());
+            }
+            if waiting::idle(job.stage, context) {
                 end.signal = signal(context);
                 continue;
             }
@@ -190,7 +222,7 @@ pub fn execute_stage(
                     }
                     Outcome::Failed { error } => {
                         let reason = format!("the region could not be rewritten: {error}");
-                        leave_out(cell, reason, &mut out, &mut end, on_event);
+                        leave_out(cell, reason, &mut out, end, on_event);
                         continue;
                     }
                 }
@@ -199,7 +231,7 @@ pub fn execute_stage(
                 on_event(&StageEvent::Preparing("filling the page cache"));
                 if let Outcome::Failed { error } = through(filling, context)? {
                     let reason = format!("the page cache could not be filled: {error}");
-                    leave_out(cell, reason, &mut out, &mut end, on_event);
+                    leave_out(cell, reason, &mut out, end, on_event);
                     continue;
                 }
             }
@@ -229,7 +261,7 @@ pub fn execute_stage(
             position += 1;
         }
     }
-    Ok(end)
+    Ok(())
 }
 
 /// Rewrites the region, and returns the outcome.
@@ -385,18 +417,6 @@ fn signal(context: &RunContext) -> Option<i32> {
         0 => None,
         signal => Some(signal as i32),
     }
-}
-
-/// The pause before a run; `true` if a signal ended it.
-fn idle(stage: &Stage, context: &RunContext) -> bool {
-    const SLICE: Duration = Duration::from_millis(50);
-    let mut left = Duration::from_secs_f64(stage.idle_seconds.clamp(0.0, 86_400.0));
-    while !left.is_zero() && signal(context).is_none() {
-        let pause = left.min(SLICE);
-        std::thread::sleep(pause);
-        left -= pause;
-    }
-    signal(context).is_some()
 }
 
 /// Performs one run with the cache state requested by its cell.

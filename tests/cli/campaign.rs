@@ -13,6 +13,8 @@ use serde_json::Value;
 
 use super::program::{Place, listing};
 
+const SIGNOFF: &str = include_str!("../../schema/iosonde-signoff-1.schema.json");
+
 const MINI: &str = r#"
 name = "mini"
 question = "Does it work?"
@@ -100,6 +102,10 @@ fn a_campaign_is_checked_planned_run_and_signed_off() {
     }
     let report = place.iosonde("campaign report out --output-format json").end().exits(0).json();
     assert_eq!((&report["complete"], &report["verdict"]), (&true.into(), &"complete".into()));
+    let schema: Value = serde_json::from_str(SIGNOFF).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let faults: Vec<String> = validator.iter_errors(&report).map(|e| e.to_string()).collect();
+    assert!(faults.is_empty(), "{faults:?}");
     let first = &report["devices"][0]["experiments"][0];
     assert_eq!(first["stages"][0]["is_steady"], true);
     let evidence = output.join(first["evidence"]["folder"].as_str().unwrap());
@@ -168,7 +174,7 @@ fn what_is_killed_at_any_point_is_completed_with_every_point_once() {
     assert_eq!(whole.len(), 4);
     let output = place.work().join("out");
     let mut words = "campaign run fleet.toml --output out";
-    for kill in 0..12u64 {
+    for kill in 0..50u64 {
         let running = place.iosonde(words).start();
         let running = running.pause(Duration::from_millis(120 + kill * 97 % 400));
         let ended = running.signal(Signal::KILL).end();
@@ -185,6 +191,27 @@ fn what_is_killed_at_any_point_is_completed_with_every_point_once() {
     let resumed: Vec<BTreeSet<String>> =
         results(&output).iter().map(|folder| trials(folder)).collect();
     assert_eq!(resumed, whole);
+    // On the simulated device each run is the very same.
+    let simulated = |output: &Path| -> Vec<Value> {
+        let all = results(output).into_iter();
+        let all = all.filter(|folder| folder.to_string_lossy().contains("devices/s/"));
+        let files = all.flat_map(|folder| listing(&folder.join("trials")));
+        files
+            .map(|path| {
+                let mut trial: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+                let mut jobs = trial["run"]["jobs"].take();
+                for job in jobs.as_array_mut().unwrap() {
+                    // What this machine spent on it is no part of it.
+                    for key in ["cpus", "cpu_user_ns", "cpu_system_ns"] {
+                        job.as_object_mut().unwrap().remove(key);
+                    }
+                }
+                jobs
+            })
+            .collect()
+    };
+    let (first, second) = (simulated(&place.work().join("whole")), simulated(&output));
+    assert!(first.len() == 20 && first == second, "{} {}", first.len(), second.len());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::LoopDevice;
 
-use crate::request::{here, hides_processes, program, turn, until};
+use crate::request::{here, hides_processes, program, served, turn, until};
 
 const MIB: u64 = 1 << 20;
 
@@ -72,16 +72,22 @@ fn a_device_is_preconditioned_exactly_twice_and_only_with_consent() {
     assert_eq!(written_bytes(&device) - before, 2 * 64 * MIB);
 }
 
-/// One of three devices fails midway: it stops alone, and what is missing of it can be completed.
+/// One of three devices of different speeds fails midway: it stops alone, and what is missing of it
+/// can be completed.
 #[test]
 fn a_device_that_fails_stops_alone() {
     let _turn = turn();
     let dir = ScratchDir::new().unwrap();
+    // Dropped in the opposite order: a device goes before what is behind it.
+    let mut mounts = Vec::new();
     let mut devices = Vec::new();
     let mut file = "name = \"three\"\n".to_owned();
-    for name in ["a", "b", "c"] {
-        let image = dir.path().join(name);
-        let Some(device) = here(LoopDevice::new(&image, 64 * MIB)) else { return };
+    for (name, latency) in [("a", "500us"), ("b", "2ms"), ("c", "8ms")] {
+        let words = ["direct_io=on", &format!("read=const:{latency}"), "servers=4"];
+        let Some(mount) = served(&words) else { return };
+        let image = mount.path().join(name);
+        let Some(device) = here(LoopDevice::new(&image, 16 * MIB)) else { return };
+        mounts.push(mount);
         let (path, consent) = (device.path().display(), consents(&image).1);
         file += &format!("[[device]]\nname = \"{name}\"\npath = \"{path}\"\n{consent}");
         devices.push(device);
@@ -105,7 +111,7 @@ fn a_device_that_fails_stops_alone() {
     };
     until("run on b", || runs() >= 2);
     // What is behind the device is gone: the kernel answers with EIO.
-    File::options().write(true).open(dir.path().join("b")).unwrap().set_len(0).unwrap();
+    File::options().write(true).open(mounts[1].path().join("b")).unwrap().set_len(0).unwrap();
     let status = running.wait().unwrap();
     assert_ne!(status.code(), Some(0));
     let log = events(&dir.path().join("out"));

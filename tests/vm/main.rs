@@ -11,3 +11,4 @@ mod gate;
 mod inside;
 mod limit;
 mod power;
+mod state;

@@ -40,7 +40,7 @@ pub use limits::io_limits;
 pub use mount::{Mount, all as mounts, mount_by_name, mount_of, mount_of_file, mount_with_id};
 pub use openers::{Access, FileId, Unseen};
 pub use root::Root;
-pub use smart::smart;
+pub use smart::{nvme_health, smart};
 pub use stack::{partition_starts, same_disk, uses};
 pub use usage::{InUse, Usage, Use};
 pub use witness::{ANSWER_WITHIN, Witness, WitnessError};

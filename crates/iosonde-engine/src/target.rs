@@ -10,12 +10,14 @@ pub mod held;
 mod in_use;
 mod inspection;
 pub mod open;
+pub mod purge;
 mod ranges;
 pub mod safety;
 pub mod signature;
 pub mod truth;
 pub mod undo;
 pub mod vhost;
+pub mod write_cache;
 mod written;
 
 pub use contents::{Inspection, Seen};

@@ -3,6 +3,7 @@
 //! Promises: parsing only; nothing here knows a device, a clock or a thread. A built-in workload
 //! and a user's file pass through the same parser and have the same powers.
 
+pub mod campaign;
 pub mod catalogue;
 pub mod engine;
 pub mod experiment;

@@ -82,6 +82,9 @@ fn stage(out: &mut Text, facts: &StageFacts, story: &Story) {
     if !facts.laid_out.skipped.is_empty() {
         out.hanging("  skipped: ", &clean(&facts.laid_out.skipped));
     }
+    if !facts.laid_out.ended_early.is_empty() {
+        out.hanging("  ended early: ", &clean(&facts.laid_out.ended_early));
+    }
     if !facts.points.is_empty() {
         let numbers = ["IOPS", "bandwidth", "mean", "p99"].map(|head| (head, false));
         let heads: Vec<(&str, bool)> =

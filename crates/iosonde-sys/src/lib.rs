@@ -16,6 +16,7 @@
 pub mod aio;
 pub mod clock;
 pub mod counting;
+pub mod device_command;
 pub mod held;
 pub mod inspect;
 pub mod process;

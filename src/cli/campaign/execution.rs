@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::events::Events;
-use super::file::{Campaign, Device};
 use super::plan::{devices, identity, reason, unused};
-use super::state::{State, Step, events, read, steps};
+use super::state::{State, Step, events, folder_of, read, steps};
 use super::{OutputArgs, RunArgs, summary, wrong};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::place::Place;
+use iosonde_model::spec::campaign::{Campaign, Device};
 use iosonde_report::clean::clean;
 
 /// How often it is looked whether a process has ended.
@@ -199,6 +199,9 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
             Ok(State::Done(_, _, verdict)) => verdict,
             _ => said,
         };
+        for (action, details) in step.happened() {
+            shared.events().add(action, name, &details);
+        }
         let action = if code == 0 { "finish" } else { "fail" };
         shared.add(action, name, &format!("{experiment}: exit code {code}: {verdict}"));
         let stop = &shared.campaign.stop;
@@ -220,7 +223,7 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
 /// input, which it does not read: after this process was killed, the lock is free only when the
 /// last of them has ended, and has closed the device. `None` if a signal ended the wait.
 fn claimed(shared: &Shared<'_>, device: &Device) -> std::io::Result<Option<File>> {
-    let folder = device.folder(shared.output);
+    let folder = folder_of(device, shared.output);
     std::fs::create_dir_all(&folder)?;
     let claim = File::open(&folder)?;
     let mut is_noted = false;

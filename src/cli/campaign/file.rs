@@ -1,122 +1,26 @@
-//! The campaign file: devices, experiments, and the rules that end them.
+//! Reads a campaign file with what the command line changes in it.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use toml::Value;
 use toml::value::Table;
 
 use super::wrong;
 use crate::cli::exit::Failure;
 use iosonde_model::record::given;
-use iosonde_model::units::{count, duration};
+use iosonde_model::spec::campaign::{Campaign, Device, Requested, check};
+use iosonde_model::spec::experiment::Switch;
 
 /// Largest campaign file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// Most devices of a campaign.
-const MOST_DEVICES: usize = 256;
-
-/// A campaign: what is qualified, and how.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Campaign {
-    /// Name, as printed.
-    pub name: String,
-    /// Where the results go: a directory of its own.
-    #[serde(default)]
-    pub output: Option<String>,
-    /// Devices at once, at most; all of them if absent.
-    #[serde(default)]
-    pub parallel: Option<usize>,
-    /// What ends the work on a device before its last experiment.
-    #[serde(default)]
-    pub stop: StopRules,
-    /// The devices: nothing else is touched.
-    #[serde(rename = "device")]
-    pub devices: Vec<Device>,
-    /// What is run on each, in order.
-    #[serde(default, rename = "experiment")]
-    pub experiments: Vec<Requested>,
-}
-
-/// What ends the work on a device. An experiment that could not be carried out always does.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct StopRules {
-    /// No steady state, or another missed expectation (exit code 3).
-    pub missed: bool,
-    /// Results whose consistency checks failed (exit code 6).
-    pub invalid: bool,
-    /// No experiment begins on a device this long after its first.
-    pub after: Option<String>,
-}
-
-/// A device under test, with the consent that names it.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Device {
-    /// Name in logs and folders.
-    pub name: String,
-    /// Block device, file or directory; device spec where `ioengine` is `sim`.
-    pub path: String,
-    /// The serial number that a block device must have.
-    pub serial: Option<String>,
-    /// As `--destroy-data`.
-    pub destroy_data: Option<String>,
-    /// As `--overwrite-signature`.
-    pub overwrite_signature: Vec<String>,
-    /// As `--overwrite-file`.
-    pub overwrite_file: Option<String>,
-    /// As `--accept-unseen`.
-    pub accept_unseen: Vec<String>,
-    /// As `--accept-unseen-processes`.
-    pub accept_unseen_processes: Vec<String>,
-    /// As `--size`.
-    pub size: Option<String>,
-    /// As `--ioengine`.
-    pub ioengine: Option<String>,
-    /// As `--buffered`.
-    pub buffered: bool,
-}
-
-/// An experiment, with what is changed in it.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Requested {
-    /// Name of a built-in experiment, or a file.
-    pub name: String,
-    /// Only on these devices, by name; on all if empty.
-    pub devices: Vec<String>,
-    /// As `--quick`.
-    pub quick: bool,
-    /// As `--seconds`.
-    pub seconds: Option<String>,
-    /// As `--repeats`.
-    pub repeats: Option<u32>,
-    /// As `--rounds`.
-    pub rounds: Option<u32>,
-    /// As `--precondition-passes`.
-    pub precondition_passes: Option<u32>,
-    /// As `--stages`.
-    pub stages: Vec<String>,
-    /// As `--set`, once for each.
-    pub set: Vec<String>,
-    /// As `--spec`.
-    pub spec: Option<String>,
-    /// As `--max-written`.
-    pub max_written: Option<String>,
-    /// As `--rated-endurance`.
-    pub rated_endurance: Option<String>,
-    /// As `--randseed`.
-    pub randseed: Option<u64>,
-}
-
 /// Experiments of a preset that replace those of the file.
-pub(super) const PRESETS: [(&str, &[&str]); 5] = [
+pub(super) const PRESETS: [(&str, &[&str]); 8] = [
     ("none", &[]),
     ("quick", &[]),
     ("all", &["pts-iops", "pts-throughput", "pts-latency", "pts-write-saturation"]),
+    ("enterprise", &[]),
+    ("client", &[]),
+    ("families", &["basic", "iobatch", "max-iobatch-single-job", "max-iobatch-jobs"]),
     ("provision-sequential", &["provision-sequential"]),
     ("provision-random", &["provision-random"]),
 ];
@@ -144,20 +48,39 @@ pub(super) fn load(path: &Path, preset: Option<&str>, set: &[String]) -> Result<
     let changed: Result<Campaign, toml::de::Error> = Value::Table(table).try_into();
     let mut campaign = changed.map_err(|error| wrong(format!("--set: {error}")))?;
     apply(&mut campaign, preset);
-    check(&campaign)?;
+    check(&campaign).map_err(wrong)?;
     Ok(campaign)
 }
 
-fn apply(campaign: &mut Campaign, preset: Option<&str>) {
+/// Changes the experiments as a preset says.
+pub(super) fn apply(campaign: &mut Campaign, preset: Option<&str>) {
     match preset {
         None => {}
         Some("none") => campaign.experiments.clear(),
         Some("quick") => campaign.experiments.iter_mut().for_each(|each| each.quick = true),
+        // SNIA SSS PTS 2.0.2: enterprise drives are tested with their write cache off, all over;
+        // client drives with it on, over three quarters.
+        Some("enterprise") => of_class(campaign, Switch::Off, 100, (32, 4)),
+        Some("client") => of_class(campaign, Switch::On, 75, (16, 2)),
         Some(preset) => {
             let names = PRESETS.iter().find(|(name, _)| *name == preset);
             let named = |name: &&str| Requested { name: (*name).into(), ..Requested::default() };
             campaign.experiments =
                 names.map_or_else(Vec::new, |(_, names)| names.iter().map(named).collect());
+        }
+    }
+}
+
+/// Sets what distinguishes a class of drives; depth and threads where the experiment leaves them
+/// open.
+fn of_class(campaign: &mut Campaign, cache: Switch, range: u8, (depth, jobs): (u32, u32)) {
+    let simulated = |device: &Device| device.is_simulated();
+    let has_cache = !campaign.devices.iter().all(simulated);
+    for each in &mut campaign.experiments {
+        each.write_cache = has_cache.then_some(cache);
+        each.active_range_percent = Some(range);
+        if each.name.starts_with("pts-iops") {
+            each.set.extend([format!("iodepth={depth}"), format!("numjobs={jobs}")]);
         }
     }
 }
@@ -191,139 +114,6 @@ fn put(table: &mut Table, keys: &[&str], value: Value) -> Result<(), String> {
     }
 }
 
-/// Whether all of it makes sense, as far as the file alone says.
-fn check(campaign: &Campaign) -> Result<(), Failure> {
-    let plain = |what: &str, name: &str| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let fits = (1..=60).contains(&name.len()) && name.chars().all(is_plain);
-        if fits && !name.starts_with('.') {
-            return Ok(());
-        }
-        let expected = "1 to 60 letters, digits, - _ and ., as it is part of file names";
-        Err(wrong(format!("{what}: found name `{name}`, expected {expected}")))
-    };
-    plain("the campaign", &campaign.name)?;
-    if campaign.devices.is_empty() || campaign.devices.len() > MOST_DEVICES {
-        let count = campaign.devices.len();
-        return Err(wrong(format!("found {count} devices, expected 1 to {MOST_DEVICES}")));
-    }
-    if campaign.parallel == Some(0) {
-        return Err(wrong("parallel: found 0, expected at least 1"));
-    }
-    if let Some(after) = &campaign.stop.after {
-        duration::parse(after, 1_000_000_000)
-            .map_err(|error| Failure::value("stop.after", &error))?;
-    }
-    let mut names = BTreeSet::new();
-    for device in &campaign.devices {
-        plain("a device", &device.name)?;
-        if device.path.is_empty() {
-            return Err(wrong(format!("device `{}`: give its path", device.name)));
-        }
-        if !names.insert(device.name.as_str()) {
-            return Err(wrong(format!("two devices are named `{}`", device.name)));
-        }
-    }
-    for experiment in &campaign.experiments {
-        if experiment.name.is_empty() {
-            return Err(wrong("an [[experiment]] has no name"));
-        }
-        for device in &experiment.devices {
-            if !names.contains(device.as_str()) {
-                let near = count::nearest(device, names.iter().copied());
-                let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-                let name = &experiment.name;
-                let message = format!("experiment `{name}`: no device `{device}`{meant}");
-                return Err(wrong(message));
-            }
-        }
-    }
-    Ok(())
-}
-
-impl Campaign {
-    /// Experiments of a device, in order, each with its number in the file.
-    pub(super) fn steps<'a>(
-        &'a self,
-        device: &'a Device,
-    ) -> impl Iterator<Item = (usize, &'a Requested)> {
-        let own = |requested: &Requested| {
-            requested.devices.is_empty() || requested.devices.contains(&device.name)
-        };
-        (1..).zip(&self.experiments).filter(move |(_, requested)| own(requested))
-    }
-
-    /// Time after which no experiment begins on a device, ns.
-    pub(super) fn after_ns(&self) -> Option<u64> {
-        duration::parse(self.stop.after.as_deref()?, 1_000_000_000).ok()
-    }
-}
-
-impl Requested {
-    /// Name of its folder among those of a device.
-    pub(super) fn folder(&self, number: usize) -> String {
-        let stem = Path::new(&self.name).file_stem().unwrap_or_default().to_string_lossy();
-        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-        format!("{number:02}-{}", stem.chars().map(plain).collect::<String>())
-    }
-
-    /// The words of `iosonde experiment run` for it on a device, without those on output.
-    pub(super) fn words(&self, device: &Device) -> Vec<String> {
-        let mut words = vec!["experiment".into(), "run".into(), self.name.clone()];
-        words.push(device.path.clone());
-        let mut give = |option: &str, value: &str| words.push(format!("--{option}={value}"));
-        let number = |number: Option<u32>| number.map(|number| number.to_string());
-        let once = [
-            ("size", device.size.clone()),
-            ("ioengine", device.ioengine.clone()),
-            ("seconds", self.seconds.clone()),
-            ("repeats", number(self.repeats)),
-            ("rounds", number(self.rounds)),
-            ("precondition-passes", number(self.precondition_passes)),
-            ("stages", Some(self.stages.join(",")).filter(|names| !names.is_empty())),
-            ("spec", self.spec.clone()),
-            ("max-written", self.max_written.clone()),
-            ("rated-endurance", self.rated_endurance.clone()),
-            ("randseed", self.randseed.map(|seed| seed.to_string())),
-        ];
-        for (option, value) in once {
-            if let Some(value) = value {
-                give(option, &value);
-            }
-        }
-        self.set.iter().for_each(|value| give("set", value));
-        words.extend(self.quick.then(|| "--quick".to_owned()));
-        words.extend(device.buffered.then(|| "--buffered".to_owned()));
-        words.extend(device.consent());
-        words
-    }
-}
-
-impl Device {
-    /// The consent that its part of the file gives.
-    pub(super) fn consent(&self) -> Vec<String> {
-        let lists = [
-            ("overwrite-signature", &self.overwrite_signature),
-            ("accept-unseen", &self.accept_unseen),
-            ("accept-unseen-processes", &self.accept_unseen_processes),
-        ];
-        let one = [("destroy-data", &self.destroy_data), ("overwrite-file", &self.overwrite_file)];
-        let lists = lists.iter().flat_map(|(option, all)| all.iter().map(move |v| (*option, v)));
-        let one = one.iter().filter_map(|(option, value)| value.as_ref().map(|v| (*option, v)));
-        one.chain(lists).map(|(option, value)| format!("--{option}={value}")).collect()
-    }
-
-    /// Whether no storage is behind it.
-    pub(super) fn is_simulated(&self) -> bool {
-        self.ioengine.as_deref() == Some("sim")
-    }
-
-    /// Folder of its results in that of the campaign.
-    pub(super) fn folder(&self, output: &Path) -> PathBuf {
-        output.join("devices").join(&self.name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -334,27 +124,6 @@ mod tests {
         destroy-data = \"S1\"\n[[device]]\nname = \"b\"\npath = \".\"\n\
         [[experiment]]\nname = \"queue-depth\"\nseconds = \"1s\"\nset = [\"block-size=8k\"]\n\
         [[experiment]]\nname = \"mine/x y.toml\"\ndevices = [\"b\"]\n";
-
-    fn campaign() -> Campaign {
-        toml::from_str(FILE).unwrap()
-    }
-
-    #[test]
-    fn each_device_has_its_own_experiments_with_its_own_consent() {
-        let campaign = campaign();
-        let steps = |device: usize| -> Vec<String> {
-            let device = &campaign.devices[device];
-            campaign.steps(device).map(|(number, step)| step.folder(number)).collect()
-        };
-        assert_eq!(steps(0), ["01-queue-depth"]);
-        assert_eq!(steps(1), ["01-queue-depth", "02-x_y"]);
-        let words = campaign.experiments[0].words(&campaign.devices[0]).join(" ");
-        assert_eq!(
-            words,
-            "experiment run queue-depth /dev/x --seconds=1s --set=block-size=8k --destroy-data=S1"
-        );
-        assert!(!campaign.experiments[0].words(&campaign.devices[1]).join(" ").contains("destroy"));
-    }
 
     #[test]
     fn keys_on_the_command_line_change_the_file() {
@@ -370,19 +139,5 @@ mod tests {
         let changed: Campaign = Value::Table(table).try_into().unwrap();
         assert_eq!(changed.devices[1].size.as_deref(), Some("1g"));
         assert_eq!((changed.experiments[0].rounds, changed.stop.missed), (Some(7), true));
-    }
-
-    #[test]
-    fn a_file_that_contradicts_itself_is_refused() {
-        let refused = |change: fn(&mut Campaign)| {
-            let mut campaign = campaign();
-            change(&mut campaign);
-            check(&campaign).unwrap_err().message
-        };
-        assert!(refused(|c| c.devices[1].name = "a".into()).contains("two devices are named"));
-        assert!(refused(|c| c.devices[1].name = "a/b".into()).contains("part of file names"));
-        assert!(refused(|c| c.devices.clear()).contains("found 0 devices"));
-        assert!(refused(|c| c.experiments[1].devices = vec!["bb".into()]).contains("no device"));
-        assert!(refused(|c| c.stop.after = Some("soon".into())).contains("stop.after"));
     }
 }

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::execution::child;
-use super::file::{Campaign, Device};
 use super::{FileArgs, state, wrong};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, note};
 use iosonde_engine::host::{self, Root};
+use iosonde_model::spec::campaign::{Campaign, Device};
 use iosonde_model::units::{bytes, duration};
 use iosonde_report::clean::clean;
 

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::events::EVENTS;
-use super::file::{Campaign, Device, Requested};
 use super::wrong;
 use crate::cli::exit::Failure;
 use crate::cli::report::read_manifest;
+use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::given;
+use iosonde_model::spec::campaign::{Campaign, Device, Requested};
 
 /// Largest file of a campaign that is read, bytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -34,13 +35,18 @@ pub(super) struct Step<'a> {
     pub folder: PathBuf,
 }
 
+/// Folder of the results of a device in that of the campaign.
+pub(super) fn folder_of(device: &Device, output: &Path) -> PathBuf {
+    output.join("devices").join(&device.name)
+}
+
 /// Every experiment of a device, in order.
 pub(super) fn steps<'a>(
     campaign: &'a Campaign,
     device: &'a Device,
     output: &Path,
 ) -> Vec<Step<'a>> {
-    let own = device.folder(output);
+    let own = folder_of(device, output);
     let all = campaign.steps(device);
     all.map(|(number, requested)| {
         let folder = own.join(requested.folder(number));
@@ -67,6 +73,47 @@ impl Step<'_> {
             }
             _ => State::Partial(folder, trials),
         })
+    }
+}
+
+impl Step<'_> {
+    /// What its stages did to the device before their runs, for the log; what cannot be read is
+    /// not told here, but by the report.
+    pub(super) fn happened(&self) -> Vec<(&'static str, String)> {
+        let mut all = Vec::new();
+        let name = &self.requested.name;
+        let folder = newest(&self.folder, "-experiment-").ok().flatten();
+        let opened = folder.and_then(|folder| ExperimentFolder::open(&folder).ok());
+        let Some(opened) = opened else { return all };
+        let stages = opened.run.experiment.stages.iter();
+        for begun in stages.filter_map(|stage| opened.stage(&stage.name).ok().flatten()) {
+            let of = format!("{name}, stage {}", begun.stage);
+            if let Some(cache) = &begun.write_cache {
+                let (before, during) = (cache.before.word(), cache.during.word());
+                let after = cache.after.map_or("not known", |state| state.word());
+                let words = format!("{of}: {before}, during the stage {during}, now {after}");
+                all.push(("write-cache", words));
+            }
+            for prepared in &begun.prepared {
+                let ended_s = prepared.ended_unix_ns / 1_000_000_000;
+                if let Some(purge) = &prepared.purge {
+                    let (blank, checked) = (purge.blank_blocks, purge.checked_blocks);
+                    let words = format!(
+                        "{of}: {} ({}), {blank} of {checked} blocks blank, ended {}",
+                        purge.method,
+                        purge.reason,
+                        purge.ended_unix_ns / 1_000_000_000,
+                    );
+                    all.push(("purge", words));
+                }
+                if prepared.passes > 0 {
+                    let (passes, written) = (prepared.passes, prepared.written_bytes);
+                    let words = format!("{of}: {passes} passes, {written} B, ended {ended_s}");
+                    all.push(("precondition", words));
+                }
+            }
+        }
+        all
     }
 }
 

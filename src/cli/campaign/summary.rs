@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::OutputArgs;
-use super::file::Campaign;
 use super::state::{State, events, read, steps};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::experiment::study;
 use crate::cli::output::Output;
 use iosonde_analysis::experiment::Study;
 use iosonde_model::record::store::utc;
+use iosonde_model::spec::campaign::Campaign;
 use iosonde_report::clean::clean;
 
 /// Name and version of the document.

@@ -19,6 +19,7 @@ use crate::cli::progress::Progress;
 use crate::schedule::experiment::{StageEvent, StageJob, execute_stage};
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
+use iosonde_engine::host::Root;
 use iosonde_model::plan::chance;
 use iosonde_model::plan::design::{self, Found};
 use iosonde_model::record::experiment::{
@@ -128,6 +129,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         seed,
         target: resolved.found(&target, &place),
         max_written_bytes,
+        max_temperature_c: args.max_temperature,
         started_unix_ns: iosonde_sys::clock::realtime_ns(),
     };
     keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
@@ -230,8 +232,7 @@ impl Session<'_> {
         if !is_begun {
             return Ok(!self.resolved.is_written_by_first(stages));
         }
-        let has_state = |stage: &Stage| stage.precondition.is_some() || stage.rounds.is_some();
-        Ok(!(self.resolved.keeps_state && stages.iter().any(has_state)))
+        Ok(!(self.resolved.keeps_state && stages.iter().any(Stage::has_state)))
     }
 
     /// Writes the test file; `false` if a signal ended that.
@@ -279,11 +280,13 @@ impl Session<'_> {
                 host: self.study.host.as_ref(),
                 reads_only: self.resolved.reads_only.as_deref(),
                 write_limit_bytes: self.study.run.max_written_bytes,
+                max_temperature_c: self.study.run.max_temperature_c,
                 written_bytes: &self.written_bytes,
                 keeps_state: self.resolved.keeps_state,
                 is_lost: &self.is_lost,
             };
             let is_lost = &self.is_lost;
+            let mut cache_set = None;
             let (keeper, progress) = (&mut self.keeper, &mut self.progress);
             let (target, printer) = (&mut self.study.target, &mut self.printer);
             let names = laid_out.cells.iter().map(cell_name).collect();
@@ -295,13 +298,29 @@ impl Session<'_> {
                     let title = format!("{}: preconditioning {size}", stage.name);
                     progress.begin(*pass, *passes, &title, 0);
                 }
+                StageEvent::Hot(celsius) => {
+                    progress.print("waiting until the device is cooler");
+                    keeper.log(&json!({
+                        "event": "hot", "stage": stage.name, "temperature_c": celsius,
+                    }));
+                }
+                StageEvent::CacheSet(setting) => {
+                    progress.clear();
+                    keeper.log(&json!({
+                        "event": "write cache set", "stage": stage.name, "setting": setting,
+                    }));
+                    cache_set = Some((*setting).clone());
+                    let begun = StageRun { write_cache: cache_set.clone(), ..laid_out.clone() };
+                    keeper.keep(&StageRun::file_name(&stage.name), &begun);
+                }
                 StageEvent::Prepared(prepared) => {
                     progress.clear();
                     let prepared = prepared.to_vec();
                     keeper.log(&json!({
                         "event": "prepared", "stage": stage.name, "preparation": prepared.last(),
                     }));
-                    let begun = StageRun { prepared, ..laid_out.clone() };
+                    let write_cache = cache_set.clone();
+                    let begun = StageRun { prepared, write_cache, ..laid_out.clone() };
                     keeper.keep(&StageRun::file_name(&stage.name), &begun);
                 }
                 StageEvent::Started(done, total, plan) => {
@@ -335,6 +354,7 @@ impl Session<'_> {
             laid_out.left_out = end.left_out;
             laid_out.ended_early = end.ended_early;
             laid_out.prepared = end.prepared;
+            laid_out.write_cache = end.write_cache;
             end_signal = end.signal;
         }
         self.keeper.keep(&StageRun::file_name(&stage.name), &laid_out);
@@ -397,6 +417,7 @@ impl Session<'_> {
             skipped: self.lacking(stage).unwrap_or_default(),
             ended_early: String::new(),
             prepared: Vec::new(),
+            write_cache: None,
         };
         if laid_out.skipped.is_empty() {
             match design::cells(stage, &laid_out.found, claims) {
@@ -413,10 +434,13 @@ impl Session<'_> {
 
     /// What a stage needs and the target lacks.
     fn lacking(&self, stage: &Stage) -> Option<String> {
-        if let Some(why) = &self.resolved.reads_only
-            && stage.precondition.is_some()
-        {
-            return Some(format!("its preconditioning writes, and {why}"));
+        if let Some(why) = &self.resolved.reads_only {
+            if stage.precondition.is_some() {
+                return Some(format!("its preconditioning writes, and {why}"));
+            }
+            if stage.purged().is_some() || stage.write_cache.is_some() {
+                return Some(format!("it changes the target before its runs, and {why}"));
+            }
         }
         match stage.needs {
             Needs::Nothing => None,
@@ -428,7 +452,10 @@ impl Session<'_> {
                 let device =
                     self.resolved.held.as_ref().and_then(|held| held.device(&self.place.root));
                 match device {
-                    Some(device) if device.is_virtual == Some(true) => {
+                    Some(device)
+                        if device.is_virtual == Some(true)
+                            && !turns(&self.place.root, &device.name) =>
+                    {
                         Some("a virtual disk does not report its rotation reliably".into())
                     }
                     Some(device) if device.rotational == Some(true) => None,
@@ -444,6 +471,14 @@ impl Session<'_> {
 fn cell_name(cell: &design::Cell) -> String {
     let labels: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
     labels.join(", ")
+}
+
+/// Whether a disk says by itself at which speed it turns: the kernel takes one for turning that
+/// says nothing (SBC-4, VPD page B1h, medium rotation rate).
+fn turns(root: &Root, disk: &str) -> bool {
+    let page = root.bytes(format!("/sys/block/{disk}/device/vpd_pgb1"), 64).unwrap_or_default();
+    let rate = page.get(4..6).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+    rate > 1 && rate != u16::MAX
 }
 
 /// The folder of an experiment, read and analysed again.

@@ -62,6 +62,10 @@ impl Printer {
             exit = exit.or_graver(Exit::Environment);
             analysed.source.exit_code = exit.code();
         }
+        for facts in study.stages.iter().filter(|facts| !facts.laid_out.ended_early.is_empty()) {
+            let (name, why) = (&facts.stage.name, clean(&facts.laid_out.ended_early));
+            note(&format!("warning: stage {name} ended early: {why}"));
+        }
         let folder = keeper.path().map(|path| clean(&path.display().to_string()));
         let text = experiment_text(study, &analysed, target, folder.as_deref(), screen::columns());
         self.output.text(&text);

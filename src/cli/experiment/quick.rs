@@ -5,7 +5,7 @@ use clap::Args;
 use super::wrong;
 use crate::cli::exit::Failure;
 use iosonde_model::spec::Experiment;
-use iosonde_model::spec::experiment::Parameter;
+use iosonde_model::spec::experiment::{Parameter, Purge, Switch};
 use iosonde_model::units::{count, duration};
 
 /// Changes to all stages.
@@ -27,6 +27,17 @@ pub(super) struct ChangeArgs {
     /// Passes of preconditioning over the active range, of stages that have it; 0 for none
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     precondition_passes: Option<u32>,
+    /// How the target is purged before the first stage: the strongest method that it has, one of
+    /// the others, or none
+    #[arg(long, value_name = "METHOD",
+          value_parser = clap::builder::PossibleValuesParser::new(Purge::ALL.map(Purge::word)))]
+    purge: Option<String>,
+    /// Write cache of the device during all stages; it is read back, and restored afterwards
+    #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
+    write_cache: Option<String>,
+    /// Share of the target that all stages use, percent
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
+    active_range_percent: Option<u8>,
     /// A parameter shared by all cells, unless an axis varies it (such as block-size=8k); may be
     /// repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -96,6 +107,7 @@ pub(super) fn changed(
             }
         }
     }
+    prepare(&mut experiment, args);
     if let Some(passes) = args.precondition_passes {
         let preconditioned =
             experiment.stages.iter_mut().filter(|stage| stage.precondition.is_some());
@@ -120,6 +132,23 @@ pub(super) fn changed(
     }
     varied_nowhere_else(&experiment, &args.set)?;
     Ok(experiment)
+}
+
+/// The state that the command line requests of the target.
+fn prepare(experiment: &mut Experiment, args: &ChangeArgs) {
+    if let Some(method) = args.purge.as_deref().and_then(Purge::parse) {
+        experiment.stages.iter_mut().for_each(|stage| stage.purge = None);
+        if let Some(first) = experiment.stages.first_mut() {
+            first.purge = Some(method);
+        }
+    }
+    for stage in &mut experiment.stages {
+        if let Some(word) = &args.write_cache {
+            stage.write_cache = Some(if word == "on" { Switch::On } else { Switch::Off });
+        }
+        stage.active_range_percent =
+            args.active_range_percent.unwrap_or(stage.active_range_percent);
+    }
 }
 
 /// A parameter that every stage varies by an axis of that name would have no effect.

@@ -77,11 +77,17 @@ impl ResolvedTarget {
         self.active_bytes(stage).saturating_mul(u64::from(precondition.passes))
     }
 
-    /// Whether the preconditioning of the first stage writes all that any stage uses.
+    /// Whether the first stage brings about the state of all that any stage uses: by a purge, or
+    /// by preconditioning that writes all of it.
     pub(super) fn is_written_by_first(&self, stages: &[Stage]) -> bool {
-        let Some(first) = stages.first().filter(|first| first.precondition.is_some()) else {
+        let Some(first) = stages.first() else { return false };
+        // What is written before a purge is gone after it.
+        if first.purged().is_some() {
+            return true;
+        }
+        if first.precondition.is_none() {
             return false;
-        };
+        }
         let written = self.active_bytes(first);
         let runs = matches!(first.needs, Needs::Nothing | Needs::Writing);
         runs && stages.iter().all(|stage| self.active_bytes(stage) <= written)
@@ -170,6 +176,7 @@ fn simulated(
     let words = &options.target.path;
     let model = Model::parse(words)
         .map_err(|error| Failure::new(Exit::Usage, format!("TARGET: {error}")))?;
+    let has_memory = model.has_flash();
     let wanted = if options.target.bytes == 0 { model.bytes } else { options.target.bytes };
     let target = Target {
         path: format!("sim:{words}"),
@@ -184,7 +191,7 @@ fn simulated(
         setting,
         layout: None,
         reads_only: None,
-        keeps_state: true,
+        keeps_state: !has_memory,
         words: format!("simulated device {words}"),
     })
 }

@@ -50,5 +50,7 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
              is wrong"
         ));
     }
-    deliver_report(args, &analysed, None)
+    let shown = deliver_report(args, &analysed, None)?;
+    // What was not steady is shown, and a script learns of it.
+    Ok(if exit == Exit::Missed { shown.or_graver(exit) } else { shown })
 }

@@ -5,11 +5,13 @@ use std::sync::atomic::Ordering;
 use super::{StageEnd, StageEvent, StageJob, rounds};
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::experiment::TrialFigures;
-use iosonde_engine::engine::EngineError;
+use iosonde_engine::engine::{EngineError, Medium};
+use iosonde_engine::target::purge;
 use iosonde_model::plan::precondition::{active_range, passes};
 use iosonde_model::record::Run;
-use iosonde_model::record::experiment::{Preparation, StageRun};
+use iosonde_model::record::experiment::{Preparation, Purged, StageRun};
 use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::experiment::Purge;
 use iosonde_model::units::bytes;
 
 /// Brings the target into the state in which the stage begins, unless it is in it; `false` if the
@@ -24,7 +26,7 @@ pub(super) fn precondition(
     end: &mut StageEnd,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<bool, EngineError> {
-    if job.stage.precondition.is_none() && job.stage.rounds.is_none() {
+    if !job.stage.has_state() {
         return Ok(true);
     }
     let is_resumed = !end.prepared.is_empty() || !finished.is_empty();
@@ -38,7 +40,15 @@ pub(super) fn precondition(
         written_bytes: 0,
         started_unix_ns: iosonde_sys::clock::realtime_ns(),
         ended_unix_ns: 0,
+        purge: None,
     };
+    if let Some(method) = job.stage.purged() {
+        on_event(&StageEvent::Preparing("purging"));
+        match purge(job, context, preparation.range_bytes, method) {
+            Ok(purged) => preparation.purge = Some(purged),
+            Err(why) => return Ok(stop(end, format!("purge: {why}"))),
+        }
+    }
     if let Some(requested) = &job.stage.precondition {
         let plans = match passes(requested, &active_range(job.stage, job.setting)) {
             Ok(plans) => plans,
@@ -85,6 +95,37 @@ pub(super) fn precondition(
     end.prepared.push(preparation);
     on_event(&StageEvent::Prepared(&end.prepared));
     Ok(true)
+}
+
+/// Purges the target.
+fn purge(
+    job: &StageJob<'_>,
+    context: &RunContext,
+    range_bytes: u64,
+    method: Purge,
+) -> Result<Purged, String> {
+    let now = iosonde_sys::clock::realtime_ns;
+    if let Some(why) = job.reads_only {
+        return Err(why.into());
+    }
+    match (&context.held, &context.medium) {
+        (Some(held), _) => purge::purge(held, &context.root, range_bytes, method, now),
+        (None, Medium::Sim(model)) => {
+            model.forget();
+            Ok(Purged {
+                method: "simulated".into(),
+                reason: "the target is a simulated device".into(),
+                identity: String::new(),
+                firmware: String::new(),
+                range_bytes,
+                checked_blocks: 0,
+                blank_blocks: 0,
+                started_unix_ns: now(),
+                ended_unix_ns: now(),
+            })
+        }
+        _ => Err("this target cannot be purged".into()),
+    }
 }
 
 /// Whether the stage was complete before an interruption of a later one.

@@ -29,5 +29,5 @@ pub(super) fn ended(
     let range = active_range(job.stage, job.setting).targets[0].bytes;
     let most = rounds.max_passes.map(|passes| passes * range as f64);
     let is_full = most.is_some_and(|most| written as f64 >= most);
-    (steadiness.is_steady || is_full).then(String::new)
+    (steadiness.is_over || is_full).then(String::new)
 }

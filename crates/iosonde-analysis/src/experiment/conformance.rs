@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::Study;
+use iosonde_model::record::experiment::Purged;
 use iosonde_model::units::{bytes, count};
 
 /// How an experiment relates to a published procedure.
@@ -21,8 +22,23 @@ impl Conformance {
     /// Of an experiment that follows a procedure; `None` of others.
     pub fn of(study: &Study) -> Option<Conformance> {
         let procedure = study.run.experiment.procedure.as_ref()?;
-        // Nothing here purges a device or sets its write cache.
-        let mut deviations = vec!["purge:none".to_owned(), "write_cache:not_controlled".into()];
+        let mut deviations = Vec::new();
+        let purges: Vec<&Purged> = study
+            .stages
+            .iter()
+            .flat_map(|facts| &facts.laid_out.prepared)
+            .filter_map(|prepared| prepared.purge.as_ref())
+            .collect();
+        match purges.as_slice() {
+            [] => deviations.push("purge:none".to_owned()),
+            [first, ..] if !["nvme-format", "nvme-crypto"].contains(&first.method.as_str()) => {
+                deviations.push(format!("purge:{}", first.method));
+            }
+            _ => {}
+        }
+        if study.stages.iter().any(|facts| facts.laid_out.write_cache.is_none()) {
+            deviations.push("write_cache:not_controlled".into());
+        }
         if study.target.as_ref().is_some_and(|target| target.kind != "block device") {
             let kind = study.target.as_ref().map_or("", |target| target.kind.as_str());
             deviations.push(format!("target:{kind}, not a whole device"));
@@ -39,7 +55,9 @@ impl Conformance {
             deviations.push(format!("cell_time:{shortest} s instead of {} s", procedure.seconds));
         }
         if study.run.target.is_laid_out
-            && study.stages.first().is_some_and(|facts| facts.stage.precondition.is_none())
+            && study.stages.first().is_some_and(|first| {
+                first.stage.precondition.is_none() && first.stage.purged().is_none()
+            })
         {
             deviations.push("first_state:the region was written once, sequentially".into());
         }

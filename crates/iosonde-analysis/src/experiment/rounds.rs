@@ -30,8 +30,13 @@ pub struct Steadiness {
     pub window_start: Option<u32>,
     /// Rounds of the window.
     pub window_rounds: u32,
-    /// Whether every tracked figure is steady in that window.
+    /// Whether every tracked figure is steady in that window, and in each that ends in the rounds
+    /// held after it.
     pub is_steady: bool,
+    /// The first held round (from 0) that ends a window which is not steady.
+    pub left_in: Option<u32>,
+    /// Whether no further round changes the verdict.
+    pub is_over: bool,
     /// The tracked figures.
     pub tracked: Vec<Tracked>,
 }
@@ -66,6 +71,12 @@ impl Steadiness {
             !all.is_empty() && all.iter().all(|each| each.is_steady_in(*start, requested))
         };
         let found = starts.clone().find(steady);
+        let held = |start: u32| {
+            let ends = (start + length..rounds).take(requested.hold as usize);
+            let left = ends.clone().find(|end| !steady(&(end + 1 - length)));
+            (left, ends.count() as u32)
+        };
+        let (left_in, held_rounds) = found.map_or((None, 0), held);
         let last = (rounds > first_round).then(|| rounds.saturating_sub(length).max(first_round));
         let window_start = found.or(last);
         for each in &mut all {
@@ -78,8 +89,11 @@ impl Steadiness {
             max_rounds: requested.max,
             first_round,
             window_start,
-            window_rounds: length.min(rounds.saturating_sub(window_start.unwrap_or(rounds))),
-            is_steady: found.is_some(),
+            window_rounds: length.min(rounds.saturating_sub(window_start.unwrap_or(rounds)))
+                + held_rounds,
+            is_steady: found.is_some() && left_in.is_none(),
+            left_in,
+            is_over: left_in.is_some() || found.is_some() && held_rounds == requested.hold,
             tracked: all,
         })
     }
@@ -92,6 +106,10 @@ impl Steadiness {
 
     /// The verdict in words.
     pub fn verdict(&self) -> String {
+        if let (Some(start), Some(left)) = (self.window_start, self.left_in) {
+            let left = left + 1;
+            return format!("steady from round {}, and left that state in round {left}", start + 1);
+        }
         match (self.is_steady, self.window_start) {
             (true, Some(start)) => {
                 format!("steady in rounds {} to {}", start + 1, start + self.window_rounds)

@@ -68,6 +68,7 @@ pub fn of_runs(
         skipped: String::new(),
         ended_early: String::new(),
         prepared: Vec::new(),
+        write_cache: None,
     };
     StageFacts::of(stage, laid_out, trials, before)
 }
@@ -94,6 +95,7 @@ pub fn study(stages: Vec<StageFacts>, claims: Option<Claims>) -> Study {
             seed: 1,
             target: RequestedTarget::default(),
             max_written_bytes: None,
+            max_temperature_c: None,
             started_unix_ns: 0,
         },
         host: None,

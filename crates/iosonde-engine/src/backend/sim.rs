@@ -8,6 +8,7 @@
 pub mod bucket;
 pub mod cache;
 pub mod errors;
+pub mod flash;
 pub mod memory;
 pub mod model;
 pub mod servers;

@@ -27,7 +27,7 @@ const PROBE_EVERY: u32 = 64;
 /// Requests handed over at once, at most, where they do not complete inside submission: a device is
 /// notified of a batch when the whole of it is prepared, and larger ones let it run dry (a tenth of
 /// the rate at depth 32).
-pub(super) const ASYNC_BATCH: usize = 8;
+const ASYNC_BATCH: usize = 8;
 /// After the end, this long is waited for requests in flight.
 pub(super) const DRAIN_GRACE_NS: u64 = 10_000_000_000;
 /// And this long after an interrupt.
@@ -45,6 +45,8 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) staged: Vec<u32>,
     depth: usize,
     pub(super) batch: usize,
+    /// The same where requests complete later.
+    pub(super) async_batch: usize,
     /// Whether more decides about sending than a free slot: due times, pauses, phases, syncs.
     pub(super) paced: bool,
     pub(super) pacer: Pacer,
@@ -136,6 +138,10 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             staged: Vec::with_capacity(depth),
             depth,
             batch: job.batch as usize,
+            async_batch: match job.keeps_batch {
+                true => job.batch as usize,
+                false => (job.batch as usize).min(ASYNC_BATCH),
+            },
             paced: !pacer.is_idle_talk() || job.sync.every_writes > 0,
             pacer,
             syncing: Syncing::new(job),
@@ -236,7 +242,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.requests.send_nothing_again();
             return;
         }
-        let batch = if self.expect_inline { self.batch } else { self.batch.min(ASYNC_BATCH) };
+        let batch = if self.expect_inline { self.batch } else { self.async_batch };
         while self.staged.len() < batch {
             let Some(slot) = self.requests.again.pop() else { break };
             self.push(slot);

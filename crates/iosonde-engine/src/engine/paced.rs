@@ -1,6 +1,6 @@
 //! The job that may not send whenever a slot is free: due times, pauses, phases, syncs.
 
-use super::job::{ASYNC_BATCH, JobLoop, PATIENCE_NS, Wait};
+use super::job::{JobLoop, PATIENCE_NS, Wait};
 use super::sync::Turn;
 use crate::backend::Queue;
 use iosonde_model::plan::{IoKind, Op, Wait as WaitMode};
@@ -20,7 +20,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
         if self.requests.in_flight + self.staged.len() == 0 {
             self.pacer.drained(now_ns);
         }
-        let batch = if self.expect_inline { self.batch } else { self.batch.min(ASYNC_BATCH) };
+        let batch = if self.expect_inline { self.batch } else { self.async_batch };
         let mut starved = false;
         while self.staged.len() < batch {
             let outstanding = self.requests.in_flight + self.staged.len();

@@ -25,6 +25,9 @@ pub struct Job {
     pub iodepth: u32,
     /// Requests handed over at once, at most.
     pub batch: u32,
+    /// Whether the batch was requested: it is then kept also where smaller ones are faster.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_batch: bool,
     /// This job's own seed: of its mix, its data and its uniform offsets. No two jobs share it.
     pub seed: u64,
     /// Which of the plan's targets it uses, in turn; empty means the first alone.
@@ -80,6 +83,7 @@ impl Default for Job {
             region_bytes: 4096,
             iodepth: 1,
             batch: 1,
+            keeps_batch: false,
             seed: 0,
             targets: Vec::new(),
             trims: false,

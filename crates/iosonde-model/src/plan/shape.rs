@@ -34,6 +34,7 @@ pub(super) fn jobs_of(
         trims: role.rw.trims(),
         iodepth,
         batch: role.batch.unwrap_or(BATCH).min(iodepth),
+        keeps_batch: role.batch.is_some(),
         targets: targets_of(role, setting)?,
         stride_bytes: role.stride.unwrap_or(0),
         pace: role.pace.clone(),

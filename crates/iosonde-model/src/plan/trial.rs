@@ -136,6 +136,13 @@ impl Draft {
                 self.setting.iodepth = small;
                 self.roles().for_each(|role| role.iodepth = Some(small));
             }
+            Parameter::BatchSubmit => self.roles().for_each(|role| role.batch = Some(small)),
+            Parameter::BatchCompleteMin => {
+                self.roles().for_each(|role| role.reap.complete_min = small);
+            }
+            Parameter::BatchCompleteMax => {
+                self.roles().for_each(|role| role.reap.complete_max = small);
+            }
             Parameter::Numjobs => {
                 self.roles().for_each(|role| role.threads = Threads::Count(small));
             }

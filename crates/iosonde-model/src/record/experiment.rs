@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Run;
 use crate::plan::design::{Cell, Found, Level};
 use crate::spec::Experiment;
-use crate::spec::experiment::Claims;
+use crate::spec::experiment::{Claims, Switch};
 
 /// Name and version of the schema of [`ExperimentRun`].
 pub const EXPERIMENT_SCHEMA: &str = "iosonde.experiment/1";
@@ -33,6 +33,9 @@ pub struct ExperimentRun {
     /// Bytes that it may write in all; `None` for no limit.
     #[serde(default)]
     pub max_written_bytes: Option<u64>,
+    /// Temperature of the device above which no run begins, degrees Celsius; `None` for no limit.
+    #[serde(default)]
+    pub max_temperature_c: Option<u32>,
     /// Start, ns since 1970.
     pub started_unix_ns: u64,
 }
@@ -86,6 +89,9 @@ pub struct StageRun {
     /// its state.
     #[serde(default)]
     pub prepared: Vec<Preparation>,
+    /// The write cache of the device, where the stage set it.
+    #[serde(default)]
+    pub write_cache: Option<CacheSetting>,
 }
 
 /// The beginning of a state of the target: rounds before it are of another state.
@@ -103,6 +109,45 @@ pub struct Preparation {
     pub started_unix_ns: u64,
     /// End, ns since 1970.
     pub ended_unix_ns: u64,
+    /// The purge that came first.
+    #[serde(default)]
+    pub purge: Option<Purged>,
+}
+
+/// A purge, and what was seen of it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Purged {
+    /// What was done (`nvme-format`), or `simulated`.
+    pub method: String,
+    /// Why this method.
+    pub reason: String,
+    /// Who agreed: identity of the device, as the consent named it; empty for a file.
+    pub identity: String,
+    /// First revision of the firmware, where the device tells it.
+    pub firmware: String,
+    /// Bytes that it covered.
+    pub range_bytes: u64,
+    /// Blocks of 4 KiB that were read afterwards.
+    pub checked_blocks: u32,
+    /// Those of them that were blank: only zeros or only ones.
+    pub blank_blocks: u32,
+    /// Start, ns since 1970.
+    pub started_unix_ns: u64,
+    /// End, ns since 1970.
+    pub ended_unix_ns: u64,
+}
+
+/// A setting of the device that a stage changed for its time.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct CacheSetting {
+    /// What changes it: `nvme`, `scsi`, `virtio`.
+    pub way: String,
+    /// State before, to which it is returned.
+    pub before: Switch,
+    /// State during the stage, read back from the device.
+    pub during: Switch,
+    /// State afterwards, read back; `None` while the stage is not over.
+    pub after: Option<Switch>,
 }
 
 /// One run of one cell.

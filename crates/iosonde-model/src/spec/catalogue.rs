@@ -18,7 +18,7 @@ pub const WORKLOADS: [&str; 11] = [
 ];
 
 /// Every built-in experiment. A new one is a file and a line here.
-pub const EXPERIMENTS: [&str; 34] = [
+pub const EXPERIMENTS: [&str; 38] = [
     include_str!("../../../../experiments/check.toml"),
     include_str!("../../../../experiments/qd1-baseline.toml"),
     include_str!("../../../../experiments/block-size.toml"),
@@ -42,6 +42,10 @@ pub const EXPERIMENTS: [&str; 34] = [
     include_str!("../../../../experiments/durability.toml"),
     include_str!("../../../../experiments/surface.toml"),
     include_str!("../../../../experiments/cpu-cost.toml"),
+    include_str!("../../../../experiments/basic.toml"),
+    include_str!("../../../../experiments/iobatch.toml"),
+    include_str!("../../../../experiments/max-iobatch-single-job.toml"),
+    include_str!("../../../../experiments/max-iobatch-jobs.toml"),
     include_str!("../../../../experiments/pts-iops.toml"),
     include_str!("../../../../experiments/pts-iops-core.toml"),
     include_str!("../../../../experiments/pts-throughput.toml"),

@@ -6,6 +6,7 @@
 pub mod claims;
 pub mod parameter;
 pub mod rounds;
+pub mod state;
 
 use serde::{Deserialize, Serialize};
 use toml::value::Table;
@@ -14,6 +15,7 @@ use crate::units;
 pub use claims::{Claim, Claims};
 pub use parameter::{Parameter, Value};
 pub use rounds::{PassOrder, Precondition, Rounds, Track};
+pub use state::{Purge, Switch};
 
 /// A question to a target, as kept in a file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -103,6 +105,15 @@ pub struct Stage {
     /// Share of the target that is used, percent.
     #[serde(default = "hundred")]
     pub active_range_percent: u8,
+    /// How the target is purged before anything else.
+    #[serde(default)]
+    pub purge: Option<Purge>,
+    /// The device's volatile write cache during the stage; it is restored afterwards.
+    #[serde(default)]
+    pub write_cache: Option<Switch>,
+    /// How long the device must have been powered before, as far as this machine knows (`3h`).
+    #[serde(default)]
+    pub energised_for: Option<String>,
     /// Writes before the first run.
     #[serde(default)]
     pub precondition: Option<Precondition>,
@@ -288,6 +299,16 @@ impl Stage {
     /// Heading in the report.
     pub fn heading(&self) -> &str {
         if self.title.is_empty() { &self.name } else { &self.title }
+    }
+
+    /// How the target is purged before the stage, if it is.
+    pub fn purged(&self) -> Option<Purge> {
+        self.purge.filter(|method| *method != Purge::None)
+    }
+
+    /// Whether the stage brings its target into a state that its runs depend on.
+    pub fn has_state(&self) -> bool {
+        self.precondition.is_some() || self.rounds.is_some() || self.purged().is_some()
     }
 
     /// Most runs of a cell.

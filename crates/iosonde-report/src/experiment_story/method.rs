@@ -5,6 +5,8 @@ use iosonde_model::record::store::utc;
 use iosonde_model::spec::experiment::{Order, PassOrder, Prefill};
 use iosonde_model::units::bytes;
 
+use crate::clean::clean;
+
 /// Analyses whose intervals are resampled over the runs.
 const BY_BOOTSTRAP: [&str; 3] = ["knee", "size-model", "surface"];
 /// Analyses that set two cells against each other.
@@ -101,6 +103,31 @@ fn of_stage(facts: &StageFacts, is_written: bool, said: &mut Vec<String>) {
         stage.seconds,
         stage.warm_up_percent
     ));
+    for purge in facts.laid_out.prepared.iter().filter_map(|each| each.purge.as_ref()) {
+        let checked = match purge.checked_blocks {
+            0 => String::new(),
+            all => format!("; {} of {all} blocks read afterwards were blank", purge.blank_blocks),
+        };
+        said.push(format!(
+            "{} was purged ({}, {}) over {}{checked}.",
+            stage.name,
+            purge.method,
+            clean(&purge.reason),
+            bytes::exact(purge.range_bytes),
+        ));
+    }
+    if let Some(cache) = &facts.laid_out.write_cache {
+        let after = match cache.after {
+            Some(after) => format!("and {} afterwards, each read back", after.word()),
+            None => "and is not known afterwards".into(),
+        };
+        let (before, during) = (cache.before.word(), cache.during.word());
+        said.push(format!(
+            "{}: the write cache of the device was {before} before, {during} during the stage \
+             {after}.",
+            stage.name
+        ));
+    }
     let passes: u32 = facts.laid_out.prepared.iter().map(|each| each.passes).sum();
     if let Some(precondition) = stage.precondition.as_ref().filter(|_| passes > 0) {
         let written: u64 = facts.laid_out.prepared.iter().map(|each| each.written_bytes).sum();

@@ -89,7 +89,15 @@ impl Steadiness {
     }
 
     fn warn(&self, answer: &mut Answer, verdict: &str) {
-        if !self.is_steady {
+        if let Some(left) = self.left_in {
+            let words = format!(
+                "The state was steady, and was left while it was measured: the window that ends \
+                 with round {} is outside the limits. The figures are of no one state.",
+                left + 1
+            );
+            let (strength, severity) = (Strength::Proven, Severity::LowConfidence);
+            answer.mind("steady_state_left", "steady state left", strength, severity, words);
+        } else if !self.is_steady {
             let words = format!(
                 "The target is {verdict} of at most {}: the figures of this stage are of no \
                  steady state.",

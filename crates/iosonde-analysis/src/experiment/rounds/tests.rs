@@ -50,6 +50,34 @@ fn the_first_steady_window_gives_the_figures() {
     assert_eq!(steadiness.verdict(), verdict);
 }
 
+/// A fast region is full in the third of five rounds that are held after the window.
+#[test]
+fn a_steady_state_that_is_left_while_it_is_measured_is_reported() {
+    let held = |hold: u32, iops: &dyn Fn(u32) -> f64| {
+        let text = STAGE.replace("MAX", "15").replace("track", &format!("hold = {hold}, track"));
+        let stage = stage_of(&text);
+        facts(&stage, |cell, round| {
+            let reads = at(cell, "read-percent") as u8;
+            Load { read_percent: reads, iops: iops(round), ..Load::default() }
+        })
+    };
+    let cliff = |round: u32| if round < 7 { 20e3 } else { 5e3 };
+    let left = held(5, &cliff);
+    let steadiness = of(&left);
+    assert_eq!((steadiness.is_steady, steadiness.left_in), (false, Some(7)));
+    assert_eq!(steadiness.verdict(), "steady from round 1, and left that state in round 8");
+    assert!(left.answers[0].1.warnings.iter().any(|each| each.code == "steady_state_left"));
+    assert!(matches!(left.points[0].standing, Standing::LowConfidence(_)));
+    // The look-alike: the same window, and what follows is the same.
+    let kept = held(5, &|_| 20e3);
+    let steadiness = of(&kept);
+    assert_eq!((steadiness.is_steady, steadiness.left_in), (true, None));
+    assert_eq!(steadiness.verdict(), "steady in rounds 1 to 10");
+    assert_eq!(kept.points[1].runs.len(), 10, "window and held rounds are measured");
+    // Without rounds to hold, nothing after the window counts.
+    assert!(of(&held(0, &cliff)).is_steady);
+}
+
 #[test]
 fn a_fall_that_goes_on_is_not_steady_and_its_figures_have_low_confidence() {
     let facts = rounds(8, |round| 50e3 * 0.9f64.powi(round as i32));
@@ -78,6 +106,7 @@ fn rounds_of_another_state_and_rounds_that_are_incomplete_do_not_count() {
             written_bytes: 2 << 30,
             started_unix_ns: 0,
             ended_unix_ns: 1,
+            purge: None,
         });
         let trials = steady.trials[..trials].to_vec();
         StageFacts::of(&steady.stage, laid_out, trials, &[])

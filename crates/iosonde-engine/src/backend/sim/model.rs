@@ -6,6 +6,7 @@ use super::Device;
 use super::bucket::Bucket;
 use super::cache::WriteCache;
 use super::errors::{Fault, Faulty};
+use super::flash::{Flash, Geometry, PAGE_BYTES, SharedFlash};
 use super::servers::{Latency, Servers};
 use super::slow::Slow;
 use super::stall::Stalling;
@@ -17,6 +18,7 @@ pub struct Model {
     words: BTreeMap<String, String>,
     /// Size of the device, bytes.
     pub bytes: u64,
+    flash: SharedFlash,
 }
 
 /// Why a description was not understood.
@@ -49,7 +51,7 @@ pub enum ModelError {
 }
 
 /// Every key, with its default.
-const KEYS: [(&str, &str); 17] = [
+const KEYS: [(&str, &str); 22] = [
     ("servers", "1"),
     ("read", "100us"),
     ("write", "100us"),
@@ -58,6 +60,11 @@ const KEYS: [(&str, &str); 17] = [
     ("burst", "1"),
     ("cache", "0"),
     ("cache-latency", "10us"),
+    ("flash", "0"),
+    ("flash-block", "1M"),
+    ("program", "5us"),
+    ("slc", "0"),
+    ("slc-program", "1us"),
     ("error-every", "0"),
     ("error-after", "0"),
     ("errno", "5"),
@@ -69,6 +76,8 @@ const KEYS: [(&str, &str); 17] = [
     ("stall-for", "0"),
 ];
 
+/// Largest device whose flash is modelled, bytes.
+const LARGEST_FLASH_BYTES: u64 = 64 << 30;
 /// Longest service time of a request.
 const MAX_SERVICE_NS: u64 = 24 * 3_600_000_000_000;
 
@@ -95,7 +104,7 @@ impl Model {
                 }
             }
         }
-        let mut model = Model { words, bytes: 0 };
+        let mut model = Model { words, bytes: 0, flash: SharedFlash::default() };
         model.bytes = model.size("size")?;
         // Everything is read once here, so that `build` cannot meet a bad word later.
         model.try_build(0)?;
@@ -120,6 +129,9 @@ impl Model {
         if cache_bytes > 0 {
             device = Box::new(WriteCache::new(device, cache_bytes, cache_ns));
         }
+        if let Some(geometry) = self.geometry()? {
+            device = Box::new(Flash::new(device, geometry, self.flash.clone()));
+        }
         let (rate, burst) = (self.number("rate")?, self.number("burst")?);
         if rate > 0 {
             device = Box::new(Bucket::new(device, rate, burst));
@@ -142,6 +154,57 @@ impl Model {
             }
         }
         Ok(device)
+    }
+
+    /// What was written on it so far.
+    pub fn flash(&self) -> &SharedFlash {
+        &self.flash
+    }
+
+    /// Whether what was written makes a difference to later writes.
+    pub fn has_flash(&self) -> bool {
+        self.word("flash") != "0"
+    }
+
+    /// As new.
+    pub fn forget(&self) {
+        self.flash.forget();
+    }
+
+    /// Time without requests.
+    pub fn rest(&self, ns: u64) {
+        self.flash.rest(ns);
+    }
+
+    fn geometry(&self) -> Result<Option<Geometry>, ModelError> {
+        let spare_percent = self.number("flash")?;
+        if spare_percent == 0 {
+            return Ok(None);
+        }
+        let wrong = |key, found: &str, expected| {
+            let error = UnitError::Malformed { found: found.into(), expected };
+            Err(ModelError::Value { key, error })
+        };
+        if spare_percent > 1000 {
+            return wrong("flash", self.word("flash"), "spare flash of 1 to 1000 percent");
+        }
+        let (bytes, block_bytes) = (self.size("size")?, self.size("flash-block")?);
+        if bytes > LARGEST_FLASH_BYTES {
+            return wrong("size", self.word("size"), "at most 64 GiB with flash");
+        }
+        let pages = block_bytes / PAGE_BYTES;
+        if !(2..=65_536).contains(&pages) || block_bytes % PAGE_BYTES != 0 {
+            let expected = "a multiple of 4 KiB from 8 KiB to 256 MiB";
+            return wrong("flash-block", self.word("flash-block"), expected);
+        }
+        Ok(Some(Geometry {
+            bytes,
+            spare_percent,
+            block_pages: pages as u32,
+            program_ns: self.some_time("program", self.word("program"))?,
+            slc_bytes: self.size("slc")?,
+            slc_program_ns: self.some_time("slc-program", self.word("slc-program"))?,
+        }))
     }
 
     fn word(&self, key: &'static str) -> &str {

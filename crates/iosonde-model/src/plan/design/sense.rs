@@ -2,6 +2,7 @@
 
 use super::{DesignError, of_stage};
 use crate::spec::experiment::{Order, Prefill, Stage};
+use crate::units::duration;
 
 /// Longest name of a stage, which becomes part of names of files.
 const LONGEST_NAME: usize = 60;
@@ -99,9 +100,19 @@ fn rounds_make_sense(stage: &Stage) -> Result<(), DesignError> {
             "prefill rewrites what precondition has written: give one of them",
         )?;
     }
+    if let Some(text) = &stage.energised_for {
+        duration::parse(text, 1_000_000_000)
+            .map_err(|error| of_stage(stage, format!("energised-for: {error}")))?;
+    }
+    refuse(
+        stage.purged().is_some() && stage.prefill != Prefill::Once,
+        "prefill writes what purge has removed: give one of them",
+    )?;
     let Some(rounds) = &stage.rounds else { return Ok(()) };
     between("rounds.window", f64::from(rounds.window), 3.0, 1_000.0)?;
-    between("rounds.max", f64::from(rounds.max), f64::from(rounds.window), 1_000.0)?;
+    let least = f64::from(rounds.window) + f64::from(rounds.hold);
+    between("rounds.hold", f64::from(rounds.hold), 0.0, 900.0)?;
+    between("rounds.max", f64::from(rounds.max), least, 1_000.0)?;
     between("rounds.range-percent", rounds.range_percent, 0.001, 1_000.0)?;
     between("rounds.slope-percent", rounds.slope_percent, 0.001, 1_000.0)?;
     if let Some(passes) = rounds.max_passes {

@@ -17,6 +17,12 @@ pub enum Parameter {
     BlockSize,
     /// Requests in flight per thread.
     Iodepth,
+    /// Requests handed over at once.
+    BatchSubmit,
+    /// Completions waited for at once, at least.
+    BatchCompleteMin,
+    /// Completions settled at once, at most.
+    BatchCompleteMax,
     /// Threads of each role.
     Numjobs,
     /// Share of reads in a mixed role.
@@ -106,11 +112,14 @@ const ARRIVALS: &[&str] = &["constant", "poisson"];
 const ACCESSES: &[&str] = &["permutation", "uniform", "zipf:", "pareto:"];
 
 /// Every parameter: its word, its name in headings, what it takes.
-const PARAMETERS: [(Parameter, &str, &str, Quantity); 24] = [
+const PARAMETERS: [(Parameter, &str, &str, Quantity); 27] = [
     (Parameter::Workload, "workload", "workload", Quantity::Name),
     (Parameter::Rw, "rw", "pattern", Quantity::Name),
     (Parameter::BlockSize, "block-size", "block size", Quantity::Bytes),
     (Parameter::Iodepth, "iodepth", "iodepth", Quantity::Count),
+    (Parameter::BatchSubmit, "batch-submit", "submitted at once", Quantity::Count),
+    (Parameter::BatchCompleteMin, "batch-complete-min", "completions, least", Quantity::Count),
+    (Parameter::BatchCompleteMax, "batch-complete-max", "completions, most", Quantity::Count),
     (Parameter::Numjobs, "numjobs", "jobs", Quantity::Count),
     (Parameter::ReadPercent, "read-percent", "reads", Quantity::Percent),
     (Parameter::Access, "access", "access", Quantity::Word(ACCESSES)),

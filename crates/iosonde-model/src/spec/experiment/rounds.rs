@@ -57,6 +57,10 @@ pub struct Rounds {
     /// Largest rise or fall of the fitted line across the window, percent of its mean.
     #[serde(default = "slope")]
     pub slope_percent: f64,
+    /// Rounds after the first steady window, which are measured too: where the state is left in
+    /// them, the verdict says so.
+    #[serde(default)]
+    pub hold: u32,
     /// The rounds end when this many times the active range was written in them.
     #[serde(default)]
     pub max_passes: Option<f64>,

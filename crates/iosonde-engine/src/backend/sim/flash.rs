@@ -1,0 +1,324 @@
+//! Flash behind a translation layer: pages are never written in place, blocks are erased as a
+//! whole, and what is still valid in a block is copied first. Random overwrites therefore slow
+//! down until garbage collection keeps pace with them; what a fast region (SLC) absorbs is
+//! programmed again when there is time.
+//!
+//! The state outlives a run, as that of a device does: runs of one experiment share it. It holds no
+//! times, so that every run begins at its own zero.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Device, Served, Transfer};
+use iosonde_model::plan::IoKind;
+
+/// Page of the translation layer, bytes.
+pub const PAGE_BYTES: u64 = 4096;
+const NOWHERE: u32 = u32::MAX;
+/// Blocks that stay free, so that a collection always has a block to copy into.
+const RESERVE: usize = 2;
+
+/// What the flash is made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Geometry {
+    /// Size that the host sees, bytes.
+    pub bytes: u64,
+    /// Flash beyond that, percent of it.
+    pub spare_percent: u64,
+    /// Pages of an erase block.
+    pub block_pages: u32,
+    /// Time that programming a page takes from the device as a whole, ns.
+    pub program_ns: u64,
+    /// Fast region, bytes.
+    pub slc_bytes: u64,
+    /// Time to program a page there, ns.
+    pub slc_program_ns: u64,
+}
+
+/// What is written where.
+#[derive(Clone)]
+struct State {
+    geometry: Geometry,
+    /// Place of each page of the host.
+    place: Vec<u32>,
+    /// The page of the host at each place.
+    owner: Vec<u32>,
+    /// Valid pages of each block.
+    valid: Vec<u32>,
+    free: Vec<u32>,
+    /// The block that is written, and its next page.
+    open: (u32, u32),
+    slc_used_pages: u64,
+    /// Pages that the host wrote, and pages that were programmed for them.
+    written: u64,
+    programmed: u64,
+}
+
+/// The state of a device, shared by all runs on it.
+#[derive(Clone, Default)]
+pub struct SharedFlash(Arc<Mutex<Option<State>>>);
+
+impl fmt::Debug for SharedFlash {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("flash")
+    }
+}
+
+/// What has been written is no part of a description.
+impl PartialEq for SharedFlash {
+    fn eq(&self, _: &SharedFlash) -> bool {
+        true
+    }
+}
+
+impl SharedFlash {
+    fn state(&self) -> MutexGuard<'_, Option<State>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As new: nothing was ever written.
+    pub fn forget(&self) {
+        *self.state() = None;
+    }
+
+    /// Time without requests: what is in the fast region is programmed again.
+    pub fn rest(&self, ns: u64) {
+        if let Some(state) = &mut *self.state() {
+            state.fold(ns);
+        }
+    }
+
+    /// Pages programmed for each page that the host wrote, so far.
+    pub fn write_amplification(&self) -> Option<f64> {
+        let state = self.state();
+        let state = state.as_ref().filter(|state| state.written > 0)?;
+        Some(state.programmed as f64 / state.written as f64)
+    }
+}
+
+/// Flash in front of the device that answers for everything else.
+pub struct Flash {
+    inner: Box<dyn Device>,
+    shared: SharedFlash,
+    geometry: Geometry,
+    busy_until_ns: u64,
+}
+
+impl Flash {
+    /// Goes on with what was written so far.
+    pub fn new(inner: Box<dyn Device>, geometry: Geometry, shared: SharedFlash) -> Flash {
+        {
+            let mut state = shared.state();
+            if state.as_ref().is_none_or(|state| state.geometry != geometry) {
+                *state = Some(State::new(geometry));
+            }
+        }
+        Flash { inner, shared, geometry, busy_until_ns: 0 }
+    }
+}
+
+impl Device for Flash {
+    fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Served {
+        let served = self.inner.serve(now_ns, transfer);
+        if !matches!(transfer.way, IoKind::Write | IoKind::Trim) || served.result < 0 {
+            return served;
+        }
+        let mut shared = self.shared.state();
+        let Some(state) = shared.as_mut() else { return served };
+        let first = transfer.offset / PAGE_BYTES;
+        let last = (transfer.offset + u64::from(transfer.bytes.max(1)) - 1) / PAGE_BYTES;
+        let pages = first..(last + 1).min(state.place.len() as u64);
+        if transfer.way == IoKind::Trim {
+            pages.for_each(|page| state.invalidate(page as usize));
+            return served;
+        }
+        state.fold(now_ns.saturating_sub(self.busy_until_ns));
+        let cost_ns: u64 = pages.map(|page| state.write(page as usize, self.geometry)).sum();
+        self.busy_until_ns = self.busy_until_ns.max(now_ns) + cost_ns;
+        Served { done_ns: served.done_ns.max(self.busy_until_ns), ..served }
+    }
+}
+
+impl State {
+    fn new(geometry: Geometry) -> State {
+        let pages = (geometry.bytes / PAGE_BYTES) as usize;
+        let per_block = geometry.block_pages as usize;
+        let logical_blocks = pages.div_ceil(per_block);
+        let spare = logical_blocks * geometry.spare_percent as usize / 100;
+        let blocks = logical_blocks + spare.max(RESERVE + 2);
+        State {
+            geometry,
+            place: vec![NOWHERE; pages],
+            owner: vec![NOWHERE; blocks * per_block],
+            valid: vec![0; blocks],
+            free: (1..blocks as u32).rev().collect(),
+            open: (0, 0),
+            slc_used_pages: 0,
+            written: 0,
+            programmed: 0,
+        }
+    }
+
+    /// What fits into this time of the fast region's pages is programmed again.
+    fn fold(&mut self, ns: u64) {
+        let pages = ns / self.geometry.program_ns.max(1);
+        self.slc_used_pages = self.slc_used_pages.saturating_sub(pages);
+    }
+
+    fn invalidate(&mut self, page: usize) {
+        let place = std::mem::replace(&mut self.place[page], NOWHERE);
+        if place != NOWHERE {
+            self.owner[place as usize] = NOWHERE;
+            self.valid[(place / self.geometry.block_pages) as usize] -= 1;
+        }
+    }
+
+    /// Writes a page; how long that keeps the flash busy, ns.
+    fn write(&mut self, page: usize, geometry: Geometry) -> u64 {
+        self.written += 1;
+        let before = self.programmed;
+        self.invalidate(page);
+        self.program(page);
+        while self.free.len() < RESERVE && self.collect() {}
+        let programmed = self.programmed - before;
+        if self.slc_used_pages < geometry.slc_bytes / PAGE_BYTES {
+            self.slc_used_pages += 1;
+            return (programmed - 1) * geometry.program_ns + geometry.slc_program_ns;
+        }
+        programmed * geometry.program_ns
+    }
+
+    /// Programs the next free page for a page of the host.
+    fn program(&mut self, page: usize) {
+        let per_block = self.geometry.block_pages;
+        if self.open.1 == per_block {
+            // A collection frees a block before the last one is taken.
+            let next = self.free.pop().unwrap_or(self.open.0);
+            self.open = (next, 0);
+        }
+        let place = self.open.0 * per_block + self.open.1;
+        self.open.1 += 1;
+        self.owner[place as usize] = page as u32;
+        self.place[page] = place;
+        self.valid[self.open.0 as usize] += 1;
+        self.programmed += 1;
+    }
+
+    /// Copies what is valid out of the block with the least of it, and erases that; `false` if
+    /// nothing would be gained.
+    fn collect(&mut self) -> bool {
+        let per_block = self.geometry.block_pages;
+        let open = self.open.0;
+        let closed = (0..self.valid.len() as u32)
+            .filter(|block| *block != open && !self.free.contains(block));
+        let Some(victim) = closed.min_by_key(|block| self.valid[*block as usize]) else {
+            return false;
+        };
+        if self.valid[victim as usize] >= per_block {
+            return false;
+        }
+        let places = victim * per_block..(victim + 1) * per_block;
+        for place in places {
+            let page = self.owner[place as usize];
+            if page != NOWHERE {
+                self.invalidate(page as usize);
+                self.program(page as usize);
+            }
+        }
+        self.free.insert(0, victim);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::Model;
+    use super::*;
+    use iosonde_model::plan::chance::mix;
+
+    const PAGES: u64 = 4096;
+
+    fn model(more: &str) -> Model {
+        let words = format!("size=16M,flash=12,flash-block=256k,program=10us,write=1us,{more}");
+        Model::parse(&words).unwrap()
+    }
+
+    /// Writes so many pages, one after the other; the virtual time that each of so many parts took.
+    fn write(model: &Model, pages: u64, parts: u64, place: impl Fn(u64) -> u64) -> Vec<u64> {
+        let mut device = model.build(1);
+        let (mut now_ns, mut begun_ns, mut took) = (0, 0, Vec::new());
+        for number in 0..pages {
+            let offset = place(number) * PAGE_BYTES;
+            let bytes = PAGE_BYTES as u32;
+            let way = IoKind::Write;
+            let transfer = Transfer { way, target: 0, offset, skip: 0, bytes };
+            now_ns = device.serve(now_ns, &transfer).done_ns;
+            if (number + 1) % (pages / parts) == 0 {
+                took.push(now_ns - begun_ns);
+                begun_ns = now_ns;
+            }
+        }
+        took
+    }
+
+    fn at_random(number: u64) -> u64 {
+        mix(number) % PAGES
+    }
+
+    #[test]
+    fn sequential_writes_copy_nothing() {
+        let model = model("");
+        write(&model, 4 * PAGES, 4, |number| number % PAGES);
+        let amplified = model.flash().write_amplification().unwrap();
+        assert!(amplified < 1.02, "{amplified}");
+    }
+
+    #[test]
+    fn random_writes_slow_down_to_a_steady_rate_that_outlives_the_run() {
+        let model = model("");
+        let took = write(&model, 8 * PAGES, 8, at_random);
+        assert_eq!(took[0], PAGES * 10_000, "fresh out of the box");
+        assert!(took[7] > 2 * took[0], "{took:?}");
+        assert!(took[7].abs_diff(took[6]) < took[6] / 10, "{took:?}");
+        let again = write(&model, PAGES, 1, |number| at_random(number + 9 * PAGES));
+        assert!(again[0].abs_diff(took[7]) < took[7] / 5, "{again:?} {took:?}");
+        model.forget();
+        assert_eq!(write(&model, PAGES, 1, at_random)[0], took[0]);
+    }
+
+    #[test]
+    fn more_spare_flash_copies_less() {
+        let amplified = |spare: u64| {
+            let words = format!("size=16M,flash={spare},flash-block=256k,program=10us");
+            let model = Model::parse(&words).unwrap();
+            write(&model, 8 * PAGES, 1, at_random);
+            model.flash().write_amplification().unwrap()
+        };
+        let (little, much) = (amplified(10), amplified(40));
+        assert!(little > 1.5 * much && much > 1.0, "{little} {much}");
+    }
+
+    #[test]
+    fn the_fast_region_fills_and_recovers_at_rest() {
+        let model = model("slc=4M,slc-program=1us");
+        let took = write(&model, PAGES, 4, |number| number);
+        // The first quarter of the device fits; the second does not, but for what was folded.
+        assert!(took[1] > 5 * took[0], "{took:?}");
+        model.rest(1_000_000_000);
+        let again = write(&model, PAGES, 4, |number| number);
+        assert_eq!(again[0], took[0]);
+    }
+
+    #[test]
+    fn trimmed_pages_are_not_copied() {
+        let model = model("");
+        write(&model, 4 * PAGES, 1, at_random);
+        let mut device = model.build(1);
+        let bytes = (PAGES * PAGE_BYTES) as u32;
+        device.serve(0, &Transfer { way: IoKind::Trim, target: 0, offset: 0, skip: 0, bytes });
+        let took = write(&model, PAGES / 2, 1, at_random);
+        assert!(took[0] < PAGES / 2 * 10_500, "{took:?}");
+    }
+}

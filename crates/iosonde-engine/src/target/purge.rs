@@ -1,0 +1,261 @@
+//! Purges a target that was opened for writing: what its owner agreed to lose is lost here, so that
+//! a test begins on a device as if nothing had ever been written.
+//!
+//! The gate has passed the target already, and for a device the consent names it. What was done is
+//! checked: blocks all over the range are read afterwards and must be blank.
+
+use std::os::fd::AsFd;
+
+use iosonde_sys::device_command::{self, SecureErase};
+use rustix::fs::{FallocateFlags, fallocate, fsync};
+use rustix::io::{Errno, pread};
+
+use super::Held;
+use super::held::drop_cache;
+use crate::host::Root;
+use iosonde_model::record::experiment::Purged;
+use iosonde_model::spec::experiment::Purge;
+use iosonde_model::units::bytes;
+
+/// Blocks that are read to check a purge.
+const CHECKED: u64 = 256;
+const BLOCK: usize = 4096;
+/// Most of a device that one call discards or clears, so that a signal is heard in between, bytes.
+const PIECE_BYTES: u64 = 4 << 30;
+
+/// What purges this target.
+struct Chosen {
+    method: Purge,
+    reason: String,
+}
+
+/// Purges the first `range_bytes` of a target. `now` gives ns since 1970.
+///
+/// # Errors
+/// In words: the target has no such method, the device refused, or it is not blank afterwards.
+pub fn purge(
+    held: &Held,
+    root: &Root,
+    range_bytes: u64,
+    requested: Purge,
+    now: impl Fn() -> u64,
+) -> Result<Purged, String> {
+    let facts = held.device(root);
+    let is_device = iosonde_sys::inspect::is_block_device(held.file.as_fd());
+    if is_device && held.identity().is_none() {
+        return Err("it was not opened with a consent that names the device".into());
+    }
+    let chosen = choose(held, is_device, range_bytes, requested)?;
+    let started_unix_ns = now();
+    carry_out(held, range_bytes, chosen.method)
+        .map_err(|error| format!("{}: {error}", chosen.method.word()))?;
+    let (checked_blocks, blank_blocks) = blank(held, range_bytes)?;
+    if blank_blocks < checked_blocks && chosen.method != Purge::NvmeCrypto {
+        return Err(format!(
+            "{}: {} of {checked_blocks} blocks that were read afterwards still hold data: the \
+             device keeps what it was told to give up; give another method (zero)",
+            chosen.method.word(),
+            checked_blocks - blank_blocks
+        ));
+    }
+    Ok(Purged {
+        method: chosen.method.word().into(),
+        reason: chosen.reason,
+        identity: held.identity().unwrap_or_default().into(),
+        firmware: facts.and_then(|facts| facts.firmware).unwrap_or_default(),
+        range_bytes,
+        checked_blocks,
+        blank_blocks,
+        started_unix_ns,
+        ended_unix_ns: now(),
+    })
+}
+
+/// The method to use: the one requested, if the target has it.
+fn choose(
+    held: &Held,
+    is_device: bool,
+    range_bytes: u64,
+    requested: Purge,
+) -> Result<Chosen, String> {
+    let asked = |method: Purge| Ok(Chosen { method, reason: "requested".into() });
+    let for_device = "it is a method for block devices, and the target is a file: use recreate";
+    match requested {
+        Purge::None => Err("no purge was requested".into()),
+        Purge::Any if !is_device => {
+            Ok(Chosen { method: Purge::Recreate, reason: "the target is a file".into() })
+        }
+        Purge::Recreate if !is_device => asked(Purge::Recreate),
+        Purge::Recreate => Err("recreate: the target is a block device: use discard".into()),
+        _ if !is_device => Err(format!("{}: {for_device}", requested.word())),
+        Purge::NvmeFormat => formats(held, range_bytes, false).and_then(|()| asked(requested)),
+        Purge::NvmeCrypto => formats(held, range_bytes, true).and_then(|()| asked(requested)),
+        Purge::Discard | Purge::Zero => asked(requested),
+        Purge::Any => Ok(match formats(held, range_bytes, false) {
+            Ok(()) => Chosen {
+                method: Purge::NvmeFormat,
+                reason: "the drive has NVMe Format, and all of it is used".into(),
+            },
+            Err(why) => Chosen { method: Purge::Discard, reason: format!("no NVMe Format: {why}") },
+        }),
+    }
+}
+
+/// Whether NVMe Format erases this namespace, all of what is used, and nothing else.
+fn formats(held: &Held, range_bytes: u64, by_key: bool) -> Result<(), String> {
+    let device = held.file.as_fd();
+    let own = device_command::namespace(device).map_err(|_| "the target is no NVMe namespace")?;
+    let asked = |error| format!("the drive does not identify itself: {error}");
+    let controller = device_command::identify(device, None).map_err(asked)?;
+    device_command::identify(device, Some(own)).map_err(asked)?;
+    if u16::from_le_bytes([controller[256], controller[257]]) & 0b10 == 0 {
+        return Err("the drive has no Format command".into());
+    }
+    let attributes = controller[524];
+    if by_key && attributes & 0b100 == 0 {
+        return Err("the drive cannot erase by its key".into());
+    }
+    let namespaces =
+        u32::from_le_bytes([controller[516], controller[517], controller[518], controller[519]]);
+    let others = (1..=namespaces.min(1024)).any(|other| {
+        let found = device_command::identify(device, Some(other));
+        other != own && found.is_ok_and(|data| data[..8] != [0; 8])
+    });
+    if attributes & 0b11 != 0 && others {
+        return Err("it would erase the other namespaces of the drive too".into());
+    }
+    if range_bytes + (1 << 20) <= held.bytes {
+        let (used, all) = (bytes::rough(range_bytes), bytes::rough(held.bytes));
+        return Err(format!("only {used} of {all} are used, and Format erases all of it"));
+    }
+    Ok(())
+}
+
+fn carry_out(held: &Held, range_bytes: u64, method: Purge) -> Result<(), String> {
+    let device = held.file.as_fd();
+    let said = |error: std::io::Error| error.to_string();
+    let pieces = (0..range_bytes.div_ceil(PIECE_BYTES))
+        .map(|piece| piece * PIECE_BYTES)
+        .map(|start| (start, PIECE_BYTES.min(range_bytes - start)));
+    match method {
+        Purge::NvmeFormat | Purge::NvmeCrypto => {
+            let own = device_command::namespace(device).map_err(said)?;
+            let namespace = device_command::identify(device, Some(own)).map_err(said)?;
+            // The place of its block format in the list: four bits, and two more above.
+            let format = u32::from(namespace[26] & 0xf) | u32::from(namespace[26] >> 5 & 0x3) << 4;
+            let erase = match method {
+                Purge::NvmeFormat => SecureErase::UserData,
+                _ => SecureErase::Key,
+            };
+            device_command::format(device, own, format, erase).map_err(said)?;
+            let size = iosonde_sys::inspect::block_device_bytes(device).map_err(said)?;
+            if size != held.bytes {
+                return Err(format!("its size changed from {} B to {size} B", held.bytes));
+            }
+        }
+        Purge::Discard => {
+            for (start, length) in pieces {
+                device_command::discard(device, start, length).map_err(said)?;
+            }
+        }
+        Purge::Zero => {
+            for (start, length) in pieces {
+                device_command::zero(device, start, length).map_err(said)?;
+            }
+        }
+        Purge::Recreate => recreate(held, range_bytes).map_err(|error| error.to_string())?,
+        Purge::Any | Purge::None => return Err("it is no method by itself".into()),
+    }
+    match fsync(&held.file) {
+        Ok(()) | Err(Errno::INVAL) => {}
+        Err(error) => return Err(error.to_string()),
+    }
+    drop_cache(&held.file);
+    Ok(())
+}
+
+/// Gives the blocks of a file back to its file system, and reserves them again.
+fn recreate(held: &Held, range_bytes: u64) -> Result<(), Errno> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match fallocate(&held.file, flags, 0, range_bytes) {
+        Ok(()) => {}
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) if range_bytes == held.bytes => {
+            rustix::fs::ftruncate(&held.file, 0)?;
+            rustix::fs::ftruncate(&held.file, range_bytes)?;
+        }
+        Err(error) => return Err(error),
+    }
+    match fallocate(&held.file, FallocateFlags::KEEP_SIZE, 0, range_bytes) {
+        // A file system without reservation reserves as it is written.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        other => other,
+    }
+}
+
+/// Reads blocks all over the range, both ends included: how many, and how many were blank.
+fn blank(held: &Held, range_bytes: u64) -> Result<(u32, u32), String> {
+    let mut space = vec![0_u8; 2 * BLOCK];
+    let from = space.as_ptr().align_offset(BLOCK);
+    let block = &mut space[from..from + BLOCK];
+    let blocks = range_bytes / BLOCK as u64;
+    let count = CHECKED.min(blocks);
+    let mut found = 0;
+    for each in 0..count {
+        let last = blocks - 1;
+        let place = if count > 1 { last / (count - 1) * each } else { 0 };
+        let place = if each + 1 == count { last } else { place };
+        let read = pread(&held.file, &mut *block, place * BLOCK as u64)
+            .map_err(|error| format!("it cannot be read afterwards: {error}"))?;
+        let first = block[0];
+        let is_blank = read == BLOCK && [0, 0xff].contains(&first);
+        found += u32::from(is_blank && block.iter().all(|byte| *byte == first));
+    }
+    Ok((count as u32, found))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::target::open::{Direct, Intent, existing};
+
+    fn file(bytes: &[u8]) -> (tempfile::TempDir, Held) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        std::fs::write(&path, bytes).unwrap();
+        let name = path.to_string_lossy().into_owned();
+        let intent = Intent { write: true, overwrite_file: Some(name), ..Intent::default() };
+        let held = existing(&path, &intent, Direct::Never).unwrap();
+        (dir, held)
+    }
+
+    #[test]
+    fn a_file_is_blank_afterwards_within_the_range_and_untouched_behind_it() {
+        let (dir, held) = file(&[7; 1 << 20]);
+        let purged = purge(&held, &Root::system(), 512 << 10, Purge::Any, || 5).unwrap();
+        assert_eq!((purged.method.as_str(), purged.range_bytes), ("recreate", 512 << 10));
+        assert_eq!((purged.checked_blocks, purged.blank_blocks), (128, 128));
+        let content = std::fs::read(dir.path().join("t")).unwrap();
+        assert!(content[..512 << 10].iter().all(|byte| *byte == 0));
+        assert!(content[512 << 10..].iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn a_method_that_the_target_lacks_is_refused_and_changes_nothing() {
+        let (dir, held) = file(&[7; 1 << 20]);
+        for method in [Purge::NvmeFormat, Purge::NvmeCrypto, Purge::Discard, Purge::Zero] {
+            let why = purge(&held, &Root::system(), 1 << 20, method, || 5).unwrap_err();
+            assert!(why.contains("use recreate"), "{why}");
+        }
+        assert!(std::fs::read(dir.path().join("t")).unwrap().iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn what_is_not_blank_is_counted() {
+        let mut content = vec![0; 64 * BLOCK];
+        content[63 * BLOCK + 5] = 1;
+        let (_dir, held) = file(&content);
+        assert_eq!(blank(&held, 64 * BLOCK as u64), Ok((64, 63)));
+    }
+}

@@ -1,0 +1,305 @@
+//! A campaign: devices, experiments on each, and the rules that end them, as kept in a file.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::spec::experiment::{Purge, Switch};
+use crate::units::{count, duration};
+
+/// Most devices of a campaign.
+const MOST_DEVICES: usize = 256;
+
+/// A campaign: what is qualified, and how.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Campaign {
+    /// Name, as printed.
+    pub name: String,
+    /// Where the results go: a directory of its own.
+    #[serde(default)]
+    pub output: Option<String>,
+    /// Devices at once, at most; all of them if absent.
+    #[serde(default)]
+    pub parallel: Option<usize>,
+    /// What ends the work on a device before its last experiment.
+    #[serde(default)]
+    pub stop: StopRules,
+    /// The devices: nothing else is touched.
+    #[serde(rename = "device")]
+    pub devices: Vec<Device>,
+    /// What is run on each, in order.
+    #[serde(default, rename = "experiment")]
+    pub experiments: Vec<Requested>,
+}
+
+/// What ends the work on a device. An experiment that could not be carried out always does.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StopRules {
+    /// No steady state, or another missed expectation (exit code 3).
+    pub missed: bool,
+    /// Results whose consistency checks failed (exit code 6).
+    pub invalid: bool,
+    /// No experiment begins on a device this long after its first.
+    pub after: Option<String>,
+}
+
+/// A device under test, with the consent that names it.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Device {
+    /// Name in logs and folders.
+    pub name: String,
+    /// Block device, file or directory; device spec where `ioengine` is `sim`.
+    pub path: String,
+    /// The serial number that a block device must have.
+    pub serial: Option<String>,
+    /// As `--destroy-data`.
+    pub destroy_data: Option<String>,
+    /// As `--overwrite-signature`.
+    pub overwrite_signature: Vec<String>,
+    /// As `--overwrite-file`.
+    pub overwrite_file: Option<String>,
+    /// As `--accept-unseen`.
+    pub accept_unseen: Vec<String>,
+    /// As `--accept-unseen-processes`.
+    pub accept_unseen_processes: Vec<String>,
+    /// As `--inspect-time`.
+    pub inspect_time: Option<String>,
+    /// As `--size`.
+    pub size: Option<String>,
+    /// As `--ioengine`.
+    pub ioengine: Option<String>,
+    /// As `--buffered`.
+    pub buffered: bool,
+}
+
+/// An experiment, with what is changed in it.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Requested {
+    /// Name of a built-in experiment, or a file.
+    pub name: String,
+    /// Only on these devices, by name; on all if empty.
+    pub devices: Vec<String>,
+    /// As `--quick`.
+    pub quick: bool,
+    /// As `--seconds`.
+    pub seconds: Option<String>,
+    /// As `--repeats`.
+    pub repeats: Option<u32>,
+    /// As `--rounds`.
+    pub rounds: Option<u32>,
+    /// As `--precondition-passes`.
+    pub precondition_passes: Option<u32>,
+    /// As `--purge`.
+    pub purge: Option<Purge>,
+    /// As `--write-cache`.
+    pub write_cache: Option<Switch>,
+    /// As `--active-range-percent`.
+    pub active_range_percent: Option<u8>,
+    /// As `--stages`.
+    pub stages: Vec<String>,
+    /// As `--set`, once for each.
+    pub set: Vec<String>,
+    /// As `--spec`.
+    pub spec: Option<String>,
+    /// As `--max-written`.
+    pub max_written: Option<String>,
+    /// As `--max-temperature`.
+    pub max_temperature: Option<u32>,
+    /// As `--rated-endurance`.
+    pub rated_endurance: Option<String>,
+    /// As `--randseed`.
+    pub randseed: Option<u64>,
+}
+
+/// What a campaign contradicts.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct CampaignError(pub String);
+
+/// Whether all of it makes sense, as far as the file alone says.
+///
+/// # Errors
+/// The first contradiction.
+pub fn check(campaign: &Campaign) -> Result<(), CampaignError> {
+    let plain = |what: &str, name: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let fits = (1..=60).contains(&name.len()) && name.chars().all(is_plain);
+        if fits && !name.starts_with('.') {
+            return Ok(());
+        }
+        let expected = "1 to 60 letters, digits, - _ and ., as it is part of file names";
+        Err(CampaignError(format!("{what}: found name `{name}`, expected {expected}")))
+    };
+    plain("the campaign", &campaign.name)?;
+    if campaign.devices.is_empty() || campaign.devices.len() > MOST_DEVICES {
+        let count = campaign.devices.len();
+        return Err(CampaignError(format!("found {count} devices, expected 1 to {MOST_DEVICES}")));
+    }
+    if campaign.parallel == Some(0) {
+        return Err(CampaignError("parallel: found 0, expected at least 1".into()));
+    }
+    if let Some(after) = &campaign.stop.after {
+        duration::parse(after, 1_000_000_000)
+            .map_err(|error| CampaignError(format!("stop.after: {error}")))?;
+    }
+    let mut names = BTreeSet::new();
+    for device in &campaign.devices {
+        plain("a device", &device.name)?;
+        if device.path.is_empty() {
+            return Err(CampaignError(format!("device `{}`: give its path", device.name)));
+        }
+        if !names.insert(device.name.as_str()) {
+            return Err(CampaignError(format!("two devices are named `{}`", device.name)));
+        }
+    }
+    for experiment in &campaign.experiments {
+        if experiment.name.is_empty() {
+            return Err(CampaignError("an [[experiment]] has no name".into()));
+        }
+        for device in &experiment.devices {
+            if !names.contains(device.as_str()) {
+                let near = count::nearest(device, names.iter().copied());
+                let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                let name = &experiment.name;
+                let message = format!("experiment `{name}`: no device `{device}`{meant}");
+                return Err(CampaignError(message));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Campaign {
+    /// Experiments of a device, in order, each with its number in the file.
+    pub fn steps<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = (usize, &'a Requested)> {
+        let own = |requested: &Requested| {
+            requested.devices.is_empty() || requested.devices.contains(&device.name)
+        };
+        (1..).zip(&self.experiments).filter(move |(_, requested)| own(requested))
+    }
+
+    /// Time after which no experiment begins on a device, ns.
+    pub fn after_ns(&self) -> Option<u64> {
+        duration::parse(self.stop.after.as_deref()?, 1_000_000_000).ok()
+    }
+}
+
+impl Requested {
+    /// Name of its folder among those of a device.
+    pub fn folder(&self, number: usize) -> String {
+        let stem = Path::new(&self.name).file_stem().unwrap_or_default().to_string_lossy();
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+        format!("{number:02}-{}", stem.chars().map(plain).collect::<String>())
+    }
+
+    /// The words of `iosonde experiment run` for it on a device, without those on output.
+    pub fn words(&self, device: &Device) -> Vec<String> {
+        let mut words = vec!["experiment".into(), "run".into(), self.name.clone()];
+        words.push(device.path.clone());
+        let mut give = |option: &str, value: &str| words.push(format!("--{option}={value}"));
+        let number = |number: Option<u32>| number.map(|number| number.to_string());
+        let once = [
+            ("size", device.size.clone()),
+            ("ioengine", device.ioengine.clone()),
+            ("seconds", self.seconds.clone()),
+            ("repeats", number(self.repeats)),
+            ("rounds", number(self.rounds)),
+            ("precondition-passes", number(self.precondition_passes)),
+            ("purge", self.purge.map(|method| method.word().into())),
+            ("write-cache", self.write_cache.map(|state| state.word().into())),
+            ("active-range-percent", self.active_range_percent.map(|share| share.to_string())),
+            ("stages", Some(self.stages.join(",")).filter(|names| !names.is_empty())),
+            ("spec", self.spec.clone()),
+            ("max-written", self.max_written.clone()),
+            ("max-temperature", number(self.max_temperature)),
+            ("rated-endurance", self.rated_endurance.clone()),
+            ("randseed", self.randseed.map(|seed| seed.to_string())),
+        ];
+        for (option, value) in once {
+            if let Some(value) = value {
+                give(option, &value);
+            }
+        }
+        self.set.iter().for_each(|value| give("set", value));
+        words.extend(self.quick.then(|| "--quick".to_owned()));
+        words.extend(device.buffered.then(|| "--buffered".to_owned()));
+        words.extend(device.consent());
+        words
+    }
+}
+
+impl Device {
+    /// The consent that its part of the file gives.
+    pub fn consent(&self) -> Vec<String> {
+        let lists = [
+            ("overwrite-signature", &self.overwrite_signature),
+            ("accept-unseen", &self.accept_unseen),
+            ("accept-unseen-processes", &self.accept_unseen_processes),
+        ];
+        let one = [
+            ("destroy-data", &self.destroy_data),
+            ("overwrite-file", &self.overwrite_file),
+            ("inspect-time", &self.inspect_time),
+        ];
+        let lists = lists.iter().flat_map(|(option, all)| all.iter().map(move |v| (*option, v)));
+        let one = one.iter().filter_map(|(option, value)| value.as_ref().map(|v| (*option, v)));
+        one.chain(lists).map(|(option, value)| format!("--{option}={value}")).collect()
+    }
+
+    /// Whether no storage is behind it.
+    pub fn is_simulated(&self) -> bool {
+        self.ioengine.as_deref() == Some("sim")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    const FILE: &str = "name = \"c\"\n[[device]]\nname = \"a\"\npath = \"/dev/x\"\n\
+        destroy-data = \"S1\"\n[[device]]\nname = \"b\"\npath = \".\"\n\
+        [[experiment]]\nname = \"queue-depth\"\nseconds = \"1s\"\nset = [\"block-size=8k\"]\n\
+        [[experiment]]\nname = \"mine/x y.toml\"\ndevices = [\"b\"]\n";
+
+    fn campaign() -> Campaign {
+        toml::from_str(FILE).unwrap()
+    }
+
+    #[test]
+    fn each_device_has_its_own_experiments_with_its_own_consent() {
+        let campaign = campaign();
+        let steps = |device: usize| -> Vec<String> {
+            let device = &campaign.devices[device];
+            campaign.steps(device).map(|(number, step)| step.folder(number)).collect()
+        };
+        assert_eq!(steps(0), ["01-queue-depth"]);
+        assert_eq!(steps(1), ["01-queue-depth", "02-x_y"]);
+        let words = campaign.experiments[0].words(&campaign.devices[0]).join(" ");
+        assert_eq!(
+            words,
+            "experiment run queue-depth /dev/x --seconds=1s --set=block-size=8k --destroy-data=S1"
+        );
+        assert!(!campaign.experiments[0].words(&campaign.devices[1]).join(" ").contains("destroy"));
+    }
+
+    #[test]
+    fn a_file_that_contradicts_itself_is_refused() {
+        let refused = |change: fn(&mut Campaign)| {
+            let mut campaign = campaign();
+            change(&mut campaign);
+            check(&campaign).unwrap_err().to_string()
+        };
+        assert!(refused(|c| c.devices[1].name = "a".into()).contains("two devices are named"));
+        assert!(refused(|c| c.devices[1].name = "a/b".into()).contains("part of file names"));
+        assert!(refused(|c| c.devices.clear()).contains("found 0 devices"));
+        assert!(refused(|c| c.experiments[1].devices = vec!["bb".into()]).contains("no device"));
+        assert!(refused(|c| c.stop.after = Some("soon".into())).contains("stop.after"));
+    }
+}

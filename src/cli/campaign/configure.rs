@@ -1,0 +1,160 @@
+//! `campaign configure`: a campaign file by choosing from a menu, or by a script; comments stay.
+
+mod document;
+mod draw;
+mod menu;
+mod rows;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, read};
+
+use super::file;
+use super::wrong;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::note;
+use document::Document;
+use iosonde_model::record::{export, given};
+use iosonde_model::spec::catalogue;
+use iosonde_report::clean::clean;
+use menu::{Key, Menu, Next};
+
+/// Largest campaign file, bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The first lines of a new file.
+const NEW: &str = "# A campaign of iosonde; `iosonde campaign check` checks it.\n\
+                   name = \"campaign\"\noutput = \"results\"\n";
+
+#[derive(Args, Debug)]
+pub(super) struct ConfigureArgs {
+    /// Campaign file (TOML); a new one is made
+    #[arg(default_value = "campaign.toml")]
+    file: PathBuf,
+    /// Apply a preset and save, without a menu: `quick`, `none`, `all`, `provision-sequential`,
+    /// `provision-random`, `enterprise`, `client`, `families`, or NAME.toml of --presets
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// Set a value by its dotted key and save, without a menu; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Folder of your own presets, each a campaign file without devices: NAME.toml
+    #[arg(long, value_name = "DIR")]
+    presets: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(super) fn configure(args: &ConfigureArgs) -> Result<Exit, Failure> {
+    let shown = args.file.display().to_string();
+    let text = match args.file.exists() {
+        true => given::text(&args.file, MAX_BYTES)
+            .map_err(|error| wrong(format!("`{shown}`: {error}")))?,
+        false => NEW.to_owned(),
+    };
+    let mut document =
+        Document::parse(&text).map_err(|error| wrong(format!("`{shown}`: {error}")))?;
+    if args.preset.is_none() && args.set.is_empty() {
+        return by_menu(&args.file, document);
+    }
+    if let Some(preset) = &args.preset {
+        apply(&mut document, preset, args.presets.as_deref())?;
+    }
+    for change in &args.set {
+        let said = |why: String| wrong(format!("--set {change}: {why}"));
+        let (key, value) =
+            change.split_once('=').ok_or_else(|| said("expected KEY=VALUE".into()))?;
+        document.put_dotted(key.trim(), value.trim()).map_err(said)?;
+    }
+    document.campaign().map_err(wrong)?;
+    save(&args.file, &document)?;
+    let missing =
+        document.check().err().map_or(String::new(), |why| format!("; not complete: {why}"));
+    note(&format!("saved {}{}", clean(&shown), clean(&missing)));
+    Ok(Exit::Done)
+}
+
+/// The experiments of a preset, built in or the user's own, in place of those of the file.
+fn apply(document: &mut Document, name: &str, presets: Option<&Path>) -> Result<(), Failure> {
+    let own = presets.map(|folder| folder.join(format!("{name}.toml")));
+    if let Some(path) = own.filter(|path| path.is_file()) {
+        let text = given::text(&path, MAX_BYTES)
+            .map_err(|error| wrong(format!("`{}`: {error}", path.display())))?;
+        return document
+            .merge(&text)
+            .map_err(|error| wrong(format!("`{}`: {error}", path.display())));
+    }
+    let known = file::PRESETS.map(|(name, _)| name);
+    if !known.contains(&name) {
+        let known = known.join(", ");
+        let folder = presets.map_or("no --presets DIR was given".into(), |folder| {
+            format!("and `{}` holds no {name}.toml", folder.display())
+        });
+        return Err(wrong(format!("--preset: found `{name}`, expected {known}; {folder}")));
+    }
+    let mut campaign = document.campaign().map_err(wrong)?;
+    file::apply(&mut campaign, Some(name));
+    document.replace_experiments(&campaign.experiments);
+    Ok(())
+}
+
+fn save(path: &Path, document: &Document) -> Result<(), Failure> {
+    // What was there has been read as a whole, and is a part of the document.
+    export::write(path, &document.text())
+        .map_err(|error| Failure::new(Exit::Environment, format!("`{}`: {error}", path.display())))
+}
+
+/// The menu, until it is left.
+fn by_menu(path: &Path, document: Document) -> Result<Exit, Failure> {
+    let environment = |why: String| Failure::new(Exit::Environment, why);
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Err(wrong(
+            "the menu needs a terminal; without one, give --preset NAME or --set KEY=VALUE",
+        ));
+    }
+    let experiments = catalogue::experiments().map_err(wrong)?;
+    let mut menu = Menu::new(path.display().to_string(), document, experiments, path.exists());
+    let mut terminal =
+        ratatui::try_init().map_err(|error| environment(format!("the terminal: {error}")))?;
+    let ended = loop {
+        if let Err(error) = terminal.draw(|frame| draw::draw(frame, &mut menu)) {
+            break Err(environment(format!("the terminal: {error}")));
+        }
+        let key = match read() {
+            Ok(Event::Key(key)) if key.kind == KeyEventKind::Press => {
+                let with_control = key.modifiers.contains(KeyModifiers::CONTROL);
+                match key.code {
+                    KeyCode::Char('c') if with_control => break Ok(Exit::Signal(2)),
+                    code => key_of(code),
+                }
+            }
+            Ok(_) => None,
+            Err(error) => break Err(environment(format!("the terminal: {error}"))),
+        };
+        match key.map(|key| menu.key(key)) {
+            Some(Next::Save) => match save(path, menu.document()) {
+                Ok(()) => menu.saved(),
+                Err(failure) => menu.say(failure.message),
+            },
+            Some(Next::Leave) => break Ok(Exit::Done),
+            Some(Next::Stay) | None => {}
+        }
+    };
+    ratatui::restore();
+    ended
+}
+
+fn key_of(code: KeyCode) -> Option<Key> {
+    Some(match code {
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Char(c) => Key::Char(c),
+        _ => return None,
+    })
+}

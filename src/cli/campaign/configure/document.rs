@@ -1,0 +1,232 @@
+//! A campaign file as a document whose comments and order stay.
+
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value, value};
+
+use iosonde_model::spec::campaign::{Campaign, Requested, check};
+
+/// Where a value stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Place {
+    /// At the top.
+    Top(&'static str),
+    /// In `[stop]`.
+    Stop(&'static str),
+    /// In the device of this number.
+    Device(usize, &'static str),
+    /// In the experiment of this number.
+    Experiment(usize, &'static str),
+}
+
+/// The file.
+#[derive(Clone, Debug)]
+pub(super) struct Document(DocumentMut);
+
+impl Document {
+    /// Reads a file, also one that is not complete yet.
+    pub(super) fn parse(text: &str) -> Result<Document, String> {
+        text.parse().map(Document).map_err(|error: toml_edit::TomlError| error.to_string())
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.0.to_string()
+    }
+
+    /// The campaign, without what is missing.
+    pub(super) fn campaign(&self) -> Result<Campaign, String> {
+        let mut text = self.text();
+        if self.count("device") == 0 {
+            text = format!("{text}\n[[device]]\nname = \"none\"\npath = \"none\"\n");
+        }
+        let mut campaign: Campaign =
+            toml::from_str(&text).map_err(|error| error.message().to_owned())?;
+        if self.count("device") == 0 {
+            campaign.devices.clear();
+        }
+        Ok(campaign)
+    }
+
+    /// What would be refused.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.campaign().and_then(|campaign| check(&campaign).map_err(|error| error.to_string()))
+    }
+
+    /// Entries of a list of tables.
+    pub(super) fn count(&self, list: &str) -> usize {
+        self.0.get(list).and_then(Item::as_array_of_tables).map_or(0, ArrayOfTables::len)
+    }
+
+    /// The number of the experiment of this name.
+    pub(super) fn experiment(&self, name: &str) -> Option<usize> {
+        let list = self.0.get("experiment")?.as_array_of_tables()?;
+        list.iter().position(|table| table.get("name").and_then(Item::as_str) == Some(name))
+    }
+
+    fn table(&self, place: Place) -> Option<(&Table, &'static str)> {
+        let entry = |list: &str, number: usize| self.0.get(list)?.as_array_of_tables()?.get(number);
+        Some(match place {
+            Place::Top(key) => (self.0.as_table(), key),
+            Place::Stop(key) => (self.0.get("stop")?.as_table()?, key),
+            Place::Device(number, key) => (entry("device", number)?, key),
+            Place::Experiment(number, key) => (entry("experiment", number)?, key),
+        })
+    }
+
+    /// A value in words; `None` if it is not set.
+    pub(super) fn get(&self, place: Place) -> Option<String> {
+        let (table, key) = self.table(place)?;
+        Some(match table.get(key)?.as_value()? {
+            Value::String(text) => text.value().clone(),
+            Value::Boolean(truth) => truth.value().to_string(),
+            Value::Integer(number) => number.value().to_string(),
+            other => other.to_string().trim().to_owned(),
+        })
+    }
+
+    /// Sets a value, or removes it.
+    pub(super) fn put(&mut self, place: Place, new: Option<Value>) {
+        let (list, number, key) = match place {
+            Place::Top(key) => return set(self.0.as_table_mut(), key, new),
+            Place::Stop(key) => {
+                let stop = self.0.entry("stop").or_insert(Item::Table(Table::new()));
+                if let Some(table) = stop.as_table_mut() {
+                    set(table, key, new);
+                }
+                return;
+            }
+            Place::Device(number, key) => ("device", number, key),
+            Place::Experiment(number, key) => ("experiment", number, key),
+        };
+        let list = self.0.get_mut(list).and_then(Item::as_array_of_tables_mut);
+        if let Some(table) = list.and_then(|list| list.get_mut(number)) {
+            set(table, key, new);
+        }
+    }
+
+    /// Adds an entry to a list of tables.
+    pub(super) fn add(&mut self, list: &str, name: &str) -> usize {
+        let mut table = Table::new();
+        table["name"] = value(name);
+        let list = self.0.entry(list).or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+        let Some(list) = list.as_array_of_tables_mut() else { return 0 };
+        list.push(table);
+        list.len() - 1
+    }
+
+    /// Removes an entry of a list of tables.
+    pub(super) fn remove(&mut self, list: &str, number: usize) {
+        let entries = self.0.get_mut(list).and_then(Item::as_array_of_tables_mut);
+        if let Some(entries) = entries.filter(|entries| number < entries.len()) {
+            entries.remove(number);
+        }
+    }
+
+    /// Sets what a dotted key names; an entry of a list by its number from 0, or by its `name`.
+    pub(super) fn put_dotted(&mut self, key: &str, text: &str) -> Result<(), String> {
+        let new = text.parse::<Value>().unwrap_or_else(|_| Value::from(text));
+        let keys: Vec<&str> = key.split('.').collect();
+        let (last, path) = keys.split_last().ok_or("it names nothing")?;
+        let mut table = self.0.as_table_mut();
+        let mut path = path.iter();
+        while let Some(key) = path.next() {
+            let item = table.entry(key).or_insert(Item::Table(Table::new()));
+            table = match item {
+                Item::Table(inner) => inner,
+                Item::ArrayOfTables(list) => {
+                    let which = path.next().ok_or_else(|| format!("`{key}` is a list"))?;
+                    let named =
+                        |table: &Table| table.get("name").and_then(Item::as_str) == Some(which);
+                    let number = which.parse().ok().or_else(|| list.iter().position(named));
+                    number
+                        .and_then(|number: usize| list.get_mut(number))
+                        .ok_or_else(|| format!("`{key}` has no entry `{which}`"))?
+                }
+                _ => return Err(format!("`{key}` is no table")),
+            };
+        }
+        set(table, last, Some(new));
+        Ok(())
+    }
+
+    /// Takes everything but devices from another file.
+    pub(super) fn merge(&mut self, text: &str) -> Result<(), String> {
+        let other: DocumentMut =
+            text.parse().map_err(|error: toml_edit::TomlError| error.to_string())?;
+        for (key, item) in other.iter().filter(|(key, _)| *key != "device") {
+            self.0[key] = item.clone();
+        }
+        Ok(())
+    }
+
+    /// Other experiments in place of those of the file.
+    pub(super) fn replace_experiments(&mut self, all: &[Requested]) {
+        let mut list = ArrayOfTables::new();
+        for each in all {
+            let text = toml::to_string(each).unwrap_or_default();
+            let parsed: DocumentMut = text.parse().unwrap_or_default();
+            let mut table = parsed.as_table().clone();
+            table.retain(|_, item| !is_usual(item));
+            list.push(table);
+        }
+        self.0["experiment"] = Item::ArrayOfTables(list);
+    }
+}
+
+/// Whether a value says no more than that it is absent.
+fn is_usual(item: &Item) -> bool {
+    item.as_bool() == Some(false) || item.as_array().is_some_and(toml_edit::Array::is_empty)
+}
+
+fn set(table: &mut Table, key: &str, new: Option<Value>) {
+    match new {
+        None => {
+            table.remove(key);
+        }
+        Some(mut new) => {
+            // What stands behind the old value, such as a comment, stays.
+            if let Some(old) = table.get(key).and_then(Item::as_value) {
+                *new.decor_mut() = old.decor().clone();
+            }
+            table[key] = Item::Value(new);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    const FILE: &str = "# why\nname = \"c\" # its name\n\n[[device]]\nname = \"a\" # left\n\
+                        path = \"/dev/x\"\n[[experiment]]\nname = \"queue-depth\"\n";
+
+    #[test]
+    fn comments_stay_where_they_are() {
+        let mut document = Document::parse(FILE).unwrap();
+        document.put_dotted("device.a.size", "1g").unwrap();
+        document.put_dotted("name", "d").unwrap();
+        document.put_dotted("stop.missed", "true").unwrap();
+        document.put(Place::Experiment(0, "quick"), Some(true.into()));
+        let text = document.text();
+        for part in ["# why", "name = \"d\" # its name", "# left", "size = \"1g\"", "quick = true"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(document.campaign().unwrap().stop.missed);
+        assert!(document.put_dotted("device.b.size", "1g").unwrap_err().contains("no entry `b`"));
+        assert!(document.put_dotted("name.x", "1").unwrap_err().contains("no table"));
+        document.put(Place::Experiment(0, "quick"), None);
+        assert_eq!(document.get(Place::Experiment(0, "quick")), None);
+    }
+
+    #[test]
+    fn a_preset_of_ones_own_leaves_the_devices() {
+        let mut document = Document::parse(FILE).unwrap();
+        document
+            .merge("parallel = 2\n[[device]]\nname = \"z\"\n[[experiment]]\nname = \"jobs\"\n")
+            .unwrap();
+        let campaign = document.campaign().unwrap();
+        assert_eq!(campaign.devices[0].name, "a");
+        assert_eq!((campaign.parallel, campaign.experiments[0].name.as_str()), (Some(2), "jobs"));
+    }
+}

@@ -1,0 +1,223 @@
+//! The options of the menu: where each stands in the file, what it means, when it has an effect.
+
+use super::document::{Document, Place};
+use iosonde_model::spec::Experiment;
+use iosonde_model::spec::experiment::{Needs, Purge};
+
+/// What a row takes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// Nothing: a heading.
+    Heading,
+    /// Any text.
+    Text,
+    /// A number.
+    Number,
+    /// On or off.
+    Toggle,
+    /// One of these, or nothing.
+    Choice(Vec<&'static str>),
+    /// An experiment that is in the campaign or not.
+    Experiment(String),
+    /// Adds a device.
+    AddDevice,
+}
+
+/// A row of the menu.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) depth: usize,
+    pub(super) title: String,
+    pub(super) kind: Kind,
+    pub(super) place: Option<Place>,
+    /// As it is in the file.
+    pub(super) value: Option<String>,
+    pub(super) help: String,
+    /// Why it has no effect as things are.
+    pub(super) blocked: Option<String>,
+    pub(super) warning: Option<String>,
+}
+
+/// An option of a table: key, what it takes, help.
+type Option_ = (&'static str, fn() -> Kind, &'static str);
+
+const TOP: [Option_; 3] = [
+    ("name", || Kind::Text, "Name of the campaign: part of its log and of its sign-off."),
+    ("output", || Kind::Text, "Directory of the results; --output replaces it."),
+    ("parallel", || Kind::Number, "Devices at once, at most. Not set: all of them."),
+];
+
+const STOP: [Option_; 3] = [
+    ("missed", || Kind::Toggle, "An experiment without a steady state ends the work on a device."),
+    ("invalid", || Kind::Toggle, "A failed consistency check ends the work on a device."),
+    ("after", || Kind::Text, "No experiment begins on a device this long after its first (8h)."),
+];
+
+const DEVICE: [Option_; 10] = [
+    ("name", || Kind::Text, "Name in logs and folders: letters, digits, - _ and ."),
+    (
+        "path",
+        || Kind::Text,
+        "Block device, file or directory; best a link below /dev/disk/by-id, which stays the same.",
+    ),
+    ("serial", || Kind::Text, "Serial number, checked before each experiment."),
+    (
+        "destroy-data",
+        || Kind::Text,
+        "Consent to lose ALL DATA of this block device: its serial number or WWN.",
+    ),
+    ("overwrite-file", || Kind::Text, "Consent to lose the content of this file: its path."),
+    ("size", || Kind::Text, "Size of the part that is used (100g). Not set: all of it."),
+    ("inspect-time", || Kind::Text, "Longest time to look for data before a write (10s)."),
+    ("ioengine", || Kind::Text, "I/O engine (io_uring, libaio, psync, sim)."),
+    ("buffered", || Kind::Toggle, "Through the page cache, in place of direct I/O."),
+    ("overwrite-signature", || Kind::Text, "Kinds of content that may be lost, as a list."),
+];
+
+const EXPERIMENT: [Option_; 12] = [
+    ("quick", || Kind::Toggle, "Short runs and few repeats: an estimate."),
+    ("seconds", || Kind::Text, "Length of each run (60s)."),
+    ("repeats", || Kind::Number, "Runs of each cell."),
+    ("rounds", || Kind::Number, "Rounds at most, until a steady state."),
+    ("precondition-passes", || Kind::Number, "Passes of writes over the range before the rounds."),
+    (
+        "purge",
+        || Kind::Choice(Purge::ALL.map(Purge::word).to_vec()),
+        "How the target is purged first: the strongest method it has, one of the others, or none.",
+    ),
+    (
+        "write-cache",
+        || Kind::Choice(vec!["on", "off"]),
+        "Write cache of the device meanwhile; read back, and restored afterwards.",
+    ),
+    ("active-range-percent", || Kind::Number, "Share of the target that is used, percent."),
+    ("max-written", || Kind::Text, "Bytes that it may write in all (2TB)."),
+    ("max-temperature", || Kind::Number, "No run begins from this temperature on, °C."),
+    ("rated-endurance", || Kind::Text, "Rated endurance of the drive, to report the wear (600TB)."),
+    ("randseed", || Kind::Number, "Seed of order, offsets and data, to repeat it exactly."),
+];
+
+/// All rows, in order.
+pub(super) fn rows(document: &Document, experiments: &[Experiment]) -> Vec<Row> {
+    let mut all = Vec::new();
+    let mut add = |depth, title: &str, kind, place: Option<Place>, help: &str| {
+        let value = place.and_then(|place| document.get(place));
+        let title = title.to_owned();
+        let (help, blocked, warning) = (help.to_owned(), None, None);
+        all.push(Row { depth, title, kind, place, value, help, blocked, warning });
+        all.len() - 1
+    };
+    add(0, "Campaign", Kind::Heading, None, "What all devices share.");
+    for (key, kind, help) in TOP {
+        add(1, key, kind(), Some(Place::Top(key)), help);
+    }
+    add(0, "Stop rules", Kind::Heading, None, "What ends the work on a device before its last.");
+    for (key, kind, help) in STOP {
+        add(1, key, kind(), Some(Place::Stop(key)), help);
+    }
+    add(0, "Devices", Kind::Heading, None, "Nothing else is touched. `d` removes one.");
+    for number in 0..document.count("device") {
+        let name = document.get(Place::Device(number, "name")).unwrap_or_default();
+        let help = "A device under test. `d` removes it.";
+        add(1, &name, Kind::Heading, Some(Place::Device(number, "")), help);
+        for (key, kind, help) in DEVICE {
+            add(2, key, kind(), Some(Place::Device(number, key)), help);
+        }
+    }
+    add(1, "add a device", Kind::AddDevice, None, "Enter adds one.");
+    add(0, "Experiments", Kind::Heading, None, "Space or Enter takes one in or out.");
+    for experiment in experiments {
+        let kind = Kind::Experiment(experiment.name.clone());
+        let number = document.experiment(&experiment.name);
+        let about = experiment.about.replace('\n', " ");
+        let help = format!("{} {about}", experiment.question);
+        let place = number.map(|number| Place::Experiment(number, "name"));
+        add(1, &experiment.name, kind, place, &help);
+        for (key, kind, help) in EXPERIMENT {
+            if let Some(number) = number {
+                add(2, key, kind(), Some(Place::Experiment(number, key)), help);
+            }
+        }
+    }
+    for row in &mut all {
+        row.blocked = blocked(row, document, experiments);
+        row.warning = warning(row, document, experiments);
+    }
+    all
+}
+
+/// The built-in experiment that an option belongs to.
+fn of<'a>(row: &Row, document: &Document, all: &'a [Experiment]) -> Option<&'a Experiment> {
+    let Some(Place::Experiment(number, _)) = row.place else { return None };
+    let name = document.get(Place::Experiment(number, "name"))?;
+    all.iter().find(|experiment| experiment.name == name)
+}
+
+fn blocked(row: &Row, document: &Document, all: &[Experiment]) -> Option<String> {
+    let experiment = of(row, document, all)?;
+    let Some(Place::Experiment(_, key)) = row.place else { return None };
+    let any = |has: fn(&iosonde_model::spec::experiment::Stage) -> bool| {
+        experiment.stages.iter().any(has)
+    };
+    match key {
+        "rounds" if !any(|stage| stage.rounds.is_some()) => {
+            Some("none of its stages runs in rounds".into())
+        }
+        "repeats" if !any(|stage| stage.rounds.is_none()) => {
+            Some("all its stages run in rounds".into())
+        }
+        "precondition-passes" if !any(|stage| stage.precondition.is_some()) => {
+            Some("none of its stages is preconditioned".into())
+        }
+        _ => None,
+    }
+}
+
+fn has_consent(document: &Document) -> bool {
+    (0..document.count("device")).any(|number| {
+        let is_set = |key| document.get(Place::Device(number, key)).is_some();
+        is_set("destroy-data") || is_set("overwrite-file")
+    })
+}
+
+fn warning(row: &Row, document: &Document, all: &[Experiment]) -> Option<String> {
+    match row.place {
+        Some(Place::Device(number, "destroy-data")) if row.value.is_some() => {
+            let serial = document.get(Place::Device(number, "serial"));
+            let all = "ALL DATA of this device will be lost";
+            Some(match serial {
+                Some(_) => all.to_owned(),
+                None => {
+                    format!("{all}; set serial too, so that it is checked before each experiment")
+                }
+            })
+        }
+        Some(Place::Device(number, "path")) => {
+            let path = row.value.as_deref().unwrap_or_default();
+            let is_sim = document.get(Place::Device(number, "ioengine")).as_deref() == Some("sim");
+            if path.is_empty() {
+                return Some("a device needs a path".into());
+            }
+            let is_there = is_sim || std::path::Path::new(path).exists();
+            (!is_there).then(|| "there is nothing of this name now".into())
+        }
+        Some(Place::Experiment(_, "name")) => {
+            let writes = of(row, document, all)?
+                .stages
+                .iter()
+                .any(|stage| stage.needs == Needs::Writing || stage.has_state());
+            let is_missing = writes && !has_consent(document);
+            is_missing.then(|| {
+                "it writes: block devices and files with content need a consent (destroy-data, \
+                 overwrite-file), or its stages are skipped"
+                    .into()
+            })
+        }
+        Some(Place::Experiment(_, "purge"))
+            if row.value.as_deref().is_some_and(|v| v != "none") =>
+        {
+            Some("a purge destroys everything in the range, or on the device".into())
+        }
+        _ => None,
+    }
+}

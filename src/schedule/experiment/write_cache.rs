@@ -1,0 +1,41 @@
+//! The write cache of the device during a stage, and its return to what it was.
+
+use super::{StageEnd, StageEvent, StageJob};
+use crate::schedule::RunContext;
+use iosonde_engine::target::write_cache;
+
+/// Sets it, if the stage requests that; `false` if the stage ends here, with the reason in `end`.
+pub(super) fn set(
+    job: &StageJob<'_>,
+    context: &RunContext,
+    end: &mut StageEnd,
+    on_event: &mut dyn FnMut(&StageEvent<'_>),
+) -> bool {
+    let Some(wanted) = job.stage.write_cache else { return true };
+    // Known from before an interruption: that is what it is returned to.
+    let before = job.laid_out.write_cache.as_ref();
+    let before = before.filter(|setting| setting.after.is_none()).map(|setting| setting.before);
+    let setting = match &context.held {
+        Some(held) => write_cache::set(held, &context.root, wanted, before),
+        None => Err("the target is no block device".into()),
+    };
+    match setting {
+        Ok(setting) => {
+            on_event(&StageEvent::CacheSet(&setting));
+            end.write_cache = Some(setting);
+            true
+        }
+        Err(why) => {
+            end.ended_early = format!("write-cache = {}: {why}", wanted.word());
+            false
+        }
+    }
+}
+
+/// Returns it to what it was.
+pub(super) fn restore(context: &RunContext, end: &mut StageEnd) {
+    let (Some(setting), Some(held)) = (&mut end.write_cache, &context.held) else { return };
+    if let Err(why) = write_cache::restore(held, &context.root, setting) {
+        end.ended_early = why;
+    }
+}

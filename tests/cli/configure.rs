@@ -1,0 +1,184 @@
+//! `campaign configure`: by a script, and by keys on a terminal of its own.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::program::Place;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const LINES: u16 = 40;
+const COLUMNS: u16 = 100;
+
+fn screen() -> vt100::Parser {
+    vt100::Parser::new(LINES.try_into().unwrap(), COLUMNS.try_into().unwrap(), 0)
+}
+
+/// A program on a terminal: keys go in, and what the screen shows can be read.
+struct Robot {
+    child: Child,
+    keyboard: fs::File,
+    said: Receiver<Vec<u8>>,
+    screen: vt100::Parser,
+}
+
+impl Robot {
+    fn start(place: &Place, words: &str) -> Robot {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let size = Winsize { ws_row: LINES, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&terminal, size).unwrap();
+        let open =
+            || OwnedFd::from(fs::OpenOptions::new().read(true).write(true).open(&name).unwrap());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_iosonde"));
+        command.args(words.split_whitespace()).current_dir(place.work());
+        command.env("HOME", place.home()).env("TERM", "xterm").env_remove("NO_COLOR");
+        command.stdin(Stdio::from(open())).stdout(Stdio::from(open()));
+        command.stderr(Stdio::from(open())).process_group(0);
+        let child = command.spawn().unwrap();
+        let keyboard = fs::File::from(terminal);
+        let mut reader = keyboard.try_clone().unwrap();
+        let (sender, said) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // A terminal whose last program has ended answers with an error.
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                if sender.send(bytes[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Robot { child, keyboard, said, screen: screen() }
+    }
+
+    fn contents(&self) -> String {
+        self.screen.screen().contents()
+    }
+
+    /// Waits until the screen shows this.
+    #[track_caller]
+    fn sees(&mut self, text: &str) {
+        let until = Instant::now() + PATIENCE;
+        while !self.contents().contains(text) {
+            assert!(Instant::now() < until, "`{text}` is not on the screen:\n{}", self.contents());
+            if let Ok(bytes) = self.said.recv_timeout(Duration::from_millis(50)) {
+                self.screen.process(&bytes);
+            }
+        }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Looks for a row, and moves there.
+    #[track_caller]
+    fn goes_to(&mut self, row: &str) {
+        self.types("/");
+        self.sees("search:");
+        self.types(row);
+        self.sees(&format!("search: {row}_"));
+        self.types("\u{1b}");
+        self.sees("Enter/Space change");
+        self.sees(&format!("┌ {row} "));
+    }
+
+    #[track_caller]
+    fn sets(&mut self, row: &str, value: &str) {
+        self.goes_to(row);
+        self.types("\r");
+        self.sees("type the value");
+        self.types(&format!("{value}\r"));
+        self.sees(&format!("{row} = {value}"));
+    }
+
+    #[track_caller]
+    fn leaves(mut self) {
+        self.types("q");
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_campaign_is_configured_saved_checked_and_run_from_the_menu() {
+    let place = Place::new();
+    place.hole("data", 16 << 20);
+    let mut robot = Robot::start(&place, "campaign configure mine.toml");
+    robot.sees("Enter/Space change");
+    robot.goes_to("add a device");
+    robot.types("\r");
+    robot.sees("device-1");
+    robot.sets("path", "data");
+    robot.goes_to("buffered");
+    robot.types(" ");
+    robot.sees("[*] buffered");
+    robot.goes_to("pts-iops-core");
+    // Help of the option, and what it depends on.
+    robot.sees("Which IOPS does this storage give");
+    robot.types(" ");
+    robot.sees("[*] pts-iops-core");
+    robot.goes_to("repeats");
+    robot.types("\r");
+    robot.sees("no effect here: all its stages run in rounds");
+    robot.sets("rounds", "5");
+    robot.sets("seconds", "60ms");
+    robot.goes_to("purge");
+    robot.types("\r");
+    robot.sees("purge = any");
+    robot.sees("warning: a purge destroys everything");
+    robot.types("c");
+    robot.sees("the file is complete");
+    robot.types("q");
+    robot.sees("there are changes");
+    robot.types("s");
+    robot.sees("saved mine.toml");
+    robot.leaves();
+    let text = fs::read_to_string(place.work().join("mine.toml")).unwrap();
+    assert!(text.starts_with("# A campaign of iosonde"), "{text}");
+    place.iosonde("campaign check mine.toml").end().exits(0).prints("0 of them would be refused");
+    let ended = place.iosonde("campaign run mine.toml").end();
+    assert!([Some(0), Some(3)].contains(&ended.code), "{}", ended.err);
+    ended.prints("pts-iops-core");
+    let events = place.iosonde("campaign report results").end();
+    events.prints("campaign: complete");
+}
+
+#[test]
+fn a_script_configures_without_a_terminal_and_comments_stay() {
+    let place = Place::new();
+    let words = "campaign configure c.toml";
+    place.iosonde(words).end().exits(2).says("the menu needs a terminal");
+    assert!(!place.work().join("c.toml").exists());
+    place.file("c.toml", b"name = \"c\" # mine\n[[device]]\nname = \"a\" # left\npath = \".\"\n");
+    let set = format!("{words} --preset all --set device.a.size=1g --set stop.missed=true");
+    place.iosonde(&set).end().exits(0).says("saved c.toml");
+    let text = fs::read_to_string(place.work().join("c.toml")).unwrap();
+    for part in ["# mine", "# left", "size = \"1g\"", "missed = true", "\"pts-write-saturation\""] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    place.iosonde(&format!("{words} --preset quick")).end().exits(0);
+    let text = fs::read_to_string(place.work().join("c.toml")).unwrap();
+    assert_eq!(text.matches("quick = true").count(), 4, "{text}");
+    // A preset of one's own.
+    fs::create_dir(place.work().join("presets")).unwrap();
+    place.file("presets/night.toml", b"parallel = 2\n[[experiment]]\nname = \"queue-depth\"\n");
+    let own = format!("{words} --presets presets --preset night");
+    place.iosonde(&own).end().exits(0);
+    let text = fs::read_to_string(place.work().join("c.toml")).unwrap();
+    assert!(text.contains("queue-depth") && !text.contains("pts-"), "{text}");
+    assert!(text.contains("# left"), "{text}");
+    place.iosonde(&format!("{words} --preset nigt")).end().exits(2).says("found `nigt`");
+    let before = fs::read(place.work().join("c.toml")).unwrap();
+    let wrong = format!("{words} --set device.a.siz=1g");
+    place.iosonde(&wrong).end().exits(2).says("unknown field `siz`");
+    assert_eq!(fs::read(place.work().join("c.toml")).unwrap(), before, "nothing was saved");
+}
