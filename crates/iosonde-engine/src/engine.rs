@@ -10,6 +10,7 @@ mod durable;
 mod hiccups;
 mod job;
 mod live;
+mod observer;
 mod pace;
 mod paced;
 mod queues;
@@ -30,6 +31,7 @@ pub mod verify;
 pub mod waits;
 
 pub use live::RoleCounts;
+pub use observer::{Observer, Progress, Unwatched};
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -150,40 +152,6 @@ impl Control {
         }
     }
 }
-
-/// How far a run is.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    /// Since the start, warm-up included, ns.
-    pub elapsed_ns: u64,
-    /// Planned length, warm-up included, ns; 0 where operations are counted.
-    pub planned_ns: u64,
-    /// Operations completed since the start.
-    pub ops: u64,
-    /// What each role has done, four times a second; empty in between, and where roles are not
-    /// told apart.
-    pub roles: Vec<RoleCounts>,
-}
-
-/// Watches a run from the side. Every call comes from the thread that called [`run`].
-pub trait Observer {
-    /// The measured window has opened.
-    fn opened(&mut self) {}
-    /// About twenty times a second.
-    fn tick(&mut self, _progress: &Progress) {}
-    /// Whether ticks are to say what each role has done.
-    fn wants_roles(&self) -> bool {
-        false
-    }
-    /// The measured window has closed.
-    fn closed(&mut self) {}
-}
-
-/// An observer that looks away.
-#[derive(Clone, Copy, Debug)]
-pub struct Unwatched;
-
-impl Observer for Unwatched {}
 
 /// What the engine measured: the part of a [`iosonde_model::record::Run`] that is its own.
 #[derive(Debug)]

@@ -1,0 +1,37 @@
+//! Who watches a run from the side, and what it sees.
+
+use super::RoleCounts;
+
+/// How far a run is.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Since the start, warm-up included, ns.
+    pub elapsed_ns: u64,
+    /// Planned length, warm-up included, ns; 0 where operations are counted.
+    pub planned_ns: u64,
+    /// Operations completed since the start.
+    pub ops: u64,
+    /// What each role has done, four times a second; empty in between, and where roles are not
+    /// told apart.
+    pub roles: Vec<RoleCounts>,
+}
+
+/// Watches a run from the side. Every call comes from the thread that called [`run`](super::run).
+pub trait Observer {
+    /// The measured window has opened.
+    fn opened(&mut self) {}
+    /// About twenty times a second.
+    fn tick(&mut self, _progress: &Progress) {}
+    /// Whether ticks are to say what each role has done.
+    fn wants_roles(&self) -> bool {
+        false
+    }
+    /// The measured window has closed.
+    fn closed(&mut self) {}
+}
+
+/// An observer that looks away.
+#[derive(Clone, Copy, Debug)]
+pub struct Unwatched;
+
+impl Observer for Unwatched {}
