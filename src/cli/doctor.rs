@@ -81,7 +81,10 @@ const FLOOR_OPS: u64 = 200_000;
 
 /// Runs the command.
 pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
-    if let Err(error) = args.path.metadata() {
+    let inspecting = Wait::begin("inspecting", args.path.to_string_lossy());
+    let found = args.path.metadata();
+    drop(inspecting);
+    if let Err(error) = found {
         let message = format!("`{}`: {error}; expected a directory", args.path.display());
         return Err(Failure::new(Exit::Usage, message));
     }

@@ -316,10 +316,12 @@ impl Ended {
         self
     }
 
-    /// stdout holds this.
+    /// stdout holds this, wherever its lines are broken.
     #[track_caller]
     pub(crate) fn prints(self, words: &str) -> Ended {
-        assert!(self.out.contains(words), "stdout lacks `{words}`: {self}");
+        let in_a_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let holds = self.out.contains(words) || in_a_line(&self.out).contains(&in_a_line(words));
+        assert!(holds, "stdout lacks `{words}`: {self}");
         self
     }
 

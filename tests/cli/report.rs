@@ -171,7 +171,7 @@ fn a_name_cannot_run_anything() {
 #[test]
 fn kept_results_are_listed_found_by_short_names_and_removed_on_request() {
     let place = Place::new();
-    place.iosonde("report").end().exits(0).prints("0 results, 0 B, in ");
+    place.iosonde("report").end().exits(0).prints("0 results, 0 B of at most 10.0 GiB");
     let sim = "run --ioengine sim --path read=1ms --rw randread --runtime 1 --iodepth";
     for depth in ["1", "2", "4"] {
         place.iosonde(&format!("{sim} {depth}")).end().exits(0);

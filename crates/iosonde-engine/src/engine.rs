@@ -11,6 +11,7 @@ mod durable;
 mod hiccups;
 mod job;
 mod live;
+mod observer;
 mod pace;
 mod paced;
 mod queues;
@@ -31,6 +32,7 @@ pub mod verify;
 pub mod waits;
 
 pub use live::RoleCounts;
+pub use observer::{Observer, Progress, Unwatched};
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -93,47 +95,6 @@ pub enum EngineError {
     #[error("the run was called off before it began")]
     CalledOff,
 }
-
-/// How far a run is.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    /// Since the start, warm-up included, ns.
-    pub elapsed_ns: u64,
-    /// Planned length, warm-up included, ns; 0 where operations are counted.
-    pub planned_ns: u64,
-    /// Operations completed since the start.
-    pub ops: u64,
-    /// What each role has done, four times a second; empty in between, and where roles are not
-    /// told apart.
-    pub roles: Vec<RoleCounts>,
-}
-
-/// Time in which every job hears when to start, ns.
-const START_AFTER_NS: u64 = 200_000;
-
-/// Watches a run from the side. Every call comes from the thread that called [`run`].
-pub trait Observer {
-    /// Every job is ready: how long until all of them start, ns; `None` if they are not to.
-    fn starts_in(&mut self) -> Option<u64> {
-        Some(START_AFTER_NS)
-    }
-    /// The measured window has opened so long ago, ns.
-    fn opened(&mut self, _ago_ns: u64) {}
-    /// About twenty times a second.
-    fn tick(&mut self, _progress: &Progress) {}
-    /// Whether ticks are to say what each role has done.
-    fn wants_roles(&self) -> bool {
-        false
-    }
-    /// The measured window has closed.
-    fn closed(&mut self) {}
-}
-
-/// An observer that looks away.
-#[derive(Clone, Copy, Debug)]
-pub struct Unwatched;
-
-impl Observer for Unwatched {}
 
 /// What the engine measured: the part of a [`iosonde_model::record::Run`] that is its own.
 #[derive(Debug)]

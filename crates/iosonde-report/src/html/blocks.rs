@@ -20,7 +20,8 @@ pub(super) fn block(block: &Block, numbers: &mut Numbers) -> Result<String, Char
         Block::Text(lines) => {
             let lines = lines.lines().map(text).collect::<Vec<_>>().join("\n");
             format!(
-                "<details>\n<summary>The whole report</summary>\n<pre tabindex=\"0\">{lines}</pre>\n</details>\n"
+                "<details>\n<summary>The whole report</summary>\n\
+                 <pre tabindex=\"0\">{lines}</pre>\n</details>\n"
             )
         }
         Block::Table(element) => {
