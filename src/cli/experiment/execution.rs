@@ -279,6 +279,7 @@ impl Session<'_> {
                 write_limit_bytes: self.study.run.max_written_bytes,
                 written_bytes: &self.written_bytes,
                 keeps_state: self.resolved.keeps_state,
+                may_repeat: self.study.run.experiment.procedure.is_none() && !stage.fixed_repeats,
                 is_lost: &self.is_lost,
             };
             let is_lost = &self.is_lost;
@@ -330,6 +331,8 @@ impl Session<'_> {
             laid_out.left_out = end.left_out;
             laid_out.ended_early = end.ended_early;
             laid_out.prepared = end.prepared;
+            laid_out.waits += end.waits;
+            laid_out.waited_ms += end.waited_ms;
             end_signal = end.signal;
         }
         self.keeper.keep(&StageRun::file_name(&stage.name), &laid_out);
@@ -390,6 +393,8 @@ impl Session<'_> {
             skipped: self.lacking(stage).unwrap_or_default(),
             ended_early: String::new(),
             prepared: Vec::new(),
+            waits: 0,
+            waited_ms: 0,
         };
         if laid_out.skipped.is_empty() {
             match design::cells(stage, &laid_out.found, claims) {

@@ -67,7 +67,7 @@ impl Printer {
             };
             let mark = match &point.standing {
                 Standing::Good => String::new(),
-                Standing::LowConfidence(why) => format!("  doubtful: {}", clean(why)),
+                Standing::LowConfidence(why) => format!("  low confidence: {}", clean(why)),
                 Standing::Failed(why) => format!("  not used: {}", clean(why)),
             };
             self.output.text(&format!(

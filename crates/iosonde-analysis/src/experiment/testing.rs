@@ -68,6 +68,8 @@ pub fn of_runs(
         skipped: String::new(),
         ended_early: String::new(),
         prepared: Vec::new(),
+        waits: 0,
+        waited_ms: 0,
     };
     StageFacts::of(stage, laid_out, trials, before)
 }

@@ -86,6 +86,12 @@ pub struct StageRun {
     /// its state.
     #[serde(default)]
     pub prepared: Vec<Preparation>,
+    /// Runs that waited for a quiet machine.
+    #[serde(default)]
+    pub waits: u32,
+    /// Milliseconds of these waits.
+    #[serde(default)]
+    pub waited_ms: u64,
 }
 
 /// The beginning of a state of the target: rounds before it are of another state.

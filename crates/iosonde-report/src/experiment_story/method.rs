@@ -3,7 +3,7 @@
 use iosonde_analysis::experiment::{Conformance, StageFacts, Study};
 use iosonde_model::record::store::utc;
 use iosonde_model::spec::experiment::{Order, PassOrder, Prefill};
-use iosonde_model::units::bytes;
+use iosonde_model::units::{bytes, count};
 
 /// Analyses whose intervals are resampled over the runs.
 const BY_BOOTSTRAP: [&str; 3] = ["knee", "size-model", "surface"];
@@ -98,7 +98,7 @@ fn of_stage(facts: &StageFacts, is_written: bool, said: &mut Vec<String>) {
         stage.name,
         facts.laid_out.cells.len(),
         repeats(facts),
-        stage.seconds,
+        count::setting(stage.seconds),
         stage.warm_up_percent
     ));
     let passes: u32 = facts.laid_out.prepared.iter().map(|each| each.passes).sum();

@@ -139,9 +139,9 @@ impl Model {
     /// Whether each key that was given has an effect.
     fn is_effective(&self, given: &[String]) -> Result<(), ModelError> {
         for (found, needs) in NEEDS.iter().filter(|(key, _)| given.iter().any(|one| one == key)) {
-            let is_zero = |key: &&str| !self.word(key).contains(|c| ('1'..='9').contains(&c));
+            let is_zero = |key: &&str| !self.word(key).contains(|c: char| ('1'..='9').contains(&c));
             // A key that is itself switched off needs nothing.
-            if !is_zero(found) && needs.iter().all(|key| is_zero(key)) {
+            if !is_zero(found) && needs.iter().all(is_zero) {
                 return Err(ModelError::Ineffective { found, needs: needs[0] });
             }
         }
