@@ -4,6 +4,7 @@
 //! before an interruption are not repeated. A stage in rounds ends with the first steady window.
 
 mod precondition;
+mod quiet;
 mod rounds;
 mod waiting;
 mod write_cache;
@@ -28,6 +29,7 @@ use iosonde_model::spec::experiment::{Parameter, Prefill, Stage, Value};
 use iosonde_model::spec::{Direction, Precision, Role, Rw, Threads, Workload};
 use iosonde_model::units::count;
 use iosonde_stats::cheapest::{Setting as Level, Worse, gets_worse};
+use quiet::{MOST_FURTHER, Quiet, is_disturbed};
 
 /// A stage to run.
 #[derive(Debug)]
@@ -59,6 +61,9 @@ pub struct StageJob<'a> {
     /// Whether the target keeps what was written while the program does not run: a test file that
     /// is created again does not.
     pub keeps_state: bool,
+    /// Whether runs may wait for a quiet machine, and be repeated if others disturbed them: not in
+    /// a published procedure.
+    pub may_repeat: bool,
     /// Whether what is measured can no longer be kept.
     pub is_lost: &'a AtomicBool,
 }
@@ -99,6 +104,10 @@ pub struct StageEnd {
     pub prepared: Vec<Preparation>,
     /// The write cache, where the stage set it.
     pub write_cache: Option<CacheSetting>,
+    /// Runs that waited for a quiet machine, and for how long in all.
+    pub waits: u32,
+    /// Milliseconds of these waits.
+    pub waited_ms: u64,
 }
 
 /// Runs what is left of a stage, with the write cache of the device as the stage requests it.
@@ -159,7 +168,9 @@ fn carry_out(
     }
     let mut position = finished.iter().map(|trial| trial.position + 1).max().unwrap_or(0);
     let blocks = job.stage.most_repeats();
-    for repeat in 0..blocks {
+    let mut quiet = Quiet::of(job, context);
+    let further = if job.may_repeat { MOST_FURTHER } else { 0 };
+    for repeat in 0..blocks + further {
         if let Some(ended) = rounds::ended(job, end, finished) {
             end.ended_early = ended;
             return Ok(());
@@ -177,9 +188,11 @@ fn carry_out(
             if end.signal.is_some() || out.contains(&place) || finished.iter().any(is_done) {
                 continue;
             }
+            let is_further = repeat >= blocks || is_known(job.stage, place, finished);
             if job.stage.rounds.is_none()
                 && repeat >= job.stage.repeats
-                && is_known(job.stage, place, finished)
+                && is_further
+                && !(further > 0 && is_disturbed(job, place, finished))
             {
                 continue;
             }
@@ -235,6 +248,13 @@ fn carry_out(
                     continue;
                 }
             }
+            if let Some(quiet) = &mut quiet {
+                quiet.wait(
+                    |why| on_event(&StageEvent::Preparing(why)),
+                    || signal(context).is_some(),
+                );
+                (end.waits, end.waited_ms) = (quiet.waits, quiet.waited.as_millis() as u64);
+            }
             let total = blocks_to_come(job.stage, job.laid_out.cells.len() - out.len());
             on_event(&StageEvent::Started(finished.len(), total, &planned.plan));
             let Some(run) = one(&planned, context, on_event)? else { continue };
@@ -254,6 +274,9 @@ fn carry_out(
                 continue;
             }
             let file = TrialRun::file_name(&job.stage.name, position, place, repeat);
+            if let (Some(quiet), Some(device)) = (&mut quiet, &record.run.target.device) {
+                quiet.watch(&context.root, device);
+            }
             let figures = TrialFigures::of(&record, &file, job.host);
             job.written_bytes.fetch_add(figures.written_bytes, Ordering::Relaxed);
             on_event(&StageEvent::Finished(&record, &figures));

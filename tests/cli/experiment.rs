@@ -20,6 +20,7 @@ question = "Does it work?"
 name = "depth"
 seconds = 0.5
 repeats = 2
+fixed-repeats = true
 set = { rw = "randread", block-size = "4k" }
 [[stage.axis]]
 name = "iodepth"
@@ -451,9 +452,9 @@ fn a_folder_of_an_older_version_is_told_again() {
     let place = Place::new();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/experiment-1");
     let printed = place.iosonde("report").arg(folder).end().exits(0);
-    printed.prints("Is a record of today read tomorrow?").prints("the knee is at iodepth 8");
+    printed.prints("Is a record of today read tomorrow?").prints("1 more run of each needed");
     for form in ["html", "markdown", "json"] {
         let words = format!("report --output-format {form}");
-        place.iosonde(&words).arg(folder).end().exits(0).prints("iodepth 8");
+        place.iosonde(&words).arg(folder).end().exits(0).prints("Is a record of today read tomorrow?");
     }
 }

@@ -231,6 +231,12 @@ fn warnings(a: &Side, b: &Side, requested: &Request) -> Vec<String> {
         all.extend(doubts.into_iter().map(|(doubt, count)| {
             format!("{name}: {count} of {} runs have low confidence: {doubt}", side.runs.len())
         }));
+        if !side.runs.is_empty() && side.runs.iter().all(|run| !run.doubts.is_empty()) {
+            all.push(format!(
+                "every run of {name} has low confidence: the verdicts compare what was measured, \
+                 not what the storage does"
+            ));
+        }
     }
     let is_same = |x: &Observation, y: &Observation| {
         x.started_unix_ns == y.started_unix_ns && x.values == y.values && x.cell == y.cell

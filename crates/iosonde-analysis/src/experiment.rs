@@ -12,6 +12,7 @@ mod conformance;
 mod disk;
 mod durability;
 mod factors;
+pub mod gate;
 mod knee;
 mod load;
 pub mod measure;
@@ -125,7 +126,6 @@ pub enum Standing {
     /// Yes.
     Good,
     /// With low confidence, for these reasons.
-    #[serde(rename = "doubtful")]
     LowConfidence(String),
     /// No: it failed, was interrupted, or its consistency checks failed.
     Failed(String),
@@ -325,7 +325,9 @@ impl StageFacts {
                     trials.iter().filter(|trial| steadiness.measures(trial)).cloned().collect();
                 laid_out.cells.iter().map(|cell| steadiness.point(cell, &own)).collect()
             }
-            None => laid_out.cells.iter().map(|cell| Point::of(cell, &trials)).collect(),
+            None => {
+                laid_out.cells.iter().map(|cell| Point::of(cell, &trials, stage.repeats)).collect()
+            }
         };
         let stage = stage.clone();
         let answers = Vec::new();

@@ -16,6 +16,7 @@ mod engine_fallback;
 mod errors;
 mod fsync_suspicious;
 mod host_cache;
+mod level_change;
 mod level_drop;
 mod link_down;
 mod misaligned;
@@ -68,6 +69,9 @@ pub struct Finding {
     pub words: String,
     /// The numbers and facts that triggered it.
     pub evidence: BTreeMap<&'static str, Evidence>,
+    /// By which share it may have moved the headline figures, where that is known.
+    #[serde(skip)]
+    pub effect: Option<f64>,
 }
 
 /// The strength of the evidence for a finding. The weakest is the least.
@@ -141,8 +145,28 @@ impl Finding {
         severity: Severity,
         words: String,
     ) -> Finding {
-        let evidence = BTreeMap::new();
-        Finding { code, subject: subject.into(), strength, severity, words, evidence }
+        let (evidence, effect) = (BTreeMap::new(), None);
+        Finding { code, subject: subject.into(), strength, severity, words, evidence, effect }
+    }
+
+    /// By which share it may have moved the headline figures: this, and not its presence, decides
+    /// how far the run is to be trusted.
+    pub(crate) fn moves(self, share: f64) -> Finding {
+        Finding { effect: Some(share), ..self }
+    }
+
+    /// With the severity that its effect has beside a rate known to within `known`: a note where
+    /// the effect is smaller. A suspicion alone never gives low confidence.
+    fn weighed(self, known: f64) -> Finding {
+        let Some(effect) = self.effect else { return self };
+        let severity = if effect <= known {
+            Severity::Fact
+        } else if effect < LOW_FROM || self.strength == Strength::ConsistentWith {
+            Severity::Warning
+        } else {
+            Severity::LowConfidence
+        };
+        Finding { severity, ..self }
     }
 
     pub(crate) fn with(mut self, key: &'static str, value: impl Into<Evidence>) -> Finding {
@@ -169,7 +193,7 @@ pub struct Case<'a> {
 pub type Detector = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [(&str, Detector); 35] = [
+pub const DETECTORS: [(&str, Detector); 36] = [
     ("began_empty", began_empty::detect),
     ("buffered", buffered::detect),
     ("cgroup_limit", cgroup_limit::detect),
@@ -183,6 +207,7 @@ pub const DETECTORS: [(&str, Detector); 35] = [
     ("errors", errors::detect),
     ("fsync_suspicious", fsync_suspicious::detect),
     ("host_cache", host_cache::detect),
+    ("level_change", level_change::detect),
     ("level_drop", level_drop::detect),
     ("link_down", link_down::detect),
     ("misaligned", misaligned::detect),
@@ -220,10 +245,23 @@ pub fn findings(
         .iter()
         .filter(|(code, _)| consistency.valid() || *code == "errors")
         .filter_map(|(_, detect)| detect(&case))
+        .map(|finding| finding.weighed(known(figures)))
         .collect();
     findings.sort_by_key(|finding| std::cmp::Reverse((finding.severity, finding.strength)));
     findings
 }
+
+/// Half the interval of the rate, as a share of it; 0 where it has none.
+fn known(figures: &Figures) -> f64 {
+    let total = &figures.all.total;
+    match total.iops_interval {
+        Ok((low, high)) if total.iops > 0.0 => (high - low) / 2.0 / total.iops,
+        _ => 0.0,
+    }
+}
+
+/// Effect on the headline from which on confidence is low; below it is medium.
+const LOW_FROM: f64 = 0.10;
 
 /// Shortest level that counts, in intervals, and as the inverse of its share of the run.
 const SHORTEST_LEVEL: usize = 5;

@@ -57,8 +57,35 @@ pub struct Verdict {
     pub kind: Kind,
     /// As text: `no fault seen`, `limited by …`, `low confidence: …`, `failed: …`.
     pub words: String,
+    /// How far the figures are to be trusted.
+    pub confidence: Confidence,
+    /// Why not further; empty for high confidence.
+    pub because: String,
     /// The findings behind it, most severe and strongest first; at most three.
     pub findings: Vec<ReportedFinding>,
+}
+
+/// How far figures are to be trusted, by how much the findings may have moved them.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// By no more than their intervals.
+    High,
+    /// By more, but less than a tenth; or a greater effect is only suspected.
+    Medium,
+    /// By a tenth or more, or by an unknown amount.
+    Low,
+}
+
+impl Confidence {
+    /// As printed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Confidence::High => "high",
+            Confidence::Medium => "medium",
+            Confidence::Low => "low",
+        }
+    }
 }
 
 /// The four verdicts, best first.
@@ -70,7 +97,6 @@ pub enum Kind {
     /// The numbers are right, and something named limits them.
     LimitedBy,
     /// The numbers have low confidence.
-    #[serde(rename = "doubtful")]
     LowConfidence,
     /// Requests failed, or the measurement is inconsistent.
     Failing,
@@ -115,7 +141,29 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         }
         Kind::Failing => format!("failed: {subjects}"),
     };
-    Verdict { kind, words, findings: reported.into_iter().take(SHOWN).collect() }
+    let (confidence, because) = confidence(kind, &reported);
+    Verdict {
+        kind,
+        words,
+        confidence,
+        because,
+        findings: reported.into_iter().take(SHOWN).collect(),
+    }
+}
+
+fn confidence(kind: Kind, reported: &[ReportedFinding]) -> (Confidence, String) {
+    let of = |severity: Severity, moves: bool| -> Vec<ReportedFinding> {
+        let own = reported.iter().filter(|each| each.finding.severity == severity);
+        own.filter(|each| !moves || each.finding.effect.is_some()).cloned().collect()
+    };
+    let (low, medium) = (of(Severity::LowConfidence, false), of(Severity::Warning, true));
+    match kind {
+        Kind::Failing => (Confidence::Low, "the figures cannot be used as they are".into()),
+        Kind::LowConfidence if low.is_empty() => (Confidence::Low, "nothing was measured".into()),
+        Kind::LowConfidence => (Confidence::Low, subjects(&low, Severity::LowConfidence)),
+        _ if medium.is_empty() => (Confidence::High, String::new()),
+        _ => (Confidence::Medium, subjects(&medium, Severity::Warning)),
+    }
 }
 
 /// The subjects of all findings of one severity, each once.

@@ -71,6 +71,30 @@ fn cases() -> Vec<Case> {
             8,
             &["level_drop"],
         ),
+        closed(
+            "a third of the rate for 3 s of 6",
+            "servers=4,read=exp:1ms,slow-every=6s,slow-for=3s,slow-by=3",
+            8,
+            &["level_change"],
+        ),
+        unwarmed(closed(
+            "a burst in the first 4 %",
+            "servers=32,read=exp:1ms,rate=1000,burst=8000",
+            32,
+            &["level_change"],
+        )),
+        closed(
+            "token bucket empty after 5 s, 137/s",
+            "servers=4,read=1ms,rate=137,burst=30000",
+            8,
+            &["token_bucket"],
+        ),
+        writes(closed(
+            "write cache full after 5 s, smooth drain",
+            "servers=4,write=2ms,cache=200m,cache-latency=1ms",
+            8,
+            &["level_drop"],
+        )),
         writes(closed(
             "write cache full after 5 s",
             "servers=4,write=exp:2ms,cache=200m,cache-latency=1ms",

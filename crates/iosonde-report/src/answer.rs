@@ -61,9 +61,13 @@ impl Answer {
         let is_partial = rows.iter().any(|(_, row)| !row.complete);
         let confidence = match verdict.kind {
             Kind::Failing => "none: the figures cannot be used as they are".to_owned(),
-            Kind::LowConfidence => verdict.words.replacen("low confidence", "low", 1),
-            _ if is_partial => "low: not everything was measured completely".to_owned(),
-            Kind::LimitedBy | Kind::NoFaultSeen => "high".to_owned(),
+            Kind::LimitedBy | Kind::NoFaultSeen if is_partial => {
+                "low: not everything was measured completely".to_owned()
+            }
+            _ => match verdict.because.as_str() {
+                "" => verdict.confidence.word().to_owned(),
+                because => format!("{}: {because}", verdict.confidence.word()),
+            },
         };
         Answer { result, confidence, next: next(rows, verdict) }
     }

@@ -51,7 +51,7 @@ const COLUMNS: [Column; 11] = [
 
 /// Mark of a row that has a warning or a named limit.
 const WARNING: char = '*';
-/// Mark of a row whose figures are doubtful, or that had errors.
+/// Mark of a row whose figures have low confidence, or that had errors.
 const DOUBT: char = '!';
 
 /// The table, as wide as a screen allows.

@@ -294,7 +294,7 @@ fn points_data(levels: &[Level]) -> DataSet {
             |value: f64| Datum::from((level.trust != Trust::Failed).then_some(value.round()));
         let status = match level.trust {
             Trust::Good => "good",
-            Trust::LowConfidence => "doubtful",
+            Trust::LowConfidence => "low confidence",
             Trust::Failed => "failed",
         };
         vec![

@@ -196,7 +196,7 @@ const METRICS: &[Meaning] = &metrics! {
         "open loop only",
         "Where it is large, this program was the limit.";
     "hiccups": "ns, shown in the unit that fits",
-        "By how much a thread that sleeps 1 ms overslept: stalls of the host, not of the storage.",
+        "By how much a thread that sleeps 25 ms overslept: stalls of the host, not of the storage.",
         "a watchdog thread beside the jobs",
         "its histogram",
         "Where its tail is that of the latency, the host is the reason.";

@@ -147,7 +147,6 @@ pub enum Trust {
     #[default]
     Good,
     /// Low confidence: shown with a mark, see the warning.
-    #[serde(rename = "doubtful")]
     LowConfidence,
     /// Not to be used: it failed, or a consistency check failed.
     Failed,

@@ -283,6 +283,7 @@ impl Session<'_> {
                 max_temperature_c: self.study.run.max_temperature_c,
                 written_bytes: &self.written_bytes,
                 keeps_state: self.resolved.keeps_state,
+                may_repeat: self.study.run.experiment.procedure.is_none() && !stage.fixed_repeats,
                 is_lost: &self.is_lost,
             };
             let is_lost = &self.is_lost;
@@ -355,6 +356,8 @@ impl Session<'_> {
             laid_out.ended_early = end.ended_early;
             laid_out.prepared = end.prepared;
             laid_out.write_cache = end.write_cache;
+            laid_out.waits += end.waits;
+            laid_out.waited_ms += end.waited_ms;
             end_signal = end.signal;
         }
         self.keeper.keep(&StageRun::file_name(&stage.name), &laid_out);
@@ -418,6 +421,8 @@ impl Session<'_> {
             ended_early: String::new(),
             prepared: Vec::new(),
             write_cache: None,
+            waits: 0,
+            waited_ms: 0,
         };
         if laid_out.skipped.is_empty() {
             match design::cells(stage, &laid_out.found, claims) {

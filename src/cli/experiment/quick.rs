@@ -86,6 +86,7 @@ pub(super) fn changed(
             rounds.max = args.rounds.unwrap_or(rounds.max);
         } else {
             stage.repeats = args.repeats.unwrap_or(stage.repeats);
+            stage.fixed_repeats |= args.repeats.is_some();
         }
         // A fixed number of repeats was requested: no precision target applies.
         let until = &mut stage.until;

@@ -3,6 +3,7 @@
 //! With one request in flight, latency is service time plus the path to the device; every
 //! concurrency ceiling is compared with it.
 
+use super::gate;
 use super::words::{Times, nothing, slug};
 use super::{Answer, Measure, Point, StageFacts};
 use crate::finding::{Severity, Strength};
@@ -116,17 +117,21 @@ fn asymmetry(answer: &mut Answer, read: &Point, write: &Point, size: u64) {
     let Some(times) = Times::of(write, read, Measure::Mean) else { return };
     let size = bytes::exact(size);
     answer.find(&format!("{}_write_over_read", slug(&size)), times.times);
-    let words = match (times.interval.is_some(), times.differ()) {
-        (true, false) => format!(
+    if let Some(why) = gate::withheld(&[read, write]) {
+        answer.say(format!("At {size} whether writes take longer than reads is {why}."));
+        return;
+    }
+    let words = match times.differ() {
+        false => format!(
             "At {size} no difference between writes and reads could be shown: {}.",
             times.formatted()
         ),
-        (true, true) if times.times < 1.0 => format!(
+        true if times.times < 1.0 => format!(
             "At {size} a write is acknowledged in {} the time of a read: a cache in front of the \
              medium accepts it, and it is not durable yet.",
             times.formatted()
         ),
-        _ => format!("At {size} a write takes {} the time of a read.", times.formatted()),
+        true => format!("At {size} a write takes {} the time of a read.", times.formatted()),
     };
     answer.say(words);
 }

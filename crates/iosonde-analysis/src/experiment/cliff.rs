@@ -193,6 +193,21 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
     let same = |a: f64, b: f64| (a / b - 1.0).abs() <= SAME_WITHIN;
     let other = falls.iter().find(|fall| fall.point.cell != first.point.cell);
     let smooth = falls.iter().all(|fall| fall.scatter < POLICED_BELOW);
+    // A cache drains at a rate of bytes; only a limiter of operations keeps IOPS over sizes.
+    let counts_operations = other.is_some_and(|other| same(other.iops.1, first.iops.1));
+    let may_be_cache = first.writes && 1.0 - first.rate.1 / first.rate.0 >= CACHE_FALL_FROM;
+    if smooth && may_be_cache && !counts_operations {
+        answer.find("cache-bytes", first.after_bytes);
+        answer.say(format!(
+            "Either a write cache of about {} that was full, or a rate limiter: the rate after it \
+             is constant (coefficient of variation {}), which both can be. A pause of a minute and \
+             the same run again decide: a cache needs time to drain, a limiter refills at its \
+             rate.",
+            words::size(first.after_bytes),
+            words::percent(first.scatter)
+        ));
+        return;
+    }
     if smooth {
         let r = count::significant_or_whole(first.iops.1);
         let (what, strength) = match other {
@@ -222,10 +237,11 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
     }
     let drop = 1.0 - first.rate.1 / first.rate.0;
     if !first.writes || drop < CACHE_FALL_FROM {
-        answer.say(
-            "These runs do not show what was exhausted: it is not a token bucket, because the \
-             remaining rate varies as a device's does.",
-        );
+        answer.say(format!(
+            "These runs do not show what was exhausted: the remaining rate varies by {}, as a \
+             device's does, and as that of a limiter on a shared path.",
+            words::percent(first.scatter)
+        ));
         return;
     }
     let again: Vec<&Fall> = falls.iter().filter(|f| f.point.cell == first.point.cell).collect();

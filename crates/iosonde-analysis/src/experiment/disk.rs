@@ -1,9 +1,15 @@
 //! Rotational disks: seeks, zones and rotation.
 
-use super::words::{self, nothing};
+use super::gate;
+use super::words::{self, Times, nothing};
 use super::{Answer, Measure, Point, StageFacts};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::least_squares::solve;
+
+/// Relative difference of two rates within which a disk has no zones.
+const SAME_RATE: f64 = 0.05;
+/// Growth of the latency from the narrowest span to the widest that seeks would exceed.
+const SEEKS_FROM: f64 = 1.25;
 
 fn along<'a>(facts: &'a StageFacts, axis: &str, measure: Measure) -> Vec<(f64, f64, &'a Point)> {
     let usable = facts.points.iter().filter(|point| point.is_usable());
@@ -44,8 +50,15 @@ pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
             duration::latency(fixed.max(0.0)),
             duration::latency(seek)
         ));
-    } else {
-        answer.say("Latency hardly depends on the span: there is no mechanical seek.");
+    } else if let Some(times) = Times::of(last.2, first.2, Measure::Mean)
+        && gate::withheld(&[first.2, last.2]).is_none()
+        && times.interval.is_some_and(|interval| interval.high < SEEKS_FROM)
+    {
+        answer.say(format!(
+            "Latency hardly depends on the span ({} as long over the widest): there is no \
+             mechanical seek.",
+            times.formatted()
+        ));
     }
     super::sweep::left_out(&mut answer, facts);
     answer
@@ -65,18 +78,34 @@ pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer.find("outer-bytes-per-s", first.1);
     answer.find("inner-bytes-per-s", last.1);
     answer.find("outer-over-inner", times);
-    answer.say(if times > 1.05 {
-        format!(
-            "At {} it reads {}, at {} {}: the outer tracks are {} times as fast. Put sequentially \
-             read data at the beginning.",
-            words::size(first.0),
-            first.2.formatted(Measure::Bandwidth),
-            words::size(last.0),
-            last.2.formatted(Measure::Bandwidth),
-            count::significant(times)
-        )
-    } else {
-        "It reads at the same rate at every position: no zones are visible.".into()
+    let figures = format!(
+        "at {} it reads {}, at {} {}",
+        words::size(first.0),
+        first.2.formatted(Measure::Bandwidth),
+        words::size(last.0),
+        last.2.formatted(Measure::Bandwidth)
+    );
+    if let Some(why) = gate::withheld(&[first.2, last.2]) {
+        answer.say(format!("Whether it has zones is {why}: {figures}."));
+        return answer;
+    }
+    let Some(shown) = Times::of(first.2, last.2, Measure::Bandwidth) else { return answer };
+    let (low, high) = (1.0 - SAME_RATE, 1.0 + SAME_RATE);
+    answer.say(match gate::side(&shown, low, high) {
+        _ if times > high && shown.differ() => format!(
+            "The outer tracks do {} the rate of the inner ones: {figures}. Put sequentially read \
+             data at the beginning.",
+            shown.formatted()
+        ),
+        Some(gate::Side::Within) => format!(
+            "It reads at the same rate at both ends, within {}: no zones are visible ({figures}).",
+            words::percent(SAME_RATE)
+        ),
+        _ => format!(
+            "Whether it has zones is not decidable yet: the outer tracks do {} the rate of the \
+             inner ones.",
+            shown.formatted()
+        ),
     });
     answer
 }

@@ -3,7 +3,8 @@
 //! With a sync after every N writes, a write takes t + s / N: its own time plus its share of a
 //! sync.
 
-use super::words::{self, nothing};
+use super::gate;
+use super::words::{self, Times, nothing};
 use super::{Answer, Measure, Point, StageFacts};
 use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
@@ -32,7 +33,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         return answer;
     }
     let free = groups.iter().find(|(every, _)| *every == 0.0);
-    let free = free.and_then(|(_, point)| point.mean(Measure::Iops));
+    let free = free.map(|(_, point)| *point);
     price(&mut answer, &groups);
     if let Some(free) = free {
         groups_enough(&mut answer, &groups, free);
@@ -71,36 +72,54 @@ fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
     ));
 }
 
-fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: f64) {
+fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: &Point) {
+    let Some(rate_free) = free.mean(Measure::Iops) else { return };
     let each = groups.iter().find(|(every, _)| *every == 1.0);
     if let Some((_, point)) = each
         && let Some(rate) = point.mean(Measure::Iops)
     {
-        answer.find("durable-share", rate / free);
+        answer.find("durable-share", rate / rate_free);
         answer.say(format!(
             "With a sync after each write the rate is {} IOPS, without syncs {}: {}.",
             point.formatted(Measure::Iops),
-            count::significant_or_whole(free),
-            words::percent(rate / free)
+            count::significant_or_whole(rate_free),
+            words::percent(rate / rate_free)
         ));
     }
-    let enough = groups.iter().find(|(every, point)| {
-        *every > 0.0 && point.mean(Measure::Iops).is_some_and(|rate| rate >= ENOUGH * free)
-    });
-    if let Some((every, _)) = enough {
-        answer.find("enough", *every);
+    let all: Vec<&Point> = groups.iter().map(|(_, point)| *point).collect();
+    let of = words::percent(ENOUGH);
+    if let Some(why) = gate::withheld(&all) {
+        answer.say(format!("How many writes per sync are enough for {of} of the rate is {why}."));
+        return;
     }
-    answer.say(match enough {
-        Some((every, _)) => format!(
-            "{} writes per sync are enough for {} of the rate without syncs.",
-            count::significant(*every),
-            words::percent(ENOUGH)
-        ),
+    let own = groups.iter().filter(|(every, _)| *every > 0.0);
+    let sides: Vec<(f64, Times, Option<gate::Side>)> = own
+        .filter_map(|(every, point)| {
+            let times = Times::of(point, free, Measure::Iops)?;
+            Some((*every, times, gate::side(&times, ENOUGH, f64::INFINITY)))
+        })
+        .collect();
+    let enough = sides.iter().find(|(.., side)| *side == Some(gate::Side::Within));
+    let words = match enough {
+        Some((every, times, _)) => {
+            let figure = *every;
+            let words = format!(
+                "{} writes per sync are enough for {of} of the rate without syncs: {} it.",
+                count::significant(figure),
+                times.formatted()
+            );
+            answer.find("enough", figure);
+            words
+        }
+        None if sides.iter().all(|(.., side)| *side == Some(gate::Side::Below)) => {
+            format!("No measured number of writes per sync reaches {of} of the rate without syncs.")
+        }
         None => format!(
-            "No measured number of writes per sync reaches {} of the rate without syncs.",
-            words::percent(ENOUGH)
+            "How many writes per sync are enough for {of} of the rate without syncs is not \
+             decidable yet; more repeats needed."
         ),
-    });
+    };
+    answer.say(words);
 }
 
 /// Whether the time of a sync grows with the amount of data that it makes durable.

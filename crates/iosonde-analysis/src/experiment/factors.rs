@@ -1,7 +1,8 @@
 //! Which axes matter, and which matter only together?
 
+use super::gate;
 use super::words::{self, nothing, slug};
-use super::{Answer, Measure, StageFacts};
+use super::{Answer, Measure, Point, StageFacts};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Axis;
@@ -40,6 +41,10 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         Ok(shares) => shares,
         Err(reason) => return nothing(&refused(*reason)),
     };
+    let usable: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
+    if let Some(why) = gate::withheld(&usable) {
+        return nothing(&format!("Which axes matter is {why}."));
+    }
     let mut answer = Answer::default();
     let axes = &facts.stage.axes;
     let corrected = holm(&shares.terms.iter().map(|term| term.p).collect::<Vec<f64>>());

@@ -1,5 +1,8 @@
 //! The knee: the depth beyond which more depth costs more latency than it gains throughput.
 
+mod saturation;
+
+use super::gate::{self, Ranking};
 use super::words::{self, lines, nothing, of_line, runs};
 use super::{Answer, Measure, Point, StageFacts};
 use crate::finding::{Severity, Strength};
@@ -8,13 +11,10 @@ use iosonde_model::plan::design;
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Parameter;
 use iosonde_model::units::count;
-use iosonde_stats::cheapest::{Setting, cheapest};
-use iosonde_stats::knee::{self, Knee, Level, Saturation, Side, State};
+use iosonde_stats::knee::{self, Knee, Level, Side, State};
 use iosonde_stats::queue::{self, Model, Queue};
 use iosonde_stats::usl;
 
-/// Share of the best that a cheaper setting may lack.
-const ENOUGH_WITHIN: f64 = 0.05;
 /// Difference of mean queue depth and X R at or above which Little's law is reported as violated.
 const LITTLE_WITHIN: f64 = 0.05;
 /// Share of the requested depth below which it was not reached.
@@ -74,10 +74,11 @@ impl Line<'_> {
         let seed = mix(facts.laid_out.order_seed);
         let levels: Vec<Level> = self.points.iter().filter_map(|point| self.level(point)).collect();
         let knee = self.in_levels(knee::knee(&levels, seed));
-        self.place(answer, &knee);
+        self.place(answer, facts, &knee);
         self.companions(answer, &knee, &levels);
-        self.cheapest(answer, seed);
-        if let Some(per_level) = self.per_level {
+        self.saturation(answer);
+        let is_held_back = gate::withheld(self.points).is_some();
+        if let Some(per_level) = self.per_level.filter(|_| !is_held_back) {
             self.queue(answer, &levels, per_level, seed);
         }
         self.consistency(answer, facts);
@@ -127,15 +128,18 @@ impl Line<'_> {
         format!("{} {}", self.axis, count::setting(value))
     }
 
-    /// The level nearest to a depth by ratio.
-    fn nearest(&self, at: f64) -> Option<&Point> {
-        let far = |point: &&&Point| {
-            point.at(self.axis).map_or(f64::INFINITY, |level| (level / at).ln().abs())
-        };
-        self.points.iter().min_by(|a, b| far(a).total_cmp(&far(b))).copied()
+    fn label(&self, point: &Point) -> String {
+        point.at(self.axis).map_or_else(|| point.name(), count::setting)
     }
 
-    fn place(&self, answer: &mut Answer, knee: &Knee) {
+    /// Settings of the axis: `iodepth 8 to 32`.
+    fn settings(&self, of: &[&Point]) -> String {
+        format!("{} {}", self.axis, gate::listed(self.points, of, &|point| self.label(point)))
+    }
+
+    /// Where the knee is, as far as these runs show it: at the level whose throughput over latency
+    /// is shown to be larger than that of every other.
+    fn place(&self, answer: &mut Answer, facts: &StageFacts, knee: &Knee) {
         let levels: Vec<f64> = self.points.iter().filter_map(|point| point.at(self.axis)).collect();
         let (first, last) = match levels.as_slice() {
             [first, .., last] => (*first, *last),
@@ -144,135 +148,169 @@ impl Line<'_> {
                 return;
             }
         };
-        match knee.state {
-            State::TooFewLevels => answer.say(format!(
-                "{}: {} levels are too few for a knee; {} are needed.",
-                self.name,
-                levels.len(),
-                knee::FEWEST_LEVELS
-            )),
-            State::OutsideSweep(Side::First) => {
-                // Without a knee, later stages use the first level.
-                answer.find(&self.key("knee"), first);
-                answer.find(&self.key("knee_outside"), 1.0);
+        // Without a knee, later stages use the end of the sweep.
+        let end = match knee.state {
+            State::TooFewLevels => {
                 answer.say(format!(
-                    "{}: the knee is outside the sweep, at or below {}: the bottleneck serves one \
-                     request at a time, and further requests only wait.",
+                    "{}: {} levels are too few for a knee; {} are needed.",
                     self.name,
-                    self.setting(first)
+                    levels.len(),
+                    knee::FEWEST_LEVELS
                 ));
+                return;
             }
-            State::OutsideSweep(Side::Last) => {
-                answer.find(&self.key("knee"), last);
-                answer.find(&self.key("knee_outside"), 1.0);
-                answer.say(format!(
-                    "{}: the knee is outside the sweep, at or beyond {}: throughput still grows \
-                     faster than latency there; extend the sweep.",
-                    self.name,
-                    self.setting(last)
-                ));
+            State::OutsideSweep(Side::First) => Some(first),
+            State::OutsideSweep(Side::Last) => Some(last),
+            State::Found | State::NoSharpKnee => None,
+        };
+        if let Some(end) = end {
+            answer.find(&self.key("knee"), end);
+            answer.find(&self.key("knee_outside"), 1.0);
+        }
+        if let Some(at) = knee.knee {
+            answer.find_between(&self.key("knee"), at, knee.interval);
+        }
+        let power = |point: &Point| -> Vec<f64> {
+            let rates = point.values(Measure::Iops, Direction::Total);
+            let latencies = point.values(Measure::Mean, Direction::Total);
+            rates.iter().zip(latencies).map(|(rate, ns)| rate / ns).collect()
+        };
+        let ranking = gate::rank(self.points.iter().map(|p| (*p, power(p))).collect());
+        let undecided = |answer: &mut Answer, words: String| {
+            answer.find(&self.key("knee_undecided"), 1.0);
+            answer.say(format!("{}: {words}", self.name));
+        };
+        match ranking {
+            Some(Ranking::Best(point)) => {
+                let at = point.at(self.axis).unwrap_or(first);
+                // The ranking is of means, the search of medians: they may disagree.
+                let agrees = match end {
+                    Some(end) => end == at,
+                    None => at != first && at != last,
+                };
+                match agrees {
+                    true => self.decided(answer, facts, knee, point),
+                    false => undecided(
+                        answer,
+                        "where the knee is is not decidable yet: mean and median of the runs \
+                         disagree; more repeats needed."
+                            .into(),
+                    ),
+                }
             }
-            State::Found | State::NoSharpKnee => self.inside(answer, knee, last),
+            Some(Ranking::Ties { points, more, .. }) => undecided(
+                answer,
+                format!(
+                    "the knee is one of {}: their throughput over latency is not shown to \
+                     differ{}.",
+                    self.settings(&points),
+                    gate::advice(more)
+                ),
+            ),
+            Some(Ranking::Undecided(why)) => {
+                undecided(answer, format!("where the knee is is {why}."));
+            }
+            None => {}
         }
     }
 
-    fn inside(&self, answer: &mut Answer, knee: &Knee, last: f64) {
-        let Some(at) = knee.knee else { return };
-        answer.find_between(&self.key("knee"), at, knee.interval);
-        let runs = words::interval(knee.interval, runs(self.points), count::significant);
-        if knee.state == State::NoSharpKnee {
-            answer.find(&self.key("no_sharp_knee"), 1.0);
-            let cross = knee.asymptotes_cross.map_or("n/a".into(), |at| self.setting(at));
+    fn decided(&self, answer: &mut Answer, facts: &StageFacts, knee: &Knee, point: &Point) {
+        let does = format!(
+            "{} IOPS at {}",
+            point.formatted(Measure::Iops),
+            point.formatted(Measure::Mean)
+        );
+        let at = self.setting(point.at(self.axis).unwrap_or_default());
+        if let Some(limit) = self.known_limit(facts, point) {
+            answer.find(&self.key("knee_undecided"), 1.0);
             answer.say(format!(
-                "{}: there is no sharp knee: throughput over latency is largest at {}{runs}, but \
-                 the asymptotes cross at {cross}. Throughput flattens gradually; read the curve.",
-                self.name,
-                self.setting(at),
+                "{}: throughput stops growing at {at} ({does}) because of {limit}: this is no \
+                 knee of the storage.",
+                self.name
             ));
             return;
         }
-        let formatted = self.nearest(at).map_or(String::new(), |point| {
-            format!(
-                "; at {} it does {} IOPS at {}",
-                self.setting(point.at(self.axis).unwrap_or(at)),
-                point.formatted(Measure::Iops),
-                point.formatted(Measure::Mean)
-            )
-        });
-        let advice = self.nearest(at).and_then(|point| point.at(self.axis)).unwrap_or(at);
-        answer.find(&self.key("advised"), advice);
-        let open = knee.interval.is_some_and(|interval| interval.high >= last);
-        let open = if open { " It reaches the end of the sweep." } else { "" };
-        answer.say(format!(
-            "{}: the knee is at {}{runs}{formatted}. Set {}: more adds latency rather than \
-             throughput.{open}",
-            self.name,
-            self.setting(at),
-            self.setting(advice),
-        ));
+        let runs = words::interval(knee.interval, runs(self.points), count::significant);
+        match knee.state {
+            State::OutsideSweep(Side::First) => answer.say(format!(
+                "{}: the knee is outside the sweep, at or below {at} ({does}): more depth adds \
+                 latency rather than throughput.",
+                self.name
+            )),
+            State::OutsideSweep(Side::Last) => answer.say(format!(
+                "{}: the knee is outside the sweep, at or beyond {at} ({does}): throughput still \
+                 grows faster than latency there; extend the sweep.",
+                self.name
+            )),
+            State::NoSharpKnee => {
+                answer.find(&self.key("no_sharp_knee"), 1.0);
+                let cross = knee.asymptotes_cross.map_or("n/a".into(), |at| self.setting(at));
+                answer.say(format!(
+                    "{}: there is no sharp knee: throughput over latency is largest at \
+                     {at}{runs}, but the asymptotes cross at {cross}. Throughput flattens \
+                     gradually; read the curve.",
+                    self.name,
+                ));
+            }
+            State::Found | State::TooFewLevels => {
+                let advice = point.at(self.axis).unwrap_or_default();
+                answer.find(&self.key("advised"), advice);
+                let place = knee.knee.map_or(at.clone(), |at| self.setting(at));
+                answer.say(format!(
+                    "{}: the knee is at {place}{runs}; at {at} it does {does}. Set {at}: more \
+                     adds latency rather than throughput.",
+                    self.name,
+                ));
+            }
+        }
+    }
+
+    /// A limit that holds at the knee, or at the level above it.
+    fn known_limit(&self, facts: &StageFacts, point: &Point) -> Option<String> {
+        let from = self.points.iter().position(|each| each.cell == point.cell)?;
+        let near = self.points.iter().skip(from).take(2);
+        near.filter_map(|point| gate::known_limit(facts, point)).next()
     }
 
     fn companions(&self, answer: &mut Answer, knee: &Knee, levels: &[Level]) {
         if let Some(cross) = knee.asymptotes_cross {
             answer.find_between(&self.key("n_star"), cross, knee.asymptotes_interval);
         }
-        let best = self
-            .points
-            .iter()
-            .filter_map(|point| Some((point.mean(Measure::Iops)?, point.at(self.axis)?, *point)));
-        let Some((iops, at, point)) = best.max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
+        let best =
+            self.points.iter().filter_map(|point| Some((point.mean(Measure::Iops)?, *point)));
+        let Some((iops, point)) = best.max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
         answer.find(&self.key("best_iops"), iops);
-        answer.find(&self.key("best_at"), at);
-        let words = format!(
-            "{}: most throughput at {}: {} IOPS, {}, at {} on average",
-            self.name,
-            self.setting(at),
+        let basis =
+            point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
+        let figures = format!(
+            "{} IOPS, {}, at {} on average ({basis})",
             point.formatted(Measure::Iops),
             point.formatted(Measure::Bandwidth),
             point.formatted(Measure::Mean),
         );
-        let basis =
-            point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
-        let tail = match knee.saturation {
-            Some(Saturation::At(depth)) => {
-                answer.find(&self.key("saturation"), depth);
-                format!("; {} is the lowest with 95 % of the best", self.setting(depth))
+        let name = self.name;
+        match gate::ranking(self.points, Measure::Iops) {
+            Some(Ranking::Best(best)) => {
+                let at = best.at(self.axis).unwrap_or_default();
+                answer.find(&self.key("best_at"), at);
+                answer.say(format!("{name}: most throughput at {}: {figures}.", self.setting(at)));
             }
-            Some(Saturation::Beyond(depth)) => {
-                let beyond = "; it is not yet saturated at";
-                format!(
-                    "{beyond} {}, where the last doubling gained 5 % or more",
-                    count::setting(depth)
-                )
-            }
-            None => String::new(),
-        };
-        answer.say(format!("{words} ({basis}){tail}."));
+            Some(Ranking::Ties { points, .. }) => answer.say(format!(
+                "{name}: most throughput at {}, which are not shown to differ: {figures} at {}.",
+                self.settings(&points),
+                self.settings(&[point])
+            )),
+            Some(Ranking::Undecided(why)) => answer.say(format!(
+                "{name}: the level of most throughput is {why}; so far {figures} at {}.",
+                self.settings(&[point])
+            )),
+            None => answer.say(format!("{name}: {figures} at {}.", self.settings(&[point]))),
+        }
         if self.per_level.is_some()
             && let Some(first) = levels.first().filter(|level| level.n == 1.0)
             && let Some(latency) = iosonde_stats::ratio::median(&first.latencies)
         {
             answer.find(&self.key("latency_at_1_ns"), latency * 1e9);
-        }
-    }
-
-    fn cheapest(&self, answer: &mut Answer, seed: u64) {
-        let setting = |point: &&Point| {
-            let values = point.values(Measure::Iops, Direction::Total);
-            let cost = point.at(self.axis)?;
-            (!values.is_empty()).then_some(Setting { cost, values })
-        };
-        let settings: Vec<Setting> = self.points.iter().filter_map(setting).collect();
-        let Some(enough) = cheapest(&settings, ENOUGH_WITHIN, seed) else { return };
-        answer.find(&self.key("enough"), enough.cost);
-        if enough.cost < enough.best_cost {
-            answer.say(format!(
-                "{}: {} is enough: it is shown to be within {} of the best ({}).",
-                self.name,
-                self.setting(enough.cost),
-                words::percent(ENOUGH_WITHIN),
-                self.setting(enough.best_cost),
-            ));
         }
     }
 
@@ -406,7 +444,7 @@ impl Line<'_> {
         if !missed.is_empty() {
             answer.mind(
                 "depth_not_applied",
-                "queue queue queue queue depth that was not reached",
+                "a queue depth that was not reached",
                 Strength::Proven,
                 Severity::Warning,
                 format!(

@@ -1,7 +1,8 @@
 //! Offered load: the maximum of each load alone, the sustained rate, and the trade-off between
 //! reads and writes.
 
-use super::words::{self, nothing};
+use super::gate;
+use super::words::{self, Times, nothing};
 use super::{Answer, Measure, Point, StageFacts};
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::spec::Direction;
@@ -138,15 +139,19 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
 fn rise(answer: &mut Answer, sustained: &[&(f64, &Point)]) {
     let Some((lowest, first)) = sustained.first() else { return };
     let tail = Measure::Quantile(0.99);
-    let Some(base) = first.mean(tail) else { return };
-    let doubled =
-        sustained.iter().find(|(_, point)| point.mean(tail).is_some_and(|ns| ns > 2.0 * base));
-    let Some((rate, point)) = doubled else { return };
+    let shown = |point: &Point| {
+        let times = Times::of(point, first, tail)?;
+        let is_shown = times.times > 2.0 && times.differ();
+        (is_shown && gate::withheld(&[point, first]).is_none()).then_some(times)
+    };
+    let doubled = sustained.iter().find_map(|(rate, point)| Some((rate, *point, shown(point)?)));
+    let Some((rate, point, times)) = doubled else { return };
     answer.find("p99_doubled_at", *rate);
     answer.say(format!(
-        "From {}/s on, p99 is more than twice the p99 at {}/s: {} against {}. Plan for a lower \
-         rate if there is a latency target.",
+        "From {}/s on, p99 is {} that at {}/s: {} against {}. Plan for a lower rate if there is a \
+         latency target.",
         count::significant_or_whole(*rate),
+        times.formatted(),
         count::significant_or_whole(*lowest),
         point.formatted(tail),
         first.formatted(tail)
@@ -177,22 +182,26 @@ pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let carried = cells.iter().filter(|(_, carried, _)| *carried).count();
     answer.find("carried-share", carried as f64 / cells.len() as f64);
     match boundary(&cells) {
-        Some((k, wrong)) => {
+        Some(Boundary { k, low, high, wrong }) => {
             answer.find("k", k);
             answer.find("k_misplaced", wrong as f64);
-            let trade = if k < 0.9 {
-                "reads and writes interfere beyond sharing one budget"
-            } else if k > 1.1 {
-                "reads and writes share little: together they do more than alternately"
+            let trade = if high < ONE_BUDGET.0 {
+                ": reads and writes interfere beyond sharing one budget"
+            } else if low > ONE_BUDGET.1 {
+                ": reads and writes share little: together they do more than alternately"
+            } else if low >= ONE_BUDGET.0 && high <= ONE_BUDGET.1 {
+                ": reads and writes share one budget"
             } else {
-                "reads and writes share one budget"
+                "; whether they share one budget needs loads between these"
             };
             answer.say(format!(
-                "Combinations are sustained up to r / {} + w / {} = {} ({} of {} lie on the wrong \
-                 side of that line): {trade}.",
+                "Combinations are sustained up to r / {} + w / {} = {} ({} to {} by the loads \
+                 offered; {} of {} lie on the wrong side of that line){trade}.",
                 count::significant_or_whole(reads),
                 count::significant_or_whole(writes),
                 count::significant(k),
+                count::significant(low),
+                count::significant(high),
                 wrong,
                 cells.len()
             ));
@@ -206,8 +215,22 @@ pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     answer
 }
 
+/// Between which loads reads and writes count as sharing one budget.
+const ONE_BUDGET: (f64, f64) = (0.9, 1.1);
+
+/// The boundary between what is sustained and what is not.
+struct Boundary {
+    /// In the middle of its range.
+    k: f64,
+    /// The loads on both sides of it.
+    low: f64,
+    high: f64,
+    /// Cells on the wrong side.
+    wrong: usize,
+}
+
 /// The k that puts the fewest cells on the wrong side, in the middle of its range.
-fn boundary(cells: &[(f64, bool, &Point)]) -> Option<(f64, usize)> {
+fn boundary(cells: &[(f64, bool, &Point)]) -> Option<Boundary> {
     if cells.iter().all(|(_, carried, _)| *carried) || cells.iter().all(|(_, carried, _)| !carried)
     {
         return None;
@@ -216,12 +239,14 @@ fn boundary(cells: &[(f64, bool, &Point)]) -> Option<(f64, usize)> {
     loads.sort_by(f64::total_cmp);
     loads.dedup_by(|a, b| (*a - *b).abs() < 1e-9);
     let wrong = |k: f64| cells.iter().filter(|(load, carried, _)| (*load <= k) != *carried).count();
-    let between = loads.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
-    let scored: Vec<(f64, usize)> = between.map(|k| (k, wrong(k))).collect();
-    let least = scored.iter().map(|(_, wrong)| *wrong).min()?;
-    let best: Vec<f64> =
-        scored.iter().filter(|(_, wrong)| *wrong == least).map(|(k, _)| *k).collect();
-    Some((best.iter().sum::<f64>() / best.len() as f64, least))
+    let gaps = loads.windows(2).map(|pair| (pair[0], pair[1], wrong((pair[0] + pair[1]) / 2.0)));
+    let gaps: Vec<(f64, f64, usize)> = gaps.collect();
+    let least = gaps.iter().map(|(.., wrong)| *wrong).min()?;
+    let best = || gaps.iter().filter(|(.., wrong)| *wrong == least);
+    let (low, high) = (best().next()?.0, best().next_back()?.1);
+    let middles: Vec<f64> = best().map(|(low, high, _)| (low + high) / 2.0).collect();
+    let k = middles.iter().sum::<f64>() / middles.len() as f64;
+    Some(Boundary { k, low, high, wrong: least })
 }
 
 /// The effect of half of the writes on the light reads.

@@ -39,12 +39,18 @@ pub struct Spread {
 
 impl Point {
     /// Collects the runs of a cell.
-    pub fn of(cell: &Cell, trials: &[TrialFigures]) -> Point {
+    ///
+    /// Where at least as many as `repeats` have high confidence, only these are used.
+    pub fn of(cell: &Cell, trials: &[TrialFigures], repeats: u32) -> Point {
         let mut own: Vec<&TrialFigures> =
             trials.iter().filter(|trial| trial.cell == cell.index).collect();
         own.sort_by_key(|trial| trial.repeat);
         let usable: Vec<&&TrialFigures> = own.iter().filter(|trial| trial.is_usable()).collect();
         let failed = own.len() - usable.len();
+        // A run that others disturbed was repeated; it does not count beside the repeat.
+        let good = usable.iter().copied().filter(|trial| trial.standing == Standing::Good);
+        let good: Vec<&&TrialFigures> = good.collect();
+        let usable = if good.len() >= repeats as usize { good } else { usable };
         let doubt = usable.iter().find(|trial| trial.standing != Standing::Good);
         let standing = match (usable.is_empty(), doubt, own.first()) {
             (true, _, None) => Standing::Failed("it was not run".into()),

@@ -121,7 +121,7 @@ impl Steadiness {
 
     /// The point of a cell from the runs of the window; what is not steady has low confidence.
     pub(super) fn point(&self, cell: &Cell, window: &[TrialFigures]) -> Point {
-        let point = Point::of(cell, window);
+        let point = Point::of(cell, window, u32::MAX);
         match point.standing {
             Standing::Good if !self.is_steady => {
                 Point { standing: Standing::LowConfidence(self.verdict()), ..point }

@@ -1,17 +1,22 @@
 //! The size at which bandwidth rather than the number of requests becomes the limit.
 
+use super::gate;
 use super::words::{self, Times, lines, nothing, of_line, runs};
 use super::{Answer, Measure, Point, StageFacts};
 use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::bootstrap::log_t_p;
+use iosonde_stats::holm::holm;
 use iosonde_stats::size_model::{NoLine, Size, SizeModel};
 
 /// The axis of sizes.
 const AXIS: &str = "block-size";
 /// Relative difference at or below which two lines count as equal.
 const CONVERGED_WITHIN: f64 = 0.05;
+/// Largest p, over all sizes together, at which a difference is shown.
+const SHOWN: f64 = 0.05;
 
 /// Fits a fixed cost plus transfer time to each line over the block size.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
@@ -64,27 +69,26 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
         points.iter().filter_map(|point| point.at(AXIS)).map(|v| v as u64).collect();
     let last_small = sizes.iter().copied().filter(|size| *size as f64 <= crossover).max();
     let first_large = sizes.iter().copied().filter(|size| *size as f64 > crossover).min();
-    let shift = match (last_small, first_large) {
-        (Some(small), Some(large)) => {
-            answer.find(&key("last-iops-size"), small as f64);
-            answer.find(&key("first-bandwidth-size"), large as f64);
-            format!("report IOPS up to {}, MB/s from {}", bytes::exact(small), bytes::exact(large))
+    for (word, size) in [("last-iops-size", last_small), ("first-bandwidth-size", first_large)] {
+        if let Some(size) = size {
+            answer.find(&key(word), size as f64);
         }
-        (None, Some(large)) => {
-            answer.find(&key("first-bandwidth-size"), large as f64);
-            "it lies below the smallest size, so report MB/s throughout".into()
+    }
+    // A crossover is only as good as the line that it is read from.
+    let fits = model.is_one_line || model.step.is_some();
+    let runs = runs(points);
+    match gate::withheld(points) {
+        Some(why) => {
+            answer.say(format!("{line}: where IOPS give way to bandwidth is {why}."));
         }
-        (Some(small), None) => {
-            answer.find(&key("last-iops-size"), small as f64);
-            "it lies beyond the largest size, so report IOPS throughout".into()
-        }
-        (None, None) => "nothing was measured on either side".into(),
-    };
-    answer.say(format!(
-        "{line}: the crossover from IOPS to bandwidth is at {}{}: {shift}.",
-        words::size(crossover),
-        words::interval(model.crossover_interval, runs(points), words::size),
-    ));
+        None if fits => answer.say(format!(
+            "{line}: the crossover from IOPS to bandwidth is at {}{}: {}.",
+            words::size(crossover),
+            words::interval(model.crossover_interval, runs, words::size),
+            shift(&sizes, crossover, model)
+        )),
+        None => {}
+    }
     // The meaning of the time between completions: the latency only if one request is in flight.
     let is_one = points.iter().flat_map(|point| &point.runs).all(|run| run.all.depth_asked == 1);
     let takes = if is_one { "a request takes" } else { "one request completes every" };
@@ -99,6 +103,38 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
     ));
     if !model.is_one_line {
         bent(answer, line, is_one, model);
+    }
+}
+
+/// What to report below and above the crossover, as far as its interval decides it.
+fn shift(sizes: &[u64], crossover: f64, model: &SizeModel) -> String {
+    let (low, high) = match model.crossover_interval {
+        Some(interval) => (interval.low, interval.high),
+        None => (crossover, crossover),
+    };
+    let last_small = sizes.iter().copied().filter(|size| *size as f64 <= low).max();
+    let first_large = sizes.iter().copied().filter(|size| *size as f64 > high).min();
+    let between = |size: &&u64| (**size as f64) > low && **size as f64 <= high;
+    let open: Vec<String> = sizes.iter().filter(between).map(|size| bytes::exact(*size)).collect();
+    let open = match open.as_slice() {
+        [] => String::new(),
+        sizes => format!("; at {} either", sizes.join(", ")),
+    };
+    match (last_small, first_large) {
+        (Some(small), Some(large)) => format!(
+            "report IOPS up to {}, MB/s from {}{open}",
+            bytes::exact(small),
+            bytes::exact(large)
+        ),
+        (None, Some(large)) if open.is_empty() => {
+            format!("it lies below the smallest size, {}: report MB/s", bytes::exact(large))
+        }
+        (Some(small), None) if open.is_empty() => {
+            format!("it lies beyond the largest size, {}: report IOPS", bytes::exact(small))
+        }
+        (None, Some(large)) => format!("report MB/s from {}{open}", bytes::exact(large)),
+        (Some(small), None) => format!("report IOPS up to {}{open}", bytes::exact(small)),
+        (None, None) => "these runs do not decide what to report".into(),
     }
 }
 
@@ -153,27 +189,64 @@ fn converge(answer: &mut Answer, one: (&str, &[&Point]), two: (&str, &[&Point]))
             Some((size, Times::of(point, other, Measure::Iops)?))
         })
         .collect();
-    let far = |times: &Times| (times.times.max(times.times.recip()) - 1.0).abs();
-    let Some((size, most)) = ratios.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1))) else {
+    let rates = |points: &[&Point], size: f64| -> Vec<f64> {
+        let point = points.iter().find(|point| point.at(AXIS) == Some(size));
+        point.map_or(Vec::new(), |point| point.values(Measure::Iops, Direction::Total))
+    };
+    let all: Vec<&Point> = one.1.iter().chain(two.1).copied().collect();
+    let (first, second) = (one.0, two.0);
+    if let Some(why) = gate::withheld(&all) {
+        answer.say(format!("Whether {first} and {second} differ is {why}."));
         return;
+    }
+    let p = ratios.iter().map(|(size, _)| log_t_p(&rates(one.1, *size), &rates(two.1, *size)));
+    let p = holm(&p.collect::<Vec<f64>>());
+    let far = |times: &Times| (times.times.max(times.times.recip()) - 1.0).abs();
+    let shown = ratios.iter().zip(&p).filter(|(_, p)| **p <= SHOWN).map(|(ratio, _)| ratio);
+    let differ = match shown.max_by(|a, b| far(&a.1).total_cmp(&far(&b.1))) {
+        Some((size, most)) => format!(
+            "{first} and {second} differ most at {}, where {first} has {} the IOPS",
+            words::size(*size),
+            most.formatted()
+        ),
+        None => {
+            let Some((size, most)) = ratios.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1)))
+            else {
+                return;
+            };
+            format!(
+                "{first} and {second} are not shown to differ at any size (at {} {first} has {} \
+                 the IOPS)",
+                words::size(*size),
+                most.formatted()
+            )
+        }
     };
-    let apart = ratios.iter().rev().find(|(_, times)| far(times) > CONVERGED_WITHIN);
-    let together = match apart {
-        None => "at every size they are within 5 % of each other".to_owned(),
-        Some((last, _)) => match ratios.iter().find(|(size, _)| size > last) {
-            Some((size, _)) => {
-                answer.find("converged-from", *size);
-                format!("from {} on they are within 5 %", words::size(*size))
-            }
-            None => "they do not converge within these sizes".into(),
-        },
-    };
-    let (one, two) = (one.0, two.0);
-    answer.say(format!(
-        "{one} and {two} differ most at {}, where {one} has {} the IOPS; {together}.",
-        words::size(*size),
-        most.formatted()
-    ));
+    let together = together(answer, &ratios);
+    answer.say(format!("{differ}; {together}."));
+}
+
+/// From which size on two patterns are shown to be alike.
+fn together(answer: &mut Answer, ratios: &[(f64, Times)]) -> String {
+    let (low, high) = (1.0 - CONVERGED_WITHIN, 1.0 + CONVERGED_WITHIN);
+    let within =
+        |(_, times): &(f64, Times)| gate::side(times, low, high) == Some(gate::Side::Within);
+    let share = format!("{:.0} %", CONVERGED_WITHIN * 100.0);
+    let alike = ratios.iter().rev().take_while(|ratio| within(ratio)).count();
+    if alike == ratios.len() {
+        return format!("at every size they are within {share} of each other");
+    }
+    if alike > 0
+        && let Some((size, _)) = ratios.get(ratios.len() - alike)
+    {
+        answer.find("converged-from", *size);
+        return format!("from {} on they are within {share}", words::size(*size));
+    }
+    let last = ratios.last().and_then(|(_, times)| gate::side(times, low, high));
+    match last {
+        Some(_) => "they do not converge within these sizes".into(),
+        None => format!("whether they are within {share} at the largest is not decidable yet"),
+    }
 }
 
 #[cfg(test)]
@@ -185,7 +258,7 @@ mod tests {
     use iosonde_fixtures::Load;
 
     fn sweep(time_s: fn(f64) -> f64) -> StageFacts {
-        let mut noise = noise(3, 0.01);
+        let mut noise = noise(3, 0.003);
         facts(&stage("block-size", "block-size"), |cell, _| {
             let size = at(cell, AXIS);
             let iops = noise() / time_s(size);
@@ -206,7 +279,7 @@ mod tests {
         }
         let said = facts.answers[0].1.sentences.join("\n");
         assert!(said.contains("report IOPS up to 64 KiB, MB/s from 128 KiB"), "{said}");
-        assert!(said.contains("at every size they are within 5 %"), "{said}");
+        assert!(said.contains("within 5 %") && !said.contains("do not converge"), "{said}");
         assert!(said.contains("one request completes every"), "eight are in flight: {said}");
     }
 

@@ -1,11 +1,11 @@
 //! Throughput over I/O size, over the gap, and at random offsets: the micro-benchmarks.
 
+use super::gate;
 use super::sweep::{as_planned, compare, left_out, line};
-use super::words::{self, lines, nothing};
+use super::words::{self, Times, lines, nothing};
 use super::{Answer, Measure, Point, StageFacts};
 use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
-use iosonde_model::units::count;
 
 /// The axis of sizes.
 const SIZE: &str = "block-size";
@@ -35,27 +35,35 @@ pub(super) fn random(facts: &StageFacts, before: &[StageFacts]) -> Answer {
 /// Over the gap, for each I/O size.
 pub(super) fn stride(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut answer = over(facts, GAP);
-    let mut kept: Vec<(String, f64)> = Vec::new();
+    let mut worst: Option<(String, Times)> = None;
     for (name, points) in lines(facts, GAP) {
-        let without = points.iter().find(|point| point.at(GAP) == Some(0.0));
-        let without = without.and_then(|point| point.mean(Measure::Bandwidth));
-        let rates = points.iter().filter(|point| point.at(GAP) > Some(0.0));
-        let least = rates.filter_map(|point| point.mean(Measure::Bandwidth)).min_by(f64::total_cmp);
-        if let (Some(without), Some(least)) = (without, least) {
-            kept.push((name, least / without));
+        let Some(without) = points.iter().find(|point| point.at(GAP) == Some(0.0)) else {
+            continue;
+        };
+        let gaps = points.iter().filter(|point| point.at(GAP) > Some(0.0));
+        let times = gaps.filter_map(|point| Times::of(point, without, Measure::Bandwidth));
+        let least = times.min_by(|a, b| a.times.total_cmp(&b.times));
+        let is_less = |times: &Times| worst.as_ref().is_none_or(|(_, w)| times.times < w.times);
+        if let Some(least) = least.filter(is_less) {
+            worst = Some((name, least));
         }
     }
-    let worst = kept.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    let mildest = kept.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    if let (Some(worst), Some(mildest)) = (worst, mildest) {
-        answer.find("least-kept", worst.1);
-        answer.say(format!(
-            "At its worst gap {} keeps {} of the throughput without a gap, {} keeps {}.",
-            worst.0,
-            words::percent(worst.1),
-            mildest.0,
-            words::percent(mildest.1)
-        ));
+    let all: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
+    if let Some((name, times)) = worst {
+        answer.find("least-kept", times.times);
+        let is_shown = times.times < 1.0 && times.differ() && gate::withheld(&all).is_none();
+        answer.say(match is_shown {
+            true => format!(
+                "The gap costs most at {name}: at its worst gap it does {} the throughput without \
+                 a gap.",
+                times.formatted()
+            ),
+            false => format!(
+                "No gap is shown to cost throughput; at the lowest, {name} does {} the throughput \
+                 without a gap.",
+                times.formatted()
+            ),
+        });
     }
     answer
 }
@@ -133,30 +141,26 @@ fn cache(answer: &mut Answer, facts: &StageFacts) {
 /// Random offsets compared with sequential I/O of the same size.
 fn against_order(answer: &mut Answer, facts: &StageFacts, ordered: &StageFacts) {
     for direction in ["read", "write"] {
-        let of = |stage: &StageFacts| -> Vec<(f64, f64)> {
-            let own = stage.points.iter().filter(|point| {
-                let at = |axis: &str| point.level(axis).map(|level| level.label.as_str());
-                at("direction") == Some(direction) && at("alignment") == Some("aligned")
-            });
-            own.filter_map(|point| Some((point.at(SIZE)?, point.mean(Measure::Bandwidth)?)))
-                .collect()
+        let is_own = |point: &&Point| {
+            let at = |axis: &str| point.level(axis).map(|level| level.label.as_str());
+            at("direction") == Some(direction) && at("alignment") == Some("aligned")
         };
-        let ordered = of(ordered);
-        let ratios: Vec<(f64, f64)> = of(facts)
-            .iter()
-            .filter_map(|(size, rate)| {
-                let (_, other) = ordered.iter().find(|(other, _)| other == size)?;
-                (*other > 0.0).then(|| (*size, rate / other))
-            })
-            .collect();
+        let ratio = |point: &'_ Point| {
+            let size = point.at(SIZE)?;
+            let same = |other: &&Point| other.at(SIZE) == Some(size);
+            let other = ordered.points.iter().filter(is_own).find(same)?;
+            let times = Times::of(point, other, Measure::Bandwidth)?;
+            gate::withheld(&[point, other]).is_none().then_some((size, times))
+        };
+        let ratios: Vec<(f64, Times)> =
+            facts.points.iter().filter(is_own).filter_map(ratio).collect();
         if let (Some(first), Some(last)) = (ratios.first(), ratios.last()) {
-            answer.find(&format!("random-over-ordered-{direction}"), first.1);
+            answer.find(&format!("random-over-ordered-{direction}"), first.1.times);
             answer.say(format!(
-                "Random {direction}s do {} times the throughput of sequential ones at {}, {} \
-                 times at {}.",
-                count::significant(first.1),
+                "Random {direction}s do {} the throughput of sequential ones at {}, {} at {}.",
+                first.1.formatted(),
                 words::size(first.0),
-                count::significant(last.1),
+                last.1.formatted(),
                 words::size(last.0)
             ));
         }
@@ -178,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_best_size_and_a_cliff_are_reported_and_neither_is_invented() {
-        let mut noise = noise(8, 0.01);
+        let mut noise = noise(8, 0.002);
         let random = facts(&stage("random", "random"), |cell, _| {
             let size = at(cell, "block-size");
             let reads = cell.levels[1].label == "read";

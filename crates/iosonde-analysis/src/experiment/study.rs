@@ -2,11 +2,12 @@
 //! study.
 
 use super::claims::at_ceiling;
-use super::sweep::{bandwidth, best};
-use super::words::{self, nothing};
+use super::gate::{self, Ranking};
+use super::sweep::{bandwidth, highest};
+use super::words::{self, Times, nothing};
 use super::{Answer, Measure, Point, StageFacts, Standing, Study};
 use crate::finding::{Finding, Severity, Strength};
-use iosonde_model::units::{count, duration};
+use iosonde_model::units::duration;
 
 /// Smallest relative difference of two stages of the same load to report.
 const SAME_WITHIN: f64 = 0.15;
@@ -40,6 +41,7 @@ pub(super) fn study(study: &Study) -> Answer {
 /// The best pattern of all that was measured.
 pub(super) fn micro(study: &Study) -> Answer {
     let mut answer = Answer::default();
+    let mut tops: Vec<Point> = Vec::new();
     for (what, reads) in [("reading", true), ("writing", false)] {
         let own = |point: &&Point| {
             point.runs.first().is_some_and(|run| {
@@ -50,36 +52,51 @@ pub(super) fn micro(study: &Study) -> Answer {
         let direct = |facts: &&StageFacts| {
             facts.trials.iter().all(|trial| !matches!(trial.cache.as_str(), "cold" | "warm"))
         };
-        let tops = study.stages.iter().filter(direct).filter_map(|facts| {
-            let points: Vec<&Point> =
-                facts.points.iter().filter(|point| point.is_usable()).filter(own).collect();
-            Some((facts, best(&points)?))
+        let usable = study.stages.iter().filter(direct).flat_map(|facts| {
+            let points = facts.points.iter().filter(|point| point.is_usable()).filter(own);
+            points.map(move |point| (facts, point))
         });
-        let rate = |point: &Point| point.mean(Measure::Bandwidth).unwrap_or(0.0);
-        let top = tops.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1)));
-        let Some((facts, point)) = top else { continue };
-        answer.find(&format!("best-{what}-bytes-per-s"), rate(point));
-        answer.say(format!(
-            "The best pattern for {what}: {} ({}): {}.",
-            facts.stage.heading(),
-            point.name(),
-            bandwidth(point)
-        ));
+        let usable: Vec<(&StageFacts, &Point)> = usable.collect();
+        // Cells of several stages are told apart by their place in this list.
+        let named: Vec<Point> = usable
+            .iter()
+            .enumerate()
+            .map(|(at, (_, point))| Point { cell: at, ..(*point).clone() })
+            .collect();
+        let all: Vec<&Point> = named.iter().collect();
+        let Some(top) = highest(&all) else { continue };
+        let heading = |point: &Point| {
+            let stage = usable.get(point.cell).map_or("", |(facts, _)| facts.stage.heading());
+            format!("{stage} ({})", point.name())
+        };
+        answer
+            .find(&format!("best-{what}-bytes-per-s"), top.mean(Measure::Bandwidth).unwrap_or(0.0));
+        let rate = format!("{}: {}", heading(top), bandwidth(top));
+        answer.say(match gate::ranking(&all, Measure::Bandwidth) {
+            Some(Ranking::Best(_)) | None => format!("The best pattern for {what}: {rate}."),
+            Some(Ranking::Ties { points, .. }) => format!(
+                "No single pattern is best for {what}: {} of {} are not shown to differ from \
+                 {rate}.",
+                points.len(),
+                all.len()
+            ),
+            Some(Ranking::Undecided(why)) => {
+                format!("The best pattern for {what} is {why}; so far {rate}.")
+            }
+        });
+        tops.push(top.clone());
     }
     if answer.sentences.is_empty() {
         return nothing("Nothing was measured, so there is no best pattern.");
     }
-    let rates = (
-        answer.found.get("best-reading-bytes-per-s"),
-        answer.found.get("best-writing-bytes-per-s"),
-    );
-    if let (Some(reading), Some(writing)) = rates {
-        let times = reading / writing;
-        answer.find("reading-over-writing", times);
-        let words = count::significant(times);
+    if let [reading, writing] = tops.as_slice()
+        && let Some(times) = Times::of(reading, writing, Measure::Bandwidth)
+        && times.differ()
+    {
+        answer.find("reading-over-writing", times.times);
         answer.say(format!(
-            "At their best levels, reads do {words} times the throughput of \
-            writes."
+            "At their highest levels, reads do {} the throughput of writes.",
+            times.formatted()
         ));
     }
     beyond_physics(&mut answer, study);
@@ -115,27 +132,39 @@ fn beyond_physics(answer: &mut Answer, study: &Study) {
 
 /// The same load in two stages, such as the baseline and the first level of a sweep.
 fn stages_agree(answer: &mut Answer, study: &Study) {
-    let base = study.stage("qd1-baseline").and_then(|f| f.found("4-kib-random-read_mean_ns"));
-    let Some(base) = base else { return };
+    let Some(base) = study.stage("qd1-baseline").and_then(|facts| {
+        facts.points.iter().find(|point| words::slug(&point.name()) == "4-kib-random-read")
+    }) else {
+        return;
+    };
     for facts in study.stages.iter().filter(|facts| facts.stage.name != "qd1-baseline") {
-        let Some(first) = facts.found("latency_at_1_ns") else { continue };
-        let gap = first / base - 1.0;
-        let (a, b) = (duration::latency(base), duration::latency(first));
-        answer.say(if gap.abs() <= SAME_WITHIN {
-            format!(
-                "The baseline ({a}) and the first level of {} ({b}) agree within {}.",
-                facts.stage.heading(),
-                words::percent(gap.abs())
-            )
-        } else {
-            format!(
-                "The baseline ({a}) and the first level of {} ({b}) differ by {} although their \
-                 load is the same: something changed between the stages, such as temperature, \
-                 cache, or other users of the machine.",
-                facts.stage.heading(),
-                words::percent(gap.abs())
-            )
-        });
+        let Some(at) = facts.found("latency_at_1_ns") else { continue };
+        let near = |point: &&Point| {
+            point.mean(Measure::Mean).map_or(f64::INFINITY, |mean| (mean / at).ln().abs())
+        };
+        let first = facts.points.iter().min_by(|a, b| near(a).total_cmp(&near(b)));
+        let Some(first) = first else { continue };
+        let Some(times) = Times::of(first, base, Measure::Mean) else { continue };
+        let figures = format!(
+            "the first level of {} ({}) takes {} the latency of the baseline ({})",
+            facts.stage.heading(),
+            first.formatted(Measure::Mean),
+            times.formatted(),
+            base.formatted(Measure::Mean)
+        );
+        let (low, high) = (1.0 - SAME_WITHIN, 1.0 + SAME_WITHIN);
+        match gate::side(&times, low, high) {
+            Some(gate::Side::Within) => {
+                answer.say(format!("Baseline and sweep agree: {figures}."));
+            }
+            Some(_) => answer.say(format!(
+                "Baseline and sweep differ although their load is the same: {figures}; something \
+                 changed between the stages, such as temperature, cache, or other users of the \
+                 machine."
+            )),
+            // Neither is shown.
+            None => {}
+        }
     }
 }
 
@@ -182,7 +211,7 @@ fn anomalies(answer: &mut Answer, study: &Study) {
     for each in &seen {
         let mut finding = each.finding.clone();
         finding.words = format!(
-            "{} ({}; {} of {runs} runs, in {})",
+            "{} ({}; figures of the clearest of {} among {runs} runs, in {})",
             finding.words.trim_end_matches('.'),
             finding.strength.word(),
             each.runs,
@@ -195,6 +224,28 @@ fn anomalies(answer: &mut Answer, study: &Study) {
     }
 }
 
+/// How often it waited for a quiet machine, and repeated what others disturbed.
+fn disturbed(answer: &mut Answer, study: &Study) {
+    let waits: u32 = study.stages.iter().map(|facts| facts.laid_out.waits).sum();
+    let waited_ms: u64 = study.stages.iter().map(|facts| facts.laid_out.waited_ms).sum();
+    if waits > 0 {
+        answer.say(format!(
+            "{waits} runs waited for a quiet machine, for {} in all.",
+            duration::latency(waited_ms as f64 * 1e6)
+        ));
+    }
+    let further = |facts: &StageFacts| {
+        let planned = facts.stage.most_repeats();
+        facts.trials.iter().filter(|trial| trial.repeat >= planned).count()
+    };
+    let further: usize = study.stages.iter().map(further).sum();
+    if further > 0 {
+        answer.say(format!(
+            "{further} runs were repeated, because others disturbed them: low confidence."
+        ));
+    }
+}
+
 /// The limits of these runs.
 fn limits(answer: &mut Answer, study: &Study) {
     let failed = |standing: &Standing| matches!(standing, Standing::Failed(_));
@@ -203,6 +254,7 @@ fn limits(answer: &mut Answer, study: &Study) {
     if lost > 0 {
         answer.say(format!("{lost} runs failed and are not included in any figure."));
     }
+    disturbed(answer, study);
     let short = trials().map(|trial| trial.figures.window_ns).min();
     // Cells that were left out have no runs.
     let points = study.stages.iter().flat_map(|facts| &facts.points);
@@ -222,7 +274,9 @@ fn limits(answer: &mut Answer, study: &Study) {
         answer.say(format!("{} was left out: {}.", facts.stage.heading(), facts.laid_out.skipped));
     }
     let virtualised = study.host.as_ref().is_some_and(|host| !host.virtualization.is_empty());
-    if virtualised {
+    // A simulated device is shared with nobody.
+    let is_real = study.target.as_ref().is_none_or(|target| target.kind != "simulated");
+    if virtualised && is_real {
         answer.say(
             "The machine is virtual: it may share its storage with others that are not visible \
              from inside it.",
@@ -258,7 +312,7 @@ mod tests {
     #[test]
     fn stages_of_the_same_load_are_held_against_each_other() {
         let same = study(&study_of(stages(5_000.0), None)).sentences.join("\n");
-        assert!(same.contains("agree within"), "{same}");
+        assert!(same.contains("Baseline and sweep agree: "), "{same}");
         let other = study(&study_of(stages(3_000.0), None)).sentences.join("\n");
         assert!(other.contains("something changed between the stages"), "{other}");
     }

@@ -1,7 +1,8 @@
 //! Which depth does each block size need, and how much client CPU time does an operation cost?
 
-use super::sweep::{bandwidth, best};
-use super::words::{self, lines, nothing, slug};
+use super::gate::{self, Ranking};
+use super::sweep::{bandwidth, highest};
+use super::words::{self, Times, lines, nothing, slug};
 use super::{Answer, Measure, Point, StageFacts};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
@@ -16,19 +17,35 @@ const ENOUGH_WITHIN: f64 = 0.05;
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, "iodepth");
     let all: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
-    let Some(best) = best(&all) else {
+    let Some(highest) = highest(&all) else {
         return nothing("No run can be used, so there is no surface.");
     };
     let mut answer = Answer::default();
     let at = |point: &Point, axis: &str| point.at(axis).unwrap_or(0.0);
-    answer.find("best-iodepth", at(best, "iodepth"));
-    answer.find("best-block-size", at(best, "block-size"));
-    answer.find("best-bytes-per-s", best.mean(Measure::Bandwidth).unwrap_or(0.0));
-    answer.say(format!(
-        "Most bandwidth: {} (depth, block size): {}.",
-        best.name(),
-        bandwidth(best)
-    ));
+    answer.find("best-bytes-per-s", highest.mean(Measure::Bandwidth).unwrap_or(0.0));
+    let rate = bandwidth(highest);
+    let name = |point: &Point| format!("({})", point.name());
+    let words = match gate::ranking(&all, Measure::Bandwidth) {
+        Some(Ranking::Best(best)) => {
+            answer.find("best-iodepth", at(best, "iodepth"));
+            answer.find("best-block-size", at(best, "block-size"));
+            format!("Most bandwidth: {} (depth, block size): {rate}.", best.name())
+        }
+        Some(Ranking::Ties { points, more, .. }) => format!(
+            "Most bandwidth: {} of {} combinations (depth, block size) are not shown to differ: \
+             {}; {rate} at {}{}.",
+            points.len(),
+            all.len(),
+            gate::listed(&all, &points, &name),
+            name(highest),
+            gate::advice(more)
+        ),
+        Some(Ranking::Undecided(why)) => {
+            format!("Most bandwidth: {why}; so far {rate} at {}.", name(highest))
+        }
+        None => format!("Bandwidth: {rate} at {}.", name(highest)),
+    };
+    answer.say(words);
     let seed = mix(facts.laid_out.order_seed);
     // The cheapest setting has the fewest bytes in flight.
     let cost = |point: &Point| at(point, "iodepth") * at(point, "block-size");
@@ -38,7 +55,8 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         .filter(|setting| !setting.values.is_empty())
         .collect();
     settings.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-    if let Some(enough) = cheapest(&settings, ENOUGH_WITHIN, seed) {
+    let enough = cheapest(&settings, ENOUGH_WITHIN, seed);
+    if let Some(enough) = enough.filter(|_| gate::withheld(&all).is_none()) {
         answer.find("enough-bytes-in-flight", enough.cost);
         answer.say(format!(
             "A queue depth of {} is enough for {} of that: further requests only wait.",
@@ -54,12 +72,31 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
             (!rates.is_empty()).then_some(Level { n: point.at("iodepth")?, rates, latencies })
         };
         let levels: Vec<Level> = points.iter().filter_map(level).collect();
-        let Some(at) = knee(&levels, seed).knee else {
-            answer.say(format!("{name}: its knee lies outside the depths of this surface."));
-            continue;
+        let knee = knee(&levels, seed);
+        let power = |point: &Point| -> Vec<f64> {
+            let rates = point.values(Measure::Iops, Direction::Total);
+            let latencies = point.values(Measure::Mean, Direction::Total);
+            rates.iter().zip(latencies).map(|(rate, ns)| rate / ns).collect()
         };
-        answer.find(&format!("knee-{}", slug(name)), at);
-        answer.say(format!("{name}: the knee is at depth {}.", count::significant(at)));
+        let label = |point: &Point| count::setting(point.at("iodepth").unwrap_or_default());
+        let words = match gate::rank(points.iter().map(|p| (*p, power(p))).collect()) {
+            Some(Ranking::Best(point)) => match knee.knee {
+                Some(at) => {
+                    answer.find(&format!("knee-{}", slug(name)), at);
+                    format!("{name}: the knee is at depth {}.", label(point))
+                }
+                None => format!("{name}: its knee lies outside the depths of this surface."),
+            },
+            Some(Ranking::Ties { points: ties, .. }) => {
+                format!(
+                    "{name}: the knee is at one of depth {}.",
+                    gate::listed(points, &ties, &label)
+                )
+            }
+            Some(Ranking::Undecided(why)) => format!("{name}: where its knee is is {why}."),
+            None => continue,
+        };
+        answer.say(words);
     }
     answer
 }
@@ -68,7 +105,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
 pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, "block-size");
     let mut answer = Answer::default();
-    let mut smallest: Vec<(String, f64)> = Vec::new();
+    let mut smallest: Vec<(String, &Point)> = Vec::new();
     for (name, points) in &lines {
         let costs: Vec<(f64, f64)> = points
             .iter()
@@ -96,18 +133,21 @@ pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
             bytes::exact(first.0 as u64),
             count::significant_or_whole(ceiling)
         ));
-        smallest.push((name.clone(), first.1));
+        if let Some(point) = points.iter().find(|point| point.at("block-size") == Some(first.0)) {
+            smallest.push((name.clone(), point));
+        }
     }
-    let least = smallest.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    let most = smallest.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    if let (Some(least), Some(most)) = (least, most)
-        && most.1 > least.1
+    let firsts: Vec<&Point> = smallest.iter().map(|(_, point)| *point).collect();
+    let cost = |point: &Point| point.mean(Measure::CpuPerOp).unwrap_or(0.0);
+    let least = gate::best(&firsts, Measure::CpuPerOp);
+    let most = smallest.iter().max_by(|a, b| cost(a.1).total_cmp(&cost(b.1)));
+    if let (Some(least), Some((name, most))) = (least, most)
+        && let Some((of, _)) = smallest.iter().find(|(_, point)| point.cell == least.cell)
+        && let Some(times) = Times::of(most, least, Measure::CpuPerOp)
     {
         answer.say(format!(
-            "{} needs the least CPU time, {} times less than {}.",
-            least.0,
-            count::significant(most.1 / least.1),
-            most.0
+            "{of} needs the least CPU time; {name} needs {} as much.",
+            times.formatted()
         ));
     }
     super::sweep::left_out(&mut answer, facts);

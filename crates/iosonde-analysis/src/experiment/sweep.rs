@@ -1,6 +1,7 @@
 //! Analyses common to throughput sweeps: the best level with its interval, the lowest sufficient
 //! level, cliffs, and levels that were not applied.
 
+use super::gate::{self, Ranking};
 use super::words::{self, Times, slug};
 use super::{Answer, Measure, Point, StageFacts};
 use crate::finding::{Severity, Strength};
@@ -18,8 +19,8 @@ const SHOWN: f64 = 0.05;
 /// Smallest loss of throughput between neighbouring levels that counts as a cliff.
 const CLIFF_FROM: f64 = 0.25;
 
-/// The level of greatest mean bandwidth of a line.
-pub(super) fn best<'a>(points: &[&'a Point]) -> Option<&'a Point> {
+/// The level of greatest mean bandwidth of a line: not shown to be the best.
+pub(super) fn highest<'a>(points: &[&'a Point]) -> Option<&'a Point> {
     let rate = |point: &&&Point| point.mean(Measure::Bandwidth).unwrap_or(0.0);
     points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b))).copied()
 }
@@ -50,19 +51,52 @@ pub(super) fn line(
     name: &str,
     points: &[&Point],
 ) {
-    let Some(best) = best(points) else { return };
+    let Some(highest) = highest(points) else { return };
     let label =
         |point: &Point| point.level(axis).map_or(String::new(), |level| level.label.clone());
     let key = |word: &str| format!("{word}-{}", slug(name));
-    if let Some(at) = best.at(axis) {
-        answer.find(&key("best"), at);
-    }
-    if let Some(spread) = best.spread(Measure::Bandwidth, Direction::Total) {
+    if let Some(spread) = highest.spread(Measure::Bandwidth, Direction::Total) {
         answer.find(&key("best-bytes-per-s"), spread.mean);
         if let Some((low, high)) = spread.interval {
             answer.find(&key("best-bytes-per-s_low"), low);
             answer.find(&key("best-bytes-per-s_high"), high);
         }
+    }
+    let enough = enough(facts, axis, points).map_or(String::new(), |point| {
+        answer.find(&key("enough"), point.at(axis).unwrap_or_default());
+        format!("; {} is already within {} of it", label(point), words::percent(ENOUGH_WITHIN))
+    });
+    let rate = bandwidth(highest);
+    let words = match gate::ranking(points, Measure::Bandwidth) {
+        Some(Ranking::Best(best)) => {
+            if let Some(at) = best.at(axis) {
+                answer.find(&key("best"), at);
+            }
+            format!("{name}: maximum at {}: {rate}{enough}.", label(best))
+        }
+        Some(Ranking::Ties { points: ties, others, more }) if others > 0 => format!(
+            "{name}: maximum at {}, which are not shown to differ: {rate} at {}{enough}{}.",
+            gate::listed(points, &ties, &label),
+            label(highest),
+            gate::advice(more)
+        ),
+        Some(Ranking::Ties { more, .. }) => format!(
+            "{name}: no level is shown to differ from another; {rate} at most{}.",
+            gate::advice(more)
+        ),
+        Some(Ranking::Undecided(why)) => {
+            format!("{name}: the level of maximum is {why}; so far {rate} at {}.", label(highest))
+        }
+        None => format!("{name}: {rate} at {}.", label(highest)),
+    };
+    answer.say(words);
+    cliff(answer, name, points, &label);
+}
+
+/// The lowest level shown to be within 5 % of the highest.
+fn enough<'a>(facts: &StageFacts, axis: &str, points: &[&'a Point]) -> Option<&'a Point> {
+    if gate::withheld(points).is_some() {
+        return None;
     }
     let setting = |point: &&Point| {
         let values = point.values(Measure::Bandwidth, Direction::Total);
@@ -70,23 +104,19 @@ pub(super) fn line(
         (!values.is_empty()).then_some(Setting { cost, values })
     };
     let settings: Vec<Setting> = points.iter().filter_map(setting).collect();
-    let enough = cheapest(&settings, ENOUGH_WITHIN, mix(facts.laid_out.order_seed));
-    let enough = enough.filter(|enough| enough.cost < enough.best_cost).and_then(|enough| {
-        answer.find(&key("enough"), enough.cost);
-        points.iter().find(|point| point.at(axis) == Some(enough.cost))
-    });
-    let enough = enough.map_or(String::new(), |point| {
-        format!("; {} is already within {} of it", label(point), words::percent(ENOUGH_WITHIN))
-    });
-    answer.say(format!("{name}: maximum at {}: {}{enough}.", label(best), bandwidth(best)));
-    cliff(answer, name, points, &label);
+    let enough = cheapest(&settings, ENOUGH_WITHIN, mix(facts.laid_out.order_seed))?;
+    let is_cheaper = enough.cost < enough.best_cost;
+    points.iter().copied().find(|point| is_cheaper && point.at(axis) == Some(enough.cost))
 }
 
 /// The largest drop from a level to the next, if it is significant.
 fn cliff(answer: &mut Answer, name: &str, points: &[&Point], label: &dyn Fn(&Point) -> String) {
-    let falls = points.windows(2).filter_map(|pair| {
+    let rates = |point: &Point| point.values(Measure::Bandwidth, Direction::Total);
+    let pairs = points.windows(2).map(|pair| log_t_p(&rates(pair[1]), &rates(pair[0])));
+    let corrected = holm(&pairs.collect::<Vec<f64>>());
+    let falls = points.windows(2).zip(corrected).filter_map(|(pair, p)| {
         let times = Times::of(pair[1], pair[0], Measure::Bandwidth)?;
-        let shown = times.interval.is_some_and(|interval| interval.high < 1.0);
+        let shown = p <= SHOWN && gate::withheld(pair).is_none();
         (shown && times.times < 1.0 - CLIFF_FROM).then_some((pair[0], pair[1], times))
     });
     let Some((before, after, times)) = falls.min_by(|a, b| a.2.times.total_cmp(&b.2.times)) else {
@@ -120,12 +150,20 @@ pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
         answer.find(&format!("{}-over-{}", slug(&second), slug(first)), middle);
         let [low, high, middle] =
             [low, high, &middle].map(|v| iosonde_model::units::count::significant(*v));
+        let heading = of.heading();
+        let count = own.len();
+        if shown == 0 {
+            answer.say(format!(
+                "{heading}: {second} is not shown to differ from {first} in any of {count} pairs \
+                 ({low} to {high} times the throughput; Holm over {} pairs).",
+                pairs.len(),
+            ));
+            continue;
+        }
         answer.say(format!(
-            "{}: {second} does {middle} times the throughput of {first} in the middle of {} pairs \
-             ({low} to {high}); in {shown} of them the difference is significant (Holm over {} \
-             pairs).",
-            of.heading(),
-            own.len(),
+            "{heading}: {second} does {middle} times the throughput of {first} in the middle of \
+             {count} pairs ({low} to {high}); in {shown} of them the difference is significant \
+             (Holm over {} pairs).",
             pairs.len(),
         ));
     }

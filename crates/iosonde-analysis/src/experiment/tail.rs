@@ -1,5 +1,6 @@
 //! How long the slowest requests take, and which percentiles the number of requests supports.
 
+use super::gate;
 use super::words::{self, Times, lines, nothing, of_line};
 use super::{Answer, Measure, Point, Spread, StageFacts};
 use crate::figures::reason;
@@ -8,6 +9,8 @@ use iosonde_model::units::count;
 
 /// The figures reported for each level.
 const TAIL: [f64; 5] = [0.5, 0.95, 0.99, 0.999, 0.9999];
+/// Growth of a percentile over that of the mean, within which they grow alike.
+const ALIKE: (f64, f64) = (0.8, 1.25);
 
 /// A level: one value per run, because the run is the replicate. Requests of a run are not
 /// replicates: an interval over all of them is far too narrow (method 2.1, 2.6).
@@ -101,13 +104,13 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
     let mean = means.times;
     answer.find_between(&key("mean_growth"), mean, means.interval);
     let mut parts = vec![format!("the mean {}", count::significant(mean))];
-    let mut far: Option<(f64, f64)> = None;
+    let mut far: Option<f64> = None;
     for q in TAIL {
         let Some(Times { times, interval }) = grows(Measure::Quantile(q)) else { continue };
         let word = Measure::Quantile(q).word();
         answer.find_between(&key(&format!("{word}_growth")), times, interval);
         parts.push(format!("{word} {}", count::significant(times)));
-        far = Some((q, times));
+        far = Some(q);
     }
     let depth = count::setting(last.at / first.at);
     answer.say(format!(
@@ -117,20 +120,37 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
         last.label,
         parts.join(", ")
     ));
-    let Some((q, times)) = far else { return };
+    let Some(q) = far else { return };
     let word = Measure::Quantile(q).word();
-    answer.say(if times > 1.25 * mean {
+    if let Some(why) = gate::withheld(&[first.point, last.point]) {
+        answer.say(format!("Whether {word} grows faster than the mean is {why}."));
+        return;
+    }
+    // In each run, how many times the mean the percentile is.
+    let over_mean = |level: &Level<'_>| -> Vec<f64> {
+        let of = |measure| level.point.values(measure, Direction::Total);
+        of(Measure::Quantile(q)).iter().zip(of(Measure::Mean)).map(|(q, mean)| q / mean).collect()
+    };
+    let Some(times) = Times::of_values(&over_mean(last), &over_mean(first)) else { return };
+    let figures = format!("{word} over the mean grows {}", times.formatted());
+    let (low, high) = ALIKE;
+    answer.say(if times.times > high && times.differ() {
         format!(
-            "The tail grows faster than the mean: to keep a target for {word}, use a lower depth \
-             than the mean suggests."
+            "The tail grows faster than the mean ({figures}): to keep a target for {word}, use a \
+             lower depth than the mean suggests."
         )
-    } else if times < 0.8 * mean {
+    } else if times.times < low && times.differ() {
         format!(
-            "{word} grows less than the mean: the slowest requests were already slow at low \
-             depth, for reasons other than queueing."
+            "{word} grows less than the mean ({figures}): the slowest requests were already slow \
+             at low depth, for reasons other than queueing."
+        )
+    } else if gate::side(&times, low, high) == Some(gate::Side::Within) {
+        format!(
+            "The tail grows with the mean ({figures}): queueing, not rare stalls, determines \
+             {word}."
         )
     } else {
-        format!("The tail grows with the mean: queueing, not rare stalls, determines {word}.")
+        format!("Whether {word} grows faster than the mean is not decidable yet ({figures}).")
     });
 }
 
@@ -146,7 +166,14 @@ fn outside(answer: &mut Answer, from: &str, before: &[StageFacts]) {
             "The depths refer to the end of the sweep of {stage}, because its knee lies outside it."
         ));
     }
-    if word == "knee" && source.found(&of_line("no_sharp_knee")).is_some() {
+    let is_open = word == "knee" && source.found(&of_line("knee_undecided")).is_some();
+    if is_open {
+        answer.say(format!(
+            "The depths refer to the likeliest knee of {stage}, which its runs do not decide: read \
+             them as points on its curve."
+        ));
+    }
+    if word == "knee" && !is_open && source.found(&of_line("no_sharp_knee")).is_some() {
         answer.say(format!(
             "The depths refer to a knee of {stage} that is not sharp: read them as points on its \
              curve."

@@ -69,6 +69,8 @@ pub fn of_runs(
         ended_early: String::new(),
         prepared: Vec::new(),
         write_cache: None,
+        waits: 0,
+        waited_ms: 0,
     };
     StageFacts::of(stage, laid_out, trials, before)
 }

@@ -42,7 +42,12 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let subject = "a backlog that was still building up";
     let finding =
         Finding::new("began_empty", subject, Strength::Supported, Severity::Warning, words);
-    Some(finding.with("memory_ns", memory_ns).with("missing_share", missing.min(1.0)))
+    Some(
+        finding
+            .moves(missing.min(1.0))
+            .with("memory_ns", memory_ns)
+            .with("missing_share", missing.min(1.0)),
+    )
 }
 
 #[cfg(test)]

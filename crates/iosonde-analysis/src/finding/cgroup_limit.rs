@@ -3,6 +3,8 @@
 use iosonde_model::record::facts::{IoLimit, IoLimitKind};
 use iosonde_model::units;
 
+use crate::arrivals::{ArrivalFigures, ArrivalVerdict};
+
 use super::{Case, Finding, Severity, Strength};
 
 /// A rate within this share of a limit is attributed to that limit.
@@ -13,6 +15,12 @@ const SLICE_NS: f64 = 100_000_000.0;
 
 /// Reports when a rate is within 3 %, or one slice, of a cgroup limit on that rate.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    // Where the storage kept up with our own pace, that pace is the limit.
+    let sustained = |open: &ArrivalFigures| open.verdict == ArrivalVerdict::Sustained;
+    let is_paced = case.run.plan.jobs.iter().any(|job| job.think.ns > 0);
+    if is_paced || case.figures.arrivals.as_ref().is_some_and(sustained) {
+        return None;
+    }
     let off =
         |limit: &IoLimit| (rate(case, limit.kind) / limit.per_second.max(1) as f64 - 1.0).abs();
     let within = WITHIN.max(SLICE_NS / case.figures.window_ns.max(1) as f64);

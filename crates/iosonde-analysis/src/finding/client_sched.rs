@@ -8,42 +8,55 @@ use super::{Case, Finding, Severity, Strength};
 /// Smallest share of CPU steal to report.
 const STEAL: f64 = 0.01;
 
+/// Fewest late wake-ups that count, and their smallest share.
+const LATE_FROM: u64 = 4;
+const LATE_SHARE: f64 = 0.01;
+
 /// The shortest pause that lowers confidence, ns, and as a share of the measured window.
 const PAUSE_NS: u64 = 100_000_000;
 const PAUSE_SHARE: f64 = 0.05;
 
-/// Reports when the whole process was paused once for 5 % of the window, when stalls of this host
-/// (p99.9 of the watchdog) exceed the p99 of the latencies, or when CPU steal is 1 % or more.
+/// Reports when the whole process was paused once for 5 % of the window, when 1 % of the wake-ups
+/// of a sleeping thread are later than the p99 of the latencies, or when CPU steal is 1 % or more.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(finding) = pause(case) {
         return Some(finding);
     }
-    let stall = Quantile::of(&case.run.hiccups, 0.999).value_ns();
     let p99 = case.figures.all.total.latency.quantile(0.99).and_then(Quantile::value_ns);
+    let late = p99.and_then(|p99| Some((p99, late(case, p99)?)));
     let steal = steal(case).filter(|share| *share > STEAL);
-    let stalled = stall.zip(p99).filter(|(stall, p99)| stall > p99);
-    let words = match (stalled, steal) {
-        (Some((stall, p99)), _) => format!(
-            "Host stalls contribute to the latency tail: p99.9 wake-up latency is {}, p99 of the \
-             I/O latency is {}.",
-            duration::latency(stall as f64),
+    let of_steal = steal.map(|share| format!("CPU steal {}.", super::percent(share)));
+    let of_late = late.map(|(p99, share)| {
+        format!(
+            "Host stalls contribute to the latency tail: {} of the wake-ups were later than the \
+             p99 of the I/O latency, {}.",
+            super::percent(share),
             duration::latency(p99 as f64)
-        ),
-        (None, Some(share)) => {
-            format!("CPU steal {}.", super::percent(share))
-        }
-        (None, None) => return None,
-    };
-    let strength = if stalled.is_some() { Strength::Supported } else { Strength::Proven };
+        )
+    });
+    let words: Vec<String> = of_late.into_iter().chain(of_steal).collect();
+    if words.is_empty() {
+        return None;
+    }
+    let strength = if late.is_some() { Strength::Supported } else { Strength::Proven };
+    let words = words.join(" ");
     let mut finding =
         Finding::new("client_sched", "host stalls", strength, Severity::Warning, words);
-    if let Some((stall, p99)) = stalled {
-        finding = finding.with("stall_p999_ns", stall as f64).with("latency_p99_ns", p99 as f64);
+    if let Some((p99, share)) = late {
+        finding = finding.with("late_share", share).with("latency_p99_ns", p99 as f64);
     }
     Some(match steal {
-        Some(share) => finding.with("steal_share", share),
+        Some(share) => finding.moves(share).with("steal_share", share),
         None => finding,
     })
+}
+
+/// Share of the wake-ups that were later than this; `None` below 1 %, which cannot make the p99.
+fn late(case: &Case<'_>, than_ns: u64) -> Option<f64> {
+    let all = &case.run.hiccups;
+    let late = all.count_above(than_ns);
+    let share = late as f64 / all.count().max(1) as f64;
+    (late >= LATE_FROM && share >= LATE_SHARE).then_some(share)
 }
 
 /// A single pause (a stopped process, a paused guest) does not show in the p99.9 of the watchdog,
@@ -62,7 +75,7 @@ fn pause(case: &Case<'_>) -> Option<Finding> {
     );
     let (strength, severity) = (Strength::Supported, Severity::LowConfidence);
     let finding = Finding::new("client_sched", "host stalls", strength, severity, words);
-    Some(finding.with("standstill_ns", longest as f64).with("standstill_share", share))
+    Some(finding.moves(share).with("standstill_ns", longest as f64).with("standstill_share", share))
 }
 
 /// Share of CPU time stolen by the hypervisor between the first and the last sample.
@@ -87,22 +100,22 @@ mod tests {
     #[test]
     fn stalls_longer_than_the_tail_are_reported_and_shorter_ones_are_not() {
         let mut run = run_of(&[Load::default()]);
-        run.hiccups.record_many(50_000, 9_980);
-        run.hiccups.record_many(500_000, 20);
-        assert_eq!(ask(detect, &run, None), None);
-        run.hiccups.record_many(50_000_000, 20);
-        assert!(ask(detect, &run, None).unwrap().words.contains("p99 of the I/O latency is"));
+        run.hiccups.record_many(50_000, 490);
+        run.hiccups.record_many(50_000_000, 3);
+        assert_eq!(ask(detect, &run, None), None, "three late wake-ups are chance");
+        run.hiccups.record_many(50_000_000, 5);
+        assert!(ask(detect, &run, None).unwrap().words.contains("1.61 % of the wake-ups"));
     }
 
     #[test]
     fn one_long_pause_is_reported_and_a_short_one_is_not() {
         let mut run = run_of(&[Load::default()]);
-        run.hiccups.record_many(50_000, 8_000);
+        run.hiccups.record_many(50_000, 400);
         run.hiccups.record(300_000_000);
         assert_eq!(ask(detect, &run, None), None);
         run.hiccups.record(1_500_000_000);
         let finding = ask(detect, &run, None).unwrap();
-        assert_eq!(finding.severity, Severity::LowConfidence);
+        assert!(finding.effect.unwrap() > 0.1);
         assert!(finding.words.contains("was paused for 1.50 s"), "{}", finding.words);
     }
 

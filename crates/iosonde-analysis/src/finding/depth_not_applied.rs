@@ -1,11 +1,10 @@
 //! `depth_not_applied`: the requested queue depth was not reached.
 
+use iosonde_model::plan::EngineKind;
 use iosonde_model::units::count;
 
 use super::{Case, Finding, Severity, Strength};
 
-/// Share of the requested depth below which the row does not measure what was requested.
-const HALF: f64 = 0.5;
 /// Share at or above which nothing is reported: submitting a burst takes some time, during which
 /// the queue is not full. The consistency checks note it nevertheless.
 const NEARLY_ALL: f64 = 0.9;
@@ -13,6 +12,11 @@ const NEARLY_ALL: f64 = 0.9;
 /// Reports when the depth identity fails, and names the role farthest from its depth.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     case.consistency.broken_code("depth")?;
+    // Where this program is the limit, the queue is empty for want of requests.
+    let is_null = case.run.plan.engine.kind == EngineKind::Null;
+    if is_null || super::client_cpu::detect(case).is_some() {
+        return None;
+    }
     let reached =
         |role: &&crate::figures::GroupFigures| role.depth_seen / role.depth_asked.max(1) as f64;
     let roles = case.figures.roles.iter();
@@ -32,9 +36,10 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         count::significant(worst.depth_seen)
     );
     let share = all.depth_seen / all.depth_asked.max(1) as f64;
-    let severity = if share < HALF { Severity::LowConfidence } else { Severity::Warning };
     let subject = "a queue depth that was not reached";
+    let severity = Severity::Warning;
     let finding = Finding::new("depth_not_applied", subject, Strength::Proven, severity, words);
+    let finding = finding.moves(1.0 - share.min(1.0));
     Some(finding.with("depth_asked", all.depth_asked as f64).with("depth_seen", all.depth_seen))
 }
 
@@ -52,7 +57,7 @@ mod tests {
         assert_eq!(ask(detect, &run, None), None);
         run.plan.jobs[0].iodepth = 32;
         let finding = ask(detect, &run, None).unwrap();
-        assert_eq!(finding.severity, Severity::LowConfidence);
+        assert!(finding.effect.unwrap() > 0.9, "{finding:?}");
         assert!(finding.words.contains("depth 32, mean queue depth 1.0"));
         run.jobs[0].inline_seen = run.jobs[0].inline_probed;
         assert_eq!(ask(detect, &run, None), None);

@@ -2,7 +2,7 @@
 
 use iosonde_model::plan::Order;
 use iosonde_model::units::duration;
-use iosonde_stats::Quantile;
+use iosonde_stats::{Histogram, Quantile};
 
 use super::{Case, Finding, Severity, Strength};
 
@@ -30,15 +30,27 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     if fast >= FLASH_READ_NS {
         return None;
     }
+    let reads = reads(case);
+    let share = 1.0 - reads.count_above(FLASH_READ_NS) as f64 / reads.count().max(1) as f64;
     let words = format!(
-        "Host cache suspected: 10 % of the random reads took {} or less, which no flash device \
-         achieves; the hypervisor may serve them from memory.",
+        "Host cache suspected: {} of the random reads took less than {} (10 % at most {}), which \
+         no flash device achieves; the hypervisor may serve them from memory.",
+        super::percent(share),
+        duration::latency(FLASH_READ_NS as f64),
         duration::latency(fast as f64)
     );
     let strength = Strength::ConsistentWith;
     let finding =
-        Finding::new("host_cache", "the host's cache", strength, Severity::LowConfidence, words);
+        Finding::new("host_cache", "the host's cache", strength, Severity::Warning, words);
+    let finding = finding.moves(share).with("fast_share", share);
     Some(finding.with("read_p10_ns", fast as f64).with("flash_read_ns", FLASH_READ_NS as f64))
+}
+
+/// Latencies of all reads.
+fn reads(case: &Case<'_>) -> Histogram {
+    let mut all = Histogram::new();
+    case.run.jobs.iter().for_each(|job| all.merge(&job.read.latency));
+    all
 }
 
 #[cfg(test)]

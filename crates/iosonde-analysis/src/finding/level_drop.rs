@@ -7,8 +7,6 @@ use super::{Case, Finding, Severity, Strength};
 
 /// Smallest drop reported.
 const DROP: f64 = 0.05;
-/// Drop at or above which one mean describes neither level.
-const SEVERE: f64 = 0.20;
 /// Drop of a write-only load that a full fast write cache would explain.
 const WRITE_CACHE: f64 = 0.30;
 /// Share of the variance that two levels must explain; noise and ramps stay below.
@@ -37,16 +35,20 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let written: u64 = case.series.bytes.iter().take(step.at).sum();
     if case.figures.all.read.ops == 0 && share >= WRITE_CACHE {
         let hint = format!(
-            " Consistent with a fast write cache that was full after {} (warm-up not counted).",
+            " Consistent with a fast write cache that was full after {} (warm-up not counted), and \
+             with a rate limiter; only a limiter gives the same burst again after a short pause.",
             bytes::rough(written)
         );
         words.push_str(&hint);
     }
-    let severity = if share >= SEVERE { Severity::LowConfidence } else { Severity::Warning };
-    let finding =
-        Finding::new("level_drop", "a drop during the run", Strength::Supported, severity, words);
+    // How far the mean is from the level that remains.
+    let before = step.at as f64 / case.series.ops.len().max(1) as f64;
+    let mean = step.before.mean * before + step.after.mean * (1.0 - before);
+    let (severity, strength) = (Severity::Warning, Strength::Supported);
+    let finding = Finding::new("level_drop", "a drop during the run", strength, severity, words);
     Some(
         finding
+            .moves(1.0 - step.after.mean / mean.max(f64::MIN_POSITIVE))
             .with("at_ns", at_ns as f64)
             .with("iops_before", step.before.mean)
             .with("iops_after", step.after.mean)
@@ -67,7 +69,7 @@ mod tests {
         let shape = |t| if t < 0.4 { 1.0 } else { 0.37 };
         let reads = Load { shape, noise: 0.08, ..Load::default() };
         let finding = ask(detect, &run_of(&[reads]), None).unwrap();
-        assert_eq!(finding.severity, Severity::LowConfidence);
+        assert!(finding.effect.unwrap() > 0.1, "{finding:?}");
         assert!(finding.words.contains("after 4.0 s") && !finding.words.contains("write cache"));
         let writes = Load { read_percent: 0, ..reads };
         assert!(ask(detect, &run_of(&[writes]), None).unwrap().words.contains("write cache"));

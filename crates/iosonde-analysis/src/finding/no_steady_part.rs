@@ -22,7 +22,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let subject = "not in steady state";
     let strength = Strength::Supported;
     let finding = Finding::new("no_steady_part", subject, strength, Severity::LowConfidence, words);
-    Some(finding.with("iops_first_half", first).with("iops_second_half", second))
+    let change = (second - first).abs() / first.max(second).max(f64::MIN_POSITIVE);
+    Some(finding.moves(change).with("iops_first_half", first).with("iops_second_half", second))
 }
 
 #[cfg(test)]

@@ -7,8 +7,6 @@ use super::{Case, Finding, Severity, Strength};
 
 /// Smallest ratio of others' bytes to ours to report.
 const SHARE: f64 = 0.02;
-/// Share at or above which the figures describe only the capacity that others left.
-const LOW_CONFIDENCE_SHARE: f64 = 0.20;
 /// Bytes of others below which they are file system metadata.
 const LEAST_BYTES: u64 = 1 << 20;
 
@@ -36,9 +34,11 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         "noisy_neighbour",
         "other I/O on the device",
         Strength::Supported,
-        if share >= LOW_CONFIDENCE_SHARE { Severity::LowConfidence } else { Severity::Warning },
+        Severity::Warning,
         words,
     );
+    // At most what the device did for others was lost to us.
+    let finding = finding.moves(share / (1.0 + share));
     Some(finding.with("other_bytes", others as f64).with("share_of_ours", share))
 }
 

@@ -4,9 +4,6 @@ use iosonde_model::units::duration;
 
 use super::{Case, Finding, Severity, Strength};
 
-/// Share of the run from which on the mean does not describe what is usual.
-const SEVERE: f64 = 0.05;
-
 /// Reports stalls, unless a limit on I/O slices the time.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let stalls = case.figures.stalls.filter(|_| super::cgroup_limit::detect(case).is_none())?;
@@ -30,8 +27,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
              at most, {lost} lost: {rates} them."
         ),
     };
-    let severity = if share >= SEVERE { Severity::LowConfidence } else { Severity::Warning };
-    let finding = Finding::new("stall", "stalls", Strength::Supported, severity, words);
+    let strength = Strength::Supported;
+    let finding = Finding::new("stall", "stalls", strength, Severity::Warning, words).moves(share);
     Some(
         finding
             .with("count", stalls.count as f64)
@@ -57,7 +54,7 @@ mod tests {
         let finding =
             ask(detect, &run_of(&[Load { shape: freeze, noise: 0.0, ..Load::default() }]), None);
         let finding = finding.unwrap();
-        assert_eq!(finding.severity, Severity::LowConfidence);
+        assert!(finding.effect.unwrap() > 0.09, "{finding:?}");
         assert!(finding.words.contains("4,500 IOPS with, 5,000 IOPS without"), "{}", finding.words);
         assert!(finding.words.starts_with("After 5.0 s"), "{}", finding.words);
         let twice = |t: f64| if (t * 50.0) as u64 % 25 == 9 { 0.1 } else { 1.0 };

@@ -15,11 +15,19 @@ const ROUND: f64 = 0.01;
 /// Leading digits of typical product rates.
 const LEADING: [f64; 12] = [1.0, 1.25, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 8.0];
 
-/// Reports when the rate steps down once to a level that is more constant than devices are.
+/// Drop of a write-only load that a full write cache would explain as well.
+const WRITE_CACHE: f64 = 0.30;
+
+/// Reports when the rate steps down once to a level that is more constant than devices are. What a
+/// full write cache would do as well is left to `level_drop`.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let step = case.step()?;
-    let smooth = step.after.cv().is_some_and(|cv| cv < POLICED_CV);
-    if !smooth || step.change() > -DROP || step.explained < EXPLAINED {
+    let per_interval = step.after.mean * case.series.width_ns as f64 / 1e9;
+    // A constant rate that is no multiple of the interval varies by a half per interval.
+    let most = POLICED_CV.hypot(0.5 / per_interval.max(1.0));
+    let smooth = step.after.cv().is_some_and(|cv| cv < most);
+    let may_be_cache = case.figures.all.read.ops == 0 && step.change() <= -WRITE_CACHE;
+    if may_be_cache || !smooth || step.change() > -DROP || step.explained < EXPLAINED {
         return None;
     }
     let rate = step.after.mean;

@@ -92,6 +92,12 @@ pub struct StageRun {
     /// The write cache of the device, where the stage set it.
     #[serde(default)]
     pub write_cache: Option<CacheSetting>,
+    /// Runs that waited for a quiet machine.
+    #[serde(default)]
+    pub waits: u32,
+    /// Milliseconds of these waits.
+    #[serde(default)]
+    pub waited_ms: u64,
 }
 
 /// The beginning of a state of the target: rounds before it are of another state.

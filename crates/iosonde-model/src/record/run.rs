@@ -40,7 +40,7 @@ pub struct Run {
     pub jobs: Vec<JobRun>,
     /// CPU use of the whole process over the measured window.
     pub process: ProcessUse,
-    /// By how much a thread sleeping 1 ms overslept, ns: stalls of the host, not of the target.
+    /// By how much a thread sleeping 25 ms overslept, ns: stalls of the host, not of the target.
     pub hiccups: Histogram,
     /// Device counters at the edges of the measured window.
     pub device: Option<(DeviceCounters, DeviceCounters)>,

@@ -90,6 +90,10 @@ pub struct Stage {
     /// Runs of each cell.
     #[serde(default = "three")]
     pub repeats: u32,
+    /// Whether each cell has exactly so many: nothing waits for a quiet machine, and runs that
+    /// others disturbed are not repeated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fixed_repeats: bool,
     /// Length of a run, warm-up included, seconds.
     #[serde(default = "thirty")]
     pub seconds: f64,

@@ -45,7 +45,7 @@ pub(super) enum Key {
     Dotted,
     Area,
     Light,
-    /// The mark of a doubtful point, of a doubtful bar, of a failed one.
+    /// The mark of a point, and of a bar, of low confidence, of a failed one.
     Hollow,
     HollowArea,
     Cross,
@@ -313,9 +313,9 @@ fn keys_of_states<'a>(
     all: impl Iterator<Item = Measured> + Clone,
     hollow: Key,
 ) -> impl Iterator<Item = (&'a str, Style, Key)> {
-    let doubtful = all.clone().any(|point| matches!(point, Measured::LowConfidence(_)));
+    let has_hollow = all.clone().any(|point| matches!(point, Measured::LowConfidence(_)));
     let failed = all.clone().any(|point| matches!(point, Measured::Failed(_)));
-    let hollow = doubtful.then_some(("doubtful", NOTHING, hollow));
+    let hollow = has_hollow.then_some(("low confidence", NOTHING, hollow));
     hollow.into_iter().chain(failed.then_some((FAILED, NOTHING, Key::Cross)))
 }
 

@@ -431,7 +431,7 @@ fn a_failed_point_is_reported_and_no_line_touches_it() {
     let svg = figure("", Arrangement::Stacked, vec![depths()]).svg().unwrap();
     let formatted = words(&svg);
     assert!(formatted.contains(&"failed or invalid: not used".into()), "{formatted:?}");
-    assert!(formatted.contains(&"doubtful".into()));
+    assert!(formatted.contains(&"low confidence".into()));
     let lines: Vec<&str> = svg
         .lines()
         .filter(|line| line.starts_with("<path class=\"data\"") && line.contains("data-s=\"IOPS\""))

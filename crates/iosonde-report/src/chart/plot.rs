@@ -1,4 +1,4 @@
-//! Measured points: joined by straight lines, with intervals, and some doubtful or failed.
+//! Measured points: joined by straight lines, with intervals, and some of low confidence or failed.
 
 mod lines;
 mod words;

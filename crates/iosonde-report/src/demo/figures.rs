@@ -12,7 +12,7 @@ use iosonde_model::units::duration;
 pub(super) fn rate(levels: &[Level]) -> Drawn {
     let used: Vec<&Level> = used(levels).collect();
     let words = |level: &Level| {
-        let doubt = if level.trust == Trust::LowConfidence { ", doubtful" } else { "" };
+        let doubt = if level.trust == Trust::LowConfidence { ", low confidence" } else { "" };
         let (iops, low, high) = (whole(level.iops), whole(level.low), whole(level.high));
         format!("depth {}: {iops} IOPS ({low} to {high}){doubt}", level.depth)
     };

@@ -3,7 +3,7 @@
 
 use super::view::{Facet, View, unit};
 use crate::chart::{Annotation, Callout, Edge, Marks, Panel, merge_annotations};
-use iosonde_analysis::experiment::{Measure, Point, Standing};
+use iosonde_analysis::experiment::{Measure, Point, gate};
 
 /// What may be best, and how that is said.
 const CONTESTS: [(Measure, &str); 3] = [
@@ -12,24 +12,17 @@ const CONTESTS: [(Measure, &str); 3] = [
     (Measure::Mean, "lowest mean latency"),
 ];
 
-/// The best of some measures, each as what it is and its point. No doubtful point is best where
-/// there is a good one; where fewer than two can be compared, none is.
+/// The best of some measures, each as what it is and its point: only what is shown to be better
+/// than every other point.
 pub(super) fn best<'a>(
     facet: &Facet<'a>,
     measures: &[Measure],
 ) -> Vec<(&'static str, Measure, &'a Point)> {
     let points = || facet.series.iter().flat_map(|series| &series.points);
     let of_measure = |(measure, what): &(Measure, &'static str)| {
-        let known = |point: &&&'a Point| point.mean(*measure).is_some();
-        let all: Vec<&'a Point> = points().filter(known).copied().collect();
-        let good = all.iter().filter(|point| point.standing == Standing::Good);
-        let good: Vec<&'a Point> = good.copied().collect();
-        let of = if good.is_empty() { &all } else { &good };
-        let sign = if measure.more_is_better() == Some(true) { 1.0 } else { -1.0 };
-        let worth = |point: &Point| sign * point.mean(*measure).unwrap_or(f64::NAN);
-        // The first of equals.
-        let best = of.iter().rev().max_by(|a, b| worth(a).total_cmp(&worth(b)))?;
-        (all.len() > 1).then_some((*what, *measure, *best))
+        let usable = points().copied().filter(|point| point.is_usable());
+        let best = gate::best(&usable.collect::<Vec<&'a Point>>(), *measure)?;
+        Some((*what, *measure, best))
     };
     CONTESTS.iter().filter(|(m, _)| measures.contains(m)).filter_map(of_measure).collect()
 }

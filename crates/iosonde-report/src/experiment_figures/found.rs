@@ -53,8 +53,8 @@ fn slug(name: &str) -> String {
 pub(super) fn marker(view: &View, name: &str, series: &Series) -> Option<Marker> {
     let found = found(view, name, series)?;
     let (first, last) = view.span().filter(|_| is_of_x(view))?;
-    let is_outside = is_so(view, &format!("{name}_outside"), series);
-    if is_outside || !(first..=last).contains(&found.at) {
+    let is = |word: &str| is_so(view, &format!("{name}_{word}"), series);
+    if is("outside") || is("undecided") || !(first..=last).contains(&found.at) {
         return None;
     }
     let at = formatted(view, found.at);

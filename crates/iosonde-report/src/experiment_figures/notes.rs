@@ -2,6 +2,7 @@
 
 use super::view::{ErrorBars, View, is_executed};
 use iosonde_analysis::experiment::{Point, Standing};
+use iosonde_model::units::count;
 
 /// Settings that a note lists before it only counts.
 const LISTED: usize = 3;
@@ -24,7 +25,7 @@ pub(super) fn subtitle(view: &View) -> String {
         (least, most) if least == most => format!("n = {most} runs"),
         (least, most) => format!("n = {least} to {most} runs"),
     };
-    let seconds = view.facts.stage.seconds;
+    let seconds = count::setting(view.facts.stage.seconds);
     format!("{runs} of {seconds} s for each setting")
 }
 
@@ -46,23 +47,23 @@ pub(super) fn of_bars(view: &View) -> String {
 /// How settings that are not good look in a picture.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Looks {
-    /// Hollow if doubtful, a cross if failed.
+    /// Hollow for low confidence, a cross if failed.
     Marked,
-    /// Hollow if doubtful; one that failed has no place.
+    /// Hollow for low confidence; one that failed has no place.
     Hollow,
     /// As the others, if they are drawn at all.
     Alike,
 }
 
-/// Settings that are doubtful, failed, or were not carried out.
+/// Settings of low confidence, that failed, or were not carried out.
 pub(super) fn of_standing(view: &View, looks: Looks) -> Vec<String> {
     let mut notes = Vec::new();
-    let doubtful = view.points().filter(|p| p.is_usable()).filter_map(|p| match &p.standing {
+    let hollow_points = view.points().filter(|p| p.is_usable()).filter_map(|p| match &p.standing {
         Standing::LowConfidence(why) => Some((p, why.as_str())),
         _ => None,
     });
-    let hollow = if looks == Looks::Alike { "Doubtful" } else { "Hollow: doubtful" };
-    notes.extend(listed(view, hollow, doubtful.collect()));
+    let hollow = if looks == Looks::Alike { "Low confidence" } else { "Hollow: low confidence" };
+    notes.extend(listed(view, hollow, hollow_points.collect()));
     let failed = view.points().filter(|p| !p.is_usable() && is_executed(p));
     let failed = failed.filter_map(|p| match &p.standing {
         Standing::Failed(why) => Some((p, why.as_str())),

@@ -156,7 +156,7 @@ fn curve(trial: &TrialFigures, measure: Measure) -> Curve {
     }
     let name = format!("run {}", trial.repeat + 1);
     let doubt = match &trial.standing {
-        Standing::LowConfidence(why) => format!("; doubtful: {why}"),
+        Standing::LowConfidence(why) => format!("; low confidence: {why}"),
         _ => String::new(),
     };
     Curve {

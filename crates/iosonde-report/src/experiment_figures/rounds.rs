@@ -10,6 +10,7 @@ use crate::chart::{
 use iosonde_analysis::experiment::rounds::Tracked;
 use iosonde_analysis::experiment::{StageFacts, Steadiness};
 use iosonde_model::spec::experiment::{self, Rounds};
+use iosonde_model::units::count;
 
 /// Panels of one picture at most.
 const MOST_PANELS: usize = 8;
@@ -119,7 +120,8 @@ fn figure(
         title => title.into(),
     };
     let verdict = steadiness.verdict();
-    let subtitle = format!("{verdict}; rounds of {} s for each cell", facts.stage.seconds);
+    let seconds = count::setting(facts.stage.seconds);
+    let subtitle = format!("{verdict}; rounds of {seconds} s for each cell");
     let arrangement = Arrangement::Stacked;
     let figure = Figure { title, subtitle, arrangement, panels, notes };
     Ok(Some(figure).filter(|figure| !figure.panels.is_empty()))

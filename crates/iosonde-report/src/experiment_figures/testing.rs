@@ -38,6 +38,8 @@ pub(super) fn stage(text: &str, load: impl Fn(&Cell, u32) -> Option<Load>) -> St
         ended_early: String::new(),
         prepared: Vec::new(),
         write_cache: None,
+        waits: 0,
+        waited_ms: 0,
     };
     StageFacts::of(&stage, laid_out, trials, &[])
 }
@@ -108,7 +110,8 @@ pub(super) fn iops(depth: f64) -> f64 {
     1.0 / ((1.0 / linear).powi(4) + (1.0 / 95e3_f64).powi(4)).powf(0.25)
 }
 
-/// A sweep of depths with a doubtful and a failed level, one that was not reached, and a knee.
+/// A sweep of depths with a level of low confidence, a failed one, one that was not reached, and a
+/// knee.
 pub(super) fn depths(figures: &str) -> StageFacts {
     let text = format!(
         "name = \"queue-depth\"\ntitle = \"Queue depth\"\nrepeats = 3\n[[stage.axis]]\n\

@@ -54,6 +54,9 @@ fn knee_note(view: &View, series: &Series, knee: found::Found) -> String {
         "" => String::new(),
         name => format!(" of {name}"),
     };
+    if found::is_so(view, "knee_undecided", series) {
+        return format!("The runs do not decide where the knee{of} is.");
+    }
     if found::is_so(view, "knee_outside", series) {
         return format!("The knee{of} is outside the sweep.");
     }
@@ -156,7 +159,8 @@ fn callouts(view: &View, facet: &Facet, rate: Measure) -> Vec<Callout> {
 
 /// The measured point of a series nearest to its knee, where that is within the sweep.
 fn knee<'a>(view: &View, series: &Series<'a>) -> Option<&'a Point> {
-    let knee = found::found(view, "knee", series).filter(|knee| knee.at > 0.0)?;
+    let is_open = found::is_so(view, "knee_undecided", series);
+    let knee = found::found(view, "knee", series).filter(|knee| knee.at > 0.0 && !is_open)?;
     let far = |point: &Point| {
         let at = view.place(point).filter(|at| *at > 0.0);
         at.map_or(f64::INFINITY, |at| (at / knee.at).ln().abs())

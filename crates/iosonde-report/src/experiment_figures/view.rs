@@ -224,7 +224,7 @@ impl<'a> View<'a> {
         let range = self.bars.range(&spread).map(|(low, high)| (low.max(0.0) * one, high * one));
         let (value, doubt) = match &point.standing {
             Standing::LowConfidence(why) => {
-                (Measured::LowConfidence(value), format!("; doubtful: {why}"))
+                (Measured::LowConfidence(value), format!("; low confidence: {why}"))
             }
             _ => (Measured::Good(value), String::new()),
         };

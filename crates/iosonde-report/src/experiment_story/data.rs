@@ -209,7 +209,7 @@ fn split(column: &str) -> (&str, &str) {
 fn standing(standing: &Standing) -> &'static str {
     match standing {
         Standing::Good => "good",
-        Standing::LowConfidence(_) => "doubtful",
+        Standing::LowConfidence(_) => "low_confidence",
         Standing::Failed(_) => "failed",
     }
 }

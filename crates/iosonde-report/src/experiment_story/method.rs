@@ -3,7 +3,7 @@
 use iosonde_analysis::experiment::{Conformance, StageFacts, Study};
 use iosonde_model::record::store::utc;
 use iosonde_model::spec::experiment::{Order, PassOrder, Prefill};
-use iosonde_model::units::bytes;
+use iosonde_model::units::{bytes, count};
 
 use crate::clean::clean;
 
@@ -100,7 +100,7 @@ fn of_stage(facts: &StageFacts, is_written: bool, said: &mut Vec<String>) {
         stage.name,
         facts.laid_out.cells.len(),
         repeats(facts),
-        stage.seconds,
+        count::setting(stage.seconds),
         stage.warm_up_percent
     ));
     for purge in facts.laid_out.prepared.iter().filter_map(|each| each.purge.as_ref()) {

@@ -114,7 +114,7 @@ fn table(facts: &StageFacts) -> Table {
 fn note(standing: &Standing) -> String {
     match standing {
         Standing::Good => String::new(),
-        Standing::LowConfidence(why) => format!("doubtful: {why}"),
+        Standing::LowConfidence(why) => format!("low confidence: {why}"),
         Standing::Failed(why) => format!("not used: {why}"),
     }
 }

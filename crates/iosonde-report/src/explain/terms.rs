@@ -80,7 +80,7 @@ pub const TERMS: &[Term] = terms! {
             "due times of an open loop, compared with submission times",
             "Repeat on an idle machine, or at a lower rate per job.";
         "client_sched": "The host stalled threads for long enough to show in the latency tail.",
-            "a thread that sleeps 1 ms and measures by how much it overslept",
+            "a thread that sleeps 25 ms and measures by how much it overslept",
             "Repeat on an idle machine: the tail is partly that of the host.";
         "clock_suspect": "The clock that times the requests cannot be trusted.",
             "two clocks read at both ends of the run, and the kernel's clock source",
@@ -104,6 +104,9 @@ pub const TERMS: &[Term] = terms! {
                        serves them.",
             "latency distribution of a virtual disk",
             "Use a test file larger than the host's memory, or state that its cache is meant.";
+        "level_change": "The rate moved between levels: a burst at the start, a rise, or several.",
+            "change points of the rate per interval, with a permutation test",
+            "Measure longer, so that the level that lasts can be reported for itself.";
         "level_drop": "The rate fell to a lower level during the run, as when a cache is full.",
             "change point of the rate per interval, with a permutation test",
             "Measure longer, so that the lower level can be reported for itself.";

@@ -122,7 +122,7 @@ fn cell(entry: &Entry, column: &Column, is_first: bool) -> String {
     }
     match entry.trust {
         Trust::Good => {}
-        Trust::LowConfidence => classes.push("doubtful"),
+        Trust::LowConfidence => classes.push("low-confidence"),
         Trust::Failed => classes.push("failed"),
     }
     let class = match classes.is_empty() {

@@ -40,6 +40,19 @@ pub enum ModelError {
         /// What may have been meant.
         nearest: Option<String>,
     },
+    /// A key given twice.
+    #[error("found the key `{0}` twice in the simulated device, expected it once")]
+    Twice(String),
+    /// A key that has no effect without another.
+    #[error(
+        "found `{found}` without `{needs}` in the simulated device: it has no effect; add {needs}=…"
+    )]
+    Ineffective {
+        /// The key that was given.
+        found: &'static str,
+        /// The key that it needs.
+        needs: &'static str,
+    },
     /// A value that is not understood.
     #[error("simulated device, {key}: {error}")]
     Value {
@@ -78,6 +91,20 @@ const KEYS: [(&str, &str); 22] = [
 
 /// Largest device whose flash is modelled, bytes.
 const LARGEST_FLASH_BYTES: u64 = 64 << 30;
+
+/// Keys that have an effect only with one of some others.
+const NEEDS: [(&str, &[&str]); 9] = [
+    ("burst", &["rate"]),
+    ("cache-latency", &["cache"]),
+    ("errno", &["error-every"]),
+    ("error-after", &["error-every", "short-every"]),
+    ("slow-by", &["slow-every"]),
+    ("slow-every", &["slow-for"]),
+    ("slow-for", &["slow-every"]),
+    ("stall-every", &["stall-for"]),
+    ("stall-for", &["stall-every"]),
+];
+
 /// Longest service time of a request.
 const MAX_SERVICE_NS: u64 = 24 * 3_600_000_000_000;
 
@@ -89,12 +116,19 @@ impl Model {
     pub fn parse(text: &str) -> Result<Model, ModelError> {
         let mut words: BTreeMap<String, String> =
             KEYS.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let mut given: Vec<String> = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (key, value) =
                 part.split_once('=').ok_or_else(|| ModelError::NotAPair(part.into()))?;
             let keys = KEYS.iter().map(|(key, _)| *key);
             match words.get_mut(key.trim()) {
-                Some(slot) => *slot = value.trim().into(),
+                Some(_) if given.iter().any(|known| known == key.trim()) => {
+                    return Err(ModelError::Twice(key.trim().into()));
+                }
+                Some(slot) => {
+                    *slot = value.trim().into();
+                    given.push(key.trim().into());
+                }
                 None => {
                     return Err(ModelError::Key {
                         found: key.into(),
@@ -108,7 +142,20 @@ impl Model {
         model.bytes = model.size("size")?;
         // Everything is read once here, so that `build` cannot meet a bad word later.
         model.try_build(0)?;
+        model.is_effective(&given)?;
         Ok(model)
+    }
+
+    /// Whether each key that was given has an effect.
+    fn is_effective(&self, given: &[String]) -> Result<(), ModelError> {
+        for (found, needs) in NEEDS.iter().filter(|(key, _)| given.iter().any(|one| one == key)) {
+            let is_zero = |key: &&str| !self.word(key).contains(|c: char| ('1'..='9').contains(&c));
+            // A key that is itself switched off needs nothing.
+            if !is_zero(found) && needs.iter().all(is_zero) {
+                return Err(ModelError::Ineffective { found, needs: needs[0] });
+            }
+        }
+        Ok(())
     }
 
     /// A new device; the seed fixes its chance.
@@ -121,7 +168,7 @@ impl Model {
 
     /// Innermost first; a further model adds its lines here.
     fn try_build(&self, seed: u64) -> Result<Box<dyn Device>, ModelError> {
-        let servers = self.number("servers")?.clamp(1, 65_536) as u32;
+        let servers = self.between("servers", 1, 65_536, "a number from 1 to 65,536")? as u32;
         let (read, write) = (self.latency("read")?, self.latency("write")?);
         let mut device: Box<dyn Device> = Box::new(Servers::new(servers, read, write, seed));
         let cache_bytes = self.size("cache")?;
@@ -132,12 +179,14 @@ impl Model {
         if let Some(geometry) = self.geometry()? {
             device = Box::new(Flash::new(device, geometry, self.flash.clone()));
         }
-        let (rate, burst) = (self.number("rate")?, self.number("burst")?);
+        let most = 1_000_000_000;
+        let rate = self.between("rate", 0, most, "at most 1,000,000,000 per second")?;
+        let burst = self.between("burst", 1, u64::MAX, "a number from 1")?;
         if rate > 0 {
             device = Box::new(Bucket::new(device, rate, burst));
         }
         let (every_ns, for_ns) = (self.time("slow-every")?, self.time("slow-for")?);
-        let factor = self.number("slow-by")?;
+        let factor = self.between("slow-by", 2, 1_000_000, "a factor from 2 to 1,000,000")?;
         if every_ns > 0 {
             device = Box::new(Slow::new(device, every_ns, for_ns, factor));
         }
@@ -207,12 +256,27 @@ impl Model {
         }))
     }
 
-    fn word(&self, key: &'static str) -> &str {
+    fn word(&self, key: &str) -> &str {
         self.words.get(key).map_or("", String::as_str)
     }
 
     fn number(&self, key: &'static str) -> Result<u64, ModelError> {
         bytes::parse(self.word(key)).map_err(|error| ModelError::Value { key, error })
+    }
+
+    fn between(
+        &self,
+        key: &'static str,
+        least: u64,
+        most: u64,
+        expected: &'static str,
+    ) -> Result<u64, ModelError> {
+        let number = self.number(key)?;
+        if (least..=most).contains(&number) {
+            return Ok(number);
+        }
+        let found = self.word(key).into();
+        Err(ModelError::Value { key, error: UnitError::Malformed { found, expected } })
     }
 
     fn size(&self, key: &'static str) -> Result<u64, ModelError> {
@@ -298,8 +362,22 @@ mod tests {
             assert!(Model::parse(text).is_err(), "{text}");
         }
         assert!(Model::parse("cache=1g,cache-latency=0").is_err());
+        for text in ["servers=0", "rate=10,burst=0", "slow-every=1s,slow-for=1s,slow-by=0"] {
+            assert!(Model::parse(text).is_err(), "{text}");
+        }
         let error = Model::parse("sever=4").unwrap_err().to_string();
         assert!(error.contains("`servers`"), "{error}");
+    }
+
+    #[test]
+    fn keys_without_effect_are_refused() {
+        for text in ["burst=5", "errno=5", "stall-every=1s", "slow-for=1s", "cache-latency=1us"] {
+            let error = Model::parse(text).unwrap_err().to_string();
+            assert!(error.contains("has no effect"), "{text}: {error}");
+        }
+        assert!(Model::parse("rate=0,burst=5").is_err());
+        assert!(Model::parse("stall-every=0,short-every=3,error-after=1").is_ok());
+        assert!(Model::parse("read=1ms,read=2ms").is_err());
     }
 
     #[test]

@@ -1,0 +1,272 @@
+//! One gate for every sentence that recommends, ranks or concludes.
+//!
+//! A setting is called best only if it is shown to be better than every other one, by Welch's test
+//! on logarithms with Holm's correction over all of them. Settings that are not shown to differ
+//! from the highest are named together. Nothing is concluded from a single run, nor where a setting
+//! that may be the best has low confidence.
+
+use super::words::Times;
+use super::{Measure, Point, StageFacts, Standing};
+use iosonde_model::spec::Direction;
+use iosonde_stats::bootstrap::log_t_p;
+use iosonde_stats::holm::holm;
+use iosonde_stats::normal;
+use iosonde_stats::summary::Summary;
+
+/// Largest p, over all comparisons together, at which a difference is shown.
+const SHOWN: f64 = 0.05;
+/// Runs of a setting below which nothing is concluded.
+const FEWEST_RUNS: usize = 3;
+/// Share of the highest below which low confidence of a setting is of no importance: it would have
+/// to be off by a factor of two.
+const FAR_BELOW: f64 = 0.5;
+/// Probability with which the recommended number of runs decides.
+const POWER: f64 = 0.9;
+/// Further runs above which none are recommended: the settings count as equal.
+const MOST_RUNS: f64 = 30.0;
+/// Settings listed by name.
+const LISTED: usize = 4;
+/// Findings that name a limit that is not the storage's own.
+const KNOWN_LIMITS: [&str; 3] = ["cgroup_limit", "client_cpu", "token_bucket"];
+
+/// What the runs allow to be said about the best of several settings.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ranking<'a> {
+    /// Shown to be better than every other setting.
+    Best(&'a Point),
+    /// Not shown to differ from the highest, which is one of them, in the order in which they were
+    /// given. `others` are shown to be worse; about `more` further runs of each would tell the
+    /// two highest apart.
+    Ties {
+        /// The settings.
+        points: Vec<&'a Point>,
+        /// How many are shown to be worse.
+        others: usize,
+        /// Further runs of each setting; `None` where that many are not worth it.
+        more: Option<u64>,
+    },
+    /// Nothing can be concluded, for this reason.
+    Undecided(String),
+}
+
+/// Ranks settings by a measure. `None` where fewer than two of them have it.
+pub fn ranking<'a>(points: &[&'a Point], measure: Measure) -> Option<Ranking<'a>> {
+    let sign = if measure.more_is_better() == Some(false) { -1.0 } else { 1.0 };
+    let candidates = points.iter().map(|point| {
+        let values = point.values(measure, Direction::Total);
+        (*point, values.into_iter().map(|value| value.powf(sign)).collect())
+    });
+    rank(candidates.collect())
+}
+
+/// The setting that is shown to be best by a measure.
+pub fn best<'a>(points: &[&'a Point], measure: Measure) -> Option<&'a Point> {
+    match ranking(points, measure)? {
+        Ranking::Best(point) => Some(point),
+        _ => None,
+    }
+}
+
+/// Ranks settings by one value per run, of which more is better.
+pub(super) fn rank(candidates: Vec<(&Point, Vec<f64>)>) -> Option<Ranking<'_>> {
+    let known = candidates.into_iter().filter(|(_, values)| !values.is_empty());
+    let known: Vec<(&Point, Vec<f64>)> = known.collect();
+    if known.len() < 2 {
+        return None;
+    }
+    let middle = |values: &[f64]| Summary::of(values).map_or(0.0, |summary| summary.mean);
+    let high = |each: &&(&Point, Vec<f64>)| middle(&each.1);
+    // The first of equals.
+    let (lead, most) = known.iter().rev().max_by(|a, b| high(a).total_cmp(&high(b)))?;
+    let few = known.iter().filter(|(_, values)| values.len() < FEWEST_RUNS).count();
+    if few > 0 {
+        let least = known.iter().map(|(_, values)| values.len()).min().unwrap_or(0);
+        return Some(Ranking::Undecided(more_of_each(least)));
+    }
+    let near = |values: &[f64]| middle(values) >= FAR_BELOW * middle(most);
+    let near = known.iter().filter(|(_, values)| near(values)).map(|(point, _)| *point);
+    if let Some(reason) = low_confidence(near) {
+        return Some(Ranking::Undecided(reason));
+    }
+    let others: Vec<&(&Point, Vec<f64>)> =
+        known.iter().filter(|(point, _)| point.cell != lead.cell).collect();
+    let corrected = holm(&others.iter().map(|(_, v)| log_t_p(most, v)).collect::<Vec<f64>>());
+    let open = others.iter().zip(corrected).filter(|(_, p)| *p > SHOWN);
+    let open: Vec<&(&Point, Vec<f64>)> = open.map(|(other, _)| *other).collect();
+    let Some(next) = open.iter().copied().max_by(|a, b| high(a).total_cmp(&high(b))) else {
+        return Some(Ranking::Best(lead));
+    };
+    let is_tie = |point: &Point| open.iter().any(|(other, _)| other.cell == point.cell);
+    let points = known.iter().map(|(point, _)| *point);
+    let points = points.filter(|point| point.cell == lead.cell || is_tie(point)).collect();
+    let more = more_runs(most, &next.1, others.len());
+    Some(Ranking::Ties { points, others: others.len() - open.len(), more })
+}
+
+/// Why nothing is concluded about these settings; `None` if something may be.
+pub(super) fn withheld(points: &[&Point]) -> Option<String> {
+    let least = points.iter().map(|point| point.runs.len()).min()?;
+    if least < FEWEST_RUNS {
+        return Some(more_of_each(least));
+    }
+    low_confidence(points.iter().copied())
+}
+
+fn more_of_each(have: usize) -> String {
+    let more = FEWEST_RUNS - have.min(FEWEST_RUNS - 1);
+    let (runs, of) = (if have == 1 { "run" } else { "runs" }, if more == 1 { "" } else { "s" });
+    format!("not decidable yet: {have} {runs} per setting; {more} more run{of} of each needed")
+}
+
+fn low_confidence<'a>(points: impl Iterator<Item = &'a Point>) -> Option<String> {
+    let low = points.filter(|point| point.standing != Standing::Good);
+    let low: Vec<&Point> = low.collect();
+    let Standing::LowConfidence(why) = &low.first()?.standing else {
+        return Some("not decidable yet: a setting has no valid run".into());
+    };
+    let name = |point: &&Point| point.name();
+    Some(match low.as_slice() {
+        [one] => format!("not decidable yet: low confidence at {} ({why})", name(one)),
+        several => format!(
+            "not decidable yet: low confidence at {} settings, such as {} ({why})",
+            several.len(),
+            name(&several[0])
+        ),
+    })
+}
+
+/// Further runs of each of two settings that would show their observed difference, counting on
+/// the observed spread; `None` above [`MOST_RUNS`].
+fn more_runs(one: &[f64], other: &[f64], comparisons: usize) -> Option<u64> {
+    let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
+    let (one, other) = (Summary::of(&logs(one))?, Summary::of(&logs(other))?);
+    let distance = (one.mean - other.mean).abs();
+    let z =
+        normal::quantile(1.0 - SHOWN / 2.0 / comparisons.max(1) as f64) + normal::quantile(POWER);
+    let variance = one.std_dev.powi(2) + other.std_dev.powi(2);
+    let more = z.powi(2) * variance / distance.powi(2) - one.n.min(other.n) as f64;
+    (more.is_finite() && more <= MOST_RUNS).then_some(more.ceil().max(1.0) as u64)
+}
+
+/// Whether a ratio is shown to be above, below or within two limits; `None` if its interval allows
+/// more than one of these, or if it has none.
+pub(super) fn side(times: &Times, low: f64, high: f64) -> Option<Side> {
+    let interval = times.interval?;
+    if interval.low > high {
+        Some(Side::Above)
+    } else if interval.high < low {
+        Some(Side::Below)
+    } else if interval.low >= low && interval.high <= high {
+        Some(Side::Within)
+    } else {
+        None
+    }
+}
+
+/// Where a ratio is shown to lie.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Side {
+    Below,
+    Within,
+    Above,
+}
+
+/// The limit that most runs of a setting name, if it is not the storage's own: such a rate says
+/// nothing about a knee.
+pub(super) fn known_limit(facts: &StageFacts, point: &Point) -> Option<String> {
+    let runs = facts.of_cell(point.cell);
+    KNOWN_LIMITS.iter().find_map(|code| {
+        let mut named = runs.iter().filter_map(|trial| {
+            trial.findings.iter().find(|finding| finding.code == *code).map(|f| f.subject.clone())
+        });
+        let first = named.next()?;
+        (2 * (1 + named.count()) > runs.len()).then_some(first)
+    })
+}
+
+/// Settings by name: `8 to 32` where they are neighbours in `all`, else a list.
+pub(super) fn listed(all: &[&Point], of: &[&Point], label: &dyn Fn(&Point) -> String) -> String {
+    let place = |point: &Point| all.iter().position(|each| each.cell == point.cell);
+    let places: Vec<usize> = of.iter().filter_map(|point| place(point)).collect();
+    let is_range = places.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    match of {
+        [] => String::new(),
+        [one] => label(one),
+        [first, .., last] if is_range => format!("{} to {}", label(first), label(last)),
+        _ => {
+            let names: Vec<String> = of.iter().take(LISTED).map(|point| label(point)).collect();
+            let more = of.len().saturating_sub(LISTED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{}{more}", names.join(", "))
+        }
+    }
+}
+
+/// `; about 4 more runs of each would tell them apart`.
+pub(super) fn advice(more: Option<u64>) -> String {
+    more.map_or(String::new(), |more| {
+        format!("; about {more} more runs of each would tell the two highest apart")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{at, facts, noise, stage};
+    use super::*;
+    use iosonde_fixtures::Load;
+
+    fn sweep(scatter: f64, seed: u64, shape: fn(f64) -> f64) -> StageFacts {
+        let mut noise = noise(seed, scatter);
+        facts(&stage("queue-depth", "queue-depth"), |cell, _| {
+            let depth = at(cell, "iodepth");
+            Load { depth: depth as u32, iops: shape(depth) * noise(), ..Load::default() }
+        })
+    }
+
+    fn by_iops(facts: &StageFacts) -> Ranking<'_> {
+        ranking(&facts.points.iter().collect::<Vec<_>>(), Measure::Iops).unwrap()
+    }
+
+    #[test]
+    fn a_clear_winner_is_best_and_equals_are_named_together() {
+        let peak = sweep(0.003, 3, |depth| 4_000.0 - 300.0 * (depth.log2() - 4.0).abs());
+        let Ranking::Best(point) = by_iops(&peak) else { panic!("{:?}", by_iops(&peak)) };
+        assert_eq!(point.at("iodepth"), Some(16.0));
+        let plateau = sweep(0.01, 4, |depth| 1_000.0 * depth.min(16.0));
+        let Ranking::Ties { points, others, .. } = by_iops(&plateau) else { panic!() };
+        let label = |point: &Point| point.name();
+        let all: Vec<&Point> = plateau.points.iter().collect();
+        assert_eq!(listed(&all, &points, &label), "16 to 256");
+        assert_eq!(others, 4);
+    }
+
+    #[test]
+    fn a_flat_device_has_no_best() {
+        let flat = sweep(0.05, 1, |_| 4_000.0);
+        let mut noise = noise(2, 0.05);
+        let is_best = |_: &u32| {
+            let values = flat.points.iter().map(|p| (p, (0..3).map(|_| noise()).collect()));
+            matches!(rank(values.collect()), Some(Ranking::Best(_)))
+        };
+        assert_eq!((0..2_000).filter(is_best).count(), 0);
+    }
+
+    #[test]
+    fn low_confidence_near_the_top_and_single_runs_decide_nothing() {
+        let mut peak = sweep(0.003, 3, |depth| 4_000.0 - 300.0 * (depth.log2() - 4.0).abs());
+        peak.points[0].standing = Standing::LowConfidence("hot".into());
+        let far = matches!(by_iops(&peak), Ranking::Undecided(_));
+        assert!(far, "2,800 of 4,000 is not far below");
+        peak.points[0].standing = Standing::Good;
+        peak.points[5].standing = Standing::LowConfidence("hot".into());
+        let Ranking::Undecided(why) = by_iops(&peak) else { panic!() };
+        assert_eq!(why, "not decidable yet: low confidence at 32 (hot)");
+        for point in &mut peak.points {
+            point.runs.truncate(1);
+        }
+        let Ranking::Undecided(why) = by_iops(&peak) else { panic!() };
+        assert_eq!(why, "not decidable yet: 1 run per setting; 2 more runs of each needed");
+    }
+}

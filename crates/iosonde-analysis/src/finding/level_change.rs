@@ -1,0 +1,148 @@
+//! `level_change`: the rate moved between levels otherwise than by one drop: a burst at the start,
+//! a rise, or several levels.
+
+use iosonde_model::units::duration;
+use iosonde_stats::ratio::median;
+use iosonde_stats::regimes::{MATTERS_FROM, Segment, regimes};
+use iosonde_stats::summary::Summary;
+
+use super::{Case, Finding, Severity, Strength};
+
+/// Multiple of the usual rate from which on the beginning is a burst, and its longest share.
+const BURST_FROM: f64 = 1.5;
+const BURST_SHARE: f64 = 0.10;
+/// Share of all operations by which a burst must lift the mean.
+const LIFTS_FROM: f64 = 0.03;
+/// Standard deviations of an interval that its excess must exceed.
+const ERRORS: f64 = 6.0;
+/// Smallest relative rise, and difference between levels.
+const MOVES_FROM: f64 = 0.20;
+/// Share of the variance that two levels must explain for a rise.
+const EXPLAINED: f64 = 0.6;
+/// Levels listed.
+const LISTED: usize = 5;
+
+/// Reports where no single drop, limiter or stall explains it.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let explained = super::level_drop::drop(case).is_some()
+        || super::cgroup_limit::detect(case).is_some()
+        || !crate::figures::is_even(case.run);
+    if explained {
+        return None;
+    }
+    let found = burst(case).or_else(|| rise(case)).or_else(|| several(case))?;
+    let (words, levels) = found;
+    // How far the headline is from each level that lasts.
+    let mean = case.figures.all.total.iops;
+    let off = levels.iter().map(|level| (mean / level.max(f64::MIN_POSITIVE) - 1.0).abs());
+    let effect = off.fold(0.0, f64::max);
+    let subject = "a rate that changed during the run";
+    let (strength, severity) = (Strength::Supported, Severity::Warning);
+    let finding = Finding::new("level_change", subject, strength, severity, words);
+    Some(finding.moves(effect).with("mean_off_share", effect))
+}
+
+/// A burst at the start that is too short for a level; the rate without it.
+fn burst(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
+    let rates = case.series.iops();
+    let longest = (rates.len() as f64 * BURST_SHARE).ceil() as usize;
+    let rest = rates.get(longest..)?;
+    let usual = median(rest).filter(|usual| *usual > 0.0)?;
+    let head = rates.iter().take_while(|rate| **rate >= BURST_FROM * usual).count();
+    if head == 0 || head > longest {
+        return None;
+    }
+    let width_s = case.series.width_ns as f64 / 1e9;
+    let excess = (rates[..head].iter().sum::<f64>() - usual * head as f64) * width_s;
+    let scatter = Summary::of(rest)?.std_dev.max((usual / width_s).sqrt());
+    let by_chance = ERRORS * scatter * width_s * (head as f64).sqrt();
+    let all: f64 = rates.iter().sum::<f64>() * width_s;
+    if excess < by_chance || excess < LIFTS_FROM * all {
+        return None;
+    }
+    let words = format!(
+        "A burst of {} for the first {}, then {}: the burst lifts the mean by {}.",
+        super::iops(rates[..head].iter().sum::<f64>() / head as f64),
+        duration::span((head as f64 * width_s * 1e9) as u64),
+        super::iops(usual),
+        super::percent(excess / (all - excess).max(1.0)),
+    );
+    Some((words, vec![usual]))
+}
+
+/// One rise that lasts; the rate after it.
+fn rise(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
+    let step = case.step()?;
+    if step.change() < MOVES_FROM || step.explained < EXPLAINED {
+        return None;
+    }
+    let words = format!(
+        "The rate rose by {} after {}: {}, then {}; a single mean describes neither.",
+        super::percent(step.change()),
+        duration::span(step.at as u64 * case.series.width_ns),
+        super::iops(step.before.mean),
+        super::iops(step.after.mean)
+    );
+    Some((words, vec![step.before.mean, step.after.mean]))
+}
+
+/// Three levels or more; those that last.
+fn several(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
+    if case.figures.stalls.is_some() {
+        return None;
+    }
+    let rates = case.series.iops();
+    let found = regimes(&rates, case.run.plan.seed);
+    let long =
+        |part: &&Segment| (part.end - part.start) as f64 >= MATTERS_FROM * rates.len() as f64;
+    let levels: Vec<f64> = found.segments.iter().filter(long).map(|part| part.median).collect();
+    let (low, high) = levels
+        .iter()
+        .fold((f64::INFINITY, 0.0f64), |(low, high), level| (low.min(*level), high.max(*level)));
+    if found.segments.len() < 3 || levels.len() < 2 || high / low - 1.0 < MOVES_FROM {
+        return None;
+    }
+    let level = |part: &Segment| {
+        let ns = (part.end - part.start) as u64 * case.series.width_ns;
+        format!("{} for {}", super::iops(part.median), duration::span(ns))
+    };
+    let listed: Vec<String> = found.segments.iter().take(LISTED).map(level).collect();
+    let more = found.segments.len().saturating_sub(LISTED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let words = format!(
+        "The rate moved between levels: {}{more}; a single mean describes none.",
+        listed.join(", then ")
+    );
+    Some((words, levels))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    fn said(shape: fn(f64) -> f64) -> Option<String> {
+        let run = run_of(&[Load { shape, noise: 0.03, ..Load::default() }]);
+        ask(detect, &run, None).map(|finding| finding.words)
+    }
+
+    #[test]
+    fn a_burst_and_a_rise_are_reported() {
+        let burst = said(|t| if t < 0.05 { 9.0 } else { 1.0 }).unwrap();
+        assert!(burst.contains(" for the first 0.5 s, then 5,0"), "{burst}");
+        let rise = said(|t| if t < 0.5 { 0.5 } else { 1.0 }).unwrap();
+        assert!(rise.contains("rose by 99"), "{rise}");
+    }
+
+    #[test]
+    fn noise_a_drop_and_a_freeze_are_not() {
+        assert_eq!(said(|_| 1.0), None);
+        assert_eq!(said(|t| if t < 0.5 { 1.0 } else { 0.5 }), None);
+        assert_eq!(said(|t| if (0.5..0.6).contains(&t) { 0.0 } else { 1.0 }), None);
+        let slow = Load { iops: 20.0, depth: 1, noise: 0.3, ..Load::default() };
+        assert_eq!(ask(detect, &run_of(&[slow]), None), None);
+    }
+}
