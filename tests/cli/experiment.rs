@@ -220,7 +220,7 @@ fn blocks_are_mixed_and_the_same_seed_gives_the_same_order() {
 #[test]
 fn a_file_that_makes_no_sense_is_refused_before_anything_is_touched() {
     let cases = [
-        (SMALL.replace("repeats", "repeat"), "unknown field `repeat`"),
+        (SMALL.replace("\nrepeats", "\nrepeat"), "unknown field `repeat`"),
         (SMALL.replace("[1, 4, 16]", "[]"), "it has no levels"),
         (SMALL.replace("iodepth\"", "iodept\""), "did you mean `iodepth`"),
         (SMALL.replace("\"4k\"", "\"4q\""), "expected a size"),
@@ -455,6 +455,11 @@ fn a_folder_of_an_older_version_is_told_again() {
     printed.prints("Is a record of today read tomorrow?").prints("1 more run of each needed");
     for form in ["html", "markdown", "json"] {
         let words = format!("report --output-format {form}");
-        place.iosonde(&words).arg(folder).end().exits(0).prints("Is a record of today read tomorrow?");
+        place
+            .iosonde(&words)
+            .arg(folder)
+            .end()
+            .exits(0)
+            .prints("Is a record of today read tomorrow?");
     }
 }

@@ -15,6 +15,8 @@ const BURST_SHARE: f64 = 0.10;
 const LIFTS_FROM: f64 = 0.03;
 /// Standard deviations of an interval that its excess must exceed.
 const ERRORS: f64 = 6.0;
+/// Intervals from which the usual rate is known.
+const FEWEST_INTERVALS: usize = 18;
 /// Smallest relative rise, and difference between levels.
 const MOVES_FROM: f64 = 0.20;
 /// Share of the variance that two levels must explain for a rise.
@@ -46,7 +48,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
 fn burst(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     let rates = case.series.iops();
     let longest = (rates.len() as f64 * BURST_SHARE).ceil() as usize;
-    let rest = rates.get(longest..)?;
+    let rest = rates.get(longest..).filter(|rest| rest.len() >= FEWEST_INTERVALS)?;
     let usual = median(rest).filter(|usual| *usual > 0.0)?;
     let head = rates.iter().take_while(|rate| **rate >= BURST_FROM * usual).count();
     if head == 0 || head > longest {
