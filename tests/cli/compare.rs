@@ -149,9 +149,8 @@ fn a_real_file_against_itself_is_not_different() {
     place.file("disk", &[7; 4 << 20]);
     let run = "--run=run --path disk --rw randread --ioengine psync --runtime 300ms";
     // Wide: a machine that does other work beside the test does differ from round to round.
-    let call = place.iosonde(
-        "compare --rounds 7 --tolerance 30% --metrics iops,p50 --output-format json",
-    );
+    let call =
+        place.iosonde("compare --rounds 7 --tolerance 30% --metrics iops,p50 --output-format json");
     let json = call.arg(run).arg(run).end().exits(0).json();
     for metric in ["iops", "p50"] {
         assert!(!["faster", "slower"].contains(&verdict(&json, metric)), "{json:#}");

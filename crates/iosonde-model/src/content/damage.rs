@@ -86,7 +86,11 @@ fn fill_unknown(expected: &mut [u8], found: &[u8], sector_bytes: usize) {
         })
         .collect();
     let byte = || effects.chunks_exact(8).find_map(|byte| explain_by_byte(gap, byte));
-    fewest_flips(gap, &effects).or_else(byte).into_iter().flatten().for_each(|bit| flip(sector, bit));
+    fewest_flips(gap, &effects)
+        .or_else(byte)
+        .into_iter()
+        .flatten()
+        .for_each(|bit| flip(sector, bit));
     let crc = crc32c(&sector[8..]);
     sector[4..8].copy_from_slice(&crc.to_le_bytes());
 }
