@@ -405,7 +405,7 @@ mod tests {
         let pace = Pace::Each { read, other, arrivals: Arrivals::Constant };
         let mut pacer = Pacer::new(&Job { pace, seed: 3, ..Job::default() });
         pacer.begin(0);
-        let mut ways = [0, 0];
+        let mut ways = [0u64, 0];
         while pacer.due(10_000_000_000).is_some() {
             ways[usize::from(pacer.way() == Some(IoKind::Write))] += 1;
             pacer.taken(4096);
