@@ -3,9 +3,8 @@
 //! order the blocks have to be.
 //!
 //! Not compared, because they are known to differ: which of the random orders is taken, which
-//! operations of a mix are reads, the last operation of a region that is no multiple of the block
-//! size (fio reaches beyond the region where the file goes on), a sync after the very last write,
-//! and the fsync that ends each of our writing runs.
+//! operations of a mix are reads, a sync after the very last write, the fsync that ends each of our
+//! writing runs, and whose turn it is with `roundrobin:N` where N does not divide a file's blocks. `IOSONDE_CONFORMANCE_TABLE=FILE` has the table written there.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -18,15 +17,16 @@ use iosonde_rig::{ScratchDir, skip, skip_part};
 
 const FILE_BYTES: usize = 64 << 10;
 /// No further job file begins after this time.
-const TIME: Duration = Duration::from_secs(120);
-const CALLS: &str = "trace=read,pread64,pwrite64,preadv2,pwritev2,fsync,fdatasync,io_submit";
+const TIME: Duration = Duration::from_secs(220);
+const CALLS: &str = "trace=read,write,lseek,pread64,pwrite64,preadv2,pwritev2,fsync,fdatasync,\
+    io_submit";
 
 /// One operation: direction, file, offset, length.
 type Op = (char, String, u64, u64);
 
 /// The job files; those that read and those that write take turns.
 fn job_files() -> Vec<String> {
-    let mut files = Vec::new();
+    let (mut files, mut groups) = (Vec::new(), Vec::new());
     let mut add = |rw: &str, bs: &str, more: &str| {
         let file = if more.contains("filename") { "" } else { "filename=a.img\n" };
         files.push(format!("[a]\n{file}rw={rw}\nbs={bs}\n{more}\n"));
@@ -62,9 +62,57 @@ fn job_files() -> Vec<String> {
         for more in ["randseed=7", "random_generator=lfsr", "loops=2"] {
             add(&format!("rand{rw}"), "4k", more);
         }
+        for more in [
+            "size=30k",
+            "size=30k\nloops=2",
+            "offset=8k\nsize=50k",
+            "io_size=70k",
+            "zonemode=strided\nzonesize=8k\nzoneskip=8k",
+            "zonemode=strided\nzonesize=4k\nzonerange=8k\nzoneskip=4k",
+            "filename=a.img:b.img\nfile_service_type=sequential",
+            "filename=a.img:b.img\nfile_service_type=roundrobin:4",
+            "thinktime=50\nthinktime_blocks=4\nthinktime_spin=20",
+            "thinktime=1ms\nthinktime_iotime=1ms",
+            "rate_iops=2000",
+            "rate=40m",
+            "runtime=60\nnumber_ios=5",
+            "offset=25%\noffset_align=8k",
+            "ioengine=sync",
+            "ioengine=pvsync2",
+            "ioengine=libaio\niodepth=8\niodepth_low=2",
+            "startdelay=100ms",
+            "invalidate=0\nfadvise_hint=0",
+            "nice=5\nthread",
+        ] {
+            add(rw, "4k", more);
+        }
+        for more in ["size=32k", "size=30k", "offset=16k", "thinktime=50", "rate_iops=2000"] {
+            add(&format!("rand{rw}"), "4k", more);
+        }
+        for more in ["", "ioengine=libaio\niodepth=4"] {
+            add(&format!("rand{rw}"), "16k", more);
+        }
+        groups.push(format!(
+            "[global]\nfilename=a.img\nbs=4k\nrw={rw}\n[a]\nsize=16k\n[b]\nsize=32k\n\
+             ioengine=libaio\n"
+        ));
+        groups.push(format!(
+            "[global]\nbs=4k\nrw={rw}\n[a]\nfilename=a.img\n[b]\nwait_for=a\nfilename=b.img\n"
+        ));
     }
+    for sync in ["fsync=1", "fdatasync=2", "end_fsync=1", "fsync_on_close=1", "sync=dsync"] {
+        add("write", "4k", sync);
+        add("randwrite", "4k", sync);
+    }
+    add("write", "4k", "ioengine=libaio\niodepth=4\nfdatasync=1");
+    add("write", "4k", "verify=crc32c");
+    add("randwrite", "4k", "verify=md5");
+    add("write", "4k", "verify=crc32c\ndo_verify=0");
+    add("write", "4k", "buffer_pattern=0xdeadbeef");
+    add("write", "4k", "zero_buffers");
     add("write", "4k", "fsync=3");
     add("write", "4k", "sync=1");
+    files.append(&mut groups);
     files.push(
         "[a]\nfilename=a.img\nrw=write\nbs=8k\n[b]\nstonewall\nfilename=a.img\nrw=read\nbs=4k\n"
             .into(),
@@ -103,6 +151,7 @@ fn operations(trace: &str) -> Vec<Vec<Op>> {
     let mut all: BTreeMap<&str, Vec<Op>> = BTreeMap::new();
     let mut begun: BTreeMap<&str, String> = BTreeMap::new();
     let mut readers = Vec::new();
+    let mut stands: BTreeMap<&str, u64> = BTreeMap::new();
     for line in trace.lines() {
         let Some((thread, call)) = line.split_once(' ') else { continue };
         let mut call = call.trim_start().to_string();
@@ -120,7 +169,7 @@ fn operations(trace: &str) -> Vec<Vec<Op>> {
         if call.starts_with("io_submit(") {
             ops.extend(call.split("aio_lio_opcode=").skip(1).filter_map(submitted));
         } else {
-            ops.extend(called(&call));
+            ops.extend(called(&call, stands.entry(thread).or_default()));
         }
     }
     readers.iter().for_each(|thread| drop(all.remove(thread)));
@@ -134,16 +183,31 @@ fn submitted(text: &str) -> Option<Op> {
         let digits = text.split_once(name)?.1;
         digits.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
     };
+    if text.starts_with("IOCB_CMD_F") {
+        return Some(('S', file(text)?, 0, 0));
+    }
     let way = if text.starts_with("IOCB_CMD_PREAD") { 'R' } else { 'W' };
     Some((way, file(text)?, number("aio_offset=")?, number("aio_nbytes=")?))
 }
 
-/// A call that does one operation.
-fn called(text: &str) -> Option<Op> {
+/// A call that does one operation; `at` has where each thread's file stands for `read` and `write`.
+fn called(text: &str, at: &mut u64) -> Option<Op> {
     let name = text.split('(').next()?;
     let arguments = text.rsplit_once(" = ")?.0.trim_end().strip_suffix(')')?;
     let mut last = arguments.rsplit(", ");
     match name {
+        "lseek" => {
+            file(text)?;
+            *at = text.rsplit_once(" = ")?.1.trim().parse().ok()?;
+            None
+        }
+        "read" | "write" => {
+            let moved: u64 = text.rsplit_once(" = ")?.1.trim().parse().ok()?;
+            let way = if name == "read" { 'R' } else { 'W' };
+            let op = (way, file(text)?, *at, moved);
+            *at += moved;
+            Some(op)
+        }
         "fsync" | "fdatasync" => Some(('S', file(text)?, 0, 0)),
         "pread64" | "pwrite64" => {
             let offset = last.next()?.parse().ok()?;
@@ -169,8 +233,18 @@ fn file(text: &str) -> Option<String> {
     name.ends_with(".img").then(|| name.to_string())
 }
 
-/// What is compared: the lists of all jobs, without their order where it is random.
+/// What is compared: the lists of all jobs, without their order where it is random. What is
+/// verified is read by the same thread with fio and by another one here.
 fn comparable(job: &str, mut all: Vec<Vec<Op>>) -> Vec<Vec<Op>> {
+    if job.contains("verify") {
+        all = vec![all.concat()];
+        all.iter_mut().for_each(|ops| ops.retain(|op| op.0 != 'S'));
+    }
+    for ops in &mut all {
+        while ops.last().is_some_and(|op| op.0 == 'S') {
+            ops.pop();
+        }
+    }
     if job.contains("rw=rand") {
         all.iter_mut().for_each(|ops| ops.sort());
     }
@@ -195,7 +269,7 @@ fn the_same_job_file_is_the_same_load_as_with_fio() {
     }
     let begun = Instant::now();
     let files = job_files();
-    let (mut same, mut other) = (0, Vec::new());
+    let (mut same, mut other, mut table) = (0, Vec::new(), Vec::new());
     for (index, job) in files.iter().enumerate() {
         if begun.elapsed() > TIME {
             skip_part(&format!("{} job files", files.len() - index), "no time is left");
@@ -215,13 +289,22 @@ fn the_same_job_file_is_the_same_load_as_with_fio() {
         };
         let ours = ours.unwrap_or_else(|error| panic!("{job}{error}"));
         let (theirs, ours) = (comparable(job, theirs), comparable(job, ours));
-        println!("{} {}", if theirs == ours { "same" } else { "DIFF" }, job.replace('\n', " "));
+        let operations: usize = theirs.iter().map(Vec::len).sum();
+        let word = if theirs == ours { "same" } else { "DIFF" };
+        let shown = job.trim_start_matches("[a]\n").trim().replace('\n', " ");
+        let row = format!("{word} {operations:>5} operations  {shown}\n");
+        print!("{row}");
+        table.push(row);
         match theirs == ours && !theirs.is_empty() {
             true => same += 1,
             false => other.push(format!("{job}fio  {theirs:?}\nours {ours:?}\n")),
         }
     }
     println!("{same} of {} job files are the same load", same + other.len());
+    if let Ok(path) = std::env::var("IOSONDE_CONFORMANCE_TABLE") {
+        let sum = format!("{same} of {} job files are the same load\n", same + other.len());
+        fs::write(path, table.concat() + &sum).unwrap();
+    }
     assert!(other.is_empty(), "{}", other.join("\n"));
     assert!(same >= 5, "{same}: too few to say anything");
 }

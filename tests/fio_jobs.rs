@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use iosonde_model::plan::{Engine, Job, OnError, Order, Plan, Setting, Stop, Target, resolve};
-use iosonde_model::spec::fio::{self, Asking, JobFile, Outside, StopRequest};
+use iosonde_model::plan::{Job, OnError, Order, Plan, Setting, Stop, Target, resolve};
+use iosonde_model::spec::fio::{self, Asking, JobFile, Outside};
 use iosonde_model::spec::{
     Access, Data, Draw, Pace, Reap, Role, Sizes, Sync, Think, Threads, Workload,
 };
@@ -51,13 +51,14 @@ fn reported(file: &JobFile) -> Result<String, String> {
     Ok(text)
 }
 
-fn run(text: &mut String, asking: &Asking, stop: StopRequest) {
+fn run(text: &mut String, asking: &Asking, stop: Stop) {
     let engine = &asking.engine;
     let _ = write!(text, "{}", engine.kind.name());
     for (word, on) in [("hipri", engine.hipri), ("sqpoll", engine.sqpoll)] {
         let _ = write!(text, "{}", if on { format!(" {word}") } else { String::new() });
     }
-    let _ = write!(text, " {}", if asking.direct { "direct" } else { "buffered" });
+    let direct = asking.targets.iter().any(|target| target.direct);
+    let _ = write!(text, " {}", if direct { "direct" } else { "buffered" });
     let _ = write!(text, " {stop:?}");
     if asking.warmup_ns > 0 {
         let _ = write!(text, " after {} ns", asking.warmup_ns);
@@ -152,32 +153,21 @@ fn plans(file: &JobFile) -> Vec<Plan> {
     let one = |group| {
         let asking = fio::ask(group).unwrap();
         let (workload, stop) = asking.workload(&lengths(&asking)).unwrap();
-        let kind = asking.engine.kind;
         let target = |(index, bytes): (usize, u64)| Target {
             path: format!("/t:{index}"),
             bytes,
-            direct: asking.direct,
+            direct: asking.targets.get(index).is_some_and(|target| target.direct),
             align_bytes: 512,
         };
         let setting = Setting {
-            engine: Engine {
-                iopoll: asking.engine.hipri,
-                sqpoll: asking.engine.sqpoll,
-                ..Engine::of(kind)
-            },
+            engine: asking.engine.engine(),
             targets: lengths(&asking).into_iter().enumerate().map(target).collect(),
             offset_bytes: 0,
             cpus: 2,
             iodepth: 1,
             seed: asking.seed.unwrap_or(1),
             warmup_ns: asking.warmup_ns,
-            stop: match stop {
-                StopRequest::AfterNs(ns) => Stop::AfterNs(ns),
-                StopRequest::AfterOps(ops) => Stop::AfterOps(ops),
-                StopRequest::AfterBytes(bytes) => Stop::AfterBytes(bytes),
-                StopRequest::AfterOnePass => Stop::AfterOnePass,
-                StopRequest::First { ns, bytes } => Stop::AfterNsOrBytes(ns, bytes),
-            },
+            stop,
             on_error: if asking.continue_on_error { OnError::Continue } else { OnError::Stop },
             final_sync: true,
             buffer_limit_bytes: 1 << 30,

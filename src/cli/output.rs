@@ -15,7 +15,7 @@ use super::screen;
 use iosonde_model::record::export;
 use iosonde_report::clean::clean;
 use iosonde_report::fio::json::{Form, fio_json};
-use iosonde_report::fio::terse::terse;
+use iosonde_report::fio::terse::{Version, terse};
 use iosonde_report::json::{self, Document};
 use iosonde_report::wrapped;
 
@@ -36,6 +36,9 @@ pub(crate) enum OutputFormat {
     JsonPlus,
     /// fio's terse output, version 3: one line per job.
     Terse,
+    /// The same of version 5, with trims and samples.
+    #[value(name = "terse-5")]
+    TerseFive,
     /// The plan as a fio job file; with --dry-run.
     FioJob,
 }
@@ -119,9 +122,17 @@ impl Output {
             OutputFormat::Json => json::json_text(&json::json(document)),
             OutputFormat::FioJson => fio(Form::Plain),
             OutputFormat::JsonPlus => fio(Form::Bins),
-            OutputFormat::Terse => {
-                let balanced = document.cells.iter().filter(|(_, facts)| facts.consistency.valid());
-                balanced.map(|(run, facts)| terse(run, facts, document.grouped)).collect()
+            OutputFormat::Terse | OutputFormat::TerseFive => {
+                let version = match self.format {
+                    OutputFormat::Terse => Version::Three,
+                    _ => Version::Five,
+                };
+                let cells = document.cells.iter().enumerate();
+                let balanced = cells.filter(|(_, (_, facts))| facts.consistency.valid());
+                let lines = balanced.map(|(group, (run, facts))| {
+                    terse(run, facts, document.grouped, (version, group))
+                });
+                lines.collect()
             }
         };
         self.write(&text);
@@ -211,8 +222,9 @@ impl Output {
 fn is_result(start: &str) -> bool {
     let json = start.starts_with('{')
         && ["\"fio version\"", "\"schema\""].iter().any(|key| start.contains(key));
-    let texts = ["read as fio's", "3;"];
-    json || texts.iter().any(|text| start.starts_with(text))
+    let texts = ["read as fio's", "3;", "5;"];
+    let is_text = start.lines().any(|line| line.starts_with("iosonde: rw="));
+    json || is_text || texts.iter().any(|text| start.starts_with(text))
 }
 
 /// Text as a terminal shows it, whatever the strings in it hold: all but our own line breaks is

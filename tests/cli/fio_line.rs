@@ -113,6 +113,10 @@ fn output_goes_to_a_file_and_replaces_no_other() {
     let result: Value = serde_json::from_str(&text).unwrap();
     assert!(result["jobs"][0]["read"]["iops"].as_f64().unwrap() > 0.0);
     run("--output=result.json").exits(0).silent();
+    // In our own grammar as well, an earlier report is replaced.
+    let own = "run --path=data.img --rw=read --bs=64k --io-size=256k --output=own.txt";
+    place.iosonde(own).end().exits(0);
+    place.iosonde(own).end().exits(0);
     place.file("notes.txt", b"mine");
     run("--output=notes.txt").exits(2);
     assert_eq!(fs::read(place.work().join("notes.txt")).unwrap(), b"mine");
@@ -135,4 +139,69 @@ fn fios_options_are_listed_with_where_we_stand() {
     assert!(one.contains("refused"), "{one}");
     let documented = include_str!("../../docs/fio-options.txt");
     assert_eq!(listed, documented, "docs/fio-options.txt is what --cmdhelp=all prints");
+}
+
+#[test]
+fn jobs_of_a_group_have_engines_ends_and_logs_of_their_own() {
+    let place = Place::new();
+    place.file(
+        "job.fio",
+        b"[w]\nfilename=w.img\nsize=1m\nrw=write\nioengine=libaio\niodepth=4\nverify=crc32c\n\
+          write_bw_log=w\nlog_avg_msec=100\n\
+          [r]\nfilename=r.img\nsize=256k\nrw=randread:4\nioengine=mmap\nwait_for=w\n\
+          write_hist_log\nlog_hist_msec=100\n\
+          [m]\nfilename=m.img\nsize=256k\nrw=randrw\nrate_iops=2000,1000\nstartdelay=50ms\n",
+    );
+    let out = place.iosonde("run job.fio --output-format=json").end().exits(0).out;
+    let result: Value = serde_json::from_str(&out).unwrap();
+    let count = |job: usize, way: &str| result["jobs"][job][way]["total_ios"].as_u64().unwrap();
+    assert_eq!((count(0, "write"), count(1, "read")), (256, 64));
+    assert_eq!(count(2, "read") + count(2, "write"), 64);
+    assert_eq!(
+        (result["jobs"][3]["jobname"].as_str(), count(3, "read")),
+        (Some("w+r+m-verify"), 256)
+    );
+    let log = fs::read_to_string(place.work().join("w_bw.1.log")).unwrap();
+    assert!(log.lines().all(|line| line.split(", ").count() == 5) && !log.is_empty(), "{log}");
+    let log = fs::read_to_string(place.work().join("r_clat_hist.2.log")).unwrap();
+    assert!(log.lines().all(|line| line.split(", ").count() == 3 + 1856), "{log}");
+}
+
+#[test]
+fn what_was_written_and_is_damaged_later_is_found() {
+    let place = Place::new();
+    let job = "run --name=x --filename=data.img --size=256k --bs=4k --verify=md5";
+    place.iosonde(&format!("{job} --rw=randwrite --do_verify=0")).end().exits(0);
+    place.iosonde(&format!("{job} --rw=read")).end().exits(0);
+    let path = place.work().join("data.img");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[100_000] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    place.iosonde(&format!("{job} --rw=read")).end().exits(4).says("EILSEQ");
+}
+
+#[test]
+fn what_makes_a_result_misleading_is_listed_without_a_run() {
+    let place = Place::new();
+    place.file("bad.fio", b"[a]\nsize=1g\nrw=randread\niodepth=32\n");
+    let bad = place.iosonde("run --lint bad.fio").end().exits(3).out;
+    assert!(bad.contains("bad.fio:4: iodepth: [a] 32 has no effect"), "{bad}");
+    assert!(bad.contains("page cache"), "{bad}");
+    place.file(
+        "good.fio",
+        b"[a]\nsize=100g\nrw=randread\niodepth=32\nioengine=libaio\ndirect=1\nruntime=60\n\
+          time_based\n",
+    );
+    let good = place.iosonde("run --lint good.fio").end().exits(0).out;
+    assert!(good.contains("nothing found"), "{good}");
+    place.file(
+        "few.json",
+        b"{\"jobs\":[{\"jobname\":\"a\",\"error\":0,\"read\":{\"total_ios\":9,\"iops\":9.0,\
+          \"runtime\":1000,\"lat_ns\":{\"mean\":1e6}},\"job options\":{\"iodepth\":\"32\"}}]}",
+    );
+    let few = place.iosonde("run --lint good.fio few.json").end().exits(3).out;
+    for expected in ["9 operations", "1 s measured", "iodepth 32 asked"] {
+        assert!(few.contains(expected), "{expected}: {few}");
+    }
+    assert!(!place.work().join("a.0.0").exists());
 }

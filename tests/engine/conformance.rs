@@ -395,7 +395,7 @@ impl Load {
             read_percent: self.rw.read_percent(50),
             roles: vec![role],
         };
-        let is_file = matches!(kind, EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync);
+        let is_file = kind.opens_files();
         let setting = Setting {
             engine: engine(kind),
             targets: vec![Target {
@@ -420,7 +420,7 @@ impl Load {
     fn execute(&self, kind: EngineKind) -> Run {
         let target = TestFile::new(FILE_BYTES);
         let medium = match kind {
-            EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync => {
+            EngineKind::IoUring | EngineKind::Libaio | EngineKind::Mmap | EngineKind::Psync => {
                 Medium::Files(vec![Arc::new(target.open(true))])
             }
             EngineKind::VhostUser => unreachable!("needs a server of its own"),

@@ -194,7 +194,7 @@ fn a_recorded_schedule_is_kept_to_the_nanosecond() {
 #[test]
 fn a_pause_and_an_idle_phase_lower_the_rate_as_they_must() {
     // Four at once take 1 ms, then 3 ms of nothing: 1,000 a second.
-    let think = Think { ns: 3_000_000, every_ops: 4 };
+    let think = Think { ns: 3_000_000, every_ops: 4, ..Think::default() };
     let role = Role { think, ..Role::new("client", Rw::RandRead) };
     let (run, assessment) = judged(role, 4, 10, 1, "servers=4,read=1ms");
     assert!(run.jobs[0].read.ops.abs_diff(10_000) <= 4, "{}", run.jobs[0].read.ops);

@@ -163,11 +163,17 @@ fn due_per_s(run: &Run, open: &[usize]) -> Option<f64> {
 /// Operations per second requested by a job's plan.
 fn requested(job: &Job) -> Option<f64> {
     let rate = match &job.pace {
+        Pace::Each { read: Rate::Ops(read), other: Rate::Ops(other), .. } => read + other,
+        Pace::Each { read: Rate::Bytes(read), other: Rate::Bytes(other), .. }
+            if job.sizes == Sizes::default() =>
+        {
+            (read + other) / job.block_bytes as f64
+        }
         Pace::Rate { rate: Rate::Ops(per_s), .. } => *per_s,
         Pace::Rate { rate: Rate::Bytes(per_s), .. } if job.sizes == Sizes::default() => {
             per_s / job.block_bytes as f64
         }
-        Pace::Rate { .. } | Pace::Recorded(_) | Pace::Closed => return None,
+        Pace::Rate { .. } | Pace::Each { .. } | Pace::Recorded(_) | Pace::Closed => return None,
     };
     let whole: u64 = job.phases.iter().map(|phase| phase.ns).sum();
     if whole == 0 {

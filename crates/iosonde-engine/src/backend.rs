@@ -5,6 +5,8 @@
 
 pub mod fault;
 pub mod libaio;
+pub mod mixed;
+pub mod mmap;
 pub mod null;
 pub mod psync;
 mod setup;

@@ -17,6 +17,7 @@ mod paced;
 mod queues;
 mod reading;
 mod requests;
+mod shared;
 mod silence;
 mod simulate;
 mod steer;
@@ -35,7 +36,7 @@ pub use live::RoleCounts;
 pub use observer::{Observer, Progress, Unwatched};
 
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -52,9 +53,9 @@ use iosonde_stats::Histogram;
 
 pub use control::Control;
 use controller::TICK_NS;
-use job::{JobLoop, Step};
 use queues::{Driver, with_queues};
 use reading::Reading;
+use shared::Shared;
 use silence::JobWaits;
 use steer::{Lane, Pilot};
 use until::Watcher;
@@ -225,69 +226,6 @@ where
     Ok(measured)
 }
 
-/// What the threads of a run share; none of it is written while measuring but its own lane.
-struct Shared {
-    plan: Plan,
-    control: Arc<Control>,
-    lanes: Box<[Lane]>,
-    /// When all start; `u64::MAX` means that nobody does.
-    start_ns: OnceLock<u64>,
-}
-
-impl Shared {
-    /// The life of one job's thread.
-    fn work<Q: Queue>(
-        &self,
-        index: usize,
-        cpu: Option<u32>,
-        open: &impl Fn(&iosonde_model::plan::Job) -> Result<Q, OpenError>,
-        ready: &Sender<Result<QueueFacts, OpenError>>,
-        ended: &Sender<Ended>,
-    ) {
-        let job = &self.plan.jobs[index];
-        // What was asked for is had, or reported; the plan's own pinning is only for the better.
-        if !job.place.cpus.is_empty() && !thread::pin_to_any(&job.place.cpus) {
-            let _ = ready.send(Err(OpenError::Cpus { cpus: job.place.cpus.clone() }));
-            return;
-        }
-        if let (Some(cpu), true) = (cpu, job.place.cpus.is_empty()) {
-            thread::pin_to(cpu);
-        }
-        // The queue is opened, used and dropped on this thread. A refusal costs a few nanoseconds.
-        thread::own_file_table();
-        let queue = match open(job) {
-            Ok(queue) => queue,
-            Err(error) => {
-                let _ = ready.send(Err(error));
-                return;
-            }
-        };
-        let facts = queue.facts();
-        // Built before the start is agreed: filling buffers takes time.
-        let mut work = JobLoop::new(&self.plan, job, queue, &self.control, &self.lanes[index]);
-        let _ = ready.send(Ok(facts));
-        let start_ns = *self.start_ns.wait();
-        if start_ns == u64::MAX {
-            return;
-        }
-        work.begin(start_ns);
-        // What is done before the start is not counted, and where operations are counted it would
-        // be missing.
-        while work.now_ns() < start_ns {
-            std::hint::spin_loop();
-        }
-        while work.step() == Step::More {}
-        let (record, written, queue) = work.into_record();
-        let _ = ended.send((index, record, written));
-        // What is in flight still may keep this thread here for ever; its record is out by now.
-        drop(queue);
-    }
-
-    fn ops(&self) -> u64 {
-        self.lanes.iter().map(Lane::ops).sum()
-    }
-}
-
 /// Waits until every job has a queue; the first one's facts stand for all.
 fn wait_ready(
     ready: &Receiver<Result<QueueFacts, OpenError>>,
@@ -385,6 +323,9 @@ fn supervise(
         }
         match ended.recv_timeout(Duration::from_nanos(pause_ns)) {
             Ok((index, record, bytes)) => {
+                if plan.jobs[index].span.ends_all {
+                    shared.control.finish();
+                }
                 jobs[index] = Some(record);
                 written += bytes;
             }

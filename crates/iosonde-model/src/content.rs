@@ -34,6 +34,8 @@ pub const STAMP_BYTES: usize = 32;
 
 /// Length of the base, bytes.
 const BASE_BYTES: usize = 16 << 10;
+/// Where the place decides about the bytes, each sector has a key of its own, bytes.
+const SECTOR: usize = 512;
 /// Earlier blocks that may be repeated.
 const REMEMBERED: usize = 1024;
 
@@ -58,6 +60,10 @@ enum Kind {
     Kept(Constant),
     /// The buffers are filled anew with what they were filled with: reads come between.
     Restored(Constant),
+    /// The place decides about every byte.
+    Placed,
+    /// This again and again, from the beginning of each write.
+    Pattern(Vec<u8>),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -96,6 +102,49 @@ impl Filler {
         match self.kind {
             Kind::Fresh | Kind::Shaped(_) => self.randomise(buffer),
             Kind::Kept(constant) | Kind::Restored(constant) => self.set(buffer, constant),
+            Kind::Placed => self.place(buffer, 0),
+            Kind::Pattern(ref pattern) => repeat(buffer, pattern),
+        }
+    }
+
+    /// Whether a buffer holds what a write at `offset` has put there, where the place decides.
+    pub fn holds(&self, buffer: &[u8], offset: u64) -> bool {
+        if let Kind::Pattern(pattern) = &self.kind {
+            return buffer.chunks(pattern.len()).all(|piece| pattern.starts_with(piece));
+        }
+        let mut wanted = [0; SECTOR];
+        let mut at = offset;
+        let mut rest = buffer;
+        while !rest.is_empty() {
+            let length = (SECTOR - at as usize % SECTOR).min(rest.len());
+            self.sector(&mut wanted[..length], at);
+            if rest[..length] != wanted[..length] {
+                return false;
+            }
+            (rest, at) = (&rest[length..], at + length as u64);
+        }
+        true
+    }
+
+    /// The content that belongs to a place.
+    fn place(&self, buffer: &mut [u8], offset: u64) {
+        let mut at = offset;
+        let mut rest = buffer;
+        while !rest.is_empty() {
+            let length = (SECTOR - at as usize % SECTOR).min(rest.len());
+            let (piece, behind) = rest.split_at_mut(length);
+            self.sector(piece, at);
+            (rest, at) = (behind, at + length as u64);
+        }
+    }
+
+    /// The part of a sector that begins at `at`.
+    fn sector(&self, piece: &mut [u8], at: u64) {
+        let number = at / SECTOR as u64;
+        let key = mix(self.run ^ mix(number)).to_ne_bytes();
+        let skipped = at as usize % SECTOR;
+        for (index, byte) in piece.iter_mut().enumerate() {
+            *byte = self.base[skipped + index] ^ key[(skipped + index) % key.len()];
         }
     }
 
@@ -115,6 +164,8 @@ impl Filler {
             Kind::Shaped(_) => self.shape(buffer, offset),
             Kind::Kept(_) => {}
             Kind::Restored(constant) => self.set(buffer, constant),
+            Kind::Placed => self.place(buffer, offset),
+            Kind::Pattern(ref pattern) => repeat(buffer, pattern),
         }
     }
 
@@ -163,7 +214,13 @@ impl Filler {
 
 impl Kind {
     fn of(job: &Job) -> Kind {
-        let data = job.data;
+        let data = &job.data;
+        if !data.pattern.is_empty() {
+            return Kind::Pattern(data.pattern.clone());
+        }
+        if data.checked {
+            return Kind::Placed;
+        }
         let random_bytes = STAMP_EVERY * usize::from(100 - data.compress_percent.min(100)) / 100;
         let constant = match data.zeros {
             true => Some(Constant::Zeros),
@@ -189,6 +246,13 @@ impl Shape {
         } else {
             self.earlier[block.sequence as usize % REMEMBERED] = block;
         }
+    }
+}
+
+/// A pattern again and again.
+fn repeat(buffer: &mut [u8], pattern: &[u8]) {
+    for piece in buffer.chunks_mut(pattern.len()) {
+        piece.copy_from_slice(&pattern[..piece.len()]);
     }
 }
 
@@ -299,6 +363,25 @@ mod tests {
             let ratio = packed.len() as f64 / image.len() as f64;
             assert!(ratio > 0.99, "{count} x {block_bytes} B: compresses to {ratio:.3}");
         }
+    }
+
+    #[test]
+    fn the_place_decides_about_what_is_checked() {
+        let job = writer(Data { checked: true, ..Data::default() });
+        let mut filler = Filler::new(99, &job);
+        let mut buffer = vec![0; 8192];
+        filler.refresh(&mut buffer, 4096);
+        assert!(filler.holds(&buffer, 4096) && filler.holds(&buffer[1000..5000], 5096));
+        assert!(!filler.holds(&buffer, 8192), "misdirected");
+        assert!(!Filler::new(98, &job).holds(&buffer, 4096), "of another run");
+        assert!(buffer.chunks(512).all(is_ours_or_zero));
+        buffer[7000] ^= 1;
+        assert!(!filler.holds(&buffer, 4096), "a flipped bit");
+        let job = writer(Data { pattern: b"abc".to_vec(), checked: true, ..Data::default() });
+        let mut filler = Filler::new(99, &job);
+        filler.refresh(&mut buffer[..10], 0);
+        assert_eq!(&buffer[..10], b"abcabcabca");
+        assert!(filler.holds(&buffer[..10], 77) && !filler.holds(b"abcabd", 0));
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub use verify::{RunId, VerifyMode, VerifyOp, VerifyPlan, VerifySetting, VerifyS
 pub use crate::spec::engine::{Engine, EngineKind};
 pub use crate::spec::{
     Arrivals, Data, Direction, Draw, EachWrite, LatencyTarget, Metric, Pace, Phase, Placement,
-    Precision, Pursuit, Rate, Reap, Sizes, Sync, SyncCall, Think, Wait, Zone,
+    Precision, Pursuit, Rate, Reap, Service, Sizes, Span, Stop, Strides, Sync, SyncCall, Think,
+    Wait, Zone,
 };
 
 /// Everything one run will do.
@@ -98,6 +99,34 @@ impl Plan {
         self.jobs.iter().any(Job::reads)
     }
 
+    /// When this job ends.
+    pub fn stop_of(&self, job: &Job) -> Stop {
+        job.span.stop.unwrap_or(self.stop)
+    }
+
+    /// Time before this job's operations are counted, ns.
+    pub fn warmup_of(&self, job: &Job) -> u64 {
+        job.span.warmup_ns.unwrap_or(self.warmup_ns)
+    }
+
+    /// The engine of this job.
+    pub fn engine_of<'a>(&'a self, job: &'a Job) -> &'a Engine {
+        job.engine.as_ref().unwrap_or(&self.engine)
+    }
+
+    /// From the end of the warm-up until the last job has ended, where time ends every job, ns.
+    pub fn length_ns(&self) -> Option<u64> {
+        if self.stop != Stop::EachJob {
+            return self.stop.length_ns();
+        }
+        let ends = self.jobs.iter().map(|job| {
+            let length_ns = self.stop_of(job).length_ns().filter(|_| job.span.after.is_empty())?;
+            let end_ns = job.span.delay_ns + self.warmup_of(job) + length_ns;
+            Some(end_ns.saturating_sub(self.warmup_ns))
+        });
+        ends.collect::<Option<Vec<u64>>>()?.into_iter().max()
+    }
+
     /// Requests in flight over all jobs.
     pub fn depth(&self) -> u64 {
         self.jobs.iter().map(|job| u64::from(job.iodepth)).sum()
@@ -126,33 +155,6 @@ pub struct Target {
     pub direct: bool,
     /// Smallest unit of an offset and a length, bytes.
     pub align_bytes: u64,
-}
-
-/// When a run ends.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stop {
-    /// After this many nanoseconds of measuring (warm-up not included).
-    AfterNs(u64),
-    /// When every job has done this many operations.
-    AfterOps(u64),
-    /// When every job has handed over this many bytes.
-    AfterBytes(u64),
-    /// After this many nanoseconds of measuring, or when every job has handed over this many bytes,
-    /// whichever comes first.
-    AfterNsOrBytes(u64, u64),
-    /// When every job has covered its region once.
-    AfterOnePass,
-}
-
-impl Stop {
-    /// Length of the measurement where time may end it, ns.
-    pub fn length_ns(self) -> Option<u64> {
-        match self {
-            Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) => Some(ns),
-            Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => None,
-        }
-    }
 }
 
 /// What latency is to be met.

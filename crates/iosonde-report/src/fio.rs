@@ -214,6 +214,21 @@ impl JobReport<'_> {
         (seen.max(1.0).round() as u64).ilog2().min(6) as usize
     }
 
+    /// Class of fio's `0, 4, 8, … >=64` that holds the mean number of requests per system call;
+    /// `None` where there were none.
+    fn batch_class(&self) -> Option<usize> {
+        let ops: u64 = moving().map(|(_, of)| of(&self.job).ops).sum();
+        let calls: u64 = self.parts.iter().map(|job| job.syscalls).sum();
+        if ops == 0 || calls == 0 {
+            return None;
+        }
+        let mean = (ops as f64 / calls as f64).max(1.0).min(f64::from(self.plan.batch.max(1)));
+        [4.0, 8.0, 16.0, 32.0, 64.0]
+            .iter()
+            .position(|most| mean <= *most)
+            .map_or(Some(6), |at| Some(at + 1))
+    }
+
     /// Shares of the completion latencies in fio's classes.
     fn classes(&self) -> Classes {
         Classes::of(moving().map(|(_, of)| clat(of(&self.job))))
@@ -265,7 +280,7 @@ impl JobReport<'_> {
         let mut options = vec![
             ("name", self.name().to_owned()),
             ("filename", self.paths()),
-            ("ioengine", plan.engine.kind.name().to_owned()),
+            ("ioengine", plan.engine_of(self.plan).kind.name().to_owned()),
             ("rw", rw(self.plan)),
             ("bs", size(self.plan.block_bytes)),
             ("iodepth", self.plan.iodepth.to_string()),
@@ -276,14 +291,14 @@ impl JobReport<'_> {
         if !matches!(plan.engine.kind, EngineKind::Null | EngineKind::Sim) {
             options.push(("direct", u8::from(self.run.target.direct).to_string()));
         }
-        match plan.stop {
+        match plan.stop_of(self.plan) {
             Stop::AfterNs(ns) => options.push(("runtime", seconds(ns))),
             Stop::AfterBytes(length) => options.push(("io_size", size(length))),
             Stop::AfterOps(ops) => options.push(("number_ios", ops.to_string())),
             Stop::AfterNsOrBytes(ns, length) => {
                 options.extend([("runtime", seconds(ns)), ("io_size", size(length))]);
             }
-            Stop::AfterOnePass => {}
+            Stop::AfterOnePass | Stop::EachJob => {}
         }
         if plan.warmup_ns > 0 {
             options.push(("ramp_time", seconds(plan.warmup_ns)));

@@ -1,14 +1,18 @@
 //! A plan in fio's job language: the inverse of `spec::fio`, for a second witness. Only options are
 //! written that every fio since 3.33 accepts; what fio has no words for is said instead.
 
+mod pace;
 mod sizes;
+mod span;
 
 use std::fmt::Write as _;
 
+use pace::pace;
 use sizes::{sizes, smallest};
+use span::{service, span};
 
 use iosonde_model::plan::{Engine, EngineKind, Job, OnError, Order, Plan, PrecisionGoal, Stop};
-use iosonde_model::spec::{Arrivals, Data, EachWrite, Pace, Rate, SyncCall, Wait};
+use iosonde_model::spec::{Data, EachWrite, SyncCall, Wait};
 
 /// A plan that fio has no words for.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -126,7 +130,9 @@ fn say(words: &mut Words, option: &'static str, value: impl ToString) {
 /// What holds for all jobs.
 fn common(plan: &Plan, missing: &mut Vec<String>) -> Words {
     let mut words = Words::new();
-    engine(&plan.engine, &mut words, missing);
+    if plan.jobs.iter().all(|job| job.engine.is_none()) {
+        engine(&plan.engine, &mut words, missing);
+    }
     let direct = plan.targets.iter().any(|target| target.direct);
     if plan.targets.iter().any(|target| target.direct != direct) {
         missing.push("direct and buffered I/O in one run".into());
@@ -184,22 +190,28 @@ fn own(plan: &Plan, job: &Job, fresh: &[u16], words: &mut Words, missing: &mut V
     sizes(job, words, missing);
     say(words, "offset", job.region_start);
     say(words, "size", job.region_bytes.saturating_mul(files));
-    match plan.stop {
+    match plan.stop_of(job) {
         Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => say(words, "io_size", bytes),
         Stop::AfterOps(ops) => {
             say(words, "number_ios", ops);
             // Or else fio ends with the size.
             say(words, "io_size", ops.saturating_mul(job.block_bytes));
         }
-        Stop::AfterNs(_) | Stop::AfterOnePass => {}
+        Stop::AfterNs(_) | Stop::AfterOnePass | Stop::EachJob => {}
     }
-    queue(plan.engine.kind, job, words, missing);
+    span(plan, job, words, missing);
+    queue(plan.engine_of(job).kind, job, words, missing);
     order(job, words, missing);
     pace(job, words, missing);
     if job.writes_data() {
         durability(job, words, missing);
         data(&job.data, words);
     }
+    if job.data.checked {
+        let by_pattern = !job.data.pattern.is_empty();
+        say(words, "verify", if by_pattern { "pattern" } else { "crc32c" });
+    }
+    service(job, words);
     placement(job, words);
 }
 
@@ -243,6 +255,7 @@ fn direction(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
     let random = !matches!(job.order, Order::Sequential { .. });
     let word = match (job.read_percent, job.trims) {
         (100, _) => "read",
+        (0, _) if job.rewrites => "trimwrite",
         (0, false) => "write",
         (0, true) => "trim",
         (_, false) => "rw",
@@ -259,7 +272,11 @@ fn direction(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
         },
     };
     let prefix = if random { "rand" } else { "" };
-    say(words, "rw", format!("{prefix}{word}{hole}"));
+    let run = match job.order {
+        Order::Runs { length, .. } => format!(":{length}"),
+        _ => String::new(),
+    };
+    say(words, "rw", format!("{prefix}{word}{hole}{run}"));
     if word == "rw" {
         say(words, "rwmixread", job.read_percent);
     }
@@ -331,6 +348,12 @@ fn law(order: &Order, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             let said: Vec<String> = zones.iter().map(zone).collect();
             say(words, "random_distribution", format!("zoned:{}", said.join(":")));
         }
+        Order::Runs { same, between, .. } => {
+            if *same {
+                say(words, "rw_sequencer", "identical");
+            }
+            law(between, job, words, missing);
+        }
         Order::Following { drawn_percent, between } => {
             if drawn_percent.fract() != 0.0 {
                 missing.push("a share of random offsets that is not whole percent".into());
@@ -341,43 +364,6 @@ fn law(order: &Order, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             say(words, "percentage_random", drawn_percent);
             law(between, job, words, missing);
         }
-    }
-}
-
-fn pace(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
-    match &job.pace {
-        Pace::Closed => {}
-        Pace::Recorded(_) => missing.push("recorded arrival times".into()),
-        Pace::Rate { rate, arrivals } => {
-            let (option, per_second) = match rate {
-                Rate::Ops(rate) => ("rate_iops", *rate),
-                Rate::Bytes(rate) => ("rate", *rate),
-            };
-            let read = per_second * f64::from(job.read_percent) / 100.0;
-            // fio's rates are of each way by itself.
-            let shares = match job.read_percent {
-                0 | 100 => vec![per_second],
-                _ => vec![read, per_second - read],
-            };
-            if shares.iter().any(|share| share.fract() != 0.0 || *share < 1.0) {
-                missing.push("a rate of each way that is not a whole number".into());
-            }
-            let said: Vec<String> = shares.iter().map(f64::to_string).collect();
-            say(words, option, said.join(","));
-            match arrivals {
-                Arrivals::Constant => {}
-                Arrivals::Poisson => say(words, "rate_process", "poisson"),
-                Arrivals::Drawn(_) => missing.push("arrivals drawn from a table".into()),
-            }
-        }
-    }
-    if !job.phases.is_empty() {
-        missing.push("phases".into());
-    }
-    if job.think.ns > 0 {
-        say(words, "thinktime", time(job.think.ns, missing));
-        say(words, "thinktime_blocks", job.think.every_ops);
-        say(words, "thinktime_blocks_type", "issue");
     }
 }
 
@@ -400,6 +386,13 @@ fn durability(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
 }
 
 fn data(data: &Data, words: &mut Words) {
+    if !data.pattern.is_empty() {
+        let digits: String = data.pattern.iter().map(|byte| format!("{byte:02x}")).collect();
+        return say(words, "buffer_pattern", format!("0x{digits}"));
+    }
+    if data.checked {
+        return;
+    }
     if data.zeros {
         words.push(("zero_buffers", None));
     } else if data.constant {
@@ -417,6 +410,14 @@ fn data(data: &Data, words: &mut Words) {
 }
 
 fn placement(job: &Job, words: &mut Words) {
+    if job.place.nice != 0 {
+        say(words, "nice", job.place.nice);
+    }
+    let (class, level) = job.place.io_priority;
+    if class > 0 {
+        say(words, "prioclass", class);
+        say(words, "prio", level);
+    }
     if !job.place.cpus.is_empty() {
         let cpus: Vec<String> = job.place.cpus.iter().map(u32::to_string).collect();
         say(words, "cpus_allowed", cpus.join(","));

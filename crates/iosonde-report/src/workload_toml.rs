@@ -231,7 +231,12 @@ mod tests {
             block_align: some(chance),
             stride: some(chance).map(|stride| -(stride as i64)),
             pace: pace(chance),
-            think: Think { ns: number(chance), every_ops: number(chance) },
+            think: Think {
+                ns: number(chance),
+                every_ops: number(chance),
+                spin_ns: 0,
+                every_ns: number(chance),
+            },
             phases: (0..chance.below(5)).map(|_| phase(chance)).collect(),
             sync: Sync {
                 every_writes: number(chance),
@@ -244,11 +249,14 @@ mod tests {
                 dedupe_percent: 0,
                 zeros: flag(chance),
                 constant: flag(chance),
+                pattern: vec![1, 255],
+                checked: flag(chance),
             },
             batch: (chance.below(2) == 0).then_some(count),
             reap: Reap {
                 complete_min: count,
                 complete_max: 3,
+                refill_at: 2,
                 wait: pick(chance, &[Wait::Event, Wait::Poll, Wait::Hybrid]),
                 slat: flag(chance),
             },
@@ -256,6 +264,8 @@ mod tests {
                 cpus: (0..chance.below(3)).map(|cpu| cpu as u32).collect(),
                 numa_node: (chance.below(2) == 0).then_some(1),
                 huge_pages: flag(chance),
+                nice: -3,
+                io_priority: (2, 7),
             },
             ..Role::new("", rw)
         }

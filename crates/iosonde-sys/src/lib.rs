@@ -19,6 +19,7 @@ pub mod counting;
 pub mod device_command;
 pub mod held;
 pub mod inspect;
+pub mod mapping;
 pub mod process;
 pub mod ring;
 pub mod sharing;
@@ -32,6 +33,7 @@ mod uapi;
 pub use aio::Aio;
 pub use clock::Clock;
 pub use held::HeldCommand;
+pub use mapping::Mapping;
 pub use ring::{Ring, RingOptions};
 pub use slab::{Placement, Slab, SlabError};
 

@@ -115,6 +115,21 @@ pub fn allowed_cpus() -> Vec<u32> {
     }
 }
 
+/// Sets the niceness of the calling thread; `false` if the kernel refuses.
+pub fn renice(niceness: i32) -> bool {
+    // SAFETY: takes no pointer. The thread is named by 0, the caller.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) == 0 }
+}
+
+/// Sets class and level of the calling thread's I/O priority; `false` if the kernel refuses.
+pub fn set_io_priority((class, level): (u8, u8)) -> bool {
+    const WHO_PROCESS: libc::c_int = 1;
+    const CLASS_SHIFT: u32 = 13;
+    let priority = libc::c_int::from(class) << CLASS_SHIFT | libc::c_int::from(level);
+    // SAFETY: takes no pointer. The thread is named by 0, the caller.
+    unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, priority) == 0 }
+}
+
 /// The CPU the calling thread runs on now.
 pub fn current_cpu() -> Option<u32> {
     // SAFETY: takes no pointer.

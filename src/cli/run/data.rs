@@ -49,6 +49,7 @@ impl DataArgs {
             dedupe_percent: self.dedupe_percentage.unwrap_or(0),
             zeros: switched(self.zero_buffers),
             constant: self.refill_buffers == Some(Switch::Off),
+            ..Data::default()
         };
         Ok(Role { data, sync: self.sync()?, ..role })
     }

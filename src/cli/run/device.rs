@@ -230,8 +230,8 @@ fn write_bytes(plan: &Plan) -> Option<u64> {
         // Which operations read is drawn by chance: no share of them is the most.
         if reads == 100 { 0 } else { bytes }
     };
-    let each = plan.jobs.iter().map(|job| match plan.stop {
-        Stop::AfterNs(_) => None,
+    let each = plan.jobs.iter().map(|job| match plan.stop_of(job) {
+        Stop::AfterNs(_) | Stop::EachJob => None,
         Stop::AfterOps(ops) => Some(share(job, ops.checked_mul(job.block_bytes)?)),
         Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => Some(share(job, bytes)),
         Stop::AfterOnePass => Some(share(job, job.region_bytes)),

@@ -11,7 +11,7 @@ use iosonde_model::spec::fio::{command, table};
 use crate::cli::exit::{Exit, Failure};
 
 /// A command line that is read as fio's.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct FioLine {
     /// Options of jobs, in order.
     pub(super) options: Vec<Word>,
@@ -23,6 +23,10 @@ pub(crate) struct FioLine {
     pub(super) readonly: bool,
     /// What is done instead of a run.
     pub(super) instead: Instead,
+    /// The terse output is that of version 5.
+    pub(super) terse_five: bool,
+    /// The bandwidth of all jobs of a group is logged.
+    pub(super) bandwidth_log: bool,
     /// Accepted without effect, in words.
     pub(super) notes: Vec<String>,
     /// The options that are this program's own.
@@ -39,6 +43,8 @@ pub(super) enum Instead {
     Parse,
     /// They are printed as a command line of fio.
     ShowCommand,
+    /// What would make its result misleading is listed.
+    Lint,
     /// Where this program stands with an option of fio, or with all of them.
     Options(String),
     /// The engines.
@@ -73,7 +79,7 @@ const BESIDE: [(&str, bool); 23] = [
 ];
 
 /// Options of fio's command line itself. True if they take a value.
-const SESSION: [(&str, bool); 20] = [
+const SESSION: [(&str, bool); 21] = [
     ("alloc-size", true),
     ("append-terse", false),
     ("bandwidth-log", false),
@@ -93,6 +99,7 @@ const SESSION: [(&str, bool); 20] = [
     ("terse-version", true),
     ("warnings-fatal", false),
     ("latency-log", false),
+    ("lint", false),
     ("idle-prof", true),
 ];
 
@@ -100,9 +107,8 @@ const SEVERAL_MACHINES: &str = "use --hosts=node1,node2, which starts iosonde th
 const TRIGGER: &str = "iosonde does not run programs; use `iosonde verify powercut` for power cuts";
 
 /// Options of fio's command line that are refused, with what to use instead.
-const REFUSED: [(&str, &str); 17] = [
+const REFUSED: [(&str, &str); 16] = [
     ("append-terse", "one format at a time; use --output-format=terse"),
-    ("bandwidth-log", "use --series=FILE.csv, which has the bandwidth of every interval"),
     ("latency-log", "use --series=FILE.csv, which has the latency of every interval"),
     ("idle-prof", "the report always has the CPU time of the run"),
     ("debug", "the plan is printed by --dry-run"),
@@ -141,7 +147,7 @@ impl FioLine {
         let items = items(&texts);
         let is_fio = items.iter().any(|item| match item {
             Item::Option { name, .. } => {
-                matches!(name.as_str(), "name" | "cmdhelp" | "enghelp" | "showcmd")
+                matches!(name.as_str(), "name" | "cmdhelp" | "enghelp" | "showcmd" | "lint")
             }
             Item::File(word) => is_job_file(word),
         });
@@ -154,6 +160,11 @@ impl FioLine {
                 Item::File(word) => line.files.push(word),
                 Item::Option { name, value } => line.option(&name, value)?,
             }
+        }
+        if line.terse_five {
+            line.own.iter_mut().filter(|word| *word == "--output-format=terse").for_each(|word| {
+                *word = "--output-format=terse-5".into();
+            });
         }
         // Our own parser needs to see a load.
         let placeholder = "job.fio".to_string();
@@ -217,7 +228,10 @@ impl FioLine {
                 self.own.push(format!("--output-format={format}"));
             }
             "minimal" => self.own.push("--output-format=terse".into()),
-            "terse-version" if value != "3" => return wrong("3, the version that is written"),
+            "terse-version" if !matches!(value.as_str(), "3" | "5") => {
+                return wrong("3 or 5, the versions that are written");
+            }
+            "terse-version" if value == "5" => self.terse_five = true,
             "terse-version" => {}
             "eta" => match value.as_str() {
                 "never" => self.own.push("--eta-interval=0".into()),
@@ -235,6 +249,8 @@ impl FioLine {
                 );
             }
             "readonly" => self.readonly = true,
+            "bandwidth-log" => self.bandwidth_log = true,
+            "lint" => self.instead = Instead::Lint,
             "parse-only" => self.instead = Instead::Parse,
             "showcmd" => self.instead = Instead::ShowCommand,
             "cmdhelp" => self.instead = Instead::Options(value),
@@ -382,7 +398,7 @@ mod tests {
         assert!(refused("--path=x").contains("--filename"));
         assert!(refused("--iodpeth=3").contains("did you mean `iodepth`"));
         assert!(refused("--client=x").contains("one machine"));
-        assert!(refused("--terse-version=5").contains("expected 3"));
+        assert!(refused("--terse-version=4").contains("expected 3 or 5"));
         assert!(refused("--section").contains("no value"));
     }
 }

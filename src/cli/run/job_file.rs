@@ -1,6 +1,9 @@
 //! Jobs of fio, from its command line and from job files: their groups one after another, each a
 //! run of its own.
 
+mod around;
+mod lint;
+mod logs;
 mod options;
 mod shelf;
 mod sources;
@@ -10,6 +13,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use around::{pre_read, verification};
+use logs::Logs;
 use shelf::{Opened, Shelf, at, opened};
 
 use super::fio_line::{FioLine, Instead};
@@ -32,12 +37,10 @@ use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::target::Held;
 use iosonde_engine::target::held::advise;
 use iosonde_model::plan::{
-    self, Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve,
+    self, EngineKind, OnError, Plan, Pursuit, Setting, Stop, Target, resolve,
 };
 use iosonde_model::record::run::{Outcome, Run};
-use iosonde_model::spec::fio::{
-    AccessHint, Asking, EngineRequest, StopRequest, TargetRequest, ask, command, jobs,
-};
+use iosonde_model::spec::fio::{AccessHint, Asking, TargetRequest, ask, command, jobs};
 use iosonde_model::spec::{Workload, catalogue};
 use iosonde_report::fio_job::fio_job;
 use iosonde_report::json::Document;
@@ -62,12 +65,16 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     let beside = &Beside { args, line, expectations: expectations(&args.run.expect)? };
     let eta_interval_ns = time("--eta-interval", &args.run.eta_interval, 1_000_000_000)?;
     let place = Place::find()?;
+    let (line, results) = &lint::apart(line);
     let (own, files) = sources::read(line, &place)?;
     if line.instead == Instead::ShowCommand {
         let all: Vec<_> = own.iter().chain(files.iter().flatten()).cloned().collect();
         return Ok(options::print(&format!("{}\n", command::words(&all))));
     }
     let file = jobs(&own, &files, &line.sections).map_err(|faults| usage_error(&faults))?;
+    if line.instead == Instead::Lint {
+        return lint::lint(&file, results, &place, args.run.output_format);
+    }
     let mut askings = Vec::new();
     for group in &file.groups {
         askings.push(ask(group).map_err(|faults| usage_error(&faults))?);
@@ -78,13 +85,6 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     }
     if line.instead == Instead::Parse {
         return Ok(Exit::Done);
-    }
-    if let Some(log) = askings.iter().flat_map(|asking| &asking.logs).next() {
-        let message = format!(
-            "{}: {}: logs are not written from a job file; take it out",
-            log.place, log.option
-        );
-        return Err(Failure::new(Exit::Usage, message));
     }
     device::known_kinds(&args.target)?;
     let written = |asking: &Asking| asking.writes() && asking.engine.kind != EngineKind::Null;
@@ -119,20 +119,27 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     let mut output = Output::to(args.run.output_format, args.run.output.as_deref())?;
     output.text(DEFAULTS);
     let outputs = Outputs::new(&args.run.files, &LogArgs::default(), 0, eta_interval_ns)?;
+    let plans: Vec<&Plan> = groups.iter().map(|ready| &ready.plan).collect();
+    let logs = Logs::new(&askings, &plans, line)?;
+    for (index, ready) in groups.iter_mut().enumerate() {
+        logs.fit(&mut ready.plan, index);
+    }
     let mut keeper = Keeper::open(beside.args.run.results.as_deref(), "run", words);
     keeper.keep_undo(&shelf.undo())?;
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
     let mut progress = Progress::new("run", eta_interval_ns, args.run.files.progress, gauge);
     shelf.keep();
-    let mut runs = Vec::new();
+    let mut runs: Vec<Run> = Vec::new();
+    // The place of each group's run among all, some of which only verify.
+    let mut of_groups = Vec::new();
     let mut failed = None;
     let creates_only = askings.iter().all(|asking| asking.creates_only);
-    for (ready, asking) in groups.into_iter().zip(&askings) {
-        let run = match group(&place, ready, asking, (&outputs, &mut progress)) {
-            Ok(Some(run)) => run,
-            Ok(None) if asking.creates_only => continue,
-            Ok(None) => break,
+    for (index, (ready, asking)) in groups.into_iter().zip(&askings).enumerate() {
+        let done = match group(&place, ready, asking, (&outputs, &mut progress)) {
+            Ok(done) if done.is_empty() && asking.creates_only => continue,
+            Ok(done) if done.is_empty() => break,
+            Ok(done) => done,
             // What was measured before is not lost.
             Err(failure) if !runs.is_empty() => {
                 note(&failure.message);
@@ -141,12 +148,19 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
             }
             Err(failure) => return Err(failure),
         };
-        keeper.keep_cell(&format!("{:02}-run.json", runs.len() + 1), &run);
-        let complete = run.outcome == Outcome::Complete;
-        runs.push(run);
-        if !complete {
+        of_groups.push((index, runs.len()));
+        for run in done {
+            keeper.keep_cell(&format!("{:02}-run.json", runs.len() + 1), &run);
+            runs.push(run);
+        }
+        if runs.last().is_some_and(|run| run.outcome != Outcome::Complete) {
             break;
         }
+    }
+    let logged: Vec<(usize, &Run)> =
+        of_groups.iter().map(|(group, at)| (*group, &runs[*at])).collect();
+    if !logs.write(&logged) {
+        failed = Some(failed.unwrap_or(Exit::Environment));
     }
     if creates_only && runs.is_empty() && place.interrupted().is_none() {
         note("note: create_only=1: the files are prepared, and nothing was measured");
@@ -155,7 +169,7 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     if runs.is_empty() {
         return Err(Failure::new(Exit::Environment, "nothing was measured"));
     }
-    let all = runs.len() + askings.iter().filter(|asking| asking.creates_only).count();
+    let all = of_groups.len() + askings.iter().filter(|asking| asking.creates_only).count();
     let all = all == askings.len();
     let grouped = askings.iter().any(|asking| asking.grouped);
     Ok(conclude(beside, &place, (output, outputs, progress), keeper, &runs, (all, failed, grouped)))
@@ -211,14 +225,14 @@ fn ready(
     let known: Vec<u64> = lengths(&opened.targets);
     let (workload, stop) = asking.workload(&known).map_err(|faults| usage_error(&faults))?;
     let setting = Setting {
-        engine: engine(&asking.engine, kind),
+        engine: asking.engine.engine(),
         targets: opened.targets,
         offset_bytes: 0,
         cpus: place.cpus(),
         iodepth: 1,
         seed: asking.seed.unwrap_or_else(place::fresh_seed),
         warmup_ns: asking.warmup_ns,
-        stop: stop_of(stop),
+        stop,
         on_error: if asking.continue_on_error { OnError::Continue } else { OnError::Stop },
         // An endless device has nothing to make durable, and refuses the call.
         final_sync: opened.held.iter().any(|held| held.bytes != u64::MAX),
@@ -230,6 +244,14 @@ fn ready(
     })?;
     // fio leaves threads to the scheduler unless `cpus_allowed` is given.
     plan.pinned = false;
+    if let Some(latency) = asking.latency {
+        // Who is to meet a latency has no length in bytes: it is not known how fast it may go.
+        if let Stop::AfterNsOrBytes(ns, _) = plan.stop {
+            plan.stop = Stop::AfterNs(ns);
+        }
+        let pursuit = if latency.holds { Pursuit::Hold } else { Pursuit::Search };
+        plan = plan.pursuing(latency.target, pursuit, latency.window_ns)?;
+    }
     let medium = match kind {
         EngineKind::Null => Medium::Null(None),
         _ => Medium::Files(opened.held.iter().map(|held| Arc::clone(&held.file)).collect()),
@@ -248,27 +270,6 @@ fn bare(asking: &Asking) -> Opened {
     };
     let targets = asking.targets.iter().map(target).collect();
     Opened { held: Vec::new(), fresh: Vec::new(), targets }
-}
-
-fn engine(requested: &EngineRequest, kind: EngineKind) -> Engine {
-    Engine {
-        sqpoll: requested.sqpoll,
-        iopoll: requested.hipri,
-        registered_files: requested.registered_files.unwrap_or(true),
-        fixed_buffers: requested.fixed_buffers.unwrap_or(!requested.vectored),
-        vectored: requested.vectored,
-        ..Engine::of(kind)
-    }
-}
-
-fn stop_of(stop: StopRequest) -> Stop {
-    match stop {
-        StopRequest::AfterNs(ns) => Stop::AfterNs(ns),
-        StopRequest::AfterOps(ops) => Stop::AfterOps(ops),
-        StopRequest::AfterBytes(bytes) => Stop::AfterBytes(bytes),
-        StopRequest::AfterOnePass => Stop::AfterOnePass,
-        StopRequest::First { ns, bytes } => Stop::AfterNsOrBytes(ns, bytes),
-    }
 }
 
 /// Says what would be done.
@@ -319,7 +320,7 @@ fn group(
     mut ready: Ready,
     asking: &Asking,
     (outputs, progress): (&Outputs, &mut Progress),
-) -> Result<Option<Run>, Failure> {
+) -> Result<Vec<Run>, Failure> {
     outputs.fit(&mut ready.plan);
     let warnings = ready.held.iter().filter_map(|held| held.direct_refused.clone());
     warn_about(&ready.setting.engine, &warnings.collect::<Vec<String>>());
@@ -329,7 +330,7 @@ fn group(
         held: Held::first_for_all(&ready.held),
         medium: ready.medium,
         control: Arc::new(Control::new(Arc::clone(&place.signal))),
-        keeps_cache: asking.keeps_cache,
+        keeps_cache: asking.keeps_cache || asking.pre_reads(),
         peers: None,
     };
     for index in ready.fresh {
@@ -337,7 +338,10 @@ fn group(
         laid_out(execute_alone(&layout, &context, progress)?.map(|run| run.outcome))?;
     }
     if asking.creates_only {
-        return Ok(None);
+        return Ok(Vec::new());
+    }
+    if asking.pre_reads() {
+        asking.targets.iter().try_for_each(|target| pre_read(&target.path))?;
     }
     for (index, held) in (0..).zip(&ready.held) {
         let at_random = match asking.hint(index) {
@@ -347,7 +351,17 @@ fn group(
         };
         advise(&held.file, at_random);
     }
-    execute_alone(&ready.plan, &place.together(context), progress)
+    let context = place.together(context);
+    let mut runs = Vec::new();
+    if !asking.verifies_only() {
+        runs.extend(execute_alone(&ready.plan, &context, progress)?);
+    }
+    let written = runs.first();
+    let goes_on = written.is_none_or(|run| run.outcome == Outcome::Complete);
+    if let Some(plan) = verification(&ready.plan, asking, written).filter(|_| goes_on) {
+        runs.extend(execute_alone(&plan, &context, progress)?);
+    }
+    Ok(runs)
 }
 
 /// Writes one target in full.

@@ -96,7 +96,7 @@ impl PaceArgs {
         }
         match self.thinktime_blocks.unwrap_or(1) {
             0 => Err(wrong("--thinktime-blocks", "0", "at least 1")),
-            every_ops => Ok(Think { ns, every_ops }),
+            every_ops => Ok(Think { ns, every_ops, ..Think::default() }),
         }
     }
 }

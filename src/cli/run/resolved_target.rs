@@ -137,7 +137,7 @@ pub(super) fn resolve_target(
             Ok(ResolvedTarget::of(Medium::Sim(model), &format!("sim:{words}"), region))
         }
         EngineKind::VhostUser => vhost::resolve_target(&args.target, requested),
-        EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync => {
+        EngineKind::IoUring | EngineKind::Libaio | EngineKind::Mmap | EngineKind::Psync => {
             resolve_real(args, requested, place)
         }
     }

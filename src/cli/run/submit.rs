@@ -67,6 +67,7 @@ impl SubmitArgs {
                 WaitMode::Hybrid => Wait::Hybrid,
             }),
             slat: switched(self.slat),
+            ..Reap::default()
         };
         let huge_pages = switched(self.hugepages) || self.mem == Some(Memory::Mmaphuge);
         if self.hugepages == Some(Switch::Off) && huge_pages
@@ -80,6 +81,7 @@ impl SubmitArgs {
             cpus: allowed.transpose()?.unwrap_or_default(),
             numa_node: self.numa_node,
             huge_pages,
+            ..Placement::default()
         };
         Ok(Role { batch: self.iodepth_batch_submit, reap, place, ..role })
     }

@@ -20,6 +20,7 @@ use crate::backend::{Queue, Transfer};
 use iosonde_model::content::Filler;
 use iosonde_model::plan::{EngineKind, IoKind, Job, Op, OpStream, Plan, Wait as WaitMode};
 use iosonde_model::record::JobRun;
+use iosonde_model::units::duration;
 
 /// A full queue is handed over without waiting once in so many steps, to see whether requests
 /// complete inside submission.
@@ -43,12 +44,14 @@ pub(super) struct JobLoop<'a, Q> {
     filler: Filler,
     pub(super) requests: Requests<'a>,
     pub(super) staged: Vec<u32>,
-    depth: usize,
+    pub(super) depth: usize,
     pub(super) batch: usize,
     /// The same where requests complete later.
     pub(super) async_batch: usize,
     /// Whether more decides about sending than a free slot: due times, pauses, phases, syncs.
     pub(super) paced: bool,
+    /// The queue was full, and is not refilled yet.
+    pub(super) draining: bool,
     pub(super) pacer: Pacer,
     pub(super) syncing: Syncing,
     /// Share of reads outside of phases that have their own.
@@ -61,6 +64,7 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) expect_inline: bool,
     until_probe: u32,
     plan: &'a Plan,
+    pub(super) job: &'a Job,
     pub(super) stopping_since_ns: Option<u64>,
     opened: Option<Reading>,
     closed: Option<Reading>,
@@ -117,7 +121,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// A job with all its memory, ready to begin.
     pub(super) fn new(
         plan: &'a Plan,
-        job: &Job,
+        job: &'a Job,
         mut queue: Q,
         control: &'a Control,
         lane: &'a Lane,
@@ -132,7 +136,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let pacer = Pacer::new(job);
         JobLoop {
             queue,
-            stream: OpStream::new(job, plan.stop),
+            stream: OpStream::new(job, plan.stop_of(job)),
             filler,
             requests: Requests::new(plan, job, control),
             staged: Vec::with_capacity(depth),
@@ -142,7 +146,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
                 true => job.batch as usize,
                 false => (job.batch as usize).min(ASYNC_BATCH),
             },
-            paced: !pacer.is_idle_talk() || job.sync.every_writes > 0,
+            paced: !pacer.is_idle_talk() || job.sync.every_writes > 0 || job.reap.refill_at > 0,
+            draining: false,
             pacer,
             syncing: Syncing::new(job),
             read_percent: job.read_percent,
@@ -153,10 +158,11 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
                 apart: job.reap.slat,
                 slept: false,
             },
-            may_inline: plan.engine.kind != EngineKind::VhostUser,
+            may_inline: plan.engine_of(job).kind != EngineKind::VhostUser,
             expect_inline: false,
             until_probe: 0,
             plan,
+            job,
             stopping_since_ns: None,
             opened: None,
             closed: None,
@@ -170,7 +176,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// Fixes the measured window of a run that starts at `start_ns`, and waits for that moment, so
     /// that all jobs start together.
     pub(super) fn begin(&mut self, start_ns: u64) {
-        let window = Window::planned(self.plan, start_ns);
+        let window = Window::of_job(self.plan, self.job, start_ns);
         self.requests.tally.set_window(window);
         self.requests.area.begin(start_ns, window);
         self.pacer.begin(start_ns);
@@ -179,9 +185,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             // Nothing is sent before the job has a share.
             self.depth = self.requests.announce(&self.lane.words);
         }
-        while self.queue.now_ns() < start_ns {
-            std::hint::spin_loop();
-        }
+        self.queue.pause(start_ns);
     }
 
     /// Whether no operation will be sent any more.
@@ -340,6 +344,12 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.queue.reap(|slot, result| {
                 requests.hold(slot as u32, result);
             });
+            if self.job.data.checked && self.job.reads() {
+                let (queue, filler) = (&mut self.queue, &self.filler);
+                requests.check_held(|slot, op| {
+                    filler.holds(&queue.buffer(slot)[..op.bytes as usize], op.offset)
+                });
+            }
             requests.settle_held(after_ns, stopping);
         } else {
             self.queue.reap(|slot, result| {
@@ -395,6 +405,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             let backlog_ns = self.pacer.backlog_ns(now_ns, self.requests.in_flight);
             self.requests.arrivals.look(backlog_ns, window.open_ns, now_ns);
         }
+        self.fail_if_slow();
         self.post.put(&self.lane.place, &self.requests.tally, now_ns);
         let done = self.has_ended() && self.requests.is_idle();
         let over = done || now_ns >= window.close_ns || self.requests.control.is_stopping();
@@ -423,6 +434,19 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
                 Step::Ended
             }
             Some(_) => Step::More,
+        }
+    }
+
+    /// Ends the run if an operation took longer than any may.
+    fn fail_if_slow(&self) {
+        let most_ns = self.job.span.most_latency_ns;
+        let slowest_ns = if most_ns == 0 { 0 } else { self.requests.tally.slowest_ns() };
+        if slowest_ns > most_ns {
+            self.requests.control.fail(format!(
+                "an operation took {}, and max_latency is {}",
+                duration::span(slowest_ns),
+                duration::span(most_ns)
+            ));
         }
     }
 

@@ -3,7 +3,7 @@
 //! Pure: times come in as arguments, chance from the job's seed.
 
 use iosonde_model::plan::chance::Chance;
-use iosonde_model::plan::{Arrivals, Job, Pace, Phase, Rate, Think};
+use iosonde_model::plan::{Arrivals, IoKind, Job, Pace, Phase, Rate, Think};
 
 /// Decides when a job may send.
 #[derive(Debug)]
@@ -23,8 +23,12 @@ pub(super) struct Pacer {
     think: Think,
     /// Operations sent since the last pause.
     since_think: u64,
-    /// Closed loop: nothing is sent before this time.
+    /// Nothing is sent before this time.
     resume_ns: u64,
+    /// Until then the processor is kept busy.
+    spin_until_ns: u64,
+    /// When the first operation after the last pause was sent.
+    io_since_ns: Option<u64>,
 }
 
 /// How due times follow one another.
@@ -34,6 +38,8 @@ enum Rhythm {
     Closed,
     /// By a rate.
     Steady { gap: Gap, spread: Spread },
+    /// Reads and others each by a rate: its gap, and when the next is due.
+    Each { gaps: [Gap; 2], dues: [f64; 2], other: IoKind, spread: Spread },
     /// As written down, ns from the start.
     Recorded { times: Vec<u64>, index: usize },
 }
@@ -87,6 +93,16 @@ enum Gap {
     PerByte(f64),
 }
 
+impl Gap {
+    /// After an operation of this size.
+    fn mean(self, bytes: u64) -> f64 {
+        match self {
+            Gap::PerOp(ns) => ns,
+            Gap::PerByte(ns) => ns * bytes as f64,
+        }
+    }
+}
+
 impl Pacer {
     pub(super) fn new(job: &Job) -> Pacer {
         let rhythm = match &job.pace {
@@ -96,6 +112,15 @@ impl Pacer {
                     Rate::Ops(per_s) => Gap::PerOp(1e9 / per_s),
                     Rate::Bytes(per_s) => Gap::PerByte(1e9 / per_s),
                 },
+                spread: Spread::new(arrivals),
+            },
+            Pace::Each { read, other, arrivals } => Rhythm::Each {
+                gaps: [*read, *other].map(|rate| match rate {
+                    Rate::Ops(per_s) => Gap::PerOp(1e9 / per_s),
+                    Rate::Bytes(per_s) => Gap::PerByte(1e9 / per_s),
+                }),
+                dues: [0.0; 2],
+                other: if job.trims { IoKind::Trim } else { IoKind::Write },
                 spread: Spread::new(arrivals),
             },
             Pace::Recorded(times) => Rhythm::Recorded { times: times.clone(), index: 0 },
@@ -113,10 +138,16 @@ impl Pacer {
             think: job.think,
             since_think: 0,
             resume_ns: 0,
+            spin_until_ns: 0,
+            io_since_ns: None,
         };
         pacer.mean_gap = match &pacer.rhythm {
             Rhythm::Steady { gap: Gap::PerOp(ns), .. } => *ns,
             Rhythm::Steady { gap: Gap::PerByte(ns), .. } => ns * job.block_bytes as f64,
+            Rhythm::Each { gaps, .. } => {
+                let per_ns = gaps.iter().map(|gap| 1.0 / gap.mean(job.block_bytes)).sum::<f64>();
+                1.0 / per_ns
+            }
             Rhythm::Closed | Rhythm::Recorded { .. } => 0.0,
         };
         pacer.first(job.block_bytes);
@@ -141,8 +172,14 @@ impl Pacer {
     /// The first due time. Evenly spaced jobs begin somewhere within their first gap, or all jobs
     /// would send at the same moments.
     fn first(&mut self, block_bytes: u64) {
-        match &self.rhythm {
+        match &mut self.rhythm {
             Rhythm::Closed => {}
+            Rhythm::Each { gaps, dues, .. } => {
+                for (due, gap) in dues.iter_mut().zip(gaps) {
+                    *due = gap.mean(block_bytes) * self.chance.unit();
+                }
+                self.next_due = dues[0].min(dues[1]);
+            }
             Rhythm::Steady { spread: Spread::Even, .. } => {
                 let part = self.gap(block_bytes) * self.chance.unit();
                 self.advance(part);
@@ -160,11 +197,7 @@ impl Pacer {
     /// Distance from an operation of this size to the next, ns at the full rate.
     fn gap(&mut self, bytes: u64) -> f64 {
         let Rhythm::Steady { gap, spread } = &self.rhythm else { return 0.0 };
-        let mean = match gap {
-            Gap::PerOp(ns) => *ns,
-            Gap::PerByte(ns) => ns * bytes as f64,
-        };
-        mean * spread.draw(&mut self.chance)
+        gap.mean(bytes) * spread.draw(&mut self.chance)
     }
 
     /// Moves the due time on by so many ns of the full rate, through phases of other rates.
@@ -193,6 +226,9 @@ impl Pacer {
     /// is now.
     pub(super) fn due(&mut self, now_ns: u64) -> Option<u64> {
         if self.is_open() {
+            if self.thinks() || now_ns < self.resume_ns {
+                return None;
+            }
             let due_ns = self.start_ns.saturating_add(self.next_due as u64);
             return (!self.is_over() && due_ns <= now_ns).then_some(due_ns);
         }
@@ -200,8 +236,33 @@ impl Pacer {
             self.next_phase();
         }
         let idle = self.phases.get(self.phase).is_some_and(|phase| phase.rate_percent == 0.0);
-        let thinks = self.think.ns > 0 && self.since_think >= self.think.every_ops;
-        (!idle && !thinks && now_ns >= self.resume_ns).then_some(now_ns)
+        if self.think.every_ns > 0 {
+            let since_ns = *self.io_since_ns.get_or_insert(now_ns.max(self.resume_ns));
+            if now_ns.saturating_sub(since_ns) >= self.think.every_ns {
+                self.since_think = self.think.every_ops;
+            }
+        }
+        (!idle && !self.thinks() && now_ns >= self.resume_ns).then_some(now_ns)
+    }
+
+    /// Whether a pause is called for.
+    fn thinks(&self) -> bool {
+        self.think.ns > 0 && self.since_think >= self.think.every_ops
+    }
+
+    /// Which way the operation goes that is due, where that is not left to the mix.
+    pub(super) fn way(&self) -> Option<IoKind> {
+        match &self.rhythm {
+            Rhythm::Each { dues, other, .. } => {
+                Some(if dues[0] <= dues[1] { IoKind::Read } else { *other })
+            }
+            _ => None,
+        }
+    }
+
+    /// Until when the processor is kept busy, in a pause.
+    pub(super) fn spins_until_ns(&self) -> u64 {
+        self.spin_until_ns
     }
 
     /// An operation of this size was taken.
@@ -209,6 +270,11 @@ impl Pacer {
         self.since_think += 1;
         match &mut self.rhythm {
             Rhythm::Closed => {}
+            Rhythm::Each { gaps, dues, spread, .. } => {
+                let way = usize::from(dues[1] < dues[0]);
+                dues[way] += gaps[way].mean(bytes) * spread.draw(&mut self.chance);
+                self.next_due = dues[0].min(dues[1]);
+            }
             Rhythm::Steady { .. } => {
                 let gap = self.gap(bytes);
                 self.advance(gap);
@@ -222,16 +288,18 @@ impl Pacer {
 
     /// Nothing is in flight: a pause that is called for begins.
     pub(super) fn drained(&mut self, now_ns: u64) {
-        if self.think.ns > 0 && self.since_think >= self.think.every_ops {
+        if self.thinks() {
             self.since_think = 0;
+            self.io_since_ns = None;
             self.resume_ns = now_ns + self.think.ns;
+            self.spin_until_ns = now_ns + self.think.spin_ns;
         }
     }
 
     /// When [`Pacer::due`] may answer otherwise without a completion; `u64::MAX` for never.
     pub(super) fn next_ns(&self, now_ns: u64) -> u64 {
         let at = |ns: f64| self.start_ns.saturating_add(ns as u64);
-        if self.is_open() {
+        if self.is_open() && now_ns >= self.resume_ns {
             return at(self.next_due);
         }
         if now_ns < self.resume_ns { self.resume_ns } else { at(self.phase_end) }
@@ -332,6 +400,35 @@ mod tests {
     }
 
     #[test]
+    fn reads_and_writes_have_rates_of_their_own() {
+        let (read, other) = (Rate::Ops(1000.0), Rate::Ops(250.0));
+        let pace = Pace::Each { read, other, arrivals: Arrivals::Constant };
+        let mut pacer = Pacer::new(&Job { pace, seed: 3, ..Job::default() });
+        pacer.begin(0);
+        let mut ways = [0u64, 0];
+        while pacer.due(10_000_000_000).is_some() {
+            ways[usize::from(pacer.way() == Some(IoKind::Write))] += 1;
+            pacer.taken(4096);
+        }
+        assert!(ways[0].abs_diff(10_000) <= 1 && ways[1].abs_diff(2_500) <= 1, "{ways:?}");
+    }
+
+    #[test]
+    fn a_pause_after_a_time_of_work_keeps_the_processor_busy_at_first() {
+        let think = Think { ns: 50, every_ops: u64::MAX, spin_ns: 20, every_ns: 100 };
+        let mut pacer = Pacer::new(&Job { think, ..Job::default() });
+        pacer.begin(0);
+        for now_ns in [10, 60, 109] {
+            assert_eq!(pacer.due(now_ns), Some(now_ns));
+            pacer.taken(4096);
+        }
+        assert_eq!(pacer.due(110), None);
+        pacer.drained(120);
+        assert_eq!((pacer.due(169), pacer.spins_until_ns()), (None, 140));
+        assert_eq!(pacer.due(170), Some(170));
+    }
+
+    #[test]
     fn recorded_arrivals_come_back_as_written_and_end() {
         let job = Job { pace: Pace::Recorded(vec![0, 5, 5, 90]), ..Job::default() };
         let mut pacer = Pacer::new(&job);
@@ -348,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_pause_begins_when_what_was_sent_has_come_back() {
-        let think = Think { ns: 50, every_ops: 2 };
+        let think = Think { ns: 50, every_ops: 2, ..Think::default() };
         let mut pacer = Pacer::new(&Job { think, ..Job::default() });
         pacer.begin(0);
         for _ in 0..2 {

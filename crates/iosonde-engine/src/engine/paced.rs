@@ -20,6 +20,9 @@ impl<Q: Queue> JobLoop<'_, Q> {
         if self.requests.in_flight + self.staged.len() == 0 {
             self.pacer.drained(now_ns);
         }
+        if self.drains() {
+            return self.wait_paced(now_ns);
+        }
         let batch = if self.expect_inline { self.batch } else { self.async_batch };
         let mut starved = false;
         while self.staged.len() < batch {
@@ -64,12 +67,24 @@ impl<Q: Queue> JobLoop<'_, Q> {
         self.wait_paced(now_ns)
     }
 
+    /// Whether the queue was full and is not refilled before fewer are in flight.
+    fn drains(&mut self) -> bool {
+        let refill_at = self.job.reap.refill_at as usize;
+        let in_flight = self.requests.in_flight;
+        self.draining =
+            refill_at > 0 && (in_flight >= self.depth || (self.draining && in_flight > refill_at));
+        self.draining
+    }
+
     /// The next operation of the stream, in the mix of the phase at hand.
     fn next_paced(&mut self) -> Option<Op> {
         if let Some(mix) = self.pacer.new_mix() {
             self.stream.set_read_percent(mix.unwrap_or(self.read_percent));
         }
-        let op = self.stream.next_op()?;
+        let op = match self.pacer.way() {
+            None => self.stream.next_op()?,
+            Some(way) => self.stream.next_op_of(way)?,
+        };
         self.pacer.taken(u64::from(op.bytes));
         self.syncing.note(&op);
         Some(op)
@@ -86,6 +101,10 @@ impl<Q: Queue> JobLoop<'_, Q> {
             _ => u64::MAX,
         };
         if self.requests.in_flight == 0 {
+            let spins_until_ns = self.pacer.spins_until_ns();
+            while self.queue.now_ns() < spins_until_ns && !self.requests.control.is_stopping() {
+                std::hint::spin_loop();
+            }
             // At the next look at the latest, where the window opens or closes.
             self.queue.pause(next_ns.min(self.next_sample_ns.max(now_ns + 1)));
             return Wait::NOT;

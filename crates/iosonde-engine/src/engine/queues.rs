@@ -8,6 +8,8 @@ use iosonde_sys::Clock;
 
 use super::{EngineError, Medium};
 use crate::backend::libaio::LibaioQueue;
+use crate::backend::mixed::MixedQueue;
+use crate::backend::mmap::MmapQueue;
 use crate::backend::null::NullQueue;
 use crate::backend::psync::PsyncQueue;
 use crate::backend::uring::UringQueue;
@@ -36,6 +38,13 @@ pub(super) fn with_queues<D: Driver>(
     driver: D,
 ) -> Result<D::Result, EngineError> {
     let engine = plan.engine.clone();
+    if let (true, Medium::Files(files)) = (plan.jobs.iter().any(|j| j.engine.is_some()), medium) {
+        let files = files.clone();
+        return Ok(driver.drive(move |job| {
+            let own = job.engine.as_ref().unwrap_or(&engine);
+            MixedQueue::open(job, own, duplicate(&files)?, clock)
+        }));
+    }
     Ok(match (engine.kind, medium) {
         (EngineKind::IoUring, Medium::Files(files)) => {
             let files = files.clone();
@@ -48,6 +57,10 @@ pub(super) fn with_queues<D: Driver>(
         (EngineKind::Psync, Medium::Files(files)) => {
             let files = files.clone();
             driver.drive(move |job| PsyncQueue::open(job, duplicate(&files)?, clock))
+        }
+        (EngineKind::Mmap, Medium::Files(files)) => {
+            let files = files.clone();
+            driver.drive(move |job| MmapQueue::open(job, duplicate(&files)?, clock))
         }
         (EngineKind::Null, Medium::Null(counts)) => {
             let counts = counts.clone();

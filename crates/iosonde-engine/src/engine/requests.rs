@@ -12,12 +12,13 @@ use super::window::Area;
 use iosonde_model::plan::{EngineKind, IoKind, Job, OnError, Op, Plan};
 use iosonde_model::record::JobRun;
 
-/// EIO, EAGAIN, EINTR, EBUSY, ENODATA as Linux numbers them on every architecture.
+/// EIO, EAGAIN, EINTR, EBUSY, ENODATA, EILSEQ as Linux numbers them on every architecture.
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
 const EINTR: i32 = 4;
 const EBUSY: i32 = 16;
 const ENODATA: i32 = 61;
+const EILSEQ: i32 = 84;
 
 /// A request as its slot remembers it.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +85,11 @@ impl<'a> Requests<'a> {
         let depth = job.iodepth as usize;
         let more = job.is_open_loop() || job.reap.slat || job.targets.len() > 1;
         let watch = Watch::new(plan, depth);
+        // What is read is looked at before it is settled.
+        let settle_at_once = match job.reap.complete_max {
+            0 if job.data.checked && job.reads() => depth,
+            most => most as usize,
+        };
         Requests {
             slots: vec![Slot::IDLE; depth].into(),
             times: vec![Times::default(); depth].into(),
@@ -99,10 +105,10 @@ impl<'a> Requests<'a> {
             errors: Vec::with_capacity(16),
             arrivals: ArrivalCounts::new(job),
             watch,
-            held: Vec::with_capacity(if job.reap.complete_max > 0 { depth } else { 0 }),
-            settle_at_once: job.reap.complete_max as usize,
+            held: Vec::with_capacity(if settle_at_once > 0 { depth } else { 0 }),
+            settle_at_once,
             on_error: plan.on_error,
-            meaning: match plan.engine.kind {
+            meaning: match plan.engine_of(job).kind {
                 EngineKind::VhostUser => meaning_of_status,
                 _ => meaning,
             },
@@ -156,6 +162,17 @@ impl<'a> Requests<'a> {
     #[inline(always)]
     pub(super) fn is_holding(&self) -> bool {
         !self.held.is_empty()
+    }
+
+    /// Turns what was read in full and is not what was written into an error.
+    pub(super) fn check_held(&mut self, mut holds: impl FnMut(usize, &Op) -> bool) {
+        for (slot, result) in &mut self.held {
+            let Slot { op, moved, .. } = &self.slots[*slot as usize];
+            let whole = *result >= 0 && moved + *result as u32 == op.bytes;
+            if op.way == IoKind::Read && whole && !holds(*slot as usize, op) {
+                *result = -EILSEQ;
+            }
+        }
     }
 
     /// Settles the oldest of those that are held back, or all.
@@ -296,6 +313,7 @@ fn meaning(errno: i32) -> &'static str {
         ENODATA => " (nothing there: the target is shorter than the region)",
         28 => " (the file system is full)",
         122 => " (the disk quota is used up)",
+        EILSEQ => " (what was read is not what was written)",
         22 => " (the target does not take this size, offset or alignment)",
         EIO => " (the device failed)",
         _ => "",

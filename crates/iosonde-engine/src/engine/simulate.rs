@@ -27,7 +27,7 @@ pub(super) fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Me
         .map(|(index, job)| {
             let queue = SimQueue::open(job, Rc::clone(&device));
             let mut work = JobLoop::new(plan, job, queue, control, &lanes[index]);
-            work.begin(0);
+            work.begin(job.span.delay_ns);
             (index, work)
         })
         .collect();
@@ -51,6 +51,9 @@ pub(super) fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Me
         if running[next].1.step() == Step::Ended {
             let (index, job) = running.swap_remove(next);
             jobs[index] = job.into_record().0;
+            if plan.jobs[index].span.ends_all {
+                control.finish();
+            }
         }
     }
     let measured_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);

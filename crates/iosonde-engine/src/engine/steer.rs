@@ -1,7 +1,7 @@
 //! How a controller's orders reach the jobs, and the jobs' counts reach the controller: by a few
 //! atomic words per job, read and written once a step, without a lock.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::controller::{Controller, Counts, Order, shares};
 use super::live::LiveLatency;
@@ -27,6 +27,8 @@ pub(super) struct Lane {
     /// Requests in flight, and when the job looked at the time, ns; as often.
     pub(super) in_flight: AtomicU64,
     pub(super) seen_ns: AtomicU64,
+    /// The job has ended.
+    pub(super) ended: AtomicBool,
     /// Between this job and the controller of the depth, if there is one.
     pub(super) words: Words,
     /// What it has counted, where that decides when the run ends.
@@ -79,7 +81,7 @@ impl<'a> Pilot<'a> {
             lanes,
             planned: plan.jobs.iter().map(|job| job.iodepth).collect(),
             pursued_ops: 0,
-            length_ns: plan.stop.length_ns().unwrap_or(0),
+            length_ns: plan.length_ns().unwrap_or(0),
         };
         pilot.deal(start_ns);
         Some(pilot)
@@ -151,7 +153,7 @@ impl Watch {
             on,
             limit_ns,
             epoch_ns: 0,
-            length_ns: plan.stop.length_ns().unwrap_or(0),
+            length_ns: plan.length_ns().unwrap_or(0),
             ops: 0,
             exceeded: 0,
             parked: Vec::with_capacity(if on { slots } else { 0 }),

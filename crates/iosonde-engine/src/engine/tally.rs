@@ -136,6 +136,14 @@ impl Tally {
         self.alike.bytes += u64::from(bytes);
     }
 
+    /// The longest latency so far, ns.
+    pub(super) fn slowest_ns(&self) -> u64 {
+        let of = |each: &Direction| {
+            each.latency.current.max().unwrap_or(0).max(each.latency.total.max().unwrap_or(0))
+        };
+        self.directions.iter().map(of).max().unwrap_or(0)
+    }
+
     /// Whether the latency of what was submitted then and is reaped now is counted.
     #[inline(always)]
     pub(super) fn knows(&self, submitted_ns: u64) -> bool {

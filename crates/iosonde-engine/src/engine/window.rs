@@ -1,6 +1,6 @@
 //! The measured window, and the requests in flight within it.
 
-use iosonde_model::plan::{LatencyGoal, Plan};
+use iosonde_model::plan::{Job, LatencyGoal, Plan};
 
 /// The measured window, ns on the run's clock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,8 +20,18 @@ impl Window {
         if plan.latency != LatencyGoal::None {
             return NOT_YET;
         }
-        let close_ns = plan.stop.length_ns().map_or(u64::MAX, |ns| open_ns + ns);
+        let close_ns = plan.length_ns().map_or(u64::MAX, |ns| open_ns.saturating_add(ns));
         Window { open_ns, close_ns }
+    }
+
+    /// The window of a job of it that begins at `start_ns`.
+    pub(super) fn of_job(plan: &Plan, job: &Job, start_ns: u64) -> Window {
+        if plan.latency != LatencyGoal::None {
+            return Window::planned(plan, start_ns);
+        }
+        let open_ns = start_ns + plan.warmup_of(job);
+        let length_ns = plan.stop_of(job).length_ns();
+        Window { open_ns, close_ns: length_ns.map_or(u64::MAX, |ns| open_ns.saturating_add(ns)) }
     }
 }
 

@@ -149,9 +149,10 @@ mod tests {
                 Data { compress_percent, ..Data::default() },
                 Data { compress_percent, dedupe_percent: 50, ..Data::default() },
                 Data { compress_percent, constant: true, ..Data::default() },
+                Data { checked: true, ..Data::default() },
             ] {
                 for (bytes, offset) in [(4096, 0), (512, 1536), (65_536, 512), (1 << 20, 4096)] {
-                    let buffer = written(data, bytes, offset);
+                    let buffer = written(data.clone(), bytes, offset);
                     let mut image = vec![0; (offset as usize + bytes).next_multiple_of(4096)];
                     image[offset as usize..offset as usize + bytes].copy_from_slice(&buffer);
                     assert!(is_ours_or_zero(&image), "{data:?}, {bytes} B at {offset}");

@@ -39,6 +39,7 @@ pub fn describe(plan: &Plan) -> String {
             format!("{} measured, or less with {} per job", seconds(ns), bytes::exact(length))
         }
         Stop::AfterOnePass => "one pass over each region".into(),
+        Stop::EachJob => "each job to its own end".into(),
     };
     out.push_str(&format!("  length    {stop}\n"));
     out.push_str(&format!("  buffers   {}\n", bytes::exact(plan.buffer_bytes())));
@@ -103,6 +104,43 @@ fn sizes_words(job: &Job) -> String {
 
 /// What else is not as usual, each after a comma.
 fn special_words(job: &Job) -> String {
+    span_words(job) + &load_words(job)
+}
+
+/// When it begins and ends, and by which engine, where it has its own.
+fn span_words(job: &Job) -> String {
+    let span = &job.span;
+    let mut words = String::new();
+    let mut say = |applies: bool, what: String| {
+        if applies {
+            words.push_str(&format!(", {what}"));
+        }
+    };
+    if let Some(engine) = &job.engine {
+        say(true, format!("by {}", engine.kind.name()));
+    }
+    say(span.delay_ns > 0, format!("begins {} later", duration::span(span.delay_ns)));
+    say(!span.after.is_empty(), format!("begins after {}", clean(&span.after)));
+    say(span.ends_all, "its end is that of all jobs".into());
+    let most_ns = span.most_latency_ns;
+    say(most_ns > 0, format!("fails with a latency above {}", duration::span(most_ns)));
+    match span.stop {
+        None | Some(Stop::EachJob) => {}
+        Some(Stop::AfterNs(ns)) => say(true, format!("ends after {}", duration::span(ns))),
+        Some(Stop::AfterOps(ops)) => {
+            say(true, format!("ends after {} operations", count::thousands(ops)));
+        }
+        Some(Stop::AfterBytes(length)) => say(true, format!("ends after {}", bytes::exact(length))),
+        Some(Stop::AfterNsOrBytes(ns, length)) => {
+            say(true, format!("ends after {} or {}", duration::span(ns), bytes::exact(length)))
+        }
+        Some(Stop::AfterOnePass) => say(true, "ends after one pass".into()),
+    }
+    words
+}
+
+/// What of the load is not as usual.
+fn load_words(job: &Job) -> String {
     let mut words = Vec::new();
     let mut say = |applies: bool, what: String| {
         if applies {
@@ -128,10 +166,28 @@ fn special_words(job: &Job) -> String {
             };
             say(true, format!("open loop, {rate}, {law} arrivals"));
         }
+        Pace::Each { read, other, .. } => {
+            let words = |rate: &Rate| match rate {
+                Rate::Ops(ops) => format!("{} operations/s", count::significant(*ops)),
+                Rate::Bytes(length) => bytes::per_second(*length),
+            };
+            say(true, format!("open loop, reads {}, writes {}", words(read), words(other)));
+        }
         Pace::Recorded(times) => say(true, format!("open loop, {} recorded times", times.len())),
     }
-    let Think { ns, every_ops } = job.think;
-    say(ns > 0, format!("a pause of {} after every {every_ops}", ms(ns)));
+    let Think { ns, every_ops, every_ns, .. } = job.think;
+    say(ns > 0 && every_ns == 0, format!("a pause of {} after every {every_ops}", ms(ns)));
+    say(ns > 0 && every_ns > 0, format!("a pause of {} after every {}", ms(ns), ms(every_ns)));
+    say(job.rewrites, "each trimmed block written next".into());
+    let strides = job.strides;
+    say(
+        strides.range_bytes > 0,
+        format!(
+            "zones of {}, {} apart",
+            bytes::exact(strides.range_bytes),
+            bytes::exact(strides.skip_bytes)
+        ),
+    );
     say(!job.phases.is_empty(), format!("{} phases", job.phases.len()));
     let sync = job.sync;
     let call = if sync.call == SyncCall::Fsync { "fsync" } else { "fdatasync" };
@@ -139,7 +195,8 @@ fn special_words(job: &Job) -> String {
     say(sync.every_writes > 0, format!("{call} after every {} writes{alone}", sync.every_writes));
     say(sync.each_write == EachWrite::Dsync, "every write durable (data)".into());
     say(sync.each_write == EachWrite::Sync, "every write durable (data and metadata)".into());
-    let data = job.data;
+    let data = &job.data;
+    say(!data.pattern.is_empty(), format!("a pattern of {} B", data.pattern.len()));
     say(data.compress_percent > 0, format!("{} % compressible", data.compress_percent));
     say(data.dedupe_percent > 0, format!("{} % repeated", data.dedupe_percent));
     say(data.zeros, "zeros".into());
@@ -157,6 +214,7 @@ fn volume(plan: &Plan) -> String {
     let write_share = |job: &Job| f64::from(100 - job.read_percent) / 100.0;
     match plan.stop {
         Stop::AfterNs(_) => "as much as the target takes in the time".into(),
+        Stop::EachJob => "as much as the jobs do until they end".into(),
         Stop::AfterOps(ops) => {
             let bytes: f64 = plan
                 .jobs
@@ -189,7 +247,7 @@ fn volume(plan: &Plan) -> String {
 fn lanes(order: &Order) -> u32 {
     match *order {
         Order::Permutation { lanes, .. } | Order::Sequential { lanes, .. } => lanes,
-        Order::Following { ref between, .. } => lanes(between),
+        Order::Following { ref between, .. } | Order::Runs { ref between, .. } => lanes(between),
         _ => 1,
     }
 }
@@ -211,6 +269,10 @@ fn order_words(order: &Order) -> String {
         Order::Zoned { ref zones } => {
             let zone = |zone: &Zone| format!("{}/{}", zone.access_percent, zone.size_percent);
             format!("zoned:{}", zones.iter().map(zone).collect::<Vec<_>>().join(":"))
+        }
+        Order::Runs { length, same, ref between } => {
+            let how = if same { "at each place" } else { "from each place on" };
+            format!("{} ({length} {how})", order_words(between))
         }
         Order::Following { drawn_percent, ref between } => {
             format!(

@@ -15,7 +15,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 33] = [
+    let faults: [(bool, &str); 36] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -55,7 +55,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "group commit needs a number of writes: give --fsync, --fdatasync or --sync",
         ),
         (
-            !writes && job.data != crate::spec::Data::default(),
+            !writes && !job.data.checked && job.data != crate::spec::Data::default(),
             "the kind of data has no effect: nothing is written",
         ),
         (
@@ -87,11 +87,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "staggered streams are sequential ones; give a sequential --rw",
         ),
         (
-            job.think.ns > 0 && open_loop,
-            "a pause and a rate both say when to send; give --thinktime or --rate, not both",
-        ),
-        (
-            (job.think.ns > 0) != (job.think.every_ops > 0),
+            (job.think.ns > 0) != (job.think.every_ops > 0 || job.think.every_ns > 0),
             "a pause needs a length and a number of operations between two of them",
         ),
         (!rate_is_sound(&job.pace), "a rate of 0 or less, expected a positive one"),
@@ -156,6 +152,19 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "the sim engine runs on virtual time, which does not pass while one polls; \
              give --wait event",
         ),
+        (
+            matches!(job.pace, Pace::Each { .. }) && !job.phases.is_empty(),
+            "rates of reads and writes of their own and phases exclude each other",
+        ),
+        (
+            matches!(job.pace, Pace::Each { .. }) && !role.rw.is_mixed(),
+            "rates of reads and writes of their own need --rw rw or randrw",
+        ),
+        (role.run_length.is_some() && !random, "runs of random offsets need a random --rw"),
+        (
+            job.strides.range_bytes > 0 && job.strides.zone_bytes == 0,
+            "zones need a number of bytes in each",
+        ),
         (varied && !random, "sequential blocks of several sizes need an asynchronous engine"),
     ];
     match faults.iter().find(|(found, _)| *found) {
@@ -169,6 +178,10 @@ fn rate_is_sound(pace: &Pace) -> bool {
         Pace::Rate { rate: Rate::Ops(rate) | Rate::Bytes(rate), .. } => {
             rate.is_finite() && *rate > 0.0
         }
+        Pace::Each { read, other, .. } => [read, other].iter().all(|rate| {
+            let (Rate::Ops(rate) | Rate::Bytes(rate)) = rate;
+            rate.is_finite() && *rate > 0.0
+        }),
         Pace::Closed | Pace::Recorded(_) => true,
     }
 }
@@ -183,7 +196,7 @@ fn table_is_sound(pace: &Pace) -> bool {
 fn recorded_is_sound(pace: &Pace) -> bool {
     match pace {
         Pace::Recorded(times) => !times.is_empty() && times.is_sorted(),
-        Pace::Closed | Pace::Rate { .. } => true,
+        Pace::Closed | Pace::Rate { .. } | Pace::Each { .. } => true,
     }
 }
 

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::IoKind;
-use crate::spec::{Data, Draw, Pace, Phase, Placement, Reap, Sizes, Sync, Think, Zone};
+use crate::spec::engine::Engine;
+use crate::spec::{
+    Data, Draw, Pace, Phase, Placement, Reap, Service, Sizes, Span, Strides, Sync, Think, Zone,
+};
 
 /// One thread and one queue.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -69,6 +72,24 @@ pub struct Job {
     /// Where the job's thread and memory are.
     #[serde(default)]
     pub place: Placement,
+    /// Its own engine, where the jobs of a run differ in it.
+    #[serde(default)]
+    pub engine: Option<Engine>,
+    /// When it begins and ends, where that is not when the run does.
+    #[serde(default)]
+    pub span: Span,
+    /// How it chooses among its targets.
+    #[serde(default)]
+    pub service: Service,
+    /// Its zones, if it walks in some.
+    #[serde(default)]
+    pub strides: Strides,
+    /// Whether each block that was trimmed is written next.
+    #[serde(default)]
+    pub rewrites: bool,
+    /// Whether it reads what an equal job has written, and does nothing else.
+    #[serde(default)]
+    pub rereads: bool,
 }
 
 impl Default for Job {
@@ -97,6 +118,12 @@ impl Default for Job {
             data: Data::default(),
             reap: Reap::default(),
             place: Placement::default(),
+            engine: None,
+            span: Span::default(),
+            service: Service::default(),
+            strides: Strides::default(),
+            rewrites: false,
+            rereads: false,
         }
     }
 }
@@ -109,17 +136,23 @@ impl Job {
 
     /// Whether the job reads at all.
     pub fn reads(&self) -> bool {
-        self.shares().any(|percent| percent > 0)
+        self.rereads || self.shares().any(|percent| percent > 0)
     }
 
     /// Whether the job changes what is stored: writes or trims.
     pub fn changes(&self) -> bool {
-        self.shares().any(|percent| percent < 100)
+        !self.rereads && self.shares().any(|percent| percent < 100)
     }
 
     /// Whether the job writes data.
     pub fn writes_data(&self) -> bool {
-        self.changes() && !self.trims
+        self.changes() && (!self.trims || self.rewrites)
+    }
+
+    /// Whether it plays this role, or is one of several copies of it, `role.1` and so on.
+    pub fn plays(&self, role: &str) -> bool {
+        let number = self.role.strip_prefix(role).and_then(|rest| rest.strip_prefix('.'));
+        self.role == role || number.is_some_and(|number| number.parse::<u32>().is_ok())
     }
 
     /// Its shares of reads, one per phase.
@@ -210,6 +243,16 @@ pub enum Order {
     Zoned {
         /// The zones; shares of each kind add up to 100.
         zones: Vec<Zone>,
+    },
+    /// Runs of operations: the first of each begins where another order has it, and the others
+    /// where the one before ended, or again at the same place.
+    Runs {
+        /// Operations of a run.
+        length: u64,
+        /// Whether all operations of a run have one place.
+        same: bool,
+        /// That order.
+        between: Box<Order>,
     },
     /// A share of the operations in another order, and each of the others where the one before it
     /// ended.

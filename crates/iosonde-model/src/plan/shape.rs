@@ -24,7 +24,8 @@ pub(super) fn jobs_of(
     in_range("read percentage", u64::from(mix), 0, 100, "0 to 100")?;
     let requested = role.iodepth.unwrap_or(setting.iodepth);
     in_range("iodepth", u64::from(requested), 1, u64::from(MAX_IODEPTH), "1 to 4096")?;
-    let (iodepth, lanes) = depth_and_lanes(requested, &setting.engine)?;
+    let engine = role.engine.as_ref().unwrap_or(&setting.engine);
+    let (iodepth, lanes) = depth_and_lanes(requested, engine)?;
     let in_all = u64::from(threads) * u64::from(lanes);
     in_range("threads (one per request in flight)", in_all, 1, MAX_THREADS, "1 to 4096")?;
 
@@ -41,15 +42,20 @@ pub(super) fn jobs_of(
         think: role.think,
         phases: role.phases.clone(),
         sync: role.sync,
-        data: role.data,
+        data: role.data.clone(),
         reap: role.reap,
         place: role.place.clone(),
+        engine: role.engine.clone(),
+        span: role.span.clone(),
+        service: role.service,
+        strides: role.strides,
+        rewrites: role.rw.rewrites(),
         ..Job::default()
     };
     let model = Job { sizes: sizes_in(role, workload), ..model };
     let grid = grid(role, &model, workload, setting)?;
     let model = Job { block_bytes: grid.largest, unit_bytes: grid.unit, ..model };
-    effective(role, &model, &setting.engine)?;
+    effective(role, &model, engine)?;
 
     let shared_seed = chance.bits();
     let mut jobs = Vec::new();
@@ -71,7 +77,9 @@ pub(super) fn jobs_of(
             (Start::Zero, Region::Staggered) => positions * u64::from(thread) / u64::from(threads),
             (Start::Zero, _) => 0,
         };
-        let own_seed = chance.bits();
+        let drawn_seed = chance.bits();
+        let of_thread = |seed: u64| Chance::new(seed.wrapping_add(u64::from(thread))).bits();
+        let own_seed = role.seed.map_or(drawn_seed, of_thread);
         let turns = match role.region {
             Region::Shared if role.offset_increment.is_none() => {
                 Turns { seed: shared_seed, first: thread * lanes, of: threads * lanes }
@@ -141,9 +149,12 @@ fn order_of(role: &Role, start_block: u64, turns: &Turns, lane: u32, lanes: u32)
         Access::Normal(deviation) => Order::Normal { deviation_percent: *deviation },
         Access::Zoned(zones) => Order::Zoned { zones: zones.clone() },
     };
-    match role.random_percent {
-        Some(drawn_percent) if drawn_percent < 100.0 => {
+    match (role.random_percent, role.run_length) {
+        (Some(drawn_percent), _) if drawn_percent < 100.0 => {
             Order::Following { drawn_percent, between: Box::new(drawn) }
+        }
+        (_, Some(length)) if length > 1 => {
+            Order::Runs { length, same: role.run_repeats, between: Box::new(drawn) }
         }
         _ => drawn,
     }

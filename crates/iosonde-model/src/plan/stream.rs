@@ -9,7 +9,7 @@ mod size;
 mod walk;
 
 use super::chance::Chance;
-use super::{Job, Order, Stop};
+use super::{Job, Order, Service, Stop};
 use size::Lengths;
 use walk::Walk;
 
@@ -67,6 +67,12 @@ pub struct OpStream {
     /// The other targets, the next one at `turn`.
     others: Box<[OnTarget]>,
     turn: usize,
+    service: Service,
+    /// Operations left before the next target has its turn, or bytes where targets follow one
+    /// another.
+    stays: u64,
+    /// Bytes of a target that are covered before the next one follows.
+    whole: u64,
     /// What is left until the end: operations, or bytes.
     remaining: u64,
     counts_bytes: bool,
@@ -84,6 +90,10 @@ enum Mix {
     ReadBelow(u32),
     /// The same, and reads and writes walk on their own.
     ReadBelowApart(u32),
+    /// The writes of this share of reads, percent, and each of them is a read.
+    Reread(u8),
+    /// Each block is trimmed and then written; what was trimmed last, if that is to be written.
+    TrimWrite(Option<Op>),
 }
 
 /// The walk over one target.
@@ -122,7 +132,7 @@ impl OpStream {
         };
         let now = on((0, first));
         let (remaining, counts_bytes) = match stop {
-            Stop::AfterNs(_) => (u64::MAX, false),
+            Stop::AfterNs(_) | Stop::EachJob => (u64::MAX, false),
             Stop::AfterOps(ops) => (ops, false),
             Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => (bytes, true),
             Stop::AfterOnePass => {
@@ -135,11 +145,20 @@ impl OpStream {
             region_start: job.region_start,
             cost: if counts_bytes { u64::from(lengths.one) } else { 1 },
             lengths,
-            mix: Mix::of(job.read_percent, other, is_apart),
+            mix: if job.rereads {
+                Mix::Reread(job.read_percent)
+            } else if job.rewrites {
+                Mix::TrimWrite(None)
+            } else {
+                Mix::of(job.read_percent, other, is_apart)
+            },
             other,
             now,
             others: (1..).zip(more).map(on).collect(),
             turn: 0,
+            service: job.service,
+            stays: first_stay(job),
+            whole: job.region_bytes,
             remaining,
             counts_bytes,
             chance: Chance::new(job.seed ^ 0x6f70_7374_7265_616d),
@@ -154,6 +173,9 @@ impl OpStream {
         }
         let way = match self.mix {
             Mix::One(way) => way,
+            Mix::TrimWrite(Some(op)) => return Some(self.rewrite(op)),
+            Mix::TrimWrite(None) => IoKind::Trim,
+            Mix::Reread(percent) => return self.reread(percent),
             Mix::ReadBelow(bound) if (self.chance.bits() >> 32) < u64::from(bound) => IoKind::Read,
             Mix::ReadBelow(_) => self.other,
             Mix::ReadBelowApart(bound) => {
@@ -172,9 +194,80 @@ impl OpStream {
         let offset = self.region_start + walk.next(bytes, &mut self.chance);
         let op = Op { way, target: *target, offset, bytes };
         if !self.others.is_empty() {
-            self.turn_round();
+            self.next_target(bytes);
+        }
+        if self.mix == Mix::TrimWrite(None) {
+            self.mix = Mix::TrimWrite(Some(op));
         }
         Some(op)
+    }
+
+    /// The next operation, which goes this way; `None` once the stream has ended.
+    pub fn next_op_of(&mut self, way: IoKind) -> Option<Op> {
+        let mix = std::mem::replace(&mut self.mix, Mix::One(way));
+        self.now.turn(way);
+        let op = self.next_op();
+        self.mix = mix;
+        op
+    }
+
+    /// The next write of an equal job, as a read.
+    #[cold]
+    fn reread(&mut self, read_percent: u8) -> Option<Op> {
+        self.mix = Mix::of(read_percent, IoKind::Write, self.now.apart.is_some());
+        let op = loop {
+            match self.next_op() {
+                Some(op) if op.way == IoKind::Read => {}
+                op => break op,
+            }
+        };
+        self.mix = Mix::Reread(read_percent);
+        op.map(|op| Op { way: IoKind::Read, ..op })
+    }
+
+    /// What goes the other way than reads.
+    pub fn other(&self) -> IoKind {
+        self.other
+    }
+
+    /// The block that was trimmed is written.
+    fn rewrite(&mut self, op: Op) -> Op {
+        self.mix = Mix::TrimWrite(None);
+        let cost = if self.counts_bytes { u64::from(op.bytes) } else { 1 };
+        self.remaining = self.remaining.saturating_sub(cost);
+        Op { way: IoKind::Write, ..op }
+    }
+
+    /// Whose turn it is after an operation of this length.
+    #[inline]
+    fn next_target(&mut self, bytes: u32) {
+        match self.service {
+            Service::EachInTurn => self.turn_round(),
+            Service::InTurn(each) => {
+                self.stays = self.stays.saturating_sub(1);
+                if self.stays == 0 {
+                    self.stays = each;
+                    self.turn_round();
+                }
+            }
+            Service::Random(each) => {
+                self.stays = self.stays.saturating_sub(1);
+                if self.stays == 0 {
+                    self.stays = each;
+                    let turn = self.chance.below(self.others.len() as u64 + 1) as usize;
+                    if let Some(other) = self.others.get_mut(turn) {
+                        std::mem::swap(&mut self.now, other);
+                    }
+                }
+            }
+            Service::Sequential => {
+                self.stays = self.stays.saturating_sub(u64::from(bytes));
+                if self.stays == 0 {
+                    self.stays = self.whole;
+                    self.turn_round();
+                }
+            }
+        }
     }
 
     /// The length of an operation where there are several, and what it takes from what is left.
@@ -191,6 +284,9 @@ impl OpStream {
 
     /// From now on this share of the operations that move data is read, percent.
     pub fn set_read_percent(&mut self, percent: u8) {
+        if matches!(self.mix, Mix::TrimWrite(_) | Mix::Reread(_)) {
+            return;
+        }
         self.mix = Mix::of(percent, self.other, self.now.apart.is_some());
         if let Mix::One(way) = self.mix {
             self.now.turn(way);
@@ -217,9 +313,19 @@ impl Mix {
     }
 }
 
+/// How long a job stays with its first target.
+fn first_stay(job: &Job) -> u64 {
+    match job.service {
+        Service::EachInTurn => 1,
+        Service::InTurn(each) | Service::Random(each) => each.max(1),
+        Service::Sequential => job.region_bytes,
+    }
+}
+
 /// Whether a job reads and writes in sequence, now or in one of its phases.
 fn is_sequential_mix(job: &Job) -> bool {
-    matches!(job.order, Order::Sequential { .. }) && job.reads() && job.changes()
+    let mixed = job.reads() && job.changes() || job.rereads && job.read_percent > 0;
+    matches!(job.order, Order::Sequential { .. }) && mixed
 }
 
 #[cfg(test)]
@@ -435,6 +541,67 @@ mod tests {
         // Overlapping: half a block on.
         assert_eq!(offsets(&strided(2048, 0), 3), [0, 2048, 4096]);
         assert_eq!(ops(&strided(12_288, 0), Stop::AfterOnePass, 1000).len(), 34);
+    }
+
+    #[test]
+    fn what_was_written_is_read_again_and_nothing_else() {
+        for (order, percent) in [(SEQUENTIAL, 0), (SEQUENTIAL, 60), (Order::Uniform, 30)] {
+            let writer = job(order, percent);
+            let written = ops(&writer, Stop::AfterOps(500), 500);
+            let written = written.into_iter().filter(|op| op.way == IoKind::Write);
+            let written: Vec<Op> = written.map(|op| Op { way: IoKind::Read, ..op }).collect();
+            let reader = Job { rereads: true, ..writer };
+            assert!(reader.reads() && !reader.changes());
+            assert_eq!(ops(&reader, Stop::AfterOps(500), 500), written);
+        }
+    }
+
+    #[test]
+    fn zones_are_used_in_part_and_left_for_the_next() {
+        let strides =
+            crate::spec::Strides { range_bytes: 8192, zone_bytes: 8192, skip_bytes: 12_288 };
+        let job = Job { strides, ..job(SEQUENTIAL, 100) };
+        let blocks: Vec<u64> = offsets(&job, 6).iter().map(|offset| offset / 4096).collect();
+        assert_eq!(blocks, [0, 1, 5, 6, 10, 11]);
+        assert_eq!(ops(&job, Stop::AfterOnePass, 1000).len(), 40);
+    }
+
+    #[test]
+    fn runs_follow_on_or_repeat() {
+        for same in [false, true] {
+            let between = Box::new(Order::Permutation { seed: 7, lane: 0, lanes: 1 });
+            let job = job(Order::Runs { length: 4, same, between }, 100);
+            let all = offsets(&job, 40);
+            let step = if same { 0 } else { 4096 };
+            for run in all.chunks(4).filter(|run| run[0] + 4 * 4096 <= 100 * 4096) {
+                assert_eq!(run, [0, 1, 2, 3].map(|nth| run[0] + nth * step), "{same}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_trimmed_block_is_written_next() {
+        let job = Job { trims: true, rewrites: true, ..job(SEQUENTIAL, 0) };
+        let all = ops(&job, Stop::AfterOps(6), 100);
+        let ways: Vec<IoKind> = all.iter().map(|op| op.way).collect();
+        assert_eq!(ways, [IoKind::Trim, IoKind::Write].repeat(3));
+        assert!(all.chunks(2).all(|pair| pair[0].offset == pair[1].offset));
+    }
+
+    #[test]
+    fn targets_are_chosen_as_the_service_says() {
+        let served = |service| {
+            let job = Job { targets: vec![0, 1, 2], service, ..job(SEQUENTIAL, 100) };
+            let all = ops(&job, Stop::AfterNs(1), 300);
+            all.iter().map(|op| op.target).collect::<Vec<u16>>()
+        };
+        assert_eq!(served(Service::InTurn(2))[..7], [0, 0, 1, 1, 2, 2, 0]);
+        let one_by_one = served(Service::Sequential);
+        assert!(one_by_one[..100].iter().all(|target| *target == 0));
+        assert!(one_by_one[100..200].iter().all(|target| *target == 1));
+        let random = served(Service::Random(1));
+        let of_one = random.iter().filter(|target| **target == 1).count();
+        assert!((60..140).contains(&of_one), "{of_one}");
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub enum EngineKind {
     IoUring,
     /// The kernel's older asynchronous interface (io_submit).
     Libaio,
+    /// Files mapped into memory and copied; depth 1.
+    Mmap,
     /// Completes at once, does nothing: the tool's own ceiling.
     Null,
     /// One blocking system call per operation; depth 1.
@@ -78,7 +80,7 @@ struct Row {
 }
 
 impl EngineKind {
-    const ROWS: [Row; 6] = [
+    const ROWS: [Row; 7] = [
         Row {
             kind: EngineKind::IoUring,
             name: "io_uring",
@@ -98,8 +100,16 @@ impl EngineKind {
         Row {
             kind: EngineKind::Psync,
             name: "psync",
-            fio_names: &["sync", "pvsync", "pvsync2"],
+            fio_names: &["sync", "vsync", "pvsync", "pvsync2"],
             summary: "pread and pwrite: one request in flight per job, the depth-1 reference",
+            is_synchronous: true,
+            opens_files: true,
+        },
+        Row {
+            kind: EngineKind::Mmap,
+            name: "mmap",
+            fio_names: &[],
+            summary: "files mapped into memory and copied: one request in flight per job",
             is_synchronous: true,
             opens_files: true,
         },
@@ -248,7 +258,7 @@ mod tests {
             assert_eq!(EngineKind::parse(kind.name(), &all), Ok(*kind));
         }
         // The names in a plan are those of serde; a new variant without a row fails here.
-        for word in ["io_uring", "libaio", "null", "psync", "sim", "vhost_user"] {
+        for word in ["io_uring", "libaio", "mmap", "null", "psync", "sim", "vhost_user"] {
             let kind: EngineKind = serde_json::from_str(&format!("\"{word}\"")).unwrap();
             assert!(all.contains(&kind));
         }

@@ -12,15 +12,17 @@ mod effect;
 mod expression;
 pub mod job;
 pub mod lex;
+pub mod lint;
 mod load;
 pub mod number;
+mod pattern;
 pub mod table;
 pub mod value;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub use ask::{AccessHint, Asking, EngineRequest, LogRequest, StopRequest, TargetRequest, ask};
+pub use ask::{AccessHint, Asking, EngineRequest, LatencyRequest, LogRequest, TargetRequest, ask};
 pub use job::{FioJob, Group, JobFile, jobs, parse};
 pub use lex::Outside;
 

@@ -58,6 +58,15 @@ pub enum Pace {
         /// How the due times are spread.
         arrivals: Arrivals,
     },
+    /// Open loop: reads and writes each at a rate of their own, whatever the mix.
+    Each {
+        /// Reads.
+        read: Rate,
+        /// Writes or trims.
+        other: Rate,
+        /// How the due times are spread.
+        arrivals: Arrivals,
+    },
     /// Open loop: at these times, ns from the start, ascending; over when the list is.
     Recorded(Vec<u64>),
 }
@@ -96,6 +105,12 @@ pub struct Think {
     /// Operations handed over between two pauses.
     #[serde(alias = "every-ops")]
     pub every_ops: u64,
+    /// Part of the pause for which the processor is kept busy, ns.
+    #[serde(deserialize_with = "units::duration::deserialize")]
+    pub spin_ns: u64,
+    /// Time between two pauses, if that is what counts, ns.
+    #[serde(deserialize_with = "units::duration::deserialize")]
+    pub every_ns: u64,
 }
 
 /// One stretch of time of a job that changes its mind.
@@ -155,7 +170,7 @@ pub enum EachWrite {
 }
 
 /// Which bytes are written.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Data {
     /// Share of every 4 KiB that compresses away, percent.
@@ -168,6 +183,11 @@ pub struct Data {
     pub zeros: bool,
     /// The same bytes again and again, made once before the start.
     pub constant: bool,
+    /// This, repeated, instead of all that; empty means none.
+    pub pattern: Vec<u8>,
+    /// The place decides about the bytes, so that what is read can be compared with what must have
+    /// been written, and is.
+    pub checked: bool,
 }
 
 /// How completions are waited for.
@@ -180,6 +200,10 @@ pub struct Reap {
     /// Completions settled at once, at most; 0 means all there are.
     #[serde(alias = "complete-max")]
     pub complete_max: u32,
+    /// A full queue is refilled when no more than so many requests are in flight; 0 means as soon
+    /// as there is room.
+    #[serde(alias = "refill-at")]
+    pub refill_at: u32,
     /// Whether the thread sleeps while it waits.
     pub wait: Wait,
     /// Whether handing over and waiting are separate calls, so that the time of submission is known
@@ -189,7 +213,7 @@ pub struct Reap {
 
 impl Default for Reap {
     fn default() -> Reap {
-        Reap { complete_min: 1, complete_max: 0, wait: Wait::Event, slat: false }
+        Reap { complete_min: 1, complete_max: 0, refill_at: 0, wait: Wait::Event, slat: false }
     }
 }
 
@@ -218,6 +242,11 @@ pub struct Placement {
     /// Buffers in huge pages, or the run is refused.
     #[serde(alias = "huge-pages")]
     pub huge_pages: bool,
+    /// Niceness of the thread; 0 leaves it as it is.
+    pub nice: i32,
+    /// I/O priority of the thread: class and level, as ioprio_set(2) has them; class 0 leaves it.
+    #[serde(alias = "io-priority")]
+    pub io_priority: (u8, u8),
 }
 
 /// A part of a region and its share of the operations.
@@ -229,4 +258,83 @@ pub struct Zone {
     /// Share of the region, percent.
     #[serde(alias = "size-percent")]
     pub size_percent: f64,
+}
+
+/// When a run ends, or one job of it.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// After this many nanoseconds of measuring (warm-up not included).
+    AfterNs(u64),
+    /// When every job has done this many operations.
+    AfterOps(u64),
+    /// When every job has handed over this many bytes.
+    AfterBytes(u64),
+    /// After this many nanoseconds of measuring, or when every job has handed over this many bytes,
+    /// whichever comes first.
+    AfterNsOrBytes(u64, u64),
+    /// When every job has covered its region once.
+    AfterOnePass,
+    /// When every job has come to an end of its own.
+    EachJob,
+}
+
+impl Stop {
+    /// Length of the measurement where time may end it, ns.
+    pub fn length_ns(self) -> Option<u64> {
+        match self {
+            Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) => Some(ns),
+            Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass | Stop::EachJob => None,
+        }
+    }
+}
+
+/// When a job begins and ends, where that is not when the run does.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Span {
+    /// It begins so long after the others, ns.
+    #[serde(alias = "delay", deserialize_with = "units::duration::deserialize")]
+    pub delay_ns: u64,
+    /// It begins when the jobs of this role have ended; empty means with the run.
+    pub after: String,
+    /// Its own warm-up, ns.
+    pub warmup_ns: Option<u64>,
+    /// Its own end.
+    pub stop: Option<Stop>,
+    /// Its end is that of all jobs.
+    pub ends_all: bool,
+    /// An operation that takes longer ends the run as failed, ns; 0 means none does.
+    pub most_latency_ns: u64,
+}
+
+/// How a job with several targets chooses the next one.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Service {
+    /// In turn, this many operations each.
+    #[serde(alias = "round_robin")]
+    InTurn(u64),
+    /// In turn, one operation each.
+    #[default]
+    EachInTurn,
+    /// At random, for this many operations.
+    Random(u64),
+    /// One after another, each until its region has been covered.
+    Sequential,
+}
+
+/// A walk in zones: so many bytes within one, then on to the next.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Strides {
+    /// Length of the part of a zone that is used, bytes; 0 means that there are no zones.
+    #[serde(deserialize_with = "units::bytes::deserialize")]
+    pub range_bytes: u64,
+    /// Bytes moved before the walk goes on to the next zone.
+    #[serde(deserialize_with = "units::bytes::deserialize")]
+    pub zone_bytes: u64,
+    /// Bytes between the used parts of two zones.
+    #[serde(deserialize_with = "units::bytes::deserialize")]
+    pub skip_bytes: u64,
 }

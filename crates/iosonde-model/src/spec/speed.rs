@@ -97,6 +97,11 @@ fn scale(role: &mut Role, factor: f64) {
     match &mut role.pace {
         Pace::Closed => {}
         Pace::Rate { rate: Rate::Ops(rate) | Rate::Bytes(rate), .. } => *rate *= factor,
+        Pace::Each { read, other, .. } => {
+            for Rate::Ops(rate) | Rate::Bytes(rate) in [read, other] {
+                *rate *= factor;
+            }
+        }
         Pace::Recorded(times) => times.iter_mut().for_each(|ns| *ns = divided(*ns)),
     }
     role.think.ns = divided(role.think.ns);
@@ -141,7 +146,7 @@ mod tests {
         let mut workload = catalogue::workload("kv-store").unwrap();
         workload.roles[0].pace = Pace::Rate { rate: Rate::Ops(100.0), arrivals: Arrivals::Poisson };
         workload.roles[0].phases = vec![phase(4_000, 150.0), phase(2_000, 0.0)];
-        let thinks = Think { ns: 500, every_ops: 3 };
+        let thinks = Think { ns: 500, every_ops: 3, ..Think::default() };
         workload.roles.push(Role { think: thinks, ..Role::new("thinks", Rw::RandRead) });
         let recorded = Pace::Recorded(vec![0, 100, 1]);
         workload.roles.push(Role { pace: recorded, ..Role::new("recorded", Rw::Write) });
@@ -157,7 +162,7 @@ mod tests {
             fast.roles[0].phases.iter().map(|phase| (phase.ns, phase.rate_percent)).collect();
         assert_eq!(phases, [(2_000, 150.0), (1_000, 0.0)]);
         assert_eq!(fast.roles[1], paced().roles[1], "a closed loop has no clock");
-        assert_eq!(fast.roles[2].think, Think { ns: 250, every_ops: 3 });
+        assert_eq!(fast.roles[2].think, Think { ns: 250, every_ops: 3, ..Think::default() });
         assert_eq!(fast.roles[3].pace, Pace::Recorded(vec![0, 50, 1]));
         assert_eq!(paced().at_speed(Speed::Times(1.0)).unwrap(), paced());
     }

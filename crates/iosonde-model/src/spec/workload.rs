@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::load::{Data, Pace, Phase, Placement, Reap, Sizes, Sync, Think, Zone};
+use super::engine::Engine;
+use super::load::{
+    Data, Pace, Phase, Placement, Reap, Service, Sizes, Span, Strides, Sync, Think, Zone,
+};
 use crate::units;
 
 /// A load, as a user or a catalogue file words it.
@@ -109,6 +112,28 @@ pub struct Role {
     /// Where its threads and their memory are.
     #[serde(default)]
     pub place: Placement,
+    /// Its own engine, where the roles of a workload differ in it.
+    #[serde(default)]
+    pub engine: Option<Engine>,
+    /// When its threads begin and end, where that is not when the run does.
+    #[serde(default)]
+    pub span: Span,
+    /// How a thread chooses among its targets.
+    #[serde(default)]
+    pub service: Service,
+    /// Its zones, if it walks in some.
+    #[serde(default)]
+    pub strides: Strides,
+    /// Operations of a run of random offsets: the first is drawn, the others follow it or, with
+    /// `run-repeats`, begin where it does.
+    #[serde(default)]
+    pub run_length: Option<u64>,
+    /// Whether all operations of such a run have one place.
+    #[serde(default)]
+    pub run_repeats: bool,
+    /// Its own seed.
+    #[serde(default)]
+    pub seed: Option<u64>,
 }
 
 impl Role {
@@ -140,6 +165,13 @@ impl Role {
             batch: None,
             reap: Reap::default(),
             place: Placement::default(),
+            engine: None,
+            span: Span::default(),
+            service: Service::default(),
+            strides: Strides::default(),
+            run_length: None,
+            run_repeats: false,
+            seed: None,
         }
     }
 }
@@ -162,13 +194,17 @@ pub enum Rw {
     Rw,
     /// Sequential trims.
     Trim,
+    /// Sequential trims, each block written again next.
+    TrimWrite,
+    /// Random trims, each block written again next.
+    RandTrimWrite,
     /// Sequential writes.
     Write,
 }
 
 impl Rw {
     /// Every word accepted, in the order the help prints them.
-    pub const WORDS: [(&'static str, Rw); 10] = [
+    pub const WORDS: [(&'static str, Rw); 12] = [
         ("read", Rw::Read),
         ("write", Rw::Write),
         ("randread", Rw::RandRead),
@@ -179,11 +215,14 @@ impl Rw {
         ("randreadwrite", Rw::RandRw),
         ("trim", Rw::Trim),
         ("randtrim", Rw::RandTrim),
+        ("trimwrite", Rw::TrimWrite),
+        ("randtrimwrite", Rw::RandTrimWrite),
     ];
 
     /// Whether offsets are drawn at random.
     pub fn is_random(self) -> bool {
-        matches!(self, Rw::RandRead | Rw::RandRw | Rw::RandWrite | Rw::RandTrim)
+        use Rw::{RandRead, RandRw, RandTrim, RandTrimWrite, RandWrite};
+        matches!(self, RandRead | RandRw | RandWrite | RandTrim | RandTrimWrite)
     }
 
     /// Share of reads in percent; `mix` applies to the mixed words only.
@@ -191,13 +230,19 @@ impl Rw {
         match self {
             Rw::Read | Rw::RandRead => 100,
             Rw::Write | Rw::RandWrite | Rw::Trim | Rw::RandTrim => 0,
+            Rw::TrimWrite | Rw::RandTrimWrite => 0,
             Rw::Rw | Rw::RandRw => mix,
         }
     }
 
     /// Whether what is not read is trimmed instead of written.
     pub fn trims(self) -> bool {
-        matches!(self, Rw::Trim | Rw::RandTrim)
+        matches!(self, Rw::Trim | Rw::RandTrim) || self.rewrites()
+    }
+
+    /// Whether each trimmed block is written next.
+    pub fn rewrites(self) -> bool {
+        matches!(self, Rw::TrimWrite | Rw::RandTrimWrite)
     }
 
     /// Whether reads and writes are mixed.
@@ -215,6 +260,8 @@ impl Rw {
             Rw::Read => "read",
             Rw::Rw => "rw",
             Rw::Trim => "trim",
+            Rw::TrimWrite => "trimwrite",
+            Rw::RandTrimWrite => "randtrimwrite",
             Rw::Write => "write",
         }
     }

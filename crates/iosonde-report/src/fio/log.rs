@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use super::moving;
 use iosonde_analysis::intervals;
-use iosonde_model::record::run::Run;
+use iosonde_model::record::run::{JobRun, Run};
+use iosonde_stats::Histogram;
 
 /// What a log is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -16,6 +17,10 @@ pub enum Kind {
     Iops,
     /// Mean latency, ns.
     Latency,
+    /// Mean latency of submission, ns.
+    Submission,
+    /// Mean latency of completion, ns.
+    Completion,
 }
 
 impl Kind {
@@ -25,6 +30,8 @@ impl Kind {
             Kind::Bandwidth => "bw",
             Kind::Iops => "iops",
             Kind::Latency => "lat",
+            Kind::Submission => "slat",
+            Kind::Completion => "clat",
         }
     }
 }
@@ -35,39 +42,100 @@ const NUMBERS: [(&str, u8); 3] = [("read", 0), ("write", 1), ("trim", 2)];
 /// One log per job, with the job's number, which begins at 1, and the width it could be given.
 /// An interval in which nothing was done has no line, as in fio.
 pub fn logs(run: &Run, kind: Kind, width_ns: u64) -> Vec<(usize, String)> {
-    (1..)
-        .zip(&run.jobs)
-        .map(|(number_of_job, job)| {
-            let jobs = [job];
-            let window_ns = if job.measured_ns > 0 { job.measured_ns } else { run.measured_ns };
-            let width_ns = intervals::common_width_ns(&jobs, width_ns);
-            let mut lines: Vec<(u64, u8, u64)> = Vec::new();
-            for of in moving() {
-                let Some((_, number)) = NUMBERS.iter().find(|(word, _)| *word == of.0) else {
-                    continue;
-                };
-                let rows = intervals::rates(&jobs, of, window_ns, width_ns);
-                let last = rows.len().saturating_sub(1);
-                for (index, row) in rows.iter().enumerate().filter(|(_, row)| row.ops > 0) {
-                    let value = match kind {
-                        Kind::Bandwidth => Some(row.bytes_per_s() / 1024.0),
-                        Kind::Iops => Some(row.iops()),
-                        Kind::Latency => {
-                            intervals::latency(&jobs, of, width_ns, index, index == last).mean()
-                        }
-                    };
-                    let end_ms = (row.end_ns + 500_000) / 1_000_000;
-                    lines.extend(value.map(|value| (end_ms, *number, value.round() as u64)));
+    let each = (1..).zip(&run.jobs);
+    each.map(|(number, job)| (number, log(&[job], kind, width_ns))).collect()
+}
+
+/// The log of some jobs together.
+pub fn log(jobs: &[&JobRun], kind: Kind, width_ns: u64) -> String {
+    let window_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
+    let width_ns = intervals::common_width_ns(jobs, width_ns);
+    let mut lines: Vec<(u64, u8, u64)> = Vec::new();
+    for of in moving() {
+        let Some((_, number)) = NUMBERS.iter().find(|(word, _)| *word == of.0) else { continue };
+        let rows = intervals::rates(jobs, of, window_ns, width_ns);
+        let last = rows.len().saturating_sub(1);
+        // Where submission was not timed apart it is part of the completion, as in fio's
+        // engines that submit and wait in one call.
+        let submitted = jobs.iter().map(|job| (of.1)(job).slat.count()).sum::<u64>() > 0;
+        for (index, row) in rows.iter().enumerate().filter(|(_, row)| row.ops > 0) {
+            let value = match kind {
+                Kind::Bandwidth => Some(row.bytes_per_s() / 1024.0),
+                Kind::Iops => Some(row.iops()),
+                Kind::Submission if !submitted => Some(0.0),
+                Kind::Submission => mean(jobs, |job| &(of.1)(job).slat),
+                Kind::Latency | Kind::Completion => {
+                    intervals::latency(jobs, of, width_ns, index, index == last).mean()
                 }
+            };
+            let end_ms = (row.end_ns + 500_000) / 1_000_000;
+            lines.extend(value.map(|value| (end_ms, *number, value.round() as u64)));
+        }
+    }
+    lines.sort_unstable();
+    let mut text = String::new();
+    for (end_ms, number, value) in lines {
+        let _ = writeln!(text, "{end_ms}, {value}, {number}, 0, 0");
+    }
+    text
+}
+
+/// Mean over jobs and over the whole run: submission is not recorded in intervals.
+fn mean<'a>(jobs: &[&'a JobRun], of: impl Fn(&'a JobRun) -> &'a Histogram) -> Option<f64> {
+    let mut all = Histogram::new();
+    jobs.iter().for_each(|job| all.merge(of(job)));
+    all.mean()
+}
+
+/// fio's bins of latencies: groups of an octave, and bins of each.
+const GROUPS: usize = 29;
+const PER_GROUP: usize = 64;
+
+/// fio's log of histograms of some jobs: time (ms), direction, block size, and the counts of the
+/// interval in fio's bins, of which `2^coarseness` neighbours are one.
+pub fn histograms(jobs: &[&JobRun], width_ns: u64, block_bytes: u64, coarseness: u32) -> String {
+    let window_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
+    let width_ns = intervals::common_width_ns(jobs, width_ns);
+    let mut lines: Vec<(u64, u8, String)> = Vec::new();
+    for of in moving() {
+        let Some((_, number)) = NUMBERS.iter().find(|(word, _)| *word == of.0) else { continue };
+        let rows = intervals::rates(jobs, of, window_ns, width_ns);
+        let last = rows.len().saturating_sub(1);
+        for (index, row) in rows.iter().enumerate() {
+            let latency = intervals::latency(jobs, of, width_ns, index, index == last);
+            if latency.count() == 0 {
+                continue;
             }
-            lines.sort_unstable();
-            let mut text = String::new();
-            for (end_ms, number, value) in lines {
-                let _ = writeln!(text, "{end_ms}, {value}, {number}, 0, 0");
+            let mut bins = vec![0u64; GROUPS * PER_GROUP];
+            for (value_ns, times) in latency.midpoints() {
+                bins[index_of(value_ns)] += times;
             }
-            (number_of_job, text)
-        })
-        .collect()
+            bins[GROUPS * PER_GROUP - 1] += latency.overflow();
+            let counts = bins.chunks(1 << coarseness).map(|some| some.iter().sum::<u64>());
+            let counts: Vec<String> = counts.map(|count| count.to_string()).collect();
+            let end_ms = (row.end_ns + 500_000) / 1_000_000;
+            lines.push((end_ms, *number, format!("{block_bytes}, {}", counts.join(", "))));
+        }
+    }
+    lines.sort();
+    let mut text = String::new();
+    for (end_ms, number, rest) in lines {
+        let _ = writeln!(text, "{end_ms}, {number}, {rest}");
+    }
+    text
+}
+
+/// The number of the bin that holds a latency.
+fn index_of(value_ns: u64) -> usize {
+    const BITS: u32 = 6;
+    let highest = value_ns.checked_ilog2().unwrap_or(0);
+    if highest <= BITS {
+        return value_ns as usize;
+    }
+    let shift = highest - BITS;
+    let base = (shift as usize + 1) << BITS;
+    let within = (value_ns >> shift) as usize & (PER_GROUP - 1);
+    (base + within).min(GROUPS * PER_GROUP - 1)
 }
 
 /// Whether a text begins as a log does: numbers between commas.
@@ -105,6 +173,26 @@ mod tests {
         let log = &logs(&run_of(&[load]), Kind::Iops, 1_000_000_000)[0].1;
         let times: Vec<&str> = log.lines().filter_map(|line| line.split(',').next()).collect();
         assert_eq!(times, ["1000", "2000", "6000", "7000", "8000", "9000", "10000"]);
+    }
+
+    #[test]
+    fn histograms_have_the_bins_of_fio() {
+        // fio's plat_val_to_idx of these values.
+        let known = [(0, 0), (127, 127), (128, 128), (255, 191), (256, 192), (4096, 448)];
+        for (value, index) in known {
+            assert_eq!(index_of(value), index, "{value}");
+        }
+        let run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
+        let jobs: Vec<&JobRun> = run.jobs.iter().collect();
+        for (coarseness, fields) in [(0, 1856), (6, 29)] {
+            let text = histograms(&jobs, 5_000_000_000, 4096, coarseness);
+            let first: Vec<&str> = text.lines().next().unwrap_or_default().split(", ").collect();
+            assert_eq!((first[0], first[1], first[2]), ("5000", "0", "4096"));
+            assert_eq!(first.len(), 3 + fields);
+            let sum: u64 = first[3..].iter().filter_map(|bin| bin.parse::<u64>().ok()).sum();
+            assert_eq!(sum, 25_000);
+        }
+        assert!(is_log(&histograms(&jobs, 5_000_000_000, 4096, 6)));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! fio's terse output, version 3: one line per job, fields between semicolons. Latencies in
-//! microseconds, bandwidth in KiB per second.
+//! fio's terse output, versions 3 and 5: one line per job, fields between semicolons. Latencies in
+//! microseconds, bandwidth in KiB per second. Version 5 adds trims and samples.
 
 use std::fmt::Write;
 
@@ -12,20 +12,40 @@ use iosonde_stats::Histogram;
 
 /// Percentile fields of a direction, used or not.
 const PERCENTILE_FIELDS: usize = 20;
-/// Directions of version 3.
-const FIO_DIRECTIONS: [&str; 2] = ["read", "write"];
+/// Directions, of which version 3 has the first two.
+const FIO_DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
 
-/// The lines of a run whose consistency checks passed; one if its jobs are `grouped`.
-pub fn terse(run: &Run, facts: &Assessment, grouped: bool) -> String {
-    job_report(run, facts, grouped).iter().map(line).collect()
+/// Which of fio's versions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Version {
+    /// Reads and writes.
+    Three,
+    /// Trims too, and how many samples there are.
+    Five,
 }
 
-fn line(job_report: &JobReport<'_>) -> String {
+/// The lines of a run whose consistency checks passed, the `group`th of its command; one if its
+/// jobs are `grouped`.
+pub fn terse(
+    run: &Run,
+    facts: &Assessment,
+    grouped: bool,
+    (version, group): (Version, usize),
+) -> String {
+    let reports = job_report(run, facts, grouped);
+    reports.iter().map(|report| line(report, version, group)).collect()
+}
+
+fn line(job_report: &JobReport<'_>, version: Version, group: usize) -> String {
     // A semicolon in a name would move every field after it.
     let name = clean(job_report.name()).replace(';', "_");
-    let mut out = format!("3;{VERSION};{name};0;{}", job_report.errno());
-    for of in moving().filter(|(word, _)| FIO_DIRECTIONS.contains(word)) {
-        direction(&mut out, job_report, of);
+    let (number, directions) = match version {
+        Version::Three => (3, &FIO_DIRECTIONS[..2]),
+        Version::Five => (5, &FIO_DIRECTIONS[..]),
+    };
+    let mut out = format!("{number};{VERSION};{name};{group};{}", job_report.errno());
+    for of in moving().filter(|(word, _)| directions.contains(word)) {
+        direction(&mut out, job_report, of, version);
     }
     let (user, system) = job_report.cpu_percent();
     let _ = write!(out, ";{user:.6}%;{system:.6}%;{};0;0", job_report.switches());
@@ -44,7 +64,7 @@ fn line(job_report: &JobReport<'_>) -> String {
     out
 }
 
-fn direction(out: &mut String, job_report: &JobReport<'_>, of: Direction) {
+fn direction(out: &mut String, job_report: &JobReport<'_>, of: Direction, version: Version) {
     let facts = (of.1)(&job_report.job);
     let per_second = |count: u64| match facts.ops {
         0 => 0,
@@ -69,13 +89,20 @@ fn direction(out: &mut String, job_report: &JobReport<'_>, of: Direction) {
         Some(latency) => moments(out, latency),
         None => moments(out, &Histogram::new()),
     }
-    let (bw, _) = job_report.samples(of);
+    let (bw, rate) = job_report.samples(of);
     let share = job_report.share_percent(of);
     let _ = write!(
         out,
         ";{};{};{share:.6}%;{:.6};{:.6}",
         bw.min as u64, bw.max as u64, bw.mean, bw.dev
     );
+    if version == Version::Five {
+        let _ = write!(
+            out,
+            ";{};{};{};{:.6};{:.6};{}",
+            bw.count, rate.min as u64, rate.max as u64, rate.mean, rate.dev, rate.count
+        );
+    }
 }
 
 /// Least, greatest, mean and deviation in microseconds.
@@ -129,7 +156,7 @@ mod tests {
         // T20: 5,000 operations of 4 KiB per second, 32 in flight, are 6.4 ms each.
         let mut run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
         run.plan.name = "a;b".into();
-        let line = terse(&run, &assess(&run, None), false);
+        let line = terse(&run, &assess(&run, None), false, (Version::Three, 0));
         assert_eq!(line.trim_end().split(';').count(), FIELDS.lines().count());
         assert_eq!(
             (field(&line, "terse_version_3"), field(&line, "jobname")),
@@ -156,9 +183,22 @@ mod tests {
     }
 
     #[test]
+    fn version_five_has_trims_and_samples() {
+        let run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
+        let facts = assess(&run, None);
+        let three = terse(&run, &facts, false, (Version::Three, 0));
+        let five = terse(&run, &facts, false, (Version::Five, 2));
+        let fields = |line: &str| line.trim_end().split(';').count();
+        // 41 fields of a direction, and 6 more of each of three.
+        assert_eq!(fields(&five), fields(&three) + 41 + 18);
+        assert!(five.starts_with("5;") && five.split(';').nth(3) == Some("2"), "{five}");
+    }
+
+    #[test]
     fn the_line_stands_as_kept() {
         let run = run_of(&[Load { read_percent: 50, jobs: 2, noise: 0.0, ..Load::default() }]);
-        let text = terse(&run, &assess(&run, None), false).replace(VERSION, "…");
+        let text =
+            terse(&run, &assess(&run, None), false, (Version::Three, 0)).replace(VERSION, "…");
         crate::golden::assert_golden("run.terse", &text);
     }
 }

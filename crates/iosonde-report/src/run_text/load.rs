@@ -27,6 +27,7 @@ pub(super) fn headline(run: &Run) -> String {
             let _ = write!(text, ", number_ios={ops}");
         }
         Stop::AfterOnePass => text.push_str(", one pass"),
+        Stop::EachJob => text.push_str(", each job to its own end"),
     }
     if run.plan.warmup_ns > 0 {
         let _ = write!(text, ", ramp_time={}", seconds(run.plan.warmup_ns));

@@ -22,7 +22,7 @@ pub(super) fn text(instead: &Instead) -> Result<Option<String>, Failure> {
             let names: Vec<&str> = EngineKind::fio_names().collect();
             Ok(Some(format!("engines of fio: {}\n", names.join(", "))))
         }
-        Instead::Nothing | Instead::Parse | Instead::ShowCommand => Ok(None),
+        Instead::Nothing | Instead::Parse | Instead::Lint | Instead::ShowCommand => Ok(None),
     }
 }
 

@@ -61,14 +61,14 @@ pub(super) fn opened(
     asking: &Asking,
     shelf: &mut Shelf,
 ) -> Result<Opened, Failure> {
-    let direct = if asking.direct { Direct::Demanded } else { Direct::Never };
     let mut opened = Opened { held: Vec::new(), fresh: Vec::new(), targets: Vec::new() };
     for (index, requested) in (0u16..).zip(&asking.targets) {
         let path = Path::new(&requested.path);
+        let direct = if requested.direct { Direct::Demanded } else { Direct::Never };
         let writes = asking.writes_to(&requested.path);
         let held = if let Some(held) = shelf.kept.get(&requested.path) {
-            if held.direct != asking.direct {
-                let what = "groups that share a file have to agree on direct";
+            if held.direct != requested.direct {
+                let what = "jobs that share a file have to agree on direct";
                 let message = format!("{}: filename: {what}", requested.place);
                 return Err(Failure::new(Exit::Usage, message));
             }

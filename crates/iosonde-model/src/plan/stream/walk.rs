@@ -2,7 +2,7 @@
 
 use super::law::{Law, Zipf};
 use crate::plan::chance::{Chance, Permutation, mix};
-use crate::plan::{Job, Order};
+use crate::plan::{Job, Order, Strides};
 
 /// The way over one target; gives offsets within the region.
 #[derive(Clone, Debug)]
@@ -15,6 +15,11 @@ pub(super) enum Walk {
     Adjoining { at: u64, region_bytes: u64 },
     /// Independent draws.
     Drawn { law: Law, unit: u64 },
+    /// The first of every so many operations takes a step of another walk; the others begin where
+    /// the one before ended, or at its place.
+    Runs { length: u64, done: u64, same: bool, at: u64, region_bytes: u64, between: Box<Walk> },
+    /// Within a zone as another walk has it, and after so many bytes on to the next zone.
+    Zoned { strides: Strides, zone: u64, moved: u64, region_bytes: u64, within: Box<Walk> },
     /// Below the bound a 32-bit draw takes a step of another walk; else the operation begins where
     /// the one before it ended.
     Following { below: u64, at: u64, region_bytes: u64, between: Box<Walk> },
@@ -41,7 +46,13 @@ pub(super) struct Pass {
 impl Walk {
     /// The walk of a job over the `nth` of its targets.
     pub(super) fn new(job: &Job, nth: u64, varied: bool) -> Walk {
-        Walk::in_order(&job.order, job, nth, varied)
+        let strides = job.strides;
+        if strides.range_bytes == 0 {
+            return Walk::in_order(&job.order, job, nth, varied);
+        }
+        let zone = Job { region_bytes: strides.range_bytes.min(job.region_bytes), ..job.clone() };
+        let within = Box::new(Walk::in_order(&job.order, &zone, nth, varied));
+        Walk::Zoned { strides, zone: 0, moved: 0, region_bytes: job.region_bytes, within }
     }
 
     fn in_order(order: &Order, job: &Job, nth: u64, varied: bool) -> Walk {
@@ -78,6 +89,16 @@ impl Walk {
                 Law::Normal { positions, deviation: deviation_percent / 100.0 }
             }
             Order::Zoned { ref zones } => Law::zoned(positions, zones),
+            Order::Runs { length, same, ref between } => {
+                return Walk::Runs {
+                    length,
+                    done: 0,
+                    same,
+                    at: 0,
+                    region_bytes: job.region_bytes,
+                    between: Box::new(Walk::in_order(between, job, nth, varied)),
+                };
+            }
             Order::Following { drawn_percent, ref between } => {
                 return Walk::Following {
                     below: (drawn_percent / 100.0 * (1u64 << 32) as f64).round() as u64,
@@ -127,7 +148,43 @@ impl Walk {
                 *at = begins + bytes_long;
                 begins
             }
+            Walk::Runs { length, done, same, at, region_bytes, between } => {
+                let bytes_long = u64::from(bytes);
+                let goes_on = *done > 0 && *done < *length && *at + bytes_long <= *region_bytes;
+                let begins = if goes_on { *at } else { between.next(bytes, chance) };
+                *done = if goes_on { *done + 1 } else { 1 };
+                *at = if *same { begins } else { begins + bytes_long };
+                begins
+            }
+            Walk::Zoned { strides, zone, moved, region_bytes, within } => {
+                if *moved >= strides.zone_bytes {
+                    *moved = 0;
+                    *zone += strides.range_bytes + strides.skip_bytes;
+                    if *zone >= *region_bytes {
+                        *zone = 0;
+                    }
+                    within.restart();
+                }
+                *moved += u64::from(bytes);
+                let begins = *zone + within.next(bytes, chance);
+                if begins + u64::from(bytes) <= *region_bytes {
+                    return begins;
+                }
+                // The last zone may be cut short by the end of the region.
+                (*zone, *moved) = (0, u64::from(bytes));
+                within.restart();
+                within.next(bytes, chance)
+            }
             Walk::Permuted { .. } => 0,
+        }
+    }
+
+    /// A sequential walk begins again where its region does.
+    fn restart(&mut self) {
+        match self {
+            Walk::Stepped { turns, .. } => turns.next = 0,
+            Walk::Adjoining { at, .. } => *at = 0,
+            _ => {}
         }
     }
 
@@ -136,7 +193,7 @@ impl Walk {
     pub(super) fn pass(&self, job: &Job) -> Pass {
         let last = job.region_bytes.saturating_sub(job.block_bytes);
         let order = match &job.order {
-            Order::Following { between, .. } => between,
+            Order::Following { between, .. } | Order::Runs { between, .. } => between,
             order => order,
         };
         let (lane, lanes) = match *order {
@@ -151,7 +208,17 @@ impl Walk {
             }
             Walk::Permuted { turns, .. } | Walk::Stepped { turns, .. } => turns.count,
             Walk::Drawn { unit, .. } => last / unit + 1,
-            Walk::Following { between, .. } => return between.pass(job),
+            Walk::Following { between, .. } | Walk::Runs { between, .. } => {
+                return between.pass(job);
+            }
+            Walk::Zoned { strides, region_bytes, .. } => {
+                let cycle = strides.zone_bytes.saturating_add(strides.skip_bytes).max(1);
+                let part = (region_bytes % cycle).min(strides.zone_bytes);
+                return Pass {
+                    count: region_bytes / cycle * strides.zone_bytes + part,
+                    is_bytes: true,
+                };
+            }
         };
         Pass { count: (places - lane.min(places)).div_ceil(lanes), is_bytes: false }
     }

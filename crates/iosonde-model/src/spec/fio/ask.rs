@@ -1,18 +1,20 @@
 //! From a group of jobs to what one run is asked for: engine, targets, roles, end. What fio leaves
-//! to each job and we to the run (engine, end, errors) has to be the same for all jobs of a group.
+//! to each job and we to the run (the page cache before it, errors) has to be the same for all jobs
+//! of a group.
 
 mod end;
 mod names;
+mod request;
 mod shared;
 
 use super::job::{FioJob, Group};
 use super::load;
 use super::number::Amount;
-use super::{Fault, Faults, Place, shown};
-use crate::spec::{EngineKind, Role, Rw, Threads, Workload};
+use super::{Fault, Faults, shown};
+use crate::spec::{EngineKind, Role, Rw, Sizes, Span, Stop, Threads, Workload};
 
-pub use end::StopRequest;
-use shared::{continues, direct, engine, logs, seed, the_same};
+pub use request::{AccessHint, EngineRequest, LatencyRequest, LogRequest, TargetRequest};
+use shared::{continues, direct, engine, first_and_own, latency, logs, seed, the_same};
 
 /// What one run is asked for; sizes in percent are open until the targets are known.
 #[derive(Clone, Debug)]
@@ -21,8 +23,6 @@ pub struct Asking {
     pub title: String,
     /// How I/O leaves the process.
     pub engine: EngineRequest,
-    /// Whether the page cache is passed by.
-    pub direct: bool,
     /// What is read or written; roles name them by their place here.
     pub targets: Vec<TargetRequest>,
     /// Warm-up, ns.
@@ -33,8 +33,8 @@ pub struct Asking {
     pub continue_on_error: bool,
     /// Logs to be written.
     pub logs: Vec<LogRequest>,
-    /// Time over which a log's values are averaged, ms.
-    pub log_avg_ms: Option<u64>,
+    /// The latency to be met, if there is one.
+    pub latency: Option<LatencyRequest>,
     /// Whether the cached pages of the targets stay where they are (`invalidate=0`).
     pub keeps_cache: bool,
     /// Whether files are prepared and no job runs.
@@ -44,58 +44,16 @@ pub struct Asking {
     /// What is done otherwise than by fio without changing the load, in words.
     pub notes: Vec<String>,
     parts: Vec<Part>,
+    /// Whether jobs have engines, warm-ups or seeds of their own.
+    own: Own,
 }
 
-/// How I/O leaves the process, in fio's words.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct EngineRequest {
-    /// The engine that carries out the load.
-    pub kind: EngineKind,
-    /// Completions are polled for.
-    pub hipri: bool,
-    /// A kernel thread submits.
-    pub sqpoll: bool,
-    /// Whether files are registered; `None` leaves it open.
-    pub registered_files: Option<bool>,
-    /// Whether buffers are registered; `None` leaves it open.
-    pub fixed_buffers: Option<bool>,
-    /// Whether requests carry vectors.
-    pub vectored: bool,
-}
-
-/// A target as asked.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TargetRequest {
-    /// Its path.
-    pub path: String,
-    /// Whether it is removed after the run, where it is made for it.
-    pub unlinked: bool,
-    /// Bytes that the jobs need; `None`: what is there.
-    pub bytes: Option<u64>,
-    /// Where it was asked for.
-    pub place: Place,
-}
-
-/// What the kernel is told of the order of accesses.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum AccessHint {
-    /// Nothing.
-    None,
-    /// Read-ahead is of no use.
-    Random,
-    /// Read-ahead may be larger.
-    Sequential,
-}
-
-/// A log as asked.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct LogRequest {
-    /// fio's option (`write_bw_log`).
-    pub option: &'static str,
-    /// Beginning of the file name.
-    pub prefix: String,
-    /// Where it was asked for.
-    pub place: Place,
+/// In what the jobs of a group differ.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    engine: bool,
+    warmup: bool,
+    seed: bool,
 }
 
 /// A role that waits for the sizes of its targets.
@@ -116,38 +74,40 @@ const MAX_JOBS: u64 = 4096;
 /// # Errors
 /// Whatever the group asks that one run cannot do, each with the place of the option.
 pub fn ask(group: &Group) -> Result<Asking, Faults> {
-    let Some(first) = group.jobs.first() else { return Err(Faults(Vec::new())) };
-    let mut asking = Asking {
-        title: title(group),
-        engine: the_same(group, "ioengine", engine)?,
-        direct: the_same(group, "direct", direct)?,
-        targets: Vec::new(),
-        warmup_ns: the_same(group, "ramp_time", |job| Ok(job.time_ns("ramp_time").unwrap_or(0)))?,
-        seed: the_same(group, "randseed", |job| Ok(seed(job)))?,
-        continue_on_error: the_same(group, "continue_on_error", continues)?,
-        logs: logs(first),
-        log_avg_ms: first.count("log_avg_msec"),
-        keeps_cache: the_same(
-            group,
-            "invalidate",
-            |job| Ok(job.flag("invalidate") == Some(false)),
-        )?,
-        creates_only: the_same(group, "create_only", |job| {
-            Ok(job.flag("create_only") == Some(true))
-        })?,
-        grouped: group.jobs.iter().any(|job| job.flag("group_reporting") == Some(true)),
-        notes: Vec::new(),
-        parts: Vec::new(),
-    };
+    let (engine, own_engine) = first_and_own(group, engine)?;
+    let (warmup_ns, own_warmup) = first_and_own(group, warmup)?;
+    let (seed, own_seed) = first_and_own(group, |job| Ok(seed(job)))?;
+    let mut asking =
+        Asking {
+            title: title(group),
+            engine,
+            targets: Vec::new(),
+            warmup_ns,
+            seed,
+            own: Own { engine: own_engine, warmup: own_warmup, seed: own_seed },
+            continue_on_error: the_same(group, "continue_on_error", continues)?,
+            logs: Vec::new(),
+            latency: the_same(group, "latency_target", latency)?,
+            keeps_cache: the_same(group, "invalidate", |job| {
+                Ok(job.flag("invalidate") == Some(false))
+            })?,
+            creates_only: the_same(group, "create_only", |job| {
+                Ok(job.flag("create_only") == Some(true))
+            })?,
+            grouped: group.jobs.iter().any(|job| job.flag("group_reporting") == Some(true)),
+            notes: Vec::new(),
+            parts: Vec::new(),
+        };
     let mut faults = Vec::new();
     for job in &group.jobs {
         if let Err(fault) = asking.add(job) {
             faults.push(fault);
         }
-        let together = group.jobs.len() > 1 || job.count("numjobs").unwrap_or(1) > 1;
-        let timed = job.flag("time_based") == Some(true);
-        if job.flag("exitall") == Some(true) && together && !timed {
-            faults.push(job.fault("exitall", "jobs of a group end together only with time_based"));
+        if let Some(awaited) = job.text("wait_for")
+            && !group.jobs.iter().any(|other| other.name == awaited && other.name != job.name)
+        {
+            let what = format!("no job of this group is called `{}`", shown(awaited));
+            faults.push(job.fault("wait_for", what));
         }
     }
     if faults.is_empty() { Ok(asking) } else { Err(Faults(faults)) }
@@ -157,8 +117,8 @@ impl Asking {
     /// The workload and the end of the run, now that the length of each target is known.
     ///
     /// # Errors
-    /// A percentage of an unknown length, or jobs that would end at different times.
-    pub fn workload(&self, target_bytes: &[u64]) -> Result<(Workload, StopRequest), Faults> {
+    /// A percentage of an unknown length.
+    pub fn workload(&self, target_bytes: &[u64]) -> Result<(Workload, Stop), Faults> {
         let mut roles = Vec::new();
         let mut ends = Vec::new();
         for part in &self.parts {
@@ -169,9 +129,21 @@ impl Asking {
                 .filter_map(|index| target_bytes.get(usize::from(*index)).copied());
             let (role, end) = part.settled(of.min().unwrap_or(0))?;
             roles.push(role);
-            ends.push((&part.job, end));
+            ends.push(end);
         }
-        let stop = end::of_all(&ends)?;
+        let together = |role: &Role| {
+            let Span { delay_ns, after, warmup_ns, .. } = &role.span;
+            *delay_ns == 0 && after.is_empty() && warmup_ns.is_none()
+        };
+        let stop = match end::of_all(&ends) {
+            stop if roles.iter().all(together) => stop,
+            _ => Stop::EachJob,
+        };
+        if stop == Stop::EachJob {
+            for (role, end) in roles.iter_mut().zip(&ends) {
+                role.span.stop = Some(end.stop);
+            }
+        }
         let block_size = roles.iter().filter_map(|role| role.block_size).max().unwrap_or(4096);
         let words: Vec<&str> = roles.iter().map(|role| role.rw.word()).collect();
         let mut pattern = words.clone();
@@ -188,6 +160,26 @@ impl Asking {
             roles,
         };
         Ok((workload, stop))
+    }
+
+    /// Whether the files are read before the run, into the page cache.
+    pub fn pre_reads(&self) -> bool {
+        self.parts.iter().any(|part| part.job.flag("pre_read") == Some(true))
+    }
+
+    /// Whether what was written is read back and compared afterwards: the names of these roles.
+    pub fn verified(&self) -> Vec<&str> {
+        let is_verified = |part: &&Part| {
+            part.role.data.checked
+                && part.job.flag("do_verify") != Some(false)
+                && part.role.rw.read_percent(50) < 100
+        };
+        self.parts.iter().filter(is_verified).map(|part| part.role.name.as_str()).collect()
+    }
+
+    /// Whether nothing is written and only what was written before is verified.
+    pub fn verifies_only(&self) -> bool {
+        self.parts.iter().all(|part| part.job.flag("verify_only") == Some(true))
     }
 
     /// Whether any job changes what is stored.
@@ -236,8 +228,12 @@ impl Asking {
         if clones == 0 || self.parts.len() as u64 + clones > MAX_JOBS {
             return Err(job.fault("numjobs", format!("expected 1 to {MAX_JOBS} jobs in a group")));
         }
-        let role = load::role(job, &job.name)?;
-        let kind = engine(job)?.kind;
+        let mut role = load::role(job, &job.name)?;
+        let requested_engine = engine(job)?;
+        let kind = requested_engine.kind;
+        role.engine = self.own.engine.then(|| requested_engine.engine());
+        role.span.warmup_ns = if self.own.warmup { Some(warmup(job)?) } else { None };
+        role.seed = if self.own.seed { seed(job) } else { None };
         let requested = load::engine(job);
         let instead = match kind {
             EngineKind::Psync if requested != kind.name() => "one pread or pwrite per operation",
@@ -265,6 +261,7 @@ impl Asking {
             role.name = self.free_name(&job.name);
             // Copies draw their own orders, as fio's do: an increment, be it 0, tells them apart.
             role.offset_increment = (clones > 1).then_some(0);
+            self.logs.extend(logs(job, &role.name)?);
             self.parts.push(Part { role, ..part });
             return Ok(());
         }
@@ -281,6 +278,7 @@ impl Asking {
                 let cpus = &own.role.place.cpus;
                 own.role.place.cpus = vec![cpus[clone as usize % cpus.len()]];
             }
+            self.logs.extend(logs(job, &own.role.name)?);
             self.parts.push(own);
         }
         Ok(())
@@ -303,17 +301,19 @@ impl Asking {
         };
         let option = if job.get("filename").is_some() { "filename" } else { "directory" };
         let unlinked = job.flag("unlink") == Some(true);
+        let direct = direct(job)?;
         let mut indexes = Vec::new();
         for path in paths {
-            let found = self.targets.iter_mut().find(|target| target.path == *path);
+            let is_it = |target: &TargetRequest| target.path == *path && target.direct == direct;
+            let found = self.targets.iter_mut().find(|target| is_it(target));
             if let Some(known) = found {
                 known.bytes = known.bytes.zip(bytes).map(|(a, b)| a.max(b));
             } else {
                 let place = job.place(option).clone();
-                let target = TargetRequest { path: path.clone(), unlinked, bytes, place };
+                let target = TargetRequest { path: path.clone(), direct, unlinked, bytes, place };
                 self.targets.push(target);
             }
-            let at = self.targets.iter().position(|target| target.path == *path);
+            let at = self.targets.iter().position(is_it);
             indexes.push(at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX));
         }
         Ok(indexes)
@@ -364,7 +364,13 @@ impl Part {
             }
         };
         let files = self.role.targets.len().max(1) as u64;
-        let offset = in_bytes(self.offset);
+        let offset = match (self.offset, job.count("offset_align").filter(|align| *align > 0)) {
+            (Amount::Percent(percent), Some(align)) => {
+                let share = u128::from(target_bytes) * u128::from(percent) / 100;
+                (share as u64).next_multiple_of(align)
+            }
+            (offset, _) => in_bytes(offset),
+        };
         let rest = target_bytes.saturating_sub(offset);
         if target_bytes == u64::MAX && !matches!(self.size, Some(Amount::Bytes(_))) {
             return Err(job.fault("size", "the target has no length of its own: give a size"));
@@ -377,7 +383,7 @@ impl Part {
         };
         let mut role = self.role.clone();
         role.offset = Some(offset);
-        role.size = Some(region);
+        role.size = Some(whole_blocks(&role, region, rest));
         role.offset_increment = role.offset_increment.map(|_| in_bytes(self.increment));
         if role.offset_increment > Some(0) && self.size.is_none() {
             role.size = None;
@@ -386,6 +392,22 @@ impl Part {
         let end = end::End::of(job, &role, (region, files), wraps, in_bytes)?;
         Ok((role, end))
     }
+}
+
+/// A region in whole blocks, where all have one size: a sequential job of fio reaches over its end
+/// if the file goes on there, and a random one leaves the rest out.
+fn whole_blocks(role: &Role, region: u64, rest: u64) -> u64 {
+    let block = role.block_size.unwrap_or(1).max(1);
+    let is_plain = role.sizes == Sizes::default() && role.block_align.is_none();
+    if !is_plain || region < block {
+        return region;
+    }
+    let over = region.next_multiple_of(block);
+    if !role.rw.is_random() && over <= rest { over } else { region / block * block }
+}
+
+fn warmup(job: &FioJob) -> Result<u64, Fault> {
+    Ok(job.time_ns("ramp_time").unwrap_or(0))
 }
 
 fn size(job: &FioJob) -> Result<Option<Amount>, Fault> {

@@ -1,21 +1,20 @@
 //! From one job to the words of a role: direction, sizes, order, pace, syncs, data, waiting,
 //! placement. Regions and files are dealt with in `ask`.
 
+mod places;
+
 use super::Fault;
 use super::job::FioJob;
-use super::number::{self, KbBase};
 use super::value::{Value, Ways};
 use crate::spec::EngineKind;
 use crate::spec::{
-    Access, Arrivals, Data, Draw, EachWrite, Pace, Placement, Rate, Reap, Role, Rw, Sizes, Sync,
-    SyncCall, Think, Zone,
+    Arrivals, Data, Draw, EachWrite, Pace, Placement, Rate, Reap, Role, Rw, Sizes, Span, Sync,
+    SyncCall, Think,
 };
+use places::{access, random_percent, run_length, service, stride, strides};
 
 /// fio's block size where none is given.
 const BLOCK_BYTES: u64 = 4096;
-/// fio's skew where none is given.
-const ZIPF_THETA: f64 = 1.1;
-const PARETO_H: f64 = 0.2;
 
 /// The engine's name; fio's own default on Linux where none is given.
 pub(super) fn engine(job: &FioJob) -> &str {
@@ -26,9 +25,7 @@ pub(super) fn engine(job: &FioJob) -> &str {
 pub(super) fn rw(job: &FioJob) -> Result<Rw, Fault> {
     let word = job.word("rw").map_or("read", |(word, _)| word);
     let known = Rw::WORDS.iter().find(|(name, _)| *name == word).map(|(_, rw)| *rw);
-    known.ok_or_else(|| {
-        job.fault("rw", format!("{word} is not supported: a block is trimmed or written, not both"))
-    })
+    known.ok_or_else(|| job.fault("rw", format!("{word} is not supported")))
 }
 
 /// The job as a role, but for its files and its region.
@@ -44,9 +41,15 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
         sizes,
         pace: pace(job, rw)?,
         think: think(job),
+        span: span(job),
+        service: service(job)?,
         // What a job does not write is neither synced nor filled.
         sync: if writes { sync(job)? } else { Sync::default() },
-        data: if writes { data(job)? } else { Data::default() },
+        data: if writes {
+            data(job)?
+        } else {
+            Data { checked: verifies(job) && !rw.trims(), ..Data::default() }
+        },
         batch: batch(job, depth)?,
         reap: if is_synchronous(job) { Reap::default() } else { reap(job, depth)? },
         place: placement(job)?,
@@ -55,6 +58,9 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
     Ok(Role {
         access: access(job, rw)?,
         random_percent: random_percent(job, rw)?,
+        run_length: run_length(job, rw)?,
+        run_repeats: job.word("rw_sequencer").is_some_and(|(word, _)| word == "identical"),
+        strides: strides(job, &role)?,
         stride: stride(job, &role)?,
         block_align: grid(job, rw)?,
         ..role
@@ -183,7 +189,8 @@ fn smallest(draw: &Draw) -> u64 {
 /// Whether the job reads, writes, trims.
 fn used(rw: Rw) -> [bool; 3] {
     let reads = rw.is_mixed() || matches!(rw, Rw::Read | Rw::RandRead);
-    [reads, !rw.trims() && (rw.is_mixed() || !reads), rw.trims()]
+    let writes = rw.rewrites() || (!rw.trims() && (rw.is_mixed() || !reads));
+    [reads, writes, rw.trims()]
 }
 
 /// The value of the one way that a job goes.
@@ -201,123 +208,15 @@ fn grid(job: &FioJob, rw: Rw) -> Result<Option<u64>, Fault> {
     Ok(of_way(&ways, rw).filter(|_| rw.is_random()))
 }
 
-/// `rw=read:8k` leaves a hole of 8k after each operation.
-fn stride(job: &FioJob, role: &Role) -> Result<Option<i64>, Fault> {
-    let Some((word, Some(rest))) = job.word("rw") else { return Ok(None) };
-    if role.rw.is_random() {
-        return Err(job
-            .fault("rw", format!("{word}:{rest} is not supported: offsets are drawn one by one")));
+/// When the job begins, and what ends with it. Its own end is found in `ask`.
+fn span(job: &FioJob) -> Span {
+    Span {
+        delay_ns: job.time_ns("startdelay").unwrap_or(0),
+        after: job.text("wait_for").unwrap_or("").into(),
+        ends_all: job.flag("exitall") == Some(true),
+        most_latency_ns: job.time_ns("max_latency").unwrap_or(0),
+        ..Span::default()
     }
-    let base = match job.word("kb_base") {
-        Some(("1000", _)) => KbBase::Decimal,
-        _ => KbBase::Binary,
-    };
-    let (sign, digits) = match rest.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, rest),
-    };
-    let hole = number::bytes(digits, base).map_err(|what| job.fault("rw", what))?;
-    let block = role.block_size.unwrap_or(BLOCK_BYTES);
-    if role.sizes != Sizes::default() {
-        return Err(job.fault("rw", "a hole after each operation needs a fixed block size"));
-    }
-    let stride = i64::try_from(hole)
-        .ok()
-        .and_then(|hole| i64::try_from(block).ok()?.checked_add(sign * hole));
-    match stride {
-        Some(0) => Err(job.fault("rw", format!("{word}:{rest} never leaves the first block"))),
-        Some(stride) => Ok(Some(stride)),
-        None => Err(job.fault("rw", format!("{rest} exceeds 63 bits"))),
-    }
-}
-
-/// The share of offsets that are drawn. In a mixed job fio follows the last operation of the same
-/// way, and we the last of either.
-fn random_percent(job: &FioJob, rw: Rw) -> Result<Option<f64>, Fault> {
-    let name = "percentage_random";
-    let ways = job.ways(name);
-    if !rw.is_random() || ways.iter().flatten().all(|percent| *percent == 100) {
-        return Ok(None);
-    }
-    if rw.is_mixed() {
-        let what = "an order that is partly random is not supported in a mixed job; give a job \
-                    that reads and one that writes";
-        return Err(job.fault(name, what));
-    }
-    match of_way(&ways, rw) {
-        Some(percent) if percent > 100 => Err(job.fault(name, "expected 0 to 100 percent")),
-        percent => Ok(percent.filter(|percent| *percent < 100).map(|percent| percent as f64)),
-    }
-}
-
-fn access(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
-    if !rw.is_random() {
-        return Ok(Access::Permutation);
-    }
-    let name = "random_distribution";
-    let wrong = |what: &str| Err(job.fault(name, what));
-    let parameter = |default: f64| match job.word(name).and_then(|(_, rest)| rest) {
-        None => Ok(default),
-        Some(rest) if rest.contains(':') => {
-            Err(job.fault(name, "a centre of the distribution is not supported"))
-        }
-        Some(rest) => {
-            number::real(rest.trim_end_matches('%')).map_err(|what| job.fault(name, what))
-        }
-    };
-    match job.word(name).unwrap_or(("random", None)) {
-        ("zipf", _) => match parameter(ZIPF_THETA)? {
-            theta if theta > 0.0 && theta != 1.0 => Ok(Access::Zipf(theta)),
-            _ => wrong("expected a skew above 0 that is not 1"),
-        },
-        ("pareto", _) => match parameter(PARETO_H)? {
-            h if h > 0.0 && h < 1.0 => Ok(Access::Pareto(h)),
-            _ => wrong("expected a share above 0 and below 1"),
-        },
-        ("normal", _) => match parameter(0.0)? {
-            deviation if deviation > 0.0 && deviation < 100.0 => Ok(Access::Normal(deviation)),
-            _ => wrong("expected a deviation in percent above 0 and below 100"),
-        },
-        ("zoned", Some(rest)) => zones(job, rest).map(Access::Zoned),
-        ("zoned", None) => wrong("expected zones such as zoned:90/10:10/90"),
-        ("zoned_abs", _) => wrong("zones in bytes are not supported; give zoned and percentages"),
-        _ if job.flag("norandommap") == Some(true) || job.get("ba").is_some() => {
-            Ok(Access::Uniform)
-        }
-        _ => Ok(Access::Permutation),
-    }
-}
-
-/// `60/10:30/20:8/30:2/40`: percent of the accesses, percent of the region.
-fn zones(job: &FioJob, text: &str) -> Result<Vec<Zone>, Fault> {
-    let wrong = |what: String| job.fault("random_distribution", what);
-    if text.contains(',') {
-        return Err(wrong("zones of their own for reads and writes are not supported".into()));
-    }
-    let mut zones = Vec::new();
-    for part in text.split(':').filter(|part| !part.is_empty()) {
-        // fio's own examples end a zone with a slash.
-        let part = part.strip_suffix('/').unwrap_or(part);
-        let percents = part.split_once('/').and_then(|(access, size)| {
-            let percent = |text: &str| text.trim().parse::<u8>().ok().filter(|p| *p <= 100);
-            Some((percent(access)?, percent(size)?))
-        });
-        let Some((access, size)) = percents else {
-            let what =
-                format!("found `{}`, expected percentages such as 60/10", super::shown(part));
-            return Err(wrong(what));
-        };
-        zones.push(Zone { access_percent: f64::from(access), size_percent: f64::from(size) });
-    }
-    let sum = |share: fn(&Zone) -> f64| zones.iter().map(share).sum::<f64>();
-    let (access, size) = (sum(|zone| zone.access_percent), sum(|zone| zone.size_percent));
-    if access != 100.0 || size != 100.0 {
-        return Err(wrong(format!(
-            "the zones add up to {access} % of the accesses and {size} % of the region, \
-             expected 100 and 100"
-        )));
-    }
-    Ok(zones)
 }
 
 fn pace(job: &FioJob, rw: Rw) -> Result<Pace, Fault> {
@@ -325,38 +224,39 @@ fn pace(job: &FioJob, rw: Rw) -> Result<Pace, Fault> {
         Some(("poisson", _)) => Arrivals::Poisson,
         _ => Arrivals::Constant,
     };
-    let mut pace = Pace::Closed;
+    let used = used(rw);
+    // fio takes the rate in bytes where both are given.
     for (name, rate) in
         [("rate", Rate::Bytes as fn(f64) -> Rate), ("rate_iops", Rate::Ops as fn(f64) -> Rate)]
     {
         let ways = job.ways(name);
-        let given = ways.iter().zip(used(rw)).any(|(rate, used)| used && rate.unwrap_or(0) > 0);
-        if !given {
-            continue;
+        let of = |way: usize| ways[way].filter(|rate| *rate > 0).map(|per_s| rate(per_s as f64));
+        let given: Vec<Rate> = (0..3).filter(|way| used[*way]).filter_map(of).collect();
+        match given.as_slice() {
+            [] => {}
+            [rate] if !rw.is_mixed() => return Ok(Pace::Rate { rate: *rate, arrivals }),
+            [rate, _] if rw.rewrites() => return Ok(Pace::Rate { rate: *rate, arrivals }),
+            [read, other] => return Ok(Pace::Each { read: *read, other: *other, arrivals }),
+            _ => {
+                let what = "one direction of a mixed job has a rate and the other none, which is \
+                            not supported; give both a rate, or a job for each";
+                return Err(job.fault(name, what));
+            }
         }
-        if rw.is_mixed() {
-            return Err(job.fault(
-                name,
-                "fio limits reads and writes of a mixed job each by itself, which is not \
-                 supported; give a job that reads and one that writes",
-            ));
-        }
-        if pace != Pace::Closed {
-            return Err(job.fault(name, "contradicts rate; give one of them"));
-        }
-        let per_second = of_way(&ways, rw).unwrap_or(0) as f64;
-        pace = Pace::Rate { rate: rate(per_second), arrivals: arrivals.clone() };
     }
-    if pace != Pace::Closed && job.time_ns("thinktime").unwrap_or(0) > 0 {
-        return Err(job.fault("thinktime", "a pause and a rate both say when to send; give one"));
-    }
-    Ok(pace)
+    Ok(Pace::Closed)
 }
 
 fn think(job: &FioJob) -> Think {
     match job.time_ns("thinktime").unwrap_or(0) {
         0 => Think::default(),
-        ns => Think { ns, every_ops: job.count("thinktime_blocks").unwrap_or(1).max(1) },
+        ns => {
+            let every_ns = job.time_ns("thinktime_iotime").unwrap_or(0);
+            let blocks = job.count("thinktime_blocks").filter(|blocks| *blocks > 0);
+            let every_ops = blocks.unwrap_or(if every_ns > 0 { u64::MAX } else { 1 });
+            let spin_ns = job.time_ns("thinktime_spin").unwrap_or(0).min(ns);
+            Think { ns, every_ops, spin_ns, every_ns }
+        }
     }
 }
 
@@ -389,6 +289,14 @@ fn data(job: &FioJob) -> Result<Data, Fault> {
             job.fault("zero_buffers", "zeros are neither compressible nor repeated in part")
         );
     }
+    let pattern = pattern(job)?;
+    let checked = verifies(job);
+    if !pattern.is_empty() {
+        return Ok(Data { pattern, checked, ..Data::default() });
+    }
+    if checked {
+        return Ok(Data { checked, ..Data::default() });
+    }
     let refilled = job.flag("refill_buffers") == Some(true) || compress > 0 || dedupe_percent > 0;
     let scrambled = job.flag("scramble_buffers") != Some(false);
     Ok(Data {
@@ -396,7 +304,26 @@ fn data(job: &FioJob) -> Result<Data, Fault> {
         dedupe_percent,
         zeros,
         constant: !refilled && !scrambled && !zeros,
+        pattern,
+        checked,
     })
+}
+
+/// Whether what the job writes is compared with what it reads back.
+pub(super) fn verifies(job: &FioJob) -> bool {
+    job.word("verify").is_some_and(|(word, _)| !matches!(word, "none" | "0" | "null"))
+}
+
+/// The bytes of `buffer_pattern`, or of `verify_pattern` where that is what is verified.
+fn pattern(job: &FioJob) -> Result<Vec<u8>, Fault> {
+    for name in ["verify_pattern", "buffer_pattern"] {
+        let is_meant = name == "buffer_pattern"
+            || matches!(job.word("verify"), Some(("pattern" | "pattern_hdr", _)));
+        if let Some(text) = job.text(name).filter(|_| is_meant) {
+            return super::pattern::bytes(text).map_err(|what| job.fault(name, what));
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// Requests handed over at once: one if not given. fio takes a number beyond the depth for the
@@ -426,7 +353,11 @@ fn reap(job: &FioJob, depth: u32) -> Result<Reap, Fault> {
         None if min.is_some() => complete_min,
         None => 0,
     };
-    Ok(Reap { complete_min, complete_max, ..Reap::default() })
+    let refill_at = match job.count("iodepth_low") {
+        Some(low) if low < u64::from(depth) => narrow(job, "iodepth_low", low)?,
+        _ => 0,
+    };
+    Ok(Reap { complete_min, complete_max, refill_at, ..Reap::default() })
 }
 
 fn placement(job: &FioJob) -> Result<Placement, Fault> {
@@ -446,5 +377,15 @@ fn placement(job: &FioJob) -> Result<Placement, Fault> {
         }
     };
     let huge_pages = matches!(job.word("mem"), Some(("shmhuge" | "mmaphuge", _)));
-    Ok(Placement { cpus, numa_node, huge_pages })
+    let whole = |name: &str, low: i32, high: i32| match job.text(name).map(str::parse::<i32>) {
+        None => Ok(None),
+        Some(Ok(number)) if (low..=high).contains(&number) => Ok(Some(number)),
+        Some(_) => Err(job.fault(name, format!("expected {low} to {high}"))),
+    };
+    let nice = whole("nice", -20, 19)?.unwrap_or(0);
+    let level = whole("prio", 0, 7)?;
+    // fio's own class where only a level is given is best effort.
+    let class = whole("prioclass", 0, 3)?.unwrap_or(if level.is_some() { 2 } else { 0 });
+    let io_priority = (class as u8, level.unwrap_or(0) as u8);
+    Ok(Placement { cpus, numa_node, huge_pages, nice, io_priority })
 }

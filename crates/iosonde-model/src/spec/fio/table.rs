@@ -65,10 +65,8 @@ pub fn summary() -> String {
 type Family = (Stand, Kind, &'static str);
 
 const PROGRAM: &str = "it runs a program, which a job file may not do here";
-const VERIFY: &str = "data is verified by `iosonde verify`, not by a job file; take it out";
 const REPLAY: &str = "traces are not recorded or replayed by a job file";
 const ZBD: &str = "zones of the device or of the offsets are not supported";
-const TARGET: &str = "use --latency-target";
 const STEADY: &str = "use --until for a run that ends at a precision";
 const SYSTEM: &str = "it changes the system or the process, which a job file may not do here";
 const LAYOUT: &str = "creation of the test file, not the load";
@@ -95,6 +93,30 @@ const DISTRIBUTION: Kind =
     Kind::Word(&["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"]);
 const CONTINUE: Kind = Kind::Word(&["none", "read", "write", "io", "verify", "all", "0", "1"]);
 const MEMORY: Kind = Kind::Word(&["malloc", "shm", "shmhuge", "mmap", "mmapshared", "mmaphuge"]);
+const VERIFIED: &str = "every byte is compared with what was written, after the writes";
+const VERIFY: Kind = Kind::Word(&[
+    "none",
+    "0",
+    "md5",
+    "crc16",
+    "crc32",
+    "crc32c",
+    "crc32c-intel",
+    "crc64",
+    "crc7",
+    "sha256",
+    "sha512",
+    "sha1",
+    "sha3-224",
+    "sha3-256",
+    "sha3-384",
+    "sha3-512",
+    "xxhash",
+    "meta",
+    "pattern",
+    "pattern_hdr",
+    "null",
+]);
 const SERVICE: Kind =
     Kind::Word(&["random", "zipf", "pareto", "normal", "gauss", "roundrobin", "sequential"]);
 
@@ -129,6 +151,41 @@ const FAMILIES: &[Family] = &[
         "direct buffered randrepeat allrandrepeat scramble_buffers nonvectored hipri unlink \
          invalidate create_only overwrite"),
     (Stand::Supported, Kind::Cpus, "cpus_allowed"),
+    (Stand::Supported, Kind::Time(TimeUnit::Seconds), "startdelay thinktime_iotime"),
+    (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime_spin max_latency"),
+    (Stand::Supported, Kind::Text, "wait_for nice prio prioclass buffer_pattern"),
+    (Stand::Supported, Kind::Word(&["sequential", "identical"]), "rw_sequencer"),
+    (Stand::Supported, SERVICE, "file_service_type"),
+    (Stand::Supported, Kind::Count, "zonesize zonerange zoneskip offset_align iodepth_low"),
+    (Stand::Only(&["none", "strided"], ZBD), Kind::Word(&["none", "strided", "zbd"]), "zonemode"),
+    (Stand::Supported, Kind::Bool, "pre_read fill_device do_verify verify_only"),
+    (Stand::Supported, VERIFY, "verify"),
+    (Stand::Supported, Kind::Text, "verify_pattern"),
+    (Stand::Harmless(VERIFIED), Kind::Name,
+        "verify_interval verify_offset verify_fatal verify_dump verify_async verify_async_cpus \
+         verify_backlog verify_backlog_batch verify_state_save verify_state_load verifysort \
+         verifysort_nr verify_header_seed verify_pattern_interval verify_policy \
+         verify_write_sequence experimental_verify"),
+    (Stand::Supported, Kind::Time(TimeUnit::Micros), "latency_target latency_window"),
+    (Stand::Supported, Kind::Reals, "latency_percentile"),
+    (Stand::Supported, Kind::Bool, "latency_run"),
+    (Stand::Supported, Kind::Count, "log_hist_msec log_hist_coarseness"),
+    (Stand::Supported, Kind::Bool, "per_job_logs"),
+    (Stand::Harmless("the log holds means, and the report the largest value"), Kind::Text,
+        "log_max_value log_window_value"),
+    (Stand::Harmless("logs are written as text when the run has ended"), Kind::Text,
+        "log_compression log_store_compressed log_compression_cpus"),
+    (Stand::Harmless("a log with means has no time of a single operation"), Kind::Text,
+        "log_issue_time"),
+    (Stand::Harmless("files are opened before the run"), Kind::Bool, "create_on_open"),
+    (Stand::Harmless("buffers begin at a page"), Kind::Count, "iomem_align"),
+    (Stand::Harmless("an order of every block once needs no map of them"), Kind::Switch,
+        "softrandommap"),
+    (Stand::Harmless("compressible parts lie in every 4 KiB"), Kind::Count,
+        "buffer_compress_chunk"),
+    (Stand::Harmless("each operation is due at its time, whoever submits it"), Kind::Text,
+        "io_submit_mode"),
+    (Stand::Harmless("reads and writes are drawn one by one"), Kind::Text, "rwmixcycle"),
     // fio itself reads `threads` as an option of one of its profiles and forgets it.
     (Stand::Supported, Kind::Bool, "threads"),
     (Stand::Supported, Kind::Name, "write_bw_log write_lat_log write_iops_log write_hist_log"),
@@ -138,7 +195,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Harmless(TELLING), Kind::Switch, "group_reporting new_group"),
     (Stand::Harmless(TELLING), Kind::Bool,
         "clat_percentiles lat_percentiles slat_percentiles disk_util block_error_percentiles \
-         per_job_logs log_offset log_prio log_unix_epoch log_alternate_epoch error_dump"),
+         log_offset log_prio log_unix_epoch log_alternate_epoch error_dump"),
     (Stand::Harmless(TELLING), Kind::Count,
         "significant_figures bwavgtime iopsavgtime log_entries log_alternate_epoch_clock_id"),
     (Stand::Harmless(TELLING), Kind::Reals, "percentile_list"),
@@ -165,98 +222,59 @@ const FAMILIES: &[Family] = &[
     (Stand::Harmless("completions are read in user space where that is possible"),
         Kind::Switch, "userspace_reap"),
 
-    (Stand::Only(OFF, "parts of a device that is full are not found out"), Kind::Bool,
-        "fill_device"),
     (Stand::Only(OFF, "the file keeps its length"), Kind::Bool, "file_append"),
     (Stand::Only(OFF, "atomic writes are not supported"), Kind::Bool, "atomic"),
     (Stand::Only(OFF, "requests that overlap are not held back"), Kind::Bool, "serialize_overlap"),
-    (Stand::Only(OFF, "files are opened before the run"), Kind::Bool, "create_on_open"),
     (Stand::Only(OFF, "consent to write is given with --destroy-data or --overwrite-file"),
         Kind::Bool, "allow_mounted_write"),
-    (Stand::Only(OFF, "a file is not read before the run"), Kind::Bool, "pre_read"),
     (Stand::Only(OFF, "one file serves all loops"), Kind::Bool, "unlink_each_loop"),
     (Stand::Only(ON, "every job is counted"), Kind::Bool, "stats"),
-    (Stand::Only(OFF, "jobs of a group begin together; put them into groups with stonewall"),
-        Kind::Time(TimeUnit::Seconds), "startdelay"),
-    (Stand::Only(&["0", "none"], VERIFY), Kind::Text, "verify verify_only experimental_verify \
-        verify_state_load"),
     (Stand::Only(&["none"], "files are not locked"), Kind::Text, "lockfile"),
-    (Stand::Only(&["sequential"], "it repeats offsets of rw=…:N, which is not supported"),
-        Kind::Text, "rw_sequencer"),
-    (Stand::Only(&["inline"], "jobs submit by themselves"), Kind::Text, "io_submit_mode"),
-    (Stand::Only(&["roundrobin"], "files are served in turn"), SERVICE, "file_service_type"),
+    (Stand::Only(OFF, "after a pause the rate is caught up with"), Kind::Bool,
+        "rate_ignore_thinktime"),
     (Stand::Only(&["repeat"], "repeated blocks repeat an earlier one"), Kind::Text, "dedupe_mode"),
-    (Stand::Only(&["none"], ZBD), Kind::Text, "zonemode"),
     (Stand::Only(&["none"], "writes carry no hint"), Kind::Text, "write_hint"),
     (Stand::Only(&["group"], "only jobs of one group run at the same time"), Kind::Text,
         "exit_what"),
-    (Stand::Only(&["4096", "4k"], "compressible parts lie in every 4 KiB"), Kind::Count,
-        "buffer_compress_chunk"),
     (Stand::Only(&["2m", "2097152"], "huge pages are the system's own"), Kind::Count,
         "hugepage-size"),
     (Stand::Only(OFF, "blocks stay on the grid of their size"), Kind::Switch, "bs_unaligned"),
-    (Stand::Only(OFF, "the processor waits by sleeping"), Kind::Time(TimeUnit::Micros),
-        "thinktime_spin"),
-    (Stand::Only(OFF, "a pause comes after a number of operations"),
-        Kind::Time(TimeUnit::Seconds), "thinktime_iotime"),
-    (Stand::Only(OFF, "a pause and a rate cannot be combined"), Kind::Bool,
-        "rate_ignore_thinktime"),
-    (Stand::Only(OFF, "regions begin where offset says"), Kind::Counts, "offset_align"),
     (Stand::Only(OFF, "memory is not taken away"), Kind::Size, "lockmem"),
-    (Stand::Only(OFF, "no latency ends a run"), Kind::Time(TimeUnit::Micros), "max_latency"),
-    (Stand::Only(OFF, SYSTEM), Kind::Text, "nice"),
     (Stand::Only(OFF, "requests have no such flag"), Kind::Switch,
         "uncached nowait readfua writefua force_async thp"),
     (Stand::Only(OFF, "repeated blocks are each job's own"), Kind::Bool, "dedupe_global"),
-    (Stand::Only(OFF, TARGET), Kind::Time(TimeUnit::Micros), "latency_target latency_run"),
-    (Stand::Only(OFF, "the log holds means"), Kind::Bool, "log_max_value"),
-    (Stand::Only(OFF, "logs are written as text"), Kind::Text,
-        "log_compression log_store_compressed"),
 
     (Stand::Refused(PROGRAM), Kind::Text, "exec_prerun exec_postrun program arguments grace_time \
         std_redirect"),
-    (Stand::Harmless("without effect, because verify= is refused"), Kind::Name,
-        "do_verify verify_interval verify_offset verify_pattern verify_fatal verify_dump \
-         verify_async verify_async_cpus verify_backlog verify_backlog_batch verify_state_save \
-         verifysort verifysort_nr verify_header_seed verify_pattern_interval verify_policy \
-         verify_write_sequence"),
-    (Stand::Refused(VERIFY), Kind::Text,
+    (Stand::Refused("blocks are not trimmed between being written and verified"), Kind::Text,
         "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch"),
     (Stand::Refused(REPLAY), Kind::Text,
         "write_iolog read_iolog read_iolog_chunked replay_no_stall replay_redirect replay_scale \
          replay_align replay_time_scale replay_skip merge_blktrace_file merge_blktrace_scalars \
          merge_blktrace_iters"),
     (Stand::Refused(ZBD), Kind::Text,
-        "zonesize zonecapacity zonerange zoneskip read_beyond_wp max_open_zones job_max_open_zones \
+        "zonecapacity read_beyond_wp max_open_zones job_max_open_zones \
          ignore_zone_limits zone_reset_threshold zone_reset_frequency recover_zbd_write_error \
          write_zone_remainder"),
-    (Stand::Refused(TARGET), Kind::Text, "latency_window latency_percentile"),
     (Stand::Refused(STEADY), Kind::Text,
         "steadystate steadystate_duration steadystate_ramp_time steadystate_check_interval"),
     (Stand::Refused(SYSTEM), Kind::Text,
-        "ioscheduler cgroup cgroup_nodelete cgroup_weight uid gid prio prioclass priohint"),
-    (Stand::Refused("jobs of a group begin together; order them with stonewall"), Kind::Text,
-        "wait_for"),
+        "ioscheduler cgroup cgroup_nodelete cgroup_weight uid gid priohint"),
     (Stand::Refused("jobs do not hold each other back"), Kind::Text,
         "flow flow_id flow_sleep flow_watermark"),
     (Stand::Refused("a lower limit of a rate is an expectation: give --expect 'iops>=N'"),
         Kind::Text, "rate_min rate_iops_min rate_cycle"),
-    (Stand::Refused("the queue is refilled whenever there is room"), Kind::Text, "iodepth_low"),
     (Stand::Refused("files are named one by one"), Kind::Text, "opendir"),
     (Stand::Refused("give cpus_allowed and numa_mem_policy=bind:NODE"), Kind::Text,
         "numa_cpu_nodes"),
-    (Stand::Refused("a pattern is not written; give zero_buffers or buffer_compress_percentage"),
-        Kind::Text, "buffer_pattern"),
     (Stand::Refused("repeated blocks repeat an earlier one of the job"), Kind::Text,
         "dedupe_working_set_percentage"),
     (Stand::Refused("every error counts"), Kind::Text, "ignore_error"),
     (Stand::Refused("it has no part in a run"), Kind::Text,
-        "profile write_barrier sync_file_range log_hist_msec log_hist_coarseness \
-         log_compression_cpus log_issue_time log_window_value rwmixcycle comm softrandommap \
-         thinkcycles percentage_sequential"),
+        "profile write_barrier sync_file_range comm thinkcycles percentage_sequential"),
     (Stand::Refused("newer than what is supported"), Kind::Text,
         "bs_is_seq_rand dataplacement dp_scheme plid_select plids end_syncfs gpu_dev_id \
-         iomem_align job_start_clock_id num_range ramp_size random_sequence_stride spr_cs \
+         job_start_clock_id num_range ramp_size random_sequence_stride spr_cs \
          spr_num_regions spr_op sprandom fdp"),
     (Stand::Refused("priorities and other flags of single requests are not supported"), Kind::Text,
         "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit hipri_percentage \

@@ -2,18 +2,38 @@
 //! follows an error.
 
 use super::super::job::{FioJob, Group};
+use super::super::value::Value;
 use super::super::{Fault, Faults, load, shown};
-use super::{EngineRequest, LogRequest};
-use crate::spec::EngineKind;
+use super::{EngineRequest, LatencyRequest, LogRequest};
+use crate::spec::{EngineKind, LatencyTarget};
 use crate::units::count;
 
+/// Shortest time in which a depth is decided on, ns.
+const LATENCY_WINDOW_NS: u64 = 1_000_000_000;
 /// fio's seed where nothing else is asked.
 const SEED: u64 = 0x89;
 /// Engines of fio that are not ours.
-const OTHER_ENGINES: &str = "vsync mmap splice netsplice sg net cpuio rdma e4defrag \
+const OTHER_ENGINES: &str = "splice netsplice sg net cpuio rdma e4defrag \
     falloc ftruncate gfapi gfapi_async pmemblk dev-dax filecreate filestat filedelete dircreate \
     dirstat dirdelete libpmem nbd mtd rados rbd http libzbc libiscsi libcufile libhipfile dfs nfs \
     ime xnvme libblkio io_uring_cmd windowsaio solarisaio libhdfs";
+
+/// What a job has for itself, where the jobs of a group differ in it: the first value stands for
+/// the run.
+pub(super) fn first_and_own<T: PartialEq>(
+    group: &Group,
+    one: impl Fn(&FioJob) -> Result<T, Fault>,
+) -> Result<(T, bool), Faults> {
+    let mut values = Vec::new();
+    for job in &group.jobs {
+        values.push(one(job)?);
+    }
+    let differ = values.windows(2).any(|pair| pair[0] != pair[1]);
+    match values.into_iter().next() {
+        Some(first) => Ok((first, differ)),
+        None => Err(Faults(Vec::new())),
+    }
+}
 
 /// What all jobs of a group have to agree on.
 pub(super) fn the_same<T: PartialEq>(
@@ -58,7 +78,6 @@ pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
     let what = match requested {
         "exec" => "exec runs a program, which is not done here".into(),
         "cpuio" => "cpuio burns processor time and does no I/O".into(),
-        "mmap" => "mmap is not supported: page faults are no requests that could be timed".into(),
         _ if requested.starts_with("external") => {
             "external loads foreign code, which is not done here".into()
         }
@@ -110,12 +129,49 @@ pub(super) fn continues(job: &FioJob) -> Result<bool, Fault> {
     }
 }
 
-pub(super) fn logs(job: &FioJob) -> Vec<LogRequest> {
+/// The latency that a job is to meet.
+pub(super) fn latency(job: &FioJob) -> Result<Option<LatencyRequest>, Fault> {
+    let Some(limit_ns) = job.time_ns("latency_target").filter(|ns| *ns > 0) else {
+        return Ok(None);
+    };
+    let percentile = match job.get("latency_percentile").map(|setting| &setting.value) {
+        Some(Value::Reals(list)) => list.first().copied().unwrap_or(100.0),
+        _ => 100.0,
+    };
+    // fio's 100 % allow no single operation, which no number of them proves.
+    let percentile = percentile.min(99.999);
+    if percentile < 50.0 {
+        return Err(job.fault("latency_percentile", "expected 50 to 100"));
+    }
+    let window_ns = job.time_ns("latency_window").unwrap_or(0).max(LATENCY_WINDOW_NS);
+    Ok(Some(LatencyRequest {
+        target: LatencyTarget { quantile: percentile / 100.0, limit_ns },
+        holds: job.flag("latency_run") == Some(true),
+        window_ns,
+    }))
+}
+
+/// The logs of a job that plays this role.
+pub(super) fn logs(job: &FioJob, role: &str) -> Result<Vec<LogRequest>, Fault> {
     let options = ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log"];
-    let given = options.into_iter().filter_map(|option| {
-        let prefix = job.text(option)?;
-        let prefix = if prefix.is_empty() { job.name.as_str() } else { prefix };
-        Some(LogRequest { option, prefix: prefix.into(), place: job.place(option).clone() })
-    });
-    given.collect()
+    let mut logs = Vec::new();
+    for option in options {
+        let Some(prefix) = job.text(option) else { continue };
+        let of_histograms = option == "write_hist_log";
+        let width = if of_histograms { "log_hist_msec" } else { "log_avg_msec" };
+        let coarseness = job.count("log_hist_coarseness").unwrap_or(0);
+        if coarseness > 6 {
+            return Err(job.fault("log_hist_coarseness", "expected 0 to 6"));
+        }
+        logs.push(LogRequest {
+            role: role.into(),
+            width_ms: job.count(width).filter(|ms| *ms > 0),
+            coarseness: coarseness as u32,
+            per_job: job.flag("per_job_logs") != Some(false),
+            option,
+            prefix: if prefix.is_empty() { job.name.clone() } else { prefix.into() },
+            place: job.place(option).clone(),
+        });
+    }
+    Ok(logs)
 }

@@ -1,0 +1,123 @@
+//! The thread of a job: its queue, its turn, its loop.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use iosonde_sys::thread;
+
+use super::job::{JobLoop, Step};
+use super::steer::Lane;
+use super::{Control, Ended};
+use crate::backend::{OpenError, Queue, QueueFacts};
+use iosonde_model::plan::{Job, Plan};
+use iosonde_model::record::JobRun;
+
+/// How often a job that waits for its turn looks whether it has come.
+const TURN_LOOK: Duration = Duration::from_millis(5);
+
+/// What the threads of a run share; none of it is written while measuring but its own lane.
+pub(super) struct Shared {
+    pub(super) plan: Plan,
+    pub(super) control: Arc<Control>,
+    pub(super) lanes: Box<[Lane]>,
+    /// When all start; `u64::MAX` means that nobody does.
+    pub(super) start_ns: OnceLock<u64>,
+}
+
+impl Shared {
+    /// The life of one job's thread.
+    pub(super) fn work<Q: Queue>(
+        &self,
+        index: usize,
+        cpu: Option<u32>,
+        open: &impl Fn(&Job) -> Result<Q, OpenError>,
+        ready: &Sender<Result<QueueFacts, OpenError>>,
+        ended: &Sender<Ended>,
+    ) {
+        let job = &self.plan.jobs[index];
+        // What was asked for is had, or reported; the plan's own pinning is only for the better.
+        if !job.place.cpus.is_empty() && !thread::pin_to_any(&job.place.cpus) {
+            let _ = ready.send(Err(OpenError::Cpus { cpus: job.place.cpus.clone() }));
+            return;
+        }
+        if let (Some(cpu), true) = (cpu, job.place.cpus.is_empty()) {
+            thread::pin_to(cpu);
+        }
+        if job.place.nice != 0 && !thread::renice(job.place.nice) {
+            let _ = ready.send(Err(OpenError::Unable(
+                "the kernel refuses the niceness; one below 0 needs CAP_SYS_NICE".into(),
+            )));
+            return;
+        }
+        if job.place.io_priority.0 > 0 && !thread::set_io_priority(job.place.io_priority) {
+            let _ = ready.send(Err(OpenError::Unable(
+                "the kernel refuses the I/O priority; class 1 needs CAP_SYS_ADMIN".into(),
+            )));
+            return;
+        }
+        // The queue is opened, used and dropped on this thread. A refusal costs a few nanoseconds.
+        thread::own_file_table();
+        let queue = match open(job) {
+            Ok(queue) => queue,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        let facts = queue.facts();
+        // Built before the start is agreed: filling buffers takes time.
+        let mut work = JobLoop::new(&self.plan, job, queue, &self.control, &self.lanes[index]);
+        let _ = ready.send(Ok(facts));
+        let start_ns = *self.start_ns.wait();
+        if start_ns == u64::MAX {
+            return;
+        }
+        let Some(start_ns) = self.turn_of(job, start_ns, || work.now_ns()) else {
+            self.lanes[index].ended.store(true, Ordering::Release);
+            let _ = ended.send((index, JobRun::default(), 0));
+            return;
+        };
+        work.begin(start_ns);
+        // What is done before the start is not counted, and where operations are counted it would
+        // be missing.
+        while work.now_ns() < start_ns {
+            std::hint::spin_loop();
+        }
+        while work.step() == Step::More {}
+        self.lanes[index].ended.store(true, Ordering::Release);
+        let (record, written, queue) = work.into_record();
+        let _ = ended.send((index, record, written));
+        // What is in flight still may keep this thread here for ever; its record is out by now.
+        drop(queue);
+    }
+
+    /// When a job begins that does not begin with the others; `None` if the run is over before.
+    fn turn_of(&self, job: &Job, start_ns: u64, now_ns: impl Fn() -> u64) -> Option<u64> {
+        let mut start_ns = start_ns.saturating_add(job.span.delay_ns);
+        if !job.span.after.is_empty() {
+            let awaited = |index: &usize| self.plan.jobs[*index].plays(&job.span.after);
+            let has_ended = |index: usize| self.lanes[index].ended.load(Ordering::Acquire);
+            let all = 0..self.plan.jobs.len();
+            while !all.clone().filter(awaited).all(has_ended) {
+                if self.control.is_stopping() {
+                    return None;
+                }
+                std::thread::sleep(TURN_LOOK);
+            }
+            start_ns = start_ns.max(now_ns() + job.span.delay_ns);
+        }
+        while start_ns > now_ns() + TURN_LOOK.as_nanos() as u64 {
+            if self.control.is_stopping() {
+                return None;
+            }
+            std::thread::sleep(TURN_LOOK);
+        }
+        Some(start_ns)
+    }
+
+    pub(super) fn ops(&self) -> u64 {
+        self.lanes.iter().map(Lane::ops).sum()
+    }
+}

@@ -1,0 +1,51 @@
+//! What jobs of a run may have for themselves: engine, begin, end, the choice among files, zones.
+
+use super::{Words, engine, say, section_name, time};
+use iosonde_model::plan::{Job, Plan, Service, Stop};
+
+/// What is its own where the jobs of a run differ: engine, begin, end.
+pub(super) fn span(plan: &Plan, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    if let Some(own) = &job.engine {
+        engine(own, words, missing);
+    } else if plan.jobs.iter().any(|job| job.engine.is_some()) {
+        engine(&plan.engine, words, missing);
+    }
+    let span = &job.span;
+    if let Some(Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _)) = span.stop {
+        say(words, "runtime", time(ns, missing));
+    }
+    if let Some(Stop::AfterNs(_)) = span.stop {
+        words.push(("time_based", None));
+    }
+    if let Some(warmup_ns) = span.warmup_ns {
+        say(words, "ramp_time", time(warmup_ns, missing));
+    }
+    if span.delay_ns > 0 {
+        say(words, "startdelay", time(span.delay_ns, missing));
+    }
+    if !span.after.is_empty() {
+        say(words, "wait_for", section_name(&span.after));
+    }
+    if span.ends_all {
+        words.push(("exitall", None));
+    }
+    if span.most_latency_ns > 0 {
+        say(words, "max_latency", time(span.most_latency_ns, missing));
+    }
+}
+
+/// How it chooses among its files, and its zones.
+pub(super) fn service(job: &Job, words: &mut Words) {
+    match job.service {
+        Service::EachInTurn => {}
+        Service::InTurn(each) => say(words, "file_service_type", format!("roundrobin:{each}")),
+        Service::Random(each) => say(words, "file_service_type", format!("random:{each}")),
+        Service::Sequential => say(words, "file_service_type", "sequential"),
+    }
+    if job.strides.range_bytes > 0 {
+        say(words, "zonemode", "strided");
+        say(words, "zonesize", job.strides.zone_bytes);
+        say(words, "zonerange", job.strides.range_bytes);
+        say(words, "zoneskip", job.strides.skip_bytes);
+    }
+}

@@ -1,0 +1,100 @@
+//! `--lint`: what would make the result of these jobs misleading, and what makes a result of fio
+//! so, without running anything.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::super::fio_line::{FioLine, Instead};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{Output, OutputFormat};
+use crate::cli::place::Place;
+use iosonde_model::record::given;
+use iosonde_model::spec::fio::JobFile;
+use iosonde_model::spec::fio::lint::{Around, lint as of_jobs};
+
+/// Operations that a percentile of 99.9 takes.
+const P999_OPS: u64 = 3_700;
+/// A result is read up to this length, bytes.
+const MAX_RESULT_BYTES: u64 = 64 << 20;
+
+/// The command line with its job files alone, and the results of fio that stand beside them.
+pub(super) fn apart(line: &FioLine) -> (FioLine, Vec<String>) {
+    let mut line = line.clone();
+    let is_result = |name: &String| Path::new(name).extension().is_some_and(|end| end == "json");
+    let lints = line.instead == Instead::Lint;
+    let (results, files) = line.files.drain(..).partition(|name| lints && is_result(name));
+    line.files = files;
+    (line, results)
+}
+
+/// Lists what is found; exit code 3 if there is something.
+pub(super) fn lint(
+    file: &JobFile,
+    results: &[String],
+    place: &Place,
+    format: OutputFormat,
+) -> Result<Exit, Failure> {
+    let around = Around { memory_bytes: place.host.memory_bytes.unwrap_or(0) };
+    let mut found: Vec<String> = of_jobs(file, around).iter().map(ToString::to_string).collect();
+    for name in results {
+        found.extend(of_result(name)?);
+    }
+    let mut output = Output::new(format);
+    for line in &found {
+        output.text(&format!("{line}\n"));
+    }
+    let count = found.len();
+    let jobs: usize = file.groups.iter().map(|group| group.jobs.len()).sum();
+    output.text(&match count {
+        0 => format!("{jobs} job(s): nothing found that would make a result misleading\n"),
+        _ => format!("{jobs} job(s): {count} reason(s) why a result would be misleading\n"),
+    });
+    output.value(&json!({ "jobs": jobs, "findings": found }));
+    Ok(output.end(if count == 0 { Exit::Done } else { Exit::Missed }))
+}
+
+/// What makes a JSON result of fio misleading.
+fn of_result(name: &str) -> Result<Vec<String>, Failure> {
+    let wrong = |what: String| Failure::new(Exit::Usage, format!("`{name}`: {what}"));
+    let text = given::text(Path::new(name), MAX_RESULT_BYTES);
+    let text = text.map_err(|error| wrong(error.to_string()))?;
+    // fio's notes may stand before its document.
+    let begins = text.find('{').unwrap_or(0);
+    let document: Value = serde_json::from_str(&text[begins..])
+        .map_err(|error| wrong(format!("no JSON: {error}")))?;
+    let jobs = document["jobs"].as_array().ok_or_else(|| wrong("found no `jobs` of fio".into()))?;
+    let mut found = Vec::new();
+    for job in jobs {
+        let job_name = job["jobname"].as_str().unwrap_or("?");
+        let mut say = |what: String| found.push(format!("{name}: [{job_name}] {what}"));
+        if let Some(code) = job["error"].as_i64().filter(|code| *code != 0) {
+            say(format!("the job ended with error {code}"));
+        }
+        for way in ["read", "write", "trim"] {
+            let of = &job[way];
+            let ops = of["total_ios"].as_u64().unwrap_or(0);
+            if ops == 0 {
+                continue;
+            }
+            if ops < P999_OPS {
+                say(format!("{way}: {ops} operations, and a percentile of 99.9 takes {P999_OPS}"));
+            }
+            let (iops, seconds) =
+                (of["iops"].as_f64().unwrap_or(0.0), of["runtime"].as_f64().unwrap_or(0.0) / 1e3);
+            if seconds > 0.0 && seconds < 10.0 {
+                say(format!("{way}: {seconds} s measured, expected 10 s at least"));
+            }
+            // Little's law: what is in flight is what arrives times how long it stays.
+            let latency_s = of["lat_ns"]["mean"].as_f64().unwrap_or(0.0) / 1e9;
+            let seen = iops * latency_s;
+            let asked = job["job options"]["iodepth"].as_str().and_then(|text| text.parse().ok());
+            let jobs_of = job["job options"]["numjobs"].as_str().and_then(|text| text.parse().ok());
+            let asked: f64 = asked.unwrap_or(1.0) * jobs_of.unwrap_or(1.0);
+            if asked >= 2.0 && seen > 0.0 && seen < asked / 2.0 {
+                say(format!("{way}: iodepth {asked} asked, and {seen:.1} seen in flight"));
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,175 @@
+//! The logs that jobs ask for: `write_bw_log` and its like, in the files that fio would write.
+
+use std::path::PathBuf;
+
+use super::super::fio_line::FioLine;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::note;
+use iosonde_model::plan::Plan;
+use iosonde_model::record::export;
+use iosonde_model::record::run::{JobRun, Run};
+use iosonde_model::spec::fio::{Asking, LogRequest};
+use iosonde_report::fio::log::{self, Kind};
+
+/// Intervals are multiples of this, ms.
+const FINEST_MS: u64 = 100;
+
+/// What a file is about.
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    Series(Kind),
+    Histograms { coarseness: u32 },
+}
+
+/// One file of a log.
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    of: Of,
+    width_ns: u64,
+    /// The run, and the jobs in it.
+    group: usize,
+    jobs: Vec<usize>,
+}
+
+/// All logs of a command, checked for writability.
+#[derive(Debug, Default)]
+pub(super) struct Logs(Vec<LogFile>);
+
+impl Logs {
+    /// The files that these groups ask for.
+    pub(super) fn new(
+        askings: &[Asking],
+        plans: &[&Plan],
+        line: &FioLine,
+    ) -> Result<Logs, Failure> {
+        let mut files: Vec<LogFile> = Vec::new();
+        let mut before = 0;
+        for (group, (asking, plan)) in askings.iter().zip(plans).enumerate() {
+            for request in &asking.logs {
+                let plays = |index: &usize| plan.jobs[*index].role == request.role;
+                let jobs: Vec<usize> = (0..plan.jobs.len()).filter(plays).collect();
+                add(&mut files, request, group, before, &jobs);
+            }
+            // fio numbers the jobs of a command, not those of a group.
+            before += plan.jobs.len();
+        }
+        if line.bandwidth_log {
+            for (group, plan) in plans.iter().enumerate() {
+                let jobs: Vec<usize> = (0..plan.jobs.len()).collect();
+                let kind = Of::Series(Kind::Bandwidth);
+                let path = PathBuf::from(if group == 0 {
+                    "agg-read_bw.log".into()
+                } else {
+                    format!("agg-read_bw.{}.log", group + 1)
+                });
+                files.push(LogFile { path, of: kind, width_ns: 500_000_000, group, jobs });
+            }
+        }
+        for (index, file) in files.iter().enumerate() {
+            let shown = file.path.display();
+            let wrong = |what: String| Failure::new(Exit::Usage, format!("log `{shown}`: {what}"));
+            if files[..index].iter().any(|other| other.path == file.path) {
+                return Err(wrong(
+                    "two jobs would write it; give them prefixes of their own".into(),
+                ));
+            }
+            export::probe(&file.path, &log::is_log).map_err(|error| wrong(error.to_string()))?;
+        }
+        Ok(Logs(files))
+    }
+
+    /// Width of the histograms' intervals that a group's logs need, ns.
+    pub(super) fn fit(&self, plan: &mut Plan, group: usize) {
+        let widths = self.0.iter().filter(|file| file.group == group).map(|file| file.width_ns);
+        for width_ns in widths {
+            let whole_ns = plan.interval_ns * u64::from(plan.intervals_per_histogram);
+            if !width_ns.is_multiple_of(whole_ns) && plan.interval_ns > 0 {
+                let finest = FINEST_MS * 1_000_000 / plan.interval_ns;
+                plan.intervals_per_histogram = u32::try_from(finest.max(1)).unwrap_or(1);
+            }
+        }
+    }
+
+    /// Writes every file whose run was done; `false` if one could not be written.
+    pub(super) fn write(&self, runs: &[(usize, &Run)]) -> bool {
+        let mut all = true;
+        for file in &self.0 {
+            let Some((_, run)) = runs.iter().find(|(group, _)| *group == file.group) else {
+                continue;
+            };
+            let jobs: Vec<&JobRun> =
+                file.jobs.iter().filter_map(|index| run.jobs.get(*index)).collect();
+            let block = file.jobs.first().and_then(|index| run.plan.jobs.get(*index));
+            let block_bytes = block.map_or(0, |job| job.block_bytes);
+            let text = match file.of {
+                Of::Series(kind) => log::log(&jobs, kind, file.width_ns),
+                Of::Histograms { coarseness } => {
+                    log::histograms(&jobs, file.width_ns, block_bytes, coarseness)
+                }
+            };
+            if let Err(error) = export::write(&file.path, &text) {
+                note(&format!("error: `{}` cannot be written: {error}", file.path.display()));
+                all = false;
+            }
+        }
+        all
+    }
+}
+
+/// The files of one request.
+fn add(
+    files: &mut Vec<LogFile>,
+    request: &LogRequest,
+    group: usize,
+    before: usize,
+    jobs: &[usize],
+) {
+    let kinds: &[(Of, &str)] = match request.option {
+        "write_bw_log" => &[(Of::Series(Kind::Bandwidth), "bw")],
+        "write_iops_log" => &[(Of::Series(Kind::Iops), "iops")],
+        "write_hist_log" => &[(Of::Histograms { coarseness: request.coarseness }, "clat_hist")],
+        _ => &[
+            (Of::Series(Kind::Latency), "lat"),
+            (Of::Series(Kind::Submission), "slat"),
+            (Of::Series(Kind::Completion), "clat"),
+        ],
+    };
+    let width_ns = width_ms(request) * 1_000_000;
+    let numbered: Vec<(String, Vec<usize>)> = match request.per_job {
+        true => jobs.iter().map(|job| (format!(".{}", before + job + 1), vec![*job])).collect(),
+        false => vec![(String::new(), jobs.to_vec())],
+    };
+    for (number, jobs) in numbered {
+        for (of, word) in kinds {
+            let path = PathBuf::from(format!("{}_{word}{number}.log", request.prefix));
+            // Without a number of their own the jobs of a group are in one file.
+            if let Some(file) = files.iter_mut().find(|file| file.path == path && !request.per_job)
+            {
+                file.jobs.extend(&jobs);
+                continue;
+            }
+            files.push(LogFile { path, of: *of, width_ns, group, jobs: jobs.clone() });
+        }
+    }
+}
+
+/// The width that a log can have, ms, which is said where it is not the one requested.
+fn width_ms(request: &LogRequest) -> u64 {
+    let LogRequest { place, option, .. } = request;
+    let Some(ms) = request.width_ms else {
+        note(&format!(
+            "note: {place}: {option}: means over {FINEST_MS} ms are logged, not each operation; \
+             give log_avg_msec"
+        ));
+        return FINEST_MS;
+    };
+    let near = ms.next_multiple_of(FINEST_MS);
+    if near != ms {
+        note(&format!(
+            "note: {place}: {option}: means over {near} ms are logged, not over {ms}: data is \
+             recorded in intervals of {FINEST_MS} ms"
+        ));
+    }
+    near
+}
