@@ -4,7 +4,8 @@
 //!
 //! Not compared, because they are known to differ: which of the random orders is taken, which
 //! operations of a mix are reads, a sync after the very last write, the fsync that ends each of our
-//! writing runs, and whose turn it is with `roundrobin:N` where N does not divide a file's blocks. `IOSONDE_CONFORMANCE_TABLE=FILE` has the table written there.
+//! writing runs, and whose turn it is with `roundrobin:N` where N does not divide a file's blocks.
+//! `IOSONDE_CONFORMANCE_TABLE=FILE` has the table written there.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::collections::BTreeMap;

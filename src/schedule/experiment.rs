@@ -3,6 +3,7 @@
 //! Decisions during a stage use the results so far, by the rules of the stage; runs completed
 //! before an interruption are not repeated. A stage in rounds ends with the first steady window.
 
+mod job;
 mod precondition;
 mod quiet;
 mod rounds;
@@ -11,104 +12,23 @@ mod write_cache;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::{Event, RunContext, execute};
 use iosonde_analysis::experiment::{Measure, Spread, TrialFigures};
-use iosonde_engine::engine::{EngineError, Medium, Progress};
+use iosonde_engine::engine::{EngineError, Medium};
 use iosonde_model::plan::design::{self, Cell};
 use iosonde_model::plan::precondition::active_range;
 use iosonde_model::plan::trial::{Cache, Trial, TrialError, trial};
 use iosonde_model::plan::{Plan, Refusal, Setting, Stop, chance, resolve};
-use iosonde_model::record::HostFacts;
-use iosonde_model::record::experiment::{
-    CacheSetting, Preparation, StageRun, TRIAL_SCHEMA, TrialRun,
-};
+use iosonde_model::record::experiment::{TRIAL_SCHEMA, TrialRun};
 use iosonde_model::record::run::Outcome;
-use iosonde_model::spec::experiment::{Parameter, Prefill, Stage, Value};
+use iosonde_model::spec::experiment::{Prefill, Stage};
 use iosonde_model::spec::{Direction, Precision, Role, Rw, Threads, Workload};
 use iosonde_model::units::count;
 use iosonde_stats::cheapest::{Setting as Level, Worse, gets_worse};
+pub use job::{StageEnd, StageEvent, StageJob};
 use quiet::{MOST_FURTHER, Quiet, is_disturbed};
-
-/// A stage to run.
-#[derive(Debug)]
-pub struct StageJob<'a> {
-    /// Name of the experiment.
-    pub experiment: &'a str,
-    /// As requested.
-    pub stage: &'a Stage,
-    /// The resolved design.
-    pub laid_out: &'a StageRun,
-    /// The parameters set by all its cells.
-    pub shared: &'a [(Parameter, Value)],
-    /// The defaults for what its cells leave open.
-    pub setting: &'a Setting,
-    /// The plan that writes the whole region, if allowed.
-    pub layout: Option<&'a Plan>,
-    /// Seed of the experiment.
-    pub seed: u64,
-    /// The machine.
-    pub host: Option<&'a HostFacts>,
-    /// Why nothing may be written, where that is so.
-    pub reads_only: Option<&'a str>,
-    /// Bytes that the whole experiment may write; `None` for no limit.
-    pub write_limit_bytes: Option<u64>,
-    /// Temperature of the device above which no run begins, degrees Celsius.
-    pub max_temperature_c: Option<u32>,
-    /// Bytes written so far, test file preparation included.
-    pub written_bytes: &'a AtomicU64,
-    /// Whether the target keeps what was written while the program does not run: a test file that
-    /// is created again does not.
-    pub keeps_state: bool,
-    /// Whether runs may wait for a quiet machine, and be repeated if others disturbed them: not in
-    /// a published procedure.
-    pub may_repeat: bool,
-    /// Whether what is measured can no longer be kept.
-    pub is_lost: &'a AtomicBool,
-}
-
-/// What happens in a stage.
-#[derive(Debug)]
-pub enum StageEvent<'a> {
-    /// The region is rewritten, or the page cache filled.
-    Preparing(&'static str),
-    /// A pass of preconditioning begins: its number from 0, how many there are, and its plan.
-    Preconditioning(usize, usize, &'a Plan),
-    /// The device is this hot, degrees Celsius, and is left alone until it is cooler.
-    Hot(i64),
-    /// The write cache of the device was set.
-    CacheSet(&'a CacheSetting),
-    /// The target is in the state in which the stage begins.
-    Prepared(&'a [Preparation]),
-    /// A run begins: how many have ended, how many there are to be, and its plan.
-    Started(usize, usize, &'a Plan),
-    /// It moves on.
-    Moved(&'a Progress),
-    /// It has ended.
-    Finished(&'a TrialRun, &'a TrialFigures),
-    /// A cell is skipped, and why.
-    LeftOut(&'a Cell, &'a str),
-}
-
-/// The result of a stage.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct StageEnd {
-    /// Skipped cells, by index, and why.
-    pub left_out: Vec<(usize, String)>,
-    /// Why it ended before its time; empty if it did not.
-    pub ended_early: String,
-    /// The signal that ended it.
-    pub signal: Option<i32>,
-    /// How the target was prepared for it, those before an interruption included.
-    pub prepared: Vec<Preparation>,
-    /// The write cache, where the stage set it.
-    pub write_cache: Option<CacheSetting>,
-    /// Runs that waited for a quiet machine, and for how long in all.
-    pub waits: u32,
-    /// Milliseconds of these waits.
-    pub waited_ms: u64,
-}
 
 /// Runs what is left of a stage, with the write cache of the device as the stage requests it.
 /// `finished` are its completed runs; new ones are added.

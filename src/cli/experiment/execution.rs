@@ -1,5 +1,7 @@
 //! Runs an experiment, from its first stage to its report, or what is missing of it.
 
+mod needs;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -19,7 +21,6 @@ use crate::cli::progress::Progress;
 use crate::schedule::experiment::{StageEvent, StageJob, execute_stage};
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
-use iosonde_engine::host::Root;
 use iosonde_model::plan::chance;
 use iosonde_model::plan::design::{self, Found};
 use iosonde_model::record::experiment::{
@@ -436,54 +437,12 @@ impl Session<'_> {
         }
         Ok(laid_out)
     }
-
-    /// What a stage needs and the target lacks.
-    fn lacking(&self, stage: &Stage) -> Option<String> {
-        if let Some(why) = &self.resolved.reads_only {
-            if stage.precondition.is_some() {
-                return Some(format!("its preconditioning writes, and {why}"));
-            }
-            if stage.purged().is_some() || stage.write_cache.is_some() {
-                return Some(format!("it changes the target before its runs, and {why}"));
-            }
-        }
-        match stage.needs {
-            Needs::Nothing => None,
-            Needs::Claims if self.study.run.claims.is_none() => {
-                Some("no data sheet was given (--spec FILE)".into())
-            }
-            Needs::Writing => self.resolved.reads_only.clone(),
-            Needs::Rotation => {
-                let device =
-                    self.resolved.held.as_ref().and_then(|held| held.device(&self.place.root));
-                match device {
-                    Some(device)
-                        if device.is_virtual == Some(true)
-                            && !turns(&self.place.root, &device.name) =>
-                    {
-                        Some("a virtual disk does not report its rotation reliably".into())
-                    }
-                    Some(device) if device.rotational == Some(true) => None,
-                    _ => Some("the target is not a rotational disk".into()),
-                }
-            }
-            Needs::Claims => None,
-        }
-    }
 }
 
 /// The levels of a cell.
 fn cell_name(cell: &design::Cell) -> String {
     let labels: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
     labels.join(", ")
-}
-
-/// Whether a disk says by itself at which speed it turns: the kernel takes one for turning that
-/// says nothing (SBC-4, VPD page B1h, medium rotation rate).
-fn turns(root: &Root, disk: &str) -> bool {
-    let page = root.bytes(format!("/sys/block/{disk}/device/vpd_pgb1"), 64).unwrap_or_default();
-    let rate = page.get(4..6).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
-    rate > 1 && rate != u16::MAX
 }
 
 /// The folder of an experiment, read and analysed again.
