@@ -89,7 +89,8 @@ fn carry_out(
     let mut position = finished.iter().map(|trial| trial.position + 1).max().unwrap_or(0);
     let blocks = job.stage.most_repeats();
     let mut quiet = Quiet::of(job, context);
-    let further = if job.may_repeat { MOST_FURTHER } else { 0 };
+    let may_repeat = job.may_repeat && job.stage.rounds.is_none();
+    let further = if may_repeat { MOST_FURTHER } else { 0 };
     for repeat in 0..blocks + further {
         if let Some(ended) = rounds::ended(job, end, finished) {
             end.ended_early = ended;

@@ -177,7 +177,7 @@ fn what_was_written_and_is_damaged_later_is_found() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[100_000] ^= 1;
     fs::write(&path, bytes).unwrap();
-    place.iosonde(&format!("{job} --rw=read")).end().exits(4).says("EILSEQ");
+    place.iosonde(&format!("{job} --rw=read")).end().exits(4).prints("EILSEQ");
 }
 
 #[test]

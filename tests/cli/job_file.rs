@@ -103,13 +103,12 @@ fn what_cannot_run_is_refused_with_file_and_line() {
     let before = listing(&place.work());
     for (name, text, message) in [
         ("a.fio", "[a]\nsize=1m\nexec_prerun=true\n", "a.fio:3: exec_prerun is not supported"),
-        ("b.fio", "[a]\nsize=1m\nrw=trimwrite\n", "b.fio:3: rw: trimwrite is not supported"),
+        ("b.fio", "[a]\nsize=1m\nflow=8\n", "b.fio:3: flow is not supported"),
         ("c.fio", "[a]\nsiez=1m\n", "did you mean `size`?"),
         ("d.fio", "[a]\nfilename=${IOSONDE_UNSET}\n", "d.fio:2: filename: found nothing after"),
         ("e.fio", "[a]\nfilename=data.img\nsize=1g\n", "e.fio:2: size and offset reach to"),
         ("f.fio", "[a]\nfilename=none.img\n", "f.fio:2: filename: `none.img` does not exist"),
         ("inner/g.fio", "[a]\ninclude link.fio\n", "outside of the job file's directory"),
-        ("h.fio", "[a]\nsize=1m\nwrite_bw_log=x\n", "h.fio:3: write_bw_log"),
         ("i.txt", "[a]\n", "a test file needs a size in bytes"),
     ] {
         fs::write(place.work().join(name), text).unwrap();

@@ -105,7 +105,9 @@ impl Folder {
 }
 
 fn is_our_text(start: &str) -> bool {
-    start.starts_with("=== IO Profile: ")
+    const HEADING: &str = "=== IO Profile: ";
+    let has_heading = start.lines().any(|line| line.starts_with(HEADING));
+    start.starts_with(HEADING) || start.starts_with("Result: ") && has_heading
 }
 
 fn is_our_json(start: &str) -> bool {

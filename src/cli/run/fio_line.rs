@@ -397,7 +397,7 @@ mod tests {
         };
         assert!(refused("--path=x").contains("--filename"));
         assert!(refused("--iodpeth=3").contains("did you mean `iodepth`"));
-        assert!(refused("--client=x").contains("one machine"));
+        assert!(refused("--client=x").contains("--hosts=node1,node2"));
         assert!(refused("--terse-version=4").contains("expected 3 or 5"));
         assert!(refused("--section").contains("no value"));
     }

@@ -1,9 +1,7 @@
-//! `level_change`: the rate moved between levels otherwise than by one drop: a burst at the start,
-//! a rise, or several levels.
+//! `level_change`: the rate changed otherwise than by a drop: a burst at the start, or a rise.
 
 use iosonde_model::units::duration;
 use iosonde_stats::ratio::median;
-use iosonde_stats::regimes::{MATTERS_FROM, Segment, regimes};
 use iosonde_stats::summary::Summary;
 
 use super::{Case, Finding, Severity, Strength};
@@ -17,12 +15,10 @@ const LIFTS_FROM: f64 = 0.03;
 const ERRORS: f64 = 6.0;
 /// Intervals from which the usual rate is known.
 const FEWEST_INTERVALS: usize = 18;
-/// Smallest relative rise, and difference between levels.
+/// Smallest relative rise.
 const MOVES_FROM: f64 = 0.20;
 /// Share of the variance that two levels must explain for a rise.
 const EXPLAINED: f64 = 0.6;
-/// Levels listed.
-const LISTED: usize = 5;
 
 /// Reports where no single drop, limiter or stall explains it.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -32,7 +28,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     if explained {
         return None;
     }
-    let found = burst(case).or_else(|| rise(case)).or_else(|| several(case))?;
+    let found = burst(case).or_else(|| rise(case))?;
     let (words, levels) = found;
     // How far the headline is from each level that lasts.
     let mean = case.figures.all.total.iops;
@@ -86,36 +82,6 @@ fn rise(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
         super::iops(step.after.mean)
     );
     Some((words, vec![step.before.mean, step.after.mean]))
-}
-
-/// Three levels or more; those that last.
-fn several(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
-    if case.figures.stalls.is_some() {
-        return None;
-    }
-    let rates = case.series.iops();
-    let found = regimes(&rates, case.run.plan.seed);
-    let long =
-        |part: &&Segment| (part.end - part.start) as f64 >= MATTERS_FROM * rates.len() as f64;
-    let levels: Vec<f64> = found.segments.iter().filter(long).map(|part| part.median).collect();
-    let (low, high) = levels
-        .iter()
-        .fold((f64::INFINITY, 0.0f64), |(low, high), level| (low.min(*level), high.max(*level)));
-    if found.segments.len() < 3 || levels.len() < 2 || high / low - 1.0 < MOVES_FROM {
-        return None;
-    }
-    let level = |part: &Segment| {
-        let ns = (part.end - part.start) as u64 * case.series.width_ns;
-        format!("{} for {}", super::iops(part.median), duration::span(ns))
-    };
-    let listed: Vec<String> = found.segments.iter().take(LISTED).map(level).collect();
-    let more = found.segments.len().saturating_sub(LISTED);
-    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    let words = format!(
-        "The rate moved between levels: {}{more}; a single mean describes none.",
-        listed.join(", then ")
-    );
-    Some((words, levels))
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ pub const TERMS: &[Term] = terms! {
                        serves them.",
             "latency distribution of a virtual disk",
             "Use a test file larger than the host's memory, or state that its cache is meant.";
-        "level_change": "The rate moved between levels: a burst at the start, a rise, or several.",
+        "level_change": "The rate changed: a burst at the start, or a rise.",
             "change points of the rate per interval, with a permutation test",
             "Measure longer, so that the level that lasts can be reported for itself.";
         "level_drop": "The rate fell to a lower level during the run, as when a cache is full.",
