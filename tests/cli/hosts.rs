@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::formats::assert_fits;
 use crate::program::{Call, Place, listing};
 
+const SCHEMA: &str = include_str!("../../schema/iosonde-hosts-result-1.schema.json");
 /// On every host of these tests.
 const AGENT: &str = env!("CARGO_BIN_EXE_iosonde");
 
@@ -30,6 +32,7 @@ fn hosts_are_merged_into_one_result() {
     let words = format!("{SIM} --number-ios 20000 --results kept --output-format json");
     let json = run(&place, "node[1-3]", &words).end().exits(0).json();
     assert_eq!((&json["complete"], &json["exit_code"]), (&true.into(), &0.into()));
+    assert_fits(SCHEMA, &json);
     let load = &json["loads"][0];
     let names: Vec<&str> = load["hosts"]
         .as_array()
@@ -191,6 +194,7 @@ fn other_verbs_are_shown_host_by_host() {
     place.iosonde(&doctor).end().exits(0).prints("── a ──").prints("── b ──");
     let json = place.iosonde(&doctor).arg("--output-format=json").end().exits(0).json();
     assert_eq!(json["outputs"].as_array().unwrap().len(), 2);
+    assert_fits(SCHEMA, &json);
     assert!(json["outputs"][1].is_object(), "{json:#}");
     for host in ["a", "b"] {
         fs::create_dir(place.work().join(host)).unwrap();
