@@ -162,7 +162,7 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
         let experiment = &step.requested.name;
         let state = match step.state() {
             Ok(State::Done(_, code, _)) => {
-                exit = exit.or_graver(of_code(code));
+                exit = exit.or_graver(Exit::of_code(code));
                 continue;
             }
             Ok(state) => state,
@@ -194,7 +194,7 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
         };
         shared.add("start", name, &how);
         let (code, said) = carry_out(shared, &step, &state, &claim);
-        exit = exit.or_graver(of_code(code));
+        exit = exit.or_graver(Exit::of_code(code));
         let verdict = match step.state() {
             Ok(State::Done(_, _, verdict)) => verdict,
             _ => said,
@@ -314,23 +314,4 @@ pub(super) fn child(words: &[String]) -> Command {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).process_group(0);
     command
-}
-
-/// The end that an exit code means.
-fn of_code(code: u8) -> Exit {
-    let all = [
-        Exit::Done,
-        Exit::Environment,
-        Exit::Usage,
-        Exit::Missed,
-        Exit::Corrupt,
-        Exit::Refused,
-        Exit::Invalid,
-        Exit::Inconclusive,
-    ];
-    match all.iter().find(|exit| exit.code() == code) {
-        Some(exit) => *exit,
-        None if code > 128 => Exit::Signal(i32::from(code - 128)),
-        None => Exit::Environment,
-    }
 }
