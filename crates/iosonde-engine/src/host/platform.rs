@@ -25,6 +25,7 @@ const CGROUP_WORDS: [(&str, &str); 4] =
 
 /// Fills the platform facts.
 pub(super) fn describe(root: &Root, facts: &mut HostFacts) {
+    facts.hostname = root.word("/proc/sys/kernel/hostname");
     facts.kernel = root.word("/proc/sys/kernel/osrelease");
     facts.os = os_name(root);
     facts.clocksource =

@@ -8,6 +8,8 @@ use super::WriteAudit;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct HostFacts {
+    /// Name of the machine.
+    pub hostname: Option<String>,
     /// Kernel release.
     pub kernel: Option<String>,
     /// Distribution, as `/etc/os-release` names it.
