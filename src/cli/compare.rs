@@ -2,6 +2,7 @@
 
 mod fidelity;
 mod page;
+mod peers;
 mod sides;
 mod turns;
 
@@ -33,6 +34,9 @@ use iosonde_report::{comparison_json, comparison_text};
 /// Runs of different engines, versions, targets or plans are refused unless --allow names the
 /// difference. --run measures now: both command lines alternate, in new processes.
 ///
+/// --peers takes results of many devices, at least ten of a model, and names those that are unlike
+/// the others; of the groups in which a device is named, 5 % are false on average.
+///
 /// If A is the result of `iosonde profile`, B is a replay (preferably a profile of it), and each
 /// dimension of the load gets a score: 1 is identical. --speed and --figures apply to this.
 ///
@@ -45,6 +49,7 @@ use iosonde_report::{comparison_json, comparison_text};
 ///                   --run 'iosonde run --path a.img --rw randread --iodepth 2'
 ///   iosonde compare --save-baseline good.json before/
 ///   iosonde compare good.json after/ --gate 'iops>-5%'
+///   iosonde compare --peers fleet/ --tolerance 10%
 ///   iosonde compare RESULTS/20261121T100000Z-profile-1 RESULTS/20261121T100500Z-profile-2
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
@@ -83,6 +88,11 @@ pub(crate) struct CompareArgs {
     /// Kinds of facts that may differ
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     allow: Vec<Allowed>,
+    /// Compare each device with its peers: the devices of the same model under the same load in all
+    /// results under these paths
+    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["paths", "a", "b", "run"])]
+    #[arg(value_parser = results::parser())]
+    peers: Vec<PathBuf>,
     /// Store the given runs as a baseline in this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b", "run"])]
     save_baseline: Option<PathBuf>,
@@ -141,6 +151,9 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     args.output_format.supports("compare")?;
     if let Some(file) = &args.save_baseline {
         return sides::save_baseline(args, file);
+    }
+    if !args.peers.is_empty() {
+        return peers::compare(args);
     }
     if !args.run.is_empty() {
         no_replay(args)?;

@@ -25,6 +25,11 @@ impl AcceptArgs {
     /// Where nobody is there to see a mark.
     pub(crate) const NEVER: AcceptArgs = AcceptArgs { accept_altered: false };
 
+    /// Whether altered results are accepted.
+    pub(crate) fn is_given(self) -> bool {
+        self.accept_altered
+    }
+
     /// Compares a result folder, or one file in it, with the checksums that were kept; gives what
     /// was altered, in words, where that is accepted. What lies in no such folder has no checksum.
     ///

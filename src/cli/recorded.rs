@@ -1,6 +1,7 @@
 //! An iosonde record named by an option or argument: the file itself, or the folder that contains
 //! it.
 
+pub(super) mod fleet;
 pub(super) mod runs;
 
 use std::fs;

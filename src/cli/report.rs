@@ -1,5 +1,6 @@
 //! `iosonde report`: renders a stored result, of iosonde or of fio.
 
+mod fleet;
 mod hosts;
 mod kept;
 mod recheck;
@@ -28,8 +29,8 @@ use iosonde_report::explain::{explain, explain_text};
 use iosonde_report::fio_story::{FioResults, fio_story};
 use iosonde_report::story::Story;
 
-pub(super) use kept::read_manifest;
 use kept::{Kept, kept};
+pub(super) use kept::{is_folder, read_manifest};
 use write::deliver_report;
 
 /// Render a stored result: as text, as a page, as tables for other programs.
@@ -46,19 +47,22 @@ use write::deliver_report;
 ///   iosonde report qd1.json qd4.json qd16.json --figures pictures --png
 ///   iosonde report                          the results that are kept
 ///   iosonde report last --output-format html --output report.html
+///   iosonde report RESULTS --output-format parquet --output fleet
 ///   iosonde report --explain p99.9
 ///   iosonde report RESULTS/20261121T100000Z-run-1 --restore-signatures --destroy-data=S4EVNX0M
 #[derive(Args, Clone, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ReportArgs {
     /// A result folder, `last`, `last~2` or the beginning of its name, a record in it, or JSON and
-    /// logs of fio; without it, the results that are kept
+    /// logs of fio; for ndjson and parquet, directories of results too; without it, the results
+    /// that are kept
     #[arg(conflicts_with_all = ["explain", "demo"], value_parser = results::parser())]
     path: Vec<PathBuf>,
     /// Format of the report
     #[arg(long, value_enum, default_value = "normal", conflicts_with = "recheck")]
     output_format: Form,
-    /// File for the report, or folder for the tables of csv and ssv, instead of stdout
+    /// File for the report, or folder for the tables of csv, ssv, ndjson and parquet, instead of
+    /// stdout
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["explain", "recheck"])]
     output: Option<PathBuf>,
     /// Folder for the charts of the report (SVG)
@@ -123,6 +127,10 @@ enum Form {
     Csv,
     /// Tables, space-separated, for gnuplot.
     Ssv,
+    /// Rows of any number of results, as JSON lines.
+    Ndjson,
+    /// The same as Parquet files, for DuckDB, Polars, Spark and the like.
+    Parquet,
 }
 
 /// The content of the paths.
@@ -138,6 +146,9 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     }
     if args.demo {
         return deliver_report(args, &demo::story(), None);
+    }
+    if let Form::Ndjson | Form::Parquet = args.output_format {
+        return fleet::report(args);
     }
     if args.path.is_empty() {
         return kept_results(args);

@@ -14,6 +14,7 @@ mod environment;
 mod experiment;
 mod faults;
 mod fio_line;
+mod fleets;
 mod formats;
 mod fsync;
 mod hangs;

@@ -5,6 +5,7 @@ pub mod contrast;
 pub mod gate;
 pub mod identity;
 pub mod observation;
+pub mod peers;
 
 use std::collections::{BTreeMap, BTreeSet};
 

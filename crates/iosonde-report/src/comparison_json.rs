@@ -1,5 +1,6 @@
 //! Two sets of runs beside each other, as a document.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::clean::clean;
@@ -10,8 +11,13 @@ pub const COMPARISON_SCHEMA: &str = "iosonde.comparison/1";
 
 /// The document on stdout.
 pub fn comparison_json(compared: &Comparison, exit_code: u8) -> Value {
+    compare_json(COMPARISON_SCHEMA, compared, exit_code)
+}
+
+/// A document of `compare`: what every document has, and then the fields of the comparison.
+pub(crate) fn compare_json(schema: &str, compared: &impl Serialize, exit_code: u8) -> Value {
     let mut document = json!({
-        "schema": COMPARISON_SCHEMA,
+        "schema": schema,
         "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
         "verb": "compare",
         "exit_code": exit_code,

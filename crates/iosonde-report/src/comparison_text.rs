@@ -86,7 +86,7 @@ fn table(out: &mut Text, cell: &Cell) {
 }
 
 /// A value in the unit of its metric.
-fn figure(metric: &str, value: f64) -> String {
+pub(crate) fn figure(metric: &str, value: f64) -> String {
     match metric.rsplit_once('.').map_or(metric, |(_, last)| last) {
         "iops" => count::significant_or_whole(value),
         "bw" | "durable" => bytes::per_second(value),

@@ -1,6 +1,6 @@
 //! One run as text, in the shape of fio and blkbench.
 
-mod load;
+pub(crate) mod load;
 
 use std::fmt::Write;
 

@@ -26,11 +26,11 @@ pub const CSV_HEADER: &str = "workload,direction,start_ns,end_ns,ops,bytes,iops,
 pub const JSON_OPENING: &str = "{\"schema\":\"iosonde.series/";
 
 /// One interval of one direction of a run.
-struct Row<'a> {
-    workload: &'a str,
-    direction: &'static str,
-    interval: Interval,
-    latency: LatencyFigures,
+pub(crate) struct Row<'a> {
+    pub(crate) workload: &'a str,
+    pub(crate) direction: &'static str,
+    pub(crate) interval: Interval,
+    pub(crate) latency: LatencyFigures,
     /// Open loop: the longest wait of an operation that was due.
     backlog_ns: Option<u64>,
 }
@@ -48,7 +48,7 @@ impl Row<'_> {
 }
 
 /// Rows in the order of time. A direction in which nothing was done has none.
-fn rows(run: &Run, width_ns: u64) -> Vec<Row<'_>> {
+pub(crate) fn rows(run: &Run, width_ns: u64) -> Vec<Row<'_>> {
     let jobs = intervals::all_jobs(run);
     let width_ns = intervals::common_width_ns(&jobs, width_ns);
     let mut rows = Vec::new();

@@ -1,6 +1,7 @@
 //! Runs named by an argument: a record, a result folder with many, a directory of such folders, or
 //! a baseline. Each is read, evaluated and dropped, so that only one record is in memory at a time.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -14,6 +15,7 @@ use iosonde_model::plan::design::Level;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::record::experiment::{TRIAL_SCHEMA, TrialRun};
+use iosonde_model::record::hosts::{HOSTS, HostsRun};
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::{Run, SCHEMA};
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest};
@@ -65,21 +67,56 @@ pub(in crate::cli) fn observations(
     path: &Path,
     accept: AcceptArgs,
 ) -> Result<(Vec<Observation>, Vec<String>), Failure> {
-    let (found, altered) = (Vec::new(), Vec::new());
-    let mut reader = Reader { what, accept, found, altered, bytes: 0 };
+    let mut found = Vec::new();
+    let altered = visit(what, path, accept, &mut |read| match read {
+        Read::Run { run, cell, host, .. } => found.push(Observation::of(&run, &cell, host)),
+        Read::Baseline(baseline) => found.extend(baseline.runs),
+    })?;
+    Ok((found, altered))
+}
+
+/// What a record holds.
+pub(in crate::cli) enum Read<'a> {
+    /// A run.
+    Run {
+        /// Name of the machine, as far as it is known.
+        machine: Option<String>,
+        /// The run.
+        run: Box<Run>,
+        /// Which cell of an experiment it is of; empty elsewhere.
+        cell: String,
+        /// The machine, if the folder describes it.
+        host: Option<&'a HostFacts>,
+    },
+    /// A baseline.
+    Baseline(Baseline),
+}
+
+/// Reads every record that a path means, one by one, and returns what was altered there and is
+/// accepted, in words.
+///
+/// # Errors
+/// As [`observations`].
+pub(in crate::cli) fn visit(
+    what: &str,
+    path: &Path,
+    accept: AcceptArgs,
+    with: &mut dyn FnMut(Read<'_>),
+) -> Result<Vec<String>, Failure> {
+    let mut reader = Reader { what, accept, altered: Vec::new(), with, count: 0, bytes: 0 };
     if path.is_dir() {
         reader.folder(path, 0)?;
     } else {
         reader.altered = accept.read(path)?;
-        let host = path.parent().and_then(host_of);
-        reader.file(path, host.as_ref())?;
+        let machines = path.parent().map(Machines::of).unwrap_or_default();
+        reader.file(path, &machines)?;
     }
-    if reader.found.is_empty() {
+    if reader.count == 0 {
         let why = "contains no record of a run, expected a result folder of `iosonde run`, or a \
                    directory of such folders";
         return Err(reader.refuse(path, why));
     }
-    Ok((reader.found, reader.altered))
+    Ok(reader.altered)
 }
 
 struct Reader<'a> {
@@ -87,7 +124,9 @@ struct Reader<'a> {
     accept: AcceptArgs,
     /// What was altered and is accepted, in words.
     altered: Vec<String>,
-    found: Vec<Observation>,
+    with: &'a mut dyn FnMut(Read<'_>),
+    /// Records so far.
+    count: usize,
     bytes: u64,
 }
 
@@ -100,11 +139,11 @@ impl Reader<'_> {
     fn folder(&mut self, folder: &Path, depth: usize) -> Result<(), Failure> {
         let altered = self.accept.read(folder)?;
         self.altered.extend(altered);
-        let host = host_of(folder);
+        let machines = Machines::of(folder);
         if folder.join("manifest.json").exists() && !is_unfinished(folder) {
             let cells = self.cells(folder)?;
             for cell in cells {
-                self.file(&folder.join(cell), host.as_ref())?;
+                self.file(&folder.join(cell), &machines)?;
             }
             return Ok(());
         }
@@ -122,7 +161,7 @@ impl Reader<'_> {
             if path.is_dir() && !is_partial && depth < MAX_DEPTH {
                 self.folder(&path, depth + 1)?;
             } else if path.to_string_lossy().ends_with("-run.json") {
-                self.file(&path, host.as_ref())?;
+                self.file(&path, &machines)?;
             }
         }
         Ok(())
@@ -150,10 +189,10 @@ impl Reader<'_> {
     }
 
     /// A record or a baseline.
-    fn file(&mut self, path: &Path, host: Option<&HostFacts>) -> Result<(), Failure> {
+    fn file(&mut self, path: &Path, machines: &Machines) -> Result<(), Failure> {
         let text = bounded(path, MAX_BYTES).map_err(|why| self.refuse(path, why))?;
         self.bytes += text.len() as u64;
-        if self.found.len() >= MAX_RUNS || self.bytes > MAX_TOTAL {
+        if self.count >= MAX_RUNS || self.bytes > MAX_TOTAL {
             let why = format!("more than the limit of {MAX_RUNS} records or {MAX_TOTAL} B");
             return Err(self.refuse(path, why));
         }
@@ -165,19 +204,19 @@ impl Reader<'_> {
         let malformed = |error: serde_json::Error| {
             self.refuse(path, format!("incomplete record of {schema} ({error}); record it again"))
         };
-        match schema.as_str() {
-            SCHEMA => {
-                let run: Run = serde_json::from_value(value).map_err(malformed)?;
-                self.found.push(Observation::of(&run, "", host));
-            }
+        let (host, machine) = (machines.facts.as_ref(), machines.name_of(path));
+        let read = match schema.as_str() {
+            SCHEMA => Read::Run {
+                machine,
+                run: serde_json::from_value(value).map_err(malformed)?,
+                cell: String::new(),
+                host,
+            },
             TRIAL_SCHEMA => {
                 let trial: TrialRun = serde_json::from_value(value).map_err(malformed)?;
-                self.found.push(Observation::of(&trial.run, &cell_of(&trial), host));
+                Read::Run { machine, cell: cell_of(&trial), run: Box::new(trial.run), host }
             }
-            BASELINE_SCHEMA => {
-                let baseline: Baseline = serde_json::from_value(value).map_err(malformed)?;
-                self.found.extend(baseline.runs);
-            }
+            BASELINE_SCHEMA => Read::Baseline(serde_json::from_value(value).map_err(malformed)?),
             PROFILE_SCHEMA => {
                 let why = "a profile, but runs are compared with runs; to score a replay, give \
                     PROFILE first";
@@ -187,7 +226,12 @@ impl Reader<'_> {
                 self.is_known(path, &value, &[SCHEMA, TRIAL_SCHEMA, BASELINE_SCHEMA])?;
                 return Err(self.refuse(path, format!("not an iosonde record, {expected}")));
             }
-        }
+        };
+        self.count += match &read {
+            Read::Run { .. } => 1,
+            Read::Baseline(baseline) => baseline.runs.len(),
+        };
+        (self.with)(read);
         Ok(())
     }
 
@@ -218,8 +262,32 @@ fn cell_of(trial: &TrialRun) -> String {
     parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-/// The machine, if the folder describes it.
-fn host_of(folder: &Path) -> Option<HostFacts> {
-    let text = bounded(&folder.join("host.json"), MAX_FACTS).ok()?;
-    serde_json::from_slice(&text).ok()
+/// Where the records of a folder were made.
+#[derive(Default)]
+struct Machines {
+    /// The machine, if the folder describes it.
+    facts: Option<HostFacts>,
+    /// In a result of many hosts, the host of each record.
+    hosts: BTreeMap<String, String>,
+}
+
+impl Machines {
+    fn of(folder: &Path) -> Machines {
+        let facts = described(&folder.join("host.json"));
+        let record: Option<HostsRun> = described(&folder.join(HOSTS));
+        let hosts = record.into_iter().flat_map(|record| record.hosts).flat_map(|host| {
+            host.cells.into_iter().map(move |cell| (cell.file, host.name.clone()))
+        });
+        Machines { facts, hosts: hosts.collect() }
+    }
+
+    fn name_of(&self, path: &Path) -> Option<String> {
+        let file = path.file_name()?.to_string_lossy();
+        let named = self.hosts.get(file.as_ref()).cloned();
+        named.or_else(|| self.facts.as_ref()?.hostname.clone())
+    }
+}
+
+fn described<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&bounded(path, MAX_FACTS).ok()?).ok()
 }

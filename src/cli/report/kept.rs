@@ -87,7 +87,7 @@ impl Kept {
 }
 
 /// Whether a folder is an iosonde result, finished or not.
-pub(super) fn is_folder(path: &Path) -> bool {
+pub(in crate::cli) fn is_folder(path: &Path) -> bool {
     path.join("manifest.json").exists() || path.join("log.jsonl").exists()
 }
 

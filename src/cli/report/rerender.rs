@@ -154,7 +154,7 @@ fn plainly(
         Form::Normal => text(screen::columns()),
         Form::Json => json_text(&marked(args, value)),
         Form::Html | Form::Markdown => return deliver_report(args, &story(text(PAGE)), None),
-        Form::Csv | Form::Ssv => {
+        Form::Csv | Form::Ssv | Form::Ndjson | Form::Parquet => {
             let message = "--output-format: results of verify and profile are available as normal, \
                 json, html or markdown; csv and ssv only for results of run, check and fio";
             return Err(requested(message.into()));

@@ -46,6 +46,9 @@ pub(super) fn deliver_report(
         Form::Markdown => Rendered::Text(markdown(story)),
         Form::Csv => tables(&story.data, "csv", csv),
         Form::Ssv => tables(&story.data, "ssv", ssv),
+        Form::Ndjson | Form::Parquet => {
+            return Err(requested("rows are made from result folders of iosonde alone".into()));
+        }
     };
     if let Some(path) = &args.card {
         write_card(path, story)?;
@@ -204,7 +207,7 @@ fn too_many(tables: &[(String, String)]) -> String {
     }
 }
 
-fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
+pub(super) fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|error| {
         let message = format!("{option}: `{}`: {error}", folder.display());
         Failure::new(Exit::Environment, message)

@@ -85,6 +85,45 @@ pub fn publish(path: &Path, text: &str) -> Result<(), ExportError> {
     put(path, text.as_bytes(), false)
 }
 
+/// A file that is written piece by piece, and bears its name only once it is whole.
+#[derive(Debug)]
+pub struct Pending {
+    temporary: PathBuf,
+    path: PathBuf,
+}
+
+impl Pending {
+    /// Begins a file, as [`probe`] allows it. It is removed with this value unless it is
+    /// [kept](Pending::keep).
+    ///
+    /// # Errors
+    /// As those of [`probe`].
+    pub fn begin(
+        path: &Path,
+        is_ours: &dyn Fn(&str) -> bool,
+    ) -> Result<(Pending, File), ExportError> {
+        probe(path, is_ours)?;
+        let temporary = temporary(path)?;
+        let file = create_new(&temporary)?;
+        Ok((Pending { temporary, path: path.to_path_buf() }, file))
+    }
+
+    /// Gives the file its name. Its content must have been made to last before.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
+    pub fn keep(self) -> io::Result<()> {
+        fs::rename(&self.temporary, &self.path)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        // A file that was kept has another name by now.
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
 fn put(path: &Path, bytes: &[u8], lasting: bool) -> Result<(), ExportError> {
     let temporary = temporary(path)?;
     let written = create_new(&temporary).and_then(|mut file| {
@@ -117,6 +156,25 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn an_unfinished_file_leaves_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows");
+        fs::write(&path, "ours 1").unwrap();
+        let ours = |start: &str| start.starts_with("ours");
+        let (pending, mut file) = Pending::begin(&path, &ours).unwrap();
+        file.write_all(b"ours 2").unwrap();
+        drop(pending);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "ours 1");
+        let (pending, mut file) = Pending::begin(&path, &ours).unwrap();
+        file.write_all(b"ours 3").unwrap();
+        pending.keep().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "ours 3");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        fs::write(&path, "a letter").unwrap();
+        assert!(matches!(Pending::begin(&path, &ours), Err(ExportError::Foreign)));
+    }
 
     #[test]
     fn only_its_own_kind_is_replaced() {

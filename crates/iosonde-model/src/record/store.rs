@@ -260,8 +260,22 @@ fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// `20261120T104500Z`, by the civil-from-days algorithm of the proleptic Gregorian calendar.
+/// `20261120T104500Z`.
 pub fn utc(unix_ns: u64) -> String {
+    let ((year, month, day), (hour, minute, second)) = civil(unix_ns);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+}
+
+/// `2026-11-20T10:45:00.123456Z` (ISO 8601), to the microsecond.
+pub fn timestamp(unix_ns: u64) -> String {
+    let ((year, month, day), (hour, minute, second)) = civil(unix_ns);
+    let micros = unix_ns % 1_000_000_000 / 1_000;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+}
+
+/// Year, month, day; hour, minute, second of UTC, by the civil-from-days algorithm of the proleptic
+/// Gregorian calendar.
+fn civil(unix_ns: u64) -> ((i64, i64, i64), (u64, u64, u64)) {
     let seconds = unix_ns / 1_000_000_000;
     let (days, rest) = ((seconds / 86_400) as i64, seconds % 86_400);
     // Days since 0000-03-01, so that a leap day ends its year.
@@ -275,8 +289,7 @@ pub fn utc(unix_ns: u64) -> String {
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest % 3600 / 60, rest % 60);
-    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+    ((year, month, day), (rest / 3600, rest % 3600 / 60, rest % 60))
 }
 
 #[cfg(test)]

@@ -8,11 +8,7 @@ use iosonde_model::units::bytes;
 
 /// `iosonde: rw=randread, bs=4k, iodepth=32, numjobs=4, runtime=10s`
 pub(super) fn headline(run: &Run) -> String {
-    let jobs = &run.plan.jobs;
-    let mut text = format!("iosonde: rw={}", same(jobs, rw));
-    let _ = write!(text, ", bs={}", same(jobs, sizes));
-    let _ = write!(text, ", iodepth={}", same(jobs, |job| job.iodepth.to_string()));
-    let _ = write!(text, ", numjobs={}", jobs.len());
+    let mut text = format!("iosonde: {}", settings(&run.plan.jobs));
     match run.plan.stop {
         Stop::AfterBytes(length) => {
             let _ = write!(text, ", io_size={}", bytes::rough(length));
@@ -33,6 +29,13 @@ pub(super) fn headline(run: &Run) -> String {
         let _ = write!(text, ", ramp_time={}", seconds(run.plan.warmup_ns));
     }
     text
+}
+
+/// `rw=randread, bs=4k, iodepth=32, numjobs=4`
+pub(crate) fn settings(jobs: &[Job]) -> String {
+    let depth = same(jobs, |job| job.iodepth.to_string());
+    let [rw, bs] = [same(jobs, rw), same(jobs, sizes)];
+    format!("rw={rw}, bs={bs}, iodepth={depth}, numjobs={}", jobs.len())
 }
 
 /// The value that all jobs share, or `mixed`.

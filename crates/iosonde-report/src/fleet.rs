@@ -1,0 +1,418 @@
+//! Many results as rows for a query engine: one per result, per figure, per interval and per
+//! finding. Each row says by itself which host, device and load it is of, so that no question needs
+//! a join.
+
+mod ndjson;
+#[cfg(feature = "parquet")]
+mod parquet;
+
+use std::fs::File;
+use std::io;
+
+use serde::Serialize;
+
+use super::run_text::load::settings;
+use super::series;
+use super::story::Datum;
+use iosonde_analysis::figures::{DirectionFigures, GroupFigures};
+use iosonde_analysis::finding::Finding;
+use iosonde_analysis::verdict::{Assessment, Verdict};
+use iosonde_model::record::facts::{DeviceFacts, TargetFacts};
+use iosonde_model::record::{HostFacts, Manifest, Run};
+use iosonde_stats::dependent::NoInterval;
+use iosonde_stats::quantile::Quantile;
+
+/// Version of the tables: what a column means changes only with it.
+pub const FLEET_SCHEMA: &str = "iosonde.fleet/1";
+
+/// What the values of a column are. Any of them may be missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// UTF-8.
+    Text,
+    /// A count, bytes or ns: a whole number below 2^63.
+    Integer,
+    /// Any other number.
+    Number,
+    /// A moment, kept as ns since 1970.
+    Time,
+}
+
+/// One of the tables.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// Name of the table and of its file.
+    pub name: &'static str,
+    /// Its own columns, behind those of [`IDENTITY`].
+    own: &'static [(&'static str, Kind)],
+}
+
+/// The columns with which each row of each table begins.
+pub const IDENTITY: [(&str, Kind); 7] = [
+    ("result", Kind::Text),
+    ("started", Kind::Time),
+    ("verb", Kind::Text),
+    ("host", Kind::Text),
+    ("device_model", Kind::Text),
+    ("device_firmware", Kind::Text),
+    ("device_serial", Kind::Text),
+];
+
+/// The four tables.
+pub const TABLES: [Form; 4] = [
+    Form {
+        name: "results",
+        own: &[
+            ("program_version", Kind::Text),
+            ("command", Kind::Text),
+            ("complete", Kind::Text),
+            ("exit_code", Kind::Integer),
+            ("verdict", Kind::Text),
+            ("confidence", Kind::Text),
+            ("target", Kind::Text),
+            ("target_kind", Kind::Text),
+            ("filesystem", Kind::Text),
+            ("device_transport", Kind::Text),
+            ("device_bytes", Kind::Integer),
+            ("kernel", Kind::Text),
+            ("cpu_model", Kind::Text),
+            ("virtualization", Kind::Text),
+        ],
+    },
+    Form {
+        name: "metrics",
+        own: &[
+            ("run", Kind::Text),
+            ("load", Kind::Text),
+            ("role", Kind::Text),
+            ("direction", Kind::Text),
+            ("metric", Kind::Text),
+            ("value", Kind::Number),
+            ("low", Kind::Number),
+            ("high", Kind::Number),
+        ],
+    },
+    Form {
+        name: "intervals",
+        own: &[
+            ("run", Kind::Text),
+            ("load", Kind::Text),
+            ("direction", Kind::Text),
+            ("start_ns", Kind::Integer),
+            ("end_ns", Kind::Integer),
+            ("operations_count", Kind::Integer),
+            ("moved_bytes", Kind::Integer),
+            ("latency_p50_ns", Kind::Integer),
+            ("latency_p99_ns", Kind::Integer),
+            ("latency_max_ns", Kind::Integer),
+        ],
+    },
+    Form {
+        name: "findings",
+        own: &[
+            ("run", Kind::Text),
+            ("load", Kind::Text),
+            ("code", Kind::Text),
+            ("severity", Kind::Text),
+            ("strength", Kind::Text),
+            ("effect_share", Kind::Number),
+            ("text", Kind::Text),
+        ],
+    },
+];
+
+impl Form {
+    /// All columns, in the order of the cells of a row.
+    pub fn columns(&self) -> impl Iterator<Item = (&'static str, Kind)> {
+        IDENTITY.into_iter().chain(self.own.iter().copied())
+    }
+}
+
+/// Width of the intervals, ns.
+const WIDTH_NS: u64 = 1_000_000_000;
+
+/// One result.
+#[derive(Clone, Copy, Debug)]
+pub struct FleetResult<'a> {
+    /// Its folder.
+    pub folder: &'a str,
+    /// Name of the host, as far as it is known.
+    pub host: Option<&'a str>,
+    /// Its manifest; without it, the folder is unfinished.
+    pub manifest: Option<&'a Manifest>,
+    /// The host, if the folder describes it.
+    pub machine: Option<&'a HostFacts>,
+    /// The runs; at least one.
+    pub runs: &'a [FleetRun],
+    /// The verdict over all of them.
+    pub verdict: &'a Verdict,
+}
+
+/// A run of a result.
+#[derive(Clone, Debug)]
+pub struct FleetRun {
+    /// The record.
+    pub run: Run,
+    /// Which cell of an experiment it is of; empty elsewhere.
+    pub cell: String,
+    /// What was derived from it.
+    pub assessment: Assessment,
+}
+
+/// Rows of each of the [`TABLES`].
+pub type Rows = [Vec<Vec<Datum>>; TABLES.len()];
+
+/// The rows of a result.
+pub fn rows(result: FleetResult<'_>) -> Rows {
+    let identity = identity(result);
+    let with = |own: Vec<Datum>| identity.iter().cloned().chain(own).collect::<Vec<Datum>>();
+    let per_run = |rows: fn(&FleetRun) -> Vec<Vec<Datum>>| {
+        result.runs.iter().flat_map(rows).map(with).collect()
+    };
+    [vec![with(facts(result))], per_run(metrics), per_run(intervals), per_run(findings)]
+}
+
+fn identity(result: FleetResult<'_>) -> Vec<Datum> {
+    let first = result.runs.first().map(|each| &each.run);
+    let device = first.and_then(|run| run.target.device.as_ref());
+    let started = result.manifest.map(|manifest| manifest.started_unix_ns);
+    let of_device = |pick: fn(&DeviceFacts) -> &Option<String>| {
+        text(device.and_then(|device| pick(device).as_deref()))
+    };
+    vec![
+        result.folder.into(),
+        started.or(first.map(|run| run.started_unix_ns)).into(),
+        text(result.manifest.map(|manifest| manifest.verb.as_str())),
+        text(result.host),
+        of_device(|device| &device.model),
+        of_device(|device| &device.firmware),
+        of_device(|device| &device.serial),
+    ]
+}
+
+/// What is said once about a result.
+fn facts(result: FleetResult<'_>) -> Vec<Datum> {
+    let target = result.runs.first().map(|each| &each.run.target);
+    let of_target = |pick: fn(&TargetFacts) -> Option<&str>| text(target.and_then(pick));
+    let of_machine = |pick: fn(&HostFacts) -> &Option<String>| {
+        text(result.machine.and_then(|of| pick(of).as_deref()))
+    };
+    let device = target.and_then(|target| target.device.as_ref());
+    let manifest = result.manifest;
+    vec![
+        text(manifest.map(|manifest| manifest.program.as_str())),
+        text(manifest.map(|manifest| manifest.command.join(" ")).as_deref()),
+        if manifest.is_some_and(|manifest| manifest.complete) { "yes" } else { "no" }.into(),
+        manifest.map(|manifest| u64::from(manifest.exit_code)).into(),
+        result.verdict.words.as_str().into(),
+        result.verdict.confidence.word().into(),
+        of_target(|target| Some(&target.path)),
+        of_target(|target| Some(&target.kind)),
+        of_target(|target| target.filesystem.as_deref()),
+        text(device.and_then(|device| device.transport.as_deref())),
+        device.and_then(|device| device.bytes).into(),
+        of_machine(|machine| &machine.kernel),
+        of_machine(|machine| &machine.cpu_model),
+        text(result.machine.map(|machine| machine.virtualization.join(", ")).as_deref()),
+    ]
+}
+
+/// A row for each figure. What failed its consistency checks has none.
+fn metrics(of: &FleetRun) -> Vec<Vec<Datum>> {
+    let figures = &of.assessment.figures;
+    if !of.assessment.consistency.valid() {
+        return Vec::new();
+    }
+    let mut rows = Vec::new();
+    let mut add = |role: &str, direction: &str, metric: Metric| {
+        let mut row = place(of);
+        row.extend([role.into(), direction.into(), Datum::Text(metric.name)]);
+        row.push(metric.value.into());
+        row.extend(
+            [metric.interval.map(|(low, _)| low), metric.interval.map(|(_, high)| high)]
+                .map(Datum::from),
+        );
+        rows.push(row);
+    };
+    let roles = figures.roles.iter().filter(|_| figures.roles.len() > 1);
+    for group in std::iter::once(&figures.all).chain(roles) {
+        let role = if group.role.is_empty() { "all" } else { &group.role };
+        let total = std::iter::once(("total", &group.total));
+        for (direction, figures) in total.chain(group.directions()) {
+            of_direction(figures).into_iter().for_each(|metric| add(role, direction, metric));
+        }
+        of_group(group).into_iter().for_each(|metric| add(role, "total", metric));
+    }
+    let durable = figures.durable.as_ref().and_then(|durable| durable.bytes_per_s);
+    let alone = [
+        ("durable_bytes_per_s", durable),
+        ("cpu_per_op_ns", figures.cpu_ns_per_op),
+        ("errors_count", Some(figures.errors as f64)),
+    ];
+    for (name, value) in alone.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        add("all", "total", Metric::alone(name, value));
+    }
+    rows
+}
+
+/// A figure with its 95 % interval, if it has one.
+struct Metric {
+    name: String,
+    value: Option<f64>,
+    interval: Option<(f64, f64)>,
+}
+
+impl Metric {
+    fn alone(name: &str, value: f64) -> Metric {
+        Metric { name: name.into(), value: Some(value), interval: None }
+    }
+}
+
+fn of_group(group: &GroupFigures) -> Vec<Metric> {
+    vec![
+        Metric::alone("depth_asked_count", group.depth_asked as f64),
+        Metric::alone("depth_seen_count", group.depth_seen),
+    ]
+}
+
+fn of_direction(figures: &DirectionFigures) -> Vec<Metric> {
+    let with = |name: &str, value: Option<f64>, interval: &Result<(f64, f64), NoInterval>| Metric {
+        name: name.into(),
+        value,
+        interval: interval.as_ref().ok().copied(),
+    };
+    let latency = &figures.latency;
+    let mut metrics = vec![
+        with("iops", Some(figures.iops), &figures.iops_interval),
+        Metric::alone("bandwidth_bytes_per_s", figures.bytes_per_s),
+        Metric::alone("operations_count", figures.ops as f64),
+        Metric::alone("moved_bytes", figures.bytes as f64),
+        with("latency_mean_ns", latency.mean_ns, &latency.mean_interval_ns),
+    ];
+    let ends = [("latency_min_ns", latency.min_ns), ("latency_max_ns", latency.max_ns)];
+    metrics.extend(ends.map(|(name, value)| Metric {
+        name: name.into(),
+        value: value.map(|ns| ns as f64),
+        interval: None,
+    }));
+    metrics.extend(latency.quantiles.iter().map(percentile));
+    metrics.retain(|metric| metric.value.is_some());
+    metrics
+}
+
+/// `latency_p99_9_ns`.
+fn percentile(quantile: &Quantile) -> Metric {
+    let percent = format!("{:.4}", quantile.q * 100.0);
+    let percent = percent.trim_end_matches('0').trim_end_matches('.').replace('.', "_");
+    let interval = quantile.interval().and_then(Result::ok);
+    Metric {
+        name: format!("latency_p{percent}_ns"),
+        value: quantile.value_ns().map(|ns| ns as f64),
+        interval: interval.map(|(low, high)| (low as f64, high as f64)),
+    }
+}
+
+/// A row for each second and direction.
+fn intervals(of: &FleetRun) -> Vec<Vec<Datum>> {
+    let row = |each: series::Row<'_>| {
+        let mut row = place(of);
+        row.push(each.direction.into());
+        let counts = [each.interval.start_ns, each.interval.end_ns, each.interval.ops];
+        row.extend(counts.map(Datum::Integer));
+        row.push(Datum::Integer(each.interval.bytes));
+        let value = |q| each.latency.quantile(q).and_then(Quantile::value_ns);
+        row.extend([value(0.5), value(0.99), each.latency.max_ns].map(Datum::from));
+        row
+    };
+    series::rows(&of.run, WIDTH_NS).into_iter().map(row).collect()
+}
+
+fn findings(of: &FleetRun) -> Vec<Vec<Datum>> {
+    let row = |finding: &Finding| {
+        let mut row = place(of);
+        row.extend([finding.code.into(), Datum::Text(word(&finding.severity))]);
+        row.push(Datum::Text(word(&finding.strength)));
+        row.extend([finding.effect.into(), finding.words.as_str().into()]);
+        row
+    };
+    of.assessment.findings.iter().map(row).collect()
+}
+
+/// Which run of the result, and under which load.
+fn place(of: &FleetRun) -> Vec<Datum> {
+    let plan = &of.run.plan;
+    let cell = if of.cell.is_empty() { String::new() } else { format!(" ({})", of.cell) };
+    let load = format!("{}{cell}: {}", plan.title, settings(&plan.jobs));
+    vec![plan.name.as_str().into(), Datum::Text(load)]
+}
+
+fn text(text: Option<&str>) -> Datum {
+    text.filter(|text| !text.is_empty()).map_or(Datum::Missing, Datum::from)
+}
+
+/// The name of a variant, as JSON has it.
+fn word(variant: &impl Serialize) -> String {
+    let value = serde_json::to_value(variant).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// A row of a table as one JSON line.
+pub fn line(form: Form, row: &[Datum]) -> String {
+    ndjson::line(form, row)
+}
+
+/// Whether a file that begins so is a table of results.
+pub fn is_table(start: &str) -> bool {
+    start.starts_with("{\"schema\":\"iosonde.fleet/") || start.starts_with("PAR1")
+}
+
+/// A table that is being written.
+#[derive(Debug)]
+pub enum TableFile {
+    /// JSON lines.
+    Ndjson(ndjson::Lines),
+    /// Parquet.
+    #[cfg(feature = "parquet")]
+    Parquet(Box<parquet::Columns>),
+}
+
+impl TableFile {
+    /// A file of JSON lines.
+    pub fn ndjson(form: Form, file: File) -> TableFile {
+        TableFile::Ndjson(ndjson::Lines::new(form, file))
+    }
+
+    /// A Parquet file.
+    ///
+    /// # Errors
+    /// If its head cannot be written.
+    #[cfg(feature = "parquet")]
+    pub fn parquet(form: Form, file: File) -> io::Result<TableFile> {
+        parquet::Columns::new(form, file).map(|columns| TableFile::Parquet(Box::new(columns)))
+    }
+
+    /// Adds rows, with one cell for each column of the table.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn append(&mut self, rows: Vec<Vec<Datum>>) -> io::Result<()> {
+        match self {
+            TableFile::Ndjson(lines) => lines.append(&rows),
+            #[cfg(feature = "parquet")]
+            TableFile::Parquet(columns) => columns.append(rows),
+        }
+    }
+
+    /// Writes what is left, and makes it last.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(self) -> io::Result<()> {
+        let file = match self {
+            TableFile::Ndjson(lines) => lines.finish()?,
+            #[cfg(feature = "parquet")]
+            TableFile::Parquet(columns) => columns.finish()?,
+        };
+        file.sync_all()
+    }
+}

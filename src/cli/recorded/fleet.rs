@@ -1,0 +1,127 @@
+//! Any number of results, wherever they lie under some paths. One that cannot be read is left out
+//! and named, and the others are not affected.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::note;
+use crate::cli::report::is_folder;
+
+/// Largest nesting depth of folders.
+const MAX_DEPTH: usize = 8;
+/// Results that each thread reads before what was read is used.
+const PER_THREAD: usize = 16;
+/// Results that are left out and named.
+const NAMED: usize = 10;
+
+/// The folders of results.
+pub(in crate::cli) struct Fleet {
+    folders: Vec<PathBuf>,
+}
+
+/// A result that could not be read, and why.
+pub(in crate::cli) type LeftOut = (PathBuf, Failure);
+
+impl Fleet {
+    /// Every result folder under the paths, in the order of names.
+    ///
+    /// # Errors
+    /// If there is none under one of them.
+    pub(in crate::cli) fn under(paths: &[PathBuf]) -> Result<Fleet, Failure> {
+        let mut folders = Vec::new();
+        for path in paths {
+            let found = folders.len();
+            results_under(path, 0, &mut folders);
+            if folders.len() == found {
+                let message = format!(
+                    "`{}`: found no iosonde result, expected a result folder or a directory of them",
+                    path.display()
+                );
+                return Err(Failure::new(Exit::Usage, message));
+            }
+        }
+        Ok(Fleet { folders })
+    }
+
+    /// How many results there are.
+    pub(in crate::cli) fn len(&self) -> usize {
+        self.folders.len()
+    }
+
+    /// Reads each result with `read`, on all processors, and hands what was read to `take` in the
+    /// order of the folders, until that returns `false`; returns what could not be read.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub(in crate::cli) fn read<T: Send>(
+        &self,
+        read: impl Fn(&Path) -> Result<T, Failure> + Sync,
+        mut take: impl FnMut(T) -> Result<bool, Failure>,
+    ) -> Result<Vec<LeftOut>, Failure> {
+        let mut left_out = Vec::new();
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        for some in self.folders.chunks(threads * PER_THREAD) {
+            for (folder, read) in some.iter().zip(in_parallel(some, threads, &read)) {
+                match read {
+                    Ok(read) => {
+                        if !take(read)? {
+                            return Ok(left_out);
+                        }
+                    }
+                    Err(failure) => left_out.push((folder.clone(), failure)),
+                }
+            }
+        }
+        Ok(left_out)
+    }
+
+    /// Names what was left out.
+    pub(in crate::cli) fn end(&self, left_out: &[LeftOut]) -> Exit {
+        if left_out.is_empty() {
+            return Exit::Done;
+        }
+        for (folder, failure) in left_out.iter().take(NAMED) {
+            note(&format!("warning: `{}` is left out: {}", folder.display(), failure.message));
+        }
+        note(&format!("error: {} of {} results are left out", left_out.len(), self.len()));
+        Exit::Environment
+    }
+}
+
+/// A folder within a result is part of it.
+fn results_under(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    if is_folder(path) {
+        found.push(path.to_path_buf());
+        return;
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    // A link may lead back to where it is.
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let mut inside: Vec<PathBuf> = entries.filter(is_folder).map(|entry| entry.path()).collect();
+    inside.sort();
+    if depth < MAX_DEPTH {
+        inside.iter().for_each(|path| results_under(path, depth + 1, found));
+    }
+}
+
+/// What each folder holds, in their order.
+fn in_parallel<T: Send>(
+    folders: &[PathBuf],
+    threads: usize,
+    read: &(impl Fn(&Path) -> Result<T, Failure> + Sync),
+) -> Vec<Result<T, Failure>> {
+    thread::scope(|scope| {
+        let share = folders.len().div_ceil(threads).max(1);
+        let workers: Vec<_> = folders
+            .chunks(share)
+            .map(|some| scope.spawn(|| some.iter().map(|folder| read(folder)).collect::<Vec<_>>()))
+            .collect();
+        let joined = workers.into_iter().flat_map(|worker| match worker.join() {
+            Ok(read) => read,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect()
+    })
+}

@@ -1,0 +1,187 @@
+//! Any number of results as rows for a query engine.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::write::make_folder;
+use super::{Form, ReportArgs, read_manifest, requested};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::intact::AcceptArgs;
+use crate::cli::keep;
+use crate::cli::output::note;
+use crate::cli::recorded::fleet::Fleet;
+use crate::cli::recorded::runs::{Read, visit};
+use iosonde_analysis::verdict::{Assessment, assess, verdict};
+use iosonde_model::record::HostFacts;
+use iosonde_model::record::export::{ExportError, Pending};
+use iosonde_model::units::count;
+use iosonde_report::fleet::{self, FleetResult, FleetRun, Rows, TABLES, TableFile};
+
+/// Writes the tables of all results under the paths; without a path, of those that are kept.
+pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
+    refuse_options(args)?;
+    let fleet = Fleet::under(&paths(args)?)?;
+    let mut tables = Tables::begin(args)?;
+    let left_out = fleet.read(rows_of, |rows| {
+        for rows in rows {
+            if !tables.append(rows)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })?;
+    tables.finish(args, fleet.len() - left_out.len())?;
+    Ok(fleet.end(&left_out))
+}
+
+/// Options that have no effect on rows.
+fn refuse_options(args: &ReportArgs) -> Result<(), Failure> {
+    let given = [
+        ("--figures", args.figures.is_some()),
+        ("--card", args.card.is_some()),
+        ("--recheck", args.recheck),
+        ("--demo", args.demo),
+        ("--prune", args.prune.is_some()),
+        ("--restore-signatures", args.restore_signatures),
+        ("--accept-altered", args.accept.is_given()),
+    ];
+    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+        let message = format!(
+            "{option} has no place in rows: repeat without it, or without \
+                               --output-format ndjson or parquet"
+        );
+        return Err(requested(message));
+    }
+    match (args.output_format, &args.output) {
+        (Form::Parquet, None) => Err(requested(
+            "--output-format parquet writes four files, expected a folder: --output DIR".into(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn paths(args: &ReportArgs) -> Result<Vec<PathBuf>, Failure> {
+    if !args.path.is_empty() {
+        return Ok(args.path.clone());
+    }
+    let kept = keep::directory(None);
+    let kept = kept.ok_or_else(|| requested("no home directory, so no results are kept".into()))?;
+    Ok(vec![kept])
+}
+
+/// Reads and evaluates a result.
+fn rows_of(folder: &Path) -> Result<Vec<Rows>, Failure> {
+    let mut runs: BTreeMap<Option<String>, Vec<FleetRun>> = BTreeMap::new();
+    let mut machine: Option<HostFacts> = None;
+    visit("report", folder, AcceptArgs::NEVER, &mut |read| {
+        let Read::Run { machine: name, run, cell, host } = read else { return };
+        let assessment = assess(&run, host);
+        machine = machine.take().or(host.cloned());
+        let of_host = runs.entry(name).or_default();
+        of_host.push(FleetRun { run: *run, cell, assessment });
+    })?;
+    let manifest = read_manifest(folder)?;
+    let rows = runs.iter().map(|(host, runs)| {
+        let assessed: Vec<Assessment> = runs.iter().map(|run| run.assessment.clone()).collect();
+        fleet::rows(FleetResult {
+            folder: &folder.to_string_lossy(),
+            host: host.as_deref(),
+            manifest: manifest.as_ref(),
+            machine: machine.as_ref().filter(|machine| machine.hostname == *host),
+            runs,
+            verdict: &verdict(&assessed),
+        })
+    });
+    Ok(rows.collect())
+}
+
+/// Where the rows go.
+enum Tables {
+    /// JSON lines of all tables.
+    Stdout(io::BufWriter<io::Stdout>),
+    /// A file for each table.
+    Files(Vec<(Pending, TableFile)>),
+}
+
+impl Tables {
+    fn begin(args: &ReportArgs) -> Result<Tables, Failure> {
+        let Some(folder) = &args.output else {
+            return Ok(Tables::Stdout(io::BufWriter::new(io::stdout())));
+        };
+        make_folder("--output", folder)?;
+        let mut files = Vec::new();
+        for form in TABLES {
+            let name = match args.output_format {
+                Form::Parquet => format!("{}.parquet", form.name),
+                _ => format!("{}.ndjson", form.name),
+            };
+            let path = folder.join(name);
+            let failed = |error: &dyn std::fmt::Display, exit: Exit| {
+                Failure::new(exit, format!("`{}`: {error}", path.display()))
+            };
+            let (pending, file) = Pending::begin(&path, &fleet::is_table).map_err(|error| {
+                let is_systems = matches!(error, ExportError::System(_));
+                failed(&error, if is_systems { Exit::Environment } else { Exit::Usage })
+            })?;
+            let table = match args.output_format {
+                Form::Parquet => parquet(form, file)?,
+                _ => TableFile::ndjson(form, file),
+            };
+            files.push((pending, table));
+        }
+        Ok(Tables::Files(files))
+    }
+
+    /// Whether anybody still reads them: a closed pipe is no error.
+    fn append(&mut self, rows: Rows) -> Result<bool, Failure> {
+        let written = match self {
+            Tables::Stdout(out) => TABLES.iter().zip(rows).try_for_each(|(form, rows)| {
+                rows.iter().try_for_each(|row| out.write_all(fleet::line(*form, row).as_bytes()))
+            }),
+            Tables::Files(files) => {
+                files.iter_mut().zip(rows).try_for_each(|((_, table), rows)| table.append(rows))
+            }
+        };
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            written => written.map(|()| true).map_err(unwritten),
+        }
+    }
+
+    /// Writes what is left; files get their names.
+    fn finish(self, args: &ReportArgs, results: usize) -> Result<(), Failure> {
+        let files = match self {
+            Tables::Stdout(mut out) => return out.flush().map_err(unwritten),
+            Tables::Files(files) => files,
+        };
+        for (pending, table) in files {
+            table.finish().and_then(|()| pending.keep()).map_err(unwritten)?;
+        }
+        let folder = args.output.as_deref().unwrap_or(Path::new("."));
+        let names = TABLES.map(|form| form.name).join(", ");
+        note(&format!(
+            "{} results in {}: {names}",
+            count::thousands(results as u64),
+            folder.display()
+        ));
+        Ok(())
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(form: fleet::Form, file: File) -> Result<TableFile, Failure> {
+    TableFile::parquet(form, file).map_err(unwritten)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_: fleet::Form, _: File) -> Result<TableFile, Failure> {
+    Err(requested(
+        "--output-format: this program was built without Parquet; ndjson has the same rows".into(),
+    ))
+}
+
+fn unwritten(error: io::Error) -> Failure {
+    Failure::new(Exit::Environment, format!("the rows cannot be written: {error}"))
+}
