@@ -18,9 +18,10 @@ pub const BUCKETS: usize = ((MAX_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
 pub const RELATIVE_ERROR: f64 = 1.0 / (2 * SUB_BUCKETS) as f64;
 
 /// Counts per bucket, with exact count, sum, sum of squares, minimum and maximum beside them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Histogram {
-    counts: Box<[u64]>,
+    /// Those that are missing at the end are 0.
+    counts: Vec<u64>,
     count: u64,
     sum: u128,
     sum_of_squares: f64,
@@ -60,15 +61,29 @@ impl Exact {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self::new()
+        Self::unallocated()
+    }
+}
+
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        let facts = |of: &Self| (of.count, of.sum, of.min, of.max, of.overflow);
+        facts(self) == facts(other)
+            && self.sum_of_squares == other.sum_of_squares
+            && self.occupied().eq(other.occupied())
     }
 }
 
 impl Histogram {
-    /// An empty histogram (35 KB).
+    /// An empty histogram with memory for every bucket (35 KB): counting allocates nothing.
     pub fn new() -> Self {
+        Histogram { counts: vec![0; BUCKETS], ..Histogram::unallocated() }
+    }
+
+    /// An empty histogram that takes memory up to the highest bucket that is counted.
+    pub fn unallocated() -> Self {
         Histogram {
-            counts: vec![0; BUCKETS].into_boxed_slice(),
+            counts: Vec::new(),
             count: 0,
             sum: 0,
             sum_of_squares: 0.0,
@@ -83,7 +98,7 @@ impl Histogram {
     pub fn record(&mut self, value_ns: u64) {
         match self.counts.get_mut(bucket(value_ns)) {
             Some(count) => *count += 1,
-            None => self.overflow += 1,
+            None => self.count_beyond(bucket(value_ns), 1),
         }
         self.count += 1;
         self.sum += u128::from(value_ns);
@@ -97,7 +112,7 @@ impl Histogram {
     pub fn record_many(&mut self, value_ns: u64, times: u64) {
         match self.counts.get_mut(bucket(value_ns)) {
             Some(count) => *count += times,
-            None => self.overflow += times,
+            None => self.count_beyond(bucket(value_ns), times),
         }
         self.count += times;
         self.sum += u128::from(value_ns) * u128::from(times);
@@ -107,8 +122,22 @@ impl Histogram {
         self.max = self.max.max(value_ns);
     }
 
+    /// Counts values in a bucket for which there is no memory yet, or in none.
+    #[cold]
+    fn count_beyond(&mut self, index: usize, times: u64) {
+        if index >= BUCKETS {
+            self.overflow += times;
+        } else {
+            self.counts.resize(index + 1, 0);
+            self.counts[index] += times;
+        }
+    }
+
     /// Adds another histogram's counts.
     pub fn merge(&mut self, other: &Histogram) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
         }
@@ -134,8 +163,9 @@ impl Histogram {
     /// What has been counted since `earlier`, which is an earlier state of this: `(bucket, count)`,
     /// ascending.
     pub fn since(&self, earlier: &Histogram) -> Vec<(u32, u64)> {
-        let counts = (0u32..).zip(self.counts.iter().zip(&earlier.counts));
-        counts.map(|(index, (now, then))| (index, now - then)).filter(|(_, n)| *n > 0).collect()
+        let then = |index: u32| earlier.counts.get(index as usize).copied().unwrap_or(0);
+        let since = self.occupied().map(|(index, now)| (index, now - then(index)));
+        since.filter(|(_, count)| *count > 0).collect()
     }
 
     /// Forgets everything, keeping the memory.
@@ -246,8 +276,8 @@ impl Histogram {
 
     /// How many values lie in buckets wholly above `limit_ns`, overflow included.
     pub fn count_above(&self, limit_ns: u64) -> u64 {
-        let first = bucket(limit_ns).saturating_add(1).min(BUCKETS);
-        self.counts[first..].iter().sum::<u64>() + self.overflow
+        let above = self.counts.iter().skip(bucket(limit_ns).saturating_add(1));
+        above.sum::<u64>() + self.overflow
     }
 
     /// The figures that the buckets do not contain.
@@ -279,7 +309,7 @@ impl Histogram {
     /// A histogram of `(bucket, count)` pairs: each value stands at its bucket's midpoint, so sum
     /// and extremes are approximate. For interval series, which keep buckets only.
     pub fn from_buckets(pairs: &[(u32, u64)]) -> Histogram {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::unallocated();
         histogram.add_buckets(pairs);
         histogram
     }
@@ -340,14 +370,16 @@ impl Serialize for Histogram {
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(from)?;
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::unallocated();
         for (index, count) in stored.buckets {
-            match histogram.counts.get_mut(index as usize) {
-                Some(slot) => *slot += count,
-                None => {
-                    return Err(serde::de::Error::custom(format!("bucket {index} is too large")));
-                }
+            let index = index as usize;
+            if index >= BUCKETS {
+                return Err(serde::de::Error::custom(format!("bucket {index} is too large")));
             }
+            if histogram.counts.len() <= index {
+                histogram.counts.resize(index + 1, 0);
+            }
+            histogram.counts[index] += count;
         }
         histogram.count = stored.count;
         histogram.sum = stored.sum_ns;
@@ -376,6 +408,33 @@ mod tests {
         assert_eq!(upper_edge(BUCKETS - 1), (1 << MAX_BITS) - 1);
         assert!(bucket(1 << MAX_BITS) >= BUCKETS);
         assert!(bucket(u64::MAX) >= BUCKETS);
+    }
+
+    #[test]
+    fn memory_is_taken_as_far_as_it_is_used_and_changes_no_figure() {
+        let values = [3, 900, 70_000, 1 << 41, 12];
+        let (mut full, mut small) = (Histogram::new(), Histogram::unallocated());
+        for value in values {
+            full.record(value);
+            small.record(value);
+        }
+        assert_eq!(small.counts.len(), bucket(70_000) + 1);
+        assert_eq!(full, small);
+        for rank in 0..=6 {
+            assert_eq!(full.rank(rank), small.rank(rank));
+        }
+        assert_eq!(full.count_above(1_000), small.count_above(1_000));
+        assert_eq!(full.count_above(1 << 39), small.count_above(1 << 39));
+        let stored = serde_json::to_string(&full).unwrap();
+        let back: Histogram = serde_json::from_str(&stored).unwrap();
+        assert_eq!((back.counts.len(), &back), (bucket(70_000) + 1, &full));
+        let mut merged = Histogram::unallocated();
+        merged.merge(&full);
+        merged.merge(&small);
+        small.merge(&full);
+        assert_eq!(merged, small);
+        assert!(small.since(&full).iter().map(|(_, count)| count).sum::<u64>() == 4);
+        assert_eq!(full.since(&Histogram::unallocated()).len(), 4);
     }
 
     #[test]
