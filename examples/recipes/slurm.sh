@@ -10,7 +10,7 @@ directory=${1:?the directory of the shared file system}
 
 # The coordinator runs on the first node and starts one agent on each by srun.
 iosonde run --hosts "$SLURM_JOB_NODELIST" --launch 'srun --overlap --quiet --nodes=1 --ntasks=1 --nodelist={host} -- {command}' \
-    --path "$directory/iosonde-\$HOSTNAME" --size 8g \
+    --path "$directory" --size 8g \
     --rw randrw --bs 64k --iodepth 16 --runtime 60 --time_based \
     --results "${SLURM_SUBMIT_DIR:-.}/iosonde-results" \
     --output-format json --output "iosonde-${SLURM_JOB_ID:-0}.json"

@@ -39,7 +39,7 @@ use view::View;
 #[command(next_help_heading = "Many hosts")]
 pub(crate) struct HostsArgs {
     /// Carry out this command on these hosts at the same time: node[01-32],login or @group of
-    /// ClusterShell
+    /// ClusterShell; {host} in other options is the name of each
     #[arg(long, value_name = "LIST")]
     hosts: Option<String>,
     /// How to reach a host: ssh, clush, srun, mpirun, docker, kubectl, local, or a command with
@@ -121,7 +121,8 @@ pub(super) fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit
         return Err(Failure::new(Exit::Usage, message));
     }
     let of_host = |at: usize| {
-        let mut words = for_host(words);
+        let named = for_host(words).into_iter().map(|word| word.replace("{host}", &names[at]));
+        let mut words: Vec<String> = named.collect();
         if command.output_format == OutputFormat::Json {
             words.push("--output-format=json".into());
         }

@@ -27,6 +27,19 @@ fn with_b(script: &str) -> String {
 }
 
 #[test]
+fn each_host_has_its_own_path_by_its_name() {
+    let place = Place::new();
+    place.file("data-a", &[1; 1 << 20]);
+    place.file("data-b", &[2; 1 << 20]);
+    let words = "--ioengine psync --path data-{host} --rw randread --number-ios 50 \
+                 --output-format json";
+    let json = run(&place, "a,b", words).end().exits(0).json();
+    assert_eq!(json["loads"][0]["hosts"].as_array().unwrap().len(), 2);
+    let missing = run(&place, "a,c", words).end().exits(2);
+    missing.says("c: iosonde: error: `data-c` does not exist");
+}
+
+#[test]
 fn hosts_are_merged_into_one_result() {
     let place = Place::new();
     let words = format!("{SIM} --number-ios 20000 --results kept --output-format json");
