@@ -49,7 +49,6 @@ struct Feature {
     name: &'static str,
     available: bool,
     detail: String,
-    #[serde(rename = "mend")]
     fix: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::formats::assert_fits;
 use super::program::{Call, Place, listing};
 
-const SCHEMA: &str = include_str!("../../schema/iosonde-comparison-1.schema.json");
+const SCHEMA: &str = include_str!("../../schema/iosonde-comparison-2.schema.json");
 
 /// So many runs of a simulated device with a mean service time of so many µs, under this name.
 fn measure(place: &Place, name: &str, runs: u32, service_us: u32, more: &str) {

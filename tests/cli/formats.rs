@@ -54,7 +54,7 @@ pub(super) fn assert_fits(schema: &str, document: &Value) {
     assert!(faults.is_empty(), "{}\n{document:#}", faults.join("\n"));
 }
 
-pub(super) const RESULT: &str = include_str!("../../schema/iosonde-result-1.schema.json");
+pub(super) const RESULT: &str = include_str!("../../schema/iosonde-result-2.schema.json");
 const SERIES: &str = include_str!("../../schema/iosonde-series-1.schema.json");
 const PROGRESS: &str = include_str!("../../schema/iosonde-progress-1.schema.json");
 

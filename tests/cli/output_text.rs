@@ -119,10 +119,12 @@ fn the_document_has_its_keys() {
         "verdict",
     ];
     assert_eq!(keys, expected);
-    assert_eq!(document["schema"], "iosonde.result/1");
+    assert_eq!(document["schema"], "iosonde.result/2");
     assert_eq!(document["complete"], true);
     let cell = document["cells"][0].as_object().unwrap();
-    for key in ["backend", "books", "errors", "figures", "findings", "plan", "status", "summary"] {
+    for key in
+        ["backend", "consistency", "errors", "figures", "findings", "plan", "status", "summary"]
+    {
         assert!(cell.contains_key(key), "{key}");
     }
     assert_eq!(document["cells"][0]["backend"]["engine"], "sim");

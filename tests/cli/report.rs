@@ -39,7 +39,7 @@ fn results_of_both_versions_of_fio_are_told_in_each_form() {
         report(&place, &[name], "--output-format ssv").exits(0).prints("# job host direction");
         let json = report(&place, &[name], "--output-format json").exits(0);
         let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
-        assert_eq!(json["schema"], "iosonde.report/1");
+        assert_eq!(json["schema"], "iosonde.report/2");
     }
     // Without bins there is a bound, with them a percentile.
     report(&place, &["two-3.33.json"], "").prints("≤").prints("a bound, not a percentile");

@@ -231,7 +231,7 @@ impl Answer {
     pub(crate) fn gist(&self) -> String {
         let cells = self.json["cells"].as_array().into_iter().flatten();
         let broken = cells.map(|cell| {
-            let consistency = cell["books"].as_array().into_iter().flatten();
+            let consistency = cell["consistency"].as_array().into_iter().flatten();
             let broken: Vec<_> = consistency.filter(|entry| entry["ok"] == false).collect();
             format!("{} {} {} {broken:?}\n", cell["name"], cell["outcome"], cell["errors"])
         });

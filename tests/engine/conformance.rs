@@ -461,12 +461,12 @@ fn kinds() -> Vec<EngineKind> {
 fn examine(run: &Run, what: &str) {
     let assessment = assess(run, None);
     assert_eq!(run.outcome, Outcome::Complete, "{what}");
-    let grave: Vec<_> = assessment
+    let severe: Vec<_> = assessment
         .consistency
         .broken()
         .filter(|identity| identity.severity == consistency::Severity::Invalid)
         .collect();
-    assert!(grave.is_empty(), "{what}: {grave:#?}");
+    assert!(severe.is_empty(), "{what}: {severe:#?}");
     for (job, planned) in run.jobs.iter().zip(&run.plan.jobs) {
         assert!(job.read.ops + job.write.ops > 0, "{what}");
         assert!(job.in_flight_max <= planned.iodepth, "{what}: {}", job.in_flight_max);

@@ -111,7 +111,6 @@ pub struct Comparison {
     /// Facts in which the sides were allowed to differ.
     pub differences: Vec<Difference>,
     /// Warnings.
-    #[serde(rename = "cautions")]
     pub warnings: Vec<String>,
 }
 

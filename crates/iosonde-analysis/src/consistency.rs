@@ -40,7 +40,6 @@ pub struct Identity {
     /// Whether it holds.
     pub ok: bool,
     /// The consequence if it does not.
-    #[serde(rename = "gravity")]
     pub severity: Severity,
 }
 

@@ -227,7 +227,6 @@ pub struct Answer {
     /// and `NAME_high`.
     pub found: BTreeMap<String, f64>,
     /// What limits its reliability.
-    #[serde(rename = "cautions")]
     pub warnings: Vec<Finding>,
     /// Small tables.
     #[serde(skip)]

@@ -63,7 +63,6 @@ pub struct Finding {
     /// The strength of the evidence.
     pub strength: Strength,
     /// Its effect on the verdict.
-    #[serde(rename = "gravity")]
     pub severity: Severity,
     /// The finding as a sentence, with its numbers.
     pub words: String,
@@ -93,12 +92,10 @@ pub enum Severity {
     /// Information.
     Fact,
     /// A warning that does not change the verdict.
-    #[serde(rename = "caution")]
     Warning,
     /// It names what limits the result.
     Limit,
     /// The number has low confidence: it does not measure what it claims to.
-    #[serde(rename = "doubt")]
     LowConfidence,
     /// The storage, or the path to it, is failing.
     Fault,

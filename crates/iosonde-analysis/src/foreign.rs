@@ -47,7 +47,7 @@ pub struct Concern {
     /// How well the evidence carries it.
     pub strength: Strength,
     /// Whether a number must not be used.
-    pub grave: bool,
+    pub severe: bool,
     /// The job it concerns; `None` for all.
     pub job: Option<usize>,
     /// The sentence, with its numbers.
@@ -81,9 +81,9 @@ pub fn concerns(foreign: &Foreign) -> Vec<Concern> {
             duration::span(longest)
         );
         let strength = Strength::Proven;
-        all.push(Concern { code: "short_run", strength, grave: false, job: None, words });
+        all.push(Concern { code: "short_run", strength, severe: false, job: None, words });
     }
-    all.sort_by_key(|doubt| !doubt.grave);
+    all.sort_by_key(|doubt| !doubt.severe);
     all
 }
 
@@ -135,8 +135,8 @@ struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    fn report(&mut self, code: &'static str, strength: Strength, grave: bool, words: String) {
-        self.out.push(Concern { code, strength, grave, job: Some(self.index), words });
+    fn report(&mut self, code: &'static str, strength: Strength, severe: bool, words: String) {
+        self.out.push(Concern { code, strength, severe, job: Some(self.index), words });
     }
 
     fn errors(&mut self) {
@@ -258,8 +258,8 @@ impl Reporter<'_> {
                     ""
                 }
             );
-            let grave = seen < DEPTH_LOST * requested as f64;
-            self.report("depth_not_applied", Strength::Supported, grave, words);
+            let severe = seen < DEPTH_LOST * requested as f64;
+            self.report("depth_not_applied", Strength::Supported, severe, words);
         } else if seen > requested as f64 * (2.0 - DEPTH_FROM) + 0.05 {
             let words = format!(
                 "The requested depth allows at most {requested} requests in flight, but IOPS x \
@@ -372,7 +372,7 @@ mod tests {
     fn a_depth_that_was_not_applied_is_reported_with_its_numbers() {
         let deep = TWO.replace("\"iodepth\" : \"8\"", "\"iodepth\" : \"32\"");
         let doubt = reported(&deep, "depth_not_applied");
-        assert!(doubt.grave);
+        assert!(doubt.severe);
         assert!(doubt.words.starts_with("Requested depth 32, mean queue depth 7.98"));
         let sync = TWO.replace("\"ioengine\" : \"libaio\"", "\"ioengine\" : \"psync\"");
         let doubt = reported(&sync, "depth_not_applied");

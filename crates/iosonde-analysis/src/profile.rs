@@ -75,7 +75,6 @@ pub struct Figures {
     /// Rates and latencies over time.
     pub course: Option<CourseFigures>,
     /// Whether the trace agrees with the kernel's counters and with itself.
-    #[serde(rename = "books")]
     pub consistency: Consistency,
     /// Findings, most severe first.
     pub findings: Vec<Finding>,

@@ -28,7 +28,6 @@ pub struct Assessment {
     /// Precision of the figure that ends the run, if there is one.
     pub precision: Option<PrecisionFigures>,
     /// The consistency checks.
-    #[serde(rename = "books")]
     pub consistency: Consistency,
     /// The findings, most severe and strongest first.
     pub findings: Vec<Finding>,

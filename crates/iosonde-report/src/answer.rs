@@ -96,9 +96,9 @@ impl Answer {
 
 /// What helps most: against the most severe finding, else the next question.
 fn next(rows: &[(&Run, &Assessment)], verdict: &Verdict) -> String {
-    let is_grave = |severity: Severity| severity > Severity::Warning;
-    let grave = verdict.findings.iter().find(|reported| is_grave(reported.finding.severity));
-    let of_finding = grave.and_then(|reported| {
+    let is_severe = |severity: Severity| severity > Severity::Warning;
+    let severe = verdict.findings.iter().find(|reported| is_severe(reported.finding.severity));
+    let of_finding = severe.and_then(|reported| {
         let code = reported.finding.code;
         let action = terms::action(code)?;
         Some(format!("{action} (iosonde report --explain {code})"))

@@ -7,7 +7,7 @@ use super::clean::clean;
 use iosonde_analysis::comparison::Comparison;
 
 /// Name and version of the document's schema.
-pub const COMPARISON_SCHEMA: &str = "iosonde.comparison/1";
+pub const COMPARISON_SCHEMA: &str = "iosonde.comparison/2";
 
 /// The document on stdout.
 pub fn comparison_json(compared: &Comparison, exit_code: u8) -> Value {
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn every_document_fits_the_schema() {
-        let schema = closed(include_str!("../../../schema/iosonde-comparison-1.schema.json"));
+        let schema = closed(include_str!("../../../schema/iosonde-comparison-2.schema.json"));
         let validator = jsonschema::validator_for(&schema).unwrap();
         for compared in [compared(800.0, 10), compared(1_000.5, 6), compared(900.0, 1)] {
             let document = comparison_json(&compared, 3);

@@ -74,15 +74,15 @@ pub fn story() -> Story {
             Warning {
                 code: "invented".into(),
                 strength: String::new(),
-                grave: true,
+                severe: true,
                 words: "Nothing here was measured. All numbers are invented, to show what a \
                         report looks like."
                     .into(),
             },
             Warning {
-                code: "books".into(),
+                code: "consistency".into(),
                 strength: "proven".into(),
-                grave: true,
+                severe: true,
                 words: "At a depth of 256 a consistency check failed: 71,304 requests were \
                         submitted and 71,296 came back. This point has no number."
                     .into(),
@@ -90,7 +90,7 @@ pub fn story() -> Story {
             Warning {
                 code: "neighbour".into(),
                 strength: "consistent with".into(),
-                grave: false,
+                severe: false,
                 words: "At a depth of 128 the rate fell by a third in second 41, while the device \
                         counted 2.1 GB that were not ours."
                     .into(),

@@ -81,7 +81,7 @@ fn warnings(study: &Study) -> Vec<Warning> {
     let answers = |answer: &Answer| answer.warnings.clone();
     for facts in &study.stages {
         for trial in &facts.trials {
-            // A cache that was to answer is no caution.
+            // A cache that was to answer is no warning.
             let through_cache = matches!(trial.cache.as_str(), "cold" | "warm");
             let requested_comparison = |f: &&Finding| through_cache && is_of_the_cache(f);
             let spoken = trial.findings.iter().filter(|f| f.severity >= Severity::Warning);
@@ -95,7 +95,7 @@ fn warnings(study: &Study) -> Vec<Warning> {
     let warning = |finding: &Finding, words: String| Warning {
         code: finding.code.into(),
         strength: finding.strength.word().into(),
-        grave: finding.severity >= Severity::LowConfidence,
+        severe: finding.severity >= Severity::LowConfidence,
         words,
     };
     let mut element: Vec<Warning> = Vec::new();

@@ -27,9 +27,9 @@ pub(super) struct Row<'a> {
     pub name: String,
     pub foreign: &'a Foreign,
     pub job: &'a ForeignJob,
-    /// Codes of the doubts about it, and whether one is grave.
+    /// Codes of the doubts about it, and whether one is severe.
     pub concerns: Vec<&'static str>,
-    pub is_grave: bool,
+    pub is_severe: bool,
 }
 
 /// The story of some results.
@@ -106,7 +106,7 @@ fn title(results: &FioResults, programs: &str) -> String {
     }
 }
 
-/// Every job with its name and its doubts, and the doubts of all as cautions.
+/// Every job with its name and its doubts, and the doubts of all as warnings.
 fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Warning>) {
     let (mut rows, mut warnings) = (Vec::new(), Vec::new());
     let several = results.documents.len() > 1;
@@ -120,7 +120,7 @@ fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Warning>) {
                 foreign,
                 job,
                 concerns: of_job().map(|doubt| doubt.code).collect(),
-                is_grave: of_job().any(|doubt| doubt.grave),
+                is_severe: of_job().any(|doubt| doubt.severe),
             });
         }
         for note in &foreign.notes {
@@ -133,7 +133,7 @@ fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Warning>) {
                 None => String::new(),
             };
             let words = format!("{whom}{}", doubt.words);
-            warnings.push(warning(doubt.code, strength(doubt.strength), doubt.grave, words));
+            warnings.push(warning(doubt.code, strength(doubt.strength), doubt.severe, words));
         }
     }
     for log in &results.logs {
@@ -147,12 +147,12 @@ fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Warning>) {
                      writes what is needed with --output-format=json+.";
         warnings.push(warning("bound", "", false, words.into()));
     }
-    warnings.sort_by_key(|warning| !warning.grave);
+    warnings.sort_by_key(|warning| !warning.severe);
     (rows, warnings)
 }
 
-fn warning(code: &str, strength: &str, grave: bool, words: String) -> Warning {
-    Warning { code: code.into(), strength: strength.into(), grave, words }
+fn warning(code: &str, strength: &str, severe: bool, words: String) -> Warning {
+    Warning { code: code.into(), strength: strength.into(), severe, words }
 }
 
 /// As findings say it.

@@ -243,9 +243,9 @@ fn method() -> Vec<String> {
 
 fn warnings(report: HostsReport<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut warn = |code: &str, grave: bool, words: String| {
+    let mut warn = |code: &str, severe: bool, words: String| {
         let strength = "proven".into();
-        warnings.push(Warning { code: code.into(), strength, grave, words });
+        warnings.push(Warning { code: code.into(), strength, severe, words });
     };
     for host in report.record.hosts.iter().filter(|host| !host.end.is_done()) {
         warn("lost_host", true, format!("{}: {}.", host.name, end_words(host)));

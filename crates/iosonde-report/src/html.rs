@@ -20,7 +20,7 @@ use super::telling;
 use crate::chart::ChartError;
 use iosonde_model::units::count::thousands;
 
-/// More warnings than these are shown on demand, unless they are grave.
+/// More warnings than these are shown on demand, unless they are severe.
 const FOLDED: usize = 4;
 
 const STYLE: &str = include_str!("html/page.css");
@@ -92,12 +92,12 @@ fn body(story: &Story) -> Result<String, ChartError> {
     parts.push(("environment".into(), "Environment".into(), environment(&story.environment)));
     parts.push(("data".into(), "Raw data".into(), data(&story.data)));
     parts.retain(|(.., content)| !content.is_empty());
-    let grave = warnings(story, true);
+    let severe = warnings(story, true);
     let light = warnings(story, false);
     let answer = format!("{}{overview}", answer(story));
     let contents = contents(&answer, &parts);
     let parts: String = parts.into_iter().map(section).collect();
-    Ok(format!("{}{grave}<main>\n{answer}{light}{contents}{parts}</main>\n", header(story)))
+    Ok(format!("{}{severe}<main>\n{answer}{light}{contents}{parts}</main>\n", header(story)))
 }
 
 fn section((name, heading, content): Part) -> String {
@@ -123,25 +123,25 @@ fn answer(story: &Story) -> String {
     section(("answer".into(), "Answer".into(), content))
 }
 
-/// The grave cautions in a box of their own, which nobody can miss, or the others.
-fn warnings(story: &Story, grave: bool) -> String {
+/// The severe warnings in a box of their own, which nobody can miss, or the others.
+fn warnings(story: &Story, severe: bool) -> String {
     let item = |warning: &Warning| {
         let grounds = text(&telling::grounds(&warning.code, &warning.strength));
         format!("<li>{}<small>{grounds}</small></li>\n", text(&warning.words))
     };
     let mut items: String =
-        story.warnings.iter().filter(|warning| warning.grave == grave).map(item).collect();
-    if grave && !story.source.complete {
+        story.warnings.iter().filter(|warning| warning.severe == severe).map(item).collect();
+    if severe && !story.source.complete {
         items.insert_str(0, &format!("<li>{}</li>\n", text(telling::PARTIAL)));
     }
-    let (class, heading) = match grave {
-        true => ("grave", "Do not use these numbers without reading this"),
+    let (class, heading) = match severe {
+        true => ("severe", "Do not use these numbers without reading this"),
         false => ("warnings", "Warnings"),
     };
     match items.is_empty() {
         true => String::new(),
         false => {
-            let list = match story.warnings.len() > FOLDED && !grave {
+            let list = match story.warnings.len() > FOLDED && !severe {
                 true => format!(
                     "<details>\n<summary>Show them</summary>\n<ul>\n{items}</ul>\n</details>\n"
                 ),
@@ -332,10 +332,10 @@ mod tests {
         let mut story = demo::story();
         let page = html(&story).unwrap();
         let at = |words: &str| page.find(words).unwrap();
-        assert!(at("id=\"grave\"") < at("id=\"answer\""));
+        assert!(at("id=\"severe\"") < at("id=\"answer\""));
         assert!(at("id=\"answer\"") < at("id=\"warnings\""));
         story.warnings.clear();
-        assert!(!html(&story).unwrap().contains("id=\"grave\""));
+        assert!(!html(&story).unwrap().contains("id=\"severe\""));
         story.source.complete = false;
         assert!(html(&story).unwrap().contains(telling::PARTIAL));
     }

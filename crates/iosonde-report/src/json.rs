@@ -15,7 +15,7 @@ use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::record::{HostFacts, TargetFacts};
 
 /// Name and version of the document; the version grows with every incompatible change.
-pub const SCHEMA: &str = "iosonde.result/1";
+pub const SCHEMA: &str = "iosonde.result/2";
 
 /// Everything a document may hold.
 #[derive(Clone, Copy, Debug, Default)]
@@ -142,9 +142,9 @@ fn cell(run: &Run, facts: &Assessment) -> Value {
         "backend": run.backend,
         "figures": rest(&facts.figures),
         "summary": summary_of(facts),
-        "books": facts.consistency.entries,
+        "consistency": facts.consistency.entries,
         "findings": facts.findings,
-        "cautions": warnings,
+        "warnings": warnings,
         "errors": errors(run),
     });
     if let (Value::Object(fields), Some(pursuit)) = (&mut out, &facts.pursuit) {

@@ -54,15 +54,15 @@ fn list(out: &mut String, items: impl Iterator<Item = String>) {
     }
 }
 
-/// The grave cautions in a box of their own, or the others.
-fn warnings(out: &mut String, story: &Story, grave: bool) {
+/// The severe warnings in a box of their own, or the others.
+fn warnings(out: &mut String, story: &Story, severe: bool) {
     let item = |warning: &Warning| {
         let grounds = telling::grounds(&warning.code, &warning.strength);
         format!("{}{}", inline(&warning.words), inline(&grounds))
     };
-    let partial = (grave && !story.source.complete).then(|| telling::PARTIAL.to_owned());
-    let element = story.warnings.iter().filter(|warning| warning.grave == grave).map(item);
-    let kind = if grave { "CAUTION" } else { "WARNING" };
+    let partial = (severe && !story.source.complete).then(|| telling::PARTIAL.to_owned());
+    let element = story.warnings.iter().filter(|warning| warning.severe == severe).map(item);
+    let kind = if severe { "CAUTION" } else { "WARNING" };
     let items: Vec<String> = partial.into_iter().chain(element).collect();
     if items.is_empty() {
         return;

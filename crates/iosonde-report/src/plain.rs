@@ -76,20 +76,20 @@ impl Page {
         self.out.push_str(&hanging(head, &words, self.columns));
     }
 
-    /// The grave warnings, or the others.
-    fn warnings(&mut self, story: &Story, grave: bool) {
+    /// The severe warnings, or the others.
+    fn warnings(&mut self, story: &Story, severe: bool) {
         let element: Vec<&Warning> =
-            story.warnings.iter().filter(|warning| warning.grave == grave).collect();
-        let is_partial = grave && !story.source.complete;
+            story.warnings.iter().filter(|warning| warning.severe == severe).collect();
+        let is_partial = severe && !story.source.complete;
         if element.is_empty() && !is_partial {
             return;
         }
-        self.heading(if grave {
+        self.heading(if severe {
             "DO NOT USE THESE NUMBERS WITHOUT READING THIS"
         } else {
             "Warnings"
         });
-        let sign = if grave { "  !! " } else { "  !  " };
+        let sign = if severe { "  !! " } else { "  !  " };
         if is_partial {
             self.words(sign, telling::PARTIAL);
         }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn grave_cautions_come_before_the_answer() {
+    fn severe_warnings_come_before_the_answer() {
         let mut story = demo::story();
         story.source.complete = false;
         let text = plain(&story, 80);

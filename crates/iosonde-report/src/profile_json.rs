@@ -11,7 +11,7 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 
 /// Name and version of the document.
-pub const PROFILE_RESULT_SCHEMA: &str = "iosonde.profile-result/1";
+pub const PROFILE_RESULT_SCHEMA: &str = "iosonde.profile-result/2";
 
 /// The document. A figure that was not seen is `null`; `unseen` and `source.missing` say why.
 pub fn profile_json(
@@ -90,7 +90,7 @@ pub fn profile_json(
             "write_bytes_per_s": spread(&course.write.1),
             "latencies": course.heat.as_ref().map(heat),
         })),
-        "books": {
+        "consistency": {
             "balanced": figures.consistency.valid(),
             "entries": figures.consistency.entries,
         },
@@ -323,7 +323,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
     use iosonde_model::record::facts::DeviceFacts;
 
-    const SCHEMA: &str = include_str!("../../../schema/iosonde-profile-result-1.schema.json");
+    const SCHEMA: &str = include_str!("../../../schema/iosonde-profile-result-2.schema.json");
 
     #[track_caller]
     fn assert_fits(run: &ProfileRun, against: &[Against]) -> Value {

@@ -1,5 +1,5 @@
 //! One run, or the rows of a check, as a story: figures, courses over time, distributions, and the
-//! findings as cautions with their strength.
+//! findings as warnings with their strength.
 
 mod figures;
 mod heat;
@@ -26,7 +26,7 @@ use super::story::{
 /// Percentiles that are shown.
 const SHOWN: [(f64, &str); 5] =
     [(0.5, "p50"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
-/// Most findings that are reported as cautions.
+/// Most findings that are reported as warnings.
 const MOST: usize = 20;
 
 /// What a story of runs is made of.
@@ -128,7 +128,7 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for words in report.warnings {
         let (code, strength) = (String::new(), String::new());
-        warnings.push(Warning { code, strength, grave: false, words: capital(words) });
+        warnings.push(Warning { code, strength, severe: false, words: capital(words) });
     }
     for (run, row) in report.rows {
         let title = if report.rows.len() > 1 { format!("{}: ", row.title) } else { String::new() };
@@ -137,13 +137,13 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
             Outcome::Failed { error } => warnings.push(Warning {
                 code: "failed".into(),
                 strength: "proven".into(),
-                grave: true,
+                severe: true,
                 words: format!("{title}The run failed: {error}."),
             }),
             Outcome::Interrupted { signal } => warnings.push(Warning {
                 code: "partial".into(),
                 strength: "proven".into(),
-                grave: false,
+                severe: false,
                 words: format!("{title}The run was interrupted by signal {signal}."),
             }),
         }
@@ -151,7 +151,7 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
             warnings.push(Warning {
                 code: identity.code.into(),
                 strength: "proven".into(),
-                grave: identity.severity == iosonde_analysis::consistency::Severity::Invalid,
+                severe: identity.severity == iosonde_analysis::consistency::Severity::Invalid,
                 words: format!("{title}{}", identity.equation),
             });
         }
@@ -159,12 +159,12 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
             warnings.push(Warning {
                 code: finding.code.into(),
                 strength: strength(finding.strength).into(),
-                grave: finding.severity >= Severity::LowConfidence,
+                severe: finding.severity >= Severity::LowConfidence,
                 words: format!("{title}{}", finding.words),
             });
         }
     }
-    warnings.sort_by_key(|warning| !warning.grave);
+    warnings.sort_by_key(|warning| !warning.severe);
     warnings.truncate(MOST);
     warnings
 }

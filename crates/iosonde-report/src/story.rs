@@ -58,7 +58,7 @@ pub struct Warning {
     /// `proven`, `supported`, `consistent with`, or empty.
     pub strength: String,
     /// Whether it forbids the use of a number.
-    pub grave: bool,
+    pub severe: bool,
     /// In words, with the numbers that triggered it.
     pub words: String,
 }
@@ -67,7 +67,7 @@ impl Warning {
     /// What the story was made from is not as it was kept, in these words.
     pub fn altered(words: &[String]) -> Warning {
         let (code, strength) = ("altered".into(), String::new());
-        Warning { code, strength, grave: true, words: words.join(" ") }
+        Warning { code, strength, severe: true, words: words.join(" ") }
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::story::{Block, Section, Story, Table};
 
 /// Name and version of the document; the version grows with every incompatible change.
-pub const SCHEMA: &str = "iosonde.report/1";
+pub const SCHEMA: &str = "iosonde.report/2";
 
 /// The whole story. Pictures are named by the stems of their files; the numbers behind them stand
 /// in `data`.
@@ -23,7 +23,7 @@ pub fn story_json(story: &Story) -> Value {
         "conformance": story.conformance,
         "question": story.question,
         "answer": story.answer,
-        "cautions": story.warnings,
+        "warnings": story.warnings,
         "sections": story.sections.iter().map(section).collect::<Vec<_>>(),
         "method": story.method,
         "environment": environment,
@@ -76,7 +76,7 @@ mod tests {
     use crate::demo;
     use crate::golden::closed;
 
-    const SCHEMA_FILE: &str = include_str!("../../../schema/iosonde-report-1.schema.json");
+    const SCHEMA_FILE: &str = include_str!("../../../schema/iosonde-report-2.schema.json");
 
     #[test]
     fn the_document_fits_its_schema() {

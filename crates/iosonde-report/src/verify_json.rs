@@ -7,7 +7,7 @@ use iosonde_model::record::VerifyRun;
 use iosonde_model::record::run::Outcome;
 
 /// Name and version of the document.
-pub const VERIFY_RESULT_SCHEMA: &str = "iosonde.verify-result/1";
+pub const VERIFY_RESULT_SCHEMA: &str = "iosonde.verify-result/2";
 
 /// The document: everything that was judged, every failure that was kept in detail.
 pub fn verify_json(run: &VerifyRun, judged: &VerifyJudgement, exit_code: u8) -> Value {
@@ -28,7 +28,7 @@ pub fn verify_json(run: &VerifyRun, judged: &VerifyJudgement, exit_code: u8) -> 
         "verdict": {
             "word": judged.verdict.word(),
             "words": judged.words,
-            "doubts": judged.doubts,
+            "inconclusive_because": judged.doubts,
             "notes": judged.notes,
         },
         "figures": judged.figures,
@@ -57,7 +57,7 @@ mod tests {
     use iosonde_fixtures::verify::{check_of, damaged, device, fail_with, soak, stale};
     use iosonde_model::record::facts::DeviceCounters;
 
-    const SCHEMA: &str = include_str!("../../../schema/iosonde-verify-result-1.schema.json");
+    const SCHEMA: &str = include_str!("../../../schema/iosonde-verify-result-2.schema.json");
 
     #[track_caller]
     fn assert_fits(run: &VerifyRun) -> Value {

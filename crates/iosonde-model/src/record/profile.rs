@@ -177,7 +177,7 @@ pub struct Missing {
     /// Why.
     pub reason: String,
     /// How to get it, if there is a way.
-    #[serde(rename = "mend")]
+    #[serde(alias = "mend")]
     pub fix: Option<String>,
 }
 
@@ -426,4 +426,19 @@ pub struct TrafficSeries {
     pub counters: CounterSeries,
     /// Latencies per interval.
     pub latencies: HistogramSeries,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_record_with_the_older_name_of_a_field_is_read() {
+        let older = r#"{"what": "latency", "reason": "no privileges", "mend": "run as root"}"#;
+        let read: Missing = serde_json::from_str(older).unwrap();
+        assert_eq!(read.fix.as_deref(), Some("run as root"));
+        assert!(serde_json::to_string(&read).unwrap().contains("\"fix\""));
+    }
 }

@@ -15,8 +15,8 @@ impl Answer {
             [] => "no question was answered; the points are below".to_owned(),
             some => some[..some.len().min(SENTENCES)].join(" "),
         };
-        let grave = story.warnings.iter().find(|warning| warning.grave);
-        let confidence = match (grave, story.warnings.first()) {
+        let severe = story.warnings.iter().find(|warning| warning.severe);
+        let confidence = match (severe, story.warnings.first()) {
             _ if !story.source.complete => "low: not everything was run".to_owned(),
             (Some(warning), _) => format!("low: {}", warning.words),
             (None, Some(warning)) => format!("medium: {}", warning.words),
@@ -26,7 +26,7 @@ impl Answer {
         let next =
             resume.map(|folder| format!("Run what is missing: iosonde experiment resume {folder}"));
         let of_warning = || {
-            let warning = grave.or(story.warnings.first())?;
+            let warning = severe.or(story.warnings.first())?;
             let action = terms::action(&warning.code)?;
             Some(format!("{action} (iosonde report --explain {})", warning.code))
         };

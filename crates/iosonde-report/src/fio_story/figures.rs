@@ -65,7 +65,7 @@ fn bars_of(rows: &[Row<'_>], way: IoKind) -> Result<Option<Figure>, ChartError> 
                 let ns = value(each, name)?;
                 let hover = format!("{}: {name} {}", row.name, duration::latency(ns));
                 let measured =
-                    if row.is_grave { Measured::LowConfidence(ns) } else { Measured::Good(ns) };
+                    if row.is_severe { Measured::LowConfidence(ns) } else { Measured::Good(ns) };
                 Some(Bar { value: measured, range: None, hover })
             })
             .collect(),
@@ -155,7 +155,7 @@ fn sweep_of(
             let (value, words) = value(direction)?;
             let hover = format!("{option} {x}: {name} {words}");
             let y =
-                if row.is_grave { Measured::LowConfidence(value) } else { Measured::Good(value) };
+                if row.is_severe { Measured::LowConfidence(value) } else { Measured::Good(value) };
             Some(Point { y, ..Point::new(*x as f64, value).hover(hover) })
         });
         Line {

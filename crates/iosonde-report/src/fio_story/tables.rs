@@ -41,7 +41,7 @@ pub(super) fn jobs(rows: &[Row<'_>]) -> Table {
 }
 
 fn line(row: &Row<'_>, direction: &ForeignDirection) -> Vec<Entry> {
-    let trust = match (row.is_grave, row.concerns.is_empty()) {
+    let trust = match (row.is_severe, row.concerns.is_empty()) {
         (true, _) => Trust::Failed,
         (false, false) => Trust::LowConfidence,
         (false, true) => Trust::Good,
