@@ -145,7 +145,7 @@ pub fn memory_ns(batches: &[Batch]) -> Option<f64> {
     }
     let common = sums.iter().sum::<f64>() / count;
     let excess: Vec<f64> = sums.iter().zip(&counts).map(|(a, s)| a - common * s).collect();
-    Some(autocorrelation_time(&excess) * batches[0].span_ns as f64)
+    Some(longest_time(&excess) * batches[0].span_ns as f64)
 }
 
 /// How many independent values tell as much of the quantile `q` (`0 < q < 1`) of `all` as its
@@ -216,6 +216,13 @@ fn ratio(amounts: &[f64], sizes: &[f64]) -> Result<Ratio, NoInterval> {
     Ok(Ratio { value, half_width })
 }
 
+/// The autocorrelation time of a series in steps, with two of its standard errors where it is more
+/// than a step: it is estimated from the same values.
+fn longest_time(series: &[f64]) -> f64 {
+    let time = autocorrelation_time(series);
+    if time > 1.0 { time * (1.0 + 2.0 * (time / series.len() as f64).sqrt()) } else { 1.0 }
+}
+
 /// The sum of a numerator over batches, for the given denominators.
 struct Sum {
     amount: f64,
@@ -232,11 +239,10 @@ impl Sum {
         let common = if size > 0.0 { amount / size } else { 0.0 };
         let excess: Vec<f64> = amounts.iter().zip(sizes).map(|(a, s)| a - common * s).collect();
         let n = excess.len() as f64;
-        let time = autocorrelation_time(&excess);
+        let time = longest_time(&excess);
         if size <= 0.0 || n / time < FEWEST_INDEPENDENT {
             return Err(NoInterval::RunLonger);
         }
-        let time = if time > 1.0 { time * (1.0 + 2.0 * (time / n).sqrt()) } else { 1.0 };
         // The spread around a mean of correlated values is too small by n / (n - time).
         let spread = Summary::of(&excess).map_or(0.0, |summary| summary.std_dev);
         let error = spread * (n / (n - time)).sqrt() * (n * time).sqrt();
