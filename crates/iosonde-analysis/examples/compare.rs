@@ -2,7 +2,8 @@
 //! runs lead to a verdict? Runs with normal noise.
 //!
 //! `cargo run --release -p iosonde-analysis --example compare -- 300` prints the tables of
-//! `docs/compare.md`, of so many comparisons per line.
+//! `docs/compare.md`, of so many comparisons per line; a further number chooses lines by their noise
+//! in percent.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "the table is its output")]
 
 use iosonde_analysis::comparison::contrast::{FEWEST_ROUNDS, TOLERANCE};
@@ -106,6 +107,8 @@ impl Count {
 
 fn main() {
     let pairs: u64 = std::env::args().nth(1).map_or(300, |text| text.parse().unwrap());
+    let only: Option<f64> = std::env::args().nth(2).map(|text| text.parse().unwrap());
+    let is_chosen = |noise: &f64| only.is_none_or(|only| (noise * 100.0 - only).abs() < 1e-9);
     for in_rounds in [false, true] {
         println!("{}:\n", if in_rounds { "Compared within rounds" } else { "Two sets of runs" });
         println!(
@@ -114,7 +117,7 @@ fn main() {
         );
         println!("| ---: | ---: |{}", " ---: |".repeat(9));
         for slower in SLOWER {
-            for noise in NOISES {
+            for noise in NOISES.into_iter().filter(is_chosen) {
                 for runs in RUNS {
                     let runs = if in_rounds { runs.max(FEWEST_ROUNDS) } else { runs };
                     let mut count = Count::default();
