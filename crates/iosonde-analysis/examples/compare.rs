@@ -2,8 +2,8 @@
 //! runs lead to a verdict? Runs with normal noise.
 //!
 //! `cargo run --release -p iosonde-analysis --example compare -- 300` prints the tables of
-//! `docs/compare.md`, of so many comparisons per line; a further number chooses lines by their noise
-//! in percent.
+//! `docs/compare.md`, of so many comparisons per line; a further number chooses lines by
+//! their noise in percent.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "the table is its output")]
 
 use iosonde_analysis::comparison::contrast::{FEWEST_ROUNDS, TOLERANCE};

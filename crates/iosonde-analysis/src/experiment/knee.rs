@@ -111,13 +111,6 @@ impl Line<'_> {
         Some(depth.max(1.0))
     }
 
-    /// Whether the load pauses by request, so that it has fewer in flight than its depth.
-    fn pauses(&self, point: &Point, facts: &StageFacts) -> bool {
-        let think = facts.laid_out.cells.get(point.cell);
-        let think = think.and_then(|cell| facts.parameter(cell, Parameter::Think)?.number());
-        think.is_some_and(|ns| ns > 0.0)
-    }
-
     fn level(&self, point: &Point) -> Option<Level> {
         let rates = point.values(Measure::Iops, Direction::Total);
         let latencies = point.values(Measure::Mean, Direction::Total);
@@ -137,14 +130,10 @@ impl Line<'_> {
         format!("{} {}", self.axis, label.unwrap_or_else(|| count::setting(value)))
     }
 
+    /// A level with a unit has it in its label.
     fn label(&self, point: &Point) -> String {
-        match point.level(self.axis) {
-            // A level with a unit has it in its label.
-            Some(level) if level.label.parse::<f64>().is_err() => level.label.clone(),
-            level => {
-                level.and_then(|level| level.value).map_or_else(|| point.name(), count::setting)
-            }
-        }
+        let Some(level) = point.level(self.axis) else { return point.name() };
+        level.label.parse().map_or_else(|_| level.label.clone(), count::setting)
     }
 
     /// Settings of the axis: `iodepth 8 to 32`.
@@ -436,7 +425,7 @@ impl Line<'_> {
             else {
                 continue;
             };
-            if seen < REACHED_FROM * requested && !self.pauses(point, facts) {
+            if seen < REACHED_FROM * requested && !gate::pauses(facts, point) {
                 missed.push(format!("{} of {requested}", count::significant(seen)));
             }
         }

@@ -143,7 +143,7 @@ mod tests {
         assert!(burst.contains(" for the first 0.5 s, then 5,0"), "{burst}");
         let rise = said(|t| if t < 0.5 { 0.5 } else { 1.0 }).unwrap();
         assert!(rise.contains("rose by 99"), "{rise}");
-        let dip = said(|t| if (0.3..0.6).contains(&t) { 0.4 } else { 1.0 }).unwrap();
+        let dip = said(|t| if (0.3..0.6).contains(&t) { 0.6 } else { 1.0 }).unwrap();
         assert!(dip.starts_with("The rate changed 2 times: 5,"), "{dip}");
         assert!(dip.contains(" for 3.0 s, then "), "{dip}");
         let stairs = said(|t| 0.4 + 0.3 * (t * 3.0).floor()).unwrap();
