@@ -1,8 +1,8 @@
 //! How often does a comparison find a difference of known size, and does its advice about further
 //! runs lead to a verdict? Runs with normal noise.
 //!
-//! `cargo run --release -p iosonde-analysis --example compare -- 300` prints the tables of
-//! `docs/compare.md`, of so many comparisons per line; a further number chooses lines by
+//! `cargo run --release -p iosonde-analysis --example compare -- 300` prints two tables,
+//! of so many comparisons per line; a further number chooses lines by
 //! their noise in percent.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "the table is its output")]
 
