@@ -20,13 +20,16 @@ use serde_json::Value;
 use iosonde_engine::engine::{
     self, Control, EngineError, Medium, Observer, Progress, Unwatched, floor,
 };
+use iosonde_engine::host::neighbours::Census;
 use iosonde_engine::host::telemetry::Sampler;
 use iosonde_engine::host::{Root, device_counters, nvme_health, smart};
 use iosonde_engine::target::Held;
 use iosonde_engine::target::held::drop_cache;
 use iosonde_model::plan::Plan;
 use iosonde_model::record::Run;
-use iosonde_model::record::facts::{DeviceCounters, SmartPair, TargetFacts, TelemetrySample};
+use iosonde_model::record::facts::{
+    DeviceCounters, Neighbour, SmartPair, TargetFacts, TelemetrySample,
+};
 use iosonde_model::record::run::{BackendFacts, Outcome, SCHEMA};
 
 /// The context shared by all cells of a schedule.
@@ -162,7 +165,7 @@ fn execute_one(
     let mut beside = Beside::new(context, plan, &target, on_progress);
     let control = Arc::new(Control::new(Arc::clone(&context.control.signal)));
     let measured = engine::run(plan, &context.medium, context.clock, &control, &mut beside)?;
-    let (device, telemetry) = beside.into_seen();
+    let Seen { device, telemetry, neighbours } = beside.into_seen();
     let buffer_bytes = plan.buffer_bytes();
     Ok(Run {
         schema: SCHEMA.into(),
@@ -189,6 +192,7 @@ fn execute_one(
         hiccups: measured.hiccups,
         device,
         telemetry,
+        neighbours,
         final_sync: measured.final_sync,
         controlled: measured.controlled,
         precision: measured.precision,
@@ -253,6 +257,8 @@ struct Beside<'a> {
     clock: Clock,
     device: Option<String>,
     sampler: Option<Sampler>,
+    /// Before the run: during it, reading `/proc` would take CPU time from the load.
+    census: Option<Census>,
     opened_ns: u64,
     next_sample_ns: u64,
     counters: (Option<DeviceCounters>, Option<DeviceCounters>),
@@ -260,6 +266,13 @@ struct Beside<'a> {
     on_progress: &'a mut dyn FnMut(&Progress),
     plan: &'a Plan,
     peers: Option<&'a dyn Peers>,
+}
+
+/// What was seen beside the run.
+struct Seen {
+    device: Option<(DeviceCounters, DeviceCounters)>,
+    telemetry: Vec<TelemetrySample>,
+    neighbours: Vec<Neighbour>,
 }
 
 /// One sample a second.
@@ -283,6 +296,7 @@ impl<'a> Beside<'a> {
             device: device.map(|device| device.name.clone()),
             // A simulated run takes no real time, and does not depend on this machine.
             sampler: is_real.then(|| Sampler::new(&context.root, device)),
+            census: is_real.then(|| Census::take(&context.root)),
             opened_ns: 0,
             next_sample_ns: 0,
             counters: (None, None),
@@ -308,14 +322,22 @@ impl<'a> Beside<'a> {
         self.samples.push((now_ns, sampler.sample()));
     }
 
-    fn into_seen(self) -> (Option<(DeviceCounters, DeviceCounters)>, Vec<TelemetrySample>) {
+    fn into_seen(self) -> Seen {
+        let neighbours = self.census.as_ref().map(|before| {
+            let after = Census::take(self.root);
+            after.since(before, self.root)
+        });
         let opened_ns = self.opened_ns as i64;
         let samples = self
             .samples
             .into_iter()
             .map(|(at_ns, sample)| TelemetrySample { at_ns: at_ns as i64 - opened_ns, ..sample })
             .collect();
-        (self.counters.0.zip(self.counters.1), samples)
+        Seen {
+            device: self.counters.0.zip(self.counters.1),
+            telemetry: samples,
+            neighbours: neighbours.unwrap_or_default(),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use iosonde_report::{hlog, prometheus, series};
 /// Default width of an interval, ns.
 const WIDTH_NS: u64 = 1_000_000_000;
 /// Counters are recorded in intervals of this width, of which others are multiples, ns.
-const FINEST_NS: u64 = 100_000_000;
+const FINEST_NS: u64 = 10_000_000;
 
 /// Files that any measurement can write.
 #[derive(Args, Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct FileArgs {
     /// Write live figures as Prometheus text at each progress interval, and the result at the end
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     prometheus: Option<PathBuf>,
-    /// Interval of series and logs, ms; a multiple of 100 [default: 1000]
+    /// Interval of series and logs, ms; a multiple of 10 [default: 1000]
     #[arg(long, value_name = "MS", help_heading = HEADING)]
     log_avg_msec: Option<u64>,
 }
@@ -334,6 +334,10 @@ mod tests {
             assert_eq!(plan.intervals_per_histogram, expected, "{ms} ms");
         }
         plan.intervals_per_histogram = 10;
+        plan.interval_ns = 10_000_000;
+        outputs(10).fit(&mut plan);
+        assert_eq!(plan.intervals_per_histogram, 1);
+        plan.intervals_per_histogram = 10;
         Outputs { files: Vec::new(), ..outputs(100) }.fit(&mut plan);
         assert_eq!(plan.intervals_per_histogram, 10);
     }
@@ -342,7 +346,8 @@ mod tests {
     fn a_width_is_a_multiple_of_what_is_kept() {
         assert_eq!(width_ns(None, true).unwrap(), WIDTH_NS);
         assert_eq!(width_ns(Some(500), false).unwrap(), 500_000_000);
-        for ms in [0, 50, 250, u64::MAX] {
+        assert_eq!(width_ns(Some(10), false).unwrap(), 10_000_000);
+        for ms in [0, 5, 255, u64::MAX] {
             assert!(width_ns(Some(ms), false).is_err(), "{ms}");
         }
         assert!(width_ns(Some(500), true).is_err());

@@ -404,7 +404,7 @@ fn conclude(
         exit = exit.or_graver(both.exit());
         both.keep(&mut keeper, "01");
     }
-    let answer = Answer::of_runs(&[(run, row)], &analysed, None);
+    let answer = Answer::of_runs(&[(run, row)], &analysed, None).judged(&judged);
     output.text(&answer.text(screen::columns()));
     output.text(&run_text(run, &row.figures, &row.consistency));
     output.text(&layers_text(run));

@@ -335,8 +335,8 @@ fn nothing_foreign_is_written_over() {
         ("--series out.txt", ".jsonl"),
         ("--write-bw-log x", "--log-avg-msec"),
         ("--log-avg-msec 1000", "no effect"),
-        ("--series out.csv --log-avg-msec 250", "a multiple of 100"),
-        ("--series out.csv --log-avg-msec 0", "a multiple of 100"),
+        ("--series out.csv --log-avg-msec 255", "a multiple of 10 "),
+        ("--series out.csv --log-avg-msec 0", "a multiple of 10 "),
         ("--series same.csv --hlog same.csv", "is given twice"),
     ] {
         place.iosonde(&format!("{NULL} {words}")).end().exits(2).says(reason).silent();

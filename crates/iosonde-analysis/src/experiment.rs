@@ -317,7 +317,7 @@ impl StageFacts {
     ) -> StageFacts {
         trials.sort_by_key(|trial| (trial.position, trial.cell));
         let steadiness = Steadiness::of(stage, &laid_out, &trials);
-        let points = match &steadiness {
+        let mut points: Vec<Point> = match &steadiness {
             // The measurement window alone gives the answer.
             Some(steadiness) => {
                 let own: Vec<TrialFigures> =
@@ -328,6 +328,12 @@ impl StageFacts {
                 laid_out.cells.iter().map(|cell| Point::of(cell, &trials, stage.repeats)).collect()
             }
         };
+        for (cell, reason) in &laid_out.left_out {
+            let left_out = points.iter_mut().find(|point| point.cell == *cell);
+            if let Some(point) = left_out.filter(|point| !point.is_usable()) {
+                point.standing = Standing::Failed(format!("it was not run: {reason}"));
+            }
+        }
         let stage = stage.clone();
         let answers = Vec::new();
         let mut facts = StageFacts { stage, laid_out, points, trials, answers, steadiness };

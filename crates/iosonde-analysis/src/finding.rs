@@ -45,6 +45,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use iosonde_model::plan::EngineKind;
+use iosonde_model::record::facts::Neighbour;
 use iosonde_model::record::run::Run;
 use iosonde_model::record::{HostFacts, TargetFacts};
 use iosonde_stats::step::{self, Step};
@@ -325,6 +326,12 @@ fn is_endless(target: &TargetFacts) -> bool {
 /// `12.3 %` of a share.
 fn percent(share: f64) -> String {
     format!("{} %", iosonde_model::units::count::significant(share * 100.0))
+}
+
+/// A process by name, for a sentence.
+fn process(of: &Neighbour) -> String {
+    let cgroup = of.cgroup.as_ref().map_or(String::new(), |path| format!(", cgroup {path}"));
+    format!("{} (process {}{cgroup})", of.program, of.pid)
 }
 
 /// Operations per second for a sentence.

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 
 use iosonde_analysis::assess;
+use iosonde_model::plan::{Engine, EngineKind};
+use iosonde_model::record::Run;
+use iosonde_model::record::facts::{DeviceCounters, TelemetrySample};
 use scene::Scene;
 
 /// A line of the table.
@@ -20,12 +23,42 @@ struct Case {
     /// What must be found; empty for a look-alike, in which nothing must be found.
     finds: &'static [&'static str],
     scene: Scene,
+    /// What the kernel said beside the run, added to its record.
+    beside: fn(&mut Run),
+}
+
+/// The device read this much more than the run did, as if it were a real one.
+fn others(run: &mut Run, percent: u64) {
+    run.plan.engine = Engine::of(EngineKind::Psync);
+    let ours: u64 = run.jobs.iter().map(|job| job.read.bytes).sum();
+    let end = DeviceCounters {
+        reads: ours / 4096,
+        read_sectors: ours / 512 + ours / 51_200 * percent,
+        ..DeviceCounters::default()
+    };
+    run.device = Some((DeviceCounters::default(), end));
+}
+
+/// The hypervisor took this share of the CPU time.
+fn stolen(run: &mut Run, per_mille: u64) {
+    let look = |ticks: u64| TelemetrySample {
+        cpu_ticks: Some([
+            ticks * 300,
+            ticks * 100,
+            ticks * (600 - per_mille),
+            0,
+            ticks * per_mille,
+        ]),
+        ..TelemetrySample::default()
+    };
+    run.telemetry = vec![look(0), look(1)];
 }
 
 fn cases() -> Vec<Case> {
     let closed = |name, device, iodepth, finds: &'static [&'static str]| Case {
         name,
         finds,
+        beside: |_| {},
         scene: Scene {
             device,
             writes: false,
@@ -41,12 +74,22 @@ fn cases() -> Vec<Case> {
     };
     let unwarmed = |case: Case| Case { scene: Scene { warmup_ns: 0, ..case.scene }, ..case };
     let writes = |case: Case| Case { scene: Scene { writes: true, ..case.scene }, ..case };
+    let beside =
+        |name, finds, beside| Case { beside, ..closed(name, "servers=4,read=exp:1ms", 8, finds) };
     let freeze = "servers=4,read=exp:1ms,stall-every=8s,stall-for=1s";
     let slow = "servers=4,read=exp:1ms,slow-every=7s,slow-for=2s,slow-by=10";
     let short = "servers=4,read=exp:1ms,stall-every=1s,stall-for=50ms";
     let rare = "servers=1,read=exp:8ms,stall-every=8s,stall-for=1s";
     let memoryless = "servers=4,read=exp:1ms";
     let constant = "servers=1,read=250us";
+    let doubles = closed(
+        "the rate doubles after 5 s of 8",
+        "servers=4,read=exp:1ms,slow-every=8s,slow-for=5s,slow-by=2",
+        8,
+        &["level_change"],
+    );
+    let eight = Scene { warmup_ns: 8_000_000_000, seconds: 8, ..doubles.scene };
+    let doubles = Case { scene: eight, ..doubles };
     vec![
         closed("frozen for 1 s of 10, depth 1", freeze, 1, &["stall"]),
         closed("frozen for 1 s of 10, depth 8", freeze, 8, &["stall"]),
@@ -77,6 +120,7 @@ fn cases() -> Vec<Case> {
             8,
             &["level_change"],
         ),
+        doubles,
         unwarmed(closed(
             "a burst in the first 4 %",
             "servers=32,read=exp:1ms,rate=1000,burst=8000",
@@ -95,6 +139,15 @@ fn cases() -> Vec<Case> {
             8,
             &["level_drop"],
         )),
+        closed("noise of 10 % from run to run", "servers=4,read=exp:1ms,run-noise=10", 8, &[]),
+        closed("a steady neighbour, 20 %", "servers=4,read=exp:1ms,neighbour=800", 8, &[]),
+        closed("28 % of the CPU time stolen in slices", "servers=4,read=exp:1ms,steal=28", 8, &[]),
+        beside("others read 1 % more", &[], |run| others(run, 1)),
+        beside("others read 5 % more", &["noisy_neighbour"], |run| others(run, 5)),
+        beside("others read 20 % more", &["noisy_neighbour"], |run| others(run, 20)),
+        beside("others read 50 % more", &["noisy_neighbour"], |run| others(run, 50)),
+        beside("CPU steal 0.5 %", &[], |run| stolen(run, 5)),
+        beside("CPU steal 28 %", &["client_sched"], |run| stolen(run, 280)),
         writes(closed(
             "write cache full after 5 s",
             "servers=4,write=exp:2ms,cache=200m,cache-latency=1ms",
@@ -113,7 +166,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
         let mut all = 0;
         for seed in 1..=runs {
-            let found = assess(&case.scene.run(seed)?, None).findings;
+            let mut run = case.scene.run(seed)?;
+            (case.beside)(&mut run);
+            let found = assess(&run, None).findings;
             all += u64::from(case.finds.iter().all(|code| found.iter().any(|f| f.code == *code)));
             found.iter().for_each(|finding| *counts.entry(finding.code).or_default() += 1);
         }

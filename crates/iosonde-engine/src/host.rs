@@ -18,6 +18,7 @@ mod link;
 mod loops;
 mod memory;
 mod mount;
+pub mod neighbours;
 mod openers;
 mod paths;
 mod platform;

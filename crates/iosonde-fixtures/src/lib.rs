@@ -112,6 +112,7 @@ pub fn run_of(loads: &[Load]) -> Run {
         hiccups: Histogram::new(),
         device: None,
         telemetry: Vec::new(),
+        neighbours: Vec::new(),
         final_sync: None,
         controlled: None,
         precision: None,

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub use describe::describe;
+pub use goal::SHORTEST_UNTIL_NS;
 pub use job::*;
 pub use resolve::{Refusal, Setting, resolve};
 pub use stream::{IoKind, Op, OpStream};

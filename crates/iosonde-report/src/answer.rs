@@ -5,6 +5,7 @@ mod experiment;
 mod profile;
 mod verify;
 
+use iosonde_analysis::expectation::{Judged, Judgement};
 use iosonde_analysis::figures::GroupFigures;
 use iosonde_analysis::finding::Severity;
 use iosonde_analysis::verdict::{Assessment, Kind, Verdict, verdict};
@@ -70,6 +71,24 @@ impl Answer {
             },
         };
         Answer { result, confidence, next: next(rows, verdict) }
+    }
+
+    /// The same with what was missed of declared expectations, which decides the exit code: it
+    /// stands where else "no fault seen" would.
+    #[must_use]
+    pub fn judged(self, judged: &[Judged]) -> Answer {
+        let is_missed = |each: &&Judged| matches!(each.judgement, Judgement::Missed { .. });
+        let mut missed: Vec<&str> =
+            judged.iter().filter(is_missed).map(|each| each.expectation.text.as_str()).collect();
+        missed.dedup();
+        if missed.is_empty() {
+            return self;
+        }
+        let figures = self.result.strip_prefix("no fault seen; ").unwrap_or(&self.result);
+        Answer {
+            result: format!("expected {}, which was missed; {figures}", missed.join(", ")),
+            ..self
+        }
     }
 
     /// One row of several, in a line.

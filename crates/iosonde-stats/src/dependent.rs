@@ -135,8 +135,8 @@ pub fn mean(batches: &[Batch]) -> Result<Ratio, NoInterval> {
 }
 
 /// For how long latencies depend on earlier ones, ns: their autocorrelation time, at least the
-/// length of a batch. `None` below 20 batches.
-pub fn memory_ns(batches: &[Batch]) -> Option<f64> {
+/// length of a batch, and how long it may be in truth. `None` below 20 batches.
+pub fn memory_ns(batches: &[Batch]) -> Option<(f64, f64)> {
     let (sums, counts) =
         (of(batches, |each| each.sum_ns as f64), of(batches, |b| b.count() as f64));
     let count: f64 = counts.iter().sum();
@@ -145,7 +145,9 @@ pub fn memory_ns(batches: &[Batch]) -> Option<f64> {
     }
     let common = sums.iter().sum::<f64>() / count;
     let excess: Vec<f64> = sums.iter().zip(&counts).map(|(a, s)| a - common * s).collect();
-    Some(autocorrelation_time(&excess) * batches[0].span_ns as f64)
+    let time = autocorrelation_time(&excess);
+    let span_ns = batches[0].span_ns as f64;
+    Some((time * span_ns, longest(time, excess.len()) * span_ns))
 }
 
 /// How many independent values tell as much of the quantile `q` (`0 < q < 1`) of `all` as its
@@ -216,6 +218,12 @@ fn ratio(amounts: &[f64], sizes: &[f64]) -> Result<Ratio, NoInterval> {
     Ok(Ratio { value, half_width })
 }
 
+/// An autocorrelation time in steps with two of its standard errors where it is more than a step:
+/// it was estimated from so many values.
+fn longest(time: f64, values: usize) -> f64 {
+    if time > 1.0 { time * (1.0 + 2.0 * (time / values as f64).sqrt()) } else { 1.0 }
+}
+
 /// The sum of a numerator over batches, for the given denominators.
 struct Sum {
     amount: f64,
@@ -236,7 +244,7 @@ impl Sum {
         if size <= 0.0 || n / time < FEWEST_INDEPENDENT {
             return Err(NoInterval::RunLonger);
         }
-        let time = if time > 1.0 { time * (1.0 + 2.0 * (time / n).sqrt()) } else { 1.0 };
+        let time = longest(time, excess.len());
         // The spread around a mean of correlated values is too small by n / (n - time).
         let spread = Summary::of(&excess).map_or(0.0, |summary| summary.std_dev);
         let error = spread * (n / (n - time)).sqrt() * (n * time).sqrt();

@@ -1,4 +1,4 @@
-//! One change of level in a series.
+//! Changes of level in a series: one, or several.
 
 use super::summary::Summary;
 
@@ -58,6 +58,93 @@ pub fn two_levels(series: &[f64], shortest: usize) -> Option<Step> {
     })
 }
 
+/// A part of a series on one level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// Index of its first value.
+    pub start: usize,
+    /// Index behind its last value.
+    pub end: usize,
+    /// Mean of its values.
+    pub mean: f64,
+}
+
+/// A series as several levels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Levels {
+    /// One after the other, without gaps; one alone if nothing changes.
+    pub levels: Vec<Level>,
+    /// Share of the series' variance that they explain, `0..=1`.
+    pub explained: f64,
+}
+
+/// Divides where that explains most of the variance, again and again (binary segmentation: Scott
+/// and Knott, "A cluster analysis method for grouping means", Biometrics 30(3), 1974), until a
+/// further division would explain less than `least` of it. Every part is at least `shortest` values
+/// long.
+pub fn levels(series: &[f64], shortest: usize, least: f64) -> Levels {
+    let sums = Sums::of(series);
+    let mut ends = vec![series.len()];
+    let mut splits = vec![sums.split(0, series.len(), shortest.max(1))];
+    let mut explained = 0.0;
+    loop {
+        let gains = splits.iter().enumerate().filter_map(|(part, split)| Some((part, (*split)?)));
+        let best = gains.max_by(|(_, (_, one)), (_, (_, other))| one.total_cmp(other));
+        let Some((part, (at, gain))) =
+            best.filter(|(_, (_, gain))| sums.variation > 0.0 && *gain >= least * sums.variation)
+        else {
+            break;
+        };
+        let start = if part == 0 { 0 } else { ends[part - 1] };
+        let end = ends[part];
+        ends.insert(part, at);
+        splits[part] = sums.split(start, at, shortest.max(1));
+        splits.insert(part + 1, sums.split(at, end, shortest.max(1)));
+        explained += gain / sums.variation;
+    }
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let level = |(start, end): (usize, &usize)| Level {
+        start,
+        end: *end,
+        mean: sums.mean + sums.of_part(start, *end) / (end - start).max(1) as f64,
+    };
+    Levels { levels: starts.zip(&ends).map(level).collect(), explained: explained.min(1.0) }
+}
+
+/// Running sums of the deviations from the mean.
+struct Sums {
+    mean: f64,
+    variation: f64,
+    running: Vec<f64>,
+}
+
+impl Sums {
+    fn of(series: &[f64]) -> Sums {
+        let mean = Summary::of(series).map_or(0.0, |summary| summary.mean);
+        let mut running = vec![0.0];
+        let mut sum = 0.0;
+        for value in series {
+            sum += value - mean;
+            running.push(sum);
+        }
+        let variation = series.iter().map(|value| (value - mean).powi(2)).sum();
+        Sums { mean, variation, running }
+    }
+
+    fn of_part(&self, start: usize, end: usize) -> f64 {
+        self.running[end] - self.running[start]
+    }
+
+    /// The best place to divide a part, and how much variation that explains.
+    fn split(&self, start: usize, end: usize, shortest: usize) -> Option<(usize, f64)> {
+        let last = end.checked_sub(shortest)?;
+        let square = |from: usize, to: usize| self.of_part(from, to).powi(2) / (to - from) as f64;
+        let places = (start + shortest..=last)
+            .map(|at| (at, square(start, at) + square(at, end) - square(start, end)));
+        places.max_by(|one, other| one.1.total_cmp(&other.1))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -84,6 +171,22 @@ mod tests {
             assert_eq!((step.before.mean, step.after.mean), (100.0, 40.0));
             assert_eq!(step.after.std_dev, 0.0);
         }
+    }
+
+    #[test]
+    fn several_levels_are_found_exactly_and_noise_has_one() {
+        let mut series = vec![100.0; 90];
+        series[30..60].fill(30.0);
+        series[80..].fill(60.0);
+        let found = levels(&series, 5, 0.05);
+        let ends: Vec<usize> = found.levels.iter().map(|level| level.end).collect();
+        assert_eq!(ends, [30, 60, 80, 90]);
+        assert!((found.levels[1].mean - 30.0).abs() < 1e-9 && found.explained > 0.999);
+        let mut chance = crate::chance::Chance::new(3);
+        let noise: Vec<f64> = (0..100).map(|_| 100.0 + chance.normal()).collect();
+        assert!(levels(&noise, 5, 0.05).explained < 0.5);
+        assert_eq!(levels(&[5.0; 60], 5, 0.05).levels.len(), 1);
+        assert_eq!(levels(&[], 5, 0.05).levels.len(), 1);
     }
 
     #[test]

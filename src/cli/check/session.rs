@@ -155,7 +155,7 @@ impl Session<'_> {
             [placement.words(), self.earlier.clone()].into_iter().flatten().collect();
         let beside = (!beside.is_empty()).then(|| beside.join("; "));
         let report = CheckReport {
-            answer: Answer::of_runs(&rows, analysed, beside.as_deref()),
+            answer: Answer::of_runs(&rows, analysed, beside.as_deref()).judged(judged),
             placement: &placement,
             rows: &rows,
             verdict: analysed,

@@ -4,8 +4,10 @@ use clap::Args;
 
 use super::wrong;
 use crate::cli::exit::Failure;
+use crate::cli::output::note;
+use iosonde_model::plan::SHORTEST_UNTIL_NS;
 use iosonde_model::spec::Experiment;
-use iosonde_model::spec::experiment::{Parameter, Purge, Switch};
+use iosonde_model::spec::experiment::{Parameter, Purge, Stage, Switch};
 use iosonde_model::units::{count, duration};
 
 /// Changes to all stages.
@@ -49,6 +51,22 @@ const QUICK_SECONDS: (f64, f64) = (0.5, 2.0);
 /// Largest number of runs per cell in a quick experiment.
 const QUICK_REPEATS: u32 = 3;
 
+/// A requested length that is too short to establish a precision is the length of each run.
+fn keep_length(stage: &mut Stage) {
+    let share = 1.0 - f64::from(stage.warm_up_percent) / 100.0;
+    let shortest_s = SHORTEST_UNTIL_NS as f64 / 1e9 / share.max(0.1);
+    if !stage.until.known.is_empty() && stage.seconds < shortest_s {
+        note(&format!(
+            "{}: each run lasts {} s, and not until {} is known, which needs --seconds {} at least",
+            stage.name,
+            count::significant(stage.seconds),
+            stage.until.known,
+            (shortest_s * 10.0).ceil() / 10.0
+        ));
+        stage.until.known.clear();
+    }
+}
+
 /// The experiment to run.
 pub(super) fn changed(
     mut experiment: Experiment,
@@ -82,6 +100,9 @@ pub(super) fn changed(
             stage.until.known.clear();
         }
         stage.seconds = seconds.unwrap_or(stage.seconds);
+        if seconds.is_some() {
+            keep_length(stage);
+        }
         if let Some(rounds) = &mut stage.rounds {
             rounds.max = args.rounds.unwrap_or(rounds.max);
         } else {

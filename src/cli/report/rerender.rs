@@ -232,7 +232,9 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
 
 /// As `run` printed it.
 fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
-    let mut out = Answer::of_runs(rows, &judgement.verdict, None).text(screen::columns());
+    let mut out = Answer::of_runs(rows, &judgement.verdict, None)
+        .judged(&judgement.judged)
+        .text(screen::columns());
     for (run, row) in rows {
         out.push_str(&run_text(run, &row.figures, &row.consistency));
         out.push_str(&layers_text(run));
@@ -254,7 +256,8 @@ fn check_again(kept: &Kept, rows: &[(&Run, &Assessment)], judgement: &Judgement<
     let partial = kept.manifest.as_ref().is_some_and(|manifest| !manifest.complete);
     let placement = place(rows, &built_in().unwrap_or_default());
     let report = CheckReport {
-        answer: Answer::of_runs(rows, &judgement.verdict, placement.words().as_deref()),
+        answer: Answer::of_runs(rows, &judgement.verdict, placement.words().as_deref())
+            .judged(&judgement.judged),
         placement: &placement,
         rows,
         verdict: &judgement.verdict,

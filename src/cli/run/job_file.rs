@@ -411,7 +411,7 @@ fn conclude(
         exit = exit.or_graver(end_of_expectation(&each.judgement));
     }
     let complete = all && rows.iter().all(|row| row.complete);
-    let answer = Answer::of_runs(&cells, &reported, None);
+    let answer = Answer::of_runs(&cells, &reported, None).judged(&judged);
     output.text(&answer.text(screen::columns()));
     for (run, row) in &cells {
         output.text(&run_text(run, &row.figures, &row.consistency));

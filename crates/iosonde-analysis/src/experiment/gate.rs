@@ -8,6 +8,7 @@
 use super::words::Times;
 use super::{Measure, Point, StageFacts, Standing};
 use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment::Parameter;
 use iosonde_stats::bootstrap::log_t_p;
 use iosonde_stats::holm::holm;
 use iosonde_stats::normal;
@@ -101,6 +102,13 @@ pub(super) fn rank(candidates: Vec<(&Point, Vec<f64>)>) -> Option<Ranking<'_>> {
     let points = points.filter(|point| point.cell == lead.cell || is_tie(point)).collect();
     let more = more_runs(most, &next.1, others.len());
     Some(Ranking::Ties { points, others: others.len() - open.len(), more })
+}
+
+/// Whether the load of a setting pauses by request, so that it has fewer in flight than its depth.
+pub(super) fn pauses(facts: &StageFacts, point: &Point) -> bool {
+    let think = facts.laid_out.cells.get(point.cell);
+    let think = think.and_then(|cell| facts.parameter(cell, Parameter::Think)?.number());
+    think.is_some_and(|ns| ns > 0.0)
 }
 
 /// Why nothing is concluded about these settings; `None` if something may be.

@@ -125,11 +125,15 @@ impl Line<'_> {
     }
 
     fn setting(&self, value: f64) -> String {
-        format!("{} {}", self.axis, count::setting(value))
+        let of = |point: &&&Point| point.at(self.axis) == Some(value);
+        let label = self.points.iter().find(of).map(|point| self.label(point));
+        format!("{} {}", self.axis, label.unwrap_or_else(|| count::setting(value)))
     }
 
+    /// A level with a unit has it in its label.
     fn label(&self, point: &Point) -> String {
-        point.at(self.axis).map_or_else(|| point.name(), count::setting)
+        let Some(level) = point.level(self.axis) else { return point.name() };
+        level.label.parse().map_or_else(|_| level.label.clone(), count::setting)
     }
 
     /// Settings of the axis: `iodepth 8 to 32`.
@@ -280,31 +284,39 @@ impl Line<'_> {
             self.points.iter().filter_map(|point| Some((point.mean(Measure::Iops)?, *point)));
         let Some((iops, point)) = best.max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
         answer.find(&self.key("best_iops"), iops);
-        let basis =
-            point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
-        let figures = format!(
-            "{} IOPS, {}, at {} on average ({basis})",
-            point.formatted(Measure::Iops),
-            point.formatted(Measure::Bandwidth),
-            point.formatted(Measure::Mean),
-        );
+        let figures = |point: &Point| {
+            let spread = point.spread(Measure::Iops, Direction::Total);
+            format!(
+                "{} IOPS, {}, at {} on average ({})",
+                point.formatted(Measure::Iops),
+                point.formatted(Measure::Bandwidth),
+                point.formatted(Measure::Mean),
+                spread.map_or(String::new(), |spread| spread.basis()),
+            )
+        };
         let name = self.name;
         match gate::ranking(self.points, Measure::Iops) {
             Some(Ranking::Best(best)) => {
                 let at = best.at(self.axis).unwrap_or_default();
                 answer.find(&self.key("best_at"), at);
+                let figures = figures(best);
                 answer.say(format!("{name}: most throughput at {}: {figures}.", self.setting(at)));
             }
+            // Of levels as good as each other, the first costs least.
             Some(Ranking::Ties { points, .. }) => answer.say(format!(
-                "{name}: most throughput at {}, which are not shown to differ: {figures} at {}.",
+                "{name}: most throughput at {}, which are not shown to differ: {} at {}.",
                 self.settings(&points),
-                self.settings(&[point])
+                figures(points.first().unwrap_or(&point)),
+                self.settings(points.get(..1).unwrap_or(&[point]))
             )),
             Some(Ranking::Undecided(why)) => answer.say(format!(
-                "{name}: the level of most throughput is {why}; so far {figures} at {}.",
+                "{name}: the level of most throughput is {why}; so far {} at {}.",
+                figures(point),
                 self.settings(&[point])
             )),
-            None => answer.say(format!("{name}: {figures} at {}.", self.settings(&[point]))),
+            None => {
+                answer.say(format!("{name}: {} at {}.", figures(point), self.settings(&[point])));
+            }
         }
         if self.per_level.is_some()
             && let Some(first) = levels.first().filter(|level| level.n == 1.0)
@@ -413,7 +425,7 @@ impl Line<'_> {
             else {
                 continue;
             };
-            if seen < REACHED_FROM * requested {
+            if seen < REACHED_FROM * requested && !gate::pauses(facts, point) {
                 missed.push(format!("{} of {requested}", count::significant(seen)));
             }
         }

@@ -1,7 +1,7 @@
 //! `began_empty`: the warm-up of an open loop was too short for its backlog to build up.
 
 use iosonde_model::units::duration;
-use iosonde_stats::dependent;
+use iosonde_stats::dependent::{self, Batch};
 
 use super::{Case, Finding, Severity, Strength};
 use crate::arrivals::ArrivalVerdict;
@@ -9,6 +9,9 @@ use crate::series;
 
 /// Share by which the figures may be off at or above which it is reported.
 const MATERIAL: f64 = 0.03;
+/// The first tenth of the run shows the empty beginning if its latencies are below this share of
+/// the mean.
+const STARTS_LOW: f64 = 0.8;
 
 /// Reports when latencies depend on earlier ones for so long that the empty beginning still counts.
 ///
@@ -21,10 +24,12 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let run = case.run;
     let batches = series::batches(series::directions(run), (0, run.measured_ns)).ok()?;
-    let memory_ns = dependent::memory_ns(&batches)?;
-    let weight = memory_ns / run.measured_ns.max(1) as f64;
+    let (likely_ns, longest_ns) = dependent::memory_ns(&batches)?;
     let warmup_ns = run.plan.warmup_ns;
-    let missing = weight * (-(warmup_ns as f64) / memory_ns).exp();
+    let weight = |memory_ns: f64| memory_ns / run.measured_ns.max(1) as f64;
+    let missing = |memory_ns: f64| weight(memory_ns) * (-(warmup_ns as f64) / memory_ns).exp();
+    let memory_ns = if starts_low(&batches) { longest_ns } else { likely_ns };
+    let (weight, missing) = (weight(memory_ns), missing(memory_ns));
     if missing < MATERIAL {
         return None;
     }
@@ -48,6 +53,14 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
             .with("memory_ns", memory_ns)
             .with("missing_share", missing.min(1.0)),
     )
+}
+
+fn starts_low(batches: &[Batch]) -> bool {
+    let mean = |part: &[Batch]| {
+        let ops: u64 = part.iter().map(|batch| batch.amount).sum();
+        part.iter().map(|batch| batch.sum_ns as f64).sum::<f64>() / ops.max(1) as f64
+    };
+    mean(&batches[..batches.len().div_ceil(10)]) < STARTS_LOW * mean(batches)
 }
 
 #[cfg(test)]

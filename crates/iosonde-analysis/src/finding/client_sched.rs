@@ -8,6 +8,9 @@ use super::{Case, Finding, Severity, Strength};
 /// Smallest share of CPU steal to report.
 const STEAL: f64 = 0.01;
 
+/// CPU time of another process, as a share of one CPU, from which on it is named.
+const BUSY_FROM: f64 = 0.05;
+
 /// Fewest late wake-ups that count, and their smallest share.
 const LATE_FROM: u64 = 4;
 const LATE_SHARE: f64 = 0.01;
@@ -25,6 +28,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let p99 = case.figures.all.total.latency.quantile(0.99).and_then(Quantile::value_ns);
     let late = p99.and_then(|p99| Some((p99, late(case, p99)?)));
     let steal = steal(case).filter(|share| *share > STEAL);
+    let of_others = late.and_then(|_| busiest(case));
     let of_steal = steal.map(|share| format!("CPU steal {}.", super::percent(share)));
     let of_late = late.map(|(p99, share)| {
         format!(
@@ -34,7 +38,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
             duration::latency(p99 as f64)
         )
     });
-    let words: Vec<String> = of_late.into_iter().chain(of_steal).collect();
+    let words: Vec<String> = of_late.into_iter().chain(of_others).chain(of_steal).collect();
     if words.is_empty() {
         return None;
     }
@@ -57,6 +61,19 @@ fn late(case: &Case<'_>, than_ns: u64) -> Option<f64> {
     let late = all.count_above(than_ns);
     let share = late as f64 / all.count().max(1) as f64;
     (late >= LATE_FROM && share >= LATE_SHARE).then_some(share)
+}
+
+/// Who used most CPU time beside the run, if that was a twentieth of one CPU.
+fn busiest(case: &Case<'_>) -> Option<String> {
+    let most = case.run.neighbours.iter().max_by_key(|one| one.cpu_ns)?;
+    let share = most.cpu_ns as f64 / (case.run.measured_ns + case.run.plan.warmup_ns).max(1) as f64;
+    (share >= BUSY_FROM).then(|| {
+        format!(
+            "Most CPU time beside it went to {}: {} of one CPU.",
+            super::process(most),
+            super::percent(share)
+        )
+    })
 }
 
 /// A single pause (a stopped process, a paused guest) does not show in the p99.9 of the watchdog,
@@ -95,7 +112,7 @@ mod tests {
     use super::*;
     use crate::finding::tests::ask;
     use iosonde_fixtures::{Load, run_of};
-    use iosonde_model::record::facts::TelemetrySample;
+    use iosonde_model::record::facts::{Neighbour, TelemetrySample};
 
     #[test]
     fn stalls_longer_than_the_tail_are_reported_and_shorter_ones_are_not() {
@@ -105,6 +122,14 @@ mod tests {
         assert_eq!(ask(detect, &run, None), None, "three late wake-ups are chance");
         run.hiccups.record_many(50_000_000, 5);
         assert!(ask(detect, &run, None).unwrap().words.contains("1.61 % of the wake-ups"));
+        run.neighbours = vec![Neighbour {
+            pid: 9,
+            program: "cc1".into(),
+            cpu_ns: run.measured_ns / 2,
+            ..Neighbour::default()
+        }];
+        let words = ask(detect, &run, None).unwrap().words;
+        assert!(words.contains("beside it went to cc1 (process 9): "), "{words}");
     }
 
     #[test]

@@ -14,7 +14,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     case.consistency.broken_code("depth")?;
     // Where this program is the limit, the queue is empty for want of requests.
     let is_null = case.run.plan.engine.kind == EngineKind::Null;
-    if is_null || super::client_cpu::detect(case).is_some() {
+    // A load that pauses by request has fewer in flight.
+    let pauses = case.run.plan.jobs.iter().any(|job| job.think.ns > 0);
+    if is_null || pauses || super::client_cpu::detect(case).is_some() {
         return None;
     }
     let reached =
@@ -59,6 +61,9 @@ mod tests {
         let finding = ask(detect, &run, None).unwrap();
         assert!(finding.effect.unwrap() > 0.9, "{finding:?}");
         assert!(finding.words.contains("depth 32, mean queue depth 1.0"));
+        run.plan.jobs[0].think.ns = 1_000_000;
+        assert_eq!(ask(detect, &run, None), None, "it pauses by request");
+        run.plan.jobs[0].think.ns = 0;
         run.jobs[0].inline_seen = run.jobs[0].inline_probed;
         assert_eq!(ask(detect, &run, None), None);
     }

@@ -1,7 +1,9 @@
-//! `level_change`: the rate changed otherwise than by a drop: a burst at the start, or a rise.
+//! `level_change`: the rate changed otherwise than by a drop: a burst at the start, a rise, or
+//! several levels.
 
 use iosonde_model::units::duration;
 use iosonde_stats::ratio::median;
+use iosonde_stats::step::{Level, levels};
 use iosonde_stats::summary::Summary;
 
 use super::{Case, Finding, Severity, Strength};
@@ -19,6 +21,14 @@ const FEWEST_INTERVALS: usize = 18;
 const MOVES_FROM: f64 = 0.20;
 /// Share of the variance that two levels must explain for a rise.
 const EXPLAINED: f64 = 0.6;
+/// The same for several levels, and what one more must add.
+const ALL_EXPLAINED: f64 = 0.75;
+const LEAST_EXPLAINED: f64 = 0.05;
+/// Shortest of several levels, in intervals, and as the inverse of its share of the run.
+const SHORTEST: usize = 5;
+const SHORTEST_SHARE: usize = 20;
+/// Levels that are named one by one.
+const NAMED: usize = 6;
 
 /// Reports where no single drop, limiter or stall explains it.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -28,7 +38,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     if explained {
         return None;
     }
-    let found = burst(case).or_else(|| rise(case))?;
+    let found = burst(case).or_else(|| several(case)).or_else(|| rise(case))?;
     let (words, levels) = found;
     // How far the headline is from each level that lasts.
     let mean = case.figures.all.total.iops;
@@ -68,6 +78,36 @@ fn burst(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     Some((words, vec![usual]))
 }
 
+/// Three levels or more, each different from its neighbours; a freeze is none.
+fn several(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
+    if case.figures.stalls.is_some() {
+        return None;
+    }
+    let rates = case.series.iops();
+    let shortest = SHORTEST.max(rates.len().div_ceil(SHORTEST_SHARE));
+    let found = levels(&rates, shortest, LEAST_EXPLAINED);
+    let differs = |pair: &[Level]| {
+        let (low, high) = (pair[0].mean.min(pair[1].mean), pair[0].mean.max(pair[1].mean));
+        high >= low * (1.0 + MOVES_FROM)
+    };
+    let levels = &found.levels;
+    if levels.len() < 3 || found.explained < ALL_EXPLAINED || !levels.windows(2).all(differs) {
+        return None;
+    }
+    let level = |level: &Level| {
+        let ns = (level.end - level.start) as u64 * case.series.width_ns;
+        format!("{} for {}", super::iops(level.mean), duration::span(ns))
+    };
+    let named: Vec<String> = levels.iter().take(NAMED).map(level).collect();
+    let more = if levels.len() > NAMED { ", and so on" } else { "" };
+    let words = format!(
+        "The rate changed {} times: {}{more}; a single mean describes none of these levels.",
+        levels.len() - 1,
+        named.join(", then ")
+    );
+    Some((words, levels.iter().map(|level| level.mean).collect()))
+}
+
 /// One rise that lasts; the rate after it.
 fn rise(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     let step = case.step()?;
@@ -103,6 +143,11 @@ mod tests {
         assert!(burst.contains(" for the first 0.5 s, then 5,0"), "{burst}");
         let rise = said(|t| if t < 0.5 { 0.5 } else { 1.0 }).unwrap();
         assert!(rise.contains("rose by 99"), "{rise}");
+        let dip = said(|t| if (0.3..0.6).contains(&t) { 0.6 } else { 1.0 }).unwrap();
+        assert!(dip.starts_with("The rate changed 2 times: 5,"), "{dip}");
+        assert!(dip.contains(" for 3.0 s, then "), "{dip}");
+        let stairs = said(|t| 0.4 + 0.3 * (t * 3.0).floor()).unwrap();
+        assert!(stairs.contains("changed 2 times"), "{stairs}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `noisy_neighbour`: someone else used the device.
 
 use crate::consistency;
+use iosonde_model::record::facts::Neighbour;
 use iosonde_model::units::bytes;
 
 use super::{Case, Finding, Severity, Strength};
@@ -26,9 +27,10 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "The device transferred {} more than this run did ({}): something else was using it.",
+        "The device transferred {} more than this run did ({}): something else was using it{}.",
         bytes::rough(others),
-        super::percent(share)
+        super::percent(share),
+        who(case)
     );
     let finding = Finding::new(
         "noisy_neighbour",
@@ -40,6 +42,20 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     // At most what the device did for others was lost to us.
     let finding = finding.moves(share / (1.0 + share));
     Some(finding.with("other_bytes", others as f64).with("share_of_ours", share))
+}
+
+/// Who did most I/O meanwhile; the kernel does not say on which device.
+fn who(case: &Case<'_>) -> String {
+    let io = |one: &Neighbour| one.read_bytes.saturating_add(one.written_bytes);
+    match case.run.neighbours.iter().max_by_key(|one| io(one)).filter(|one| io(one) > 0) {
+        Some(most) => format!(
+            ". On all devices, most was done by {} ({} read, {} written)",
+            super::process(most),
+            bytes::rough(most.read_bytes),
+            bytes::rough(most.written_bytes)
+        ),
+        None => String::new(),
+    }
 }
 
 #[cfg(test)]
@@ -62,7 +78,17 @@ mod tests {
         run.device = device(ours + ours / 100);
         assert_eq!(ask(detect, &run, None), None);
         run.device = device(ours + ours / 10);
-        assert!(ask(detect, &run, None).is_some());
+        assert!(ask(detect, &run, None).unwrap().words.ends_with("something else was using it."));
+        let named = |pid, written_bytes| Neighbour {
+            pid,
+            program: "dd".into(),
+            cgroup: Some("/backup".into()),
+            written_bytes,
+            ..Neighbour::default()
+        };
+        run.neighbours = vec![named(7, 0), named(8, 5 << 20)];
+        let words = ask(detect, &run, None).unwrap().words;
+        assert!(words.contains("by dd (process 8, cgroup /backup) ("), "{words}");
         run.target.direct = false;
         assert_eq!(ask(detect, &run, None), None);
     }

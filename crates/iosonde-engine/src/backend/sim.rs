@@ -11,6 +11,8 @@ pub mod errors;
 pub mod flash;
 pub mod memory;
 pub mod model;
+pub mod neighbour;
+pub mod pace;
 pub mod servers;
 pub mod shadow;
 pub mod slow;

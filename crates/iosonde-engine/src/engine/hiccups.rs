@@ -47,3 +47,19 @@ impl HiccupRecorder {
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_wakes_no_more_than_forty_times_a_second() {
+        let began_ns = monotonic_ns();
+        let recorder = HiccupRecorder::start();
+        std::thread::sleep(Duration::from_millis(300));
+        let woken = recorder.stop().count();
+        // No sleep is shorter than requested, so that this holds however busy the machine is.
+        let most = (monotonic_ns() - began_ns) / 25_000_000;
+        assert!((1..=most).contains(&woken), "{woken} of at most {most}");
+    }
+}

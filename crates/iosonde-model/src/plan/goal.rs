@@ -12,6 +12,8 @@ const LOOKS: u64 = 100;
 const LOOK_NS: (u64, u64) = (200_000_000, 1_000_000_000);
 /// Looks without which there is no answer: the first is the tenth, and two are needed.
 const FEWEST_LOOKS: u64 = 12;
+/// Shortest measured time in which a precision can be established, ns.
+pub const SHORTEST_UNTIL_NS: u64 = FEWEST_LOOKS * LOOK_NS.0;
 
 impl Plan {
     /// The same plan, pursuing a latency target. `patience_ns` is how long a search looks at one

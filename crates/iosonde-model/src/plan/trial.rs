@@ -167,7 +167,7 @@ impl Draft {
                 self.roles().for_each(|role| role.data.compress_percent = percent);
             }
             Parameter::Think => self.roles().for_each(|role| {
-                (role.think.ns, role.think.every_ops) = (whole, 1);
+                (role.think.ns, role.think.every_ops) = (whole, u64::from(whole > 0));
             }),
             Parameter::Runtime => {
                 self.setting.stop = super::Stop::AfterNs(whole.max(1));

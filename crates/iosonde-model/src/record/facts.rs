@@ -254,6 +254,23 @@ pub struct DeviceCounters {
     pub flush_ms: u64,
 }
 
+/// What a process beside the run did from shortly before the run to its end.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Neighbour {
+    /// Process id.
+    pub pid: u32,
+    /// Its name, as the kernel gives it.
+    pub program: String,
+    /// Path of its cgroup: of the unified hierarchy, else of the one that limits I/O.
+    pub cgroup: Option<String>,
+    /// Bytes that it made storage read, of whatever device.
+    pub read_bytes: u64,
+    /// Bytes that it made storage write, of whatever device.
+    pub written_bytes: u64,
+    /// CPU time, ns.
+    pub cpu_ns: u64,
+}
+
 /// One look at the machine during a run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]

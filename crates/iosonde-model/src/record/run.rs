@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::controlled::ControlledRun;
-use super::facts::{DeviceCounters, TargetFacts, TelemetrySample};
+use super::facts::{DeviceCounters, Neighbour, TargetFacts, TelemetrySample};
 use super::layers::LayersRun;
 use super::precision::PrecisionRun;
 use crate::plan::Plan;
@@ -46,6 +46,9 @@ pub struct Run {
     pub device: Option<(DeviceCounters, DeviceCounters)>,
     /// The machine, once a second.
     pub telemetry: Vec<TelemetrySample>,
+    /// The processes beside it that did most I/O, and those that used most CPU time.
+    #[serde(default)]
+    pub neighbours: Vec<Neighbour>,
     /// The timed fsync that ends a writing run.
     pub final_sync: Option<SyncResult>,
     /// What was done to meet the latency target, if there is one.

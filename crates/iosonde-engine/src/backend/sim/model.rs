@@ -7,6 +7,8 @@ use super::bucket::Bucket;
 use super::cache::WriteCache;
 use super::errors::{Fault, Faulty};
 use super::flash::{Flash, Geometry, PAGE_BYTES, SharedFlash};
+use super::neighbour::Neighbour;
+use super::pace::Paced;
 use super::servers::{Latency, Servers};
 use super::slow::Slow;
 use super::stall::Stalling;
@@ -64,7 +66,7 @@ pub enum ModelError {
 }
 
 /// Every key, with its default.
-const KEYS: [(&str, &str); 22] = [
+const KEYS: [(&str, &str); 25] = [
     ("servers", "1"),
     ("read", "100us"),
     ("write", "100us"),
@@ -87,7 +89,13 @@ const KEYS: [(&str, &str); 22] = [
     ("slow-by", "10"),
     ("stall-every", "0"),
     ("stall-for", "0"),
+    ("neighbour", "0"),
+    ("run-noise", "0"),
+    ("steal", "0"),
 ];
+
+/// A CPU is taken away once in this time.
+const STEAL_EVERY_NS: u64 = 10_000_000;
 
 /// Largest device whose flash is modelled, bytes.
 const LARGEST_FLASH_BYTES: u64 = 64 << 30;
@@ -180,6 +188,10 @@ impl Model {
             device = Box::new(Flash::new(device, geometry, self.flash.clone()));
         }
         let most = 1_000_000_000;
+        let neighbour = self.between("neighbour", 0, most, "at most 1,000,000,000 per second")?;
+        if neighbour > 0 {
+            device = Box::new(Neighbour::new(device, neighbour, seed));
+        }
         let rate = self.between("rate", 0, most, "at most 1,000,000,000 per second")?;
         let burst = self.between("burst", 1, u64::MAX, "a number from 1")?;
         if rate > 0 {
@@ -193,6 +205,15 @@ impl Model {
         let (every_ns, for_ns) = (self.time("stall-every")?, self.time("stall-for")?);
         if every_ns > 0 {
             device = Box::new(Stalling::new(device, every_ns, for_ns));
+        }
+        let noise = self.between("run-noise", 0, 100, "a percentage from 0 to 100")?;
+        if noise > 0 {
+            device = Box::new(Paced::new(device, noise, seed));
+        }
+        let steal = self.between("steal", 0, 99, "a percentage from 0 to 99")?;
+        if steal > 0 {
+            let stolen_ns = STEAL_EVERY_NS / 100 * steal;
+            device = Box::new(Stalling::new(device, STEAL_EVERY_NS, stolen_ns));
         }
         let (errno, after) = (self.errno()?, self.number("error-after")?);
         for (key, fault) in [("error-every", Fault::Errno(errno)), ("short-every", Fault::Short)] {

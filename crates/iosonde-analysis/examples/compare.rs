@@ -1,0 +1,138 @@
+//! How often does a comparison find a difference of known size, and does its advice about further
+//! runs lead to a verdict? Runs with normal noise.
+//!
+//! `cargo run --release -p iosonde-analysis --example compare -- 300` prints two tables,
+//! of so many comparisons per line; a further number chooses lines by
+//! their noise in percent.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "the table is its output")]
+
+use iosonde_analysis::comparison::contrast::{FEWEST_ROUNDS, TOLERANCE};
+use iosonde_analysis::comparison::{Better, Contrast, Verdict};
+use iosonde_stats::chance::Chance;
+
+/// By how much B is slower.
+const SLOWER: [f64; 5] = [0.0, 0.03, 0.05, 0.08, 0.15];
+const RUNS: [usize; 3] = [5, 10, 20];
+/// Noise from run to run.
+const NOISES: [f64; 2] = [0.02, 0.05];
+
+/// What is compared, and how.
+struct Pair {
+    level: f64,
+    noise: f64,
+    in_rounds: bool,
+    seed: u64,
+    draws: Chance,
+    sides: [Vec<f64>; 2],
+}
+
+impl Pair {
+    fn new(level: f64, noise: f64, in_rounds: bool, seed: u64) -> Pair {
+        let draws = Chance::new(seed ^ level.to_bits() ^ noise.to_bits().rotate_left(17));
+        Pair { level, noise, in_rounds, seed, draws, sides: [Vec::new(), Vec::new()] }
+    }
+
+    /// Adds runs to both sides.
+    fn measure(&mut self, runs: usize) {
+        for _ in 0..runs {
+            for (side, level) in [100.0, 100.0 * self.level].into_iter().enumerate() {
+                let value = level * (1.0 + self.noise * self.draws.normal());
+                self.sides[side].push(value.max(1.0));
+            }
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let [a, b] = &self.sides;
+        let of = if self.in_rounds { Contrast::of_rounds } else { Contrast::of_sides };
+        let contrast = of(a, b, self.seed).unwrap();
+        contrast.verdict(Better::Higher, contrast.p, TOLERANCE, 1)
+    }
+}
+
+/// Verdicts of many comparisons.
+#[derive(Default)]
+struct Count {
+    slower: u32,
+    faster: u32,
+    below: u32,
+    same: u32,
+    inconclusive: u32,
+    /// Of the inconclusive ones, those that were advised to make more runs, and those of them that
+    /// then had a verdict.
+    advised: u32,
+    followed: u32,
+    /// Runs that were added per side.
+    added: u64,
+}
+
+impl Count {
+    fn add(&mut self, verdict: Verdict) {
+        *match verdict {
+            Verdict::Slower => &mut self.slower,
+            Verdict::Faster => &mut self.faster,
+            Verdict::BelowTolerance { .. } => &mut self.below,
+            Verdict::Same { .. } => &mut self.same,
+            Verdict::Inconclusive { .. } | Verdict::TooFew => &mut self.inconclusive,
+        } += 1;
+    }
+
+    /// Makes as many more runs as the larger of the two numbers.
+    fn follow(&mut self, mut pair: Pair, verdict: Verdict) {
+        let Verdict::Inconclusive { more_to_differ, more_to_be_same } = verdict else { return };
+        let Some(more) = more_to_differ.max(more_to_be_same) else { return };
+        self.advised += 1;
+        self.added += more;
+        pair.measure(more as usize);
+        self.followed += u32::from(!matches!(pair.verdict(), Verdict::Inconclusive { .. }));
+    }
+
+    fn row(&self) -> String {
+        let percent = |count: u32, of: u32| match of {
+            0 => "-".to_owned(),
+            _ => format!("{:.1} %", 100.0 * f64::from(count) / f64::from(of)),
+        };
+        let all = self.slower + self.faster + self.below + self.same + self.inconclusive;
+        let verdicts = [self.slower, self.faster, self.below, self.same, self.inconclusive];
+        let verdicts = verdicts.map(|count| percent(count, all)).join(" | ");
+        let mean = match self.advised {
+            0 => "-".to_owned(),
+            advised => format!("{:.0}", self.added as f64 / f64::from(advised)),
+        };
+        let silent = self.inconclusive - self.advised;
+        let followed = percent(self.followed, self.advised);
+        format!("{verdicts} | {} | {mean} | {followed} |", percent(silent, all))
+    }
+}
+
+fn main() {
+    let pairs: u64 = std::env::args().nth(1).map_or(300, |text| text.parse().unwrap());
+    let only: Option<f64> = std::env::args().nth(2).map(|text| text.parse().unwrap());
+    let is_chosen = |noise: &f64| only.is_none_or(|only| (noise * 100.0 - only).abs() < 1e-9);
+    for in_rounds in [false, true] {
+        println!("{}:\n", if in_rounds { "Compared within rounds" } else { "Two sets of runs" });
+        println!(
+            "| B slower by | noise | runs | slower | faster | below tolerance | same | \
+             inconclusive | of which no advice | advised runs | then a verdict |"
+        );
+        println!("| ---: | ---: |{}", " ---: |".repeat(9));
+        for slower in SLOWER {
+            for noise in NOISES.into_iter().filter(is_chosen) {
+                for runs in RUNS {
+                    let runs = if in_rounds { runs.max(FEWEST_ROUNDS) } else { runs };
+                    let mut count = Count::default();
+                    for seed in 1..=pairs {
+                        let mut pair = Pair::new(1.0 - slower, noise, in_rounds, seed);
+                        pair.measure(runs);
+                        let verdict = pair.verdict();
+                        count.add(verdict);
+                        count.follow(pair, verdict);
+                    }
+                    let (slower, noise) = (slower * 100.0, noise * 100.0);
+                    println!("| {slower:.0} % | {noise:.0} % | {runs} | {}", count.row());
+                }
+            }
+        }
+        println!();
+    }
+}

@@ -1,0 +1,53 @@
+//! Noise from run to run: the device's own time runs faster or slower throughout a run.
+
+use super::{Device, Served, Transfer};
+use iosonde_stats::chance::Chance;
+
+/// A device whose time runs `factor` times as fast as the clock.
+pub struct Paced {
+    inner: Box<dyn Device>,
+    factor: f64,
+}
+
+impl Paced {
+    /// Draws the factor from a log-normal law with this standard deviation in percent.
+    pub fn new(inner: Box<dyn Device>, percent: u64, seed: u64) -> Paced {
+        // The servers draw from the same seed.
+        let mut chance = Chance::of_part(seed, 1);
+        Paced { inner, factor: (percent as f64 / 100.0 * chance.normal()).exp() }
+    }
+}
+
+impl Device for Paced {
+    fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Served {
+        let served = self.inner.serve((now_ns as f64 * self.factor) as u64, transfer);
+        let done_ns = (served.done_ns as f64 / self.factor) as u64;
+        Served { done_ns: done_ns.max(now_ns), ..served }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::Model;
+    use super::*;
+    use iosonde_model::plan::IoKind;
+    use iosonde_stats::summary::Summary;
+
+    #[test]
+    fn runs_differ_by_the_noise_and_a_seed_repeats() {
+        let model = Model::parse("read=1ms,run-noise=10").unwrap();
+        let read = Transfer { way: IoKind::Read, target: 0, offset: 0, skip: 0, bytes: 512 };
+        let rate = |seed: u64| {
+            let mut device = model.build(seed);
+            let done = (0..100).map(|_| device.serve(0, &read).done_ns).max().unwrap();
+            (100e9 / done as f64).ln()
+        };
+        let rates: Vec<f64> = (1..=400).map(rate).collect();
+        let summary = Summary::of(&rates).unwrap();
+        assert!((summary.mean - 1000f64.ln()).abs() < 0.02, "{summary:?}");
+        assert!((0.09..0.11).contains(&summary.std_dev), "{summary:?}");
+        assert_eq!(rate(7), rate(7));
+    }
+}
