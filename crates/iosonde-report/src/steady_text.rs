@@ -5,11 +5,16 @@ use iosonde_model::units::{bytes, count, duration};
 
 /// `Steady state: steady in rounds 4 to 8, of 10.0 s each.` with the figures of those rounds.
 pub fn steady_text(figures: &SteadyFigures) -> String {
-    let round = duration::span(figures.round_ns);
+    let round = duration::latency(figures.round_ns as f64);
     let early = if figures.ended_early { "; the run ended early" } else { "" };
     let mut out = format!("  Steady state: {}, of {round} each{early}.\n", figures.verdict);
     if let Some(window) = &figures.in_window {
-        out.push_str(&format!("    in the window: {}\n", of_window(window)));
+        let rounds = figures.steadiness.window_rounds;
+        let which = match figures.steadiness.is_steady {
+            true => "in the window".into(),
+            false => format!("in the last {rounds} rounds"),
+        };
+        out.push_str(&format!("    {which}: {}\n", of_window(window)));
     }
     for sentence in &figures.sentences {
         out.push_str(&format!("    - {sentence}\n"));

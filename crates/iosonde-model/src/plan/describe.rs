@@ -68,7 +68,7 @@ pub fn describe(plan: &Plan) -> String {
         out.push_str(&format!(
             "  steady    rounds of {}, {max} at most; {window} in a row are steady if their range is \
              within {range_percent} % of the mean, and their slope within {slope_percent} %\n",
-            duration::span(round_ns),
+            duration::latency(round_ns as f64),
         ));
     }
     for (index, job) in plan.jobs.iter().enumerate() {
