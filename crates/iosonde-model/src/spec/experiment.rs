@@ -12,6 +12,7 @@ pub mod state;
 use serde::{Deserialize, Serialize};
 use toml::value::Table;
 
+use super::Direction;
 use crate::units;
 pub use claims::{Claim, Claims};
 pub use parameter::{Parameter, Value};
@@ -291,6 +292,9 @@ pub struct Figure {
     pub series: String,
     /// What is shown, where the kind leaves it open.
     pub metrics: Vec<String>,
+    /// Of reads or writes alone; of both together if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
 }
 
 impl Experiment {
