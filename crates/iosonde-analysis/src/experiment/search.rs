@@ -233,8 +233,8 @@ fn latency(facts: &StageFacts, point: &Point) -> String {
 pub fn invalid_searches(experiment: &Experiment) -> Vec<String> {
     let known: Vec<&str> =
         Measure::all().filter(|each| each.more_is_better().is_some()).map(Measure::word).collect();
-    let searches = experiment.stages.iter().filter_map(|stage| Some((stage, &stage.search)));
-    let searches = searches.filter_map(|(stage, search)| Some((stage, search.as_ref()?)));
+    let stages = experiment.stages.iter();
+    let searches = stages.filter_map(|stage| Some((stage, stage.search.as_ref()?)));
     let wrong = searches.filter(|(_, search)| !known.contains(&search.best.as_str()));
     let said = wrong.map(|(stage, search)| {
         let near = count::nearest(&search.best, known.iter().copied());
