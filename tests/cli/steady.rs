@@ -101,8 +101,8 @@ fn what_contradicts_rounds_is_refused() {
 #[test]
 fn python_agrees_on_the_rounds_of_an_experiment() {
     let place = Place::new();
-    let file = "name = \"w\"\nquestion = \"How slow?\"\n[[stage]]\nname = \"a\"\norder = \"given\"\n\
-         repeats = 1\nseconds = 0.1\nwarm-up-percent = 0\n\
+    let file = "name = \"w\"\nquestion = \"How slow?\"\n[[stage]]\nname = \"a\"\n\
+         order = \"given\"\nrepeats = 1\nseconds = 0.1\nwarm-up-percent = 0\n\
          set = { rw = \"randwrite\", block-size = \"4k\", iodepth = 8 }\n\
          rounds = { max = 12, track = [{}] }\n";
     place.file("w.toml", file.as_bytes());

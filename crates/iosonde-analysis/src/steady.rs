@@ -1,5 +1,5 @@
-//! Was a run that goes on until its rate is steady (`--steady`) steady at its end, and what did it do
-//! in the rounds of the window? The rule is that of stages in rounds.
+//! Was a run that goes on until its rate is steady (`--steady`) steady at its end, and what did it
+//! do in the rounds of the window? The rule is that of stages in rounds.
 
 use serde::Serialize;
 

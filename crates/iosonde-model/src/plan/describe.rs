@@ -66,8 +66,8 @@ pub fn describe(plan: &Plan) -> String {
         plan.until
     {
         out.push_str(&format!(
-            "  steady    rounds of {}, {max} at most; {window} in a row are steady if their range is \
-             within {range_percent} % of the mean, and their slope within {slope_percent} %\n",
+            "  steady    rounds of {}, {max} at most; {window} in a row are steady if their range \
+             is within {range_percent} % of the mean, and their slope within {slope_percent} %\n",
             duration::latency(round_ns as f64),
         ));
     }

@@ -30,8 +30,8 @@ pub(super) fn best<'a>(
 }
 
 /// Call-outs for a panel along the axis of the view that shows one measure: the best in it, and the
-/// best bandwidth or IOPS if no other panel shows that. Where it is the only measure of the picture,
-/// the best of all three: what does the setting of least latency cost?
+/// best bandwidth or IOPS if no other panel shows that. Where it is the only measure of the
+/// picture, the best of all three: what does the setting of least latency cost?
 pub(super) fn in_panel(
     view: &View,
     facet: &Facet,
