@@ -54,6 +54,7 @@ randseed = 1
 [[experiment]]
 name = "max-iobatch-jobs"
 stages = ["$jobs"]
+repeats = 1
 randseed = 2
 END
 "$iosonde" campaign configure demo.toml --set device.loop.size=64m >configure.log
