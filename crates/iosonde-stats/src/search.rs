@@ -265,7 +265,6 @@ mod tests {
                 right += usize::from(value >= 0.95 * most && share <= 1.0 + 2.0 * noise);
                 total += runs;
             }
-            println!("noise {noise}: right {right} of 200, {} runs on average", total / 200);
             assert!(right >= least, "noise {noise}: {right} of 200");
             assert!(total / 200 < 1_944 / 10, "noise {noise}: {} runs", total / 200);
         }
