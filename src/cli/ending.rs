@@ -6,6 +6,7 @@ use iosonde_analysis::arrivals::ArrivalVerdict;
 use iosonde_analysis::expectation::Judgement;
 use iosonde_analysis::precision::{Ended, PrecisionFigures};
 use iosonde_analysis::pursuit::{Class, PursuitFigures};
+use iosonde_analysis::steady::SteadyFigures;
 use iosonde_model::record::Run;
 use iosonde_model::record::run::Outcome;
 
@@ -33,6 +34,7 @@ pub(crate) fn end_of(run: &Run, row: &Assessment) -> Exit {
     };
     let outcome = outcome.or_graver(row.pursuit.as_ref().map_or(Exit::Done, end_of_pursuit));
     let outcome = outcome.or_graver(row.precision.as_ref().map_or(Exit::Done, end_of_precision));
+    let outcome = outcome.or_graver(row.steady.as_ref().map_or(Exit::Done, end_of_rounds));
     if row.consistency.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
 }
 
@@ -42,6 +44,11 @@ fn end_of_precision(figures: &PrecisionFigures) -> Exit {
         Ended::Reached | Ended::Early => Exit::Done,
         Ended::TimeLimit | Ended::ByteLimit | Ended::Unsustainable => Exit::Inconclusive,
     }
+}
+
+/// The exit code of rounds: other ends of the run have their own.
+fn end_of_rounds(figures: &SteadyFigures) -> Exit {
+    if figures.steadiness.is_steady || figures.ended_early { Exit::Done } else { Exit::Missed }
 }
 
 /// The exit code of a latency target.

@@ -53,7 +53,7 @@ use iosonde_model::spec::{Speed, catalogue};
 use iosonde_report::json::Document;
 use iosonde_report::{
     Answer, cross_check_text, expectations_text, layers_text, precision_text, pursuit_text,
-    run_text, verdict_text,
+    run_text, steady_text, verdict_text,
 };
 
 /// Run a single load, given by fio-style options for identical jobs, or by a workload file with
@@ -240,6 +240,9 @@ pub(super) fn run(
     if let Some(precision) = requested.until {
         plan = plan.until(precision)?;
     }
+    if let Some(round_ns) = requested.steady_round_ns {
+        plan = plan.until_steady(round_ns)?;
+    }
     vhost::admit(&args.target, &resolved.medium, &plan, place.cpus())?;
     let jobs = u32::try_from(plan.jobs.len()).unwrap_or(u32::MAX);
     let outputs = Outputs::new(&args.run.files, &args.run.logs, jobs, requested.eta_interval_ns)?;
@@ -413,6 +416,9 @@ fn conclude(
     }
     if let Some(precision) = &row.precision {
         output.text(&precision_text(precision));
+    }
+    if let Some(steady) = &row.steady {
+        output.text(&steady_text(steady));
     }
     output.text(&verdict_text(&analysed));
     output.text(&expectations_text(&judged));

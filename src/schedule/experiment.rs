@@ -7,6 +7,7 @@ mod job;
 mod precondition;
 mod quiet;
 mod rounds;
+mod search;
 mod waiting;
 mod write_cache;
 
@@ -29,6 +30,7 @@ use iosonde_model::units::count;
 use iosonde_stats::cheapest::{Setting as Level, Worse, gets_worse};
 pub use job::{StageEnd, StageEvent, StageJob};
 use quiet::{MOST_FURTHER, Quiet, is_disturbed};
+use search::Turn;
 
 /// Runs what is left of a stage, with the write cache of the device as the stage requests it.
 /// `finished` are its completed runs; new ones are added.
@@ -87,22 +89,30 @@ fn carry_out(
         return Ok(());
     }
     let mut position = finished.iter().map(|trial| trial.position + 1).max().unwrap_or(0);
-    let blocks = job.stage.most_repeats();
+    let blocks = search::turns(job).unwrap_or(job.stage.most_repeats());
     let mut quiet = Quiet::of(job, context);
-    let may_repeat = job.may_repeat && job.stage.rounds.is_none();
+    let may_repeat = job.may_repeat && job.stage.rounds.is_none() && job.stage.search.is_none();
     let further = if may_repeat { MOST_FURTHER } else { 0 };
     for repeat in 0..blocks + further {
         if let Some(ended) = rounds::ended(job, end, finished) {
             end.ended_early = ended;
             return Ok(());
         }
-        let order = match rising(job.stage) && repeat == 0 {
+        let (repeat, chosen) = match search::next(job, &out, finished) {
+            None => (repeat, None),
+            Some(Turn::Run { repeat, cell }) => (repeat, Some(vec![cell])),
+            Some(Turn::Over(ended)) => {
+                end.ended_early = ended;
+                return Ok(());
+            }
+        };
+        let order = chosen.unwrap_or_else(|| match rising(job.stage) && repeat == 0 {
             true => (0..job.laid_out.cells.len()).collect(),
             false => {
                 let cells = job.laid_out.cells.len();
                 design::block(cells, repeat, job.stage.order, job.laid_out.order_seed)
             }
-        };
+        });
         for place in order {
             let cell = &job.laid_out.cells[place];
             let is_done = |trial: &TrialFigures| trial.cell == place && trial.repeat == repeat;
@@ -275,7 +285,8 @@ fn setting_of(job: &StageJob<'_>, cell: &Cell, repeat: u32) -> Setting {
 
 /// Estimated number of runs of a stage; of one in rounds the most.
 fn blocks_to_come(stage: &Stage, cells: usize) -> usize {
-    cells * stage.rounds.as_ref().map_or(stage.repeats, |rounds| rounds.max) as usize
+    let all = cells * stage.rounds.as_ref().map_or(stage.repeats, |rounds| rounds.max) as usize;
+    stage.search.as_ref().map_or(all, |search| all.min(search.max_runs as usize))
 }
 
 fn until_known(stage: &Stage, planned: Trial) -> Result<Trial, TrialError> {

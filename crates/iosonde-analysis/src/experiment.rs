@@ -19,6 +19,7 @@ pub mod measure;
 mod mix;
 pub mod point;
 pub mod rounds;
+pub mod search;
 mod size_model;
 mod sizes;
 mod study;
@@ -208,7 +209,7 @@ pub struct StageFacts {
     pub stage: Stage,
     /// The resolved design.
     pub laid_out: StageRun,
-    /// One point for each cell, in the order of the cells.
+    /// One point for each cell, in the order of the cells; of a search for each that was run.
     pub points: Vec<Point>,
     /// Every run, in the order in which they ran.
     pub trials: Vec<TrialFigures>,
@@ -325,7 +326,12 @@ impl StageFacts {
                 laid_out.cells.iter().map(|cell| steadiness.point(cell, &own)).collect()
             }
             None => {
-                laid_out.cells.iter().map(|cell| Point::of(cell, &trials, stage.repeats)).collect()
+                // A search measures some of its cells.
+                let is_run = |cell: &&Cell| {
+                    stage.search.is_none() || trials.iter().any(|trial| trial.cell == cell.index)
+                };
+                let cells = laid_out.cells.iter().filter(is_run);
+                cells.map(|cell| Point::of(cell, &trials, stage.repeats)).collect()
             }
         };
         for (cell, reason) in &laid_out.left_out {
@@ -343,6 +349,9 @@ impl StageFacts {
         }
         if let Some(steadiness) = &facts.steadiness {
             facts.answers.push(("rounds".into(), steadiness.answer(&facts)));
+        }
+        if facts.stage.search.is_some() {
+            facts.answers.push(("search".into(), search::answer(&facts)));
         }
         let named = facts.stage.analysis.iter().filter_map(|name| {
             let (_, analysis) = ANALYSES.iter().find(|(known, _)| known == name)?;

@@ -24,6 +24,7 @@ pub mod profile_model;
 pub mod pursuit;
 pub mod reference;
 pub mod series;
+pub mod steady;
 pub mod targets;
 pub mod verdict;
 pub mod verify;

@@ -10,6 +10,7 @@ use super::figures::{self, Figures};
 use super::finding::{self, Finding, Severity, Strength};
 use super::precision::{self, PrecisionFigures};
 use super::pursuit::{self, PursuitFigures};
+use super::steady::{self, SteadyFigures};
 
 /// Largest number of findings printed below a table.
 const SHOWN: usize = 3;
@@ -27,6 +28,8 @@ pub struct Assessment {
     pub pursuit: Option<PursuitFigures>,
     /// Precision of the figure that ends the run, if there is one.
     pub precision: Option<PrecisionFigures>,
+    /// The rounds of a run that goes on until it is steady.
+    pub steady: Option<SteadyFigures>,
     /// The consistency checks.
     pub consistency: Consistency,
     /// The findings, most severe and strongest first.
@@ -43,6 +46,7 @@ pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
         complete: run.outcome == Outcome::Complete && figures.all.total.ops > 0,
         pursuit: pursuit::pursuit(run),
         precision: precision::precision(run, figures.arrivals.as_ref()),
+        steady: steady::steady(run),
         figures,
         consistency,
         findings,

@@ -190,6 +190,19 @@ pub enum PrecisionGoal {
         /// Time from one look to the next, ns.
         look_ns: u64,
     },
+    /// As soon as the rate is steady over a window of rounds (SNIA PTS 2.0.2, 2.1.24).
+    Steady {
+        /// Length of a round, ns.
+        round_ns: u64,
+        /// Rounds at most.
+        max: u32,
+        /// Rounds of the window.
+        window: u32,
+        /// Largest range within the window, percent of its mean.
+        range_percent: f64,
+        /// Largest rise or fall of the fitted line across the window, percent of its mean.
+        slope_percent: f64,
+    },
 }
 
 /// What happens after an I/O error that a retry cannot cure.

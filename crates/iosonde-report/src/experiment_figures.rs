@@ -101,6 +101,13 @@ fn faults_of(stage: &Stage) -> Vec<String> {
             faults.push((!axis.is_empty()).then(|| refuse(key, axis, &axes)).flatten());
         }
         faults.extend(figure.metrics.iter().map(|word| refuse("a metric", word, &measures)));
+        let stage = &stage.name;
+        let is_of_lines = figure.direction.is_none() || figure.kind == "line";
+        faults.push((!is_of_lines).then(|| {
+            format!(
+                "stage `{stage}`, figure: direction has an effect in `line` alone; leave it out"
+            )
+        }));
         faults.into_iter().flatten().collect::<Vec<String>>()
     };
     stage.figures.iter().flat_map(of_figure).collect()

@@ -155,6 +155,9 @@ fn cell(run: &Run, facts: &Assessment) -> Value {
         fields.insert("until".into(), json!(precision));
         fields.insert("until_log".into(), json!(run.precision));
     }
+    if let (Value::Object(fields), Some(steady)) = (&mut out, &facts.steady) {
+        fields.insert("steady".into(), json!(steady));
+    }
     if let (Value::Object(fields), Some(layers)) = (&mut out, &run.layers) {
         fields.insert("layers".into(), json!(layers));
     }

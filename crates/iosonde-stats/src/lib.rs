@@ -24,6 +24,7 @@ pub mod queue;
 pub mod ratio;
 pub mod regimes;
 pub mod resample;
+pub mod search;
 pub mod sequential;
 pub mod size_model;
 pub mod slope;

@@ -62,6 +62,7 @@ pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
     }
     let mut faults = experiment_figures::invalid_figures(&whole);
     faults.extend(experiment::rounds::invalid_tracks(&whole));
+    faults.extend(experiment::search::invalid_searches(&whole));
     if let Some(fault) = faults.first() {
         return Err(wrong(fault));
     }

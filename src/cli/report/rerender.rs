@@ -25,7 +25,7 @@ use iosonde_report::story::{Picture, Source, Story};
 use iosonde_report::{
     Answer, CheckReport, TextReport, expectations_text, ladder_json, ladder_text, layers_text,
     precision_text, profile_figures, profile_json, profile_text, pursuit_text, run_text,
-    text_story, verdict_text, verify_json, verify_text,
+    steady_text, text_story, verdict_text, verify_json, verify_text,
 };
 
 /// Runs with their analysis.
@@ -243,6 +243,9 @@ fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String 
         }
         if let Some(precision) = &row.precision {
             out.push_str(&precision_text(precision));
+        }
+        if let Some(steady) = &row.steady {
+            out.push_str(&steady_text(steady));
         }
     }
     out.push_str(&verdict_text(&judgement.verdict));

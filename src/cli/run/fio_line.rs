@@ -330,9 +330,8 @@ fn not_fios(name: &str, unknown: &str) -> String {
     let instead = match name {
         "path" => "use --filename or --directory",
         "speed" => "change the rates of the job file, or use a workload file",
-        "latency-target" | "until" | "region" | "stride" | "phase" | "profile" | "cross-check" => {
-            "it belongs to the command line without --name and without a job file"
-        }
+        "latency-target" | "until" | "steady" | "region" | "stride" | "phase" | "profile"
+        | "cross-check" => "it belongs to the command line without --name and without a job file",
         _ => return format!("--{name}: {unknown}"),
     };
     format!("--{name} is not a fio option, and this command line is read as fio's: {instead}")

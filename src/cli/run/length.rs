@@ -6,6 +6,9 @@ use super::words::{size, time, wrong};
 use crate::cli::exit::{Exit, Failure};
 use iosonde_model::plan::{Precision, Stop};
 
+/// Rounds at most, where no time is given.
+const MOST_ROUNDS: u64 = 25;
+
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Length")]
 pub(super) struct LengthArgs {
@@ -18,6 +21,18 @@ pub(super) struct LengthArgs {
     /// first
     #[arg(long, value_name = "RULE", conflicts_with_all = ["number_ios", "latency_target"])]
     until: Option<String>,
+    /// Continue in rounds of this length until the IOPS of 5 consecutive rounds are steady (range
+    /// at most 20 % and slope at most 10 % of their mean); at most --runtime [default: 25 rounds].
+    /// Exit code 3 if they are not. Without a TIME, rounds last 60 s
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "60",
+        conflicts_with_all = ["number_ios", "io_size", "until", "latency_target"]
+    )]
+    steady: Option<String>,
     /// Warm-up before the measurement, not counted
     #[arg(long, value_name = "TIME", default_value = "0")]
     ramp_time: String,
@@ -76,7 +91,15 @@ impl LengthArgs {
 
     /// The longest that may be measured, ns.
     fn most_ns(&self) -> Result<u64, Failure> {
+        if let (None, Some(round_ns)) = (&self.runtime, self.steady_round_ns()?) {
+            return Ok(round_ns.saturating_mul(MOST_ROUNDS));
+        }
         time("--runtime", self.longest(), 1_000_000_000)
+    }
+
+    /// Length of the rounds of a run that ends as soon as they are steady, ns.
+    pub(super) fn steady_round_ns(&self) -> Result<Option<u64>, Failure> {
+        self.steady.as_deref().map(|text| time("--steady", text, 1_000_000_000)).transpose()
     }
 
     /// What is to be known, and how well.

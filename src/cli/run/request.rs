@@ -30,6 +30,8 @@ pub(super) struct Request {
     pub(super) expectations: Vec<Expectation>,
     pub(super) latency: Option<Latency>,
     pub(super) until: Option<Precision>,
+    /// Length of the rounds of a run that ends as soon as they are steady, ns.
+    pub(super) steady_round_ns: Option<u64>,
     /// How fast a workload file is replayed, where that was asked.
     pub(super) speed: Option<Speed>,
 }
@@ -75,6 +77,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
         expectations,
         latency: args.latency.latency()?,
         until: args.length.until()?,
+        steady_round_ns: args.length.steady_round_ns()?,
         speed,
         workload,
     };

@@ -52,9 +52,18 @@ pub enum Ranking<'a> {
 
 /// Ranks settings by a measure. `None` where fewer than two of them have it.
 pub fn ranking<'a>(points: &[&'a Point], measure: Measure) -> Option<Ranking<'a>> {
+    ranking_of(points, measure, Direction::Total)
+}
+
+/// The same of one direction.
+fn ranking_of<'a>(
+    points: &[&'a Point],
+    measure: Measure,
+    direction: Direction,
+) -> Option<Ranking<'a>> {
     let sign = if measure.more_is_better() == Some(false) { -1.0 } else { 1.0 };
     let candidates = points.iter().map(|point| {
-        let values = point.values(measure, Direction::Total);
+        let values = point.values(measure, direction);
         (*point, values.into_iter().map(|value| value.powf(sign)).collect())
     });
     rank(candidates.collect())
@@ -62,7 +71,16 @@ pub fn ranking<'a>(points: &[&'a Point], measure: Measure) -> Option<Ranking<'a>
 
 /// The setting that is shown to be best by a measure.
 pub fn best<'a>(points: &[&'a Point], measure: Measure) -> Option<&'a Point> {
-    match ranking(points, measure)? {
+    best_of(points, measure, Direction::Total)
+}
+
+/// The same of one direction.
+pub fn best_of<'a>(
+    points: &[&'a Point],
+    measure: Measure,
+    direction: Direction,
+) -> Option<&'a Point> {
+    match ranking_of(points, measure, direction)? {
         Ranking::Best(point) => Some(point),
         _ => None,
     }

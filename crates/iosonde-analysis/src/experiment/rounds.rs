@@ -64,7 +64,17 @@ impl Steadiness {
         let requested = stage.rounds.as_ref()?;
         let rounds = completed(requested, laid_out, trials);
         let first_round = laid_out.prepared.last().map_or(0, |prepared| prepared.first_round);
-        let mut all = figures(stage, requested, laid_out, trials, rounds);
+        let all = figures(stage, requested, laid_out, trials, rounds);
+        Some(Steadiness::judged(requested, rounds, first_round, all))
+    }
+
+    /// Judges figures over this many rounds, from `first_round` on.
+    pub(crate) fn judged(
+        requested: &Rounds,
+        rounds: u32,
+        first_round: u32,
+        mut all: Vec<Tracked>,
+    ) -> Steadiness {
         let length = requested.window;
         let starts = first_round..(rounds + 1).saturating_sub(length);
         let steady = |start: &u32| {
@@ -84,7 +94,7 @@ impl Steadiness {
             each.window = start.and_then(|start| each.window_at(start, length));
             each.is_steady = start.is_some_and(|start| each.is_steady_in(start, requested));
         }
-        Some(Steadiness {
+        Steadiness {
             rounds,
             max_rounds: requested.max,
             first_round,
@@ -95,7 +105,7 @@ impl Steadiness {
             left_in,
             is_over: left_in.is_some() || found.is_some() && held_rounds == requested.hold,
             tracked: all,
-        })
+        }
     }
 
     /// Whether a run is of the measurement window.

@@ -14,6 +14,7 @@ use iosonde_model::record::precision::PrecisionCheck;
 use iosonde_stats::Histogram;
 use iosonde_stats::dependent::Batch;
 use iosonde_stats::precision::{Measure, PER_LOOK, Sequential};
+use iosonde_stats::steady_state::Window as Steady;
 
 /// Looks listed in a record, and the last one.
 const MAX_LISTED: usize = 4096;
@@ -47,6 +48,7 @@ fn interval_ns(plan: &Plan) -> u64 {
     match plan.until {
         PrecisionGoal::None => u64::MAX,
         PrecisionGoal::Known { look_ns, .. } => look_ns / PER_LOOK as u64,
+        PrecisionGoal::Steady { round_ns, .. } => round_ns,
     }
 }
 
@@ -65,7 +67,7 @@ impl Post {
     /// Not before the window is known.
     pub(super) fn new(plan: &Plan) -> Post {
         let (direction, counts_bytes) = match plan.until {
-            PrecisionGoal::None => (Direction::Total, false),
+            PrecisionGoal::None | PrecisionGoal::Steady { .. } => (Direction::Total, false),
             PrecisionGoal::Known { precision, .. } => {
                 (precision.direction, precision.metric == Metric::Bandwidth)
             }
@@ -93,10 +95,38 @@ impl Post {
     }
 }
 
+/// When enough was seen.
+enum Rule {
+    /// The figure is known well enough.
+    Known(Sequential),
+    /// The last `window` rounds are steady, each with its rate; `None` if a job was too late for
+    /// its end to be seen.
+    Steady { rounds: Vec<Option<f64>>, window: usize, range_share: f64, slope_share: f64 },
+}
+
+impl Rule {
+    fn of(goal: PrecisionGoal) -> Option<Rule> {
+        match goal {
+            PrecisionGoal::None => None,
+            PrecisionGoal::Known { precision, .. } => {
+                Some(Rule::Known(Sequential::new(measure(precision), precision.width)))
+            }
+            PrecisionGoal::Steady { window, range_percent, slope_percent, .. } => {
+                Some(Rule::Steady {
+                    rounds: Vec::new(),
+                    window: window as usize,
+                    range_share: range_percent / 100.0,
+                    slope_share: slope_percent / 100.0,
+                })
+            }
+        }
+    }
+}
+
 /// The side that watches.
 pub(super) struct Watcher<'a> {
     lanes: &'a [Lane],
-    sequential: Sequential,
+    rule: Rule,
     interval_ns: u64,
     open_ns: u64,
     close_ns: u64,
@@ -111,11 +141,11 @@ pub(super) struct Watcher<'a> {
 impl<'a> Watcher<'a> {
     /// `None` where a run ends by its length alone.
     pub(super) fn new(plan: &Plan, lanes: &'a [Lane], start_ns: u64) -> Option<Watcher<'a>> {
-        let PrecisionGoal::Known { precision, .. } = plan.until else { return None };
+        let rule = Rule::of(plan.until)?;
         let Window { open_ns, close_ns } = Window::planned(plan, start_ns);
         Some(Watcher {
             lanes,
-            sequential: Sequential::new(measure(precision), precision.width),
+            rule,
             interval_ns: interval_ns(plan),
             open_ns,
             close_ns,
@@ -169,17 +199,41 @@ impl<'a> Watcher<'a> {
             overflow: latency.overflow() - self.latency.overflow(),
             sum_ns: latency.sum() - self.latency.sum(),
         };
+        let passed = edges - self.edges;
         (self.edges, self.amount, self.latency) = (edges, amount, latency);
-        if let Some(look) = self.sequential.add(interval) {
-            self.list(PrecisionCheck {
-                at_ns: edge_ns - self.open_ns,
-                intervals: u32::try_from(look.intervals).unwrap_or(u32::MAX),
-                value: look.known.map(|known| known.value),
-                half_width: look.known.map(|known| known.half_width),
-            });
-            self.record.reached = look.is_enough;
-        }
+        self.look(interval, passed);
         self.record.reached
+    }
+
+    /// Takes in what was done since the last edge, `passed` intervals ago.
+    fn look(&mut self, interval: Batch, passed: u64) {
+        match &mut self.rule {
+            Rule::Known(sequential) => {
+                let Some(look) = sequential.add(interval) else { return };
+                self.record.reached = look.is_enough;
+                self.list(PrecisionCheck {
+                    at_ns: self.edges * self.interval_ns,
+                    intervals: u32::try_from(look.intervals).unwrap_or(u32::MAX),
+                    value: look.known.map(|known| known.value),
+                    half_width: look.known.map(|known| known.half_width),
+                });
+            }
+            Rule::Steady { rounds, window, range_share, slope_share } => {
+                let rate = interval.amount as f64 * 1e9 / interval.span_ns as f64;
+                let value = (passed == 1).then_some(rate);
+                rounds.extend((0..passed).map(|_| value));
+                let last = rounds[rounds.len().saturating_sub(*window)..].iter().copied();
+                let last: Option<Vec<f64>> = last.collect();
+                let last = last.filter(|last| last.len() == *window);
+                self.record.reached = last
+                    .and_then(|last| Steady::of(&last))
+                    .is_some_and(|found| found.is_steady(*range_share, *slope_share));
+                for round in self.edges - passed + 1..=self.edges {
+                    let at_ns = round * self.interval_ns;
+                    self.list(PrecisionCheck { at_ns, intervals: 1, value, half_width: None });
+                }
+            }
+        }
     }
 
     fn list(&mut self, look: PrecisionCheck) {

@@ -62,6 +62,15 @@ pub fn describe(plan: &Plan) -> String {
             duration::span(look_ns),
         ));
     }
+    if let PrecisionGoal::Steady { round_ns, max, window, range_percent, slope_percent } =
+        plan.until
+    {
+        out.push_str(&format!(
+            "  steady    rounds of {}, {max} at most; {window} in a row are steady if their range \
+             is within {range_percent} % of the mean, and their slope within {slope_percent} %\n",
+            duration::latency(round_ns as f64),
+        ));
+    }
     for (index, job) in plan.jobs.iter().enumerate() {
         out.push_str(&format!(
             "  job {index:<5} {}: {} % reads, {} blocks, depth {}, {} in [{}, {}){}\n",

@@ -220,6 +220,8 @@ pub fn length_ns(stage: &Stage, cells: usize) -> u64 {
     let each = (stage.seconds + stage.idle_seconds) * 1e9;
     let runs = if stage.rounds.is_some() { stage.most_repeats() } else { stage.repeats };
     let all = each * cells as f64 * f64::from(runs);
+    let most_runs = stage.search.as_ref().map_or(f64::INFINITY, |s| f64::from(s.max_runs));
+    let all = all.min(each * most_runs);
     let most = stage.until.minutes.map_or(f64::INFINITY, |minutes| minutes * 60e9);
     all.min(most) as u64
 }

@@ -4,6 +4,7 @@
 use super::{
     Direction, LatencyGoal, LatencyTarget, Plan, Precision, PrecisionGoal, Pursuit, Refusal, Stop,
 };
+use crate::spec::experiment::Rounds;
 use crate::units::duration;
 
 /// Looks in the longest time that a run may take, where that is short.
@@ -14,6 +15,10 @@ const LOOK_NS: (u64, u64) = (200_000_000, 1_000_000_000);
 const FEWEST_LOOKS: u64 = 12;
 /// Shortest measured time in which a precision can be established, ns.
 pub const SHORTEST_UNTIL_NS: u64 = FEWEST_LOOKS * LOOK_NS.0;
+/// Rounds at most of such a run.
+const MOST_ROUNDS: u32 = 4000;
+/// Shortest round of a run that goes on until it is steady, ns.
+const SHORTEST_ROUND_NS: u64 = 100_000_000;
 
 impl Plan {
     /// The same plan, pursuing a latency target. `patience_ns` is how long a search looks at one
@@ -88,5 +93,51 @@ impl Plan {
             ));
         }
         Ok(Plan { until: PrecisionGoal::Known { precision, look_ns }, ..self })
+    }
+    /// The same plan in rounds of this length, which ends as soon as the rate of a window of rounds
+    /// is steady; what ended it becomes the most that it may do, in whole rounds.
+    ///
+    /// # Errors
+    /// If the plan is not one that goes on for a time, or that is shorter than a window.
+    pub fn until_steady(self, round_ns: u64) -> Result<Plan, Refusal> {
+        let refused = |what: &str| Err(Refusal::Steady { what: what.into() });
+        let Stop::AfterNs(most_ns) = self.stop else {
+            return refused("its length must be a time: give --runtime");
+        };
+        if self.latency != LatencyGoal::None {
+            return refused("a latency target determines the length itself");
+        }
+        if self.jobs.iter().any(|job| !job.phases.is_empty()) {
+            return refused("the load changes with its phases, so that no round is like another");
+        }
+        if round_ns < SHORTEST_ROUND_NS {
+            return refused("a round has at least 100 ms; give a longer one");
+        }
+        let limits = Rounds::of_the_specification();
+        let max = u32::try_from(most_ns / round_ns).unwrap_or(u32::MAX);
+        if max < limits.window {
+            return refused(&format!(
+                "a window has {} rounds of {}, and --runtime is {}; give a larger --runtime, which \
+                 is the maximum, or shorter rounds",
+                limits.window,
+                duration::span(round_ns),
+                duration::span(most_ns),
+            ));
+        }
+        if max > MOST_ROUNDS {
+            return refused(&format!(
+                "these are {max} rounds, and at most {MOST_ROUNDS} are listed"
+            ));
+        }
+        let until = PrecisionGoal::Steady {
+            round_ns,
+            max,
+            window: limits.window,
+            range_percent: limits.range_percent,
+            slope_percent: limits.slope_percent,
+        };
+        // The last round is taken a moment after it has ended.
+        let length_ns = u64::from(max) * round_ns + round_ns / 20;
+        Ok(Plan { until, stop: Stop::AfterNs(length_ns), ..self })
     }
 }

@@ -117,6 +117,12 @@ pub enum Refusal {
         /// What contradicts it, and how to fix it.
         what: String,
     },
+    /// Rounds that cannot be had.
+    #[error("steady: {what}")]
+    Steady {
+        /// What contradicts them, and how to fix it.
+        what: String,
+    },
     /// Not enough memory for one buffer per job.
     #[error(
         "{jobs} job(s) need at least {needed_bytes} B of I/O buffers, and {limit_bytes} B \

@@ -84,6 +84,7 @@ pub fn trial(
         draft.set(*parameter, value)?;
     }
     draft.finish()?;
+    draft.cap_batches();
     let mut plan = resolve(&draft.workload, &draft.setting)?;
     let names: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
     plan.name = stage.name.clone();
@@ -122,6 +123,15 @@ impl Draft {
 
     fn roles(&mut self) -> impl Iterator<Item = &mut Role> {
         self.workload.roles.iter_mut()
+    }
+
+    /// No batch is larger than the depth that it comes from: a sweep over depths has one batch.
+    fn cap_batches(&mut self) {
+        let usual = self.setting.iodepth;
+        for role in self.roles() {
+            let depth = role.iodepth.unwrap_or(usual);
+            role.batch = role.batch.map(|batch| batch.min(depth));
+        }
     }
 
     fn number(&mut self, parameter: Parameter, number: f64) {
@@ -386,6 +396,17 @@ mod tests {
         assert_eq!(seen, [(3, 3), (3, 48)]);
         assert!(plans.iter().all(Plan::writes));
         assert_eq!((plans[1].name.as_str(), plans[1].title.as_str()), ("s", "16"));
+    }
+
+    #[test]
+    fn a_batch_is_no_larger_than_the_depth_of_its_cell() {
+        let plans = plans(
+            "rw = \"randread\", batch-submit = 32",
+            "name = \"iodepth\"\nvalues = [1, 16, 64]",
+        );
+        let batches: Vec<u32> = plans.iter().map(|plan| plan.jobs[0].batch).collect();
+        assert_eq!(batches, [1, 16, 32]);
+        assert!(plans.iter().all(|plan| plan.jobs[0].keeps_batch));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub const WORKLOADS: [&str; 11] = [
 ];
 
 /// Every built-in experiment. A new one is a file and a line here.
-pub const EXPERIMENTS: [&str; 38] = [
+pub const EXPERIMENTS: [&str; 39] = [
     include_str!("../../../../experiments/check.toml"),
     include_str!("../../../../experiments/qd1-baseline.toml"),
     include_str!("../../../../experiments/block-size.toml"),
@@ -41,6 +41,7 @@ pub const EXPERIMENTS: [&str; 38] = [
     include_str!("../../../../experiments/token-bucket.toml"),
     include_str!("../../../../experiments/durability.toml"),
     include_str!("../../../../experiments/surface.toml"),
+    include_str!("../../../../experiments/best-configuration.toml"),
     include_str!("../../../../experiments/cpu-cost.toml"),
     include_str!("../../../../experiments/basic.toml"),
     include_str!("../../../../experiments/iobatch.toml"),

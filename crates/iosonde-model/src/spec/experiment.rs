@@ -6,15 +6,18 @@
 pub mod claims;
 pub mod parameter;
 pub mod rounds;
+mod search;
 pub mod state;
 
 use serde::{Deserialize, Serialize};
 use toml::value::Table;
 
+use super::Direction;
 use crate::units;
 pub use claims::{Claim, Claims};
 pub use parameter::{Parameter, Value};
 pub use rounds::{PassOrder, Precondition, Rounds, Track};
+pub use search::Search;
 pub use state::{Purge, Switch};
 
 /// A question to a target, as kept in a file.
@@ -124,6 +127,10 @@ pub struct Stage {
     /// Rounds until a steady state, in place of repeats.
     #[serde(default)]
     pub rounds: Option<Rounds>,
+    /// Search for the best cell, in place of runs of all cells; `repeats` are then the runs of each
+    /// cell near the best.
+    #[serde(default)]
+    pub search: Option<Search>,
     /// Whether each writing run ends with a timed fsync.
     #[serde(default)]
     pub final_sync: bool,
@@ -285,6 +292,9 @@ pub struct Figure {
     pub series: String,
     /// What is shown, where the kind leaves it open.
     pub metrics: Vec<String>,
+    /// Of reads or writes alone; of both together if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
 }
 
 impl Experiment {

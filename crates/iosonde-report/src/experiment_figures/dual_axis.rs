@@ -9,6 +9,7 @@ use super::sheet::{Drawn, Sheet, titled};
 use super::view::{Facet, Layout, Series, View, unit};
 use crate::chart::{Annotation, ChartError, Edge, Figure, Line, Marks, Plot, merge_annotations};
 use iosonde_analysis::experiment::{Measure, Point, StageFacts};
+use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
 
 /// The styles of IOPS and MB/s; those of the latencies begin after them.
@@ -98,7 +99,7 @@ fn callouts(view: &View, series: &Series) -> Vec<crate::chart::Callout> {
             (view.place(point)?, view.level(point).map(|level| view.formatted(level))?);
         Some(Annotation { what: what.into(), setting, x, y, edge })
     };
-    let best = best::best(&alone, &[Measure::Iops, Measure::Bandwidth]);
+    let best = best::best(&alone, &[Measure::Iops, Measure::Bandwidth], Direction::Total);
     merge_annotations(best.into_iter().filter_map(annotation).collect())
 }
 
@@ -116,5 +117,5 @@ fn latency(view: &View, sheet: &mut Sheet, facet: &Facet) -> Drawn {
         ..Plot::default()
     };
     let (axis, quantity) = titled(Measure::Mean);
-    sheet.plot(&lines::titled_in(&facet.heading, Measure::Mean), (&axis, quantity), plot)
+    sheet.plot(&lines::titled_in(&facet.heading, Measure::Mean.title()), (&axis, quantity), plot)
 }

@@ -80,7 +80,7 @@ fn panel(
     let log = if kind == Kind::Log10 { " (log)" } else { "" };
     let title = format!("{title}{log}");
     let map = HeatMap { title, quantity, scale, cells, missing, numbered: true };
-    let heading = titled_in(&facet.heading, measure);
+    let heading = titled_in(&facet.heading, measure.title());
     sheet.push(&heading, view.x_axis()?, y, Marks::Heat(map), height);
     Ok(())
 }

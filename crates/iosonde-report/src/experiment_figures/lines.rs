@@ -8,7 +8,6 @@ use super::sheet::{Sheet, common, titled};
 use super::view::{Facet, Layout, Series, View, heading};
 use crate::chart::{ChartError, Edge, Figure, Line, Plot, style};
 use iosonde_analysis::experiment::{Measure, StageFacts};
-use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
 
 /// What is shown unless a file says otherwise.
@@ -26,7 +25,7 @@ pub(super) fn draw(
         match (measures.as_slice(), facet.series.as_slice()) {
             ([first, _, ..], [only]) if together(&measures) => {
                 let named = |(number, measure): (usize, &Measure)| {
-                    line(&view, only, (*measure, number), measure.title())
+                    line(&view, only, (*measure, number), &heading(*measure, view.direction()))
                 };
                 let lines = measures.iter().enumerate().filter_map(named).collect();
                 let callouts = best::in_panel(&view, facet, *first, &measures);
@@ -46,7 +45,7 @@ pub(super) fn draw(
                         ..Plot::default()
                     };
                     let (axis, quantity) = titled(*measure);
-                    let title = titled_in(&facet.heading, *measure);
+                    let title = titled_in(&facet.heading, &heading(*measure, view.direction()));
                     sheet.plot(&title, (&axis, quantity), knees(&view, facet, plot))?;
                 }
             }
@@ -54,7 +53,8 @@ pub(super) fn draw(
     }
     measures.iter().for_each(|measure| sheet.note_unknown(*measure));
     let against = view.x.map_or(String::new(), |axis| format!(" against {}", axis.heading()));
-    let what: Vec<&str> = measures.iter().map(|measure| measure.title()).collect();
+    let what = measures.iter().map(|measure| heading(*measure, view.direction()));
+    let what: Vec<String> = what.collect();
     Ok(sheet.finish(&format!("{}{against}", what.join(", "))))
 }
 
@@ -82,20 +82,20 @@ pub(super) fn line(
     name: &str,
 ) -> Option<Line> {
     let all = series.points.iter();
-    let points = all.filter_map(|point| view.point(point, measure, Direction::Total)).collect();
+    let points = all.filter_map(|point| view.point(point, measure, view.direction())).collect();
     let line = Line {
         name: name.into(),
         style: style(number),
         edge: Edge::Left,
         points,
         dotted: true,
-        hover: heading(measure, Direction::Total),
+        hover: heading(measure, view.direction()),
     };
     (!line.points.is_empty()).then_some(line)
 }
 
 /// Title of a panel: the measure, and what its facet has in common.
-pub(super) fn titled_in(heading: &str, measure: Measure) -> String {
-    let measure = capital(measure.title());
+pub(super) fn titled_in(heading: &str, measure: &str) -> String {
+    let measure = capital(measure);
     if heading.is_empty() { measure } else { format!("{heading}: {measure}") }
 }

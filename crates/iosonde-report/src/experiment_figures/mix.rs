@@ -38,7 +38,7 @@ pub(super) fn draw(
                     ..Plot::default()
                 };
                 let (axis, quantity) = titled(*measure);
-                let title = lines::titled_in(&alone.heading, *measure);
+                let title = lines::titled_in(&alone.heading, measure.title());
                 sheet.plot(&title, (&axis, quantity), plot)?;
             }
         }

@@ -151,7 +151,9 @@ fn callouts(view: &View, facet: &Facet, rate: Measure) -> Vec<Callout> {
         let setting = view.setting(point);
         Some(Annotation { what: what.into(), setting, x, y, edge: Edge::Left })
     };
-    let best = best::best(facet, &BEST).into_iter().map(|(what, _, point)| (what, point));
+    let best = best::best(facet, &BEST, Direction::Total)
+        .into_iter()
+        .map(|(what, _, point)| (what, point));
     let knees = facet.series.iter().filter_map(|series| knee(view, series));
     let knee = knees.map(|point| ("knee", point));
     merge_annotations(knee.chain(best).filter_map(annotation).collect())

@@ -254,6 +254,11 @@ impl<'a> View<'a> {
         series.flat_map(|series| series.points.iter().copied())
     }
 
+    /// Whose figures are shown.
+    pub(super) fn direction(&self) -> Direction {
+        self.requested.direction.unwrap_or(Direction::Total)
+    }
+
     /// The measures that are asked for, or these.
     pub(super) fn measures(&self, usual: &[Measure]) -> Vec<Measure> {
         let requested = self.requested.metrics.iter().filter_map(|word| Measure::parse(word));

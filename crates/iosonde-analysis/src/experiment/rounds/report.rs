@@ -32,13 +32,16 @@ impl Steadiness {
                  describe a steady state."
             ),
         });
-        for each in &self.tracked {
-            self.say_tracked(&mut answer, each, limits);
-        }
+        self.say_all_tracked(&mut answer, limits);
         self.warn(&mut answer, &verdict);
         self.convergence(&mut answer, limits);
         answer.details = serde_json::json!({ "steadiness": self, "limits": limits });
         answer
+    }
+
+    /// Each tracked figure against its limits.
+    pub(crate) fn say_all_tracked(&self, answer: &mut Answer, limits: &Rounds) {
+        self.tracked.iter().for_each(|each| self.say_tracked(answer, each, limits));
     }
 
     fn say_tracked(&self, answer: &mut Answer, each: &Tracked, limits: &Rounds) {

@@ -1,7 +1,8 @@
 //! Whether what a stage says of itself makes sense, before anything is measured.
 
 use super::{DesignError, of_stage};
-use crate::spec::experiment::{Order, Prefill, Stage};
+use crate::spec::LatencyTarget;
+use crate::spec::experiment::{Design, Order, Prefill, Stage};
 use crate::units::duration;
 
 /// Longest name of a stage, which becomes part of names of files.
@@ -56,6 +57,7 @@ pub(super) fn makes_sense(stage: &Stage) -> Result<(), DesignError> {
         _ => {}
     }
     rounds_make_sense(stage)?;
+    search_makes_sense(stage)?;
     for axis in &stage.axes {
         let wrong = |what: &str| DesignError::Axis {
             stage: stage.name.clone(),
@@ -74,6 +76,37 @@ pub(super) fn makes_sense(stage: &Stage) -> Result<(), DesignError> {
         }
     }
     Ok(())
+}
+
+/// Whether a search makes sense, and nothing beside it is without effect.
+fn search_makes_sense(stage: &Stage) -> Result<(), DesignError> {
+    let Some(search) = &stage.search else { return Ok(()) };
+    let refuse = |wrong: bool, what: &str| {
+        if wrong { Err(of_stage(stage, what)) } else { Ok(()) }
+    };
+    if let Some(limit) = &search.limit {
+        LatencyTarget::parse(limit)
+            .map_err(|error| of_stage(stage, format!("search.limit: {error}")))?;
+    }
+    refuse(
+        !(1..=20_000).contains(&search.max_runs),
+        &format!("search.max-runs: found {}, expected 1 to 20000", search.max_runs),
+    )?;
+    refuse(stage.axes.is_empty(), "search: there is nothing to search; add [[stage.axis]]")?;
+    refuse(
+        stage.design != Design::Factorial,
+        "search: its grid has every level with every other; leave out design",
+    )?;
+    refuse(stage.rounds.is_some(), "search has no effect in rounds: give one of them")?;
+    refuse(
+        stage.order != Order::Random,
+        "search: the order follows from the results; leave out order",
+    )?;
+    let until = &stage.until;
+    refuse(
+        until.width_percent.is_some() || until.worse_percent.is_some(),
+        "search: until.width-percent and until.worse-percent have no effect in a search",
+    )
 }
 
 /// Whether preconditioning and rounds make sense, and nothing beside them is without effect.

@@ -66,6 +66,21 @@ pub struct Rounds {
     pub max_passes: Option<f64>,
 }
 
+impl Rounds {
+    /// The window and the limits of the specification (SNIA PTS 2.0.2, 2.1.24), of nothing yet.
+    pub fn of_the_specification() -> Rounds {
+        Rounds {
+            max: most(),
+            window: window(),
+            track: Vec::new(),
+            range_percent: range(),
+            slope_percent: slope(),
+            hold: 0,
+            max_passes: None,
+        }
+    }
+}
+
 /// A figure of cells that must be steady.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

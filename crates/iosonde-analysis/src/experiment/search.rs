@@ -1,0 +1,246 @@
+//! A stage that searches for its best cell: which cell is run next, and which is the best.
+//!
+//! Both follow from the runs of the record alone, so that a search is resumed where it ended.
+
+use super::gate::{self, Ranking};
+use super::{Answer, Measure, Point, StageFacts, TrialFigures};
+use crate::finding::{Severity, Strength};
+use iosonde_model::plan::design::Cell;
+use iosonde_model::record::experiment::StageRun;
+use iosonde_model::spec::experiment::{Search, Stage};
+use iosonde_model::spec::{Direction, Experiment, LatencyTarget};
+use iosonde_model::units::{count, duration};
+use iosonde_stats::Quantile;
+use iosonde_stats::search::{self, NEAR, Seen, Side};
+
+/// What comes next in a search.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Next {
+    /// A run of this cell.
+    Run(usize),
+    /// Nothing: the best and all near it have their repeats.
+    Over,
+    /// Nothing: the most runs were carried out.
+    Limit(u32),
+}
+
+/// What comes next in the search of a stage; `None` for a stage without one.
+pub fn next(
+    stage: &Stage,
+    laid_out: &StageRun,
+    trials: &[TrialFigures],
+    is_out: impl Fn(usize) -> bool,
+) -> Option<Next> {
+    let requested = stage.search.as_ref()?;
+    let seen = seen(requested, trials);
+    let repeats = stage.repeats as usize;
+    let sides = sides(&laid_out.cells);
+    Some(match search::next(&sides, &seen, is_out, repeats, laid_out.order_seed) {
+        None => Next::Over,
+        Some(_) if trials.len() >= requested.max_runs as usize => Next::Limit(requested.max_runs),
+        Some(cell) => Next::Run(cell),
+    })
+}
+
+/// The axes of a grid of cells. One with three levels or more, each a quantity, is ordered.
+fn sides(cells: &[Cell]) -> Vec<Side> {
+    let axes = cells.first().map_or(0, |cell| cell.levels.len());
+    let side = |axis: usize| {
+        let mut labels: Vec<&str> = Vec::new();
+        let mut is_ordered = true;
+        for level in cells.iter().map(|cell| &cell.levels[axis]) {
+            is_ordered &= level.value.is_some();
+            if !labels.contains(&level.label.as_str()) {
+                labels.push(&level.label);
+            }
+        }
+        Side { levels: labels.len(), is_ordered: is_ordered && labels.len() > 2 }
+    };
+    (0..axes).map(side).collect()
+}
+
+/// The cells in the order of their first runs.
+fn seen(requested: &Search, trials: &[TrialFigures]) -> Vec<Seen> {
+    let measure = Measure::parse(&requested.best).unwrap_or(Measure::Iops);
+    let sign = if measure.more_is_better() == Some(false) { -1 } else { 1 };
+    let limit = requested.limit.as_ref().and_then(|text| LatencyTarget::parse(text).ok());
+    let mut ordered: Vec<&TrialFigures> = trials.iter().collect();
+    ordered.sort_by_key(|trial| trial.position);
+    let mut all: Vec<Seen> = Vec::new();
+    for trial in ordered {
+        let place = all.iter().position(|each| each.cell == trial.cell).unwrap_or(all.len());
+        if place == all.len() {
+            all.push(Seen { cell: trial.cell, ..Seen::default() });
+        }
+        let value = measure.of(&trial.figures, Direction::Total).filter(|value| *value > 0.0);
+        if let (Some(value), true) = (value, trial.is_usable()) {
+            all[place].values.push(value.powi(sign));
+            all[place].shares.extend(limit.map(|limit| share(trial, limit)));
+        }
+    }
+    all
+}
+
+/// The latency that is limited, as a share of its limit; the largest one where too few requests
+/// completed for the percentile.
+fn share(trial: &TrialFigures, limit: LatencyTarget) -> f64 {
+    let quantile = Quantile::of(&trial.latency, limit.quantile).value_ns();
+    quantile.or(trial.latency.max()).unwrap_or(u64::MAX) as f64 / limit.limit_ns as f64
+}
+
+/// The best cell, and those that it could not be told apart from.
+pub(super) fn answer(facts: &StageFacts) -> Answer {
+    let Some(requested) = &facts.stage.search else { return Answer::default() };
+    let measure = Measure::parse(&requested.best).unwrap_or(Measure::Iops);
+    let seen = seen(requested, &facts.trials);
+    let mut answer = Answer::default();
+    let (cells, runs) = (facts.laid_out.cells.len(), facts.trials.len());
+    let whole = cells * facts.stage.repeats as usize;
+    answer.find("combinations", cells as f64);
+    answer.find("measured-combinations", seen.len() as f64);
+    answer.find("runs", runs as f64);
+    let bound = requested.limit.as_ref().map_or(String::new(), |limit| format!(" with {limit}"));
+    let title = format!("Best {}{bound}", measure.title());
+    let near = search::near(&seen);
+    let is_within =
+        |point: &&Point| near.iter().any(|each| each.cell == point.cell && each.is_within());
+    let points: Vec<&Point> = facts.points.iter().filter(is_within).collect();
+    if points.is_empty() {
+        answer.say(format!("{title}: none of the {} combinations measured has it.", seen.len()));
+    } else {
+        say_best(&mut answer, facts, &title, measure, &points, &seen);
+    }
+    answer.say(format!(
+        "{} of {} combinations were measured in {} runs; all of them take {} runs. Combinations \
+         whose first run was more than {} % below the best were not repeated.",
+        count::thousands(seen.len() as u64),
+        count::thousands(cells as u64),
+        count::thousands(runs as u64),
+        count::thousands(whole as u64),
+        100.0 * NEAR,
+    ));
+    if !facts.laid_out.ended_early.is_empty() {
+        answer.mind(
+            "search_not_over",
+            "search not over",
+            Strength::Proven,
+            Severity::LowConfidence,
+            format!(
+                "The search ended before it was over: {}. A better combination may exist.",
+                facts.laid_out.ended_early
+            ),
+        );
+    }
+    answer
+}
+
+fn say_best(
+    answer: &mut Answer,
+    facts: &StageFacts,
+    title: &str,
+    measure: Measure,
+    points: &[&Point],
+    seen: &[Seen],
+) {
+    let value = |point: &Point| seen.iter().find(|each| each.cell == point.cell).map(Seen::value);
+    let Some(lead) =
+        points.iter().max_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)))
+    else {
+        return;
+    };
+    let name = |point: &Point| format!("({})", levels_of(facts, point));
+    let rate = format!("{} at {}", of(lead, measure), latency(facts, lead));
+    answer.find("best-cell", lead.cell as f64);
+    lead.levels.iter().filter_map(|level| Some((level, level.value?))).for_each(
+        |(level, value)| {
+            answer.find(&format!("best-{}", level.axis.replace('_', "-")), value);
+        },
+    );
+    let words = match gate::ranking(points, measure) {
+        Some(Ranking::Best(_)) => format!("{title}: {}: {rate}.", name(lead)),
+        Some(Ranking::Ties { points: ties, more, .. }) => {
+            answer.find("ties", ties.len() as f64);
+            let all: Vec<String> = ties.iter().map(|point| name(point)).collect();
+            format!(
+                "{title}: {}: {rate}. Not told apart: {}{}.",
+                name(lead),
+                all.join(", "),
+                gate::advice(more)
+            )
+        }
+        Some(Ranking::Undecided(why)) => {
+            format!("{title}: {why}; so far {rate}, at {}.", name(lead))
+        }
+        None => format!("{title}: {}: {rate}.", name(lead)),
+    };
+    answer.say(words);
+    let requests = |point: &Point| -> f64 {
+        ["iodepth", "numjobs"].iter().filter_map(|axis| point.at(axis)).product()
+    };
+    let fewest = points.iter().min_by(|a, b| requests(a).total_cmp(&requests(b)));
+    if let Some(fewest) = fewest.filter(|fewest| requests(fewest) < requests(lead)) {
+        answer.say(format!(
+            "Fewest requests in flight within {} % of it: {}: {} at {}.",
+            100.0 * NEAR,
+            name(fewest),
+            of(fewest, measure),
+            latency(facts, fewest)
+        ));
+    }
+}
+
+/// `iodepth 8, numjobs 2`.
+fn levels_of(facts: &StageFacts, point: &Point) -> String {
+    let axis = |name: &str| facts.stage.axes.iter().find(|axis| axis.name == name);
+    let level = |level: &iosonde_model::plan::design::Level| match axis(&level.axis) {
+        Some(axis) if axis.cases.is_empty() => format!("{} {}", axis.heading(), level.label),
+        _ => level.label.clone(),
+    };
+    point.levels.iter().map(level).collect::<Vec<String>>().join(", ")
+}
+
+/// Mean and interval of a measure.
+fn of(point: &Point, measure: Measure) -> String {
+    let Some(spread) = point.spread(measure, Direction::Total) else { return "n/a".into() };
+    let mean = measure.formatted(spread.mean);
+    let n = spread.values.len();
+    match spread.interval {
+        Some((low, high)) => format!(
+            "{mean} (95 % {} to {}, n = {n})",
+            measure.formatted(low.max(0.0)),
+            measure.formatted(high)
+        ),
+        None => format!("{mean} (n = {n})"),
+    }
+}
+
+/// The limited latency in each run, or the mean latency.
+fn latency(facts: &StageFacts, point: &Point) -> String {
+    let limit = facts.stage.search.as_ref().and_then(|search| search.limit.as_deref());
+    let Some(limit) = limit.and_then(|text| LatencyTarget::parse(text).ok()) else {
+        let mean = point.mean(Measure::Mean);
+        return mean.map_or("n/a".into(), |ns| format!("mean {}", duration::latency(ns)));
+    };
+    let runs = facts.of_cell(point.cell);
+    let all: Vec<String> = runs
+        .iter()
+        .map(|trial| duration::latency(share(trial, limit) * limit.limit_ns as f64))
+        .collect();
+    format!("{} {}", Measure::Quantile(limit.quantile).title(), all.join(", "))
+}
+
+/// Measures that a file searches the best of and that do not exist or have none, in sentences.
+pub fn invalid_searches(experiment: &Experiment) -> Vec<String> {
+    let known: Vec<&str> =
+        Measure::all().filter(|each| each.more_is_better().is_some()).map(Measure::word).collect();
+    let stages = experiment.stages.iter();
+    let searches = stages.filter_map(|stage| Some((stage, stage.search.as_ref()?)));
+    let wrong = searches.filter(|(_, search)| !known.contains(&search.best.as_str()));
+    let said = wrong.map(|(stage, search)| {
+        let near = count::nearest(&search.best, known.iter().copied());
+        let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let (name, best, known) = (&stage.name, &search.best, known.join(", "));
+        format!("stage `{name}`, search.best: found `{best}`, expected one of {known}{meant}")
+    });
+    said.collect()
+}

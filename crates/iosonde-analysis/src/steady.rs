@@ -1,0 +1,106 @@
+//! Was a run that goes on until its rate is steady (`--steady`) steady at its end, and what did it
+//! do in the rounds of the window? The rule is that of stages in rounds.
+
+use serde::Serialize;
+
+use super::experiment::rounds::Tracked;
+use super::experiment::{Answer, Measure, Steadiness};
+use super::intervals;
+use iosonde_model::plan::PrecisionGoal;
+use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::spec::experiment::Rounds;
+use iosonde_stats::{Histogram, Quantile};
+
+/// The rounds of a run, judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SteadyFigures {
+    /// The verdict in words.
+    pub verdict: String,
+    /// Whether a signal or an error ended the run before there was a verdict.
+    pub ended_early: bool,
+    /// Length of a round, ns.
+    pub round_ns: u64,
+    /// The limits.
+    pub limits: Rounds,
+    /// The rounds.
+    #[serde(flatten)]
+    pub steadiness: Steadiness,
+    /// What was done in the window; `None` without one.
+    pub in_window: Option<InWindow>,
+    /// Each figure against its limits, in sentences.
+    pub sentences: Vec<String>,
+}
+
+/// Figures of the rounds of the window alone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InWindow {
+    /// Operations per second, as counted at the ends of the rounds.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_s: f64,
+    /// Median latency of all data operations, ns; `None` where too few of them completed.
+    pub p50_ns: Option<u64>,
+    /// The 99th percentile, ns, likewise.
+    pub p99_ns: Option<u64>,
+}
+
+/// Judges the rounds of a run; `None` if it does not go on until it is steady.
+pub fn steady(run: &Run) -> Option<SteadyFigures> {
+    let PrecisionGoal::Steady { round_ns, max, window, range_percent, slope_percent } =
+        run.plan.until
+    else {
+        return None;
+    };
+    let record = run.precision.as_ref()?;
+    let limits =
+        Rounds { max, window, range_percent, slope_percent, ..Rounds::of_the_specification() };
+    let values: Vec<Option<f64>> = record.looks.iter().map(|look| look.value).collect();
+    let rounds = u32::try_from(values.len()).unwrap_or(u32::MAX);
+    let rate = Tracked {
+        cell: 0,
+        name: run.plan.title.clone(),
+        measure: Measure::Iops,
+        values,
+        window: None,
+        is_steady: false,
+    };
+    let steadiness = Steadiness::judged(&limits, rounds, 0, vec![rate]);
+    let mut answer = Answer::default();
+    steadiness.say_all_tracked(&mut answer, &limits);
+    Some(SteadyFigures {
+        verdict: steadiness.verdict(),
+        ended_early: run.outcome != Outcome::Complete && !steadiness.is_steady,
+        round_ns,
+        in_window: in_window(run, &steadiness, round_ns),
+        limits,
+        steadiness,
+        sentences: answer.sentences,
+    })
+}
+
+/// From the counters and histograms of the intervals that lie in the window.
+fn in_window(run: &Run, steadiness: &Steadiness, round_ns: u64) -> Option<InWindow> {
+    let iops = steadiness.tracked.first()?.window?.mean;
+    let from_ns = u64::from(steadiness.window_start?) * round_ns;
+    let to_ns = from_ns + u64::from(steadiness.window_rounds) * round_ns;
+    let jobs = intervals::all_jobs(run);
+    let [read, write, trim, _] = intervals::DIRECTIONS;
+    let (mut latency, mut ops, mut bytes) = (Histogram::new(), 0, 0);
+    let width_ns = intervals::common_width_ns(&jobs, 1);
+    for direction in [read, write, trim] {
+        let all = intervals::rates(&jobs, direction, run.measured_ns, width_ns);
+        let last = all.len().saturating_sub(1);
+        for (index, each) in all.iter().enumerate() {
+            if each.start_ns >= from_ns && each.end_ns <= to_ns {
+                let is_last = index == last;
+                latency.merge(&intervals::latency(&jobs, direction, width_ns, index, is_last));
+                ops += each.ops;
+                bytes += each.bytes;
+            }
+        }
+    }
+    let quantile = |q| Quantile::of(&latency, q).value_ns();
+    let mean_bytes = if ops > 0 { bytes as f64 / ops as f64 } else { 0.0 };
+    let (p50_ns, p99_ns) = (quantile(0.5), quantile(0.99));
+    Some(InWindow { iops, bytes_per_s: iops * mean_bytes, p50_ns, p99_ns })
+}
