@@ -10,7 +10,7 @@ static __attribute__((noinline)) int change_depth(u32 index, u64 now, s64 by)
 	s64 before;
 	u32 bucket;
 
-	if (!depth)
+	if (!depth || !HAS_PART(DEPTH))
 		return 0;
 	before = __sync_fetch_and_add(&depth->level, by);
 	since = __sync_lock_test_and_set(&depth->since_ns, now);

@@ -16,6 +16,12 @@ const volatile u32 begins_at = 0; /* which event begins a request: 0 io_start, 1
 const volatile u32 watches_all = 1; /* every disk, or only those in `disks` already */
 const volatile u32 flag_direct = 0, flag_sync = 0, flag_dsync = 0; /* O_… of this architecture */
 const volatile u32 page_bytes = 4096;
+const volatile u32 without = 0; /* parts left out, a bit each: only to see what they cost */
+
+enum part { PLACES, SEQUENCE, FILES, CGROUPS, DEPTH, GAPS, HISTOGRAMS };
+
+/* The verifier removes what a constant makes unreachable: a part that is kept costs no test. */
+#define HAS_PART(part) (!(without >> (part) & 1))
 
 struct {
 	NUMBER(type, MAP_ARRAY);
@@ -96,7 +102,7 @@ inlined u32 bucket_of(u64 units, u32 buckets)
 }
 
 #define TALLY(array, buckets, units)                                  \
-	do {                                                          \
+	if (HAS_PART(HISTOGRAMS)) do {                                \
 		u32 _bucket = bucket_of(units, buckets);              \
 		if (_bucket < (buckets))                              \
 			(array)[_bucket] += 1;                        \

@@ -41,6 +41,8 @@ inlined void tally_gap(u32 slot, u64 now)
 	struct slot *data = map_lookup(&slot_data, &slot);
 	u64 before, gap, us;
 
+	if (!HAS_PART(GAPS))
+		return;
 	if (!arrival || !data)
 		return;
 	before = __sync_lock_test_and_set(&arrival->last_ns, now);
@@ -228,7 +230,7 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 		flight.cgroup = cgroup_of(bio);
 	}
 	attribute(&flight, thread, bio, flags, inode, &group);
-	if (flight.class <= CLASS_WRITE_BACK && flight.op <= OP_WRITE && bytes)
+	if (HAS_PART(FILES) && flight.class <= CLASS_WRITE_BACK && flight.op <= OP_WRITE && bytes)
 		flight.has_file = find_file_of(&flight, thread, inode);
 	slot = slot_of_thread(thread, &flight, group);
 	if (slot < 0) {
@@ -305,7 +307,7 @@ static __attribute__((noinline)) int count(struct flight *flight, u64 sector, u3
 	flight->bytes = bytes;
 	tid = flight->tid;
 	thread = map_lookup(&threads, &tid);
-	if (thread && flight->op <= OP_WRITE && bytes) {
+	if (HAS_PART(SEQUENCE) && thread && flight->op <= OP_WRITE && bytes) {
 		u64 begin = place_of(flight->disk_index, sector);
 
 		kind = sequence(thread, begin, begin + (bytes >> SIZE_SHIFT));
@@ -326,9 +328,10 @@ static __attribute__((noinline)) int count(struct flight *flight, u64 sector, u3
 	if (flight->class <= CLASS_WRITE_BACK && flight->op <= OP_WRITE) {
 		if (flight->has_file)
 			count_in_file(flight, bytes, kind);
-		mark_places(flight->disk, sector, bytes, flight->op);
+		if (HAS_PART(PLACES))
+			mark_places(flight->disk, sector, bytes, flight->op);
 	}
-	if (flight->cgroup)
+	if (HAS_PART(CGROUPS) && flight->cgroup)
 		count_in_cgroup(flight, bytes);
 	return 0;
 }
@@ -488,3 +491,10 @@ int rq_complete(u64 *ctx)
 /* What stands beside the requests. */
 #include "process.h"
 #include "calls.h"
+
+/* Does nothing: what the kernel says that a run of it takes is the cost of asking. */
+SEC("tp_btf/block_rq_complete")
+int meter(u64 *ctx)
+{
+	return 0;
+}

@@ -12,6 +12,7 @@ pub mod layout;
 mod programs;
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
@@ -20,7 +21,7 @@ pub use layout::{
     CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, FileKey, FileUse, Flight, Layers, Slot,
     SlotKey, Thread,
 };
-pub use programs::Program;
+pub use programs::{Part, Program, Runs};
 
 /// The compiled programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/profile.bpf.o");
@@ -43,6 +44,12 @@ pub struct Options {
     pub layers: bool,
     /// Size of a memory page, bytes.
     pub page_bytes: u32,
+    /// Parts of the programs that are left out: what is measured without them is their cost. Empty
+    /// for a profile.
+    pub without: Vec<Part>,
+    /// Whether a program that does nothing is attached too: its time is what counting the time of a
+    /// program costs.
+    pub meter: bool,
 }
 
 /// Why nothing could be attached.
@@ -109,6 +116,7 @@ impl Collector {
             ("flag_sync", Constant::Word(libc::O_SYNC as u32)),
             ("flag_dsync", Constant::Word(libc::O_DSYNC as u32)),
             ("page_bytes", Constant::Word(options.page_bytes)),
+            ("without", Constant::Word(Part::mask(&options.without))),
         ];
         let mut loader = EbpfLoader::new();
         loader.btf(Some(&btf));
@@ -121,7 +129,7 @@ impl Collector {
         let calls = programs::calls(options.layers);
         loader.override_global("call_of", &calls, true);
         let mut ebpf = loader.load(OBJECT).map_err(|error| AttachError::Maps(chain(&error)))?;
-        let programs = programs::attach(&mut ebpf, &btf, begins)?;
+        let programs = programs::attach(&mut ebpf, &btf, begins, options)?;
         let mut collector =
             Collector { ebpf, programs, begins_at: begins.tracepoint, control: Control::default() };
         collector.check_layout()?;
@@ -153,6 +161,15 @@ impl Collector {
     /// Each program with its fate.
     pub fn programs(&self) -> &[Program] {
         &self.programs
+    }
+
+    /// How often each attached program ran, and for how long; the kernel counts it while
+    /// [`timed`] is held.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn runs(&self) -> Result<Vec<Runs>, String> {
+        programs::runs(&self.ebpf)
     }
 
     /// The tracepoint at which a request is attributed.
@@ -369,6 +386,14 @@ impl Collector {
         let mut array = Array::<_, V>::try_from(map).map_err(|error| chain(&error))?;
         array.set(0, value, 0).map_err(|error| chain(&error))
     }
+}
+
+/// Lets the kernel count the runs of all programs, and their time, until it is dropped.
+///
+/// # Errors
+/// In words, if the kernel refuses.
+pub fn timed() -> Result<OwnedFd, String> {
+    aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| chain(&error))
 }
 
 /// A constant of the programs.

@@ -21,6 +21,7 @@ fn collector(layers: bool) -> Option<Collector> {
         wait_end: symbol("submit_bio_wait_endio").unwrap_or(0),
         layers,
         page_bytes: 4096,
+        ..Options::default()
     };
     match Collector::attach(&options) {
         Ok(collector) => Some(collector),

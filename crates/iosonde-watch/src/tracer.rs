@@ -114,8 +114,16 @@ impl Tracer {
         let [dio_end, disk_end, disk_end_async, wait_end] = ends;
         let page_bytes = rustix::param::page_size() as u32;
         let (disks, layers) = (wanted.devices.clone(), wanted.layers);
-        let options =
-            Options { disks, dio_end, disk_end, disk_end_async, wait_end, layers, page_bytes };
+        let options = Options {
+            disks,
+            dio_end,
+            disk_end,
+            disk_end_async,
+            wait_end,
+            layers,
+            page_bytes,
+            ..Options::default()
+        };
         let collector = Collector::attach(&options).map_err(|error| missing(root, &error))?;
         Ok(Tracer {
             collector,
