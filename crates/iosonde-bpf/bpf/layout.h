@@ -24,6 +24,9 @@ enum {
 	NAME_BYTES = 56,
 	BLOCK_SHIFT = 12,
 	CHUNK_SHIFT = 20,
+	BLOCK_SAMPLE_SHIFT = 3, /* one block in eight, where not all are kept */
+	MARKS_KEPT = 16384, /* requests until then */
+	CHUNKS_KEPT = 8192,
 };
 
 enum { CLASS_PROGRAM, CLASS_WRITE_BACK, CLASS_JOURNAL, CLASS_DEVICE_FLUSH, CLASS_OTHER };
@@ -153,6 +156,14 @@ struct chunk {
 	u64 overwrites;
 	u64 read[4];
 	u64 written[4];
+};
+
+/* Which places are kept: all of them at first. */
+struct sampling {
+	u64 marks; /* requests while all blocks are kept */
+	u64 chunks; /* that are kept */
+	u32 block_shift; /* of 2^n blocks of a chunk, one */
+	u32 chunk_shift; /* of 2^n chunks, one */
 };
 
 /* A request between its beginning and its end. */

@@ -63,6 +63,7 @@ TABLE(file_scratch, MAP_PERCPU_ARRAY, 1, u32, struct file_use);
 TABLE(thread_scratch, MAP_PERCPU_ARRAY, 1, u32, struct thread);
 TABLE(cgroups, MAP_HASH, 1024, u64, struct cgroup_use);
 TABLE(chunks, MAP_HASH, 32768, struct chunk_key, struct chunk);
+TABLE(sampling_state, MAP_ARRAY, 1, u32, struct sampling);
 TABLE(uring_syncs, MAP_HASH, 8192, u64, u64);
 TABLE(submits, MAP_HASH, 16384, u64, struct submitted);
 TABLE(layer_data, MAP_PERCPU_ARRAY, 1, u32, struct layers);

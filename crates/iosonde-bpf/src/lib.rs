@@ -18,8 +18,8 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 pub use layout::{
-    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, FileKey, FileUse, Flight, Layers, Slot,
-    SlotKey, Thread,
+    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, FileKey, FileUse, Flight, Layers, Sampling,
+    Slot, SlotKey, Thread,
 };
 pub use programs::{Part, Program, Runs};
 
@@ -147,6 +147,7 @@ impl Collector {
             self.array::<Control>("control").map(|_| ()),
             self.array::<Counts>("counts").map(|_| ()),
             self.array::<Depth>("depths").map(|_| ()),
+            self.array::<Sampling>("sampling_state").map(|_| ()),
             self.table::<u32, Thread>("threads").map(|_| ()),
             self.table::<u64, Flight>("flights").map(|_| ()),
             self.table::<FileKey, FileUse>("files").map(|_| ()),
@@ -342,6 +343,28 @@ impl Collector {
     /// In words.
     pub fn cgroups(&self) -> Result<Vec<(u64, CgroupUse)>, String> {
         self.all::<u64, CgroupUse>("cgroups")
+    }
+
+    /// Which places are kept.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn sampling(&self) -> Result<Sampling, String> {
+        self.array::<Sampling>("sampling_state")?.get(&0, 0).map_err(|error| chain(&error))
+    }
+
+    /// Takes chunks that are no longer in the sample out of the kernel's table.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn forget_chunks(&mut self, sampling: &Sampling) -> Result<(), String> {
+        let all = self.table::<ChunkKey, Chunk>("chunks")?;
+        let out = all.keys().filter_map(Result::ok).filter(|key| !sampling.keeps(key.number));
+        let out: Vec<ChunkKey> = out.collect();
+        let map = self.ebpf.map_mut("chunks").ok_or("no map `chunks`")?;
+        let mut table =
+            HashMap::<_, ChunkKey, Chunk>::try_from(map).map_err(|error| chain(&error))?;
+        out.iter().try_for_each(|key| table.remove(key).map_err(|error| chain(&error)))
     }
 
     /// Chunks of disks.

@@ -259,6 +259,7 @@ fn place(place: &PlaceFigures) -> Value {
         "block_bytes": place.block_bytes,
         "chunk_bytes": place.chunk_bytes,
         "chunks": place.chunks,
+        "one_block_in": place.one_block_in,
         "working_set_bytes": place.working_set_bytes,
         "read_set_bytes": place.read_set_bytes,
         "write_set_bytes": place.write_set_bytes,

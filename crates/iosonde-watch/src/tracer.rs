@@ -53,6 +53,8 @@ pub struct Tracer {
     tallies: BTreeMap<u32, Tally>,
     series: Option<Series>,
     ended: Ended,
+    /// The sample of the places when chunks outside of it were last taken out.
+    chunk_shift: u32,
     /// Errors from reading the maps, by message.
     troubles: BTreeMap<String, u64>,
 }
@@ -136,6 +138,7 @@ impl Tracer {
             tallies: BTreeMap::new(),
             series: None,
             ended: Ended::default(),
+            chunk_shift: 0,
             troubles: BTreeMap::new(),
         })
     }
@@ -204,6 +207,8 @@ impl Tracer {
         self.heed(harvested);
         let forgotten = self.collector.forget_ended();
         self.heed(forgotten);
+        let thinned = self.thin_places();
+        self.heed(thinned);
     }
 
     fn look(&mut self, now_ns: u64) -> Result<(), String> {
@@ -224,6 +229,16 @@ impl Tracer {
             {
                 series.add(op(key.op), &increase);
             }
+        }
+        Ok(())
+    }
+
+    /// Makes room for places: the kernel keeps fewer, those of before are to go.
+    fn thin_places(&mut self) -> Result<(), String> {
+        let sampling = self.collector.sampling()?;
+        if sampling.chunk_shift > self.chunk_shift {
+            self.chunk_shift = sampling.chunk_shift;
+            self.collector.forget_chunks(&sampling)?;
         }
         Ok(())
     }
@@ -405,8 +420,14 @@ impl Tracer {
 
     fn places(&mut self, lost_bytes: u64) -> Vec<Places> {
         let mut by_disk: BTreeMap<u32, Vec<Chunk>> = BTreeMap::new();
-        for (key, chunk) in self.collector.chunks().unwrap_or_default() {
-            let ones = |words: [u64; 4]| words.iter().map(|word| word.count_ones()).sum();
+        let sampling = self.collector.sampling().unwrap_or_default();
+        let chunks = self.collector.chunks().unwrap_or_default();
+        for (key, chunk) in chunks.into_iter().filter(|(key, _)| sampling.keeps(key.number)) {
+            let kept = sampling.kept_blocks(key.number);
+            let ones = |words: [u64; 4]| {
+                let each = words.iter().map(|word| (word & kept).count_ones());
+                each.sum::<u32>() << sampling.block_shift
+            };
             let both: [u64; 4] = std::array::from_fn(|at| chunk.read[at] | chunk.written[at]);
             by_disk.entry(key.disk).or_default().push(Chunk {
                 number: key.number,
@@ -426,6 +447,8 @@ impl Tracer {
                 chunk_bytes: CHUNK_BYTES,
                 block_bytes: BLOCK_BYTES,
                 chunks,
+                block_shift: sampling.block_shift,
+                chunk_shift: sampling.chunk_shift,
                 // All disks share one table: what did not fit is reported for each.
                 lost_bytes,
             }
