@@ -27,6 +27,7 @@ enum {
 	BLOCK_SAMPLE_SHIFT = 3, /* one block in eight, where not all are kept */
 	MARKS_KEPT = 16384, /* requests until then */
 	CHUNKS_KEPT = 8192,
+	FLIGHT_SHIFT = 8, /* places of the array of requests in flight */
 };
 
 enum { CLASS_PROGRAM, CLASS_WRITE_BACK, CLASS_JOURNAL, CLASS_DEVICE_FLUSH, CLASS_OTHER };
@@ -168,6 +169,7 @@ struct sampling {
 
 /* A request between its beginning and its end. */
 struct flight {
+	u64 key; /* the request, where it lies in the array; 0 if the place is free */
 	u64 start_ns;
 	u64 issue_ns;
 	u64 cgroup;

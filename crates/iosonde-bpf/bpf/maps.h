@@ -56,7 +56,8 @@ TABLE(slot_count, MAP_ARRAY, 1, u32, u32);
 TABLE(slot_data, MAP_PERCPU_ARRAY, 128, u32, struct slot); /* 16 KiB each and CPU */
 TABLE(arrivals, MAP_ARRAY, 128, u32, struct arrival);
 TABLE(depths, MAP_ARRAY, 64, u32, struct depth);
-TABLE(flights, MAP_HASH, 16384, u64, struct flight);
+TABLE(flight_places, MAP_ARRAY, 1 << FLIGHT_SHIFT, u32, struct flight);
+TABLE(flights, MAP_HASH, 16384, u64, struct flight); /* whose place was taken */
 TABLE(owners, MAP_LRU_HASH, 65536, struct owner_key, struct owner);
 TABLE(files, MAP_HASH, 4096, struct file_key, struct file_use);
 TABLE(file_scratch, MAP_PERCPU_ARRAY, 1, u32, struct file_use);

@@ -12,6 +12,7 @@
 #include "file.h"
 #include "dirty.h"
 #include "depth.h"
+#include "flight.h"
 #include "place.h"
 #include "layers.h"
 
@@ -167,7 +168,7 @@ inlined void count_written(struct flight *flight, u32 bytes)
  * process). Its size counts, its latency is not known. Without this the depth would drift. */
 inlined void lapse(u64 key, u64 now)
 {
-	struct flight *former = map_lookup(&flights, &key);
+	struct flight *former = flight_of(key);
 	struct slot *slot;
 	u32 index;
 
@@ -178,16 +179,17 @@ inlined void lapse(u64 key, u64 now)
 	count_written(former, former->bytes);
 	index = former->slot;
 	slot = map_lookup(&slot_data, &index);
-	if (!slot)
-		return;
-	slot->requests += 1;
-	slot->durable += former->is_durable;
-	slot->sequential += former->kind == SEQUENTIAL;
-	slot->strided += former->kind == STRIDED;
-	slot->bytes += former->bytes;
-	if (former->is_direct)
-		slot->direct_bytes += former->bytes;
-	TALLY(slot->size, SIZE_BUCKETS, (u64)former->bytes >> SIZE_SHIFT);
+	if (slot) {
+		slot->requests += 1;
+		slot->durable += former->is_durable;
+		slot->sequential += former->kind == SEQUENTIAL;
+		slot->strided += former->kind == STRIDED;
+		slot->bytes += former->bytes;
+		if (former->is_direct)
+			slot->direct_bytes += former->bytes;
+		TALLY(slot->size, SIZE_BUCKETS, (u64)former->bytes >> SIZE_SHIFT);
+	}
+	drop_flight(key, former);
 }
 
 static __attribute__((noinline)) int begin(struct request *rq, u64 now)
@@ -239,7 +241,7 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 	}
 	flight.slot = slot;
 	lapse(key, now);
-	if (map_update(&flights, &key, &flight, ANY)) {
+	if (keep_flight(key, &flight)) {
 		COUNT(lost_flights, 1);
 		return 0;
 	}
@@ -368,7 +370,7 @@ inlined void begin_flush(struct request *rq, u64 key, u64 now)
 		return;
 	flight.disk_index = index;
 	flight.slot = slot;
-	if (map_update(&flights, &key, &flight, ANY)) {
+	if (keep_flight(key, &flight)) {
 		COUNT(lost_flights, 1);
 		return;
 	}
@@ -381,7 +383,7 @@ int rq_issue(u64 *ctx)
 {
 	struct request *rq = (struct request *)ctx[0];
 	u64 key = (u64)rq, now = ktime_ns();
-	struct flight *flight = map_lookup(&flights, &key);
+	struct flight *flight = flight_of(key);
 
 	/* A queue has one flush request, used again and again. */
 	if ((rq->cmd_flags & OP_MASK) == RAW_FLUSH) {
@@ -392,7 +394,7 @@ int rq_issue(u64 *ctx)
 	if (!flight) {
 		if (begins_at == 0 || !begin(rq, now))
 			return 0;
-		flight = map_lookup(&flights, &key);
+		flight = flight_of(key);
 		if (!flight)
 			return 0;
 	}
@@ -408,7 +410,7 @@ SEC("tp_btf/block_rq_merge")
 int rq_merge(u64 *ctx)
 {
 	u64 key = ctx[0];
-	struct flight *flight = map_lookup(&flights, &key);
+	struct flight *flight = flight_of(key);
 	u64 now;
 
 	if (!flight)
@@ -416,7 +418,7 @@ int rq_merge(u64 *ctx)
 	now = ktime_ns();
 	enter_depth(flight, now, -1);
 	add_area(flight, now - flight->start_ns);
-	map_delete(&flights, &key);
+	drop_flight(key, flight);
 	return 0;
 }
 
@@ -456,7 +458,7 @@ int rq_complete(u64 *ctx)
 {
 	struct request *rq = (struct request *)ctx[0];
 	u64 key = (u64)rq, now;
-	struct flight *flight = map_lookup(&flights, &key);
+	struct flight *flight = flight_of(key);
 	struct slot *slot;
 	u32 bytes = (u32)ctx[2], left, index;
 
@@ -484,7 +486,7 @@ int rq_complete(u64 *ctx)
 		layer_of_end(flight, now);
 	enter_depth(flight, now, -1);
 	add_area(flight, now - flight->start_ns);
-	map_delete(&flights, &key);
+	drop_flight(key, flight);
 	return 0;
 }
 

@@ -289,6 +289,8 @@ shared! {
 shared! {
     /// A request whose end was not seen yet.
     Flight {
+        /// Its place is in use.
+        key: u64,
         /// Start, ns.
         start_ns: u64,
         /// Issue, ns; 0 if not issued.

@@ -150,6 +150,7 @@ impl Collector {
             self.array::<Sampling>("sampling_state").map(|_| ()),
             self.table::<u32, Thread>("threads").map(|_| ()),
             self.table::<u64, Flight>("flights").map(|_| ()),
+            self.array::<Flight>("flight_places").map(|_| ()),
             self.table::<FileKey, FileUse>("files").map(|_| ()),
             self.table::<u64, CgroupUse>("cgroups").map(|_| ()),
             self.table::<ChunkKey, Chunk>("chunks").map(|_| ()),
@@ -308,7 +309,10 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn flights(&self) -> Result<Vec<Flight>, String> {
-        Ok(self.all::<u64, Flight>("flights")?.into_iter().map(|(_, flight)| flight).collect())
+        let places = self.array::<Flight>("flight_places")?;
+        let in_places = places.iter().filter_map(Result::ok).filter(|flight| flight.key != 0);
+        let others = self.all::<u64, Flight>("flights")?.into_iter().map(|(_, flight)| flight);
+        Ok(in_places.chain(others).collect())
     }
 
     /// Threads.
