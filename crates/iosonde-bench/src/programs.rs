@@ -136,6 +136,7 @@ fn window(args: &ProgramArgs, reader: u32, without: &[Part]) -> Result<Window, B
         dio_end: symbol("iomap_dio_bio_end_io"),
         disk_end: symbol("blkdev_bio_end_io"),
         disk_end_async: symbol("blkdev_bio_end_io_async"),
+        chain_end: symbol("bio_chain_endio"),
         wait_end: symbol("submit_bio_wait_endio"),
         page_bytes: 4096,
         without: without.to_vec(),

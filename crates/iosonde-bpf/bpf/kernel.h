@@ -56,6 +56,7 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_rdev;
+	u32 i_generation;
 	struct hlist_head i_dentry;
 } relocated;
 

@@ -103,37 +103,47 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 	}
 }
 
-/* The file of a request. Most are for the file of the thread's last one, whose key is kept. */
-inlined int find_file_of(struct flight *flight, struct thread *thread, struct inode *inode)
+/* The file of a request. Most are for the file of the thread's last one, whose place is kept. */
+inlined void find_file_of(struct flight *flight, struct thread *thread, struct inode *inode)
 {
-	flight->file.kind = FILE_UNTOLD;
-	flight->file.device = flight->disk;
-	if (!inode)
-		return find_file(&flight->file, 0);
-	flight->file.inode = FIELD(inode, i_ino);
-	if (thread && thread->inode == (u64)inode && thread->file.inode == flight->file.inode) {
-		flight->file = thread->file;
-		return 1;
+	struct file_key key = { .kind = FILE_UNTOLD, .device = flight->disk };
+
+	if (!inode) {
+		flight->has_file = 1 + FILE_UNTOLD;
+		find_file(&key, 0, &flight->file);
+		return;
+	}
+	key.inode = FIELD(inode, i_ino);
+	key.generation = FIELD(inode, i_generation);
+	if (thread && thread->inode == (u64)inode && thread->file.inode == key.inode &&
+	    thread->file.generation == key.generation) {
+		flight->has_file = 1 + thread->file.kind;
+		flight->file = thread->file_place;
+		return;
+	}
+	if (thread) {
+		thread->inode = (u64)inode;
+		thread->file = key;
 	}
 	if ((FIELD(inode, i_mode) & S_IFMT) == S_IFBLK) {
-		flight->file.kind = FILE_OF_DEVICE;
-		flight->file.device = FIELD(inode, i_rdev);
-		flight->file.inode = 0;
+		key.kind = FILE_OF_DEVICE;
+		key.device = FIELD(inode, i_rdev);
+		key.inode = 0;
+		key.generation = 0;
 	} else {
 		struct super_block *sb = FIELD(inode, i_sb);
 
-		flight->file.kind = FILE_NAMED;
-		flight->file.device = sb ? FIELD(sb, s_dev) : 0;
+		key.kind = FILE_NAMED;
+		key.device = sb ? FIELD(sb, s_dev) : 0;
 	}
-	if (!find_file(&flight->file, inode))
-		return 0;
+	find_file(&key, inode, &flight->file);
+	flight->has_file = 1 + key.kind;
 	if (flight->is_direct && flight->class == CLASS_PROGRAM)
 		remember_owner((u64)inode, WHOLE_FILE);
-	if (thread && flight->file.kind == FILE_NAMED) {
-		thread->inode = (u64)inode;
-		thread->file = flight->file;
+	if (thread) {
+		thread->file.kind = key.kind;
+		thread->file_place = flight->file;
 	}
-	return 1;
 }
 
 /* The slot of a request; that of the thread's last one, if it has the same name. */
@@ -159,7 +169,7 @@ inlined int slot_of_thread(struct thread *thread, struct flight *flight, u32 gro
 inlined void count_written(struct flight *flight, u32 bytes)
 {
 	if (flight->class <= CLASS_WRITE_BACK && flight->op == OP_WRITE && !flight->is_direct &&
-	    flight->has_file && flight->file.kind == FILE_NAMED)
+	    flight->has_file == 1 + FILE_NAMED)
 		COUNT(written_back_bytes, bytes);
 }
 
@@ -233,7 +243,7 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 	}
 	attribute(&flight, thread, bio, flags, inode, &group);
 	if (HAS_PART(FILES) && flight.class <= CLASS_WRITE_BACK && flight.op <= OP_WRITE && bytes)
-		flight.has_file = find_file_of(&flight, thread, inode);
+		find_file_of(&flight, thread, inode);
 	slot = slot_of_thread(thread, &flight, group);
 	if (slot < 0) {
 		COUNT(lost_slots, 1);
@@ -254,9 +264,14 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 
 inlined void count_in_file(struct flight *flight, u32 bytes, int kind)
 {
-	struct file_key key = flight->file;
-	struct file_use *file = map_lookup(&files, &key);
+	u32 place = flight->file.place;
+	struct file_use *file = map_lookup(&file_data, &place);
 
+	if (file && file->since_ns != flight->file.since_ns) {
+		/* It has been emptied meanwhile. */
+		place = 0;
+		file = map_lookup(&file_data, &place);
+	}
 	if (!file)
 		return;
 	if (flight->op == OP_READ) {
@@ -417,7 +432,7 @@ int rq_merge(u64 *ctx)
 		return 0;
 	now = ktime_ns();
 	enter_depth(flight, now, -1);
-	add_area(flight, now - flight->start_ns);
+	add_merged(flight, now - flight->start_ns);
 	drop_flight(key, flight);
 	return 0;
 }
@@ -485,7 +500,6 @@ int rq_complete(u64 *ctx)
 	if (wants_layers && flight->class == CLASS_PROGRAM)
 		layer_of_end(flight, now);
 	enter_depth(flight, now, -1);
-	add_area(flight, now - flight->start_ns);
 	drop_flight(key, flight);
 	return 0;
 }

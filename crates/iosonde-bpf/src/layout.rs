@@ -23,6 +23,8 @@ pub const NAMES: usize = 10;
 pub const NAME_BYTES: usize = 56;
 /// Operations from this number on are syncs, by kind.
 pub const SYNC: u8 = 16;
+/// Places of files.
+pub const FILE_PLACES: u32 = 8192;
 
 /// Smallest and largest number of units that a bucket stands for.
 ///
@@ -137,20 +139,43 @@ shared! {
 }
 
 shared! {
-    /// Requests in flight.
+    /// Requests in flight on a disk now.
+    #[derive(Default)]
     Depth {
-        /// Now.
-        level: i64,
+        /// Everybody's in the low half, the program's in the high half.
+        level: u64,
         /// Since when, ns.
         since_ns: u64,
-        /// Sum of the latencies of requests that ended, ns.
-        area_ns: u64,
+    }
+}
+
+shared! {
+    /// Requests in flight so far, on one CPU.
+    Levels {
         /// Highest level.
         max: u64,
+        /// Sum of the latencies of requests that ended by a merge, ns.
+        merged_ns: u64,
         /// Time at each level, ns.
         time_ns: [u64; DEPTH_BUCKETS],
         /// Requests that found each level.
         arrivals: [u64; DEPTH_BUCKETS],
+    }
+}
+
+impl Levels {
+    /// Of no request.
+    pub const NONE: Levels =
+        Levels { max: 0, merged_ns: 0, time_ns: [0; DEPTH_BUCKETS], arrivals: [0; DEPTH_BUCKETS] };
+}
+
+shared! {
+    /// Both kinds of levels.
+    DepthUse {
+        /// Everybody's.
+        all: Levels,
+        /// The program's.
+        program: Levels,
     }
 }
 
@@ -206,6 +231,8 @@ shared! {
         /// The file of its last request.
         file: FileKey,
         /// Internal.
+        file_place: FilePlace,
+        /// Internal.
         call_ns: u64,
         /// Internal.
         posted_ns: u64,
@@ -224,7 +251,7 @@ shared! {
 
 shared! {
     /// A file.
-    #[derive(Eq, Ord, PartialEq, PartialOrd)]
+    #[derive(Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
     FileKey {
         /// `dev_t` of its file system; of the device itself where it is one.
         device: u32,
@@ -232,6 +259,23 @@ shared! {
         kind: u32,
         /// Inode number.
         inode: u64,
+        /// Generation of the inode: its number is given away again.
+        generation: u32,
+        /// Zero.
+        zero: u32,
+    }
+}
+
+shared! {
+    /// Where the counts of a file are.
+    #[derive(Default)]
+    FilePlace {
+        /// Since when they are this file's, ns.
+        since_ns: u64,
+        /// Its place; 0 is for all files that found none.
+        place: u32,
+        /// Zero.
+        zero: u32,
     }
 }
 
@@ -245,6 +289,8 @@ pub const FILE_UNKNOWN: u32 = 2;
 shared! {
     /// What was done to a file.
     FileUse {
+        /// Internal.
+        since_ns: u64,
         /// Read requests.
         reads: u64,
         /// Write requests.
@@ -266,6 +312,23 @@ shared! {
         /// Its names, its own first.
         name: [[u8; NAME_BYTES]; NAMES],
     }
+}
+
+impl FileUse {
+    /// Of no file.
+    pub const NONE: FileUse = FileUse {
+        since_ns: 0,
+        reads: 0,
+        writes: 0,
+        read_bytes: 0,
+        write_bytes: 0,
+        write_back_bytes: 0,
+        direct_bytes: 0,
+        sequential: 0,
+        names: 0,
+        is_whole: 0,
+        name: [[0; NAME_BYTES]; NAMES],
+    };
 }
 
 /// Layers of an I/O call that are timed: see [`Layers`].
@@ -299,8 +362,8 @@ shared! {
         cgroup: u64,
         /// Internal.
         iocb: u64,
-        /// File.
-        file: FileKey,
+        /// Internal.
+        file: FilePlace,
         /// Disk.
         disk: u32,
         /// Internal.
@@ -448,8 +511,6 @@ shared! {
         lost_slots: u64,
         /// Threads that found no place.
         lost_threads: u64,
-        /// Files that found no place.
-        lost_files: u64,
         /// Bytes whose place on the disk was not kept.
         lost_chunk_bytes: u64,
         /// Requests of cgroups that found no place.

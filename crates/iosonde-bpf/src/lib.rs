@@ -14,12 +14,12 @@ mod programs;
 use std::fmt;
 use std::os::fd::OwnedFd;
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, Queue};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 pub use layout::{
-    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, FileKey, FileUse, Flight, Layers, Sampling,
-    Slot, SlotKey, Thread,
+    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, DepthUse, FileKey, FilePlace, FileUse,
+    Flight, Layers, Levels, Sampling, Slot, SlotKey, Thread,
 };
 pub use programs::{Part, Program, Runs};
 
@@ -38,6 +38,8 @@ pub struct Options {
     pub disk_end: u64,
     /// Address of `blkdev_bio_end_io_async`.
     pub disk_end_async: u64,
+    /// Address of `bio_chain_endio`: parts of a request that was too large for the device.
+    pub chain_end: u64,
     /// Address of `submit_bio_wait_endio`: direct I/O that a thread hands over and waits for.
     pub wait_end: u64,
     /// Whether the spans of [`Layers`] are measured, too.
@@ -108,6 +110,7 @@ impl Collector {
             ("dio_end", Constant::Wide(options.dio_end)),
             ("disk_end", Constant::Wide(options.disk_end)),
             ("disk_end_async", Constant::Wide(options.disk_end_async)),
+            ("chain_end", Constant::Wide(options.chain_end)),
             ("wait_end", Constant::Wide(options.wait_end)),
             ("wants_layers", Constant::Word(u32::from(options.layers))),
             ("begins_at", Constant::Word(begins.number)),
@@ -147,11 +150,13 @@ impl Collector {
             self.array::<Control>("control").map(|_| ()),
             self.array::<Counts>("counts").map(|_| ()),
             self.array::<Depth>("depths").map(|_| ()),
+            self.depth_data().map(|_| ()),
             self.array::<Sampling>("sampling_state").map(|_| ()),
             self.table::<u32, Thread>("threads").map(|_| ()),
             self.table::<u64, Flight>("flights").map(|_| ()),
             self.array::<Flight>("flight_places").map(|_| ()),
-            self.table::<FileKey, FileUse>("files").map(|_| ()),
+            self.table::<FileKey, FilePlace>("files").map(|_| ()),
+            self.array::<FileUse>("file_data").map(|_| ()),
             self.table::<u64, CgroupUse>("cgroups").map(|_| ()),
             self.table::<ChunkKey, Chunk>("chunks").map(|_| ()),
             self.table::<SlotKey, u32>("slots").map(|_| ()),
@@ -259,14 +264,14 @@ impl Collector {
         self.all::<u32, u32>("disks")
     }
 
-    /// Requests in flight on the disk of this place: everybody's and the program's.
+    /// Requests in flight on the disk of this place: now, and so far for each CPU.
     ///
     /// # Errors
     /// In words.
-    pub fn depths(&self, place: u32) -> Result<(Depth, Depth), String> {
-        let depths = self.array::<Depth>("depths")?;
-        let get = |index| depths.get(&index, 0).map_err(|error| chain(&error));
-        Ok((get(place * 2)?, get(place * 2 + 1)?))
+    pub fn depths(&self, place: u32) -> Result<(Depth, Vec<DepthUse>), String> {
+        let now = self.array::<Depth>("depths")?.get(&place, 0).map_err(|error| chain(&error))?;
+        let so_far = self.depth_data()?.get(&place, 0).map_err(|error| chain(&error))?;
+        Ok((now, so_far.to_vec()))
     }
 
     /// Slots in use, with their places.
@@ -333,12 +338,59 @@ impl Collector {
         table.remove(&tid).map_err(|error| chain(&error))
     }
 
-    /// Files.
+    /// Files with the places of their counts.
     ///
     /// # Errors
     /// In words.
-    pub fn files(&self) -> Result<Vec<(FileKey, FileUse)>, String> {
-        self.all::<FileKey, FileUse>("files")
+    pub fn files(&self) -> Result<Vec<(FileKey, FilePlace)>, String> {
+        self.all::<FileKey, FilePlace>("files")
+    }
+
+    /// The counts at a place; those at 0 are of all files that found none.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn file(&self, place: u32) -> Result<FileUse, String> {
+        self.array::<FileUse>("file_data")?.get(&place, 0).map_err(|error| chain(&error))
+    }
+
+    /// Places of files that were ever in use.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn file_places(&self) -> Result<u32, String> {
+        self.array::<u32>("file_count")?.get(&0, 0).map_err(|error| chain(&error))
+    }
+
+    /// Takes files out of the kernel's table: what is done to them from now on is counted at a new
+    /// place. The counts stay, and may still grow by requests that are under way.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn forget_files(&mut self, keys: &[FileKey]) -> Result<(), String> {
+        let map = self.ebpf.map_mut("files").ok_or("no map `files`")?;
+        let mut table =
+            HashMap::<_, FileKey, FilePlace>::try_from(map).map_err(|error| chain(&error))?;
+        keys.iter().try_for_each(|key| table.remove(key).map_err(|error| chain(&error)))?;
+        // Threads keep the places of their files until they are looked at anew.
+        self.control.generation += 1;
+        let control = self.control;
+        self.set("control", control)
+    }
+
+    /// Empties places, so that other files find one.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn free_files(&mut self, places: &[u32]) -> Result<(), String> {
+        let map = self.ebpf.map_mut("file_data").ok_or("no map `file_data`")?;
+        let mut data = Array::<_, FileUse>::try_from(map).map_err(|error| chain(&error))?;
+        for place in places {
+            data.set(*place, FileUse::NONE, 0).map_err(|error| chain(&error))?;
+        }
+        let map = self.ebpf.map_mut("file_free").ok_or("no map `file_free`")?;
+        let mut free = Queue::<_, u32>::try_from(map).map_err(|error| chain(&error))?;
+        places.iter().try_for_each(|place| free.push(place, 0).map_err(|error| chain(&error)))
     }
 
     /// Cgroups by their kernel number.
@@ -390,6 +442,11 @@ impl Collector {
     fn table<K: Pod, V: Pod>(&self, name: &str) -> Result<HashMap<&MapData, K, V>, String> {
         HashMap::try_from(self.map(name)?)
             .map_err(|error| format!("map `{name}`: {}", chain(&error)))
+    }
+
+    fn depth_data(&self) -> Result<PerCpuArray<&MapData, DepthUse>, String> {
+        PerCpuArray::try_from(self.map("depth_data")?)
+            .map_err(|error| format!("map `depth_data`: {}", chain(&error)))
     }
 
     fn slot_data(&self) -> Result<PerCpuArray<&MapData, Slot>, String> {

@@ -2,6 +2,7 @@
 //! [`iosonde_model::record::profile`] from the kernel's maps.
 
 mod convert;
+mod files;
 mod layers;
 mod names;
 mod series;
@@ -16,7 +17,8 @@ use std::path::Path;
 use iosonde_bpf::layout::{BLOCK_BYTES, CHUNK_BYTES, SYNC};
 use iosonde_bpf::{AttachError, Collector, Options, SlotKey, major_minor};
 
-use self::names::Disks;
+use self::files::Files;
+use self::names::{Disks, Names};
 use self::series::Series;
 use self::tally::Tally;
 use self::threads::Ended;
@@ -53,6 +55,7 @@ pub struct Tracer {
     tallies: BTreeMap<u32, Tally>,
     series: Option<Series>,
     ended: Ended,
+    files: Files,
     /// The sample of the places when chunks outside of it were last taken out.
     chunk_shift: u32,
     /// Errors from reading the maps, by message.
@@ -113,7 +116,7 @@ impl Tracer {
     pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
         of_first_namespace(root)?;
         let ends = symbols(root, ENDS);
-        let [dio_end, disk_end, disk_end_async, wait_end] = ends;
+        let [dio_end, disk_end, disk_end_async, wait_end, chain_end] = ends;
         let page_bytes = rustix::param::page_size() as u32;
         let (disks, layers) = (wanted.devices.clone(), wanted.layers);
         let options = Options {
@@ -122,6 +125,7 @@ impl Tracer {
             disk_end,
             disk_end_async,
             wait_end,
+            chain_end,
             layers,
             page_bytes,
             ..Options::default()
@@ -138,6 +142,7 @@ impl Tracer {
             tallies: BTreeMap::new(),
             series: None,
             ended: Ended::default(),
+            files: Files::new(),
             chunk_shift: 0,
             troubles: BTreeMap::new(),
         })
@@ -154,6 +159,7 @@ impl Tracer {
         missing.extend(self.unshown.iter().map(|name| {
             let what = match *name {
                 FILES_END => "files of direct I/O",
+                CHAIN_END => "files of direct I/O that is split for the device",
                 WAIT_END => "callers of direct I/O on block devices that are throttled",
                 _ => "callers of direct I/O on block devices",
             };
@@ -207,6 +213,8 @@ impl Tracer {
         self.heed(harvested);
         let forgotten = self.collector.forget_ended();
         self.heed(forgotten);
+        let harvested = self.files.harvest(&mut self.collector);
+        self.heed(harvested);
         let thinned = self.thin_places();
         self.heed(thinned);
     }
@@ -277,7 +285,7 @@ impl Tracer {
             devices: self.devices(now_ns),
             groups: self.groups(&sizes),
             threads: convert::threads(threads),
-            files: convert::files(self.files()),
+            files: self.files(),
             cgroups: convert::cgroups(self.cgroups()),
             syncs: self.syncs(),
             opens: calls_seen.as_ref().map(convert::opens),
@@ -319,11 +327,24 @@ impl Tracer {
     fn devices(&mut self, now_ns: u64) -> Vec<TracedDevice> {
         let mut devices = Vec::new();
         for (disk, place) in self.collector.disks().unwrap_or_default() {
-            let Ok((all, program)) = self.collector.depths(place) else { continue };
+            let Ok((now, so_far)) = self.collector.depths(place) else { continue };
             let number = major_minor(disk);
             let name = self.disks.name(number);
-            let depth = convert::levels(&all, now_ns);
-            let program_depth = convert::levels(&program, now_ns);
+            let latencies = |of: fn(Class) -> bool| -> u64 {
+                let own = self.tallies.values().filter(|tally| tally.key.disk == disk);
+                own.filter(|tally| tally.key.op < SYNC && of(class(tally.key.class)))
+                    .map(Tally::latencies_ns)
+                    .sum()
+            };
+            let all: Vec<_> = so_far.iter().map(|cpu| &cpu.all).collect();
+            let own: Vec<_> = so_far.iter().map(|cpu| &cpu.program).collect();
+            let lasts_ns = if now.since_ns > 0 { now_ns.saturating_sub(now.since_ns) } else { 0 };
+            let depth = convert::levels(&all, (now.level as u32, lasts_ns), latencies(|_| true));
+            let program_depth = convert::levels(
+                &own,
+                ((now.level >> 32) as u32, lasts_ns),
+                latencies(Class::is_of_the_program),
+            );
             devices.push(TracedDevice { number, name, depth, program_depth });
         }
         devices.sort_by_key(|device| std::cmp::Reverse(device.program_depth.area_ns));
@@ -386,20 +407,25 @@ impl Tracer {
     }
 
     fn files(&mut self) -> Vec<FileRun> {
-        let mounts = mounts(&self.root);
-        let mut files = Vec::new();
-        for (key, file) in self.collector.files().unwrap_or_default() {
-            if file.reads + file.writes > 0 {
-                let path = names::path(&key, &file, &mounts, &self.root);
-                let device = self.disks.name(major_minor(key.device));
-                files.push(convert::file(&key, &file, path, device));
+        let finished = std::mem::replace(&mut self.files, Files::new()).finish(&self.collector);
+        let (mut files, rest) = match finished {
+            Ok(finished) => finished,
+            Err(trouble) => {
+                self.heed(Err(trouble));
+                return Vec::new();
             }
-        }
-        files.sort_by(|a: &FileRun, b: &FileRun| {
-            let bytes = |file: &FileRun| file.read_bytes + file.write_bytes;
-            (bytes(b), &a.path).cmp(&(bytes(a), &b.path))
+        };
+        files.sort_by_key(|(key, file)| {
+            (std::cmp::Reverse(file.read_bytes + file.write_bytes), *key)
         });
-        files
+        let others = files.split_off(files.len().min(convert::MOST));
+        let others = others.iter().map(|(_, file)| file).chain([&rest]);
+        let mut names = Names::new(&self.root, mounts(&self.root));
+        let named = files.iter().map(|(key, file)| {
+            let path = names.path(key, file);
+            convert::file(key, file, path, self.disks.name(major_minor(key.device)))
+        });
+        named.collect::<Vec<FileRun>>().into_iter().chain(convert::further_files(others)).collect()
     }
 
     fn cgroups(&self) -> Vec<CgroupRun> {
@@ -458,8 +484,10 @@ impl Tracer {
 }
 
 /// What the kernel calls at the end of direct I/O on files and on block devices.
-const ENDS: [&str; 4] = [FILES_END, "blkdev_bio_end_io", "blkdev_bio_end_io_async", WAIT_END];
+const ENDS: [&str; 5] =
+    [FILES_END, "blkdev_bio_end_io", "blkdev_bio_end_io_async", WAIT_END, CHAIN_END];
 const FILES_END: &str = "iomap_dio_bio_end_io";
+const CHAIN_END: &str = "bio_chain_endio";
 const WAIT_END: &str = "submit_bio_wait_endio";
 
 /// The addresses of kernel symbols; 0 if the kernel hides them. The list is long:
