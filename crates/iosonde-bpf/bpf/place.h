@@ -10,8 +10,10 @@ inlined u64 place_of(u32 disk_index, u64 sector)
 }
 
 enum { APART, SEQUENTIAL, STRIDED };
+enum { LAST_PAGE = 8 }; /* sectors */
 
-/* Whether a request goes on where an earlier one of the thread ended. A stream that has gone on once
+/* Whether a request goes on where an earlier one of the thread ended, or in its last page, which an
+ * append writes again. A stream that has gone on once
  * is kept; one that began only now may be pushed out by the next, so that random requests do not
  * hide the streams among them. */
 inlined int sequence(struct thread *thread, u64 begin, u64 end)
@@ -21,7 +23,9 @@ inlined int sequence(struct thread *thread, u64 begin, u64 end)
 
 #pragma unroll
 	for (int i = 0; i < STREAMS; i++) {
-		if (kind == APART && thread->streams[i] == begin) {
+		u64 again = thread->streams[i] - begin;
+
+		if (kind == APART && again <= LAST_PAGE && begin + again < end) {
 			kind = SEQUENTIAL;
 			if (i < PROBATION) {
 				u32 kept = thread->next_kept & (STREAMS - PROBATION - 1);

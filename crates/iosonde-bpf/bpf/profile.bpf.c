@@ -103,6 +103,23 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 	}
 }
 
+/* The name of a file, but for its number and generation. */
+inlined void name_inode(struct file_key *key, struct inode *inode)
+{
+	struct super_block *sb;
+
+	if ((FIELD(inode, i_mode) & S_IFMT) == S_IFBLK) {
+		key->kind = FILE_OF_DEVICE;
+		key->device = FIELD(inode, i_rdev);
+		key->inode = 0;
+		key->generation = 0;
+		return;
+	}
+	sb = FIELD(inode, i_sb);
+	key->kind = FILE_NAMED;
+	key->device = sb ? FIELD(sb, s_dev) : 0;
+}
+
 /* The file of a request. Most are for the file of the thread's last one, whose place is kept. */
 inlined void find_file_of(struct flight *flight, struct thread *thread, struct inode *inode)
 {
@@ -125,17 +142,7 @@ inlined void find_file_of(struct flight *flight, struct thread *thread, struct i
 		thread->inode = (u64)inode;
 		thread->file = key;
 	}
-	if ((FIELD(inode, i_mode) & S_IFMT) == S_IFBLK) {
-		key.kind = FILE_OF_DEVICE;
-		key.device = FIELD(inode, i_rdev);
-		key.inode = 0;
-		key.generation = 0;
-	} else {
-		struct super_block *sb = FIELD(inode, i_sb);
-
-		key.kind = FILE_NAMED;
-		key.device = sb ? FIELD(sb, s_dev) : 0;
-	}
+	name_inode(&key, inode);
 	find_file(&key, inode, &flight->file);
 	flight->has_file = 1 + key.kind;
 	if (flight->is_direct && flight->class == CLASS_PROGRAM)
@@ -262,31 +269,115 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 	return 1;
 }
 
-inlined void count_in_file(struct flight *flight, u32 bytes, int kind)
+static __attribute__((noinline)) int count_in_file(struct flight *flight, struct file_place *at,
+						   u32 bytes, u32 is_first)
 {
-	u32 place = flight->file.place;
-	struct file_use *file = map_lookup(&file_data, &place);
+	struct file_use *file;
+	u32 place;
 
-	if (file && file->since_ns != flight->file.since_ns) {
+	if (!flight || !at)
+		return 0;
+	place = at->place;
+	file = map_lookup(&file_data, &place);
+	if (file && file->since_ns != at->since_ns) {
 		/* It has been emptied meanwhile. */
 		place = 0;
 		file = map_lookup(&file_data, &place);
 	}
 	if (!file)
-		return;
+		return 0;
 	if (flight->op == OP_READ) {
-		__sync_fetch_and_add(&file->reads, 1);
+		__sync_fetch_and_add(&file->reads, is_first);
 		__sync_fetch_and_add(&file->read_bytes, bytes);
 	} else {
-		__sync_fetch_and_add(&file->writes, 1);
+		__sync_fetch_and_add(&file->writes, is_first);
 		__sync_fetch_and_add(&file->write_bytes, bytes);
 		if (flight->class == CLASS_WRITE_BACK)
 			__sync_fetch_and_add(&file->write_back_bytes, bytes);
 	}
 	if (flight->is_direct)
 		__sync_fetch_and_add(&file->direct_bytes, bytes);
-	if (kind == SEQUENTIAL)
+	if (flight->kind == SEQUENTIAL && is_first)
 		__sync_fetch_and_add(&file->sequential, 1);
+	return 0;
+}
+
+enum { BIOS = 256 };
+
+/* A request of several parts, as far as it is counted. */
+struct parts {
+	struct flight flight;
+	struct file_place place;
+	u64 bio;
+	u64 inode; /* of the part before */
+	u32 bytes; /* left */
+	u32 number; /* of parts that were counted */
+};
+
+/* The next part. Not static: the verifier looks at it once, not as often as it is called. */
+__attribute__((noinline)) int count_part(struct parts *parts)
+{
+	struct bio *bio;
+	struct inode *inode;
+	struct bio_vec *vector;
+	struct page *page;
+	unsigned long word;
+	u32 part, is_first;
+
+	if (!parts || !parts->bio)
+		return 0;
+	bio = (struct bio *)parts->bio;
+	part = FIELD(bio, bi_iter.bi_size);
+	if (part > parts->bytes)
+		part = parts->bytes;
+	vector = FIELD(bio, bi_io_vec);
+	page = FIELD(vector, bv_page);
+	if (HAS(struct page, compound_head)) {
+		word = FIELD(page, compound_head);
+		if (word & 1)
+			page = (struct page *)(word - 1);
+	}
+	word = (unsigned long)FIELD(page, mapping);
+	inode = word & MAPPING_FLAGS ? 0 : FIELD((struct address_space *)word, host);
+	is_first = !parts->number || (u64)inode != parts->inode;
+	if (inode && (u64)inode != parts->inode) {
+		struct file_key key = { .inode = FIELD(inode, i_ino),
+					.generation = FIELD(inode, i_generation) };
+
+		name_inode(&key, inode);
+		find_file(&key, inode, &parts->place);
+	}
+	count_in_file(&parts->flight, &parts->place, part, is_first);
+	parts->inode = (u64)inode;
+	parts->bytes -= part;
+	parts->number += 1;
+	parts->bio = (u64)FIELD(bio, bi_next);
+	return 0;
+}
+
+/* What was merged into one request may be of several files. */
+static __attribute__((noinline)) int count_in_files(struct flight *flight, struct request *rq,
+						    u32 bytes)
+{
+	struct parts parts = {};
+	struct bio *bio;
+
+	if (!flight || !rq)
+		return 0;
+	bio = rq->bio;
+	parts.place = flight->file;
+	if (flight->is_direct || !bio || !bio->bi_next) {
+		count_in_file(flight, &parts.place, bytes, 1);
+		return 0;
+	}
+	parts.flight = *flight;
+	parts.bio = bio_address(bio);
+	parts.bytes = bytes;
+	for (int i = 0; i < BIOS && parts.bio && parts.bytes; i++)
+		count_part(&parts);
+	if (parts.bytes)
+		count_in_file(flight, &parts.place, parts.bytes, 0);
+	return 0;
 }
 
 inlined void count_in_cgroup(struct flight *flight, u32 bytes)
@@ -312,14 +403,16 @@ inlined void count_in_cgroup(struct flight *flight, u32 bytes)
 }
 
 /* The request has its final size and its place in the order of requests. */
-static __attribute__((noinline)) int count(struct flight *flight, u64 sector, u32 bytes)
+static __attribute__((noinline)) int count(struct flight *flight, struct request *rq, u32 bytes)
 {
 	struct thread *thread;
+	u64 sector;
 	u32 tid;
 	int kind = APART;
 
-	if (!flight)
+	if (!flight || !rq)
 		return 0;
+	sector = rq->__sector;
 	flight->is_counted = 1;
 	flight->bytes = bytes;
 	tid = flight->tid;
@@ -344,7 +437,7 @@ static __attribute__((noinline)) int count(struct flight *flight, u64 sector, u3
 	flight->kind = kind;
 	if (flight->class <= CLASS_WRITE_BACK && flight->op <= OP_WRITE) {
 		if (flight->has_file)
-			count_in_file(flight, bytes, kind);
+			count_in_files(flight, rq, bytes);
 		if (HAS_PART(PLACES))
 			mark_places(flight->disk, sector, bytes, flight->op);
 	}
@@ -416,7 +509,7 @@ int rq_issue(u64 *ctx)
 	if (!flight->issue_ns)
 		flight->issue_ns = now;
 	if (!flight->is_counted)
-		count(flight, rq->__sector, rq->__data_len);
+		count(flight, rq, rq->__data_len);
 	return 0;
 }
 
@@ -494,7 +587,7 @@ int rq_complete(u64 *ctx)
 		return 0;
 	now = ktime_ns();
 	if (!flight->is_counted)
-		count(flight, rq->__sector, bytes);
+		count(flight, rq, bytes);
 	tally_end(flight, flight->done_bytes, now);
 	count_written(flight, flight->done_bytes);
 	if (wants_layers && flight->class == CLASS_PROGRAM)
