@@ -63,6 +63,7 @@ pub fn profile_json(
             "storage_read_bytes_per_s": whole(calls.storage_read_bytes_per_s),
             "storage_write_bytes_per_s": whole(calls.storage_write_bytes_per_s),
         })),
+        "waits": figures.waits,
         "cpu": cpu(run, figures),
         "threads": threads(figures),
         "files": files(figures),
