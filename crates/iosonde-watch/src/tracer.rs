@@ -5,27 +5,28 @@ mod convert;
 mod files;
 mod layers;
 mod names;
+mod places;
 mod series;
+mod symbols;
 mod tally;
 mod threads;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use iosonde_bpf::layout::{BLOCK_BYTES, CHUNK_BYTES, SYNC};
+use iosonde_bpf::layout::SYNC;
 use iosonde_bpf::{AttachError, Collector, Options, SlotKey, major_minor};
 
 use self::files::Files;
 use self::names::{Disks, Names};
 use self::series::Series;
+use self::symbols::{CHAIN_END, ENDS, FILES_END, WAIT_END, symbols};
 use self::tally::Tally;
 use self::threads::Ended;
 use iosonde_engine::host::{Root, mounts};
 use iosonde_model::record::layers::Layer;
 use iosonde_model::record::profile::{
-    CallCounts, CgroupRun, Chunk, Class, Depth, FileRun, Group, KernelProgram, Method, Missing, Op,
+    CallCounts, CgroupRun, Class, Depth, FileRun, Group, KernelProgram, Method, Missing, Op,
     OpenCounts, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
 };
 use iosonde_stats::Histogram;
@@ -241,16 +242,6 @@ impl Tracer {
         Ok(())
     }
 
-    /// Makes room for places: the kernel keeps fewer, those of before are to go.
-    fn thin_places(&mut self) -> Result<(), String> {
-        let sampling = self.collector.sampling()?;
-        if sampling.chunk_shift > self.chunk_shift {
-            self.chunk_shift = sampling.chunk_shift;
-            self.collector.forget_chunks(&sampling)?;
-        }
-        Ok(())
-    }
-
     /// Records an error with a map: the figures lack its data.
     fn heed(&mut self, outcome: Result<(), String>) {
         if let Err(trouble) = outcome {
@@ -443,71 +434,6 @@ impl Tracer {
         cgroups.sort_by_key(|used| std::cmp::Reverse(used.read_bytes + used.write_bytes));
         cgroups
     }
-
-    fn places(&mut self, lost_bytes: u64) -> Vec<Places> {
-        let mut by_disk: BTreeMap<u32, Vec<Chunk>> = BTreeMap::new();
-        let sampling = self.collector.sampling().unwrap_or_default();
-        let chunks = self.collector.chunks().unwrap_or_default();
-        for (key, chunk) in chunks.into_iter().filter(|(key, _)| sampling.keeps(key.number)) {
-            let kept = sampling.kept_blocks(key.number);
-            let ones = |words: [u64; 4]| {
-                let each = words.iter().map(|word| (word & kept).count_ones());
-                each.sum::<u32>() << sampling.block_shift
-            };
-            let both: [u64; 4] = std::array::from_fn(|at| chunk.read[at] | chunk.written[at]);
-            by_disk.entry(key.disk).or_default().push(Chunk {
-                number: key.number,
-                reads: chunk.reads,
-                writes: chunk.writes,
-                read_blocks: ones(chunk.read),
-                written_blocks: ones(chunk.written),
-                touched_blocks: ones(both),
-                block_writes: chunk.block_writes,
-                overwrites: chunk.overwrites,
-            });
-        }
-        let each = by_disk.into_iter().map(|(disk, mut chunks)| {
-            chunks.sort_by_key(|chunk| chunk.number);
-            Places {
-                device: self.disks.name(major_minor(disk)),
-                chunk_bytes: CHUNK_BYTES,
-                block_bytes: BLOCK_BYTES,
-                chunks,
-                block_shift: sampling.block_shift,
-                chunk_shift: sampling.chunk_shift,
-                // All disks share one table: what did not fit is reported for each.
-                lost_bytes,
-            }
-        });
-        each.collect()
-    }
-}
-
-/// What the kernel calls at the end of direct I/O on files and on block devices.
-const ENDS: [&str; 5] =
-    [FILES_END, "blkdev_bio_end_io", "blkdev_bio_end_io_async", WAIT_END, CHAIN_END];
-const FILES_END: &str = "iomap_dio_bio_end_io";
-const CHAIN_END: &str = "bio_chain_endio";
-const WAIT_END: &str = "submit_bio_wait_endio";
-
-/// The addresses of kernel symbols; 0 if the kernel hides them. The list is long:
-/// reading ends with the last of them.
-fn symbols<const N: usize>(root: &Root, names: [&str; N]) -> [u64; N] {
-    let mut addresses = [0; N];
-    let Ok(list) = File::open(root.path("/proc/kallsyms")) else { return addresses };
-    let mut left = N;
-    for line in BufReader::with_capacity(1 << 16, list).lines().map_while(Result::ok) {
-        let mut words = line.split(' ');
-        let (Some(address), Some(name)) = (words.next(), words.nth(1)) else { continue };
-        if let Some(at) = names.iter().position(|wanted| *wanted == name) {
-            addresses[at] = u64::from_str_radix(address, 16).unwrap_or(0);
-            left -= 1;
-        }
-        if left == 0 {
-            break;
-        }
-    }
-    addresses
 }
 
 /// The kernel programs identify processes by PIDs of the initial namespace.
