@@ -44,8 +44,8 @@ pub(super) fn consistency(run: &ProfileRun) -> Consistency {
     }
     for device in run.devices.iter().filter(|device| device.invisible.is_none()) {
         entries.extend(counted(run, device));
-        let all = little("depth", device, &device.depth, latencies(run, device, |_| true));
-        let own = latencies(run, device, |traffic| traffic.class.is_of_the_program());
+        let all = little("depth", device, &device.depth, requests(run, device, |_| true));
+        let own = requests(run, device, |traffic| traffic.class.is_of_the_program());
         let own = little("program_depth", device, &device.program_depth, own);
         let unseen = unseen(run, device);
         entries.extend(all.into_iter().chain(own).map(|entry| with_unseen(entry, unseen)));
@@ -160,11 +160,10 @@ impl Side {
     }
 }
 
-/// Latencies of a device's requests: their sum, ns, and the number of requests.
-fn latencies(run: &ProfileRun, device: &ProfiledDevice, pick: fn(&Traffic) -> bool) -> (f64, u64) {
+/// Requests of a device.
+fn requests(run: &ProfileRun, device: &ProfiledDevice, pick: fn(&Traffic) -> bool) -> u64 {
     let own = run.traffic.iter().filter(|t| t.device == device.facts.name && pick(t));
-    let tally = Tally::of(own);
-    (tally.latency.sum() as f64, tally.requests)
+    own.map(|traffic| traffic.requests).sum()
 }
 
 /// Little's law: the time each level lasted gives the request-time, which is also the sum of the
@@ -173,7 +172,7 @@ fn little(
     code: &'static str,
     device: &ProfiledDevice,
     depth: &Depth,
-    (latency_ns, requests): (f64, u64),
+    requests: u64,
 ) -> Vec<Identity> {
     if requests == 0 || depth.area_ns == 0 {
         return Vec::new();
@@ -195,17 +194,7 @@ fn little(
         count::significant(area / 1e9)
     );
     let by_level = relative(area, area.clamp(low, high));
-    let mut entries = vec![note(entry(code, by_level, LITTLE + crossing, equation))];
-    if code == "depth" {
-        let equation = format!(
-            "{name}: request-time {} s = sum of latencies {} s",
-            count::significant(area / 1e9),
-            count::significant(latency_ns / 1e9)
-        );
-        let residual = relative(area, latency_ns);
-        entries.push(note(entry("area", residual, LITTLE + crossing, equation)));
-    }
-    entries
+    vec![note(entry(code, by_level, LITTLE + crossing, equation))]
 }
 
 /// Requests of a device that were counted but whose completion was not seen.
@@ -370,7 +359,6 @@ mod tests {
                 "writes",
                 "flushes",
                 "depth",
-                "area",
                 "program_depth",
                 "histograms",
                 "sizes",

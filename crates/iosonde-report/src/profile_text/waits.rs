@@ -5,10 +5,12 @@ use crate::wrap::Text;
 use iosonde_analysis::profile::Figures;
 use iosonde_model::units::{bytes, count};
 
-use super::cells::percent;
+use super::cells::{percent, shortened};
 
 /// Files that are named.
 const FILES: usize = 3;
+/// Characters of a path.
+const ROOM: usize = 60;
 /// Share of the requests of others that is worth a word.
 const OTHERS: f64 = 0.01;
 
@@ -24,7 +26,9 @@ pub(super) fn waits(out: &mut Text, figures: &Figures) {
         .map(|each| (&each.file, each.file.read_bytes + each.file.write_bytes))
         .filter(|(_, moved)| *moved > 0)
         .take(FILES)
-        .map(|(file, moved)| format!("{} ({})", clean(&file.path), bytes::rough(moved)))
+        .map(|(file, moved)| {
+            format!("{} ({})", shortened(&clean(&file.path), ROOM), bytes::rough(moved))
+        })
         .collect();
     if !heavy.is_empty() {
         out.hanging("Heaviest: ", &heavy.join(", "));
