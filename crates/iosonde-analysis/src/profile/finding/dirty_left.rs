@@ -35,8 +35,8 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     }
     if let Some(reason) = &run.unwatched {
         let words = format!(
-            "{} ({}) of what it wrote reached no traced device before tracing ended: it is still in \
-             memory, or went elsewhere ({reason}).",
+            "{} ({}) of what it wrote reached no traced device before tracing ended: it is still \
+             in memory, or went elsewhere ({reason}).",
             bytes::rough(left),
             percent(left as f64 / dirtied as f64),
         );
