@@ -89,7 +89,7 @@ fn profile() -> ProfileRun {
             chunk_bytes: 16 << 20,
             block_bytes: 4096,
             chunks: vec![chunk(1, 1000, 0), chunk(2, 0, 400)],
-            lost_bytes: 0,
+            ..Places::default()
         }],
         series: vec![series(Op::Read, 50), series(Op::Write, 20)],
         ..ProfileRun::default()

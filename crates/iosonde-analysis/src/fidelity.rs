@@ -374,7 +374,7 @@ mod tests {
             chunk_bytes: 16 << 20,
             block_bytes: 4096,
             chunks: vec![chunk(1, (100, 5000), (0, 0)), chunk(3, (900, 1000), (4000, 4000))],
-            lost_bytes: 0,
+            ..Places::default()
         }];
         run.syncs = vec![sync(SyncKind::Fdatasync, 1, 1000)];
         run.series = vec![series(Op::Read, vec![60; 100]), series(Op::Write, vec![40; 100])];

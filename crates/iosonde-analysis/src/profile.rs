@@ -13,7 +13,8 @@ pub mod places;
 pub mod spread;
 pub mod syncs;
 pub mod traffic;
-pub mod who;
+pub mod waits;
+mod who;
 
 use serde::Serialize;
 
@@ -33,6 +34,7 @@ pub use places::PlaceFigures;
 pub use spread::{Latency, Percentile, Spread};
 pub use syncs::SyncFigures;
 pub use traffic::{ClassFigures, OpFigures, Side};
+pub use waits::WaitFigures;
 pub use who::{FileFigures, ThreadCounts, ThreadFigures};
 
 /// Everything derived from a profile.
@@ -60,6 +62,8 @@ pub struct Figures {
     pub opens: Option<OpenCounts>,
     /// Read and write calls; `None` where not seen.
     pub calls: Option<CallFigures>,
+    /// What the program waits for.
+    pub waits: WaitFigures,
     /// CPU and waiting.
     pub machine: MachineFigures,
     /// Threads, the busiest first.
@@ -113,6 +117,7 @@ pub fn figures(run: &ProfileRun) -> Figures {
             .then(|| syncs::syncs(run)),
         opens: run.opens,
         calls: machine::calls(run),
+        waits: waits::waits(run),
         machine: machine::machine(run),
         threads: who::threads(run),
         files: who::files(run),

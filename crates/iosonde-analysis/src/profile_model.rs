@@ -378,7 +378,7 @@ mod tests {
             chunk_bytes: 16 << 20,
             block_bytes: 4096,
             chunks: vec![chunk(1, (4000, 6000), (0, 0)), chunk(2, (0, 0), (4096, 4096))],
-            lost_bytes: 0,
+            ..Places::default()
         }];
         run
     }

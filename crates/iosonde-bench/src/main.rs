@@ -14,6 +14,7 @@ mod measure;
 mod numbers;
 mod parse;
 mod passes;
+mod programs;
 mod rendering;
 mod rounds;
 mod server;
@@ -93,6 +94,8 @@ enum Verb {
     Instructions(InstructionArgs),
     /// Time to render experiments of 200 and of 1,000 runs
     Rendering(rendering::RenderingArgs),
+    /// Time of the kernel programs of `profile` per request, by the kernel's own count
+    Programs(programs::ProgramArgs),
     /// Run a program and report the CPU time of the machine: the command given to a profiler
     #[command(hide = true)]
     Within(WithinArgs),
@@ -194,6 +197,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Some(Verb::Instructions(args)) => instructions::count(&args, &mut out),
         Some(Verb::Rendering(args)) => rendering::rendering(&args, &mut out),
+        Some(Verb::Programs(args)) => programs::programs(&args, &mut out),
         Some(Verb::Within(args)) => watched::within(&args, &mut out),
         None => rounds::run(&cli.run, &mut out),
     };

@@ -123,6 +123,19 @@ static __attribute__((noinline)) int layer_of_completion(u64 key)
 	return 0;
 }
 
+/* Adds to the syncs of io_uring that are under way, if need be, and gives their number. */
+inlined u64 count_uring_syncs(s64 by)
+{
+	u32 zero = 0;
+	u64 *count = map_lookup(&uring_count, &zero);
+
+	if (!count)
+		return 0;
+	if (by)
+		__sync_fetch_and_add(count, by);
+	return *count;
+}
+
 SEC("tp_btf/io_uring_submit_req")
 int uring_submit(u64 *ctx)
 {
@@ -139,7 +152,9 @@ int uring_submit(u64 *ctx)
 	if (!is_followed(current_pid_tgid() >> 32) || !has_begun())
 		return 0;
 	now = ktime_ns();
-	if (map_update(&uring_syncs, &key, &now, ANY))
+	if (!map_update(&uring_syncs, &key, &now, NOEXIST))
+		count_uring_syncs(1);
+	else if (map_update(&uring_syncs, &key, &now, ANY))
 		COUNT(lost_syncs, 1);
 	return 0;
 }
@@ -147,13 +162,16 @@ int uring_submit(u64 *ctx)
 SEC("tp_btf/io_uring_complete")
 int uring_complete(u64 *ctx)
 {
-	u64 key = ctx[1], now;
-	u64 *since = map_lookup(&uring_syncs, &key);
+	u64 key = ctx[1], now, *since;
 	struct io_kiocb *request = (struct io_kiocb *)key;
 	struct thread *thread;
 	s32 result = 0;
 	u8 opcode;
 
+	/* Most programs never sync this way. */
+	if (!wants_layers && !count_uring_syncs(0))
+		return 0;
+	since = map_lookup(&uring_syncs, &key);
 	if (!since) {
 		if (wants_layers)
 			layer_of_completion(key);
@@ -163,6 +181,7 @@ int uring_complete(u64 *ctx)
 	if (opcode != URING_FSYNC && opcode != URING_SYNC_FILE_RANGE) {
 		/* That of a sync whose completion was not shown: the place is another request's now. */
 		map_delete(&uring_syncs, &key);
+		count_uring_syncs(-1);
 		return 0;
 	}
 	now = ktime_ns();
@@ -176,6 +195,7 @@ int uring_complete(u64 *ctx)
 	}
 	tally_sync(URING_SYNC, thread ? thread->group : 0, now - *since, result < 0);
 	map_delete(&uring_syncs, &key);
+	count_uring_syncs(-1);
 	return 0;
 }
 

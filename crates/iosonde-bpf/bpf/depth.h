@@ -3,50 +3,49 @@
 #ifndef DEPTH_H
 #define DEPTH_H
 
-static __attribute__((noinline)) int change_depth(u32 index, u64 now, s64 by)
+inlined void count_level(struct levels *levels, u32 level, u64 ns, int arrives)
 {
-	struct depth *depth = map_lookup(&depths, &index);
-	u64 since, level;
-	s64 before;
-	u32 bucket;
+	u32 bucket = bucket_of(level, DEPTH_BUCKETS);
 
-	if (!depth)
-		return 0;
-	before = __sync_fetch_and_add(&depth->level, by);
-	since = __sync_lock_test_and_set(&depth->since_ns, now);
-	level = before > 0 ? before : 0;
-	bucket = bucket_of(level, DEPTH_BUCKETS);
 	if (bucket >= DEPTH_BUCKETS)
-		return 0;
-	if (since && now > since)
-		__sync_fetch_and_add(&depth->time_ns[bucket], now - since);
-	if (by > 0) {
-		__sync_fetch_and_add(&depth->arrivals[bucket], 1);
-		if (level + 1 > depth->max)
-			depth->max = level + 1;
-	}
-	return 0;
+		return;
+	levels->time_ns[bucket] += ns;
+	if (!arrives)
+		return;
+	levels->arrivals[bucket] += 1;
+	if (level + 1 > levels->max)
+		levels->max = level + 1;
 }
 
+/* A request begins (1) or ends (-1). */
 inlined void enter_depth(struct flight *flight, u64 now, s64 by)
 {
-	change_depth(flight->disk_index * 2, now, by);
-	if (flight->class <= CLASS_WRITE_BACK)
-		change_depth(flight->disk_index * 2 + 1, now, by);
+	u32 index = flight->disk_index;
+	struct depth *depth = map_lookup(&depths, &index);
+	struct depth_use *use = map_lookup(&depth_data, &index);
+	int is_own = flight->class <= CLASS_WRITE_BACK;
+	u64 since, before, ns;
+
+	if (!depth || !use || !HAS_PART(DEPTH))
+		return;
+	before = __sync_fetch_and_add(&depth->level, by + (is_own ? by << 32 : 0));
+	since = __sync_lock_test_and_set(&depth->since_ns, now);
+	ns = since && now > since ? now - since : 0;
+	count_level(&use->all, (u32)before, ns, by > 0);
+	count_level(&use->program, before >> 32, ns, by > 0 && is_own);
 }
 
-inlined void add_area(struct flight *flight, u64 ns)
+/* It ended by a merge: no slot has its latency. */
+inlined void add_merged(struct flight *flight, u64 ns)
 {
-	u32 all = flight->disk_index * 2, program = all + 1;
-	struct depth *depth = map_lookup(&depths, &all);
+	u32 index = flight->disk_index;
+	struct depth_use *use = map_lookup(&depth_data, &index);
 
-	if (depth)
-		__sync_fetch_and_add(&depth->area_ns, ns);
-	if (flight->class > CLASS_WRITE_BACK)
+	if (!use)
 		return;
-	depth = map_lookup(&depths, &program);
-	if (depth)
-		__sync_fetch_and_add(&depth->area_ns, ns);
+	use->all.merged_ns += ns;
+	if (flight->class <= CLASS_WRITE_BACK)
+		use->program.merged_ns += ns;
 }
 
 #endif

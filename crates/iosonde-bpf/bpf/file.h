@@ -17,13 +17,23 @@ inlined u64 bio_address(struct bio *bio)
 inlined struct kiocb *call_of_bio(struct bio *bio)
 {
 	u64 end = (u64)bio->bi_end_io;
+	void *private = bio->bi_private;
 
+	/* One that was too large is split: the parts point to what is left of it. */
+#pragma unroll
+	for (int level = 0; level < 3; level++) {
+		if (!chain_end || end != chain_end)
+			break;
+		bio = private;
+		end = (u64)FIELD(bio, bi_end_io);
+		private = FIELD(bio, bi_private);
+	}
 	if (dio_end && end == dio_end)
-		return FIELD((struct iomap_dio *)bio->bi_private, iocb);
+		return FIELD((struct iomap_dio *)private, iocb);
 	if (!HAS(struct blkdev_dio, bio))
 		return 0;
 	if (disk_end && end == disk_end)
-		return FIELD((struct blkdev_dio *)bio->bi_private, iocb);
+		return FIELD((struct blkdev_dio *)private, iocb);
 	if (disk_end_async && end == disk_end_async) {
 		u64 dio = bio_address(bio) - OFFSET(struct blkdev_dio, bio);
 
@@ -122,27 +132,57 @@ inlined void name_file(struct file_use *file, struct inode *inode)
 	}
 }
 
-/* The entry of a file, made with its names if it is not there. */
-static __attribute__((noinline)) int find_file(struct file_key *key, struct inode *inode)
+/* A place that nobody has, or 0. */
+inlined u32 free_place(void)
 {
+	u32 zero = 0, place = 0, *count;
+
+	if (!map_pop(&file_free, &place))
+		return place;
+	count = map_lookup(&file_count, &zero);
+	if (!count || *count >= FILE_PLACES - 1)
+		return 0;
+	place = __sync_fetch_and_add(count, 1) + 1;
+	return place < FILE_PLACES ? place : 0;
+}
+
+/* Where a file is counted; its place is made with its names if it is not there. */
+static __attribute__((noinline)) int find_file(struct file_key *key, struct inode *inode,
+					       struct file_place *to)
+{
+	struct file_place *known, place = {};
 	struct file_use *fresh;
 	u32 zero = 0;
 
-	if (!key)
+	if (!key || !to)
 		return 0;
-	if (map_lookup(&files, key))
-		return 1;
+	known = map_lookup(&files, key);
+	if (known) {
+		*to = *known;
+		return 0;
+	}
+	*to = place;
 	fresh = map_lookup(&file_scratch, &zero);
 	if (!fresh)
 		return 0;
+	place.place = free_place();
+	if (!place.place)
+		return 0;
+	place.since_ns = ktime_ns();
 	__builtin_memset(fresh, 0, sizeof(*fresh));
+	fresh->since_ns = place.since_ns;
 	if (inode && key->kind == FILE_NAMED)
 		name_file(fresh, inode);
-	if (map_update(&files, key, fresh, NOEXIST) && !map_lookup(&files, key)) {
-		COUNT(lost_files, 1);
+	map_update(&file_data, &place.place, fresh, ANY);
+	if (map_update(&files, key, &place, NOEXIST)) {
+		/* Another CPU was first, or there is no room. This place stays empty. */
+		known = map_lookup(&files, key);
+		if (known)
+			*to = *known;
 		return 0;
 	}
-	return 1;
+	*to = place;
+	return 0;
 }
 
 inlined u64 cgroup_of(struct bio *bio)

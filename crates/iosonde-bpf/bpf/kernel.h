@@ -56,6 +56,7 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_rdev;
+	u32 i_generation;
 	struct hlist_head i_dentry;
 } relocated;
 
@@ -148,7 +149,13 @@ struct block_device {
 	u32 bd_dev;
 } relocated;
 
+struct bvec_iter {
+	u32 bi_size;
+} relocated;
+
 struct bio {
+	struct bio *bi_next;
+	struct bvec_iter bi_iter;
 	void *bi_end_io;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg;

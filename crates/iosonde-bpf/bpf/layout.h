@@ -24,6 +24,11 @@ enum {
 	NAME_BYTES = 56,
 	BLOCK_SHIFT = 12,
 	CHUNK_SHIFT = 20,
+	BLOCK_SAMPLE_SHIFT = 3, /* one block in eight, where not all are kept */
+	MARKS_KEPT = 16384, /* requests until then */
+	CHUNKS_KEPT = 8192,
+	FILE_PLACES = 8192,
+	FLIGHT_SHIFT = 8, /* places of the array of requests in flight */
 };
 
 enum { CLASS_PROGRAM, CLASS_WRITE_BACK, CLASS_JOURNAL, CLASS_DEVICE_FLUSH, CLASS_OTHER };
@@ -65,20 +70,40 @@ struct slot {
 	u32 size[SIZE_BUCKETS];
 };
 
-/* Requests in flight on one disk: everybody's at 2n, the program's at 2n + 1. */
+/* Requests in flight on one disk now: everybody's in the low half of the level, the program's in the
+ * high half, so that one operation changes and reads both. */
 struct depth {
-	s64 level;
+	u64 level;
 	u64 since_ns;
-	u64 area_ns;
+};
+
+/* What there was of them, per CPU. */
+struct levels {
 	u64 max;
+	u64 merged_ns; /* latencies of requests that ended by a merge */
 	u64 time_ns[DEPTH_BUCKETS];
 	u64 arrivals[DEPTH_BUCKETS];
+};
+
+struct depth_use {
+	struct levels all;
+	struct levels program;
 };
 
 struct file_key {
 	u32 device;
 	u32 kind; /* one of FILE_… */
 	u64 inode;
+	u32 generation; /* of the inode: its number is given away again */
+	u32 zero;
+};
+
+/* Where the counts of a file are, and since when they are this file's. Place 0 is for all files that
+ * find none. */
+struct file_place {
+	u64 since_ns;
+	u32 place;
+	u32 zero;
 };
 
 enum { FILE_NAMED, FILE_OF_DEVICE, FILE_UNTOLD };
@@ -111,6 +136,7 @@ struct thread {
 	/* The file of its last request, and the kernel's inode that it is. */
 	u64 inode;
 	struct file_key file;
+	struct file_place file_place;
 	u64 call_ns; /* begin of its I/O call under way, where layers are asked for */
 	u64 posted_ns; /* the oldest completion that it has not fetched */
 	/* The disk and the slot of its last request. */
@@ -122,6 +148,7 @@ struct thread {
 };
 
 struct file_use {
+	u64 since_ns; /* when it came into its place: tells it from one that was there before */
 	u64 reads;
 	u64 writes;
 	u64 read_bytes;
@@ -155,13 +182,22 @@ struct chunk {
 	u64 written[4];
 };
 
+/* Which places are kept: all of them at first. */
+struct sampling {
+	u64 marks; /* requests while all blocks are kept */
+	u64 chunks; /* that are kept */
+	u32 block_shift; /* of 2^n blocks of a chunk, one */
+	u32 chunk_shift; /* of 2^n chunks, one */
+};
+
 /* A request between its beginning and its end. */
 struct flight {
+	u64 key; /* the request, where it lies in the array; 0 if the place is free */
 	u64 start_ns;
 	u64 issue_ns;
 	u64 cgroup;
 	u64 iocb; /* the kernel's I/O call that it belongs to, if it tells */
-	struct file_key file;
+	struct file_place file;
 	u32 disk;
 	u32 disk_index;
 	u32 slot;
@@ -172,7 +208,7 @@ struct flight {
 	u8 is_durable;
 	u8 is_counted;
 	u8 has_error;
-	u8 has_file;
+	u8 has_file; /* 1 + one of FILE_… */
 	u8 kind; /* sequential, strided or neither */
 	u32 bytes;
 	u32 done_bytes;
@@ -228,7 +264,6 @@ struct counts {
 	u64 lost_flights;
 	u64 lost_slots;
 	u64 lost_threads;
-	u64 lost_files;
 	u64 lost_chunk_bytes;
 	u64 lost_cgroups;
 	u64 lost_syncs;

@@ -10,12 +10,19 @@
 const volatile u64 dio_end = 0; /* address of the end of an iomap direct I/O, 0 if not told */
 const volatile u64 disk_end = 0; /* the same for direct I/O on a block device, waited for */
 const volatile u64 disk_end_async = 0; /* and not waited for */
+const volatile u64 chain_end = 0; /* and for what is split off a larger one */
 const volatile u64 wait_end = 0; /* and for what is handed over and waited for at once */
 const volatile u32 wants_layers = 0; /* whether I/O calls are timed, too */
 const volatile u32 begins_at = 0; /* which event begins a request: 0 io_start, 1 insert, 2 issue */
 const volatile u32 watches_all = 1; /* every disk, or only those in `disks` already */
 const volatile u32 flag_direct = 0, flag_sync = 0, flag_dsync = 0; /* O_… of this architecture */
 const volatile u32 page_bytes = 4096;
+const volatile u32 without = 0; /* parts left out, a bit each: only to see what they cost */
+
+enum part { PLACES, SEQUENCE, FILES, CGROUPS, DEPTH, GAPS, HISTOGRAMS };
+
+/* The verifier removes what a constant makes unreachable: a part that is kept costs no test. */
+#define HAS_PART(part) (!(without >> (part) & 1))
 
 struct {
 	NUMBER(type, MAP_ARRAY);
@@ -49,15 +56,27 @@ TABLE(slots, MAP_HASH, 512, struct slot_key, u32);
 TABLE(slot_count, MAP_ARRAY, 1, u32, u32);
 TABLE(slot_data, MAP_PERCPU_ARRAY, 128, u32, struct slot); /* 16 KiB each and CPU */
 TABLE(arrivals, MAP_ARRAY, 128, u32, struct arrival);
-TABLE(depths, MAP_ARRAY, 64, u32, struct depth);
-TABLE(flights, MAP_HASH, 16384, u64, struct flight);
+TABLE(depths, MAP_ARRAY, DISKS, u32, struct depth);
+TABLE(depth_data, MAP_PERCPU_ARRAY, DISKS, u32, struct depth_use);
+TABLE(flight_places, MAP_ARRAY, 1 << FLIGHT_SHIFT, u32, struct flight);
+TABLE(flights, MAP_HASH, 16384, u64, struct flight); /* whose place was taken */
 TABLE(owners, MAP_LRU_HASH, 65536, struct owner_key, struct owner);
-TABLE(files, MAP_HASH, 4096, struct file_key, struct file_use);
+TABLE(files, MAP_HASH, FILE_PLACES, struct file_key, struct file_place);
+TABLE(file_data, MAP_ARRAY, FILE_PLACES, u32, struct file_use);
+TABLE(file_count, MAP_ARRAY, 1, u32, u32); /* places that were ever in use, after place 0 */
+struct {
+	NUMBER(type, MAP_QUEUE);
+	NUMBER(max_entries, FILE_PLACES);
+	NUMBER(key_size, 0);
+	NUMBER(value_size, 4);
+} file_free SEC(".maps"); /* those that user space has emptied since */
 TABLE(file_scratch, MAP_PERCPU_ARRAY, 1, u32, struct file_use);
 TABLE(thread_scratch, MAP_PERCPU_ARRAY, 1, u32, struct thread);
 TABLE(cgroups, MAP_HASH, 1024, u64, struct cgroup_use);
 TABLE(chunks, MAP_HASH, 32768, struct chunk_key, struct chunk);
+TABLE(sampling_state, MAP_ARRAY, 1, u32, struct sampling);
 TABLE(uring_syncs, MAP_HASH, 8192, u64, u64);
+TABLE(uring_count, MAP_ARRAY, 1, u32, u64); /* of them now */
 TABLE(submits, MAP_HASH, 16384, u64, struct submitted);
 TABLE(layer_data, MAP_PERCPU_ARRAY, 1, u32, struct layers);
 
@@ -96,7 +115,7 @@ inlined u32 bucket_of(u64 units, u32 buckets)
 }
 
 #define TALLY(array, buckets, units)                                  \
-	do {                                                          \
+	if (HAS_PART(HISTOGRAMS)) do {                                \
 		u32 _bucket = bucket_of(units, buckets);              \
 		if (_bucket < (buckets))                              \
 			(array)[_bucket] += 1;                        \

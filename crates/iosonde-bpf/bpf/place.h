@@ -10,8 +10,10 @@ inlined u64 place_of(u32 disk_index, u64 sector)
 }
 
 enum { APART, SEQUENTIAL, STRIDED };
+enum { LAST_PAGE = 8 }; /* sectors */
 
-/* Whether a request goes on where an earlier one of the thread ended. A stream that has gone on once
+/* Whether a request goes on where an earlier one of the thread ended, or in its last page, which an
+ * append writes again. A stream that has gone on once
  * is kept; one that began only now may be pushed out by the next, so that random requests do not
  * hide the streams among them. */
 inlined int sequence(struct thread *thread, u64 begin, u64 end)
@@ -21,7 +23,9 @@ inlined int sequence(struct thread *thread, u64 begin, u64 end)
 
 #pragma unroll
 	for (int i = 0; i < STREAMS; i++) {
-		if (kind == APART && thread->streams[i] == begin) {
+		u64 again = thread->streams[i] - begin;
+
+		if (kind == APART && again <= LAST_PAGE && begin + again < end) {
 			kind = SEQUENTIAL;
 			if (i < PROBATION) {
 				u32 kept = thread->next_kept & (STREAMS - PROBATION - 1);
@@ -56,41 +60,85 @@ inlined u64 bits(u32 first, u32 last, u32 word)
 	return (~0ULL >> (63 - (high - low) & 63)) << low;
 }
 
+/* Evenly spread bits of a chunk's number. `src/layout.rs` says the same. */
+inlined u64 hash_of(u64 number)
+{
+	number = (number + 1) * 0x9e3779b97f4a7c15ULL;
+	number ^= number >> 32;
+	number *= 0xd6e8feb86659fd93ULL;
+	return number ^ number >> 32;
+}
+
+/* Every eighth block of a chunk, from one that its hash chooses; each block before that. */
+inlined u64 kept_blocks(u64 hash, u32 shift)
+{
+	return shift ? 0x0101010101010101ULL << (hash >> 61) : ~0ULL;
+}
+
+/* A new chunk. When there are many, only those are kept whose hash ends in one more zero; user space
+ * takes out the others. */
+static __attribute__((noinline)) int add_chunk(struct chunk_key *key, struct sampling *sampling)
+{
+	static const struct chunk fresh;
+	u64 kept;
+
+	if (!key || !sampling)
+		return 0;
+	if (map_update(&chunks, key, &fresh, NOEXIST))
+		return 0;
+	kept = __sync_fetch_and_add(&sampling->chunks, 1) + 1;
+	if (kept >= CHUNKS_KEPT &&
+	    __sync_val_compare_and_swap(&sampling->chunks, kept, kept / 2) == kept)
+		__sync_fetch_and_add(&sampling->chunk_shift, 1);
+	return 0;
+}
+
 static __attribute__((noinline)) int mark_chunk(u32 disk, u64 number, u32 span, u32 op)
 {
 	struct chunk_key key = { .disk = disk, .number = number };
-	u32 first = span & 255, last = span >> 8 & 255;
-	struct chunk *chunk = map_lookup(&chunks, &key);
+	u32 first = span & 255, last = span >> 8 & 255, zero = 0, shift;
+	struct sampling *sampling = map_lookup(&sampling_state, &zero);
+	u64 hash = hash_of(number), kept;
+	struct chunk *chunk;
 
+	if (!sampling || hash & ((1ULL << (sampling->chunk_shift & 31)) - 1))
+		return 0;
+	shift = sampling->block_shift;
+	/* Most small requests touch no block that is kept. */
+	if (shift && last - first < 7 && (((u32)(hash >> 61) - first) & 7) > last - first)
+		return 0;
+	kept = kept_blocks(hash, shift);
+	if (!shift && __sync_fetch_and_add(&sampling->marks, 1) >= MARKS_KEPT)
+		sampling->block_shift = BLOCK_SAMPLE_SHIFT;
+	chunk = map_lookup(&chunks, &key);
 	if (!chunk) {
-		static const struct chunk fresh;
-
-		map_update(&chunks, &key, &fresh, NOEXIST);
+		add_chunk(&key, sampling);
 		chunk = map_lookup(&chunks, &key);
 		if (!chunk) {
 			COUNT(lost_chunk_bytes, (u64)(last - first + 1) << BLOCK_SHIFT);
 			return 0;
 		}
 	}
-	if (op == OP_READ)
-		__sync_fetch_and_add(&chunk->reads, 1);
-	else
-		__sync_fetch_and_add(&chunk->writes, 1);
+	/* Each counts for the blocks that are left out, too. */
+	if (kept >> (first & 63) & 1)
+		__sync_fetch_and_add(op == OP_READ ? &chunk->reads : &chunk->writes, 1 << shift);
 #pragma unroll
 	for (u32 word = 0; word < 4; word++) {
-		u64 mask = bits(first, last, word), before;
+		u64 mask = bits(first, last, word) & kept, before;
 
 		if (!mask)
 			continue;
 		if (op == OP_READ) {
-			__sync_fetch_and_or(&chunk->read[word], mask);
+			if ((chunk->read[word] & mask) != mask)
+				__sync_fetch_and_or(&chunk->read[word], mask);
 			continue;
 		}
 		before = __sync_fetch_and_or(&chunk->written[word], mask);
-		__sync_fetch_and_add(&chunk->block_writes, __builtin_popcountll(mask));
+		__sync_fetch_and_add(&chunk->block_writes,
+				     (u64)__builtin_popcountll(mask) << shift);
 		if (before & mask)
 			__sync_fetch_and_add(&chunk->overwrites,
-					     __builtin_popcountll(before & mask));
+					     (u64)__builtin_popcountll(before & mask) << shift);
 	}
 	return 0;
 }

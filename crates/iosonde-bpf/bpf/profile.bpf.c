@@ -12,6 +12,7 @@
 #include "file.h"
 #include "dirty.h"
 #include "depth.h"
+#include "flight.h"
 #include "place.h"
 #include "layers.h"
 
@@ -41,6 +42,8 @@ inlined void tally_gap(u32 slot, u64 now)
 	struct slot *data = map_lookup(&slot_data, &slot);
 	u64 before, gap, us;
 
+	if (!HAS_PART(GAPS))
+		return;
 	if (!arrival || !data)
 		return;
 	before = __sync_lock_test_and_set(&arrival->last_ns, now);
@@ -100,37 +103,54 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 	}
 }
 
-/* The file of a request. Most are for the file of the thread's last one, whose key is kept. */
-inlined int find_file_of(struct flight *flight, struct thread *thread, struct inode *inode)
+/* The name of a file, but for its number and generation. */
+inlined void name_inode(struct file_key *key, struct inode *inode)
 {
-	flight->file.kind = FILE_UNTOLD;
-	flight->file.device = flight->disk;
-	if (!inode)
-		return find_file(&flight->file, 0);
-	flight->file.inode = FIELD(inode, i_ino);
-	if (thread && thread->inode == (u64)inode && thread->file.inode == flight->file.inode) {
-		flight->file = thread->file;
-		return 1;
-	}
-	if ((FIELD(inode, i_mode) & S_IFMT) == S_IFBLK) {
-		flight->file.kind = FILE_OF_DEVICE;
-		flight->file.device = FIELD(inode, i_rdev);
-		flight->file.inode = 0;
-	} else {
-		struct super_block *sb = FIELD(inode, i_sb);
+	struct super_block *sb;
 
-		flight->file.kind = FILE_NAMED;
-		flight->file.device = sb ? FIELD(sb, s_dev) : 0;
+	if ((FIELD(inode, i_mode) & S_IFMT) == S_IFBLK) {
+		key->kind = FILE_OF_DEVICE;
+		key->device = FIELD(inode, i_rdev);
+		key->inode = 0;
+		key->generation = 0;
+		return;
 	}
-	if (!find_file(&flight->file, inode))
-		return 0;
+	sb = FIELD(inode, i_sb);
+	key->kind = FILE_NAMED;
+	key->device = sb ? FIELD(sb, s_dev) : 0;
+}
+
+/* The file of a request. Most are for the file of the thread's last one, whose place is kept. */
+inlined void find_file_of(struct flight *flight, struct thread *thread, struct inode *inode)
+{
+	struct file_key key = { .kind = FILE_UNTOLD, .device = flight->disk };
+
+	if (!inode) {
+		flight->has_file = 1 + FILE_UNTOLD;
+		find_file(&key, 0, &flight->file);
+		return;
+	}
+	key.inode = FIELD(inode, i_ino);
+	key.generation = FIELD(inode, i_generation);
+	if (thread && thread->inode == (u64)inode && thread->file.inode == key.inode &&
+	    thread->file.generation == key.generation) {
+		flight->has_file = 1 + thread->file.kind;
+		flight->file = thread->file_place;
+		return;
+	}
+	if (thread) {
+		thread->inode = (u64)inode;
+		thread->file = key;
+	}
+	name_inode(&key, inode);
+	find_file(&key, inode, &flight->file);
+	flight->has_file = 1 + key.kind;
 	if (flight->is_direct && flight->class == CLASS_PROGRAM)
 		remember_owner((u64)inode, WHOLE_FILE);
-	if (thread && flight->file.kind == FILE_NAMED) {
-		thread->inode = (u64)inode;
-		thread->file = flight->file;
+	if (thread) {
+		thread->file.kind = key.kind;
+		thread->file_place = flight->file;
 	}
-	return 1;
 }
 
 /* The slot of a request; that of the thread's last one, if it has the same name. */
@@ -156,7 +176,7 @@ inlined int slot_of_thread(struct thread *thread, struct flight *flight, u32 gro
 inlined void count_written(struct flight *flight, u32 bytes)
 {
 	if (flight->class <= CLASS_WRITE_BACK && flight->op == OP_WRITE && !flight->is_direct &&
-	    flight->has_file && flight->file.kind == FILE_NAMED)
+	    flight->has_file == 1 + FILE_NAMED)
 		COUNT(written_back_bytes, bytes);
 }
 
@@ -165,7 +185,7 @@ inlined void count_written(struct flight *flight, u32 bytes)
  * process). Its size counts, its latency is not known. Without this the depth would drift. */
 inlined void lapse(u64 key, u64 now)
 {
-	struct flight *former = map_lookup(&flights, &key);
+	struct flight *former = flight_of(key);
 	struct slot *slot;
 	u32 index;
 
@@ -176,16 +196,17 @@ inlined void lapse(u64 key, u64 now)
 	count_written(former, former->bytes);
 	index = former->slot;
 	slot = map_lookup(&slot_data, &index);
-	if (!slot)
-		return;
-	slot->requests += 1;
-	slot->durable += former->is_durable;
-	slot->sequential += former->kind == SEQUENTIAL;
-	slot->strided += former->kind == STRIDED;
-	slot->bytes += former->bytes;
-	if (former->is_direct)
-		slot->direct_bytes += former->bytes;
-	TALLY(slot->size, SIZE_BUCKETS, (u64)former->bytes >> SIZE_SHIFT);
+	if (slot) {
+		slot->requests += 1;
+		slot->durable += former->is_durable;
+		slot->sequential += former->kind == SEQUENTIAL;
+		slot->strided += former->kind == STRIDED;
+		slot->bytes += former->bytes;
+		if (former->is_direct)
+			slot->direct_bytes += former->bytes;
+		TALLY(slot->size, SIZE_BUCKETS, (u64)former->bytes >> SIZE_SHIFT);
+	}
+	drop_flight(key, former);
 }
 
 static __attribute__((noinline)) int begin(struct request *rq, u64 now)
@@ -228,8 +249,8 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 		flight.cgroup = cgroup_of(bio);
 	}
 	attribute(&flight, thread, bio, flags, inode, &group);
-	if (flight.class <= CLASS_WRITE_BACK && flight.op <= OP_WRITE && bytes)
-		flight.has_file = find_file_of(&flight, thread, inode);
+	if (HAS_PART(FILES) && flight.class <= CLASS_WRITE_BACK && flight.op <= OP_WRITE && bytes)
+		find_file_of(&flight, thread, inode);
 	slot = slot_of_thread(thread, &flight, group);
 	if (slot < 0) {
 		COUNT(lost_slots, 1);
@@ -237,7 +258,7 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 	}
 	flight.slot = slot;
 	lapse(key, now);
-	if (map_update(&flights, &key, &flight, ANY)) {
+	if (keep_flight(key, &flight)) {
 		COUNT(lost_flights, 1);
 		return 0;
 	}
@@ -248,26 +269,115 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 	return 1;
 }
 
-inlined void count_in_file(struct flight *flight, u32 bytes, int kind)
+static __attribute__((noinline)) int count_in_file(struct flight *flight, struct file_place *at,
+						   u32 bytes, u32 is_first)
 {
-	struct file_key key = flight->file;
-	struct file_use *file = map_lookup(&files, &key);
+	struct file_use *file;
+	u32 place;
 
+	if (!flight || !at)
+		return 0;
+	place = at->place;
+	file = map_lookup(&file_data, &place);
+	if (file && file->since_ns != at->since_ns) {
+		/* It has been emptied meanwhile. */
+		place = 0;
+		file = map_lookup(&file_data, &place);
+	}
 	if (!file)
-		return;
+		return 0;
 	if (flight->op == OP_READ) {
-		__sync_fetch_and_add(&file->reads, 1);
+		__sync_fetch_and_add(&file->reads, is_first);
 		__sync_fetch_and_add(&file->read_bytes, bytes);
 	} else {
-		__sync_fetch_and_add(&file->writes, 1);
+		__sync_fetch_and_add(&file->writes, is_first);
 		__sync_fetch_and_add(&file->write_bytes, bytes);
 		if (flight->class == CLASS_WRITE_BACK)
 			__sync_fetch_and_add(&file->write_back_bytes, bytes);
 	}
 	if (flight->is_direct)
 		__sync_fetch_and_add(&file->direct_bytes, bytes);
-	if (kind == SEQUENTIAL)
+	if (flight->kind == SEQUENTIAL && is_first)
 		__sync_fetch_and_add(&file->sequential, 1);
+	return 0;
+}
+
+enum { BIOS = 256 };
+
+/* A request of several parts, as far as it is counted. */
+struct parts {
+	struct flight flight;
+	struct file_place place;
+	u64 bio;
+	u64 inode; /* of the part before */
+	u32 bytes; /* left */
+	u32 number; /* of parts that were counted */
+};
+
+/* The next part. Not static: the verifier looks at it once, not as often as it is called. */
+__attribute__((noinline)) int count_part(struct parts *parts)
+{
+	struct bio *bio;
+	struct inode *inode;
+	struct bio_vec *vector;
+	struct page *page;
+	unsigned long word;
+	u32 part, is_first;
+
+	if (!parts || !parts->bio)
+		return 0;
+	bio = (struct bio *)parts->bio;
+	part = FIELD(bio, bi_iter.bi_size);
+	if (part > parts->bytes)
+		part = parts->bytes;
+	vector = FIELD(bio, bi_io_vec);
+	page = FIELD(vector, bv_page);
+	if (HAS(struct page, compound_head)) {
+		word = FIELD(page, compound_head);
+		if (word & 1)
+			page = (struct page *)(word - 1);
+	}
+	word = (unsigned long)FIELD(page, mapping);
+	inode = word & MAPPING_FLAGS ? 0 : FIELD((struct address_space *)word, host);
+	is_first = !parts->number || (u64)inode != parts->inode;
+	if (inode && (u64)inode != parts->inode) {
+		struct file_key key = { .inode = FIELD(inode, i_ino),
+					.generation = FIELD(inode, i_generation) };
+
+		name_inode(&key, inode);
+		find_file(&key, inode, &parts->place);
+	}
+	count_in_file(&parts->flight, &parts->place, part, is_first);
+	parts->inode = (u64)inode;
+	parts->bytes -= part;
+	parts->number += 1;
+	parts->bio = (u64)FIELD(bio, bi_next);
+	return 0;
+}
+
+/* What was merged into one request may be of several files. */
+static __attribute__((noinline)) int count_in_files(struct flight *flight, struct request *rq,
+						    u32 bytes)
+{
+	struct parts parts = {};
+	struct bio *bio;
+
+	if (!flight || !rq)
+		return 0;
+	bio = rq->bio;
+	parts.place = flight->file;
+	if (flight->is_direct || !bio || !bio->bi_next) {
+		count_in_file(flight, &parts.place, bytes, 1);
+		return 0;
+	}
+	parts.flight = *flight;
+	parts.bio = bio_address(bio);
+	parts.bytes = bytes;
+	for (int i = 0; i < BIOS && parts.bio && parts.bytes; i++)
+		count_part(&parts);
+	if (parts.bytes)
+		count_in_file(flight, &parts.place, parts.bytes, 0);
+	return 0;
 }
 
 inlined void count_in_cgroup(struct flight *flight, u32 bytes)
@@ -293,19 +403,21 @@ inlined void count_in_cgroup(struct flight *flight, u32 bytes)
 }
 
 /* The request has its final size and its place in the order of requests. */
-static __attribute__((noinline)) int count(struct flight *flight, u64 sector, u32 bytes)
+static __attribute__((noinline)) int count(struct flight *flight, struct request *rq, u32 bytes)
 {
 	struct thread *thread;
+	u64 sector;
 	u32 tid;
 	int kind = APART;
 
-	if (!flight)
+	if (!flight || !rq)
 		return 0;
+	sector = rq->__sector;
 	flight->is_counted = 1;
 	flight->bytes = bytes;
 	tid = flight->tid;
 	thread = map_lookup(&threads, &tid);
-	if (thread && flight->op <= OP_WRITE && bytes) {
+	if (HAS_PART(SEQUENCE) && thread && flight->op <= OP_WRITE && bytes) {
 		u64 begin = place_of(flight->disk_index, sector);
 
 		kind = sequence(thread, begin, begin + (bytes >> SIZE_SHIFT));
@@ -325,10 +437,11 @@ static __attribute__((noinline)) int count(struct flight *flight, u64 sector, u3
 	flight->kind = kind;
 	if (flight->class <= CLASS_WRITE_BACK && flight->op <= OP_WRITE) {
 		if (flight->has_file)
-			count_in_file(flight, bytes, kind);
-		mark_places(flight->disk, sector, bytes, flight->op);
+			count_in_files(flight, rq, bytes);
+		if (HAS_PART(PLACES))
+			mark_places(flight->disk, sector, bytes, flight->op);
 	}
-	if (flight->cgroup)
+	if (HAS_PART(CGROUPS) && flight->cgroup)
 		count_in_cgroup(flight, bytes);
 	return 0;
 }
@@ -365,7 +478,7 @@ inlined void begin_flush(struct request *rq, u64 key, u64 now)
 		return;
 	flight.disk_index = index;
 	flight.slot = slot;
-	if (map_update(&flights, &key, &flight, ANY)) {
+	if (keep_flight(key, &flight)) {
 		COUNT(lost_flights, 1);
 		return;
 	}
@@ -378,7 +491,7 @@ int rq_issue(u64 *ctx)
 {
 	struct request *rq = (struct request *)ctx[0];
 	u64 key = (u64)rq, now = ktime_ns();
-	struct flight *flight = map_lookup(&flights, &key);
+	struct flight *flight = flight_of(key);
 
 	/* A queue has one flush request, used again and again. */
 	if ((rq->cmd_flags & OP_MASK) == RAW_FLUSH) {
@@ -389,14 +502,14 @@ int rq_issue(u64 *ctx)
 	if (!flight) {
 		if (begins_at == 0 || !begin(rq, now))
 			return 0;
-		flight = map_lookup(&flights, &key);
+		flight = flight_of(key);
 		if (!flight)
 			return 0;
 	}
 	if (!flight->issue_ns)
 		flight->issue_ns = now;
 	if (!flight->is_counted)
-		count(flight, rq->__sector, rq->__data_len);
+		count(flight, rq, rq->__data_len);
 	return 0;
 }
 
@@ -405,15 +518,15 @@ SEC("tp_btf/block_rq_merge")
 int rq_merge(u64 *ctx)
 {
 	u64 key = ctx[0];
-	struct flight *flight = map_lookup(&flights, &key);
+	struct flight *flight = flight_of(key);
 	u64 now;
 
 	if (!flight)
 		return 0;
 	now = ktime_ns();
 	enter_depth(flight, now, -1);
-	add_area(flight, now - flight->start_ns);
-	map_delete(&flights, &key);
+	add_merged(flight, now - flight->start_ns);
+	drop_flight(key, flight);
 	return 0;
 }
 
@@ -453,7 +566,7 @@ int rq_complete(u64 *ctx)
 {
 	struct request *rq = (struct request *)ctx[0];
 	u64 key = (u64)rq, now;
-	struct flight *flight = map_lookup(&flights, &key);
+	struct flight *flight = flight_of(key);
 	struct slot *slot;
 	u32 bytes = (u32)ctx[2], left, index;
 
@@ -474,17 +587,23 @@ int rq_complete(u64 *ctx)
 		return 0;
 	now = ktime_ns();
 	if (!flight->is_counted)
-		count(flight, rq->__sector, bytes);
+		count(flight, rq, bytes);
 	tally_end(flight, flight->done_bytes, now);
 	count_written(flight, flight->done_bytes);
 	if (wants_layers && flight->class == CLASS_PROGRAM)
 		layer_of_end(flight, now);
 	enter_depth(flight, now, -1);
-	add_area(flight, now - flight->start_ns);
-	map_delete(&flights, &key);
+	drop_flight(key, flight);
 	return 0;
 }
 
 /* What stands beside the requests. */
 #include "process.h"
 #include "calls.h"
+
+/* Does nothing: what the kernel says that a run of it takes is the cost of asking. */
+SEC("tp_btf/block_rq_complete")
+int meter(u64 *ctx)
+{
+	return 0;
+}

@@ -112,6 +112,7 @@ static __attribute__((noinline)) struct thread *this_thread(void)
 	if (thread->generation != now) {
 		/* Followed since, or another thread that got the number of one that has ended. */
 		thread->generation = now;
+		thread->inode = 0;
 		thread->tgid = tgid;
 		thread->of_program = is_followed(tgid);
 		current_comm(thread->comm, sizeof(thread->comm));

@@ -23,6 +23,8 @@ pub const NAMES: usize = 10;
 pub const NAME_BYTES: usize = 56;
 /// Operations from this number on are syncs, by kind.
 pub const SYNC: u8 = 16;
+/// Places of files.
+pub const FILE_PLACES: u32 = 8192;
 
 /// Smallest and largest number of units that a bucket stands for.
 ///
@@ -59,6 +61,10 @@ macro_rules! shared {
         unsafe impl aya::Pod for $name {}
     };
 }
+
+mod places;
+
+pub use places::{Chunk, ChunkKey, Sampling};
 
 shared! {
     /// Whether counting has begun.
@@ -137,20 +143,43 @@ shared! {
 }
 
 shared! {
-    /// Requests in flight.
+    /// Requests in flight on a disk now.
+    #[derive(Default)]
     Depth {
-        /// Now.
-        level: i64,
+        /// Everybody's in the low half, the program's in the high half.
+        level: u64,
         /// Since when, ns.
         since_ns: u64,
-        /// Sum of the latencies of requests that ended, ns.
-        area_ns: u64,
+    }
+}
+
+shared! {
+    /// Requests in flight so far, on one CPU.
+    Levels {
         /// Highest level.
         max: u64,
+        /// Sum of the latencies of requests that ended by a merge, ns.
+        merged_ns: u64,
         /// Time at each level, ns.
         time_ns: [u64; DEPTH_BUCKETS],
         /// Requests that found each level.
         arrivals: [u64; DEPTH_BUCKETS],
+    }
+}
+
+impl Levels {
+    /// Of no request.
+    pub const NONE: Levels =
+        Levels { max: 0, merged_ns: 0, time_ns: [0; DEPTH_BUCKETS], arrivals: [0; DEPTH_BUCKETS] };
+}
+
+shared! {
+    /// Both kinds of levels.
+    DepthUse {
+        /// Everybody's.
+        all: Levels,
+        /// The program's.
+        program: Levels,
     }
 }
 
@@ -206,6 +235,8 @@ shared! {
         /// The file of its last request.
         file: FileKey,
         /// Internal.
+        file_place: FilePlace,
+        /// Internal.
         call_ns: u64,
         /// Internal.
         posted_ns: u64,
@@ -224,7 +255,7 @@ shared! {
 
 shared! {
     /// A file.
-    #[derive(Eq, Ord, PartialEq, PartialOrd)]
+    #[derive(Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
     FileKey {
         /// `dev_t` of its file system; of the device itself where it is one.
         device: u32,
@@ -232,6 +263,23 @@ shared! {
         kind: u32,
         /// Inode number.
         inode: u64,
+        /// Generation of the inode: its number is given away again.
+        generation: u32,
+        /// Zero.
+        zero: u32,
+    }
+}
+
+shared! {
+    /// Where the counts of a file are.
+    #[derive(Default)]
+    FilePlace {
+        /// Since when they are this file's, ns.
+        since_ns: u64,
+        /// Its place; 0 is for all files that found none.
+        place: u32,
+        /// Zero.
+        zero: u32,
     }
 }
 
@@ -245,6 +293,8 @@ pub const FILE_UNKNOWN: u32 = 2;
 shared! {
     /// What was done to a file.
     FileUse {
+        /// Internal.
+        since_ns: u64,
         /// Read requests.
         reads: u64,
         /// Write requests.
@@ -268,6 +318,23 @@ shared! {
     }
 }
 
+impl FileUse {
+    /// Of no file.
+    pub const NONE: FileUse = FileUse {
+        since_ns: 0,
+        reads: 0,
+        writes: 0,
+        read_bytes: 0,
+        write_bytes: 0,
+        write_back_bytes: 0,
+        direct_bytes: 0,
+        sequential: 0,
+        names: 0,
+        is_whole: 0,
+        name: [[0; NAME_BYTES]; NAMES],
+    };
+}
+
 /// Layers of an I/O call that are timed: see [`Layers`].
 pub const LAYERS: usize = 4;
 
@@ -289,6 +356,8 @@ shared! {
 shared! {
     /// A request whose end was not seen yet.
     Flight {
+        /// Its place is in use.
+        key: u64,
         /// Start, ns.
         start_ns: u64,
         /// Issue, ns; 0 if not issued.
@@ -297,8 +366,8 @@ shared! {
         cgroup: u64,
         /// Internal.
         iocb: u64,
-        /// File.
-        file: FileKey,
+        /// Internal.
+        file: FilePlace,
         /// Disk.
         disk: u32,
         /// Internal.
@@ -343,37 +412,6 @@ shared! {
 }
 
 shared! {
-    /// A chunk of a disk.
-    #[derive(Eq, Ord, PartialEq, PartialOrd)]
-    ChunkKey {
-        /// `dev_t` of the whole disk.
-        disk: u32,
-        /// Zero.
-        zero: u32,
-        /// Number of the chunk.
-        number: u64,
-    }
-}
-
-shared! {
-    /// What was done to a chunk.
-    Chunk {
-        /// Read requests.
-        reads: u64,
-        /// Write requests.
-        writes: u64,
-        /// Blocks written, each time anew.
-        block_writes: u64,
-        /// Of those, onto blocks written before.
-        overwrites: u64,
-        /// One bit per block that was read.
-        read: [u64; 4],
-        /// One bit per block that was written.
-        written: [u64; 4],
-    }
-}
-
-shared! {
     /// Single counts.
     Counts {
         /// Opens.
@@ -412,8 +450,6 @@ shared! {
         lost_slots: u64,
         /// Threads that found no place.
         lost_threads: u64,
-        /// Files that found no place.
-        lost_files: u64,
         /// Bytes whose place on the disk was not kept.
         lost_chunk_bytes: u64,
         /// Requests of cgroups that found no place.

@@ -8,19 +8,21 @@
 //! be one.
 #![cfg(target_os = "linux")]
 
+mod files;
 pub mod layout;
 mod programs;
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 pub use layout::{
-    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, FileKey, FileUse, Flight, Layers, Slot,
-    SlotKey, Thread,
+    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, DepthUse, FileKey, FilePlace, FileUse,
+    Flight, Layers, Levels, Sampling, Slot, SlotKey, Thread,
 };
-pub use programs::Program;
+pub use programs::{Part, Program, Runs};
 
 /// The compiled programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/profile.bpf.o");
@@ -37,12 +39,20 @@ pub struct Options {
     pub disk_end: u64,
     /// Address of `blkdev_bio_end_io_async`.
     pub disk_end_async: u64,
+    /// Address of `bio_chain_endio`: parts of a request that was too large for the device.
+    pub chain_end: u64,
     /// Address of `submit_bio_wait_endio`: direct I/O that a thread hands over and waits for.
     pub wait_end: u64,
     /// Whether the spans of [`Layers`] are measured, too.
     pub layers: bool,
     /// Size of a memory page, bytes.
     pub page_bytes: u32,
+    /// Parts of the programs that are left out: what is measured without them is their cost. Empty
+    /// for a profile.
+    pub without: Vec<Part>,
+    /// Whether a program that does nothing is attached too: its time is what counting the time of a
+    /// program costs.
+    pub meter: bool,
 }
 
 /// Why nothing could be attached.
@@ -101,6 +111,7 @@ impl Collector {
             ("dio_end", Constant::Wide(options.dio_end)),
             ("disk_end", Constant::Wide(options.disk_end)),
             ("disk_end_async", Constant::Wide(options.disk_end_async)),
+            ("chain_end", Constant::Wide(options.chain_end)),
             ("wait_end", Constant::Wide(options.wait_end)),
             ("wants_layers", Constant::Word(u32::from(options.layers))),
             ("begins_at", Constant::Word(begins.number)),
@@ -109,6 +120,7 @@ impl Collector {
             ("flag_sync", Constant::Word(libc::O_SYNC as u32)),
             ("flag_dsync", Constant::Word(libc::O_DSYNC as u32)),
             ("page_bytes", Constant::Word(options.page_bytes)),
+            ("without", Constant::Word(Part::mask(&options.without))),
         ];
         let mut loader = EbpfLoader::new();
         loader.btf(Some(&btf));
@@ -121,7 +133,7 @@ impl Collector {
         let calls = programs::calls(options.layers);
         loader.override_global("call_of", &calls, true);
         let mut ebpf = loader.load(OBJECT).map_err(|error| AttachError::Maps(chain(&error)))?;
-        let programs = programs::attach(&mut ebpf, &btf, begins)?;
+        let programs = programs::attach(&mut ebpf, &btf, begins, options)?;
         let mut collector =
             Collector { ebpf, programs, begins_at: begins.tracepoint, control: Control::default() };
         collector.check_layout()?;
@@ -139,9 +151,13 @@ impl Collector {
             self.array::<Control>("control").map(|_| ()),
             self.array::<Counts>("counts").map(|_| ()),
             self.array::<Depth>("depths").map(|_| ()),
+            self.depth_data().map(|_| ()),
+            self.array::<Sampling>("sampling_state").map(|_| ()),
             self.table::<u32, Thread>("threads").map(|_| ()),
             self.table::<u64, Flight>("flights").map(|_| ()),
-            self.table::<FileKey, FileUse>("files").map(|_| ()),
+            self.array::<Flight>("flight_places").map(|_| ()),
+            self.table::<FileKey, FilePlace>("files").map(|_| ()),
+            self.array::<FileUse>("file_data").map(|_| ()),
             self.table::<u64, CgroupUse>("cgroups").map(|_| ()),
             self.table::<ChunkKey, Chunk>("chunks").map(|_| ()),
             self.table::<SlotKey, u32>("slots").map(|_| ()),
@@ -153,6 +169,15 @@ impl Collector {
     /// Each program with its fate.
     pub fn programs(&self) -> &[Program] {
         &self.programs
+    }
+
+    /// How often each attached program ran, and for how long; the kernel counts it while
+    /// [`timed`] is held.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn runs(&self) -> Result<Vec<Runs>, String> {
+        programs::runs(&self.ebpf)
     }
 
     /// The tracepoint at which a request is attributed.
@@ -240,14 +265,14 @@ impl Collector {
         self.all::<u32, u32>("disks")
     }
 
-    /// Requests in flight on the disk of this place: everybody's and the program's.
+    /// Requests in flight on the disk of this place: now, and so far for each CPU.
     ///
     /// # Errors
     /// In words.
-    pub fn depths(&self, place: u32) -> Result<(Depth, Depth), String> {
-        let depths = self.array::<Depth>("depths")?;
-        let get = |index| depths.get(&index, 0).map_err(|error| chain(&error));
-        Ok((get(place * 2)?, get(place * 2 + 1)?))
+    pub fn depths(&self, place: u32) -> Result<(Depth, Vec<DepthUse>), String> {
+        let now = self.array::<Depth>("depths")?.get(&place, 0).map_err(|error| chain(&error))?;
+        let so_far = self.depth_data()?.get(&place, 0).map_err(|error| chain(&error))?;
+        Ok((now, so_far.to_vec()))
     }
 
     /// Slots in use, with their places.
@@ -290,7 +315,10 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn flights(&self) -> Result<Vec<Flight>, String> {
-        Ok(self.all::<u64, Flight>("flights")?.into_iter().map(|(_, flight)| flight).collect())
+        let places = self.array::<Flight>("flight_places")?;
+        let in_places = places.iter().filter_map(Result::ok).filter(|flight| flight.key != 0);
+        let others = self.all::<u64, Flight>("flights")?.into_iter().map(|(_, flight)| flight);
+        Ok(in_places.chain(others).collect())
     }
 
     /// Threads.
@@ -311,20 +339,34 @@ impl Collector {
         table.remove(&tid).map_err(|error| chain(&error))
     }
 
-    /// Files.
-    ///
-    /// # Errors
-    /// In words.
-    pub fn files(&self) -> Result<Vec<(FileKey, FileUse)>, String> {
-        self.all::<FileKey, FileUse>("files")
-    }
-
     /// Cgroups by their kernel number.
     ///
     /// # Errors
     /// In words.
     pub fn cgroups(&self) -> Result<Vec<(u64, CgroupUse)>, String> {
         self.all::<u64, CgroupUse>("cgroups")
+    }
+
+    /// Which places are kept.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn sampling(&self) -> Result<Sampling, String> {
+        self.array::<Sampling>("sampling_state")?.get(&0, 0).map_err(|error| chain(&error))
+    }
+
+    /// Takes chunks that are no longer in the sample out of the kernel's table.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn forget_chunks(&mut self, sampling: &Sampling) -> Result<(), String> {
+        let all = self.table::<ChunkKey, Chunk>("chunks")?;
+        let out = all.keys().filter_map(Result::ok).filter(|key| !sampling.keeps(key.number));
+        let out: Vec<ChunkKey> = out.collect();
+        let map = self.ebpf.map_mut("chunks").ok_or("no map `chunks`")?;
+        let mut table =
+            HashMap::<_, ChunkKey, Chunk>::try_from(map).map_err(|error| chain(&error))?;
+        out.iter().try_for_each(|key| table.remove(key).map_err(|error| chain(&error)))
     }
 
     /// Chunks of disks.
@@ -348,6 +390,11 @@ impl Collector {
             .map_err(|error| format!("map `{name}`: {}", chain(&error)))
     }
 
+    fn depth_data(&self) -> Result<PerCpuArray<&MapData, DepthUse>, String> {
+        PerCpuArray::try_from(self.map("depth_data")?)
+            .map_err(|error| format!("map `depth_data`: {}", chain(&error)))
+    }
+
     fn slot_data(&self) -> Result<PerCpuArray<&MapData, Slot>, String> {
         PerCpuArray::try_from(self.map("slot_data")?)
             .map_err(|error| format!("map `slot_data`: {}", chain(&error)))
@@ -369,6 +416,14 @@ impl Collector {
         let mut array = Array::<_, V>::try_from(map).map_err(|error| chain(&error))?;
         array.set(0, value, 0).map_err(|error| chain(&error))
     }
+}
+
+/// Lets the kernel count the runs of all programs, and their time, until it is dropped.
+///
+/// # Errors
+/// In words, if the kernel refuses.
+pub fn timed() -> Result<OwnedFd, String> {
+    aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| chain(&error))
 }
 
 /// A constant of the programs.

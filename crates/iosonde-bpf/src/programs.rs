@@ -4,7 +4,7 @@ use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf};
 use aya_obj::btf::BtfKind;
 
-use crate::{AttachError, chain};
+use crate::{AttachError, Options, chain};
 
 /// A program with its fate.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Program {
 }
 
 /// One line per program: function, tracepoint, what it provides, whether all depends on it.
-const PROGRAMS: [(&str, &str, &str, bool); 14] = [
+const PROGRAMS: [(&str, &str, &str, bool); 15] = [
     ("rq_issue", "block_rq_issue", "requests", true),
     ("rq_complete", "block_rq_complete", "requests", true),
     ("rq_merge", "block_rq_merge", "merged requests", false),
@@ -33,7 +33,73 @@ const PROGRAMS: [(&str, &str, &str, bool); 14] = [
     ("call_exit", "sys_exit", "syncs", false),
     ("io_start", "block_io_start", "requests", true),
     ("rq_insert", "block_rq_insert", "requests", true),
+    (METER, "block_rq_complete", "the cost of counting time", false),
 ];
+
+/// The program that does nothing.
+const METER: &str = "meter";
+
+/// A part of the programs that can be left out, to see what it costs.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Part {
+    /// Blocks that are touched.
+    Places,
+    /// Sequence within the streams of a thread.
+    Sequence,
+    /// Files.
+    Files,
+    /// Cgroups.
+    Cgroups,
+    /// Requests in flight.
+    Depth,
+    /// Distances between starts.
+    Gaps,
+    /// Histograms of times and sizes.
+    Histograms,
+    /// System calls.
+    Calls,
+}
+
+impl Part {
+    /// All of them, with their names.
+    pub const ALL: [(Part, &str); 8] = [
+        (Part::Places, "places"),
+        (Part::Sequence, "sequence"),
+        (Part::Files, "files"),
+        (Part::Cgroups, "cgroups"),
+        (Part::Depth, "depth"),
+        (Part::Gaps, "gaps"),
+        (Part::Histograms, "histograms"),
+        (Part::Calls, "calls"),
+    ];
+
+    /// As the programs know them: a bit each, in the order of [`Part::ALL`].
+    pub(crate) fn mask(parts: &[Part]) -> u32 {
+        parts.iter().fold(0, |mask, part| mask | 1 << *part as u32)
+    }
+}
+
+/// What the kernel counted of a program.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Runs {
+    /// Its function.
+    pub program: String,
+    /// Runs.
+    pub runs: u64,
+    /// Their time, the kernel's own for counting it included, ns.
+    pub ns: u64,
+}
+
+pub(crate) fn runs(ebpf: &Ebpf) -> Result<Vec<Runs>, String> {
+    let mut all = Vec::new();
+    for (function, program) in ebpf.programs() {
+        // One that is not loaded has nothing to tell.
+        let Ok(info) = program.info() else { continue };
+        let ns = u64::try_from(info.run_time().as_nanos()).unwrap_or(u64::MAX);
+        all.push(Runs { program: function.to_owned(), runs: info.run_count(), ns });
+    }
+    Ok(all)
+}
 
 const WRITE_BACK: &str = "write-back by file and thread";
 
@@ -73,12 +139,15 @@ pub(crate) fn attach(
     ebpf: &mut Ebpf,
     btf: &Btf,
     begins: Beginning,
+    options: &Options,
 ) -> Result<Vec<Program>, AttachError> {
     let mut programs = Vec::new();
     for (function, tracepoint, provides, is_vital) in PROGRAMS {
         let idle = match function {
             "io_start" => begins.number != 0,
             "rq_insert" => begins.number != 1,
+            METER => !options.meter,
+            "call_enter" | "call_exit" => options.without.contains(&Part::Calls),
             _ => false,
         };
         let other = ALTERNATIVES.iter().find(|(name, _)| *name == tracepoint);

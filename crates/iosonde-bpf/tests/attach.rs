@@ -18,9 +18,11 @@ fn collector(layers: bool) -> Option<Collector> {
         dio_end: symbol("iomap_dio_bio_end_io").unwrap_or(0),
         disk_end: symbol("blkdev_bio_end_io").unwrap_or(0),
         disk_end_async: symbol("blkdev_bio_end_io_async").unwrap_or(0),
+        chain_end: symbol("bio_chain_endio").unwrap_or(0),
         wait_end: symbol("submit_bio_wait_endio").unwrap_or(0),
         layers,
         page_bytes: 4096,
+        ..Options::default()
     };
     match Collector::attach(&options) {
         Ok(collector) => Some(collector),
@@ -74,8 +76,9 @@ fn a_child_is_followed_and_counted() {
     assert_eq!((dd.write_bytes, dd.syncs, dd.of_program), (bytes, 1, 1));
     assert!(dd.sequential > dd.writes / 2, "{dd:?}");
     let files = collector.files().unwrap();
-    let named = |name: &[u8]| files.iter().find(|(_, file)| file.name[0].starts_with(name));
-    let (_, data) = named(b"data\0").unwrap_or_else(|| panic!("{files:?}"));
+    let places = files.iter().map(|(_, place)| collector.file(place.place).unwrap());
+    let data = places.into_iter().find(|file| file.name[0].starts_with(b"data\0"));
+    let data = data.unwrap_or_else(|| panic!("{files:?}"));
     assert_eq!((data.write_bytes, data.direct_bytes), (64 << 16, 64 << 16));
     let counts = collector.counts().unwrap();
     assert_eq!((counts.open_direct, counts.lost_flights, counts.lost_slots), (1, 0, 0));

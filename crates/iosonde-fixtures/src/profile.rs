@@ -137,7 +137,7 @@ pub fn with_places(run: &mut ProfileRun, chunks: u64, each: Chunk) {
         chunk_bytes: 1 << 20,
         block_bytes: 4096,
         chunks: (0..chunks).map(|number| Chunk { number: number + 100, ..each }).collect(),
-        lost_bytes: 0,
+        ..Places::default()
     });
 }
 

@@ -6,6 +6,7 @@ mod source;
 mod spreads;
 mod summary;
 mod tables;
+mod waits;
 
 use iosonde_analysis::profile::{Against, Figures};
 use iosonde_model::record::ProfileRun;
@@ -28,6 +29,7 @@ pub fn profile_text(
 ) -> String {
     let mut out = Text::new(screen, cells::COLUMNS);
     out.push_str(&Answer::of_profile(run, figures).text(out.columns));
+    waits::waits(&mut out, figures);
     heading(&mut out, run, figures);
     source::unbalanced(&mut out, figures);
     source::findings(&mut out, figures);

@@ -2,28 +2,31 @@
 //! [`iosonde_model::record::profile`] from the kernel's maps.
 
 mod convert;
+mod files;
 mod layers;
 mod names;
+mod places;
 mod series;
+mod symbols;
 mod tally;
 mod threads;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use iosonde_bpf::layout::{BLOCK_BYTES, CHUNK_BYTES, SYNC};
+use iosonde_bpf::layout::SYNC;
 use iosonde_bpf::{AttachError, Collector, Options, SlotKey, major_minor};
 
-use self::names::Disks;
+use self::files::Files;
+use self::names::{Disks, Names};
 use self::series::Series;
+use self::symbols::{CHAIN_END, ENDS, FILES_END, WAIT_END, symbols};
 use self::tally::Tally;
 use self::threads::Ended;
 use iosonde_engine::host::{Root, mounts};
 use iosonde_model::record::layers::Layer;
 use iosonde_model::record::profile::{
-    CallCounts, CgroupRun, Chunk, Class, Depth, FileRun, Group, KernelProgram, Method, Missing, Op,
+    CallCounts, CgroupRun, Class, Depth, FileRun, Group, KernelProgram, Method, Missing, Op,
     OpenCounts, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
 };
 use iosonde_stats::Histogram;
@@ -53,6 +56,9 @@ pub struct Tracer {
     tallies: BTreeMap<u32, Tally>,
     series: Option<Series>,
     ended: Ended,
+    files: Files,
+    /// The sample of the places when chunks outside of it were last taken out.
+    chunk_shift: u32,
     /// Errors from reading the maps, by message.
     troubles: BTreeMap<String, u64>,
 }
@@ -111,11 +117,20 @@ impl Tracer {
     pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
         of_first_namespace(root)?;
         let ends = symbols(root, ENDS);
-        let [dio_end, disk_end, disk_end_async, wait_end] = ends;
+        let [dio_end, disk_end, disk_end_async, wait_end, chain_end] = ends;
         let page_bytes = rustix::param::page_size() as u32;
         let (disks, layers) = (wanted.devices.clone(), wanted.layers);
-        let options =
-            Options { disks, dio_end, disk_end, disk_end_async, wait_end, layers, page_bytes };
+        let options = Options {
+            disks,
+            dio_end,
+            disk_end,
+            disk_end_async,
+            wait_end,
+            chain_end,
+            layers,
+            page_bytes,
+            ..Options::default()
+        };
         let collector = Collector::attach(&options).map_err(|error| missing(root, &error))?;
         Ok(Tracer {
             collector,
@@ -128,6 +143,8 @@ impl Tracer {
             tallies: BTreeMap::new(),
             series: None,
             ended: Ended::default(),
+            files: Files::new(),
+            chunk_shift: 0,
             troubles: BTreeMap::new(),
         })
     }
@@ -143,6 +160,7 @@ impl Tracer {
         missing.extend(self.unshown.iter().map(|name| {
             let what = match *name {
                 FILES_END => "files of direct I/O",
+                CHAIN_END => "files of direct I/O that is split for the device",
                 WAIT_END => "callers of direct I/O on block devices that are throttled",
                 _ => "callers of direct I/O on block devices",
             };
@@ -196,6 +214,10 @@ impl Tracer {
         self.heed(harvested);
         let forgotten = self.collector.forget_ended();
         self.heed(forgotten);
+        let harvested = self.files.harvest(&mut self.collector);
+        self.heed(harvested);
+        let thinned = self.thin_places();
+        self.heed(thinned);
     }
 
     fn look(&mut self, now_ns: u64) -> Result<(), String> {
@@ -254,7 +276,7 @@ impl Tracer {
             devices: self.devices(now_ns),
             groups: self.groups(&sizes),
             threads: convert::threads(threads),
-            files: convert::files(self.files()),
+            files: self.files(),
             cgroups: convert::cgroups(self.cgroups()),
             syncs: self.syncs(),
             opens: calls_seen.as_ref().map(convert::opens),
@@ -296,11 +318,24 @@ impl Tracer {
     fn devices(&mut self, now_ns: u64) -> Vec<TracedDevice> {
         let mut devices = Vec::new();
         for (disk, place) in self.collector.disks().unwrap_or_default() {
-            let Ok((all, program)) = self.collector.depths(place) else { continue };
+            let Ok((now, so_far)) = self.collector.depths(place) else { continue };
             let number = major_minor(disk);
             let name = self.disks.name(number);
-            let depth = convert::levels(&all, now_ns);
-            let program_depth = convert::levels(&program, now_ns);
+            let latencies = |of: fn(Class) -> bool| -> u64 {
+                let own = self.tallies.values().filter(|tally| tally.key.disk == disk);
+                own.filter(|tally| tally.key.op < SYNC && of(class(tally.key.class)))
+                    .map(Tally::latencies_ns)
+                    .sum()
+            };
+            let all: Vec<_> = so_far.iter().map(|cpu| &cpu.all).collect();
+            let own: Vec<_> = so_far.iter().map(|cpu| &cpu.program).collect();
+            let lasts_ns = if now.since_ns > 0 { now_ns.saturating_sub(now.since_ns) } else { 0 };
+            let depth = convert::levels(&all, (now.level as u32, lasts_ns), latencies(|_| true));
+            let program_depth = convert::levels(
+                &own,
+                ((now.level >> 32) as u32, lasts_ns),
+                latencies(Class::is_of_the_program),
+            );
             devices.push(TracedDevice { number, name, depth, program_depth });
         }
         devices.sort_by_key(|device| std::cmp::Reverse(device.program_depth.area_ns));
@@ -363,20 +398,25 @@ impl Tracer {
     }
 
     fn files(&mut self) -> Vec<FileRun> {
-        let mounts = mounts(&self.root);
-        let mut files = Vec::new();
-        for (key, file) in self.collector.files().unwrap_or_default() {
-            if file.reads + file.writes > 0 {
-                let path = names::path(&key, &file, &mounts, &self.root);
-                let device = self.disks.name(major_minor(key.device));
-                files.push(convert::file(&key, &file, path, device));
+        let finished = std::mem::replace(&mut self.files, Files::new()).finish(&self.collector);
+        let (mut files, rest) = match finished {
+            Ok(finished) => finished,
+            Err(trouble) => {
+                self.heed(Err(trouble));
+                return Vec::new();
             }
-        }
-        files.sort_by(|a: &FileRun, b: &FileRun| {
-            let bytes = |file: &FileRun| file.read_bytes + file.write_bytes;
-            (bytes(b), &a.path).cmp(&(bytes(a), &b.path))
+        };
+        files.sort_by_key(|(key, file)| {
+            (std::cmp::Reverse(file.read_bytes + file.write_bytes), *key)
         });
-        files
+        let others = files.split_off(files.len().min(convert::MOST));
+        let others = others.iter().map(|(_, file)| file).chain([&rest]);
+        let mut names = Names::new(&self.root, mounts(&self.root));
+        let named = files.iter().map(|(key, file)| {
+            let path = names.path(key, file);
+            convert::file(key, file, path, self.disks.name(major_minor(key.device)))
+        });
+        named.collect::<Vec<FileRun>>().into_iter().chain(convert::further_files(others)).collect()
     }
 
     fn cgroups(&self) -> Vec<CgroupRun> {
@@ -394,61 +434,6 @@ impl Tracer {
         cgroups.sort_by_key(|used| std::cmp::Reverse(used.read_bytes + used.write_bytes));
         cgroups
     }
-
-    fn places(&mut self, lost_bytes: u64) -> Vec<Places> {
-        let mut by_disk: BTreeMap<u32, Vec<Chunk>> = BTreeMap::new();
-        for (key, chunk) in self.collector.chunks().unwrap_or_default() {
-            let ones = |words: [u64; 4]| words.iter().map(|word| word.count_ones()).sum();
-            let both: [u64; 4] = std::array::from_fn(|at| chunk.read[at] | chunk.written[at]);
-            by_disk.entry(key.disk).or_default().push(Chunk {
-                number: key.number,
-                reads: chunk.reads,
-                writes: chunk.writes,
-                read_blocks: ones(chunk.read),
-                written_blocks: ones(chunk.written),
-                touched_blocks: ones(both),
-                block_writes: chunk.block_writes,
-                overwrites: chunk.overwrites,
-            });
-        }
-        let each = by_disk.into_iter().map(|(disk, mut chunks)| {
-            chunks.sort_by_key(|chunk| chunk.number);
-            Places {
-                device: self.disks.name(major_minor(disk)),
-                chunk_bytes: CHUNK_BYTES,
-                block_bytes: BLOCK_BYTES,
-                chunks,
-                // All disks share one table: what did not fit is reported for each.
-                lost_bytes,
-            }
-        });
-        each.collect()
-    }
-}
-
-/// What the kernel calls at the end of direct I/O on files and on block devices.
-const ENDS: [&str; 4] = [FILES_END, "blkdev_bio_end_io", "blkdev_bio_end_io_async", WAIT_END];
-const FILES_END: &str = "iomap_dio_bio_end_io";
-const WAIT_END: &str = "submit_bio_wait_endio";
-
-/// The addresses of kernel symbols; 0 if the kernel hides them. The list is long:
-/// reading ends with the last of them.
-fn symbols<const N: usize>(root: &Root, names: [&str; N]) -> [u64; N] {
-    let mut addresses = [0; N];
-    let Ok(list) = File::open(root.path("/proc/kallsyms")) else { return addresses };
-    let mut left = N;
-    for line in BufReader::with_capacity(1 << 16, list).lines().map_while(Result::ok) {
-        let mut words = line.split(' ');
-        let (Some(address), Some(name)) = (words.next(), words.nth(1)) else { continue };
-        if let Some(at) = names.iter().position(|wanted| *wanted == name) {
-            addresses[at] = u64::from_str_radix(address, 16).unwrap_or(0);
-            left -= 1;
-        }
-        if left == 0 {
-            break;
-        }
-    }
-    addresses
 }
 
 /// The kernel programs identify processes by PIDs of the initial namespace.

@@ -27,7 +27,7 @@ mod written_for_it;
 
 use std::collections::BTreeMap;
 
-use crate::finding::Finding;
+use crate::finding::{Evidence, Finding};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::count;
@@ -74,8 +74,21 @@ pub fn findings(run: &ProfileRun, figures: &Figures) -> Vec<Finding> {
         .filter(|(code, _)| figures.consistency.valid() || ALWAYS.contains(code))
         .filter_map(|(_, detect)| detect(run, figures))
         .collect();
-    findings.sort_by_key(|finding| std::cmp::Reverse((finding.severity, finding.strength)));
+    findings.sort_by_key(|finding| {
+        std::cmp::Reverse((finding.severity, cost(finding), finding.strength))
+    });
     findings
+}
+
+/// What it costs the program, where that is known: thousandths of its time.
+fn cost(finding: &Finding) -> u64 {
+    let shares = finding.evidence.iter().filter(|(name, _)| name.ends_with("time_share"));
+    let numbers = shares.filter_map(|(_, value)| match value {
+        Evidence::Number(share) => Some(*share),
+        Evidence::Text(_) => None,
+    });
+    let most = numbers.fold(0.0, f64::max);
+    (most * 1000.0) as u64
 }
 
 /// The requests that the threads of a group made themselves, of one operation.
@@ -182,7 +195,7 @@ mod tests {
     #[test]
     fn nothing_is_diagnosed_from_failed_consistency_checks() {
         let mut run = database();
-        run.lost.insert("requests".into(), 70_000);
+        run.lost.insert("requests: too many".into(), 70_000);
         run.traffic[0].errors = 3;
         let codes: Vec<&str> = figures(&run).findings.iter().map(|each| each.code).collect();
         assert_eq!(codes, ["io_errors"]);

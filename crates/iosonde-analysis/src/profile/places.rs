@@ -28,10 +28,13 @@ pub struct PlaceFigures {
     pub written_bytes: u64,
     /// Share of the block writes that overwrite blocks written before.
     pub overwrite_share: Option<f64>,
-    /// Share of the accesses that fall on the hottest fifth of the chunks touched; 0.2 is even.
+    /// Share of the accesses that fall on the hottest fifth of the chunks touched, without what is
+    /// due to chance; 0.2 is even.
     pub hot_share: Option<f64>,
     /// Chunks touched.
     pub chunks: u64,
+    /// Of this many blocks one was looked at, and the figures are estimates; 1 if all were.
+    pub one_block_in: u64,
     /// Size of a chunk, bytes.
     pub chunk_bytes: u64,
     /// From the first to the end of the last chunk touched, bytes.
@@ -44,7 +47,8 @@ pub struct PlaceFigures {
 pub(super) fn places(places: &Places) -> PlaceFigures {
     let chunks = &places.chunks;
     let blocks = |of: fn(&Chunk) -> u32| {
-        chunks.iter().map(|chunk| u64::from(of(chunk))).sum::<u64>() * places.block_bytes
+        let listed: u64 = chunks.iter().map(|chunk| u64::from(of(chunk))).sum();
+        (listed << places.chunk_shift) * places.block_bytes
     };
     let first = chunks.iter().map(|chunk| chunk.number).min();
     let last = chunks.iter().map(|chunk| chunk.number).max();
@@ -57,34 +61,93 @@ pub(super) fn places(places: &Places) -> PlaceFigures {
         write_set_bytes: blocks(|chunk| chunk.written_blocks),
         written_bytes: chunks
             .iter()
-            .map(|chunk| chunk.block_writes)
+            .map(|chunk| chunk.block_writes << places.chunk_shift)
             .sum::<u64>()
             .saturating_mul(places.block_bytes),
         overwrite_share: share(
             chunks.iter().map(|chunk| chunk.overwrites).sum(),
             chunks.iter().map(|chunk| chunk.block_writes).sum(),
         ),
-        hot_share: hot_share(chunks),
-        chunks: chunks.len() as u64,
+        hot_share: hot_share(chunks, (1u64 << places.block_shift) as f64),
+        chunks: (chunks.len() as u64) << places.chunk_shift,
+        one_block_in: 1 << (places.block_shift + places.chunk_shift),
         chunk_bytes: places.chunk_bytes,
         span_bytes: span.saturating_mul(places.chunk_bytes),
         lost_bytes: places.lost_bytes,
     }
 }
 
-fn hot_share(chunks: &[Chunk]) -> Option<f64> {
+/// Chance makes some of many equally likely chunks hotter than others: counts of independent
+/// accesses vary by their mean, those of a sample by `weight` times that. What the counts vary
+/// beyond it is the chunks' own.
+fn hot_share(chunks: &[Chunk], weight: f64) -> Option<f64> {
     if chunks.len() < CHUNKS_FOR_SKEW {
         return None;
     }
     let mut accesses: Vec<u64> = chunks.iter().map(|chunk| chunk.reads + chunk.writes).collect();
     accesses.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
     let hot = (chunks.len() as f64 * HOT).round() as usize;
-    share(accesses.iter().take(hot).sum(), accesses.iter().sum())
+    let found = share(accesses.iter().take(hot).sum(), accesses.iter().sum())?;
+    let mean = accesses.iter().sum::<u64>() as f64 / accesses.len() as f64;
+    let squares = accesses.iter().map(|count| (*count as f64 - mean).powi(2)).sum::<f64>();
+    let variance = squares / (accesses.len() - 1) as f64;
+    let even = hot as f64 / accesses.len() as f64;
+    let own = if variance > 0.0 { (1.0 - weight * mean / variance).max(0.0).sqrt() } else { 0.0 };
+    Some(even + (found - even) * own)
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
+
+    #[test]
+    fn a_sample_stands_for_what_was_left_out() {
+        let given = Places {
+            device: "vda".into(),
+            chunk_bytes: 1 << 20,
+            block_bytes: 4096,
+            chunks: (0..64).map(|number| chunk(number * 4, 8)).collect(),
+            block_shift: 3,
+            chunk_shift: 2,
+            ..Places::default()
+        };
+        let figures = places(&given);
+        assert_eq!((figures.chunks, figures.one_block_in), (256, 32));
+        assert_eq!(figures.working_set_bytes, 256 * 10 * 4096);
+    }
+
+    #[test]
+    fn uniform_accesses_have_no_hottest_fifth() {
+        // Counts as a Poisson process of mean 8 gives them, by inversion of its distribution.
+        let poisson = |at: u64| {
+            let wanted = (at as f64 + 0.5) / 500.0;
+            let (mut count, mut term) = (0u64, (-8.0f64).exp());
+            let mut sum = term;
+            while sum < wanted {
+                count += 1;
+                term *= 8.0 / count as f64;
+                sum += term;
+            }
+            count
+        };
+        let mut given = Places {
+            chunk_bytes: 1 << 20,
+            block_bytes: 4096,
+            chunks: (0..500).map(|at| chunk(at, poisson(at))).collect(),
+            ..Places::default()
+        };
+        let hot = places(&given).hot_share.unwrap();
+        assert!((0.2..0.22).contains(&hot), "{hot}");
+        // Each access seen eight times over: a sample of one in eight of uniform accesses.
+        given.block_shift = 3;
+        for chunk in &mut given.chunks {
+            chunk.reads *= 8;
+        }
+        let hot = places(&given).hot_share.unwrap();
+        assert!((0.2..0.22).contains(&hot), "{hot}");
+    }
 
     fn chunk(number: u64, reads: u64) -> Chunk {
         Chunk { number, reads, read_blocks: 8, touched_blocks: 10, ..Chunk::default() }
@@ -97,7 +160,7 @@ mod tests {
             chunk_bytes: 1 << 20,
             block_bytes: 4096,
             chunks: (10..20).map(|number| chunk(number, 1)).collect(),
-            lost_bytes: 0,
+            ..Places::default()
         };
         given.chunks[0].block_writes = 40;
         given.chunks[0].overwrites = 30;
@@ -109,7 +172,8 @@ mod tests {
         // Even access: a fifth of the chunks has a fifth of it.
         assert_eq!(figures.hot_share, Some(0.2));
         given.chunks[3].reads = 91;
-        assert_eq!(places(&given).hot_share, Some(0.92));
+        let hot = places(&given).hot_share.unwrap();
+        assert!((0.91..0.92).contains(&hot), "{hot}");
         given.chunks.truncate(4);
         assert_eq!(places(&given).hot_share, None);
     }

@@ -125,7 +125,8 @@ fn shared(seen: Option<&Places>) -> f64 {
         (u64::from(chunk.read_blocks) + u64::from(chunk.written_blocks))
             .saturating_sub(u64::from(chunk.touched_blocks))
     };
-    places.chunks.iter().map(both).sum::<u64>() as f64 * places.block_bytes as f64
+    places.chunks.iter().map(both).sum::<u64>() as f64
+        * (places.block_bytes << places.chunk_shift) as f64
 }
 
 impl<'a> Direction<'a> {
@@ -141,7 +142,7 @@ impl<'a> Direction<'a> {
             .filter(|(blocks, hits)| *blocks > 0 && *hits > 0)
             .map(|(blocks, hits)| (f64::from(blocks), hits as f64))
             .collect();
-        let block_bytes = seen.map_or(0, |places| places.block_bytes) as f64;
+        let block_bytes = seen.map_or(0, |places| places.block_bytes << places.chunk_shift) as f64;
         let lost = seen.map_or(0.0, |places| places.lost_bytes as f64).min(moved * 0.9);
         let found: f64 = chunks.iter().map(|(blocks, _)| blocks).sum::<f64>() * block_bytes;
         let touched = if found > 0.0 { found * moved / (moved - lost) } else { moved };
@@ -232,7 +233,7 @@ mod tests {
             chunk_bytes: 16 * MIB,
             block_bytes: 4096,
             chunks,
-            lost_bytes: 0,
+            ..Places::default()
         }]
     }
 

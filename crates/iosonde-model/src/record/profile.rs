@@ -390,8 +390,15 @@ pub struct Places {
     pub chunk_bytes: u64,
     /// Size of the blocks that are distinguished within a chunk, bytes.
     pub block_bytes: u64,
-    /// Chunks that were touched, ascending by place.
+    /// Chunks that were touched, ascending by place. Their counts are estimates where only a sample
+    /// of their blocks was looked at.
     pub chunks: Vec<Chunk>,
+    /// Of 2^n blocks of a chunk, one was looked at: its counts stand for the others.
+    #[serde(default)]
+    pub block_shift: u32,
+    /// Of 2^n chunks, one is listed.
+    #[serde(default)]
+    pub chunk_shift: u32,
     /// Bytes of requests that found no place in the table.
     pub lost_bytes: u64,
 }

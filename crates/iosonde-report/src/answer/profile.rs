@@ -36,7 +36,9 @@ impl Answer {
             () if figures.program.is_none() => {
                 "low: the requests of its devices cannot be seen".to_owned()
             }
-            () if lost > 0 => format!("medium: {} records were lost", count::thousands(lost)),
+            () if figures.consistency.broken_code("lost").is_some() => {
+                format!("medium: {} records were lost", count::thousands(lost))
+            }
             () if matches!(run.ended, Ended::Interrupted { .. }) => {
                 "medium: interrupted, this is what was seen until then".to_owned()
             }

@@ -145,7 +145,13 @@ fn map(lot: &mut Lot) -> Places {
             chunks.push(Chunk { number, reads, writes, ..Chunk::default() });
         }
     }
-    Places { device: "vda".into(), chunk_bytes: 16 << 20, block_bytes: 4096, chunks, lost_bytes: 0 }
+    Places {
+        device: "vda".into(),
+        chunk_bytes: 16 << 20,
+        block_bytes: 4096,
+        chunks,
+        ..Places::default()
+    }
 }
 
 /// Fails if a reader would stumble over one of the pictures. With `IOSONDE_PICTURES` set they are

@@ -170,7 +170,7 @@ impl Table {
 }
 
 /// The end of a text too long for its cell, where paths differ.
-fn shortened(text: &str, room: usize) -> String {
+pub(super) fn shortened(text: &str, room: usize) -> String {
     let length = text.chars().count();
     if length <= room {
         return text.to_owned();

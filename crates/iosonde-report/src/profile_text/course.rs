@@ -44,6 +44,9 @@ fn of_device(place: &PlaceFigures) -> String {
         )),
         None => words.push_str("; too few chunks to tell hot ones from others"),
     }
+    if place.one_block_in > 1 {
+        words.push_str(&format!("; estimated from one block in {}", place.one_block_in));
+    }
     if place.lost_bytes > 0 {
         let lost = bytes::rough(place.lost_bytes);
         words.push_str(&format!("; not counted here, for want of room: {lost}"));

@@ -225,4 +225,9 @@ fn calls(out: &mut Text, figures: &Figures) {
         megabytes(counts.storage_write_bytes.saturating_sub(counts.cancelled_bytes))
     );
     labelled(out, "Calls:", &words);
+    if counts.read_bytes > 0 && counts.storage_read_bytes <= counts.read_bytes {
+        let from_memory = 1.0 - counts.storage_read_bytes as f64 / counts.read_bytes as f64;
+        let words = format!("{} of the bytes that read calls returned", percent(from_memory));
+        labelled(out, "From memory:", &words);
+    }
 }

@@ -33,19 +33,24 @@ pub(super) fn threads(out: &mut Text, run: &ProfileRun, figures: &Figures) {
         ("Seq%", false),
     ]);
     let all: u64 = figures.threads.iter().map(|each| moved(&each.thread)).sum();
-    let formatted = figures.threads.iter().filter(|each| {
+    let grouped = by_name(&figures.threads);
+    let formatted = grouped.iter().filter(|(each, _)| {
         let thread = &each.thread;
         thread.of_program || thread.syncs > 0 || moved(thread) as f64 >= SMALL * all as f64
     });
-    let formatted: Vec<&ThreadFigures> = formatted.take(ROWS).collect();
-    for each in &formatted {
+    let formatted: Vec<&(ThreadFigures, usize)> = formatted.take(ROWS).collect();
+    for (each, threads) in &formatted {
         let thread = &each.thread;
         let whose = match (thread.of_program, thread.of_kernel) {
             (true, _) => "",
             (false, true) => ", kernel",
             (false, false) => ", other",
         };
-        let id = thread.tid.map_or("all others".into(), |tid| format!("tid {tid}"));
+        let id = match (threads, thread.tid) {
+            (1, Some(tid)) => format!("tid {tid}"),
+            (1, None) => "all others".into(),
+            (many, _) => format!("{} threads", count::thousands(*many as u64)),
+        };
         table.push(vec![
             format!("{} ({id}{whose})", clean(&thread.name)),
             rate(each.requests_per_s),
@@ -57,7 +62,46 @@ pub(super) fn threads(out: &mut Text, run: &ProfileRun, figures: &Figures) {
         ]);
     }
     out.push_str(&table.text(out.columns));
-    more(out, figures.threads.len() - formatted.len(), "threads");
+    more(out, grouped.len() - formatted.len(), "names of threads");
+}
+
+/// Threads of one name that are more than this many have one row together.
+const ALIKE: usize = 4;
+
+/// The threads, those of one name together where they are many, with their number.
+fn by_name(threads: &[ThreadFigures]) -> Vec<(ThreadFigures, usize)> {
+    let same = |a: &ThreadRun, b: &ThreadRun| {
+        (&a.name, a.of_program, a.of_kernel) == (&b.name, b.of_program, b.of_kernel)
+    };
+    let mut grouped: Vec<(ThreadFigures, usize)> = Vec::new();
+    for each in threads {
+        let alike = threads.iter().filter(|other| same(&other.thread, &each.thread)).count();
+        let sum = grouped.iter_mut().find(|(sum, _)| same(&sum.thread, &each.thread));
+        match sum {
+            Some((sum, number)) if alike > ALIKE => {
+                add(sum, each);
+                *number += 1;
+            }
+            _ => grouped.push((each.clone(), 1)),
+        }
+    }
+    grouped
+}
+
+/// Adds the figures of one to the other.
+fn add(sum: &mut ThreadFigures, one: &ThreadFigures) {
+    let (to, of) = (&mut sum.thread, &one.thread);
+    to.reads += of.reads;
+    to.writes += of.writes;
+    to.read_bytes += of.read_bytes;
+    to.write_bytes += of.write_bytes;
+    to.sequential += of.sequential;
+    to.syncs += of.syncs;
+    to.sync_ns += of.sync_ns;
+    sum.requests_per_s += one.requests_per_s;
+    sum.sync_share = sum.sync_share.zip(one.sync_share).map(|(a, b)| a + b);
+    let requests = to.reads + to.writes;
+    sum.sequential_share = (requests > 0).then(|| to.sequential as f64 / requests as f64);
 }
 
 /// Bytes of a thread's requests.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use iosonde_bpf::layout::bucket_edges;
-use iosonde_bpf::{Counts, FileKey, FileUse};
+use iosonde_bpf::layout::{DEPTH_BUCKETS, bucket_edges, bucket_of};
+use iosonde_bpf::{Counts, FileKey, FileUse, Levels};
 
 use iosonde_model::record::profile::{
     CallCounts, CgroupRun, Depth, FileRun, OpenCounts, ThreadRun,
@@ -11,7 +11,7 @@ use iosonde_model::record::profile::{
 
 /// Largest number of files, threads and cgroups listed individually; the others are summed in one
 /// entry.
-const MOST: usize = 1000;
+pub(super) const MOST: usize = 1000;
 
 /// Requests that were counted but whose completion was not seen.
 pub(super) const LATENCIES: &str = "latencies of requests whose completion was not traced";
@@ -32,23 +32,26 @@ pub(super) fn file(key: &FileKey, file: &FileUse, path: String, device: String) 
     }
 }
 
-/// The record's depth; the level that lasts until now counts until now.
-pub(super) fn levels(depth: &iosonde_bpf::Depth, now_ns: u64) -> Depth {
-    let level = |bucket: usize| bucket_edges(bucket).0 as u32;
-    let mut time = depth.time_ns;
-    if depth.since_ns > 0 {
-        let current = (0..time.len()).rfind(|bucket| level(*bucket) as i64 <= depth.level.max(0));
-        time[current.unwrap_or(0)] += now_ns.saturating_sub(depth.since_ns);
-    }
+/// The record's depth from what each CPU counted; the level of now, which has lasted this long,
+/// counts too. Requests that ended have latencies of this sum, without those that were merged.
+pub(super) fn levels(cpus: &[&Levels], (level, lasts_ns): (u32, u64), latencies_ns: u64) -> Depth {
+    let sum = |of: fn(&Levels) -> &[u64; DEPTH_BUCKETS]| {
+        let mut sum = [0; DEPTH_BUCKETS];
+        cpus.iter()
+            .for_each(|cpu| sum.iter_mut().zip(of(cpu)).for_each(|(sum, more)| *sum += more));
+        sum
+    };
+    let mut time = sum(|cpu| &cpu.time_ns);
+    time[bucket_of(u64::from(level)).min(DEPTH_BUCKETS - 1)] += lasts_ns;
     let converted = |counts: &[u64]| {
         let occupied = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        occupied.map(|(bucket, count)| (level(bucket), *count)).collect()
+        occupied.map(|(bucket, count)| (bucket_edges(bucket).0 as u32, *count)).collect()
     };
     Depth {
         time_ns: converted(&time),
-        arrivals: converted(&depth.arrivals),
-        max: depth.max as u32,
-        area_ns: depth.area_ns,
+        arrivals: converted(&sum(|cpu| &cpu.arrivals)),
+        max: cpus.iter().map(|cpu| cpu.max).max().unwrap_or(0) as u32,
+        area_ns: latencies_ns + cpus.iter().map(|cpu| cpu.merged_ns).sum::<u64>(),
     }
 }
 
@@ -78,7 +81,6 @@ pub(super) fn losses(counts: &Counts) -> BTreeMap<String, u64> {
         ("requests: too many were in flight", counts.lost_flights),
         ("requests: too many thread groups and disks", counts.lost_slots),
         ("requests of threads: too many threads", counts.lost_threads),
-        ("requests of files: too many files", counts.lost_files),
         ("requests of cgroups: too many cgroups", counts.lost_cgroups),
         ("syncs", counts.lost_syncs),
         (LATENCIES, counts.lost_ends),
@@ -87,22 +89,19 @@ pub(super) fn losses(counts: &Counts) -> BTreeMap<String, u64> {
     converted.map(|(what, count)| (what.to_owned(), count)).collect()
 }
 
-/// The busiest files, and one entry for the others.
-pub(super) fn files(files: Vec<FileRun>) -> Vec<FileRun> {
-    bounded(files, |rest, file| {
-        *rest = FileRun {
-            path: "further files".into(),
-            device: String::new(),
-            inode: 0,
-            reads: rest.reads + file.reads,
-            writes: rest.writes + file.writes,
-            read_bytes: rest.read_bytes + file.read_bytes,
-            write_bytes: rest.write_bytes + file.write_bytes,
-            write_back_bytes: rest.write_back_bytes + file.write_back_bytes,
-            direct_bytes: rest.direct_bytes + file.direct_bytes,
-            sequential: rest.sequential + file.sequential,
-        };
-    })
+/// One entry for the files that are not listed, if there are any.
+pub(super) fn further_files<'a>(files: impl Iterator<Item = &'a FileUse>) -> Option<FileRun> {
+    let mut rest = FileRun { path: "further files".into(), ..FileRun::default() };
+    for file in files {
+        rest.reads += file.reads;
+        rest.writes += file.writes;
+        rest.read_bytes += file.read_bytes;
+        rest.write_bytes += file.write_bytes;
+        rest.write_back_bytes += file.write_back_bytes;
+        rest.direct_bytes += file.direct_bytes;
+        rest.sequential += file.sequential;
+    }
+    (rest.reads + rest.writes > 0).then_some(rest)
 }
 
 /// The busiest threads, and one entry for the others, which belongs to the program only if all of
@@ -147,38 +146,36 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_added_up() {
-        let file = |number: u64| FileRun {
+        let cgroup = |number: u64| CgroupRun {
             path: number.to_string(),
-            reads: 1,
+            requests: 1,
             read_bytes: 512,
-            ..FileRun::default()
+            ..CgroupRun::default()
         };
-        let kept = files((0..1500).map(file).collect());
+        let kept = cgroups((0..1500).map(cgroup).collect());
         assert_eq!(kept.len(), MOST);
         let rest = kept.last().cloned().unwrap_or_default();
         assert_eq!(
-            (rest.path.as_str(), rest.reads, rest.read_bytes),
-            ("further files", 501, 501 * 512)
+            (rest.path.as_str(), rest.requests, rest.read_bytes),
+            ("further cgroups", 501, 501 * 512)
         );
-        assert_eq!(files((0..1000).map(file).collect()).len(), 1000);
+        assert_eq!(cgroups((0..1000).map(cgroup).collect()).len(), 1000);
+        let file = FileUse { reads: 1, read_bytes: 512, ..FileUse::NONE };
+        let rest = further_files([&file, &file].into_iter()).unwrap_or_default();
+        assert_eq!((rest.path.as_str(), rest.reads, rest.read_bytes), ("further files", 2, 1024));
+        assert_eq!(further_files([].into_iter()), None);
     }
 
     #[test]
     fn the_level_that_lasts_counts_until_the_end() {
-        let mut depth = iosonde_bpf::Depth {
-            level: 2,
-            since_ns: 900,
-            area_ns: 7,
-            max: 3,
-            time_ns: [0; iosonde_bpf::layout::DEPTH_BUCKETS],
-            arrivals: [0; iosonde_bpf::layout::DEPTH_BUCKETS],
-        };
-        depth.time_ns[0] = 50;
-        depth.arrivals[1] = 4;
-        let converted = levels(&depth, 1000);
-        assert_eq!(converted.time_ns, [(0, 50), (2, 100)]);
-        assert_eq!(converted.arrivals, [(1, 4)]);
-        depth.since_ns = 0;
-        assert_eq!(levels(&depth, 1000).time_ns, [(0, 50)]);
+        let mut cpu = Levels { max: 3, merged_ns: 7, ..Levels::NONE };
+        cpu.time_ns[0] = 50;
+        cpu.arrivals[1] = 4;
+        let other = Levels { max: 2, ..cpu };
+        let converted = levels(&[&cpu, &other], (2, 100), 30);
+        assert_eq!(converted.time_ns, [(0, 100), (2, 100)]);
+        assert_eq!((converted.arrivals, converted.max), (vec![(1, 8)], 3));
+        assert_eq!(converted.area_ns, 44);
+        assert_eq!(levels(&[&cpu], (2, 0), 0).time_ns, [(0, 50)]);
     }
 }

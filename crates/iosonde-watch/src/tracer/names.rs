@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use iosonde_bpf::layout::{FILE_NAMED, FILE_OF_DEVICE};
@@ -35,53 +35,89 @@ impl Disks {
     }
 }
 
-/// The path of a file, as far as it can be resolved.
-pub(super) fn path(key: &FileKey, file: &FileUse, mounts: &[Mount], root: &Root) -> String {
-    let number = major_minor(key.device);
-    let node = || {
-        let facts = host::device(root, number.0, number.1);
-        facts.map_or_else(
-            || format!("device {}:{}", number.0, number.1),
-            |facts| format!("/dev/{}", facts.partition.unwrap_or(facts.name)),
-        )
-    };
-    if key.kind == FILE_OF_DEVICE {
-        let is_mounted = mounts.iter().any(|mount| mount.device == number);
-        // The page cache of a device holds both the file system's metadata and data accessed
-        // through the device node.
-        let also = if is_mounted { " and its file system's metadata" } else { "" };
-        return format!("{}{also}", node());
+/// Paths of files, as they are now: the kernel's are those of the first request.
+pub(super) struct Names {
+    root: Root,
+    mounts: Vec<Mount>,
+    /// Entries of directories that were searched, by inode number.
+    listed: BTreeMap<PathBuf, BTreeMap<u64, PathBuf>>,
+}
+
+impl Names {
+    pub(super) fn new(root: &Root, mounts: Vec<Mount>) -> Names {
+        Names { root: root.clone(), mounts, listed: BTreeMap::new() }
     }
-    if key.kind != FILE_NAMED {
-        return format!("direct I/O on {}, file unknown", node());
+
+    /// The path of a file, as far as it can be resolved.
+    pub(super) fn path(&mut self, key: &FileKey, file: &FileUse) -> String {
+        let number = major_minor(key.device);
+        let node = || {
+            let facts = host::device(&self.root, number.0, number.1);
+            facts.map_or_else(
+                || format!("device {}:{}", number.0, number.1),
+                |facts| format!("/dev/{}", facts.partition.unwrap_or(facts.name)),
+            )
+        };
+        if key.kind == FILE_OF_DEVICE {
+            let is_mounted = self.mounts.iter().any(|mount| mount.device == number);
+            // The page cache of a device holds both the file system's metadata and data accessed
+            // through the device node.
+            let also = if is_mounted { " and its file system's metadata" } else { "" };
+            return format!("{}{also}", node());
+        }
+        if key.kind != FILE_NAMED {
+            return format!("direct I/O on {}, file unknown", node());
+        }
+        let names: Vec<String> = file.name[..(file.names as usize).min(file.name.len())]
+            .iter()
+            .rev()
+            .map(|name| {
+                let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+                String::from_utf8_lossy(&name[..end]).into_owned()
+            })
+            .collect();
+        if names.is_empty() {
+            return format!("inode {} on {}", key.inode, node());
+        }
+        let inside = names.join("/");
+        if file.is_whole == 0 {
+            return format!("…/{inside}");
+        }
+        match placed(number, &inside, &self.mounts) {
+            Some(path) => self.current(path, key.inode),
+            None => format!("/{inside}"),
+        }
     }
-    let names: Vec<String> = file.name[..(file.names as usize).min(file.name.len())]
-        .iter()
-        .rev()
-        .map(|name| {
-            let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-            String::from_utf8_lossy(&name[..end]).into_owned()
-        })
-        .collect();
-    if names.is_empty() {
-        return format!("inode {} on {}", key.inode, node());
+
+    /// The path under which the file with this inode is found now: its own, or another one in the
+    /// same directory if it was renamed; else its own, marked as the kernel marks it.
+    fn current(&mut self, path: PathBuf, inode: u64) -> String {
+        let words = path.to_string_lossy().into_owned();
+        match fs::symlink_metadata(&path) {
+            Ok(facts) if facts.ino() == inode => return words,
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) => return words,
+        }
+        let Some(folder) = path.parent() else { return words };
+        let listed = self.listed.entry(folder.to_owned()).or_insert_with(|| {
+            let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+            entries.map(|entry| (entry.ino(), entry.path())).collect()
+        });
+        listed
+            .get(&inode)
+            .map_or_else(|| format!("{words} (deleted)"), |now| now.to_string_lossy().into_owned())
     }
-    let inside = names.join("/");
-    if file.is_whole == 0 {
-        return format!("…/{inside}");
-    }
-    placed(number, &inside, mounts)
 }
 
 /// A path inside a file system, from the root of the whole: through the mount that shows most.
-fn placed(device: (u32, u32), inside: &str, mounts: &[Mount]) -> String {
+fn placed(device: (u32, u32), inside: &str, mounts: &[Mount]) -> Option<PathBuf> {
     let whole = Path::new("/").join(inside);
     let shown = mounts.iter().filter(|mount| mount.device == device).filter_map(|mount| {
         let rest = whole.strip_prefix(&mount.root).ok()?;
         Some((mount.root.as_os_str().len(), mount.point.join(rest)))
     });
-    let shortest = shown.min_by_key(|(length, _)| *length);
-    shortest.map_or(whole.clone(), |(_, path)| path).to_string_lossy().into_owned()
+    shown.min_by_key(|(length, _)| *length).map(|(_, path)| path)
 }
 
 /// Paths of cgroups by the kernel's number, which is the inode number of their directory.
@@ -110,6 +146,8 @@ pub(super) fn cgroups(root: &Root) -> BTreeMap<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
 
     fn mount(device: (u32, u32), root: &str, point: &str) -> Mount {
@@ -131,8 +169,26 @@ mod tests {
             mount((8, 1), "/", "/mnt/disk"),
             mount((8, 2), "/", "/"),
         ];
-        assert_eq!(placed((8, 1), "etc/hosts", &mounts), "/mnt/disk/etc/hosts");
-        assert_eq!(placed((8, 2), "a/b", &mounts), "/a/b");
-        assert_eq!(placed((8, 3), "a/b", &mounts), "/a/b");
+        let placed = |number, inside| placed(number, inside, &mounts);
+        assert_eq!(placed((8, 1), "etc/hosts"), Some("/mnt/disk/etc/hosts".into()));
+        assert_eq!(placed((8, 2), "a/b"), Some("/a/b".into()));
+        assert_eq!(placed((8, 3), "a/b"), None);
+    }
+
+    #[test]
+    fn a_renamed_file_has_its_new_name_and_a_deleted_one_is_marked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let words = |name: &str| path(name).to_string_lossy().into_owned();
+        fs::write(path("first"), "a").unwrap();
+        let inode = fs::metadata(path("first")).unwrap().ino();
+        let current = |inode| Names::new(&Root::system(), Vec::new()).current(path("first"), inode);
+        assert_eq!(current(inode), words("first"));
+        fs::rename(path("first"), path("second")).unwrap();
+        assert_eq!(current(inode), words("second"));
+        fs::write(path("first"), "b").unwrap();
+        assert_eq!(current(inode), words("second"), "another file has its name");
+        fs::remove_file(path("second")).unwrap();
+        assert_eq!(current(inode), format!("{} (deleted)", words("first")));
     }
 }

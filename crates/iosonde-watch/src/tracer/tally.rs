@@ -158,6 +158,11 @@ impl Tally {
         self.before.iter().map(of).sum()
     }
 
+    /// Sum of the latencies, ns.
+    pub(super) fn latencies_ns(&self) -> u64 {
+        self.sum(|slot| slot.total_ns)
+    }
+
     /// Calls that returned.
     pub(super) fn calls(&self) -> u64 {
         self.sum(|slot| slot.requests) + self.unseen.requests

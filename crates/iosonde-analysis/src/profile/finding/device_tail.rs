@@ -11,6 +11,8 @@ use super::plural;
 
 /// Multiple of the median at or above which a rare latency is a stall.
 const TIMES: f64 = 20.0;
+/// Share of all CPUs in use at or above which latencies say nothing about the device.
+const FULL: f64 = 0.9;
 /// Smallest latency to report, ns.
 const FROM_NS: u64 = 1_000_000;
 /// Multiple of the median size at or below which requests are similar.
@@ -18,6 +20,10 @@ const ALIKE: f64 = 4.0;
 
 /// Reports the operation and device with the longest tail.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    // Where no CPU is free, an end waits until it is seen.
+    if figures.machine.cpu_mean.is_some_and(|[user, system, steal]| user + system + steal >= FULL) {
+        return None;
+    }
     let mut worst: Option<(f64, Finding)> = None;
     for device in &figures.devices {
         for op in [Op::Read, Op::Write] {

@@ -28,11 +28,22 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let written = figures.program.as_ref()?.op(Op::Write).bytes;
     let left = dirtied.saturating_sub(written);
     // Writes to an untraced device, or while nothing was traced, are not seen.
-    let is_hidden =
-        run.unwatched.is_some() || run.devices.iter().any(|device| device.invisible.is_some());
+    let is_hidden = run.devices.iter().any(|device| device.invisible.is_some());
     let little = left < UNWRITTEN_BYTES || (left as f64) < UNWRITTEN_SHARE * dirtied as f64;
     if is_hidden || little {
         return None;
+    }
+    if let Some(reason) = &run.unwatched {
+        let words = format!(
+            "{} ({}) of what it wrote reached no traced device before tracing ended: it is still \
+             in memory, or went elsewhere ({reason}).",
+            bytes::rough(left),
+            percent(left as f64 / dirtied as f64),
+        );
+        let (strength, severity) = (Strength::ConsistentWith, Severity::Fact);
+        let finding = Finding::new("dirty_left", "late write-back", strength, severity, words);
+        let finding = finding.with("dirtied_bytes", dirtied as f64);
+        return Some(finding.with("written_bytes", written as f64));
     }
     let words = format!(
         "It left {} in memory, {} of what it wrote: no request had written it to a device when \
@@ -114,7 +125,8 @@ mod tests {
         assert!(message.contains("It left 600 MiB in memory, 99 % of what it wrote"), "{message}");
         assert!(message.contains("when tracing ended, 2.0 s after its end"), "{message}");
         let unwatched = Some("only some disks were chosen".into());
-        assert_eq!(ask(detect, &ProfileRun { unwatched, ..run.clone() }), None);
+        let chosen = words(detect, &ProfileRun { unwatched, ..run.clone() });
+        assert!(chosen.contains("went elsewhere (only some disks were chosen)"), "{chosen}");
         run.devices[0].invisible = Some("no queue".into());
         assert_eq!(ask(detect, &run), None);
     }

@@ -3,7 +3,7 @@
 use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op, Traffic};
-use iosonde_model::units::bytes;
+use iosonde_model::units::{bytes, duration};
 
 use super::super::Figures;
 use super::percent;
@@ -38,15 +38,28 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         .collect();
     let words = format!(
         "{} of what it wrote ({}) reached the device by write-back in other threads; dirtied by \
-         {}. Its own threads did not wait for these writes, but they delay requests that threads \
-         wait for.",
+         {}. {}",
         percent(share),
         bytes::rough(written),
         message.join(", "),
+        waited(run),
     );
     let finding =
         Finding::new("written_for_it", "write-back", Strength::Proven, Severity::Fact, words);
     Some(finding.with("write_back_bytes", written as f64).with("write_back_share", share))
+}
+
+/// Whether its threads waited for these writes: syncs do.
+fn waited(run: &ProfileRun) -> String {
+    let syncs_ns: u128 = run.syncs.iter().map(|sync| sync.latency.sum()).sum();
+    if syncs_ns > 0 {
+        return format!(
+            "Its sync calls, {} in all, may have waited for them.",
+            duration::latency(syncs_ns as f64)
+        );
+    }
+    "Its own threads did not wait for these writes, but they delay requests that threads wait for."
+        .to_owned()
 }
 
 #[cfg(test)]

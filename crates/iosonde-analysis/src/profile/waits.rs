@@ -1,0 +1,72 @@
+//! What the program waits for: shares of the time measured.
+
+use serde::Serialize;
+
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::Class;
+
+use super::traffic::{Tally, share};
+
+/// Shares of the time measured. They overlap: a sync waits for requests, and other threads go on
+/// meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WaitFigures {
+    /// Of the time, with a request of the program in flight; on the busiest device.
+    pub in_flight: Option<f64>,
+    /// Of the latency of its requests, spent in the device; the rest before it.
+    pub in_device: Option<f64>,
+    /// Of the time, spent in sync calls, summed over its threads; 1 is one thread always.
+    pub in_syncs: Option<f64>,
+    /// CPU time of the program over the time; 1 is one CPU.
+    pub on_cpu: Option<f64>,
+    /// Of all requests on its devices, made for others.
+    pub for_others: Option<f64>,
+}
+
+/// The shares that this profile has; `None` if it has none of requests.
+pub(super) fn waits(run: &ProfileRun) -> WaitFigures {
+    let own = Tally::of(run.traffic.iter().filter(|each| each.class.is_of_the_program()));
+    let all: u64 = run.traffic.iter().map(|each| each.requests).sum();
+    let others = run.traffic.iter().filter(|each| each.class == Class::Other);
+    let others: u64 = others.map(|each| each.requests).sum();
+    let of_time = |ns: u64| share(ns, run.measured_ns);
+    let busy = run.devices.iter().map(|device| {
+        let levels = device.program_depth.time_ns.iter().filter(|(level, _)| *level > 0);
+        levels.map(|(_, ns)| ns).sum::<u64>()
+    });
+    let syncs = || run.syncs.iter().map(|sync| sync.latency.sum()).sum::<u128>();
+    let parts = own.queued.sum() + own.device_time.sum();
+    let cpu = run.cpu.as_ref().filter(|cpu| cpu.span_ns > 0);
+    WaitFigures {
+        in_flight: busy.max().filter(|_| own.requests > 0).and_then(of_time).map(|at| at.min(1.0)),
+        in_device: (parts > 0).then(|| own.device_time.sum() as f64 / parts as f64),
+        in_syncs: (!run.syncs.is_empty() && run.measured_ns > 0)
+            .then(|| syncs() as f64 / run.measured_ns as f64),
+        on_cpu: cpu.map(|cpu| (cpu.cpu_user_ns + cpu.cpu_system_ns) as f64 / cpu.span_ns as f64),
+        for_others: share(others, all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_fixtures::profile::{Flow, profile_of, with_syncs};
+    use iosonde_model::record::profile::{Op, SyncKind};
+
+    #[test]
+    fn shares_are_those_of_the_record() {
+        let own = Flow { op: Op::Write, requests: 3_000, queued_ns: 10_000, ..Flow::default() };
+        let other = Flow { class: Class::Other, requests: 1_000, ..Flow::default() };
+        let mut run = profile_of(&[Flow { device_ns: 90_000, ..own }, other]);
+        with_syncs(&mut run, "app", SyncKind::Fsync, 100, 25_000_000);
+        let waits = waits(&run);
+        assert_eq!(waits.for_others, Some(0.25));
+        assert_eq!(waits.in_syncs, Some(0.25));
+        assert!((waits.in_device.unwrap() - 0.9).abs() < 0.02, "{waits:?}");
+        assert!(waits.in_flight.unwrap() <= 1.0);
+        let idle = super::waits(&profile_of(&[]));
+        assert_eq!((idle.in_flight, idle.in_syncs, idle.for_others), (None, None, None));
+    }
+}

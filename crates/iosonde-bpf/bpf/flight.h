@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/* Requests in flight, by the request's address: each has one place in a small array that stays in the
+ * caches; where it is taken, the request goes into a hash table. */
+#ifndef FLIGHT_H
+#define FLIGHT_H
+
+inlined struct flight *flight_place(u64 key)
+{
+	/* The verifier lets nobody calculate with what it knows as a pointer; half of one is a number. */
+	u64 half;
+	u32 place;
+
+	asm volatile("r1 = %1\n w0 = w1\n %0 = r0" : "=r"(half) : "r"(key) : "r0", "r1");
+	place = (u32)(half >> 6) * 0x9e3779b1u >> (32 - FLIGHT_SHIFT);
+
+	return map_lookup(&flight_places, &place);
+}
+
+inlined struct flight *flight_of(u64 key)
+{
+	struct flight *flight = flight_place(key);
+
+	return flight && flight->key == key ? flight : map_lookup(&flights, &key);
+}
+
+/* 0 if it is kept. */
+inlined int keep_flight(u64 key, struct flight *flight)
+{
+	struct flight *place = flight_place(key);
+
+	if (place && !place->key && !__sync_val_compare_and_swap(&place->key, 0, key)) {
+		flight->key = key;
+		*place = *flight;
+		return 0;
+	}
+	flight->key = 0;
+	return map_update(&flights, &key, flight, ANY);
+}
+
+inlined void drop_flight(u64 key, struct flight *flight)
+{
+	/* Nothing of it is read after this, on any CPU. */
+	if (flight->key == key)
+		__sync_lock_test_and_set(&flight->key, 0);
+	else
+		map_delete(&flights, &key);
+}
+
+#endif

@@ -1,0 +1,62 @@
+//! The tables of files: each has a numbered place for its counts, which user space empties.
+
+use aya::maps::{Array, HashMap, Queue};
+
+use crate::{Collector, FileKey, FilePlace, FileUse, chain};
+
+impl Collector {
+    /// Files with the places of their counts.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn files(&self) -> Result<Vec<(FileKey, FilePlace)>, String> {
+        self.all::<FileKey, FilePlace>("files")
+    }
+
+    /// The counts at a place; those at 0 are of all files that found none.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn file(&self, place: u32) -> Result<FileUse, String> {
+        self.array::<FileUse>("file_data")?.get(&place, 0).map_err(|error| chain(&error))
+    }
+
+    /// Places of files that were ever in use.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn file_places(&self) -> Result<u32, String> {
+        self.array::<u32>("file_count")?.get(&0, 0).map_err(|error| chain(&error))
+    }
+
+    /// Takes files out of the kernel's table: what is done to them from now on is counted at a new
+    /// place. The counts stay, and may still grow by requests that are under way.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn forget_files(&mut self, keys: &[FileKey]) -> Result<(), String> {
+        let map = self.ebpf.map_mut("files").ok_or("no map `files`")?;
+        let mut table =
+            HashMap::<_, FileKey, FilePlace>::try_from(map).map_err(|error| chain(&error))?;
+        keys.iter().try_for_each(|key| table.remove(key).map_err(|error| chain(&error)))?;
+        // Threads keep the places of their files until they are looked at anew.
+        self.control.generation += 1;
+        let control = self.control;
+        self.set("control", control)
+    }
+
+    /// Empties places, so that other files find one.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn free_files(&mut self, places: &[u32]) -> Result<(), String> {
+        let map = self.ebpf.map_mut("file_data").ok_or("no map `file_data`")?;
+        let mut data = Array::<_, FileUse>::try_from(map).map_err(|error| chain(&error))?;
+        for place in places {
+            data.set(*place, FileUse::NONE, 0).map_err(|error| chain(&error))?;
+        }
+        let map = self.ebpf.map_mut("file_free").ok_or("no map `file_free`")?;
+        let mut free = Queue::<_, u32>::try_from(map).map_err(|error| chain(&error))?;
+        places.iter().try_for_each(|place| free.push(place, 0).map_err(|error| chain(&error)))
+    }
+}

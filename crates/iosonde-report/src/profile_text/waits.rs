@@ -1,0 +1,66 @@
+//! What the program waits for and the heaviest files: the answer, before all figures.
+
+use crate::clean::clean;
+use crate::wrap::Text;
+use iosonde_analysis::profile::Figures;
+use iosonde_model::units::{bytes, count};
+
+use super::cells::{percent, shortened};
+
+/// Files that are named.
+const FILES: usize = 3;
+/// Characters of a path.
+const ROOM: usize = 60;
+/// Share of the requests of others that is worth a word.
+const OTHERS: f64 = 0.01;
+
+/// `Waits:` and `Files:`, where there is something to say.
+pub(super) fn waits(out: &mut Text, figures: &Figures) {
+    let shares = shares(figures);
+    if !shares.is_empty() {
+        out.hanging("Waits: ", &shares.join("; "));
+    }
+    let heavy: Vec<String> = figures
+        .files
+        .iter()
+        .map(|each| (&each.file, each.file.read_bytes + each.file.write_bytes))
+        .filter(|(_, moved)| *moved > 0)
+        .take(FILES)
+        .map(|(file, moved)| {
+            format!("{} ({})", shortened(&clean(&file.path), ROOM), bytes::rough(moved))
+        })
+        .collect();
+    if !heavy.is_empty() {
+        out.hanging("Heaviest: ", &heavy.join(", "));
+    }
+}
+
+fn shares(figures: &Figures) -> Vec<String> {
+    let waits = &figures.waits;
+    let mut words = Vec::new();
+    if let Some(share) = waits.in_syncs.filter(|share| *share > 0.0) {
+        let share = if share > 1.0 {
+            format!("{} threads at once", count::significant(share))
+        } else {
+            format!("{} of the time", percent(share))
+        };
+        words.push(format!("in syncs {share}"));
+    }
+    if let Some(share) = waits.in_flight {
+        let inside = waits.in_device.map_or(String::new(), |inside| {
+            format!(
+                " (of their latency {} in the device, {} before it)",
+                percent(inside),
+                percent(1.0 - inside)
+            )
+        });
+        words.push(format!("requests in flight {} of the time{inside}", percent(share)));
+    }
+    if let Some(share) = waits.on_cpu {
+        words.push(format!("on a CPU {}", percent(share)));
+    }
+    if let Some(share) = waits.for_others.filter(|share| *share >= OTHERS) {
+        words.push(format!("{} of the requests were for others", percent(share)));
+    }
+    words
+}

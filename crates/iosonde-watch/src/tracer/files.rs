@@ -1,0 +1,143 @@
+//! Files: those in the kernel's table, and those taken out of it to make space.
+
+use std::collections::BTreeMap;
+
+use iosonde_bpf::layout::FILE_PLACES;
+use iosonde_bpf::{Collector, FileKey, FileUse};
+
+/// Largest number of files kept individually; when there are more, the lighter half is summed up.
+const KEPT: usize = 16_384;
+/// Files in the kernel's table from which on it is emptied.
+const CROWDED: u32 = FILE_PLACES / 2;
+
+/// Files that are no longer in the kernel's table.
+#[derive(Debug)]
+pub(super) struct Files {
+    kept: BTreeMap<FileKey, FileUse>,
+    /// All that are not kept.
+    rest: FileUse,
+    /// Taken out at the last reading, with their places: requests that were under way then have
+    /// been counted since.
+    leaving: Vec<(FileKey, u32)>,
+}
+
+impl Files {
+    pub(super) fn new() -> Files {
+        Files { kept: BTreeMap::new(), rest: FileUse::NONE, leaving: Vec::new() }
+    }
+
+    /// Makes space in the kernel's table if it is crowded.
+    pub(super) fn harvest(&mut self, collector: &mut Collector) -> Result<(), String> {
+        let places = self.collect(collector)?;
+        collector.free_files(&places)?;
+        if collector.file_places()? < CROWDED {
+            return Ok(());
+        }
+        let files = collector.files()?;
+        if files.len() < CROWDED as usize {
+            return Ok(());
+        }
+        let keys: Vec<FileKey> = files.iter().map(|(key, _)| *key).collect();
+        self.leaving = files.into_iter().map(|(key, place)| (key, place.place)).collect();
+        collector.forget_files(&keys)
+    }
+
+    /// Adds the counts of files that were taken out; their places are free.
+    fn collect(&mut self, collector: &Collector) -> Result<Vec<u32>, String> {
+        let mut places = Vec::new();
+        for (key, place) in std::mem::take(&mut self.leaving) {
+            self.add(key, collector.file(place)?);
+            places.push(place);
+        }
+        Ok(places)
+    }
+
+    fn add(&mut self, key: FileKey, more: FileUse) {
+        if more.reads + more.writes == 0 {
+            return;
+        }
+        self.kept.entry(key).and_modify(|sum| add(sum, &more)).or_insert(more);
+        if self.kept.len() <= KEPT {
+            return;
+        }
+        let mut weights: Vec<u64> = self.kept.values().map(weight).collect();
+        weights.sort_unstable();
+        let middle = weights[weights.len() / 2];
+        let rest = &mut self.rest;
+        self.kept.retain(|_, file| {
+            let stays = weight(file) > middle;
+            if !stays {
+                add(rest, file);
+            }
+            stays
+        });
+    }
+
+    /// Every file with traffic, and the sum of those that are not among them.
+    pub(super) fn finish(
+        mut self,
+        collector: &Collector,
+    ) -> Result<(Vec<(FileKey, FileUse)>, FileUse), String> {
+        self.collect(collector)?;
+        for (key, place) in collector.files()? {
+            self.add(key, collector.file(place.place)?);
+        }
+        add(&mut self.rest, &collector.file(0)?);
+        Ok((self.kept.into_iter().collect(), self.rest))
+    }
+}
+
+/// Bytes moved for a file.
+fn weight(file: &FileUse) -> u64 {
+    file.read_bytes + file.write_bytes
+}
+
+/// Adds the counts of one to the other, whose newest names are kept.
+fn add(sum: &mut FileUse, more: &FileUse) {
+    sum.reads += more.reads;
+    sum.writes += more.writes;
+    sum.read_bytes += more.read_bytes;
+    sum.write_bytes += more.write_bytes;
+    sum.write_back_bytes += more.write_back_bytes;
+    sum.direct_bytes += more.direct_bytes;
+    sum.sequential += more.sequential;
+    if more.names > 0 {
+        (sum.names, sum.is_whole, sum.name) = (more.names, more.is_whole, more.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(bytes: u64) -> FileUse {
+        FileUse { writes: 1, write_bytes: bytes, ..FileUse::NONE }
+    }
+
+    fn key(inode: u64) -> FileKey {
+        FileKey { inode, ..FileKey::default() }
+    }
+
+    #[test]
+    fn the_heaviest_files_stay_and_no_byte_is_lost() {
+        let mut files = Files::new();
+        let many = KEPT as u64 * 3;
+        // Light ones first, and the heaviest of all first of all.
+        files.add(key(many), written(1 << 30));
+        (0..many).for_each(|inode| files.add(key(inode), written(inode + 1)));
+        assert!(files.kept.len() <= KEPT, "{}", files.kept.len());
+        assert!(files.kept.contains_key(&key(many)) && files.kept.contains_key(&key(many - 1)));
+        let all: u64 = files.kept.values().map(weight).sum::<u64>() + weight(&files.rest);
+        assert_eq!(all, (1 << 30) + many * (many + 1) / 2);
+    }
+
+    #[test]
+    fn one_that_comes_back_is_the_same_file_and_a_reused_number_is_not() {
+        let mut files = Files::new();
+        files.add(key(7), written(10));
+        files.add(key(7), written(5));
+        files.add(FileKey { generation: 1, ..key(7) }, written(3));
+        let bytes: Vec<u64> = files.kept.values().map(weight).collect();
+        assert_eq!(bytes, [15, 3]);
+    }
+}
