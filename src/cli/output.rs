@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::exit::{Exit, Failure};
 use super::screen;
@@ -51,6 +52,27 @@ impl OutputFormat {
         let joined = words.iter().find_map(|word| word.strip_prefix("--output-format="));
         let word = spaced.or(joined).unwrap_or_default();
         OutputFormat::from_str(word, false).unwrap_or_default()
+    }
+
+    /// For a verb whose help lists text and JSON only: the other formats get their own error.
+    pub(crate) fn text_or_json() -> impl TypedValueParser<Value = OutputFormat> {
+        OutputFormat::listed(&[OutputFormat::Normal, OutputFormat::Json])
+    }
+
+    /// For a verb that measures runs, but whose plan is not one fio job file.
+    pub(crate) fn of_runs() -> impl TypedValueParser<Value = OutputFormat> {
+        let all = OutputFormat::value_variants();
+        let runs: Vec<OutputFormat> =
+            all.iter().copied().filter(|format| *format != OutputFormat::FioJob).collect();
+        OutputFormat::listed(&runs)
+    }
+
+    fn listed(shown: &[OutputFormat]) -> impl TypedValueParser<Value = OutputFormat> + use<> {
+        let all = OutputFormat::value_variants().iter();
+        let values: Vec<PossibleValue> = all
+            .filter_map(|format| Some(format.to_possible_value()?.hide(!shown.contains(format))))
+            .collect();
+        PossibleValuesParser::new(values).try_map(|word| OutputFormat::from_str(&word, false))
     }
 
     /// A result format cannot represent a plan.
