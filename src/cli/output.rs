@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -274,8 +274,13 @@ fn names_with_breaks(words: impl Iterator<Item = OsString>) -> Vec<String> {
 pub(crate) fn note(line: &str) {
     let line = shown(line);
     let safe: Vec<&str> = line.lines().collect();
+    let text = format!("iosonde: {}", safe.join("\n         "));
+    let text = match io::stderr().is_terminal() {
+        true => wrapped(&text, screen::error_columns()),
+        false => text,
+    };
     // A closed stderr cannot be reported.
-    let _ = writeln!(io::stderr(), "iosonde: {}", safe.join("\n         "));
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 mod case;
 mod cost;
 mod instructions;
+mod live;
 mod machine;
 mod measure;
 mod numbers;
@@ -93,6 +94,8 @@ enum Verb {
     Instructions(InstructionArgs),
     /// Time to render experiments of 200 and of 1,000 runs
     Rendering(rendering::RenderingArgs),
+    /// What the live view costs a run: with it and without it in turn
+    Live(live::LiveArgs),
     /// Run a program and report the CPU time of the machine: the command given to a profiler
     #[command(hide = true)]
     Within(WithinArgs),
@@ -194,6 +197,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Some(Verb::Instructions(args)) => instructions::count(&args, &mut out),
         Some(Verb::Rendering(args)) => rendering::rendering(&args, &mut out),
+        Some(Verb::Live(args)) => live::live(&args, &mut out),
         Some(Verb::Within(args)) => watched::within(&args, &mut out),
         None => rounds::run(&cli.run, &mut out),
     };

@@ -116,8 +116,8 @@ impl DoctorReport {
             names => format!(" (missing: {})", names.join(", ")),
         };
         let result = format!(
-            "{} of {all} measurement features are available in {}{absent}; the tool itself can do \
-             {} operations per core",
+            "{} of {all} measurement features are available in {}{absent}; one core can \
+             drive {} operations",
             all - missing.len(),
             clean(&self.path),
             rate(self.floor.null_ops_per_s)

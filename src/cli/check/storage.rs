@@ -66,7 +66,7 @@ fn gate(args: &CheckArgs, directory: &Path) -> Result<(), Failure> {
 fn readable(path: &Path, args: &CheckArgs) -> Result<Held, Failure> {
     let found = metadata(path)?;
     let (target, found) = match found.is_dir() {
-        true => largest(path)?.ok_or_else(|| too_small(path, "no file of so many bytes"))?,
+        true => largest(path)?.ok_or_else(|| too_small(path, "no such file"))?,
         false => (path.to_path_buf(), found),
     };
     if found.is_file() {
