@@ -59,7 +59,8 @@ fn nothing_to_read_and_nothing_that_reads_are_usage_errors() {
 fn each_row_that_writes_has_a_durable_variant() {
     let place = Place::new();
     let words = "check . 256M --durable --only backup,cache --dry-run --output-format json";
-    let document = place.iosonde(words).end().exits(0).json();
+    let ended = place.iosonde(words).end().exits(0);
+    let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
     let cells = document["cells"].as_array().unwrap();
     let titles: Vec<&str> = cells.iter().map(|cell| cell["title"].as_str().unwrap()).collect();
     assert_eq!(titles, ["Backup", "Backup +D", "Cache"]);
