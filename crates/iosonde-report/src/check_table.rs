@@ -183,7 +183,8 @@ impl CheckReport<'_> {
         let mut out = self.answer.text(screen);
         if let Some((run, _)) = self.rows.first() {
             let size = count::thousands(run.plan.target().bytes >> 20);
-            let what = if run.plan.final_sync { "test file" } else { "read only" };
+            let writes = self.rows.iter().any(|(run, _)| run.plan.writes());
+            let what = if run.plan.final_sync || writes { "test file" } else { "read only" };
             let path = clean(&run.plan.target().path);
             let length = run.plan.stop.length_ns().map_or(0, |ns| run.plan.warmup_ns + ns);
             let length = length as f64 / 1e9;
