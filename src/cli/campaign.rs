@@ -76,8 +76,8 @@ struct FileArgs {
     /// A value of the file, by its dotted key (such as device.a.size=1g); may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Form of the result on stdout
-    #[arg(long, value_enum, default_value = "normal")]
+    /// Format of the result on stdout
+    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     output_format: OutputFormat,
 }
 
@@ -95,8 +95,8 @@ struct RunArgs {
 struct OutputArgs {
     /// Output directory of `campaign run`
     output: PathBuf,
-    /// Form of the result on stdout
-    #[arg(long, value_enum, default_value = "normal")]
+    /// Format of the result on stdout
+    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     output_format: OutputFormat,
 }
 

@@ -2,6 +2,7 @@
 
 mod reference;
 mod session;
+mod storage;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,12 +23,11 @@ use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::expectation::Expectation;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::{Control, Medium};
-use iosonde_engine::target::{Direct, Held, open};
+use iosonde_engine::target::Held;
 use iosonde_model::plan::{
     self, LatencyTarget, OnError, Plan, Pursuit, Setting, Stop, Target, resolve,
 };
 use iosonde_model::record::TargetFacts;
-use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::experiment::Stage;
 use iosonde_model::spec::{Workload, catalogue};
@@ -44,14 +44,22 @@ use iosonde_model::units::{bytes, count, duration};
 ///   iosonde check --quick --only database,cache
 ///   iosonde check -l 5                    find the depth that keeps p99 within 5 ms
 ///   iosonde check --expect 'Database.p99<=2ms'     exit code 3 if that is missed
+///   iosonde check --read-only /dev/nvme0n1         the rows that only read; nothing is written
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CheckArgs {
-    /// Directory whose storage is measured
+    /// Directory whose storage is measured; with --read-only also a file or a block device
     #[arg(default_value = ".")]
     path: PathBuf,
     /// Size of the test file, at least 256M [default: a tenth of the free space, 256M to 1G]
     size: Option<String>,
+    /// Measure without writing: only the workloads that read, on the block device or file given, or
+    /// on the largest file of the directory
+    #[arg(long, conflicts_with_all = ["size", "durable", "cross_check"])]
+    read_only: bool,
+    /// Measure each workload that writes a second time (+D), each write durable before it completes
+    #[arg(long)]
+    durable: bool,
     /// Length of each workload, of which 30 % are warm-up [default: 10]
     #[arg(long, value_name = "TIME", conflicts_with = "quick")]
     seconds: Option<String>,
@@ -90,7 +98,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     dry_run: bool,
     /// Format of the result on stdout
-    #[arg(long, value_enum, default_value = "normal")]
+    #[arg(long, value_parser = OutputFormat::of_runs(), default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "5")]
@@ -113,6 +121,8 @@ const CONVERGES_WITHIN_NS: u64 = 60_000_000_000;
 struct Request {
     stage: Stage,
     workloads: Vec<Workload>,
+    /// Titles of those that --read-only leaves out.
+    left_out: Vec<String>,
     length_ns: u64,
     size_bytes: Option<u64>,
     eta_interval_ns: u64,
@@ -144,13 +154,13 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::Usage, message));
     }
     let place = Place::find()?;
-    let opening = Wait::begin("making a test file in", args.path.to_string_lossy());
-    let held = test_file(args, &requested)?;
+    let opening = Wait::begin("opening storage in", args.path.to_string_lossy());
+    let held = storage::open(args, &requested)?;
     drop(opening);
     let facts = held.describe(&place.root);
     let seed = args.randseed.unwrap_or_else(place::fresh_seed);
     let setting = setting(args, &requested, &place, &held, &facts, seed);
-    let layout = layout_plan(&setting)?;
+    let layout = (!args.read_only).then(|| layout_plan(&setting)).transpose()?;
     let outputs = Outputs::new(&args.files, &LogArgs::default(), 0, requested.eta_interval_ns)?;
     let mut cells = requested
         .workloads
@@ -161,7 +171,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let mut output = Output::new(args.output_format);
     if args.dry_run {
         args.output_format.supports("--dry-run")?;
-        return Ok(print_plans(&mut output, &layout, &cells));
+        return Ok(print_plans(&mut output, layout.as_ref(), &cells));
     }
     let context = RunContext {
         root: place.root.clone(),
@@ -172,7 +182,10 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         keeps_cache: false,
         peers: None,
     };
-    place.admit(context.held.as_slice(), true)?;
+    place.admit(context.held.as_slice(), layout.is_some())?;
+    if let Some(layout) = layout.as_ref().filter(|_| storage::holds_the_system(&args.path)) {
+        note(&storage::cost(layout, &cells, facts.device.as_ref()));
+    }
     let mut keeper = Keeper::open(args.results.as_deref(), "check", words);
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "check"));
@@ -181,8 +194,8 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     if !setting.engine.chosen_because.is_empty() {
         note(&format!("warning: {}", setting.engine.chosen_because));
     }
-    if let Some(exit) = lay_out(&layout, &context, &mut progress)? {
-        return Ok(exit);
+    if let Some(layout) = &layout {
+        lay_out(layout, &context, &mut progress)?;
     }
     let context = place.together(context);
     let mut session = Session {
@@ -229,8 +242,6 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
     for name in names {
         workloads.push(catalogue::workload(name).map_err(|error| usage_error(&error))?);
     }
-    let titles: Vec<String> = workloads.iter().map(|workload| workload.title.clone()).collect();
-    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     for (option, names) in [("--only", &args.only), ("--skip", &args.skip)] {
         for name in names {
             known(option, name, &workloads)?;
@@ -240,8 +251,24 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
         |workload: &Workload, names: &[String]| names.iter().any(|name| named(workload, name));
     workloads.retain(|workload| args.only.is_empty() || is_named(workload, &args.only));
     workloads.retain(|workload| !is_named(workload, &args.skip));
+    let mut left_out = Vec::new();
+    if args.read_only {
+        let writing = workloads.extract_if(.., |workload| workload.writes());
+        left_out.extend(writing.map(|workload| workload.title));
+    }
+    if args.durable {
+        let each = |workload: Workload| {
+            let durable = workload.writes().then(|| workload.durable());
+            [Some(workload), durable].into_iter().flatten()
+        };
+        workloads = workloads.into_iter().flat_map(each).collect();
+    }
     if workloads.is_empty() {
-        return Err(usage_error(&"--only and --skip leave no workload"));
+        let why = match left_out.is_empty() {
+            true => "--only and --skip leave no workload".to_owned(),
+            false => format!("--read-only leaves no workload: {} write", left_out.join(", ")),
+        };
+        return Err(usage_error(&why));
     }
     let size_bytes = match &args.size {
         Some(text) => Some(bytes::parse(text).map_err(|error| Failure::value("size", &error))?),
@@ -249,6 +276,8 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
     };
     let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
         .map_err(|error| Failure::value("--eta-interval", &error))?;
+    let titles = workloads.iter().map(|workload| workload.title.as_str()).collect::<Vec<_>>();
+    let titles: Vec<&str> = titles.into_iter().chain(left_out.iter().map(String::as_str)).collect();
     let mut expectations = Vec::new();
     for text in &args.expect {
         let parsed = Expectation::parse(text, &titles)
@@ -256,7 +285,16 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
         expectations.push(parsed);
     }
     let latency = args.latency.as_deref().map(latency_target).transpose()?;
-    Ok(Request { stage, workloads, length_ns, size_bytes, eta_interval_ns, expectations, latency })
+    Ok(Request {
+        stage,
+        workloads,
+        left_out,
+        length_ns,
+        size_bytes,
+        eta_interval_ns,
+        expectations,
+        latency,
+    })
 }
 
 /// Requests in flight per thread.
@@ -295,49 +333,6 @@ fn known(option: &str, name: &str, workloads: &[Workload]) -> Result<(), Failure
     Err(Failure::new(Exit::Usage, message))
 }
 
-/// Makes the unnamed test file, once the directory has proved to be storage with enough room.
-fn test_file(args: &CheckArgs, requested: &Request) -> Result<Held, Failure> {
-    let (free_bytes, total_bytes) = open::space(&args.path)?;
-    gate(args)?;
-    let size_bytes = open::test_bytes(&args.path, requested.size_bytes, free_bytes, total_bytes)?;
-    let make = if args.dry_run { open::rehearsed } else { open::unnamed };
-    Ok(make(&args.path, size_bytes, Direct::Preferred)?)
-}
-
-/// Refuses what is no local storage, unless the user names it.
-fn gate(args: &CheckArgs) -> Result<(), Failure> {
-    let facts = open::describe_directory(&iosonde_engine::host::Root::system(), &args.path)?;
-    let name = facts.filesystem.clone().unwrap_or_else(|| "unknown".into());
-    let reason = match facts.class {
-        FilesystemClass::Local | FilesystemClass::UserSpace | FilesystemClass::Unknown => {
-            return Ok(());
-        }
-        FilesystemClass::Memory => "it is in memory, so this would measure RAM",
-        FilesystemClass::Network => "it is reached over a network",
-        FilesystemClass::Stacked => {
-            "it is stacked on another file system, which serves its requests"
-        }
-        FilesystemClass::HostShare => "it is shared from another system",
-        FilesystemClass::Virtual => "it cannot contain files",
-    };
-    let named = args.allow_fs.as_deref().is_some_and(|allowed| allowed.eq_ignore_ascii_case(&name));
-    let possible = facts.class != FilesystemClass::Virtual;
-    if named && possible {
-        return Ok(());
-    }
-    let path = args.path.display();
-    let mut failure = Failure::new(
-        Exit::Refused,
-        format!("`{path}` is on {name}, which is not local storage: {reason}"),
-    );
-    let mut fix = String::from("give a directory on the storage to measure");
-    if possible {
-        fix.push_str(&format!(", or repeat with --allow-fs={name}"));
-    }
-    failure.hint = Some(fix);
-    Err(failure)
-}
-
 fn setting(
     args: &CheckArgs,
     requested: &Request,
@@ -362,7 +357,7 @@ fn setting(
         warmup_ns,
         stop: Stop::AfterNs(requested.length_ns - warmup_ns),
         on_error: OnError::Stop,
-        final_sync: requested.stage.final_sync,
+        final_sync: requested.stage.final_sync && !args.read_only,
         buffer_limit_bytes: place.buffer_limit_bytes(),
     }
 }
@@ -376,20 +371,16 @@ fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
     Ok(resolve(&workload, &setting)?)
 }
 
-fn print_plans(output: &mut Output, layout: &Plan, cells: &[Plan]) -> Exit {
+fn print_plans(output: &mut Output, layout: Option<&Plan>, cells: &[Plan]) -> Exit {
     output.value(&json!({ "layout": layout, "cells": cells }));
-    for plan in std::iter::once(layout).chain(cells) {
+    for plan in layout.into_iter().chain(cells) {
         output.text(&plan::describe::describe(plan));
     }
     output.end(Exit::Done)
 }
 
 /// Writes the test file. An end before its time is the end of the command.
-fn lay_out(
-    layout: &Plan,
-    context: &RunContext,
-    progress: &mut Progress,
-) -> Result<Option<Exit>, Failure> {
+fn lay_out(layout: &Plan, context: &RunContext, progress: &mut Progress) -> Result<(), Failure> {
     let mut outcome = Outcome::Complete;
     progress.begin(0, 1, &format!("preparing {}", bytes::exact(layout.target().bytes)), 0);
     execute(std::slice::from_ref(layout), context, &mut |event| match event {
@@ -399,7 +390,7 @@ fn lay_out(
     })?;
     progress.clear();
     match outcome {
-        Outcome::Complete => Ok(None),
+        Outcome::Complete => Ok(()),
         Outcome::Failed { error } => Err(Failure::new(
             Exit::Environment,
             format!("the test file could not be prepared: {error}"),

@@ -111,8 +111,8 @@ pub(crate) struct CompareArgs {
     /// Write the comparison as a page: FILE.html
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Form of the result on stdout
-    #[arg(long, value_enum, default_value = "normal")]
+    /// Format of the result on stdout
+    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     output_format: OutputFormat,
 }
 

@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_sys::{Clock, ring};
-use serde::Serialize;
 use serde_json::json;
 
 use super::exit::{Exit, Failure};
 use super::hosts::{Command, HostsArgs};
 use super::output::{Output, OutputFormat};
 use super::place::Place;
+use super::screen;
 use iosonde_engine::engine::floor;
 use iosonde_engine::host::{self, Root};
 use iosonde_engine::target::{Direct, Intent, TargetError, open};
-use iosonde_model::units::{bytes, count, duration};
+use iosonde_model::units::bytes;
+use iosonde_report::{DoctorReport, Feature, Floor};
 
 /// Check which measurement features are available to this user, and how to fix missing ones.
 ///
@@ -28,8 +29,8 @@ pub(crate) struct DoctorArgs {
     /// Directory or file for measuring the minimum latency
     #[arg(default_value = ".")]
     path: PathBuf,
-    /// Form of the result on stdout
-    #[arg(long, value_enum, default_value = "normal")]
+    /// Format of the result on stdout
+    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     output_format: OutputFormat,
     #[command(flatten)]
     hosts: HostsArgs,
@@ -41,37 +42,6 @@ impl DoctorArgs {
         let (hosts, output_format) = (&self.hosts, self.output_format);
         Command { verb: "doctor", hosts, output_format, output: None, results: None }
     }
-}
-
-/// One feature: whether it is available, and how to fix it if not.
-#[derive(Debug, Serialize)]
-struct Feature {
-    name: &'static str,
-    available: bool,
-    detail: String,
-    fix: Option<String>,
-}
-
-impl Feature {
-    fn new(name: &'static str, available: bool, detail: impl Into<String>, fix: &str) -> Feature {
-        let fix = (!available && !fix.is_empty()).then(|| fix.into());
-        Feature { name, available, detail: detail.into(), fix }
-    }
-}
-
-/// The tool's own cost and ceiling.
-#[derive(Debug, Default, Serialize)]
-struct Floor {
-    clock: String,
-    clock_cost_ps: u64,
-    /// Median of a bare inline pread loop, ps.
-    psync_p50_ps: Option<u64>,
-    /// Where it was measured.
-    psync_on: String,
-    /// Operations per second of one job with a backend that does nothing.
-    null_ops_per_s: Option<u64>,
-    /// Operations per second of the ring with requests that do nothing.
-    nop_ops_per_s: Option<u64>,
 }
 
 /// Size of the file on which the floor is measured.
@@ -100,7 +70,14 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
         "floor": floor,
         "host": place.host,
     }));
-    output.text(&text(&features, &floor, &place));
+    let report = DoctorReport {
+        path: args.path.to_string_lossy().into_owned(),
+        features,
+        floor,
+        cpus: place.host.cpus_allowed.unwrap_or(0),
+        memory_bytes: place.host.memory_available_bytes,
+    };
+    output.text(&report.text(screen::columns()));
     Ok(output.end(Exit::Done))
 }
 
@@ -249,43 +226,4 @@ fn floor_file(args: &DoctorArgs) -> Result<(File, String), TargetError> {
         error,
     })?;
     Ok((File::from(file), format!("{what} ({how})")))
-}
-
-fn text(features: &[Feature], floor: &Floor, place: &Place) -> String {
-    let mut out = String::from("Measurement features available to this user\n");
-    for feature in features {
-        let mark = if feature.available { "yes" } else { "no " };
-        out.push_str(&format!("  {mark}  {:<19} {}\n", feature.name, feature.detail));
-        if let Some(fix) = &feature.fix {
-            out.push_str(&format!("       {:<19} -> {fix}\n", ""));
-        }
-    }
-    let million = |rate: Option<u64>| match rate {
-        Some(rate) => format!("{} M/s", count::significant(rate as f64 / 1e6)),
-        None => "n/a".into(),
-    };
-    let time = |ps: Option<u64>| match ps {
-        Some(ps) => duration::latency(ps as f64 / 1000.0),
-        None => "n/a (no test file)".into(),
-    };
-    out.push_str("\nThe tool's own cost, on one core\n");
-    out.push_str(&format!(
-        "  clock               {}, {} per reading\n",
-        floor.clock,
-        duration::latency(floor.clock_cost_ps as f64 / 1000.0)
-    ));
-    out.push_str(&format!(
-        "  bare pread loop     {} median, {}\n",
-        time(floor.psync_p50_ps),
-        floor.psync_on
-    ));
-    out.push_str(&format!(
-        "  engine on `null`    {} operations, histograms on\n",
-        million(floor.null_ops_per_s)
-    ));
-    out.push_str(&format!("  ring of empty ops   {} operations\n", million(floor.nop_ops_per_s)));
-    let cpus = place.host.cpus_allowed.unwrap_or(0);
-    let memory = place.host.memory_available_bytes.map_or("n/a".into(), bytes::rough);
-    out.push_str(&format!("\n{cpus} CPU(s) allowed, {memory} of memory available\n"));
-    out
 }

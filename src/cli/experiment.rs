@@ -58,8 +58,8 @@ enum What {
 
 #[derive(Args, Debug)]
 struct ListArgs {
-    /// Form of the result on stdout
-    #[arg(long, value_enum, default_value = "normal")]
+    /// Format of the result on stdout
+    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     output_format: OutputFormat,
 }
 
@@ -67,8 +67,8 @@ struct ListArgs {
 struct ShowArgs {
     /// Name of a built-in experiment, or a file
     name: String,
-    /// Form of the result on stdout
-    #[arg(long, value_enum, default_value = "normal")]
+    /// Format of the result on stdout
+    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     output_format: OutputFormat,
 }
 
@@ -147,8 +147,8 @@ struct ResumeArgs {
 /// Options shared by `run` and `resume`.
 #[derive(Args, Debug)]
 struct CommonArgs {
-    /// Form of the result on stdout
-    #[arg(long, value_enum, default_value = "normal")]
+    /// Format of the result on stdout
+    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "5")]

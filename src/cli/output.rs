@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::exit::{Exit, Failure};
 use super::screen;
@@ -51,6 +52,27 @@ impl OutputFormat {
         let joined = words.iter().find_map(|word| word.strip_prefix("--output-format="));
         let word = spaced.or(joined).unwrap_or_default();
         OutputFormat::from_str(word, false).unwrap_or_default()
+    }
+
+    /// For a verb whose help lists text and JSON only: the other formats get their own error.
+    pub(crate) fn text_or_json() -> impl TypedValueParser<Value = OutputFormat> {
+        OutputFormat::listed(&[OutputFormat::Normal, OutputFormat::Json])
+    }
+
+    /// For a verb that measures runs, but whose plan is not one fio job file.
+    pub(crate) fn of_runs() -> impl TypedValueParser<Value = OutputFormat> {
+        let all = OutputFormat::value_variants();
+        let runs: Vec<OutputFormat> =
+            all.iter().copied().filter(|format| *format != OutputFormat::FioJob).collect();
+        OutputFormat::listed(&runs)
+    }
+
+    fn listed(shown: &[OutputFormat]) -> impl TypedValueParser<Value = OutputFormat> + use<> {
+        let all = OutputFormat::value_variants().iter();
+        let values: Vec<PossibleValue> = all
+            .filter_map(|format| Some(format.to_possible_value()?.hide(!shown.contains(format))))
+            .collect();
+        PossibleValuesParser::new(values).try_map(|word| OutputFormat::from_str(&word, false))
     }
 
     /// A result format cannot represent a plan.
@@ -252,8 +274,13 @@ fn names_with_breaks(words: impl Iterator<Item = OsString>) -> Vec<String> {
 pub(crate) fn note(line: &str) {
     let line = shown(line);
     let safe: Vec<&str> = line.lines().collect();
+    let text = format!("iosonde: {}", safe.join("\n         "));
+    let text = match io::stderr().is_terminal() {
+        true => wrapped(&text, screen::error_columns()),
+        false => text,
+    };
     // A closed stderr cannot be reported.
-    let _ = writeln!(io::stderr(), "iosonde: {}", safe.join("\n         "));
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 #[cfg(test)]

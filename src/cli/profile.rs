@@ -25,9 +25,8 @@ use iosonde_model::record::profile::{Ended, Method, Missing, Source};
 use iosonde_report::profile_text;
 use iosonde_watch::{WatchError, rehearse, wake_writing, watch};
 
-/// Profile the storage I/O of a program: run it, or attach to it, and trace it in the kernel.
-///
-/// Running: -p PID, --cgroup NAME or --container NAME, with --for 30 (seconds) or until it ends.
+/// Profile the storage I/O of a program, traced in the kernel: of a command, or of what is running,
+/// by -p PID, --cgroup NAME or --container NAME, with --for 30 (seconds) or until it ends.
 ///
 /// The command keeps its user, its streams and its exit code; the report goes to stderr and, with
 /// the record, into a folder. Tracing each request needs CAP_BPF and CAP_PERFMON; without them the

@@ -1,85 +1,11 @@
 //! `campaign configure`: by a script, and by keys on a terminal of its own.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
-
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::program::Place;
-
-const PATIENCE: Duration = Duration::from_secs(120);
-const LINES: u16 = 40;
-const COLUMNS: u16 = 100;
-
-fn screen() -> vt100::Parser {
-    vt100::Parser::new(LINES.try_into().unwrap(), COLUMNS.try_into().unwrap(), 0)
-}
-
-/// A program on a terminal: keys go in, and what the screen shows can be read.
-struct Robot {
-    child: Child,
-    keyboard: fs::File,
-    said: Receiver<Vec<u8>>,
-    screen: vt100::Parser,
-}
+use super::robot::Robot;
 
 impl Robot {
-    fn start(place: &Place, words: &str) -> Robot {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&terminal).unwrap();
-        unlockpt(&terminal).unwrap();
-        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
-        let size = Winsize { ws_row: LINES, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&terminal, size).unwrap();
-        let open =
-            || OwnedFd::from(fs::OpenOptions::new().read(true).write(true).open(&name).unwrap());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_iosonde"));
-        command.args(words.split_whitespace()).current_dir(place.work());
-        command.env("HOME", place.home()).env("TERM", "xterm").env_remove("NO_COLOR");
-        command.stdin(Stdio::from(open())).stdout(Stdio::from(open()));
-        command.stderr(Stdio::from(open())).process_group(0);
-        let child = command.spawn().unwrap();
-        let keyboard = fs::File::from(terminal);
-        let mut reader = keyboard.try_clone().unwrap();
-        let (sender, said) = channel();
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            // A terminal whose last program has ended answers with an error.
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                if sender.send(bytes[..count].to_vec()).is_err() {
-                    break;
-                }
-            }
-        });
-        Robot { child, keyboard, said, screen: screen() }
-    }
-
-    fn contents(&self) -> String {
-        self.screen.screen().contents()
-    }
-
-    /// Waits until the screen shows this.
-    #[track_caller]
-    fn sees(&mut self, text: &str) {
-        let until = Instant::now() + PATIENCE;
-        while !self.contents().contains(text) {
-            assert!(Instant::now() < until, "`{text}` is not on the screen:\n{}", self.contents());
-            if let Ok(bytes) = self.said.recv_timeout(Duration::from_millis(50)) {
-                self.screen.process(&bytes);
-            }
-        }
-    }
-
-    fn types(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).unwrap();
-    }
-
     /// Looks for a row, and moves there.
     #[track_caller]
     fn goes_to(&mut self, row: &str) {
@@ -104,7 +30,7 @@ impl Robot {
     #[track_caller]
     fn leaves(mut self) {
         self.types("q");
-        assert!(self.child.wait().unwrap().success());
+        assert_eq!(self.ends(), Some(0));
     }
 }
 

@@ -5,11 +5,13 @@
 mod browser;
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use browser::{Browser, Page};
 use iosonde_report::story::{Block, Story};
 use iosonde_report::{demo, html};
-use iosonde_rig::skip;
+use iosonde_rig::{skip, skip_part};
 use serde_json::json;
 
 /// The demonstration in a browser, unless there is none.
@@ -214,6 +216,101 @@ fn a_narrow_window_need_not_be_scrolled_sideways() {
     assert!(page.value(&mut browser, size).as_f64().unwrap() >= 14.0);
 }
 
+/// A page of every kind that the program writes, by its name.
+fn pages(folder: &Path) -> Vec<(&'static str, PathBuf)> {
+    let iosonde = |words: &str| {
+        let ended = Command::new(env!("CARGO_BIN_EXE_iosonde"))
+            .args(words.split_whitespace())
+            .current_dir(folder)
+            .env("HOME", folder)
+            .env_remove("XDG_STATE_HOME")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(matches!(ended.status.code(), Some(0 | 3 | 7)), "{words}: {said}");
+    };
+    let sim = "--ioengine sim --path servers=8,read=exp:90us,write=exp:120us --eta-interval 0";
+    let small = "name = \"small\"\nquestion = \"Where is the knee?\"\n[[stage]]\nname = \
+                 \"depth\"\nseconds = 0.5\nrepeats = 3\nset = { rw = \"randread\" }\n\
+                 [[stage.axis]]\nname = \"iodepth\"\nvalues = [1, 4, 16, 64]\n";
+    fs::write(folder.join("small.toml"), small).unwrap();
+    iosonde(&format!("run {sim} --rw randrw --iodepth 16 --runtime 5 --randseed 7 --results run"));
+    iosonde(&format!("verify soak {sim} --size 1m --ops 2000 --seed 7 --results verify"));
+    let target = sim.split(' ').nth(3).unwrap();
+    iosonde(&format!(
+        "experiment run small.toml {target} --ioengine sim --eta-interval 0 --results experiment"
+    ));
+    iosonde("check . 256M --seconds 0.3 --threads 2 --eta-interval 0 --results check");
+    for (side, service) in [("a", 90), ("b", 110)] {
+        for seed in 1..=5 {
+            iosonde(&format!(
+                "run --ioengine sim --path servers=8,read=exp:{service}us --rw randread --iodepth \
+                 16 --runtime 1 --randseed {seed} --eta-interval 0 --results {side}"
+            ));
+        }
+    }
+    iosonde("compare a b --allow target --page compare.html");
+    let mut pages = vec![("compare", folder.join("compare.html"))];
+    for verb in ["run", "verify", "experiment", "check"] {
+        let kept = fs::read_dir(folder.join(verb)).unwrap().next().unwrap().unwrap().path();
+        let page = format!("{verb}.html");
+        iosonde(&format!(
+            "report {} --output-format html --output {page}",
+            kept.strip_prefix(folder).unwrap().display()
+        ));
+        pages.push((verb, folder.join(page)));
+    }
+    let words = ["profile", "--", "true"];
+    let profiled = Command::new(env!("CARGO_BIN_EXE_iosonde"))
+        .args(words)
+        .current_dir(folder)
+        .env("HOME", folder)
+        .output()
+        .unwrap();
+    match profiled.status.success() {
+        true => {
+            iosonde("report last --output-format html --output profile.html");
+            pages.push(("profile", folder.join("profile.html")));
+        }
+        false => skip_part("the page of a profile", "nothing can be profiled here"),
+    }
+    pages
+}
+
+#[test]
+fn every_kind_of_page_fits_a_window_and_a_telephone_without_a_complaint() {
+    if let Err(reason) = Browser::start() {
+        return skip(reason);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let pictures = std::env::var_os("IOSONDE_SCREENSHOTS").map(PathBuf::from);
+    for (name, path) in pages(folder.path()) {
+        for (width, dark) in [(1280, false), (1280, true), (375, false), (375, true)] {
+            let mut browser = Browser::start().unwrap();
+            let mut page = browser.open();
+            page.size(&mut browser, width, 800);
+            if dark {
+                page.dark(&mut browser);
+            }
+            page.go(&mut browser, &format!("file://{}", path.display()));
+            let overflow = "document.documentElement.scrollWidth";
+            assert_eq!(page.value(&mut browser, overflow), json!(width), "{name} at {width}");
+            // What is wider than the window can be scrolled within itself, or is clipped.
+            let clipped = "[...document.querySelectorAll('table, pre')].filter(each => { \
+                           const room = each.closest('.scroll, .table, figure, div, details') \
+                           || document.body; return each.scrollWidth > room.clientWidth + 1 && \
+                           getComputedStyle(room).overflowX === 'hidden'; }).length";
+            assert_eq!(page.value(&mut browser, clipped), json!(0), "{name} at {width}");
+            assert_eq!(browser.complaints(), Vec::<String>::new(), "{name} at {width}");
+            if let Some(pictures) = &pictures {
+                let tone = if dark { "dark" } else { "light" };
+                let file = pictures.join(format!("{name}-{width}-{tone}.png"));
+                fs::write(file, page.picture(&mut browser, true)).unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn a_page_can_be_printed() {
     let Some((mut browser, page)) = opened(1200) else { return };
@@ -226,7 +323,7 @@ fn a_page_can_be_printed() {
 /// For whoever wants to see it: `IOSONDE_SCREENSHOTS=FOLDER cargo test --test html`.
 #[test]
 fn pictures_of_the_page_are_made_on_request() {
-    let Some(folder) = std::env::var_os("IOSONDE_SCREENSHOTS").map(std::path::PathBuf::from) else {
+    let Some(folder) = std::env::var_os("IOSONDE_SCREENSHOTS").map(PathBuf::from) else {
         return skip("IOSONDE_SCREENSHOTS names no folder to write pictures to");
     };
     let views = [("light", 1200, false), ("dark", 1200, true), ("narrow", 375, false)];

@@ -4,6 +4,7 @@ use super::figures::GroupFigures;
 use super::verdict::Assessment;
 use iosonde_model::record::facts::{FilesystemClass, TargetFacts};
 use iosonde_model::record::run::Run;
+use iosonde_model::spec::EachWrite;
 use iosonde_model::spec::reference::ReferenceClass;
 use iosonde_model::units::{bytes, count, duration};
 
@@ -94,6 +95,7 @@ pub fn place(rows: &[(&Run, &Assessment)], classes: &[ReferenceClass]) -> Placem
     let usable: Vec<&(&Run, &Assessment)> = rows
         .iter()
         .filter(|(_, row)| row.complete && row.consistency.valid() && row.figures.all.total.ops > 0)
+        .filter(|(run, _)| is_acknowledged(run))
         .collect();
     let Some((first, _)) = usable.first() else { return Placement::default() };
     let kinds = kinds(&first.target);
@@ -123,6 +125,11 @@ pub fn place(rows: &[(&Run, &Assessment)], classes: &[ReferenceClass]) -> Placem
         absurd: absurd(&usable, &kinds, best.as_ref().map(|(class, _)| *class)),
         class: best.map(|(class, rows)| (class.name.clone(), class.source.clone(), rows)),
     }
+}
+
+/// The figures of a class are those of writes that are acknowledged, not of durable ones.
+fn is_acknowledged(run: &Run) -> bool {
+    run.plan.jobs.iter().all(|job| job.sync.each_write == EachWrite::Accepted)
 }
 
 /// What the target can be, by what the kernel says of it; empty for anything.

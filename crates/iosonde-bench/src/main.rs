@@ -9,6 +9,7 @@
 mod case;
 mod cost;
 mod instructions;
+mod live;
 mod machine;
 mod measure;
 mod numbers;
@@ -96,6 +97,8 @@ enum Verb {
     Rendering(rendering::RenderingArgs),
     /// Time of the kernel programs of `profile` per request, by the kernel's own count
     Programs(programs::ProgramArgs),
+    /// What the live view costs a run: with it and without it in turn
+    Live(live::LiveArgs),
     /// Run a program and report the CPU time of the machine: the command given to a profiler
     #[command(hide = true)]
     Within(WithinArgs),
@@ -198,6 +201,7 @@ fn main() -> ExitCode {
         Some(Verb::Instructions(args)) => instructions::count(&args, &mut out),
         Some(Verb::Rendering(args)) => rendering::rendering(&args, &mut out),
         Some(Verb::Programs(args)) => programs::programs(&args, &mut out),
+        Some(Verb::Live(args)) => live::live(&args, &mut out),
         Some(Verb::Within(args)) => watched::within(&args, &mut out),
         None => rounds::run(&cli.run, &mut out),
     };

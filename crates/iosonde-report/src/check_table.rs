@@ -7,6 +7,7 @@ use iosonde_analysis::finding::Severity;
 use iosonde_analysis::reference::{Place, Placement};
 use iosonde_analysis::verdict::{Assessment, Verdict};
 use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::spec::workload::DURABLE;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::{Estimate, Quantile, Standing};
 
@@ -171,6 +172,8 @@ pub struct CheckReport<'a> {
     pub cross_checks: &'a [CrossCheck],
     /// Whether all that was planned was measured.
     pub complete: bool,
+    /// Titles of the workloads that were left out, since they write.
+    pub left_out: &'a [String],
 }
 
 impl CheckReport<'_> {
@@ -180,12 +183,12 @@ impl CheckReport<'_> {
         let mut out = self.answer.text(screen);
         if let Some((run, _)) = self.rows.first() {
             let size = count::thousands(run.plan.target().bytes >> 20);
+            let writes = self.rows.iter().any(|(run, _)| run.plan.writes());
+            let what = if run.plan.final_sync || writes { "test file" } else { "read only" };
             let path = clean(&run.plan.target().path);
             let length = run.plan.stop.length_ns().map_or(0, |ns| run.plan.warmup_ns + ns);
             let length = length as f64 / 1e9;
-            out.push_str(&format!(
-                "iosonde: {path}  ({size} MiB test file, {length} s per test)\n\n"
-            ));
+            out.push_str(&format!("iosonde: {path}  ({size} MiB {what}, {length} s per test)\n\n"));
         }
         out.push_str(&table.header());
         for (run, row) in self.rows {
@@ -195,6 +198,11 @@ impl CheckReport<'_> {
             }
         }
         out.push_str(&footer(self.rows));
+        if !self.left_out.is_empty() {
+            let names: Vec<String> = self.left_out.iter().map(|name| clean(name)).collect();
+            let words = format!("{} (--read-only: these write)", names.join(", "));
+            out.push_str(&hanging("  Left out: ", &words, screen));
+        }
         out.push_str(&placement_text(self.placement, screen));
         out.push_str(&verdict_text(self.verdict));
         out.push_str(&expectations_text(self.judged));
@@ -258,6 +266,9 @@ fn footer(rows: &[(&Run, &Assessment)]) -> String {
         if marks.iter().any(|mark| mark.ends_with(sign)) {
             out.push_str(&format!("  {sign} {meaning}, see the verdict\n"));
         }
+    }
+    if rows.iter().any(|(run, _)| run.plan.title.ends_with(DURABLE)) {
+        out.push_str("  +D each write is durable before it completes\n");
     }
     out
 }
@@ -389,10 +400,13 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::golden::assert_golden;
+    use crate::golden::{assert_golden, assert_screens};
+    use crate::wrap::wrapped;
+    use iosonde_analysis::reference::place;
     use iosonde_analysis::{assess, verdict};
     use iosonde_fixtures::{Load, run_of};
     use iosonde_model::record::run::SyncResult;
+    use iosonde_model::spec::reference::built_in;
 
     fn titled(title: &str, pattern: &str, mut run: Run) -> Run {
         run.plan.title = title.into();
@@ -452,6 +466,31 @@ mod tests {
         table.push_str(&footer(&pairs));
         table.push_str(&super::super::verdict_text(&verdict(&assessed)));
         assert_golden("check.txt", &table);
+    }
+
+    #[test]
+    fn the_answer_stands_first_on_every_screen() {
+        let classes = built_in().unwrap();
+        let mut good = rows();
+        good.truncate(5);
+        for (name, runs) in [("check", good), ("check-failed", rows())] {
+            let assessed: Vec<Assessment> = runs.iter().map(|run| assess(run, None)).collect();
+            let pairs: Vec<(&Run, &Assessment)> = runs.iter().zip(&assessed).collect();
+            let verdict = verdict(&assessed);
+            let placement = place(&pairs, &classes);
+            let report = CheckReport {
+                answer: Answer::of_runs(&pairs, &verdict, placement.words().as_deref()),
+                rows: &pairs,
+                placement: &placement,
+                verdict: &verdict,
+                judged: &[],
+                cross_checks: &[],
+                complete: true,
+                left_out: &["Logging".to_owned(), "Lakehouse".to_owned()],
+            };
+            // As a terminal gets it: the program breaks what no renderer has broken.
+            assert_screens(name, |screen| wrapped(&report.text(screen), screen));
+        }
     }
 
     #[test]

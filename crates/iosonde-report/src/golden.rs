@@ -17,6 +17,32 @@ pub(crate) fn assert_golden(name: &str, text: &str) {
     assert!(text == expected, "{name} differs; now it is:\n{text}\nit was:\n{expected}");
 }
 
+/// Widths of screens for which texts are kept.
+pub(crate) const SCREENS: [usize; 4] = [60, 80, 120, 200];
+
+/// Asserts for each screen that the answer stands in the first lines of a text, that no line is
+/// wider than the screen, and that the text equals the file that is kept.
+#[track_caller]
+pub(crate) fn assert_screens(name: &str, text: impl Fn(usize) -> String) {
+    for screen in SCREENS {
+        let text = text(screen);
+        let answer: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+        // Each of the three may go on in lines that are indented.
+        let heads: Vec<&str> = answer
+            .iter()
+            .filter_map(|line| line.split_once(": "))
+            .map(|head| head.0)
+            .filter(|head| !head.starts_with(' '))
+            .collect();
+        assert_eq!(heads, ["Result", "Confidence", "Next"], "{name} at {screen}:\n{text}");
+        for line in text.lines() {
+            let wide = crate::wrap::width(line);
+            assert!(wide <= screen, "{name} at {screen}: {wide}: {line}");
+        }
+        assert_golden(&format!("screens/{name}-{screen}.txt"), &text);
+    }
+}
+
 /// The schema with every object of which it lists the fields closed to others.
 pub(crate) fn closed(schema: &str) -> Value {
     fn close(schema: &mut Value) {

@@ -135,7 +135,7 @@ fn no_data(reason: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::golden::assert_golden;
+    use crate::golden::{assert_golden, assert_screens};
     use iosonde_analysis::profile::against::KnownBy;
     use iosonde_analysis::profile::figures;
     use iosonde_fixtures::profile::{Flow, by_counters, database, profile_of};
@@ -155,16 +155,10 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_the_screen() {
-        for run in [database(), by_counters()] {
-            for screen in [60, 80] {
-                let text = profile_text(&run, &figures(&run), None, screen);
-                let widest = text.lines().max_by_key(|line| crate::wrap::width(line));
-                assert!(
-                    widest.is_some_and(|line| crate::wrap::width(line) <= screen),
-                    "{widest:?}"
-                );
-            }
+    fn the_answer_stands_first_on_every_screen() {
+        for (name, run) in [("profile", database()), ("profile-counters", by_counters())] {
+            let figures = figures(&run);
+            assert_screens(name, |screen| profile_text(&run, &figures, None, screen));
         }
     }
 

@@ -129,7 +129,7 @@ fn execute(
     }
     let mut keeper = events.into_keeper();
     keeper.keep_cell("signoff.json", &signoff);
-    out.text(&summary::text(&signoff));
+    out.text(&summary::text(&signoff, output));
     out.value(&signoff);
     let exit = out.end(exit);
     let verdict = signoff["verdict"].as_str().unwrap_or_default();

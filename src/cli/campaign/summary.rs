@@ -11,9 +11,11 @@ use super::state::{State, events, read, steps};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::experiment::study;
 use crate::cli::output::Output;
+use crate::cli::screen;
 use iosonde_analysis::experiment::Study;
 use iosonde_model::record::store::utc;
 use iosonde_model::spec::campaign::Campaign;
+use iosonde_report::Answer;
 use iosonde_report::clean::clean;
 
 /// Name and version of the document.
@@ -49,7 +51,22 @@ pub(super) fn status(args: &OutputArgs) -> Result<Exit, Failure> {
         }
     }
     let state = if is_running { "running" } else { "not running" };
-    output.text(&format!("{}: {state}, {done} of {count} done\n{text}", clean(&campaign.name)));
+    let shown = clean(&args.output.display().to_string());
+    let answer = Answer {
+        result: format!("{}: {state}, {done} of {count} done", campaign.name),
+        confidence: match done == count {
+            true => "high: every experiment is complete".to_owned(),
+            false => format!("low until all is done: {} of {count} to go", count - done),
+        },
+        next: match (done == count, is_running) {
+            (true, _) => format!("Read the results: iosonde campaign report {shown}"),
+            (false, true) => "Wait; an interrupt keeps what is done.".to_owned(),
+            (false, false) => {
+                format!("Run what is missing: iosonde campaign resume {shown}")
+            }
+        },
+    };
+    output.text(&format!("{}{text}", answer.text(screen::columns())));
     let lines = events(&folder);
     if let Some(last) = lines.lines().last() {
         output.text(&format!("  last event: {}\n", clean(last)));
@@ -70,7 +87,7 @@ pub(super) fn report(args: &OutputArgs) -> Result<Exit, Failure> {
     let (campaign, _) = read(&args.output)?;
     let signoff = sign_off(&campaign, &args.output)?;
     let mut output = Output::new(args.output_format);
-    output.text(&text(&signoff));
+    output.text(&text(&signoff, &args.output));
     output.value(&signoff);
     let code = signoff["exit_code"].as_u64().unwrap_or(0);
     let missed = code == u64::from(Exit::Missed.code());
@@ -166,12 +183,48 @@ fn steadiness(study: &Study) -> Vec<Value> {
         .collect()
 }
 
+/// What the devices were found to be, and what is left to do; `output` is where the results are.
+fn answer(signoff: &Value, output: &Path) -> Answer {
+    let empty = Vec::new();
+    let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();
+    let devices = list(&signoff["devices"]);
+    let experiments: Vec<Value> =
+        devices.iter().flat_map(|device| list(&device["experiments"])).collect();
+    let incomplete = experiments.iter().filter(|each| each["state"] != "complete").count();
+    let unsteady: Vec<String> = experiments
+        .iter()
+        .flat_map(|each| list(&each["stages"]))
+        .filter(|stage| stage["is_steady"] != true)
+        .map(|stage| stage["name"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let shown = output.display();
+    Answer {
+        result: format!(
+            "{}: {}, {} experiment(s) on {} device(s)",
+            word(&signoff["campaign"]),
+            word(&signoff["verdict"]),
+            experiments.len(),
+            devices.len()
+        ),
+        confidence: match (incomplete, unsteady.as_slice()) {
+            (0, []) => "high".to_owned(),
+            (0, names) => format!("low: no steady state in {}", names.join(", ")),
+            (some, _) => format!("low: {some} experiment(s) are not complete"),
+        },
+        next: match incomplete {
+            0 => format!("Open report.html of each experiment, below {shown}/devices"),
+            _ => format!("Run what is missing: iosonde campaign resume {shown}"),
+        },
+    }
+}
+
 /// The sign-off as text.
-pub(super) fn text(signoff: &Value) -> String {
+pub(super) fn text(signoff: &Value, output: &Path) -> String {
     let word = |value: &Value| clean(value.as_str().unwrap_or_default());
     let empty = Vec::new();
     let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();
-    let mut text = format!("{}: {}\n", word(&signoff["campaign"]), word(&signoff["verdict"]));
+    let mut text = answer(signoff, output).text(screen::columns());
     for device in list(&signoff["devices"]) {
         text += &format!("  {} ({})\n", word(&device["name"]), word(&device["path"]));
         for experiment in list(&device["experiments"]) {

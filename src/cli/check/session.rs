@@ -132,7 +132,7 @@ impl Session<'_> {
             exit = exit.or_graver(end_of_expectation(&each.judgement));
         }
         let complete = rows.len() == cells.len() && rows.iter().all(|(_, row)| row.complete);
-        let exit = self.print_end(complete, exit, &analysed, &judged);
+        let exit = self.print_end(requested, complete, exit, &analysed, &judged);
         let exit = self.output.end(exit);
         let path = self.keeper.finish(complete, exit.code(), &analysed.words);
         if let Some(path) = path {
@@ -143,6 +143,7 @@ impl Session<'_> {
 
     fn print_end(
         &mut self,
+        requested: &Request,
         complete: bool,
         exit: Exit,
         analysed: &Verdict,
@@ -162,6 +163,7 @@ impl Session<'_> {
             judged,
             cross_checks: &self.cross_checks,
             complete,
+            left_out: &requested.left_out,
         };
         self.output.text(&report.text(screen::columns()));
         let mut document = Document {

@@ -266,6 +266,7 @@ fn check_again(kept: &Kept, rows: &[(&Run, &Assessment)], judgement: &Judgement<
         verdict: &judgement.verdict,
         judged: &judgement.judged,
         cross_checks: &[],
+        left_out: &[],
         complete: !interrupted && !partial,
     };
     report.text(screen::columns())

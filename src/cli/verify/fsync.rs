@@ -73,8 +73,8 @@ pub(crate) struct FsyncArgs {
     /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Format of the result on stdout: normal or json
-    #[arg(long, value_enum, default_value = "normal")]
+    /// Format of the result on stdout
+    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "5")]

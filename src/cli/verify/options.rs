@@ -138,8 +138,8 @@ pub(super) struct ResultArgs {
     /// Print what would be done, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Format of the result on stdout: normal or json
-    #[arg(long, value_enum, default_value = "normal")]
+    /// Format of the result on stdout
+    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     pub(super) output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "2")]

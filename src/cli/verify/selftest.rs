@@ -45,8 +45,8 @@ pub(in crate::cli) struct SelftestArgs {
     #[arg(long, value_name = "FAULT", requires = "seed",
           conflicts_with_all = ["runs", "look_alikes", "soak_ops", "eta_interval"])]
     only: Option<String>,
-    /// Format of the result on stdout: normal or json
-    #[arg(long, value_enum, default_value = "normal")]
+    /// Format of the result on stdout
+    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "5")]

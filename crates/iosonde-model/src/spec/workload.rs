@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
 use super::load::{
-    Data, Pace, Phase, Placement, Reap, Service, Sizes, Span, Strides, Sync, Think, Zone,
+    Data, EachWrite, Pace, Phase, Placement, Reap, Service, Sizes, Span, Strides, Sync, Think, Zone,
 };
 use crate::units;
 
@@ -31,6 +31,27 @@ pub struct Workload {
     /// Who does what. At least one.
     #[serde(rename = "role")]
     pub roles: Vec<Role>,
+}
+
+/// What the title of a durable variant ends with.
+pub const DURABLE: &str = " +D";
+
+impl Workload {
+    /// Whether any role writes.
+    pub fn writes(&self) -> bool {
+        self.roles.iter().any(|role| role.rw.writes())
+    }
+
+    /// The same load with every write durable before it completes.
+    pub fn durable(&self) -> Workload {
+        let mut durable = self.clone();
+        durable.name.push_str("-durable");
+        durable.title.push_str(DURABLE);
+        for role in durable.roles.iter_mut().filter(|role| role.rw.writes()) {
+            role.sync.each_write = EachWrite::Dsync;
+        }
+        durable
+    }
 }
 
 /// One kind of thread within a workload.
@@ -233,6 +254,11 @@ impl Rw {
             Rw::TrimWrite | Rw::RandTrimWrite => 0,
             Rw::Rw | Rw::RandRw => mix,
         }
+    }
+
+    /// Whether any operation writes.
+    pub fn writes(self) -> bool {
+        !matches!(self, Rw::Read | Rw::RandRead | Rw::Trim | Rw::RandTrim)
     }
 
     /// Whether what is not read is trimmed instead of written.

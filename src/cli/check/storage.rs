@@ -1,0 +1,147 @@
+//! The storage that is measured: a test file, or with --read-only what exists.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::{CheckArgs, Request, length_ns};
+use crate::cli::exit::{Exit, Failure};
+use iosonde_engine::host::Root;
+use iosonde_engine::target::{Direct, Held, Intent, open};
+use iosonde_model::plan::Plan;
+use iosonde_model::record::facts::{DeviceFacts, FilesystemClass};
+use iosonde_model::units::{bytes, duration};
+
+/// Less than this fits into caches that nobody sees.
+const SMALLEST_READ_BYTES: u64 = 256 << 20;
+
+/// An unnamed test file, once the directory has proved to be storage with enough room; or, where
+/// nothing is to be written, what is there.
+pub(super) fn open(args: &CheckArgs, requested: &Request) -> Result<Held, Failure> {
+    if args.read_only {
+        return readable(&args.path, args);
+    }
+    let (free_bytes, total_bytes) = open::space(&args.path)?;
+    gate(args, &args.path)?;
+    let size_bytes = open::test_bytes(&args.path, requested.size_bytes, free_bytes, total_bytes)?;
+    let make = if args.dry_run { open::rehearsed } else { open::unnamed };
+    Ok(make(&args.path, size_bytes, Direct::Preferred)?)
+}
+
+/// Refuses what is no local storage, unless the user names it.
+fn gate(args: &CheckArgs, directory: &Path) -> Result<(), Failure> {
+    let facts = open::describe_directory(&Root::system(), directory)?;
+    let name = facts.filesystem.clone().unwrap_or_else(|| "unknown".into());
+    let reason = match facts.class {
+        FilesystemClass::Local | FilesystemClass::UserSpace | FilesystemClass::Unknown => {
+            return Ok(());
+        }
+        FilesystemClass::Memory => "it is in memory, so this would measure RAM",
+        FilesystemClass::Network => "it is reached over a network",
+        FilesystemClass::Stacked => {
+            "it is stacked on another file system, which serves its requests"
+        }
+        FilesystemClass::HostShare => "it is shared from another system",
+        FilesystemClass::Virtual => "it cannot contain files",
+    };
+    let named = args.allow_fs.as_deref().is_some_and(|allowed| allowed.eq_ignore_ascii_case(&name));
+    let possible = facts.class != FilesystemClass::Virtual;
+    if named && possible {
+        return Ok(());
+    }
+    let path = directory.display();
+    let mut failure = Failure::new(
+        Exit::Refused,
+        format!("`{path}` is on {name}, which is not local storage: {reason}"),
+    );
+    let mut fix = String::from("give a directory on the storage to measure");
+    if possible {
+        fix.push_str(&format!(", or repeat with --allow-fs={name}"));
+    }
+    failure.hint = Some(fix);
+    Err(failure)
+}
+
+/// The file or block device that is read; of a directory its largest file.
+fn readable(path: &Path, args: &CheckArgs) -> Result<Held, Failure> {
+    let found = metadata(path)?;
+    let (target, found) = match found.is_dir() {
+        true => largest(path)?.ok_or_else(|| too_small(path, "no such file"))?,
+        false => (path.to_path_buf(), found),
+    };
+    if found.is_file() {
+        let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        gate(args, directory.unwrap_or(Path::new(".")))?;
+        let stored_bytes = stored_bytes(&found);
+        if stored_bytes < SMALLEST_READ_BYTES {
+            return Err(too_small(&target, &bytes::exact(stored_bytes)));
+        }
+    } else if !found.file_type().is_block_device() {
+        let message = format!(
+            "--read-only: `{}` is neither a file nor a block device nor a directory",
+            path.display()
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let held = open::existing(&target, &Intent::default(), Direct::Preferred)?;
+    match held.bytes < SMALLEST_READ_BYTES {
+        true => Err(too_small(&target, &bytes::exact(held.bytes))),
+        false => Ok(held),
+    }
+}
+
+fn metadata(path: &Path) -> Result<Metadata, Failure> {
+    path.metadata()
+        .map_err(|error| Failure::new(Exit::Usage, format!("`{}`: {error}", path.display())))
+}
+
+fn too_small(path: &Path, found: &str) -> Failure {
+    let message = format!(
+        "--read-only: `{}`: found {found}, expected a file with at least 256 MiB of stored data",
+        path.display()
+    );
+    let mut failure = Failure::new(Exit::Usage, message);
+    failure.hint = Some("give such a file, or the block device, as PATH".into());
+    failure
+}
+
+/// What of a file is stored; reads of a hole ask no device.
+fn stored_bytes(found: &Metadata) -> u64 {
+    found.len().min(found.blocks() * 512)
+}
+
+/// The file of a directory that has the most data and may be read.
+fn largest(directory: &Path) -> Result<Option<(PathBuf, Metadata)>, Failure> {
+    let entries = fs::read_dir(directory).map_err(|error| {
+        Failure::new(Exit::Usage, format!("`{}`: {error}", directory.display()))
+    })?;
+    // A symbolic link may lead to another disk.
+    let files = entries.flatten().filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
+    let files = files.filter(|(path, found)| found.is_file() && fs::File::open(path).is_ok());
+    Ok(files
+        .filter(|(_, found)| stored_bytes(found) >= SMALLEST_READ_BYTES)
+        .max_by_key(|(_, found)| stored_bytes(found)))
+}
+
+/// Whether the system runs from the same file system: its disk is in use.
+pub(super) fn holds_the_system(directory: &Path) -> bool {
+    let device = |path: &Path| path.metadata().map(|found| found.dev()).ok();
+    device(directory).is_some_and(|own| device(Path::new("/")) == Some(own))
+}
+
+/// What a check costs the disk, and how to find out more without that.
+pub(super) fn cost(layout: &Plan, cells: &[Plan], device: Option<&DeviceFacts>) -> String {
+    let name = device.map_or("the disk of this system", |device| device.name.as_str());
+    let writing: Vec<u64> = cells.iter().filter(|plan| plan.writes()).map(length_ns).collect();
+    let burst = match device.and_then(|device| device.is_virtual) {
+        Some(true) => "; a volume with burst credits spends them",
+        _ => "",
+    };
+    format!(
+        "writes a test file of {} on {name}, which the system uses, and for {} whatever {} \
+         workload(s) can write to it{burst}; --dry-run prints the plan, --read-only writes nothing",
+        bytes::exact(layout.target().bytes),
+        duration::span(writing.iter().sum()),
+        writing.len(),
+    )
+}

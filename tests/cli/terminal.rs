@@ -1,0 +1,165 @@
+//! Terminals that change, go away or are none: no garbage, no hang, exit codes as ever.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use iosonde_rig::skip;
+
+use super::program::{Held, Place};
+use super::robot::{Robot, on_terminal, terminal};
+
+/// A run in real time, on a file without content.
+fn run(place: &Place, seconds: u32) -> String {
+    place.hole("data", 16 << 20);
+    format!(
+        "run --rw randread --ioengine psync --path data --direct 0 --runtime {seconds} \
+         --eta-interval 0.2"
+    )
+}
+
+fn has(program: &str, words: &[&str]) -> bool {
+    let is_there = Command::new(program).args(words).output().is_ok();
+    if !is_there {
+        skip(format!("{program} is not installed"));
+    }
+    is_there
+}
+
+#[test]
+fn a_window_that_shrinks_to_20_columns_and_back_keeps_no_remains() {
+    if !has("setsid", &["--version"]) {
+        return;
+    }
+    let place = Place::new();
+    let mut robot = Robot::start(&place, &run(&place, 4));
+    robot.sees("(q stops)");
+    robot.resizes(20);
+    robot.watches(Duration::from_millis(1_200));
+    let narrow = robot.contents();
+    let lines = narrow.matches("IOPS").count();
+    assert!((1..=4).contains(&lines), "a narrow line is replaced, not added: {narrow}");
+    robot.resizes(100);
+    robot.watches(Duration::from_millis(500));
+    assert_eq!(robot.ends(), Some(0), "{}", robot.contents());
+    let last = robot.contents();
+    assert!(last.contains("Result: "), "{last}");
+    assert!(!last.contains("(q stops)") && !last.contains(" left"), "the live view stays: {last}");
+}
+
+#[test]
+fn the_key_q_ends_a_run_as_an_interrupt_does() {
+    if !has("setsid", &["--version"]) {
+        return;
+    }
+    let place = Place::new();
+    let mut robot = Robot::start(&place, &run(&place, 60));
+    robot.sees("(q stops)");
+    robot.sees("p99");
+    robot.types("q");
+    assert_eq!(robot.ends(), Some(130), "{}", robot.contents());
+    assert!(robot.contents().contains("Result: "), "{}", robot.contents());
+    assert_eq!(place.kept().len(), 1, "the partial result is kept");
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_run_and_leaves_a_result() {
+    if !has("setsid", &["--version"]) {
+        return;
+    }
+    let place = Place::new();
+    let (side, name) = terminal();
+    let mut child = Held::spawn(&mut on_terminal(&place, &name, &run(&place, 3))).unwrap();
+    let mut side = File::from(side);
+    let mut bytes = [0; 4096];
+    let mut seen = String::new();
+    while !seen.contains("IOPS") {
+        let count = side.read(&mut bytes).unwrap();
+        seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+    }
+    drop(side);
+    let started = Instant::now();
+    child.wait().expect("it ends");
+    assert!(started.elapsed() < Duration::from_secs(60), "it goes on without a terminal");
+    // What takes the place of the process that was hung up may still be storing.
+    let until = Instant::now() + Duration::from_secs(60);
+    while place.kept().is_empty() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(place.kept().len(), 1);
+}
+
+#[test]
+fn without_a_terminal_there_are_plain_lines_with_latencies() {
+    let place = Place::new();
+    let words = run(&place, 2);
+    for name in ["xterm", "dumb", ""] {
+        let ended = place.iosonde(&words).env("TERM", name).end().exits(0);
+        for text in [&ended.out, &ended.err] {
+            assert!(!text.contains(['\u{1b}', '\r', '\u{8}']), "{ended}");
+        }
+        let lines = ended.err.lines().filter(|line| line.contains("IOPS"));
+        assert!(lines.clone().count() >= 2, "one line per interval: {ended}");
+        assert!(lines.last().unwrap().contains("p99 "), "{ended}");
+    }
+}
+
+#[test]
+fn a_reader_of_progress_that_leaves_early_does_not_end_the_run() {
+    let place = Place::new();
+    let line = format!(
+        "'{}' {} 2>&1 >out.txt | head -n 1; echo ${{PIPESTATUS[0]}}",
+        env!("CARGO_BIN_EXE_iosonde"),
+        run(&place, 2)
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &line]).current_dir(place.work()).env("HOME", place.home());
+    let ended = command.output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(said.trim_end().ends_with('0'), "{said}");
+    let result = std::fs::read_to_string(place.work().join("out.txt")).unwrap();
+    assert!(result.starts_with("Result: "), "{result}");
+}
+
+#[test]
+fn in_tmux_the_live_view_gives_way_to_the_result() {
+    if !has("tmux", &["-V"]) {
+        return;
+    }
+    let place = Place::new();
+    let socket = place.home().join("tmux");
+    let tmux = |words: &[&str]| {
+        let ended = Command::new("tmux")
+            .args(["-f", "/dev/null", "-S"])
+            .arg(&socket)
+            .args(words)
+            .current_dir(place.work())
+            .env("HOME", place.home())
+            .env("LC_ALL", "C.UTF-8")
+            .env_remove("TMUX")
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&ended.stdout).into_owned()
+    };
+    let line = format!(
+        "'{}' {}; echo code=$?; exec sleep 1000",
+        env!("CARGO_BIN_EXE_iosonde"),
+        run(&place, 4)
+    );
+    tmux(&["new-session", "-d", "-x", "80", "-y", "100", "-s", "one", &line]);
+    let mut has_been_live = false;
+    let until = Instant::now() + Duration::from_secs(120);
+    let last = loop {
+        let shown = tmux(&["capture-pane", "-p", "-t", "one"]);
+        has_been_live |= shown.contains("IOPS") && shown.contains("p99") && shown.contains("left");
+        if shown.contains("code=") || Instant::now() > until {
+            break shown;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    tmux(&["kill-server"]);
+    assert!(last.contains("code=0") && last.contains("Result: "), "{last}");
+    assert!(!last.contains("(q stops)"), "{last}");
+    assert!(has_been_live, "the live view was never on the screen");
+}
