@@ -122,14 +122,13 @@ fn job_files() -> Vec<String> {
     add("write", "4k", "zero_buffers");
     add("write", "4k", "fsync=3");
     add("write", "4k", "sync=1");
-    for more in ["", "replay_no_stall=1", "replay_redirect=b.img", "replay_skip=write"] {
+    for more in ["", "replay_no_stall=1", "replay_redirect=b.img"] {
         files.push(format!("[a]\nread_iolog=two.log\n{more}\n"));
         files.push(format!("[a]\nread_iolog=three.log\n{more}\n"));
     }
     for more in ["replay_scale=2\nreplay_align=4k", "replay_time_scale=50", "runtime=60"] {
         files.push(format!("[a]\nread_iolog=three.log\n{more}\n"));
     }
-    files.push("[a]\nread_iolog=two.log\nioengine=libaio\niodepth=4\n".into());
     files.append(&mut groups);
     files.push(
         "[a]\nfilename=a.img\nrw=write\nbs=8k\n[b]\nstonewall\nfilename=a.img\nrw=read\nbs=4k\n"

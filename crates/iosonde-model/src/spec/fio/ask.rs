@@ -8,7 +8,7 @@ mod replay;
 mod request;
 mod shared;
 
-use super::job::{FioJob, Group};
+use super::job::{FioJob, Group, Setting};
 use super::number::Amount;
 use super::{Fault, Faults, iolog, load, shown};
 use crate::spec::{EngineKind, Role, Rw, Sizes, Span, Stop, Threads, Workload};
@@ -229,6 +229,12 @@ impl Asking {
             return Err(job.fault("numjobs", format!("expected 1 to {MAX_JOBS} jobs in a group")));
         }
         let log = iolog::of(job)?;
+        for Setting { entry, place, .. } in job.replaced().filter(|_| log.is_some()) {
+            let name = entry.name;
+            self.note(format!(
+                "{place}: {name} has no effect beside read_iolog, which has its own"
+            ));
+        }
         let replaying = log.as_ref().map(|log| job.replaying(log.rw()));
         let job = replaying.as_ref().unwrap_or(job);
         let mut role = load::role(job, &job.name)?;

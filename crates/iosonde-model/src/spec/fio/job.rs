@@ -297,6 +297,11 @@ impl FioJob {
         self.text("read_iolog")
     }
 
+    /// Options that the log has instead of the job, where they were given.
+    pub(super) fn replaced(&self) -> impl Iterator<Item = &Setting> {
+        INSTEAD.iter().filter_map(|name| self.get(name))
+    }
+
     /// The job with its direction as a log has it, and without what the log has instead.
     pub(super) fn replaying(&self, rw: &'static str) -> FioJob {
         let mut job = self.clone();
