@@ -18,6 +18,14 @@ use std::time::{Duration, Instant};
 use iosonde_rig::{ScratchDir, skip, skip_part};
 
 const FILE_BYTES: usize = 64 << 10;
+/// Logs of operations that jobs replay, of both versions.
+const TWO: &str = "fio version 2 iolog\na.img add\nb.img add\na.img open\nb.img open\n\
+    a.img write 8192 4096\nb.img read 0 8192\na.img wait 20 0\na.img sync 0 0\n\
+    a.img read 4096 4096\nb.img write 16384 4096\nb.img read 32768 4096\na.img close\n\
+    b.img close\n";
+const THREE: &str = "fio version 3 iolog\n50 a.img add\n60 a.img open\n100 a.img read 0 4096\n\
+    2100 a.img write 20480 4096\n2200 a.img read 24576 4096\n5000 a.img sync 24576 0\n\
+    5100 a.img write 12288 8192\n9100 a.img read 16384 4096\n9200 a.img close\n";
 /// No further job file begins after this time.
 const TIME: Duration = Duration::from_secs(220);
 const CALLS: &str = "trace=read,write,lseek,pread64,pwrite64,preadv2,pwritev2,fsync,fdatasync,\
@@ -114,6 +122,13 @@ fn job_files() -> Vec<String> {
     add("write", "4k", "zero_buffers");
     add("write", "4k", "fsync=3");
     add("write", "4k", "sync=1");
+    for more in ["", "replay_no_stall=1", "replay_redirect=b.img"] {
+        files.push(format!("[a]\nread_iolog=two.log\n{more}\n"));
+        files.push(format!("[a]\nread_iolog=three.log\n{more}\n"));
+    }
+    for more in ["replay_scale=2\nreplay_align=4k", "replay_time_scale=50", "runtime=60"] {
+        files.push(format!("[a]\nread_iolog=three.log\n{more}\n"));
+    }
     files.append(&mut groups);
     files.push(
         "[a]\nfilename=a.img\nrw=write\nbs=8k\n[b]\nstonewall\nfilename=a.img\nrw=read\nbs=4k\n"
@@ -126,6 +141,8 @@ fn job_files() -> Vec<String> {
 
 /// What the jobs of a program did to the files, a list for each thread or process that did it.
 fn traced(folder: &Path, program: &str, words: &[&str]) -> Result<Vec<Vec<Op>>, String> {
+    fs::write(folder.join("two.log"), TWO).unwrap();
+    fs::write(folder.join("three.log"), THREE).unwrap();
     for name in ["a.img", "b.img"] {
         fs::write(folder.join(name), vec![0; FILE_BYTES]).unwrap();
     }

@@ -1,7 +1,7 @@
 //! Job files as people write them: each runs as the load that stands here, or is refused by a
 //! message that names the option and the line. And a corpus of odd ones, with everything that
 //! chance makes of them.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -267,6 +267,29 @@ fn every_option_of_the_installed_fio_is_in_the_table() {
     for name in names {
         assert!(fio::table::find(name).is_ok(), "{name}");
     }
+}
+
+/// `docs/fio-popular.txt` has what occurs in public job files. Of the options that are refused,
+/// most belong to engines that are not supported.
+#[test]
+fn options_of_public_job_files_are_read_as_fio_reads_them() {
+    let counted = include_str!("../docs/fio-popular.txt");
+    let (mut options, mut same, mut uses, mut same_uses, mut foreign) = (0, 0, 0, 0, 0);
+    let rows = counted.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    for (row, line) in rows.enumerate().take_while(|(row, _)| *row < 200) {
+        let (name, files) = line.split_once(' ').unwrap();
+        let files: u32 = files.trim().parse().unwrap();
+        let (word, why) = fio::table::find(name).unwrap().standing();
+        let is_same = matches!(word, "same" | "noted");
+        (options, uses) = (row + 1, uses + files);
+        same += usize::from(is_same);
+        same_uses += if is_same { files } else { 0 };
+        foreign += usize::from(why == "it belongs to an engine that is not supported");
+    }
+    println!("{same} of {options} options, {same_uses} of {uses} uses; {foreign} of other engines");
+    assert!(options >= 100 && uses >= 3_000, "{options} options, {uses} uses");
+    assert!(same * 100 >= (options - foreign) * 85, "{same} of {options}, {foreign} of engines");
+    assert!(same_uses * 100 >= uses * 98, "{same_uses} of {uses} uses");
 }
 
 /// Everything between the text of a job file and what a run is asked for.

@@ -168,6 +168,22 @@ fn jobs_of_a_group_have_engines_ends_and_logs_of_their_own() {
 }
 
 #[test]
+fn a_log_of_operations_is_written_and_replayed() {
+    let place = Place::new();
+    let writes = "run --name=a --filename=a.img --rw=randwrite --bs=4k --size=32k --fsync=3";
+    place.iosonde(&format!("{writes} --write_iolog=out.log")).end().exits(0);
+    let log = fs::read_to_string(place.work().join("out.log")).unwrap();
+    assert!(log.starts_with("fio version 2 iolog\na.img add\na.img open\n"), "{log}");
+    assert_eq!((log.matches(" write ").count(), log.matches(" sync ").count()), (8, 2), "{log}");
+    let replays = "run --name=a --read_iolog=out.log --bs=8k --output-format=json";
+    let ended = place.iosonde(replays).end().exits(0).says("bs has no effect beside read_iolog");
+    let result: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(result["jobs"][0]["write"]["total_ios"].as_u64(), Some(8));
+    place.file("bad.log", b"fio version 2 iolog\na.img fly 0 1\n");
+    place.iosonde("run --name=a --read_iolog=bad.log").end().exits(2).says("line 2: found `fly`");
+}
+
+#[test]
 fn what_was_written_and_is_damaged_later_is_found() {
     let place = Place::new();
     let job = "run --name=x --filename=data.img --size=256k --bs=4k --verify=md5";

@@ -22,7 +22,6 @@ pub struct Feature {
     /// What it does, or why it cannot be used.
     pub detail: String,
     /// How to get it.
-    #[serde(rename = "mend")]
     pub fix: Option<String>,
 }
 

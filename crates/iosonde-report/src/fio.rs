@@ -4,6 +4,7 @@
 //! warm-up. What fio counts and we do not is 0, and `docs/formats.md` lists it. A percentile that
 //! is not earned is left out, for fio has no word for it.
 
+pub mod iolog;
 pub mod json;
 pub mod log;
 pub mod terse;

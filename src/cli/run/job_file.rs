@@ -71,7 +71,8 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
         let all: Vec<_> = own.iter().chain(files.iter().flatten()).cloned().collect();
         return Ok(options::print(&format!("{}\n", command::words(&all))));
     }
-    let file = jobs(&own, &files, &line.sections).map_err(|faults| usage_error(&faults))?;
+    let mut file = jobs(&own, &files, &line.sections).map_err(|faults| usage_error(&faults))?;
+    sources::iologs(&mut file)?;
     if line.instead == Instead::Lint {
         return lint::lint(&file, results, &place, args.run.output_format);
     }

@@ -59,12 +59,12 @@ pub(super) fn syncs_data_only(job: &Job) -> bool {
 
 /// Whether the job sends syncs at all.
 pub(super) fn syncs(job: &Job) -> bool {
-    job.sync.every_writes > 0
+    job.syncs()
 }
 
 /// Whether the job trims at all.
 pub(super) fn trims(job: &Job) -> bool {
-    job.trims && job.changes()
+    job.discards()
 }
 
 /// The targets of a job, of those that there are.

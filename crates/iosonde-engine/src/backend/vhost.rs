@@ -139,7 +139,7 @@ impl Server {
         if plan.jobs.iter().any(|job| job.sync.each_write != Default::default()) {
             return Err(AdmitError::EachWrite);
         }
-        if plan.jobs.iter().any(|job| job.sync.every_writes > 0) && !facts.flush {
+        if plan.jobs.iter().any(|job| job.syncs()) && !facts.flush {
             return Err(AdmitError::NoFlush);
         }
         if let Some(job) = plan.jobs.iter().find(|job| job.trims) {

@@ -59,8 +59,8 @@ impl Tally {
             directions: [
                 Direction::new(job.reads(), job),
                 Direction::new(job.writes_data(), job),
-                Direction::new(job.trims, job),
-                Direction::new(job.sync.every_writes > 0, job),
+                Direction::new(job.discards(), job),
+                Direction::new(job.syncs(), job),
             ],
             targets: targets(job),
             width_ns,

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::IoKind;
 use crate::spec::engine::Engine;
 use crate::spec::{
-    Data, Draw, Pace, Phase, Placement, Reap, Service, Sizes, Span, Strides, Sync, Think, Zone,
+    Data, Draw, Listed, ListedWay, Pace, Phase, Placement, Reap, Service, Sizes, Span, Strides,
+    Sync, Think, Zone,
 };
 
 /// One thread and one queue.
@@ -90,6 +91,9 @@ pub struct Job {
     /// Whether it reads what an equal job has written, and does nothing else.
     #[serde(default)]
     pub rereads: bool,
+    /// The operations it repeats one by one, instead of drawing them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listed: Vec<Listed>,
 }
 
 impl Default for Job {
@@ -124,6 +128,7 @@ impl Default for Job {
             strides: Strides::default(),
             rewrites: false,
             rereads: false,
+            listed: Vec::new(),
         }
     }
 }
@@ -147,6 +152,20 @@ impl Job {
     /// Whether the job writes data.
     pub fn writes_data(&self) -> bool {
         self.changes() && (!self.trims || self.rewrites)
+    }
+
+    /// Whether the job sends syncs among its operations.
+    pub fn syncs(&self) -> bool {
+        self.sync.every_writes > 0 || self.lists(ListedWay::Sync)
+    }
+
+    /// Whether the job trims at all.
+    pub fn discards(&self) -> bool {
+        (self.trims && self.changes()) || self.lists(ListedWay::Trim)
+    }
+
+    fn lists(&self, way: ListedWay) -> bool {
+        self.listed.iter().any(|op| op.way == way)
     }
 
     /// Whether it plays this role, or is one of several copies of it, `role.1` and so on.

@@ -50,6 +50,7 @@ pub(super) fn jobs_of(
         service: role.service,
         strides: role.strides,
         rewrites: role.rw.rewrites(),
+        listed: role.listed.clone(),
         ..Job::default()
     };
     let model = Job { sizes: sizes_in(role, workload), ..model };

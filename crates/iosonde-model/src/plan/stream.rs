@@ -10,6 +10,7 @@ mod walk;
 
 use super::chance::Chance;
 use super::{Job, Order, Service, Stop};
+use crate::spec::{Listed, ListedWay};
 use size::Lengths;
 use walk::Walk;
 
@@ -79,6 +80,8 @@ pub struct OpStream {
     /// What an operation takes from that where all have one size.
     cost: u64,
     chance: Chance,
+    /// Operations that are repeated one by one; empty where they are drawn.
+    listed: Box<[Op]>,
 }
 
 /// Which operations are reads.
@@ -94,6 +97,8 @@ enum Mix {
     Reread(u8),
     /// Each block is trimmed and then written; what was trimmed last, if that is to be written.
     TrimWrite(Option<Op>),
+    /// As in the list.
+    Listed,
 }
 
 /// The walk over one target.
@@ -140,12 +145,19 @@ impl OpStream {
                 (pass.count * (1 + more.len() as u64), pass.is_bytes)
             }
         };
+        let listed: Box<[Op]> = job.listed.iter().map(of_list).collect();
+        let (remaining, counts_bytes) = match listed.len() as u64 {
+            0 => (remaining, counts_bytes),
+            count => (count, false),
+        };
         let other = if job.trims { IoKind::Trim } else { IoKind::Write };
         OpStream {
             region_start: job.region_start,
             cost: if counts_bytes { u64::from(lengths.one) } else { 1 },
             lengths,
-            mix: if job.rereads {
+            mix: if !listed.is_empty() {
+                Mix::Listed
+            } else if job.rereads {
                 Mix::Reread(job.read_percent)
             } else if job.rewrites {
                 Mix::TrimWrite(None)
@@ -162,6 +174,7 @@ impl OpStream {
             remaining,
             counts_bytes,
             chance: Chance::new(job.seed ^ 0x6f70_7374_7265_616d),
+            listed,
         }
     }
 
@@ -176,6 +189,7 @@ impl OpStream {
             Mix::TrimWrite(Some(op)) => return Some(self.rewrite(op)),
             Mix::TrimWrite(None) => IoKind::Trim,
             Mix::Reread(percent) => return self.reread(percent),
+            Mix::Listed => return self.next_listed(),
             Mix::ReadBelow(bound) if (self.chance.bits() >> 32) < u64::from(bound) => IoKind::Read,
             Mix::ReadBelow(_) => self.other,
             Mix::ReadBelowApart(bound) => {
@@ -223,6 +237,14 @@ impl OpStream {
         };
         self.mix = Mix::Reread(read_percent);
         op.map(|op| Op { way: IoKind::Read, ..op })
+    }
+
+    /// The next operation of the list.
+    #[cold]
+    fn next_listed(&mut self) -> Option<Op> {
+        let op = self.listed.get(self.listed.len() - self.remaining as usize).copied();
+        self.remaining -= 1;
+        op
     }
 
     /// What goes the other way than reads.
@@ -284,7 +306,7 @@ impl OpStream {
 
     /// From now on this share of the operations that move data is read, percent.
     pub fn set_read_percent(&mut self, percent: u8) {
-        if matches!(self.mix, Mix::TrimWrite(_) | Mix::Reread(_)) {
+        if matches!(self.mix, Mix::TrimWrite(_) | Mix::Reread(_) | Mix::Listed) {
             return;
         }
         self.mix = Mix::of(percent, self.other, self.now.apart.is_some());
@@ -311,6 +333,17 @@ impl Mix {
             _ => Mix::ReadBelow(bound),
         }
     }
+}
+
+fn of_list(listed: &Listed) -> Op {
+    let Listed { way, target, offset, bytes } = *listed;
+    let way = match way {
+        ListedWay::Read => IoKind::Read,
+        ListedWay::Write => IoKind::Write,
+        ListedWay::Trim => IoKind::Trim,
+        ListedWay::Sync => IoKind::Sync,
+    };
+    Op { way, target, offset, bytes }
 }
 
 /// How long a job stays with its first target.

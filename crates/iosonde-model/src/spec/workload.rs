@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
+use super::listed::Listed;
 use super::load::{
     Data, EachWrite, Pace, Phase, Placement, Reap, Service, Sizes, Span, Strides, Sync, Think, Zone,
 };
@@ -155,6 +156,9 @@ pub struct Role {
     /// Its own seed.
     #[serde(default)]
     pub seed: Option<u64>,
+    /// The operations it repeats one by one, instead of drawing them; ends with the last.
+    #[serde(default)]
+    pub listed: Vec<Listed>,
 }
 
 impl Role {
@@ -193,6 +197,7 @@ impl Role {
             run_length: None,
             run_repeats: false,
             seed: None,
+            listed: Vec::new(),
         }
     }
 }

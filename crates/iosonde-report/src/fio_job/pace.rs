@@ -5,6 +5,9 @@ use iosonde_model::plan::Job;
 use iosonde_model::spec::{Arrivals, Pace, Rate};
 
 pub(super) fn pace(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    if !job.listed.is_empty() {
+        missing.push("operations of a log".into());
+    }
     match &job.pace {
         Pace::Closed => {}
         Pace::Recorded(_) => missing.push("recorded arrival times".into()),

@@ -9,6 +9,7 @@ use iosonde_model::plan::Plan;
 use iosonde_model::record::export;
 use iosonde_model::record::run::{JobRun, Run};
 use iosonde_model::spec::fio::{Asking, LogRequest};
+use iosonde_report::fio::iolog;
 use iosonde_report::fio::log::{self, Kind};
 
 /// Intervals are multiples of this, ms.
@@ -19,6 +20,7 @@ const FINEST_MS: u64 = 100;
 enum Of {
     Series(Kind),
     Histograms { coarseness: u32 },
+    Operations,
 }
 
 /// One file of a log.
@@ -74,14 +76,20 @@ impl Logs {
                     "two jobs would write it; give them prefixes of their own".into(),
                 ));
             }
-            export::probe(&file.path, &log::is_log).map_err(|error| wrong(error.to_string()))?;
+            let is_ours = match file.of {
+                Of::Operations => iolog::is_iolog,
+                _ => log::is_log,
+            };
+            export::probe(&file.path, &is_ours).map_err(|error| wrong(error.to_string()))?;
         }
         Ok(Logs(files))
     }
 
     /// Width of the histograms' intervals that a group's logs need, ns.
     pub(super) fn fit(&self, plan: &mut Plan, group: usize) {
-        let widths = self.0.iter().filter(|file| file.group == group).map(|file| file.width_ns);
+        let is_timed = |file: &&LogFile| !matches!(file.of, Of::Operations);
+        let files = self.0.iter().filter(|file| file.group == group).filter(is_timed);
+        let widths = files.map(|file| file.width_ns);
         for width_ns in widths {
             let whole_ns = plan.interval_ns * u64::from(plan.intervals_per_histogram);
             if !width_ns.is_multiple_of(whole_ns) && plan.interval_ns > 0 {
@@ -104,6 +112,7 @@ impl Logs {
             let block_bytes = block.map_or(0, |job| job.block_bytes);
             let text = match file.of {
                 Of::Series(kind) => log::log(&jobs, kind, file.width_ns),
+                Of::Operations => iolog::text(run, &file.jobs),
                 Of::Histograms { coarseness } => {
                     log::histograms(&jobs, file.width_ns, block_bytes, coarseness)
                 }
@@ -125,6 +134,15 @@ fn add(
     before: usize,
     jobs: &[usize],
 ) {
+    if request.option == "write_iolog" {
+        let (of, width_ns) = (Of::Operations, 0);
+        for (copy, job) in jobs.iter().enumerate() {
+            let number = if copy == 0 { String::new() } else { format!(".{copy}") };
+            let path = PathBuf::from(format!("{}{number}", request.prefix));
+            files.push(LogFile { path, of, width_ns, group, jobs: vec![*job] });
+        }
+        return;
+    }
     let kinds: &[(Of, &str)] = match request.option {
         "write_bw_log" => &[(Of::Series(Kind::Bandwidth), "bw")],
         "write_iops_log" => &[(Of::Series(Kind::Iops), "iops")],

@@ -9,7 +9,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::place::Place;
 use iosonde_model::record::given;
 use iosonde_model::spec::fio::lex::Section;
-use iosonde_model::spec::fio::{Outside, lex};
+use iosonde_model::spec::fio::{JobFile, Outside, lex};
 
 /// The sections of the command line, and those of each file.
 pub(super) fn read(
@@ -18,6 +18,21 @@ pub(super) fn read(
 ) -> Result<(Vec<Section>, Vec<Vec<Section>>), Failure> {
     let files = line.files.iter().map(|path| sections(path, place));
     Ok((line.sections(), files.collect::<Result<_, Failure>>()?))
+}
+
+/// Reads the logs that jobs replay.
+pub(super) fn iologs(file: &mut JobFile) -> Result<(), Failure> {
+    for job in file.groups.iter_mut().flat_map(|group| &mut group.jobs) {
+        let Some(path) = job.iolog_path().map(str::to_string) else { continue };
+        let text = if path == "-" { standard_input() } else { text_of(Path::new(&path)) };
+        let text = text.map_err(|error| {
+            let place = job.place("read_iolog");
+            let message = format!("{place}: read_iolog: `{path}` cannot be read: {error}");
+            Failure::new(Exit::Usage, message)
+        })?;
+        job.iolog = Some(text.into());
+    }
+    Ok(())
 }
 
 /// A job file with its includes and the environment.

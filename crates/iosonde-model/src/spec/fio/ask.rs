@@ -4,13 +4,13 @@
 
 mod end;
 mod names;
+mod replay;
 mod request;
 mod shared;
 
-use super::job::{FioJob, Group};
-use super::load;
+use super::job::{FioJob, Group, Setting};
 use super::number::Amount;
-use super::{Fault, Faults, shown};
+use super::{Fault, Faults, iolog, load, shown};
 use crate::spec::{EngineKind, Role, Rw, Sizes, Span, Stop, Threads, Workload};
 
 pub use request::{AccessHint, EngineRequest, LatencyRequest, LogRequest, TargetRequest};
@@ -228,7 +228,19 @@ impl Asking {
         if clones == 0 || self.parts.len() as u64 + clones > MAX_JOBS {
             return Err(job.fault("numjobs", format!("expected 1 to {MAX_JOBS} jobs in a group")));
         }
+        let log = iolog::of(job)?;
+        for Setting { entry, place, .. } in job.replaced().filter(|_| log.is_some()) {
+            let name = entry.name;
+            self.note(format!(
+                "{place}: {name} has no effect beside read_iolog, which has its own"
+            ));
+        }
+        let replaying = log.as_ref().map(|log| job.replaying(log.rw()));
+        let job = replaying.as_ref().unwrap_or(job);
         let mut role = load::role(job, &job.name)?;
+        if let Some(log) = &log {
+            replay::by(&mut role, log);
+        }
         let requested_engine = engine(job)?;
         let kind = requested_engine.kind;
         role.engine = self.own.engine.then(|| requested_engine.engine());
@@ -253,9 +265,16 @@ impl Asking {
         let offset = job.amount("offset").unwrap_or(Amount::Bytes(0));
         let increment = job.amount("offset_increment").unwrap_or(Amount::Bytes(0));
         let part = Part { job: job.clone(), role, offset, increment, size: size(job)? };
-        let shared = names::shared(job, requested == "null")?;
+        let shared = match &log {
+            Some(log) => Some(log.files.clone()),
+            None => names::shared(job, requested == "null")?,
+        };
         if let Some(paths) = shared.as_deref().filter(|_| !split) {
             let targets = self.named(job, &part, paths, clones)?;
+            let mut part = part;
+            if let Some(log) = &log {
+                self.listed(log, &targets, &mut part.role);
+            }
             let mut role = Role { targets, ..part.role.clone() };
             role.threads = Threads::Count(u32::try_from(clones).unwrap_or(u32::MAX));
             role.name = self.free_name(&job.name);
@@ -383,13 +402,17 @@ impl Part {
         };
         let mut role = self.role.clone();
         role.offset = Some(offset);
-        role.size = Some(whole_blocks(&role, region, rest));
+        let listed = !role.listed.is_empty();
+        role.size = (!listed).then(|| whole_blocks(&role, region, rest));
         role.offset_increment = role.offset_increment.map(|_| in_bytes(self.increment));
         if role.offset_increment > Some(0) && self.size.is_none() {
             role.size = None;
         }
         let wraps = offset.saturating_add(region) >= target_bytes;
-        let end = end::End::of(job, &role, (region, files), wraps, in_bytes)?;
+        let end = match role.listed.len() {
+            0 => end::End::of(job, &role, (region, files), wraps, in_bytes)?,
+            _ => end::End::of_list(job, &role),
+        };
         Ok((role, end))
     }
 }

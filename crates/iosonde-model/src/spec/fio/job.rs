@@ -6,7 +6,7 @@ use super::lex::{self, Line, Outside, Section};
 use super::number::{Amount, KbBase};
 use super::table::{self, Entry, Stand};
 use super::value::{self, Value, Ways};
-use super::{Fault, Faults, Place, effect, shown};
+use super::{Fault, Faults, Place, effect, iolog, shown};
 
 /// A job file, understood.
 #[derive(Clone, Debug)]
@@ -31,6 +31,8 @@ pub struct FioJob {
     pub name: String,
     /// Where its section begins.
     pub place: Place,
+    /// Text of the log that `read_iolog` names: whoever can read files fills it in.
+    pub iolog: Option<iolog::Text>,
     settings: BTreeMap<&'static str, Setting>,
 }
 
@@ -44,6 +46,34 @@ pub struct Setting {
     /// Where it was given.
     pub place: Place,
 }
+
+/// What a replayed log has instead of the job.
+const INSTEAD: [&str; 24] = [
+    "bs",
+    "bsrange",
+    "bssplit",
+    "ba",
+    "size",
+    "filesize",
+    "io_size",
+    "offset",
+    "offset_increment",
+    "number_ios",
+    "loops",
+    "nrfiles",
+    "random_distribution",
+    "percentage_random",
+    "norandommap",
+    "rwmixread",
+    "rwmixwrite",
+    "fsync",
+    "fdatasync",
+    "file_service_type",
+    "zonemode",
+    "zonesize",
+    "time_based",
+    "rw_sequencer",
+];
 
 /// Faults reported, at most: the first ones tell enough.
 const MAX_FAULTS: usize = 50;
@@ -123,7 +153,8 @@ impl Reader {
             return;
         }
         self.unused = None;
-        let job = FioJob { name: section.name.clone(), place: section.place.clone(), settings };
+        let place = section.place.clone();
+        let job = FioJob { name: section.name.clone(), place, iolog: None, settings };
         let named = job.text("name").map(str::to_string);
         let job = FioJob { name: named.unwrap_or(job.name), ..job };
         let walled = std::mem::take(&mut self.walled) || job.flag("stonewall") == Some(true);
@@ -259,6 +290,28 @@ impl FioJob {
             Value::Cpus(cpus) => Some(cpus),
             _ => None,
         }
+    }
+
+    /// The file of operations that the job replays.
+    pub fn iolog_path(&self) -> Option<&str> {
+        self.text("read_iolog")
+    }
+
+    /// Options that the log has instead of the job, where they were given.
+    pub(super) fn replaced(&self) -> impl Iterator<Item = &Setting> {
+        INSTEAD.iter().filter_map(|name| self.get(name))
+    }
+
+    /// The job with its direction as a log has it, and without what the log has instead.
+    pub(super) fn replaying(&self, rw: &'static str) -> FioJob {
+        let mut job = self.clone();
+        INSTEAD.iter().for_each(|name| drop(job.settings.remove(name)));
+        if let Ok(entry) = table::find("rw") {
+            let place = self.place("read_iolog").clone();
+            let value = Value::Word(rw, None);
+            job.settings.insert(entry.name, Setting { entry, value, place });
+        }
+        job
     }
 
     /// A fault of this option of this job.

@@ -65,7 +65,6 @@ pub fn summary() -> String {
 type Family = (Stand, Kind, &'static str);
 
 const PROGRAM: &str = "it runs a program, which a job file may not do here";
-const REPLAY: &str = "traces are not recorded or replayed by a job file";
 const ZBD: &str = "zones of the device or of the offsets are not supported";
 const STEADY: &str = "use --until for a run that ends at a precision";
 const SYSTEM: &str = "it changes the system or the process, which a job file may not do here";
@@ -190,6 +189,10 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Bool, "threads"),
     (Stand::Supported, Kind::Name, "write_bw_log write_lat_log write_iops_log write_hist_log"),
     (Stand::Supported, Kind::Count, "log_avg_msec"),
+    (Stand::Supported, Kind::Text, "read_iolog write_iolog replay_redirect replay_skip"),
+    (Stand::Supported, Kind::Bool, "replay_no_stall"),
+    (Stand::Supported, Kind::Count, "replay_scale replay_align replay_time_scale"),
+    (Stand::Harmless("the log is read as a whole"), Kind::Bool, "read_iolog_chunked"),
 
     (Stand::Harmless(TELLING), Kind::Text, "description"),
     (Stand::Harmless(TELLING), Kind::Switch, "group_reporting new_group"),
@@ -248,10 +251,8 @@ const FAMILIES: &[Family] = &[
         std_redirect"),
     (Stand::Refused("blocks are not trimmed between being written and verified"), Kind::Text,
         "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch"),
-    (Stand::Refused(REPLAY), Kind::Text,
-        "write_iolog read_iolog read_iolog_chunked replay_no_stall replay_redirect replay_scale \
-         replay_align replay_time_scale replay_skip merge_blktrace_file merge_blktrace_scalars \
-         merge_blktrace_iters"),
+    (Stand::Refused("traces of blktrace are not read"), Kind::Text,
+        "merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters"),
     (Stand::Refused(ZBD), Kind::Text,
         "zonecapacity read_beyond_wp max_open_zones job_max_open_zones \
          ignore_zone_limits zone_reset_threshold zone_reset_frequency recover_zbd_write_error \

@@ -69,6 +69,18 @@ impl End {
     }
 }
 
+impl End {
+    /// A job that repeats a list ends with it, or by its time.
+    pub(super) fn of_list(job: &FioJob, role: &Role) -> End {
+        let moving = role.listed.iter().filter(|op| op.bytes > 0);
+        let stop = match job.time_ns("runtime").filter(|ns| *ns > 0) {
+            Some(ns) => Stop::AfterNsOrBytes(ns, moving.map(|op| u64::from(op.bytes)).sum()),
+            None => Stop::AfterOps(moving.count() as u64),
+        };
+        End { stop, passes_once: false }
+    }
+}
+
 /// The end of the run: that of all jobs, or of each its own.
 pub(super) fn of_all(ends: &[End]) -> Stop {
     let Some((first, others)) = ends.split_first() else { return Stop::EachJob };

@@ -151,12 +151,31 @@ pub(super) fn latency(job: &FioJob) -> Result<Option<LatencyRequest>, Fault> {
     }))
 }
 
+/// The log of operations is regenerated from the plan, which leaves these to the run.
+fn regenerable(job: &FioJob) -> Result<(), Fault> {
+    let rw = load::rw(job)?;
+    let rated = ["rate", "rate_iops"].into_iter().any(|name| job.get(name).is_some());
+    let what = if rated && rw.is_mixed() {
+        "with a rate for each direction of a mixed job the run decides which goes first; \
+         give a job for each direction"
+    } else if job.time_ns("ramp_time").unwrap_or(0) > 0 {
+        "operations of the warm-up are not counted; give no ramp_time"
+    } else {
+        return Ok(());
+    };
+    Err(job.fault("write_iolog", what))
+}
+
 /// The logs of a job that plays this role.
 pub(super) fn logs(job: &FioJob, role: &str) -> Result<Vec<LogRequest>, Fault> {
-    let options = ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log"];
+    let options =
+        ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"];
     let mut logs = Vec::new();
     for option in options {
         let Some(prefix) = job.text(option) else { continue };
+        if option == "write_iolog" {
+            regenerable(job)?;
+        }
         let of_histograms = option == "write_hist_log";
         let width = if of_histograms { "log_hist_msec" } else { "log_avg_msec" };
         let coarseness = job.count("log_hist_coarseness").unwrap_or(0);

@@ -1,0 +1,31 @@
+//! Operations that a role repeats one by one, as a log has them.
+
+use serde::{Deserialize, Serialize};
+
+/// Which way an operation of a list goes.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListedWay {
+    /// From storage.
+    Read,
+    /// To storage.
+    Write,
+    /// Storage learns that the bytes are not needed any more.
+    Trim,
+    /// What was written is made durable.
+    Sync,
+}
+
+/// One operation of a list.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listed {
+    /// Which way.
+    pub way: ListedWay,
+    /// Which of the run's targets, counted from 0.
+    pub target: u16,
+    /// First byte.
+    pub offset: u64,
+    /// Length, bytes; 0 for a sync.
+    pub bytes: u32,
+}
