@@ -1,5 +1,5 @@
-//! The crates as a library: a built-in workload on a simulated device, measured, assessed and told
-//! in three lines. `cargo run --example library`
+//! The crates as a library: a built-in workload on a simulated device, measured, assessed and
+//! reported in three lines. `cargo run --example library`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

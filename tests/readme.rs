@@ -1,65 +1,232 @@
-//! The commands of the README and of its first page do what they say: each runs in an empty
-//! directory as they stand, or says with `--dry-run` that it would.
+//! The command blocks of the README and of the book in `docs/` do what they say.
+//!
+//! A block fenced as `console` is a session: lines that begin with `$ ` are commands, run in an
+//! empty directory, and the lines below them must appear in their output, in this order; `…` in
+//! a line stands for anything. Words after `console` change that: `exit=CODE` expects another
+//! exit code than 0, `plan` adds `--dry-run` to each command, and `needs=WHAT` (disk, root,
+//! hosts, files, program, minutes) says why a block is not run here.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use iosonde_rig::ScratchDir;
 
-/// Lines of fenced blocks without a language that begin with `iosonde`.
-fn commands(markdown: &str) -> Vec<String> {
-    let mut is_code = false;
-    let mut found = Vec::new();
-    for line in markdown.lines() {
-        if line.starts_with("```") {
-            is_code = !is_code && line.trim() == "```";
-            continue;
+/// A fenced block of a page.
+struct Block {
+    /// Page and line number, for messages.
+    place: String,
+    /// The words after the fence: `console`, `exit=3`.
+    words: Vec<String>,
+    lines: Vec<String>,
+}
+
+/// A command of a session, and the lines that its output must contain.
+struct Step {
+    command: String,
+    expected: Vec<String>,
+}
+
+impl Block {
+    fn is_session(&self) -> bool {
+        self.words.first().is_some_and(|word| word == "console")
+    }
+
+    /// What a word of the fence sets: `exit=3` sets `exit` to `3`.
+    fn value(&self, name: &str) -> Option<&str> {
+        self.words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    fn is_plan(&self) -> bool {
+        self.words.iter().any(|word| word == "plan")
+    }
+
+    /// The commands, with lines that end in a backslash joined.
+    fn steps(&self) -> Vec<Step> {
+        let mut steps: Vec<Step> = Vec::new();
+        let mut is_open = false;
+        for line in &self.lines {
+            let part = line.strip_suffix('\\');
+            let words = part.unwrap_or(line);
+            match (words.strip_prefix("$ "), steps.last_mut()) {
+                (Some(words), _) => {
+                    steps.push(Step { command: words.into(), expected: Vec::new() });
+                    is_open = part.is_some();
+                }
+                (None, Some(step)) if is_open => {
+                    step.command.push_str(words.trim_start());
+                    is_open = part.is_some();
+                }
+                (None, Some(step)) => step.expected.push(line.clone()),
+                (None, None) => panic!("{}: a session begins with `$ `", self.place),
+            }
         }
-        let words = line.split(" #").next().unwrap_or_default().trim();
-        if is_code && words.starts_with("iosonde ") && !words.contains(": ") {
-            found.push(words.to_owned());
+        steps
+    }
+}
+
+/// The fenced blocks of a page.
+fn blocks(page: &str, markdown: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let mut open: Option<Block> = None;
+    for (line, number) in markdown.lines().zip(1..) {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(_), Some(_)) => found.extend(open.take()),
+            (Some(words), None) => {
+                let words = words.split_whitespace().map(str::to_owned).collect();
+                let place = format!("{page}:{number}");
+                open = Some(Block { place, words, lines: Vec::new() });
+            }
+            (None, Some(block)) => block.lines.push(line.to_owned()),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "{page}: a block is not closed");
+    found
+}
+
+/// Whether `line` is `pattern`, in which `…` stands for anything; spaces at the end do not count.
+fn matches(pattern: &str, line: &str) -> bool {
+    let mut rest = line.trim_end();
+    let mut parts = pattern.trim_end().split('…');
+    let Some(after) = parts.next().and_then(|head| rest.strip_prefix(head)) else { return false };
+    rest = after;
+    let mut tail = None;
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        let is_end = rest.ends_with(part);
+        rest = &rest[at + part.len()..];
+        tail = Some(is_end);
+    }
+    tail.unwrap_or(rest.is_empty())
+}
+
+/// The first expected line that the output does not contain after those before it.
+fn missing<'a>(expected: &'a [String], output: &str) -> Option<&'a String> {
+    let mut lines = output.lines();
+    expected
+        .iter()
+        .find(|pattern| !pattern.trim().is_empty() && !lines.any(|line| matches(pattern, line)))
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The README and the pages of the book, each with its path and text.
+fn pages() -> Vec<(String, String)> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(root().join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "md"))
+        .collect();
+    paths.sort();
+    paths.insert(0, root().join("README.md"));
+    let named = paths.iter().map(|path| {
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        (name, fs::read_to_string(path).unwrap())
+    });
+    named.collect()
+}
+
+/// Runs a session in a directory of its own; the differences from what the page says.
+fn differences(block: &Block) -> Vec<String> {
+    let dir = ScratchDir::new().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_iosonde")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
+    let mut found = Vec::new();
+    for step in block.steps() {
+        let more =
+            if block.is_plan() && step.command.starts_with("iosonde ") { " --dry-run" } else { "" };
+        let command = step.command.split(" # ").next().unwrap_or_default().trim();
+        let ended = Command::new("sh")
+            .args(["-c", &format!("{command}{more}")])
+            .current_dir(dir.path())
+            .env("HOME", dir.path())
+            .env("PATH", &path)
+            .env_remove("XDG_STATE_HOME")
+            .env_remove("XDG_CONFIG_HOME")
+            .output()
+            .unwrap();
+        let mut output = String::from_utf8_lossy(&ended.stdout).into_owned();
+        output.push_str(&String::from_utf8_lossy(&ended.stderr));
+        let code = ended.status.code();
+        let expected = block.value("exit").map_or(0, |code| code.parse().unwrap());
+        // A plan is refused with 5 where the directory of tests is in memory.
+        if code != Some(expected) && !(block.is_plan() && code == Some(5)) {
+            found.push(format!("{}: `{command}` ended with {code:?}:\n{output}", block.place));
+        } else if let Some(line) = missing(&step.expected, &output) {
+            found.push(format!(
+                "{}: `{command}` does not print\n{line}\nbut\n{output}",
+                block.place
+            ));
         }
     }
     found
 }
 
 #[test]
-fn each_command_of_the_readme_runs() {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-    assert!(text.lines().count() <= 150, "the README is a page");
-    let commands = commands(&text);
-    assert!(!commands.is_empty());
-    let dir = ScratchDir::new().unwrap();
-    for command in commands {
-        let words = command.trim_start_matches("iosonde ").split_whitespace();
-        let mut all: Vec<&str> = words.collect();
-        // What takes minutes is planned instead: a word that is not understood fails all the same.
-        if all[0] == "check" || all[0] == "experiment" || all[0] == "run" {
-            all.push("--dry-run");
+fn each_session_of_the_pages_runs_as_shown() {
+    let mut wrong = Vec::new();
+    let (mut run, mut not_run) = (0, 0);
+    for (page, text) in pages() {
+        for block in blocks(&page, &text) {
+            if !block.is_session() {
+                let command = block.lines.iter().find(|line| line.starts_with("iosonde "));
+                if let Some(line) = command.filter(|line| !line.contains(" error: ")) {
+                    wrong.push(format!("{}: not marked `console`: {line}", block.place));
+                }
+            } else if let Some(need) = block.value("needs") {
+                not_run += 1;
+                eprintln!("{}: not run, needs {need}", block.place);
+            } else {
+                run += 1;
+                wrong.extend(differences(&block));
+            }
         }
-        let ended = Command::new(env!("CARGO_BIN_EXE_iosonde"))
-            .args(&all)
-            .current_dir(dir.path())
-            .env("HOME", dir.path())
-            .output()
-            .unwrap();
-        let code = ended.status.code();
-        let error = String::from_utf8_lossy(&ended.stderr);
-        // 5: the directory of tests may be in memory.
-        assert!(matches!(code, Some(0 | 5)), "{command}: {code:?}\n{error}");
+    }
+    eprintln!("{run} sessions run, {not_run} not run");
+    assert!(run > 0, "no page has a session");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_line_of_a_page_is_found_only_where_it_is() {
+    assert!(matches("a … c", "a b c  "));
+    assert!(matches("…", ""));
+    assert!(matches("a …", "a b"));
+    assert!(!matches("a … c", "a b c d"));
+    assert!(!matches("a", "a b"));
+    let lines = ["one".to_owned(), String::new(), "two".to_owned()];
+    assert_eq!(missing(&lines, "zero\none\ntwo\n"), None);
+    assert_eq!(missing(&lines, "two\none\n"), Some(&lines[2]));
+}
+
+#[test]
+fn the_readme_is_a_page() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(text.lines().count() <= 150);
+}
+
+#[test]
+fn the_summary_lists_each_page() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    for (page, _) in pages() {
+        let Some(name) = page.strip_prefix("docs/") else { continue };
+        assert!(name == "SUMMARY.md" || summary.contains(&format!("]({name})")), "{page}");
     }
 }
 
 #[test]
-fn each_link_of_the_readme_leads_somewhere() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(root.join("README.md")).unwrap();
-    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let local = links.filter(|link| !link.contains("://") && !link.starts_with('#'));
-    for link in local {
-        let path = link.split('#').next().unwrap_or(link);
-        assert!(root.join(path).exists(), "{link}");
+fn each_link_leads_somewhere() {
+    for (page, text) in pages() {
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let local = links.filter(|link| !link.contains("://") && !link.starts_with('#'));
+        for link in local {
+            let path = link.split('#').next().unwrap_or(link);
+            let folder = Path::new(&page).parent().unwrap();
+            assert!(root().join(folder).join(path).exists(), "{page}: {link}");
+        }
     }
 }

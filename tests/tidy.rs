@@ -55,6 +55,18 @@ const PROGRAM: &str = "crates/iosonde-engine/src/host/program";
 
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 6] = ["utils", "util", "helpers", "misc", "common", "mod"];
+/// Words that a storage engineer does not use; each has a plain one.
+const DIALECT: [&str; 9] = [
+    "told",
+    "mend",
+    "mends",
+    "mended",
+    "luggage",
+    "giver",
+    "aim",
+    "asked wrongly",
+    "stands in the way",
+];
 /// Columns, as in rustfmt.toml, which does not wrap comments and strings.
 const COLUMNS: usize = 100;
 /// Lines of a file outside its tests.
@@ -253,6 +265,19 @@ fn shape(source: &Text) -> Vec<String> {
     faults
 }
 
+/// A word of the dialect, whatever its case. `"mend"` is a field of schema version 1.
+fn dialect(text: &Text) -> Vec<String> {
+    let lower = text.text.to_lowercase().replace("\"mend\"", "");
+    let is_word = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    let mut faults = Vec::new();
+    for word in DIALECT {
+        for (line, _) in after(&lower, word).filter(|(_, rest)| is_word(rest)) {
+            faults.push(text.fault(line, &format!("`{word}` is dialect; use a plain word")));
+        }
+    }
+    faults
+}
+
 /// A path that exists on one developer's machine only. `me` is nobody in particular.
 fn homes(text: &Text) -> Vec<String> {
     let markers = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
@@ -343,6 +368,9 @@ fn the_repository_is_tidy() {
     walk(Path::new(env!("CARGO_MANIFEST_DIR")), "", &mut texts, &mut faults);
     for text in &texts {
         faults.extend(homes(text));
+        if text.path != "tests/tidy.rs" {
+            faults.extend(dialect(text));
+        }
         if text.path.ends_with(".rs") {
             faults.extend(dangers(text));
             faults.extend(shape(text));
@@ -480,6 +508,14 @@ mod planted {
         assert_eq!(homes(&text("README.md", &home)).len(), 1);
         let elsewhere = format!("see docs{0}ann, {0}me/notes", concat!("/ho", "me/"));
         assert!(homes(&text("README.md", &elsewhere)).is_empty());
+    }
+
+    #[test]
+    fn dialect_is_found_as_whole_words() {
+        let of = |words: &str| dialect(&text("README.md", words));
+        assert_eq!(of("a\nAs we Told you"), ["README.md:2: `told` is dialect; use a plain word"]);
+        assert_eq!(of("it stands in the way").len(), 1);
+        assert!(of("claims, amend, untold, #[serde(rename = \"mend\")]").is_empty());
     }
 
     #[test]

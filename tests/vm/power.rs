@@ -3,7 +3,7 @@
 //!
 //! QEMU's image lies on a FUSE device of this process that keeps in memory what was not synced. A
 //! flush of the guest is a sync of the image, and the device then has it for good, unless QEMU is
-//! told to swallow flushes: then the guest's disk lies.
+//! configured to drop flushes: then the guest's disk lies.
 
 use std::fs;
 use std::io;

@@ -7,7 +7,7 @@
 #include "layout.h"
 
 /* Set by the loader before the programs are loaded. */
-const volatile u64 dio_end = 0; /* address of the end of an iomap direct I/O, 0 if not told */
+const volatile u64 dio_end = 0; /* address of the end of an iomap direct I/O, 0 if unknown */
 const volatile u64 disk_end = 0; /* the same for direct I/O on a block device, waited for */
 const volatile u64 disk_end_async = 0; /* and not waited for */
 const volatile u64 chain_end = 0; /* and for what is split off a larger one */

@@ -4,29 +4,29 @@ use iosonde_analysis::precision::{Ended, PrecisionFigures};
 use iosonde_model::plan::Metric;
 use iosonde_model::units::{bytes, count, duration};
 
-/// `stopped after 37 s: p99 1.84 ms ±2.9 % (asked ±3 %)`
+/// `stopped after 37 s: p99 1.84 ms ±2.9 % (requested ±3 %)`
 pub fn precision_text(figures: &PrecisionFigures) -> String {
     let subject = figures.requested.subject();
     let requested = (1e6 * figures.requested.width).round() / 1e4;
     let known = known(figures);
     let seconds = duration::span(figures.measured_ns);
     let limit = |limit: String| {
-        format!("stopped by the limit of {limit}: {subject} {known}, asked ±{requested} %")
+        format!("stopped by the limit of {limit}: {subject} {known}, requested ±{requested} %")
     };
     let line = match figures.ended {
         Ended::Reached => {
-            format!("stopped after {seconds}: {subject} {known} (asked ±{requested} %)")
+            format!("stopped after {seconds}: {subject} {known} (requested ±{requested} %)")
         }
         Ended::TimeLimit => limit(duration::span(figures.most_ns)),
         Ended::ByteLimit => {
             limit(format!("{} per job", bytes::exact(figures.most_bytes.unwrap_or(0))))
         }
         Ended::Unsustainable => format!(
-            "no answer after {seconds}: {subject} is not to be known (asked ±{requested} %), \
+            "no answer after {seconds}: {subject} cannot be determined (requested ±{requested} %), \
              because the backlog grows"
         ),
         Ended::Early => {
-            format!("ended early, after {seconds}: {subject} {known}, asked ±{requested} %")
+            format!("ended early, after {seconds}: {subject} {known}, requested ±{requested} %")
         }
     };
     format!("  {line}\n")
@@ -67,16 +67,16 @@ mod tests {
             looks: 28,
         };
         let text = |figures: &PrecisionFigures| precision_text(figures).trim().to_owned();
-        assert_eq!(text(&reached), "stopped after 37.0 s: p99 1.84 ms ±2.9 % (asked ±3 %)");
+        assert_eq!(text(&reached), "stopped after 37.0 s: p99 1.84 ms ±2.9 % (requested ±3 %)");
         let limit = PrecisionFigures {
             ended: Ended::TimeLimit,
             half_width: Some(0.051),
             ..reached.clone()
         };
-        let expected = "stopped by the limit of 10 min 0 s: p99 1.84 ms ±5.1 %, asked ±3 %";
+        let expected = "stopped by the limit of 10 min 0 s: p99 1.84 ms ±5.1 %, requested ±3 %";
         assert_eq!(text(&limit), expected);
         let nothing = PrecisionFigures { ended: Ended::Early, value: None, ..reached.clone() };
-        assert!(text(&nothing).ends_with("p99 is not known yet, asked ±3 %"));
+        assert!(text(&nothing).ends_with("p99 is not known yet, requested ±3 %"));
         let full = PrecisionFigures {
             ended: Ended::ByteLimit,
             most_bytes: Some(10 << 30),

@@ -12,15 +12,15 @@ pub fn pursuit_text(figures: &PursuitFigures) -> String {
         format!("; {} % of the largest rate seen", count::significant(100.0 * share))
     });
     out.push_str(&format!(
-        "    {} decisions; {} and {} I/Os before the window opened{most}\n",
+        "    {} decisions; {} and {} I/Os before the start of measurement{most}\n",
         count::thousands(figures.decisions),
         duration::span(figures.pursued_ns),
         count::thousands(figures.pursued_ops),
     ));
     if matches!(figures.class, Class::MetAndBinding | Class::MetNotBinding) {
         out.push_str(
-            "    A depth that a closed loop keeps is no rate that arrivals may have: \
-             for that, measure an open loop.\n",
+            "    This is a closed-loop depth, not a rate of independent arrivals: \
+             measure an open loop for that.\n",
         );
     }
     out

@@ -78,7 +78,7 @@ impl Step<'_> {
 
 impl Step<'_> {
     /// What its stages did to the device before their runs, for the log; what cannot be read is
-    /// not told here, but by the report.
+    /// left to the report.
     pub(super) fn happened(&self) -> Vec<(&'static str, String)> {
         let mut all = Vec::new();
         let name = &self.requested.name;

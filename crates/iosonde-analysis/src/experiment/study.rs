@@ -57,7 +57,7 @@ pub(super) fn micro(study: &Study) -> Answer {
             points.map(move |point| (facts, point))
         });
         let usable: Vec<(&StageFacts, &Point)> = usable.collect();
-        // Cells of several stages are told apart by their place in this list.
+        // Cells of several stages are distinguished by their place in this list.
         let named: Vec<Point> = usable
             .iter()
             .enumerate()

@@ -12,7 +12,7 @@ pub struct Progress {
     /// Operations completed since the start.
     pub ops: u64,
     /// What each role has done, four times a second; empty in between, and where roles are not
-    /// told apart.
+    /// distinguished.
     pub roles: Vec<RoleCounts>,
 }
 

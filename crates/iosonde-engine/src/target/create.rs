@@ -22,7 +22,7 @@ impl Fresh {
 impl Drop for Fresh {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // What cannot be removed is an empty file that has been told of.
+            // What cannot be removed is an empty file that has been reported.
             let _: Result<(), Errno> = unlinkat(CWD, path, AtFlags::empty());
         }
     }

@@ -68,7 +68,7 @@ pub struct Intent {
     pub accept_unseen_processes: Vec<String>,
     /// Where the results go: their disk is not written.
     pub results: Option<PathBuf>,
-    /// Only told, not done: a block device is opened for reading, whatever is meant for it.
+    /// A dry run: a block device is opened for reading, even if the load would write it.
     pub rehearse: bool,
 }
 
@@ -168,7 +168,7 @@ pub fn unnamed(directory: &Path, size_bytes: u64, direct: Direct) -> Result<Held
     Ok(held)
 }
 
-/// What [`unnamed`] would make, without its space: for plans that are only told.
+/// What [`unnamed`] would make, without its space: for plans that are only printed.
 ///
 /// # Errors
 /// If the directory is missing or not writable.
@@ -257,7 +257,7 @@ fn look(path: &Path) -> Result<(OwnedFd, Option<PathBuf>), TargetError> {
     let is_link = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
     let leads_to = if is_link { std::fs::canonicalize(path).ok() } else { None };
     let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    // What is told is what is opened. `/dev/stdin` and its kin lead to no path.
+    // The path reported is the one opened. `/dev/stdin` and its kin lead to no path.
     flags.set(OFlags::NOFOLLOW, leads_to.is_some());
     let target = leads_to.as_deref().unwrap_or(path);
     let file = openat(CWD, target, flags, Mode::empty()).map_err(|error| match error {

@@ -53,7 +53,7 @@ pub fn purge(
     if blank_blocks < checked_blocks && chosen.method != Purge::NvmeCrypto {
         return Err(format!(
             "{}: {} of {checked_blocks} blocks that were read afterwards still hold data: the \
-             device keeps what it was told to give up; give another method (zero)",
+             device keeps data that it was asked to discard; use another method (zero)",
             chosen.method.word(),
             checked_blocks - blank_blocks
         ));

@@ -78,7 +78,7 @@ impl Way {
 /// from an earlier part of the stage.
 ///
 /// # Errors
-/// In words: the device cannot, refuses, or does not do what it was told.
+/// In words: the device cannot, refuses, or ignores the request.
 pub fn set(
     held: &Held,
     root: &Root,

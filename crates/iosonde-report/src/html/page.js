@@ -49,12 +49,12 @@ const shapes = (svg) => {
   for (const shape of svg.querySelectorAll("*")) {
     // The ground of a plot has only the scales of its axes.
     if (!shape.getBBox || shape.dataset.field) continue;
-    const told = words(shape);
-    if (!told || shape === svg) continue;
+    const text = words(shape);
+    if (!text || shape === svg) continue;
     const box = shape.getBBox();
     const exact = "x" in shape.dataset || Math.max(box.width, box.height) < SMALL;
     const point = exact || shape.localName === "rect";
-    const found = { shape, words: told, box, exact, point, area: false, line: [] };
+    const found = { shape, words: text, box, exact, point, area: false, line: [] };
     if (!point && shape.getTotalLength) {
       const length = shape.getTotalLength();
       const steps = Math.min(400, Math.ceil(length / 5));
@@ -97,7 +97,7 @@ const follow = (event) => {
   near.sort((a, b) => a.far - b.far);
   const [best] = near;
   if (!best || best.far > REACH / Math.min(1, matrix.a)) return quiet();
-  // Points that lie upon each other are all told.
+  // Points that lie upon each other are all described.
   const exact = best.found.exact ? near.filter((each) => each.found.exact) : [];
   const same = exact.filter((each) => each.far < best.far + 1);
   const all = [best, ...same].map((each) => each.found.words);
@@ -248,13 +248,13 @@ for (const plot of document.querySelectorAll(".picture")) {
 
 // More to say of an entry of a table.
 for (const more of document.querySelectorAll(".more")) {
-  const told = more.title;
+  const text = more.title;
   more.removeAttribute("title");
   const show = () => {
     const box = more.getBoundingClientRect();
     quiet();
     document.body.append(hint);
-    say(told, box.x, box.y);
+    say(text, box.x, box.y);
     if (document.activeElement === more) again = show;
   };
   for (const name of ["pointerenter", "focus"]) more.addEventListener(name, show);

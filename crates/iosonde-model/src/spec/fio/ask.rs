@@ -208,7 +208,7 @@ impl Asking {
         })
     }
 
-    /// What the kernel is told of a target before the run, as the first job that uses it has it.
+    /// The access hint that the kernel gets for a target before the run: that of its first job.
     pub fn hint(&self, index: u16) -> AccessHint {
         let uses =
             |part: &&Part| part.role.targets.is_empty() || part.role.targets.contains(&index);

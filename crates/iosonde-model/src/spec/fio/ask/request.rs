@@ -36,7 +36,7 @@ pub struct TargetRequest {
     pub place: Place,
 }
 
-/// What the kernel is told of the order of accesses.
+/// The hint about the order of accesses that the kernel gets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AccessHint {
     /// Nothing.
