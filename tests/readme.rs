@@ -177,16 +177,16 @@ fn each_session_of_the_pages_runs_as_shown() {
                 if let Some(line) = command.filter(|line| !line.contains(" error: ")) {
                     wrong.push(format!("{}: not marked `console`: {line}", block.place));
                 }
-            } else if let Some(need) = block.value("needs") {
+            } else if block.value("needs").is_some() {
                 not_run += 1;
-                eprintln!("{}: not run, needs {need}", block.place);
             } else {
                 run += 1;
                 wrong.extend(differences(&block));
             }
         }
     }
-    eprintln!("{run} sessions run, {not_run} not run");
+    let part = format!("{not_run} of {} sessions", run + not_run);
+    iosonde_rig::skip_part(&part, "they need a disk, root, hosts, files or minutes");
     assert!(run > 0, "no page has a session");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
