@@ -128,13 +128,18 @@ fn a_failed_point_is_marked_and_never_best() {
     let points = &plot.lines[0].points;
     assert_eq!(points[1].y, Measured::Failed(None));
     assert!(points[1].hover.contains("EIO"), "{}", points[1].hover);
-    assert_eq!(said(plot), ["best IOPS: jobs 8", "best bandwidth: jobs 4"]);
+    let expected = ["best IOPS: jobs 8", "best bandwidth: jobs 4", "lowest mean latency: jobs 1"];
+    assert_eq!(said(plot), expected);
     let notes = &pictures(&failed).unwrap()[0].figure.notes;
     assert!(notes.iter().any(|note| note.contains("jobs 2 (it failed: EIO)")), "{notes:?}");
     let unsure = spoilt(best, 1, &Standing::LowConfidence("hot".into()));
     let plot = &plots(&unsure)[0];
     assert!(matches!(plot.lines[0].points[1].y, Measured::LowConfidence(_)));
-    assert_eq!(said(plot), ["best bandwidth: jobs 4"], "the low one may be the best");
+    assert_eq!(
+        said(plot),
+        ["best bandwidth: jobs 4", "lowest mean latency: jobs 1"],
+        "the low one may be the best"
+    );
 }
 
 #[test]
