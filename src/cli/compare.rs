@@ -90,8 +90,8 @@ pub(crate) struct CompareArgs {
     allow: Vec<Allowed>,
     /// Compare each device with its peers: the devices of the same model under the same load in all
     /// results under these paths
-    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["paths", "a", "b", "run"])]
-    #[arg(value_parser = results::parser())]
+    #[arg(long, value_name = "PATH", num_args = 1.., value_parser = results::parser())]
+    #[arg(conflicts_with_all = ["paths", "a", "b", "run"])]
     peers: Vec<PathBuf>,
     /// Store the given runs as a baseline in this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b", "run"])]

@@ -7,9 +7,9 @@ use crate::summary::{Summary, t_p};
 pub struct Outlier {
     /// Its place among the values.
     pub index: usize,
-    /// The level from which it is an outlier: the probability that the farthest of as many values of
-    /// one normal distribution is as far away as this one, or as one less extreme that is farther
-    /// from what remains.
+    /// The level from which it is an outlier: the probability that the farthest of as many values
+    /// of one normal distribution is as far away as this one, or as one less extreme that is
+    /// farther from what remains.
     pub p: f64,
 }
 

@@ -36,7 +36,8 @@ impl Fleet {
             results_under(path, 0, &mut folders);
             if folders.len() == found {
                 let message = format!(
-                    "`{}`: found no iosonde result, expected a result folder or a directory of them",
+                    "`{}`: found no iosonde result, expected a result folder or a directory of \
+                     them",
                     path.display()
                 );
                 return Err(Failure::new(Exit::Usage, message));

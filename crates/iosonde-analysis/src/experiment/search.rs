@@ -88,7 +88,7 @@ fn share(trial: &TrialFigures, limit: LatencyTarget) -> f64 {
     quantile.or(trial.latency.max()).unwrap_or(u64::MAX) as f64 / limit.limit_ns as f64
 }
 
-/// The best cell, and those that it could not be told apart from.
+/// The best cell, and those that it could not be separated from.
 pub(super) fn answer(facts: &StageFacts) -> Answer {
     let Some(requested) = &facts.stage.search else { return Answer::default() };
     let measure = Measure::parse(&requested.best).unwrap_or(Measure::Iops);
@@ -162,7 +162,7 @@ fn say_best(
             answer.find("ties", ties.len() as f64);
             let all: Vec<String> = ties.iter().map(|point| name(point)).collect();
             format!(
-                "{title}: {}: {rate}. Not told apart: {}{}.",
+                "{title}: {}: {rate}. Not separated from it: {}{}.",
                 name(lead),
                 all.join(", "),
                 gate::advice(more)

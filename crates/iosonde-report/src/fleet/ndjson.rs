@@ -1,4 +1,4 @@
-//! A table as JSON lines: one object per row, with the name of its table and without what is missing.
+//! A table as JSON lines: one object per row, with the name of its table, without what is missing.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
