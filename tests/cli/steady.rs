@@ -66,6 +66,7 @@ fn a_run_that_is_not_steady_ends_with_3() {
         assert_eq!(found, "none");
     }
     let again = place.iosonde("report").arg(&folder).end().exits(0);
+    assert!(again.out.starts_with("Result:      not steady after 6 rounds; "), "{}", again.out);
     again.prints("not steady after 6 rounds, of 100 ms each").prints("in the last 5 rounds");
 }
 

@@ -121,7 +121,7 @@ fn a_device_without_data_has_figures_and_balanced_books() {
     }
     assert_eq!(answer.target("kind"), "vhost-user-blk device");
     assert_eq!(answer.target("bytes"), 256 * MIB);
-    let consistency = answer.at("/cells/0/books").as_array().unwrap();
+    let consistency = answer.at("/cells/0/consistency").as_array().unwrap();
     // Two busy servers and two busy clients on few cores may well miss the depth.
     let broken =
         consistency.iter().filter(|entry| entry["ok"] == false && entry["code"] != "depth");

@@ -98,6 +98,9 @@ pub fn place(rows: &[(&Run, &Assessment)], classes: &[ReferenceClass]) -> Placem
         .filter(|(run, _)| is_acknowledged(run))
         .collect();
     let Some((first, _)) = usable.first() else { return Placement::default() };
+    if ["simulated", "null"].contains(&first.target.kind.as_str()) {
+        return Placement::default();
+    }
     let kinds = kinds(&first.target);
     let may_be = |class: &&ReferenceClass| {
         let is_any = class.storage.is_empty() || kinds.is_empty();

@@ -15,6 +15,7 @@ use iosonde_stats::Quantile;
 
 use super::clean::clean;
 use super::explain::terms;
+use super::steady_text::steady_line;
 use super::wrap::hanging;
 
 /// What stands first.
@@ -41,7 +42,10 @@ impl Answer {
             .collect();
         let figures = match measured.as_slice() {
             [] => "nothing was measured".to_owned(),
-            [(_, row)] => figures_of_one(&row.figures.all),
+            [(_, row)] => match &row.steady {
+                Some(steady) => steady_line(steady),
+                None => figures_of_one(&row.figures.all),
+            },
             several => figures_of(several),
         };
         let result = match (verdict.kind, earlier) {
@@ -52,6 +56,10 @@ impl Answer {
             (Kind::LimitedBy, None) => format!("{figures}; {}", verdict.words),
             (kind, earlier) => {
                 let health = match kind {
+                    // That a run did not become steady decides its exit code.
+                    Kind::NoFaultSeen if rows.iter().any(|(_, row)| is_unsteady(row)) => {
+                        String::new()
+                    }
                     Kind::NoFaultSeen => format!("{}; ", verdict.words),
                     _ => String::new(),
                 };
@@ -133,6 +141,11 @@ fn next(rows: &[(&Run, &Assessment)], verdict: &Verdict) -> String {
             }
         }
     })
+}
+
+/// Whether a run was to become steady and did not.
+fn is_unsteady(row: &Assessment) -> bool {
+    row.steady.as_ref().is_some_and(|steady| !steady.steadiness.is_steady)
 }
 
 fn figures_of_one(all: &GroupFigures) -> String {

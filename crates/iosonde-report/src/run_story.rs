@@ -77,7 +77,11 @@ pub fn run_story(report: RunReport<'_>) -> Story {
                 .first()
                 .map_or(String::new(), |(run, _)| format!("iosonde {}", run.program)),
             command: report.manifest.map_or(Vec::new(), |manifest| manifest.command.clone()),
-            started_unix_ns: rows.first().map(|(run, _)| run.started_unix_ns),
+            // A simulated run has a clock of its own.
+            started_unix_ns: match report.manifest {
+                Some(manifest) => Some(manifest.started_unix_ns),
+                None => rows.first().map(|(run, _)| run.started_unix_ns),
+            },
             complete: report.manifest.map_or(complete, |manifest| manifest.complete && complete),
             exit_code: report.manifest.map_or(0, |manifest| manifest.exit_code),
         },

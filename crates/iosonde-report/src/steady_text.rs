@@ -14,7 +14,8 @@ pub fn steady_text(figures: &SteadyFigures) -> String {
             true => "in the window".into(),
             false => format!("in the last {rounds} rounds"),
         };
-        out.push_str(&format!("    {which}: {}\n", of_window(window)));
+        let words = of_window(window);
+        out.push_str(&format!("    {which}: {words}; the figures above are of the whole run\n"));
     }
     for sentence in &figures.sentences {
         out.push_str(&format!("    - {sentence}\n"));
@@ -22,11 +23,19 @@ pub fn steady_text(figures: &SteadyFigures) -> String {
     out
 }
 
+/// The verdict with the figures that it is about: those of the window alone.
+pub(crate) fn steady_line(figures: &SteadyFigures) -> String {
+    let window = figures.in_window.as_ref().map(of_window);
+    let which = if figures.steadiness.is_steady { "in the window" } else { "in the last rounds" };
+    let window = window.map(|words| format!("; {words} {which}")).unwrap_or_default();
+    format!("{}{window}", figures.verdict)
+}
+
 fn of_window(window: &InWindow) -> String {
     let latency =
         |value: Option<u64>| value.map_or("n/a".into(), |ns| duration::latency(ns as f64));
     format!(
-        "{} IOPS, {}, p50 {}, p99 {}; the figures above are of the whole run",
+        "{} IOPS, {}, p50 {}, p99 {}",
         count::significant_or_whole(window.iops),
         bytes::per_second(window.bytes_per_s),
         latency(window.p50_ns),

@@ -134,14 +134,17 @@ pub(super) fn cost(layout: &Plan, cells: &[Plan], device: Option<&DeviceFacts>) 
     let name = device.map_or("the disk of this system", |device| device.name.as_str());
     let writing: Vec<u64> = cells.iter().filter(|plan| plan.writes()).map(length_ns).collect();
     let burst = match device.and_then(|device| device.is_virtual) {
-        Some(true) => "; a volume with burst credits spends them",
+        Some(true) => "; it uses up the burst credits of a volume that has them",
         _ => "",
     };
+    let workloads = match writing.len() {
+        1 => "1 workload that writes".to_owned(),
+        count => format!("{count} workloads that write"),
+    };
     format!(
-        "writes a test file of {} on {name}, which the system uses, and for {} whatever {} \
-         workload(s) can write to it{burst}; --dry-run prints the plan, --read-only writes nothing",
+        "this writes to {name}, which the system uses: a test file of {}, then {workloads}, for {} \
+         in all{burst}; --dry-run prints the plan, --read-only writes nothing",
         bytes::exact(layout.target().bytes),
         duration::span(writing.iter().sum()),
-        writing.len(),
     )
 }
