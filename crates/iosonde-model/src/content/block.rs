@@ -120,7 +120,6 @@ impl<C: Comparisons> Format<C> {
     }
 
     /// Fills a buffer of the length of a block with the block of this label.
-    #[inline]
     pub fn seal(&self, block: &mut [u8], label: &Label) {
         let seed = self.payload_seed(label.offset, label.generation);
         let stamp = self.words(label.offset, label.generation);
@@ -161,7 +160,6 @@ impl<C: Comparisons> Format<C> {
 
     /// The generation of a whole and undamaged block of this run that belongs at `offset`; `None`
     /// for anything else, which [`super::classify`] then examines.
-    #[inline]
     pub fn generation_at(&self, block: &[u8], offset: u64) -> Option<u32> {
         let generation = le32(block, 24);
         let expected = self.words(offset, generation);
@@ -317,7 +315,6 @@ pub fn forge(block: &mut [u8]) {
 }
 
 /// CRC-32C (Castagnoli), by the processor's own instructions where it has them.
-#[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
