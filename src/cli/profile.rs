@@ -26,7 +26,8 @@ use iosonde_report::profile_text;
 use iosonde_watch::{WatchError, rehearse, wake_writing, watch};
 
 /// Profile the storage I/O of a program, traced in the kernel: of a command, or of what is running,
-/// by -p PID, --cgroup NAME or --container NAME, with --for 30 (seconds) or until it ends.
+/// by -p PID, --cgroup NAME or --container NAME, with --for 30 (seconds) or until it ends; or of
+/// the whole machine, by --for 30 alone.
 ///
 /// The command keeps its user, its streams and its exit code; the report goes to stderr and, with
 /// the record, into a folder. Tracing each request needs CAP_BPF and CAP_PERFMON; without them the
@@ -40,6 +41,7 @@ use iosonde_watch::{WatchError, rehearse, wake_writing, watch};
 ///   sudo iosonde profile -d nvme0n1 -- fio job.fio
 ///   sudo iosonde profile --emit app.toml -- ./app && iosonde run app.toml --path . --size 1g
 ///   sudo iosonde profile -p 4711 --for 30
+///   sudo iosonde profile --for 30
 ///   sudo iosonde profile --cgroup system.slice/postgresql.service --for 1m
 ///
 /// Exit code: that of the command, 128 + n if a signal killed it; 125 if it could not be profiled,
@@ -68,15 +70,16 @@ pub(crate) struct ProfileArgs {
     /// Profile a running process (number) or cgroup (anything else)
     #[arg(long, value_name = "PID|PATH", group = "attached")]
     attach: Option<OsString>,
-    /// How long to profile a running process or cgroup
+    /// How long to profile a running process or cgroup; alone, the whole machine
     #[arg(long = "for", value_name = "TIME")]
     length: Option<String>,
     /// Sampling interval, and interval of the time series
     #[arg(long, value_name = "TIME", default_value = "250ms")]
     interval: String,
     /// Maximum time to wait after the end for dirty pages of the program to be written
-    #[arg(long, value_name = "TIME", default_value = "2")]
-    settle: String,
+    /// [default: 2s]
+    #[arg(long, value_name = "TIME")]
+    settle: Option<String>,
     /// Write report.json into the folder too
     #[arg(long)]
     json: bool,

@@ -271,6 +271,8 @@ fn what_is_asked_wrongly_is_125_with_a_mend() {
         ("profile --cgroup no/such -- touch ran", "no cgroup `no/such`"),
         ("profile --attach no/such", "no cgroup `no/such`"),
         ("profile", "nothing to profile"),
+        ("profile --for 0", "--for: found 0, expected a time above 0"),
+        ("profile --for 3 --settle 1", "--settle has no effect on the whole machine"),
         ("profile dd if=/dev/zero", "the command must follow --"),
         ("profile --for 3 -- touch ran", "--for has no effect with a command"),
         ("profile -p 1 --cgroup / --for 1", "cannot be used with"),

@@ -4,6 +4,7 @@
 
 mod counts;
 mod latency;
+mod machine;
 mod whose;
 
 use std::fs;

@@ -160,6 +160,7 @@ fn subject(run: &ProfileRun) -> String {
     let word = match &run.subject {
         Subject::Command { words, .. } | Subject::Process { words, .. } => words.first().cloned(),
         Subject::Cgroup { path } => Some(path.clone()),
+        Subject::Machine => Some("machine".into()),
     };
     let word = word.unwrap_or_default();
     let last = word.trim_end_matches('/').rsplit('/').next().unwrap_or("");

@@ -41,7 +41,7 @@ pub fn profile_text(
     spreads::processor(&mut out, run, figures);
     out.push('\n');
     tables::threads(&mut out, run, figures);
-    tables::classes(&mut out, figures);
+    tables::classes(&mut out, run, figures);
     tables::syncs(&mut out, run, figures);
     tables::files(&mut out, figures);
     tables::cgroups(&mut out, figures);
@@ -97,6 +97,7 @@ fn title(subject: &Subject) -> String {
         Subject::Process { pid, words } if words.is_empty() => format!("process {pid}"),
         Subject::Process { pid, words } => format!("{} (process {pid})", joined(words)),
         Subject::Cgroup { path } => format!("cgroup {}", clean(path)),
+        Subject::Machine => "the whole machine".into(),
     }
 }
 

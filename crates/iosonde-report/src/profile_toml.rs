@@ -24,6 +24,7 @@ fn head(run: &ProfileRun, modelled: &Modelled) -> Vec<String> {
         Subject::Command { words, .. } => words.join(" "),
         Subject::Process { pid, words } => format!("process {pid}: {}", words.join(" ")),
         Subject::Cgroup { path } => format!("cgroup {path}"),
+        Subject::Machine => "the whole machine".into(),
     };
     let sum = |op: Op| {
         let rows = run.traffic.iter();

@@ -25,6 +25,14 @@ pub(super) struct Process {
     pub(super) is_zombie: bool,
 }
 
+impl Process {
+    /// The kernel's own processes descend from kthreadd, which has number 2.
+    fn is_of_kernel(&self) -> bool {
+        const KTHREADD: u32 = 2;
+        self.pid == KTHREADD || self.parent == KTHREADD
+    }
+}
+
 /// The process with this number, if there is one.
 pub(super) fn process(root: &Root, pid: u32) -> Option<Process> {
     parse_stat(&root.text(format!("/proc/{pid}/stat"))?)
@@ -113,6 +121,13 @@ pub(super) fn words(root: &Root, pid: u32) -> Vec<String> {
         return words;
     }
     root.word(format!("/proc/{pid}/comm")).into_iter().collect()
+}
+
+/// All processes but those of the kernel.
+pub(super) fn all(root: &Root) -> BTreeSet<u32> {
+    let pids = root.names("/proc").into_iter().filter_map(|name| name.parse().ok());
+    let processes = pids.take(LIMIT).filter_map(|pid| process(root, pid));
+    processes.filter(|process| !process.is_of_kernel()).map(|process| process.pid).collect()
 }
 
 /// These processes and all their descendants that are still running.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub struct Request {
     /// The command to run, as arguments; it is profiled unless `attached` is set.
     pub command: Vec<OsString>,
-    /// The running process or cgroup to profile.
+    /// What runs already and is to be profiled.
     pub attached: Option<Attached>,
     /// Names of disks; empty for every disk.
     pub devices: Vec<String>,
@@ -28,13 +28,15 @@ pub struct Request {
     pub needs_requests: Option<&'static str>,
 }
 
-/// A running process or cgroup.
+/// What runs already.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Attached {
     /// A process and all its descendants.
     Process(u32),
     /// The processes of a cgroup, by its path or its name in a hierarchy.
     Cgroup(PathBuf),
+    /// Every process of this machine but our own.
+    Machine,
 }
 
 /// Why there is no profile.

@@ -92,8 +92,28 @@ fn add(known: &mut Vec<ProfiledDevice>, root: &Root, traced: TracedDevice) {
     (known[at].depth, known[at].program_depth) = (depth, program_depth);
 }
 
+/// What is missing of a machine, whose processes are not sampled one by one.
+pub(super) fn uncounted() -> Missing {
+    Missing {
+        what: "calls and CPU time of the processes".into(),
+        reason: "the processes of a whole machine are not sampled one by one".into(),
+        fix: Some("profile one of them by --pid, or a cgroup".into()),
+    }
+}
+
+/// What is missing of a running program whose threads come and go.
+pub(super) fn switches_of_ended() -> Missing {
+    Missing {
+        what: "context switches of threads that have ended".into(),
+        reason: "the kernel reports them only for running threads, and for a command started by \
+                 iosonde"
+            .into(),
+        fix: None,
+    }
+}
+
 /// Data that neither the tracer nor a counter provides here.
-pub(super) fn missing(run: &ProfileRun, root: &Root, is_attached: bool) -> Vec<Missing> {
+pub(super) fn missing(run: &ProfileRun, root: &Root) -> Vec<Missing> {
     let mut missing = Vec::new();
     let mut miss = |what: &str, reason: &str, fix: Option<&str>| {
         let (what, reason) = (what.into(), reason.into());
@@ -104,14 +124,6 @@ pub(super) fn missing(run: &ProfileRun, root: &Root, is_attached: bool) -> Vec<M
             "calls of children that no parent waits for",
             "processes are sampled once per interval and at the end: calls of such a child after \
              its last sample are not included",
-            None,
-        );
-    }
-    if is_attached {
-        miss(
-            "context switches of threads that have ended",
-            "the kernel reports them only for running threads, and for a command started by \
-             iosonde",
             None,
         );
     }

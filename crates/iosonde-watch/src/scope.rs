@@ -34,6 +34,8 @@ pub(super) enum Who {
     Process { pid: u32, started: u64, words: Vec<String> },
     /// All processes of a cgroup.
     Cgroup(PathBuf),
+    /// All processes.
+    Machine,
 }
 
 impl Scope {
@@ -47,6 +49,7 @@ impl Scope {
                 let words = processes::words(root, *pid);
                 Who::Process { pid: *pid, started: process.started, words }
             }
+            Some(Attached::Machine) => Who::Machine,
             Some(Attached::Cgroup(path)) => {
                 let folder = cgroup::folder(root, path);
                 Who::Cgroup(folder.ok_or_else(|| WatchError::NoCgroup { path: path.clone() })?)
@@ -66,9 +69,14 @@ impl Scope {
         }
         let handle = match who {
             Who::Process { pid, .. } => handle_of(pid),
-            Who::Command(_) | Who::Cgroup(_) => None,
+            Who::Command(_) | Who::Cgroup(_) | Who::Machine => None,
         };
         Ok(Scope { who, disks, home: devices::of_folder(root, &requested.folder), handle })
+    }
+
+    /// Whether every process is profiled: they are not sampled one by one then.
+    pub(super) fn is_machine(&self) -> bool {
+        matches!(self.who, Who::Machine)
     }
 
     /// Sets the PID of the command.
@@ -86,6 +94,7 @@ impl Scope {
                 processes::tree(root, before.iter().copied().chain([*pid]))
             }
             Who::Cgroup(folder) => cgroup::processes(root, folder),
+            Who::Machine => processes::all(root),
         };
         // A shell that is profiled by its own child.
         members.remove(&std::process::id());
@@ -96,7 +105,7 @@ impl Scope {
     /// differently.
     pub(super) fn is_gone(&self, root: &Root) -> bool {
         match &self.who {
-            Who::Command(_) => false,
+            Who::Command(_) | Who::Machine => false,
             Who::Process { pid, started, .. } => processes::process(root, *pid)
                 .is_none_or(|now| now.is_zombie || now.started != *started),
             Who::Cgroup(folder) => !cgroup::is_cgroup(root, folder),
@@ -118,6 +127,7 @@ impl Scope {
             }
             Who::Process { pid, words, .. } => Subject::Process { pid: *pid, words: words.clone() },
             Who::Cgroup(folder) => Subject::Cgroup { path: folder.display().to_string() },
+            Who::Machine => Subject::Machine,
         }
     }
 }

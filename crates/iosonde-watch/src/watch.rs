@@ -61,8 +61,10 @@ pub fn watch(
         say(&format!("privileges were not dropped: {error}"));
     }
     let is_command = matches!(scope.who, Who::Command(_));
-    let mut tally = Tally::new(root, boottime_ns(), !is_command);
-    tally.look(root, members.iter().copied());
+    let mut tally = (!scope.is_machine()).then(|| Tally::new(root, boottime_ns(), !is_command));
+    if let Some(tally) = &mut tally {
+        tally.look(root, members.iter().copied());
+    }
     let before = (devices::counters(root), machine_switches(root), usage_of_process());
     let mut run = ProfileRun {
         schema: PROFILE_SCHEMA.into(),
@@ -94,11 +96,11 @@ pub fn watch(
     watch.look(ended_ns);
     let command = running.as_ref().map(RunningCommand::pid);
     let reaped = running.map(|running| launch::reap(root, running)).transpose()?;
-    if let (Some(pid), Some((_, Some(calls)))) = (command, &reaped) {
-        watch.tally.charge(pid, calls);
+    if let (Some(tally), Some(pid), Some((_, Some(calls)))) = (&mut watch.tally, command, &reaped) {
+        tally.charge(pid, calls);
     }
     let reaped = reaped.map(|(reaped, _)| reaped);
-    let charged = watch.tally.sums();
+    let charged = watch.tally.as_ref().map(Tally::sums);
     run.ended = reaped.map_or(ended, |reaped| match reaped.end {
         Ok(code) => Ended::Exited { code },
         Err(signal) => Ended::Killed { signal },
@@ -116,18 +118,23 @@ pub fn watch(
         involuntary_switches: after.2.involuntary_switches - before.2.involuntary_switches,
         max_rss_bytes: peak_rss_bytes(),
     };
-    run.calls = charged.calls;
-    run.io_delay_ns = charged.io_delay_ns;
-    run.cpu = Some(match reaped.filter(|_| is_command) {
-        Some(reaped) => used(&reaped, run.measured_ns),
-        None => ProcessUse { span_ns: run.measured_ns, ..charged.cpu },
-    });
+    if let Some(charged) = charged {
+        run.calls = charged.calls;
+        run.io_delay_ns = charged.io_delay_ns;
+        run.cpu = Some(match reaped.filter(|_| is_command) {
+            Some(reaped) => used(&reaped, run.measured_ns),
+            None => ProcessUse { span_ns: run.measured_ns, ..charged.cpu },
+        });
+        run.source.missing.extend(charged.missing);
+        run.source.missing.extend((!is_command).then(result::switches_of_ended));
+    } else {
+        run.source.missing.push(result::uncounted());
+    }
     let Watch { scope, tracer, telemetry, members, .. } = watch;
     run.telemetry = telemetry.end(end_ns);
     let home = scope.home.as_ref();
     run.devices = devices::profiled(root, &scope.disks, home, (&before.0, &after.0));
-    run.source.missing.extend(charged.missing);
-    run.source.missing.extend(result::missing(&run, root, !is_command));
+    run.source.missing.extend(result::missing(&run, root));
     if let Some(tracer) = tracer {
         let is_over = is_command && members.iter().eq(command.iter());
         result::fill_in(&mut run, root, tracer.finish(end_ns), is_over);
@@ -212,7 +219,8 @@ struct Watch<'a> {
     interrupts: Interrupts,
     tracer: Option<Tracer>,
     telemetry: Telemetry,
-    tally: Tally,
+    /// `None` for a machine.
+    tally: Option<Tally>,
     members: BTreeSet<u32>,
     began_ns: u64,
 }
@@ -232,16 +240,18 @@ impl Watch<'_> {
             // Children without a parent in the tree.
             self.members.extend(tracer.followed());
         }
-        let members = self.scope.members(self.root, &self.members);
-        if let Some(tracer) = &mut self.tracer {
+        if let Some(tally) = &mut self.tally {
+            let members = self.scope.members(self.root, &self.members);
             // Children are followed by the kernel; a process moved into a cgroup is not.
-            if matches!(self.scope.who, Who::Cgroup(_)) {
+            if let (Some(tracer), Who::Cgroup(_)) = (&mut self.tracer, &self.scope.who) {
                 follow(tracer, &(&members - &self.members));
             }
+            self.members = members;
+            tally.look(self.root, self.members.iter().copied());
+        }
+        if let Some(tracer) = &mut self.tracer {
             tracer.poll(now_ns);
         }
-        self.members = members;
-        self.tally.look(self.root, self.members.iter().copied());
         self.telemetry.look(now_ns);
     }
 

@@ -9,19 +9,27 @@ use iosonde_model::units::duration;
 use iosonde_watch::{Attached, Request};
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Unless given, the longest wait for dirty pages.
+const SETTLE_NS: u64 = 2 * SECOND_NS;
 /// A shorter interval would disturb the program, a longer one is too coarse.
 const INTERVALS_NS: std::ops::RangeInclusive<u64> = SECOND_NS / 10..=3600 * SECOND_NS;
 
 pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
+    let for_ns = args.length.as_deref().map(|text| time("--for", text)).transpose()?;
     let attached = match &args.container {
         Some(name) => Some(Attached::Cgroup(container(name)?)),
         None => attached(args),
     };
-    let for_ns = args.length.as_deref().map(|text| time("--for", text)).transpose()?;
-    if args.command.is_empty() && attached.is_none() {
+    let is_of_all = args.command.is_empty() && attached.is_none();
+    if is_of_all && for_ns.is_none() {
         return Err(wrong(
-            "nothing to profile: give a command after --, or --pid, --cgroup or --attach for a \
-             running one",
+            "nothing to profile: give a command after --; --pid, --cgroup or --container for a \
+             running one; or --for TIME alone for the whole machine",
+        ));
+    }
+    if is_of_all && args.settle.is_some() {
+        return Err(wrong(
+            "--settle has no effect on the whole machine, which goes on writing after the end",
         ));
     }
     if !args.command.is_empty() && for_ns.is_some() {
@@ -39,11 +47,11 @@ pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
     }
     Ok(Request {
         command: args.command.clone(),
-        attached,
+        attached: if is_of_all { Some(Attached::Machine) } else { attached },
         devices: args.device.clone(),
         folder: PathBuf::from("."),
         interval_ns,
-        settle_ns: time("--settle", &args.settle)?,
+        settle_ns: settle_ns(args, is_of_all)?,
         for_ns,
         may_write_later: false,
         needs_requests: match (&args.emit, &args.against) {
@@ -79,6 +87,12 @@ fn container(name: &str) -> Result<PathBuf, Failure> {
         return Err(wrong("--container: its processes are in the root cgroup; give --pid"));
     }
     Ok(PathBuf::from(path))
+}
+
+/// What the machine leaves dirty is never written to its end.
+fn settle_ns(args: &ProfileArgs, is_of_all: bool) -> Result<u64, Failure> {
+    let given = args.settle.as_deref().map(|text| time("--settle", text)).transpose()?;
+    Ok(given.unwrap_or(if is_of_all { 0 } else { SETTLE_NS }))
 }
 
 fn attached(args: &ProfileArgs) -> Option<Attached> {

@@ -101,6 +101,8 @@ pub enum Subject {
         /// Its path.
         path: String,
     },
+    /// Every process of the machine but the profiler.
+    Machine,
 }
 
 impl Default for Subject {

@@ -109,6 +109,7 @@ pub(super) fn subject(run: &ProfileRun) -> String {
         Subject::Process { pid, words } if words.is_empty() => format!("process {pid}"),
         Subject::Process { words, .. } => words.join(" "),
         Subject::Cgroup { path } => format!("cgroup {path}"),
+        Subject::Machine => "the whole machine".into(),
     };
     let words = clean(&words);
     if words.chars().count() <= 90 {

@@ -4,7 +4,7 @@ use crate::clean::clean;
 use crate::wrap::Text;
 use iosonde_analysis::profile::{Figures, FileFigures, ThreadFigures, missing};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, FileRun, Method, ThreadRun};
+use iosonde_model::record::profile::{Class, FileRun, Method, Subject, ThreadRun};
 use iosonde_model::units::count;
 
 use super::cells::{Table, maybe_percent, megabytes, percent, rate, time};
@@ -121,7 +121,7 @@ fn more(out: &mut Text, left: usize, what: &str) {
 }
 
 /// On whose behalf the requests were made.
-pub(super) fn classes(out: &mut Text, figures: &Figures) {
+pub(super) fn classes(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     if figures.classes.is_empty() {
         return;
     }
@@ -137,7 +137,7 @@ pub(super) fn classes(out: &mut Text, figures: &Figures) {
     for class in &figures.classes {
         let at = |q: f64| class.latency.at(q).map_or("n/a".into(), |ns| time(ns as f64));
         table.push(vec![
-            word(class.class).into(),
+            made_for(class.class, &run.subject),
             count::thousands(class.requests),
             megabytes(class.read_bytes),
             megabytes(class.write_bytes),
@@ -150,13 +150,17 @@ pub(super) fn classes(out: &mut Text, figures: &Figures) {
     out.push_str(&table.text(out.columns));
 }
 
-fn word(class: Class) -> &'static str {
+fn made_for(class: Class, subject: &Subject) -> String {
+    let (of, their) = match subject {
+        Subject::Machine => ("processes", "their"),
+        _ => ("the program", "its"),
+    };
     match class {
-        Class::Program => "the program, by its own threads",
-        Class::WriteBack => "the program, by write-back of its pages",
-        Class::Journal => "the file systems' journals and metadata",
-        Class::DeviceFlush => "flushes of the devices' caches",
-        Class::Other => "others",
+        Class::Program => format!("{of}, by {their} own threads"),
+        Class::WriteBack => format!("{of}, by write-back of {their} pages"),
+        Class::Journal => "the file systems' journals and metadata".into(),
+        Class::DeviceFlush => "flushes of the devices' caches".into(),
+        Class::Other => "others".into(),
     }
 }
 

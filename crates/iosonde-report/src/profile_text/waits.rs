@@ -3,6 +3,7 @@
 use crate::clean::clean;
 use crate::wrap::Text;
 use iosonde_analysis::profile::Figures;
+use iosonde_model::record::profile::FileRun;
 use iosonde_model::units::{bytes, count};
 
 use super::cells::{percent, shortened};
@@ -20,11 +21,15 @@ pub(super) fn waits(out: &mut Text, figures: &Figures) {
     if !shares.is_empty() {
         out.hanging("Waits: ", &shares.join("; "));
     }
-    let heavy: Vec<String> = figures
+    let mut files: Vec<(&FileRun, u64)> = figures
         .files
         .iter()
         .map(|each| (&each.file, each.file.read_bytes + each.file.write_bytes))
         .filter(|(_, moved)| *moved > 0)
+        .collect();
+    files.sort_by_key(|(_, moved)| std::cmp::Reverse(*moved));
+    let heavy: Vec<String> = files
+        .into_iter()
         .take(FILES)
         .map(|(file, moved)| {
             format!("{} ({})", shortened(&clean(&file.path), ROOM), bytes::rough(moved))
