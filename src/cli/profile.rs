@@ -42,6 +42,7 @@ use iosonde_watch::{WatchError, rehearse, wake_writing, watch};
 ///   sudo iosonde profile --emit app.toml -- ./app && iosonde run app.toml --path . --size 1g
 ///   sudo iosonde profile -p 4711 --for 30
 ///   sudo iosonde profile --for 30
+///   sudo iosonde profile --stacks -- ./app
 ///   sudo iosonde profile --cgroup system.slice/postgresql.service --for 1m
 ///
 /// Exit code: that of the command, 128 + n if a signal killed it; 125 if it could not be profiled,
@@ -90,6 +91,10 @@ pub(crate) struct ProfileArgs {
     /// rates that the program uses
     #[arg(long, value_name = "RESULT")]
     against: Option<PathBuf>,
+    /// Take the stacks of functions at which requests begin and threads wait: flame graphs in the
+    /// folder (stacks-*.svg), and the same as text (stacks-*.folded)
+    #[arg(long)]
+    stacks: bool,
     /// Print each step
     #[arg(short, long)]
     verbose: bool,

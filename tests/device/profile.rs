@@ -5,6 +5,7 @@
 mod counts;
 mod latency;
 mod machine;
+mod stacks;
 mod whose;
 
 use std::fs;

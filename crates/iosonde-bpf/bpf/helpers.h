@@ -16,6 +16,7 @@ enum {
 	MAP_HASH = 1,
 	MAP_ARRAY = 2,
 	MAP_PERCPU_ARRAY = 6,
+	MAP_STACK_TRACE = 7,
 	MAP_LRU_HASH = 9,
 	MAP_QUEUE = 22,
 };
@@ -28,6 +29,7 @@ static long (*const map_delete)(void *map, const void *key) = (void *)3;
 static u64 (*const ktime_ns)(void) = (void *)5;
 static u64 (*const current_pid_tgid)(void) = (void *)14;
 static long (*const current_comm)(void *to, u32 size) = (void *)16;
+static long (*const stack_id)(void *context, void *map, u64 flags) = (void *)27;
 static struct task_struct *(*const current_task)(void) = (void *)35;
 static long (*const map_pop)(void *map, void *value) = (void *)88;
 static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;

@@ -268,6 +268,30 @@ struct counts {
 	u64 lost_cgroups;
 	u64 lost_syncs;
 	u64 lost_ends;
+	u64 lost_stacks;
+};
+
+enum { STACK_OF_REQUEST, STACK_OF_WAIT, FRAMES = 127 };
+
+/* Two stacks of a thread, by their numbers; below 0 there is none. */
+struct stack_key {
+	u32 tgid;
+	u32 kind;
+	s32 kernel;
+	s32 user;
+	char comm[16];
+};
+
+/* How often it was seen, and the sum of the bytes of its requests or the ns of its waits. */
+struct stack_use {
+	u64 count;
+	u64 amount;
+};
+
+/* A thread that waits. */
+struct blocked {
+	u64 since_ns;
+	struct stack_key key;
 };
 
 #endif

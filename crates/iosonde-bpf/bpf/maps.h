@@ -78,6 +78,15 @@ TABLE(sampling_state, MAP_ARRAY, 1, u32, struct sampling);
 TABLE(uring_syncs, MAP_HASH, 8192, u64, u64);
 TABLE(uring_count, MAP_ARRAY, 1, u32, u64); /* of them now */
 TABLE(submits, MAP_HASH, 16384, u64, struct submitted);
+/* As long as asked for; the loader makes them short where nobody asks. */
+TABLE(stacks, MAP_HASH, 16384, struct stack_key, struct stack_use);
+TABLE(blocked_threads, MAP_HASH, 16384, u32, struct blocked);
+struct {
+	NUMBER(type, MAP_STACK_TRACE);
+	NUMBER(max_entries, 16384);
+	NUMBER(key_size, 4);
+	NUMBER(value_size, FRAMES * 8);
+} frames SEC(".maps");
 TABLE(layer_data, MAP_PERCPU_ARRAY, 1, u32, struct layers);
 
 #define COUNT(field, value)                                                 \

@@ -600,6 +600,7 @@ int rq_complete(u64 *ctx)
 /* What stands beside the requests. */
 #include "process.h"
 #include "calls.h"
+#include "stacks.h"
 
 /* Does nothing: what the kernel says that a run of it takes is the cost of asking. */
 SEC("tp_btf/block_rq_complete")

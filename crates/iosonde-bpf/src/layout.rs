@@ -63,8 +63,10 @@ macro_rules! shared {
 }
 
 mod places;
+mod stacks;
 
 pub use places::{Chunk, ChunkKey, Sampling};
+pub use stacks::{Blocked, STACK_OF_REQUEST, STACK_OF_WAIT, StackKey, StackUse};
 
 shared! {
     /// Whether counting has begun.
@@ -458,6 +460,8 @@ shared! {
         lost_syncs: u64,
         /// Requests that began anew without having been seen to end.
         lost_ends: u64,
+        /// Stacks that found no place.
+        lost_stacks: u64,
     }
 }
 

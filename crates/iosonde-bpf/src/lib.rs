@@ -11,6 +11,7 @@
 mod files;
 pub mod layout;
 mod programs;
+mod stacks;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -19,8 +20,8 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 pub use layout::{
-    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, DepthUse, FileKey, FilePlace, FileUse,
-    Flight, Layers, Levels, Sampling, Slot, SlotKey, Thread,
+    Blocked, CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, DepthUse, FileKey, FilePlace,
+    FileUse, Flight, Layers, Levels, Sampling, Slot, SlotKey, StackKey, StackUse, Thread,
 };
 pub use programs::{Part, Program, Runs};
 
@@ -45,6 +46,8 @@ pub struct Options {
     pub wait_end: u64,
     /// Whether the spans of [`Layers`] are measured, too.
     pub layers: bool,
+    /// Whether the stacks at which requests begin and threads wait are taken.
+    pub stacks: bool,
     /// Size of a memory page, bytes.
     pub page_bytes: u32,
     /// Parts of the programs that are left out: what is measured without them is their cost. Empty
@@ -130,6 +133,11 @@ impl Collector {
                 Constant::Word(value) => loader.override_global(name, value, true),
             };
         }
+        if !options.stacks {
+            for map in stacks::MAPS {
+                loader.map_max_entries(map, 1);
+            }
+        }
         let calls = programs::calls(options.layers);
         loader.override_global("call_of", &calls, true);
         let mut ebpf = loader.load(OBJECT).map_err(|error| AttachError::Maps(chain(&error)))?;
@@ -162,6 +170,8 @@ impl Collector {
             self.table::<ChunkKey, Chunk>("chunks").map(|_| ()),
             self.table::<SlotKey, u32>("slots").map(|_| ()),
             self.slot_data().map(|_| ()),
+            self.table::<StackKey, StackUse>("stacks").map(|_| ()),
+            self.table::<u32, Blocked>("blocked_threads").map(|_| ()),
         ];
         checks.into_iter().collect::<Result<(), String>>().map_err(AttachError::Maps)
     }

@@ -18,7 +18,7 @@ pub struct Program {
 }
 
 /// One line per program: function, tracepoint, what it provides, whether all depends on it.
-const PROGRAMS: [(&str, &str, &str, bool); 15] = [
+const PROGRAMS: [(&str, &str, &str, bool); 17] = [
     ("rq_issue", "block_rq_issue", "requests", true),
     ("rq_complete", "block_rq_complete", "requests", true),
     ("rq_merge", "block_rq_merge", "merged requests", false),
@@ -33,9 +33,13 @@ const PROGRAMS: [(&str, &str, &str, bool); 15] = [
     ("call_exit", "sys_exit", "syncs", false),
     ("io_start", "block_io_start", "requests", true),
     ("rq_insert", "block_rq_insert", "requests", true),
+    (STACK_REQUEST, "block_io_start", "stacks of requests", false),
+    ("stack_switch", "sched_switch", "stacks of waits", false),
     (METER, "block_rq_complete", "the cost of counting time", false),
 ];
 
+/// It stands at whatever event begins a request.
+const STACK_REQUEST: &str = "stack_request";
 /// The program that does nothing.
 const METER: &str = "meter";
 
@@ -147,9 +151,11 @@ pub(crate) fn attach(
             "io_start" => begins.number != 0,
             "rq_insert" => begins.number != 1,
             METER => !options.meter,
+            STACK_REQUEST | "stack_switch" => !options.stacks,
             "call_enter" | "call_exit" => options.without.contains(&Part::Calls),
             _ => false,
         };
+        let tracepoint = if function == STACK_REQUEST { begins.tracepoint } else { tracepoint };
         let other = ALTERNATIVES.iter().find(|(name, _)| *name == tracepoint);
         let replaced = other.is_some_and(|(_, other)| !has(btf, tracepoint) && has(btf, other));
         if idle || replaced {

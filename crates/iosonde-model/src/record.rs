@@ -24,6 +24,7 @@ pub mod precision;
 pub mod profile;
 pub mod run;
 pub mod selftest;
+pub mod stacks;
 pub mod store;
 pub mod summary;
 pub mod undo;

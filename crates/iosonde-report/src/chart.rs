@@ -46,6 +46,9 @@ pub use scale::{Kind, Scale};
 /// Why a figure cannot be drawn.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChartError {
+    /// Stacks of functions that make no flame graph.
+    #[error("the stacks cannot be drawn: {0}")]
+    Stacks(String),
     /// No value to fit a scale to.
     #[error("found no value to draw, expected at least one")]
     Empty,

@@ -6,6 +6,7 @@
 mod comparison;
 mod depth;
 pub(crate) mod distribution;
+mod flame;
 mod over_time;
 mod places;
 mod pool;
@@ -23,12 +24,14 @@ pub use comparison::comparison;
 pub type Picture = (String, String);
 
 /// Every picture of a profile, as SVG: latencies by operation and of syncs, latency and rates over
-/// time, sizes, requests in flight, places on the devices.
+/// time, sizes, requests in flight, places on the devices, and stacks, if they were taken.
 ///
 /// # Errors
 /// If the record holds numbers that no scale can hold.
 pub fn figures(run: &ProfileRun) -> Result<Vec<Picture>, ChartError> {
-    pictures(drawn(run)?)
+    let mut all = pictures(drawn(run)?)?;
+    all.extend(flame::pictures(run)?);
+    Ok(all)
 }
 
 /// The same before they are drawn.

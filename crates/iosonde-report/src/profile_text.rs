@@ -4,6 +4,7 @@ mod cells;
 mod course;
 mod source;
 mod spreads;
+mod stacks;
 mod summary;
 mod tables;
 mod waits;
@@ -51,6 +52,7 @@ pub fn profile_text(
     if let Some(against) = against {
         beside(&mut out, against);
     }
+    stacks::stacks(&mut out, run);
     source::source(&mut out, run, figures);
     out.into_string()
 }

@@ -19,6 +19,8 @@ pub struct Request {
     pub interval_ns: u64,
     /// Longest time to wait for pages that the program left dirty, ns.
     pub settle_ns: u64,
+    /// Whether the stacks at which requests begin and threads wait are taken.
+    pub stacks: bool,
     /// How long to profile, ns, if there is no command.
     pub for_ns: Option<u64>,
     /// Results go into a directory of another user, so the right to write there is still needed

@@ -66,6 +66,7 @@ pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over
     }
     run.places = traced.places;
     run.series = traced.series;
+    run.stacks = traced.stacks;
     run.lost = traced.lost;
     let bytes = |name: &str| -> u64 {
         let of_program = run.traffic.iter().filter(|kind| kind.class.is_of_the_program());

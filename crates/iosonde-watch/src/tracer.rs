@@ -7,6 +7,7 @@ mod layers;
 mod names;
 mod places;
 mod series;
+mod stacks;
 mod symbols;
 mod tally;
 mod threads;
@@ -20,6 +21,7 @@ use iosonde_bpf::{AttachError, Collector, Options, SlotKey, major_minor};
 use self::files::Files;
 use self::names::{Disks, Names};
 use self::series::Series;
+use self::stacks::Stacks;
 use self::symbols::{CHAIN_END, ENDS, FILES_END, WAIT_END, symbols};
 use self::tally::Tally;
 use self::threads::Ended;
@@ -29,6 +31,7 @@ use iosonde_model::record::profile::{
     CallCounts, CgroupRun, Class, Depth, FileRun, Group, KernelProgram, Method, Missing, Op,
     OpenCounts, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
 };
+use iosonde_model::record::stacks::StackRun;
 use iosonde_stats::Histogram;
 
 /// What to trace.
@@ -40,6 +43,8 @@ pub struct Wanted {
     pub interval_ns: u64,
     /// Whether I/O calls are timed layer by layer.
     pub layers: bool,
+    /// Whether stacks are taken.
+    pub stacks: bool,
 }
 
 /// Attached programs, and the data received from them so far.
@@ -57,6 +62,8 @@ pub struct Tracer {
     series: Option<Series>,
     ended: Ended,
     files: Files,
+    /// If they are wanted.
+    stacks: Option<Stacks>,
     /// The sample of the places when chunks outside of it were last taken out.
     chunk_shift: u32,
     /// Errors from reading the maps, by message.
@@ -90,6 +97,8 @@ pub struct Traced {
     pub places: Vec<Places>,
     /// Series.
     pub series: Vec<TrafficSeries>,
+    /// Stacks, if requested.
+    pub stacks: Vec<StackRun>,
     /// Spans outside the block layer and the device, if requested.
     pub spans: Vec<(Layer, Histogram)>,
     /// What was lost.
@@ -119,7 +128,7 @@ impl Tracer {
         let ends = symbols(root, ENDS);
         let [dio_end, disk_end, disk_end_async, wait_end, chain_end] = ends;
         let page_bytes = rustix::param::page_size() as u32;
-        let (disks, layers) = (wanted.devices.clone(), wanted.layers);
+        let (disks, layers, stacks) = (wanted.devices.clone(), wanted.layers, wanted.stacks);
         let options = Options {
             disks,
             dio_end,
@@ -128,6 +137,7 @@ impl Tracer {
             wait_end,
             chain_end,
             layers,
+            stacks,
             page_bytes,
             ..Options::default()
         };
@@ -144,6 +154,7 @@ impl Tracer {
             series: None,
             ended: Ended::default(),
             files: Files::new(),
+            stacks: stacks.then(|| Stacks::new(root)),
             chunk_shift: 0,
             troubles: BTreeMap::new(),
         })
@@ -170,6 +181,7 @@ impl Tracer {
                 fix: Some("sysctl kernel.kptr_restrict=0, or CAP_SYSLOG".to_owned()),
             }
         }));
+        missing.extend(self.stacks.as_ref().and_then(Stacks::missing));
         Source {
             method: Method::Tracepoints,
             attribution: self.collector.begins_at().to_owned(),
@@ -216,6 +228,10 @@ impl Tracer {
         self.heed(forgotten);
         let harvested = self.files.harvest(&mut self.collector);
         self.heed(harvested);
+        if let Some(stacks) = &mut self.stacks {
+            let learned = stacks.look(&self.collector);
+            self.heed(learned);
+        }
         let thinned = self.thin_places();
         self.heed(thinned);
     }
@@ -262,6 +278,8 @@ impl Tracer {
         self.heed(paused);
         self.poll(now_ns);
         let left = self.settle();
+        let stacks = self.stacks.take().map(|stacks| stacks.finish(&self.collector, now_ns));
+        let stacks = stacks.transpose().map_err(|trouble| self.heed(Err(trouble)));
         let counts = self.collector.counts();
         let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
         let (threads, sizes) = std::mem::take(&mut self.ended).finish(&self.collector);
@@ -287,6 +305,7 @@ impl Tracer {
             places: self.places(counts.as_ref().map_or(0, |counts| counts.lost_chunk_bytes)),
             traffic: self.traffic(),
             series: self.series.take().map(|series| series.finish(now_ns)).unwrap_or_default(),
+            stacks: stacks.unwrap_or_default().unwrap_or_default(),
             spans: if self.layers { layers::spans(&self.collector) } else { Vec::new() },
             lost,
         }

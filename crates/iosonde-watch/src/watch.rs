@@ -161,7 +161,8 @@ pub fn rehearse(root: &Root, requested: &Request) -> Result<(Source, Vec<String>
 /// The tracer, or why counters are used instead.
 fn attach(root: &Root, requested: &Request, scope: &Scope) -> (Option<Tracer>, Source) {
     let devices = scope.disks.iter().map(|disk| disk.number).collect();
-    let wanted = Wanted { devices, interval_ns: requested.interval_ns, ..Wanted::default() };
+    let (interval_ns, stacks) = (requested.interval_ns, requested.stacks);
+    let wanted = Wanted { devices, interval_ns, stacks, ..Wanted::default() };
     match Tracer::attach(root, &wanted) {
         Ok(tracer) => {
             let source = tracer.source();

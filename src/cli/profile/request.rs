@@ -54,11 +54,14 @@ pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
         settle_ns: settle_ns(args, is_of_all)?,
         for_ns,
         may_write_later: false,
-        needs_requests: match (&args.emit, &args.against) {
-            (Some(_), _) => Some("--emit"),
-            (None, Some(_)) => Some("--against"),
-            (None, None) => None,
-        },
+        stacks: args.stacks,
+        needs_requests: [
+            ("--emit", args.emit.is_some()),
+            ("--against", args.against.is_some()),
+            ("--stacks", args.stacks),
+        ]
+        .into_iter()
+        .find_map(|(option, is_given)| is_given.then_some(option)),
     })
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::{DeviceCounters, DeviceFacts, HostFacts, TelemetrySample};
 use super::run::{CounterSeries, HistogramSeries, ProcessUse};
+use super::stacks::StackRun;
 use iosonde_stats::Histogram;
 
 pub use calls::{CallCounts, OpenCounts, SyncKind, SyncRun};
@@ -72,6 +73,10 @@ pub struct ProfileRun {
     pub telemetry: Vec<TelemetrySample>,
     /// Context switches of the whole machine at start and end; `None` where not reported.
     pub machine_switches: Option<(u64, u64)>,
+    /// Stacks at which requests began and threads waited, the heaviest of each kind first; empty
+    /// unless asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackRun>,
     /// CPU time of this collector itself over the same time.
     pub collector: ProcessUse,
     /// Events that could not be kept, by what was lost; empty if nothing was.

@@ -83,6 +83,7 @@ pub(super) fn losses(counts: &Counts) -> BTreeMap<String, u64> {
         ("requests of threads: too many threads", counts.lost_threads),
         ("requests of cgroups: too many cgroups", counts.lost_cgroups),
         ("syncs", counts.lost_syncs),
+        ("stacks: too many", counts.lost_stacks),
         (LATENCIES, counts.lost_ends),
     ];
     let converted = each.into_iter().filter(|(_, count)| *count > 0);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/* The stacks at which followed threads make requests, and at which they block. Only for those who ask:
+ * taking a stack costs more than everything else that is done for a request. */
+#ifndef STACKS_H
+#define STACKS_H
+
+enum { USER_STACK = 256 };
+
+/* One more, of this amount. */
+static __attribute__((noinline)) int count_stack(struct stack_key *key, u64 amount)
+{
+	struct stack_use fresh = {}, *known;
+
+	if (!key)
+		return 0;
+	known = map_lookup(&stacks, key);
+	if (!known) {
+		map_update(&stacks, key, &fresh, NOEXIST);
+		known = map_lookup(&stacks, key);
+	}
+	if (!known) {
+		COUNT(lost_stacks, 1);
+		return 0;
+	}
+	__sync_fetch_and_add(&known->count, 1);
+	__sync_fetch_and_add(&known->amount, amount);
+	return 0;
+}
+
+inlined void take_stack(u64 *ctx, struct stack_key *key, u32 kind)
+{
+	key->tgid = current_pid_tgid() >> 32;
+	key->kind = kind;
+	current_comm(key->comm, sizeof(key->comm));
+	key->kernel = stack_id(ctx, &frames, 0);
+	key->user = stack_id(ctx, &frames, USER_STACK);
+}
+
+/* At the event at which requests begin. */
+SEC("tp_btf/block_io_start")
+int stack_request(u64 *ctx)
+{
+	struct request *rq = (struct request *)ctx[0];
+	struct stack_key key = {};
+
+	if (!has_begun() || !is_followed(current_pid_tgid() >> 32) || disk_index(disk_of(rq)) < 0)
+		return 0;
+	take_stack(ctx, &key, STACK_OF_REQUEST);
+	count_stack(&key, rq->__data_len);
+	return 0;
+}
+
+/* A thread that gives up its CPU because it waits, not because it is preempted; and one that goes on. */
+SEC("tp_btf/sched_switch")
+int stack_switch(u64 *ctx)
+{
+	struct task_struct *next = (struct task_struct *)ctx[2];
+	u64 id = current_pid_tgid(), now;
+	u32 tid = (u32)id, next_tid;
+	struct blocked fresh = {}, *blocked;
+
+	if (!has_begun())
+		return 0;
+	now = ktime_ns();
+	if (!ctx[0] && ctx[3] && tid && is_followed(id >> 32)) {
+		fresh.since_ns = now;
+		take_stack(ctx, &fresh.key, STACK_OF_WAIT);
+		if (map_update(&blocked_threads, &tid, &fresh, ANY))
+			COUNT(lost_stacks, 1);
+	}
+	next_tid = FIELD(next, pid);
+	blocked = map_lookup(&blocked_threads, &next_tid);
+	if (blocked) {
+		fresh = *blocked;
+		count_stack(&fresh.key, now - fresh.since_ns);
+		map_delete(&blocked_threads, &next_tid);
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,36 @@
+//! Where a program makes requests, and where it waits: stacks of functions.
+
+use serde::{Deserialize, Serialize};
+
+/// What a thread did at a stack.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StackKind {
+    /// A request of the block layer began.
+    Request,
+    /// The thread gave up its CPU until something happened.
+    Wait,
+}
+
+impl StackKind {
+    /// Both of them.
+    pub const ALL: [StackKind; 2] = [StackKind::Request, StackKind::Wait];
+}
+
+/// A stack, and how often it was seen.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct StackRun {
+    /// What was done there.
+    pub kind: StackKind,
+    /// Name of the thread, cut to 15 bytes by the kernel.
+    pub thread: String,
+    /// Functions of the program, the outermost first; a frame whose function is not known has the
+    /// file that it is in, in brackets.
+    pub user: Vec<String>,
+    /// Functions of the kernel, the outermost first.
+    pub kernel: Vec<String>,
+    /// Requests or waits.
+    pub count: u64,
+    /// Bytes of the requests, or length of the waits in ns.
+    pub amount: u64,
+}
