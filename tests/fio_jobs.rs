@@ -12,7 +12,7 @@ use std::time::Duration;
 use iosonde_model::plan::{Job, OnError, Order, Plan, Setting, Stop, Target, resolve};
 use iosonde_model::spec::fio::{self, Asking, JobFile, Outside};
 use iosonde_model::spec::{
-    Access, Data, Draw, Pace, Reap, Role, Sizes, Sync, Think, Threads, Workload,
+    Access, Data, Draw, Limits, Pace, Reap, Role, Sizes, Sync, Think, Threads, Workload,
 };
 use iosonde_report::fio_job::{fio_arguments, fio_job};
 use iosonde_rig::skip;
@@ -63,9 +63,6 @@ fn run(text: &mut String, asking: &Asking, stop: Stop) {
     if asking.warmup_ns > 0 {
         let _ = write!(text, " after {} ns", asking.warmup_ns);
     }
-    if asking.continue_on_error {
-        text.push_str(" going on after errors");
-    }
     for target in &asking.targets {
         let own = if target.unlinked { " (unlinked)" } else { "" };
         let _ = write!(text, " {}{own}", target.path);
@@ -104,6 +101,8 @@ fn role_output(role: &Role, workload: &Workload) -> String {
     also(role.targets != [0], format!("on {:?}", role.targets));
     also(threads > 1, format!("apart {}", role.offset_increment.unwrap_or(0)));
     also(role.access != Access::Permutation, format!("{:?}", role.access));
+    also(role.limits != Limits::default(), format!("{:?}", role.limits));
+    also(role.flow.is_some(), format!("{:?}", role.flow));
     also(role.stride.is_some(), format!("stride {}", role.stride.unwrap_or(0)));
     also(role.block_align.is_some(), format!("grid {}", role.block_align.unwrap_or(0)));
     also(role.pace != Pace::Closed, format!("{:?}", role.pace));
@@ -168,7 +167,7 @@ fn plans(file: &JobFile) -> Vec<Plan> {
             seed: asking.seed.unwrap_or(1),
             warmup_ns: asking.warmup_ns,
             stop,
-            on_error: if asking.continue_on_error { OnError::Continue } else { OnError::Stop },
+            on_error: OnError::Stop,
             final_sync: true,
             buffer_limit_bytes: 1 << 30,
         };

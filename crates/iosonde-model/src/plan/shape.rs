@@ -49,6 +49,8 @@ pub(super) fn jobs_of(
         span: role.span.clone(),
         service: role.service,
         strides: role.strides,
+        limits: role.limits.clone(),
+        flow: role.flow,
         rewrites: role.rw.rewrites(),
         listed: role.listed.clone(),
         ..Job::default()

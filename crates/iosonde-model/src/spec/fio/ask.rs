@@ -4,17 +4,20 @@
 
 mod end;
 mod names;
+mod nodes;
 mod replay;
 mod request;
 mod shared;
+mod steady;
 
 use super::job::{FioJob, Group, Setting};
 use super::number::Amount;
-use super::{Fault, Faults, iolog, load, shown};
-use crate::spec::{EngineKind, Role, Rw, Sizes, Span, Stop, Threads, Workload};
+use super::{Fault, Faults, Place, iolog, load, shown};
+use crate::spec::{EngineKind, Role, Rw, Settling, Sizes, Span, Stop, Threads, Workload};
 
+pub(super) use nodes::list as nodes;
 pub use request::{AccessHint, EngineRequest, LatencyRequest, LogRequest, TargetRequest};
-use shared::{continues, direct, engine, first_and_own, latency, logs, seed, the_same};
+use shared::{direct, engine, first_and_own, latency, logs, seed, the_same};
 
 /// What one run is asked for; sizes in percent are open until the targets are known.
 #[derive(Clone, Debug)]
@@ -29,12 +32,12 @@ pub struct Asking {
     pub warmup_ns: u64,
     /// Seed of the run; `None` means a fresh one.
     pub seed: Option<u64>,
-    /// Whether errors are counted instead of ending the run.
-    pub continue_on_error: bool,
     /// Logs to be written.
     pub logs: Vec<LogRequest>,
     /// The latency to be met, if there is one.
     pub latency: Option<LatencyRequest>,
+    /// What has to be steady for the run to end.
+    pub settling: Option<Settling>,
     /// Whether the cached pages of the targets stay where they are (`invalidate=0`).
     pub keeps_cache: bool,
     /// Whether files are prepared and no job runs.
@@ -64,6 +67,8 @@ struct Part {
     offset: Amount,
     increment: Amount,
     size: Option<Amount>,
+    /// NUMA nodes to whose CPUs it keeps.
+    nodes: Vec<u32>,
 }
 
 /// Jobs of one group and files of one run, at most.
@@ -85,9 +90,9 @@ pub fn ask(group: &Group) -> Result<Asking, Faults> {
             warmup_ns,
             seed,
             own: Own { engine: own_engine, warmup: own_warmup, seed: own_seed },
-            continue_on_error: the_same(group, "continue_on_error", continues)?,
             logs: Vec::new(),
             latency: the_same(group, "latency_target", latency)?,
+            settling: steady::of_group(group)?,
             keeps_cache: the_same(group, "invalidate", |job| {
                 Ok(job.flag("invalidate") == Some(false))
             })?,
@@ -160,6 +165,12 @@ impl Asking {
             roles,
         };
         Ok((workload, stop))
+    }
+
+    /// The NUMA nodes to whose CPUs the roles keep, in their order, and where that was said;
+    /// empty means all.
+    pub fn cpu_nodes(&self) -> impl Iterator<Item = (&[u32], &Place)> {
+        self.parts.iter().map(|part| (&*part.nodes, part.job.place("numa_cpu_nodes")))
     }
 
     /// Whether the files are read before the run, into the page cache.
@@ -238,6 +249,7 @@ impl Asking {
         let replaying = log.as_ref().map(|log| job.replaying(log.rw()));
         let job = replaying.as_ref().unwrap_or(job);
         let mut role = load::role(job, &job.name)?;
+        let nodes = nodes::of_cpus(job)?;
         if let Some(log) = &log {
             replay::by(&mut role, log);
         }
@@ -264,7 +276,7 @@ impl Asking {
         let split = job.word("cpus_allowed_policy").is_some_and(|(word, _)| word == "split");
         let offset = job.amount("offset").unwrap_or(Amount::Bytes(0));
         let increment = job.amount("offset_increment").unwrap_or(Amount::Bytes(0));
-        let part = Part { job: job.clone(), role, offset, increment, size: size(job)? };
+        let part = Part { job: job.clone(), role, offset, increment, size: size(job)?, nodes };
         let shared = match &log {
             Some(log) => Some(log.files.clone()),
             None => names::shared(job, requested == "null")?,

@@ -66,7 +66,6 @@ type Family = (Stand, Kind, &'static str);
 
 const PROGRAM: &str = "it runs a program, which a job file may not do here";
 const ZBD: &str = "zones of the device or of the offsets are not supported";
-const STEADY: &str = "use --until for a run that ends at a precision";
 const SYSTEM: &str = "it changes the system or the process, which a job file may not do here";
 const LAYOUT: &str = "creation of the test file, not the load";
 const TELLING: &str = "reporting of the run, not the load";
@@ -152,7 +151,14 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Cpus, "cpus_allowed"),
     (Stand::Supported, Kind::Time(TimeUnit::Seconds), "startdelay thinktime_iotime"),
     (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime_spin max_latency"),
-    (Stand::Supported, Kind::Text, "wait_for nice prio prioclass buffer_pattern"),
+    (Stand::Supported, Kind::Text,
+        "wait_for nice prio prioclass buffer_pattern numa_cpu_nodes ignore_error"),
+    (Stand::Supported, Kind::Counts, "rate_min rate_iops_min"),
+    (Stand::Supported, Kind::Count, "rate_cycle flow flow_id flow_sleep"),
+    (Stand::Harmless("fio itself reads past it"), Kind::Text, "flow_watermark"),
+    (Stand::Supported, Kind::Text, "steadystate"),
+    (Stand::Supported, Kind::Time(TimeUnit::Seconds),
+        "steadystate_duration steadystate_ramp_time steadystate_check_interval"),
     (Stand::Supported, Kind::Word(&["sequential", "identical"]), "rw_sequencer"),
     (Stand::Supported, SERVICE, "file_service_type"),
     (Stand::Supported, Kind::Count, "zonesize zonerange zoneskip offset_align iodepth_low"),
@@ -257,20 +263,11 @@ const FAMILIES: &[Family] = &[
         "zonecapacity read_beyond_wp max_open_zones job_max_open_zones \
          ignore_zone_limits zone_reset_threshold zone_reset_frequency recover_zbd_write_error \
          write_zone_remainder"),
-    (Stand::Refused(STEADY), Kind::Text,
-        "steadystate steadystate_duration steadystate_ramp_time steadystate_check_interval"),
     (Stand::Refused(SYSTEM), Kind::Text,
         "ioscheduler cgroup cgroup_nodelete cgroup_weight uid gid priohint"),
-    (Stand::Refused("jobs do not hold each other back"), Kind::Text,
-        "flow flow_id flow_sleep flow_watermark"),
-    (Stand::Refused("a lower limit of a rate is an expectation: give --expect 'iops>=N'"),
-        Kind::Text, "rate_min rate_iops_min rate_cycle"),
     (Stand::Refused("files are named one by one"), Kind::Text, "opendir"),
-    (Stand::Refused("give cpus_allowed and numa_mem_policy=bind:NODE"), Kind::Text,
-        "numa_cpu_nodes"),
     (Stand::Refused("repeated blocks repeat an earlier one of the job"), Kind::Text,
         "dedupe_working_set_percentage"),
-    (Stand::Refused("every error counts"), Kind::Text, "ignore_error"),
     (Stand::Refused("it has no part in a run"), Kind::Text,
         "profile write_barrier sync_file_range comm thinkcycles percentage_sequential"),
     (Stand::Refused("newer than what is supported"), Kind::Text,

@@ -114,21 +114,6 @@ pub(super) fn seed(job: &FioJob) -> Option<u64> {
     job.count("randseed").or(repeats.then_some(SEED))
 }
 
-pub(super) fn continues(job: &FioJob) -> Result<bool, Fault> {
-    let rw = load::rw(job)?;
-    let reads_only = matches!(rw.word(), "read" | "randread");
-    match job.word("continue_on_error").map_or("none", |(word, _)| word) {
-        "none" | "0" => Ok(false),
-        "all" | "1" | "io" => Ok(true),
-        "read" if reads_only => Ok(true),
-        "write" if !reads_only && !rw.is_mixed() => Ok(true),
-        word => Err(job.fault(
-            "continue_on_error",
-            format!("{word} with rw={rw} is not supported; expected none, io or all"),
-        )),
-    }
-}
-
 /// The latency that a job is to meet.
 pub(super) fn latency(job: &FioJob) -> Result<Option<LatencyRequest>, Fault> {
     let Some(limit_ns) = job.time_ns("latency_target").filter(|ns| *ns > 0) else {
