@@ -115,6 +115,12 @@ pub fn ask(group: &Group) -> Result<Asking, Faults> {
             faults.push(job.fault("wait_for", what));
         }
     }
+    let apart = group.jobs.iter().skip(1).find(|job| job.flag("new_group") == Some(true));
+    if let Some(apart) = apart.filter(|_| asking.parts.iter().any(|part| part.role.span.ends_all)) {
+        let what = "with exitall would end the jobs of its own group alone, which is not \
+                    supported; use stonewall, or leave one of them out";
+        faults.push(apart.fault("new_group", what));
+    }
     if faults.is_empty() { Ok(asking) } else { Err(Faults(faults)) }
 }
 
@@ -447,10 +453,8 @@ fn warmup(job: &FioJob) -> Result<u64, Fault> {
 
 fn size(job: &FioJob) -> Result<Option<Amount>, Fault> {
     let size = match (job.amount("size"), job.count("filesize")) {
-        (Some(_), Some(_)) => {
-            return Err(job.fault("filesize", "stands beside size; give one of them"));
-        }
-        (None, Some(each)) => {
+        // `size` says how much is moved then, and `filesize` where.
+        (_, Some(each)) => {
             let files = job.count("nrfiles").unwrap_or(1).max(1);
             Some(Amount::Bytes(each.saturating_mul(files)))
         }

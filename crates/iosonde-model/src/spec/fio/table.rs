@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use super::foreign;
 use super::number::TimeUnit;
 use super::shown;
 use super::value::Kind;
@@ -62,7 +63,7 @@ pub fn summary() -> String {
 }
 
 /// Options of one sort: where we stand, what values they take, their names.
-type Family = (Stand, Kind, &'static str);
+pub(super) type Family = (Stand, Kind, &'static str);
 
 const PROGRAM: &str = "it runs a program, which a job file may not do here";
 const ZBD: &str = "zones of the device or of the offsets are not supported";
@@ -271,17 +272,12 @@ const FAMILIES: &[Family] = &[
     (Stand::Refused("it has no part in a run"), Kind::Text,
         "profile write_barrier sync_file_range comm thinkcycles percentage_sequential"),
     (Stand::Refused("newer than what is supported"), Kind::Text,
-        "bs_is_seq_rand dataplacement dp_scheme plid_select plids end_syncfs gpu_dev_id \
+        "bs_is_seq_rand dataplacement dp_scheme plid_select plids end_syncfs \
          job_start_clock_id num_range ramp_size random_sequence_stride spr_cs \
          spr_num_regions spr_op sprandom fdp"),
     (Stand::Refused("priorities and other flags of single requests are not supported"), Kind::Text,
-        "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit hipri_percentage \
-         sqthread_poll_cpu cmd_type sg_write_mode stream_id"),
-    (Stand::Refused("it belongs to an engine that is not supported"), Kind::Text,
-        "cpuload cpuchunks cpumode exit_on_io_done hostname port protocol nodelay listen pingpong \
-         interface ttl window_size mss stat_type donorname inplace volume brick single-instance \
-         skip_bad uri bindname verb clustername pool clientname conf busy_poll touch_objects \
-         rbdname"),
+        "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit cmdprio_hint hipri_percentage \
+         sqthread_poll_cpu stream_id"),
 ];
 
 /// Other names that fio knows, with the one that counts.
@@ -308,10 +304,16 @@ const ALIASES: &[(&str, &str)] = &[
     ("ss_dur", "steadystate_duration"),
     ("ss_ramp", "steadystate_ramp_time"),
     ("ss_interval", "steadystate_check_interval"),
+    ("chunck_size", "chunk_size"),
+    ("single_instance", "single-instance"),
+    ("gpu_dev_ids", "gpu_dev_id"),
+    ("data_placement", "dataplacement"),
+    ("fdp_pli", "plids"),
+    ("fdp_pli_select", "plid_select"),
 ];
 
 static ENTRIES: LazyLock<BTreeMap<&'static str, Entry>> = LazyLock::new(|| {
-    let families = FAMILIES.iter().flat_map(|(stand, kind, names)| {
+    let families = FAMILIES.iter().chain(foreign::FAMILIES).flat_map(|(stand, kind, names)| {
         names.split_whitespace().map(|name| Entry { name, kind: *kind, stand: *stand })
     });
     families.map(|entry| (entry.name, entry)).collect()
@@ -344,8 +346,11 @@ mod tests {
 
     #[test]
     fn no_option_stands_in_two_families() {
-        let names: Vec<&str> =
-            FAMILIES.iter().flat_map(|(_, _, names)| names.split_whitespace()).collect();
+        let names: Vec<&str> = FAMILIES
+            .iter()
+            .chain(foreign::FAMILIES)
+            .flat_map(|(_, _, names)| names.split_whitespace())
+            .collect();
         for (index, name) in names.iter().enumerate() {
             assert!(!names[..index].contains(name), "{name}");
         }

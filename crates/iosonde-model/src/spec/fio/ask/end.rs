@@ -30,7 +30,10 @@ impl End {
         let once = match job.amount("io_size") {
             Some(Amount::Percent(percent)) => in_bytes(Amount::Percent(percent)),
             Some(Amount::Bytes(bytes)) if bytes > 0 => bytes,
-            _ => whole,
+            _ => match (job.count("filesize"), job.amount("size")) {
+                (Some(_), Some(size)) => in_bytes(size).min(whole),
+                _ => whole,
+            },
         };
         let bytes = once.checked_mul(loops).ok_or_else(too_much)?;
         let block = role.block_size.unwrap_or(1).max(1);

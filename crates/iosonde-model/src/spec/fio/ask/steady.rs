@@ -25,6 +25,10 @@ pub(super) fn of_group(group: &Group) -> Result<Option<Settling>, Faults> {
                         group_reporting, or put them into groups with stonewall";
             Err(job.fault("steadystate", what).into())
         }
+        _ if job.time_ns("latency_target").unwrap_or(0) > 0 => {
+            let what = "stands beside latency_target, which determines the end; give one of them";
+            Err(job.fault("steadystate", what).into())
+        }
         _ => Ok(agreed),
     }
 }
@@ -122,6 +126,7 @@ mod tests {
             ("ss=iops:1\nss_dur=1\n", "steadystate_duration: expected 2 to"),
             ("ss=iops:1\nss_dur=9\nss_interval=500ms\n", "at least 1s"),
             ("ss=iops:1\nss_dur=9\nnumjobs=2\n", "give group_reporting"),
+            ("ss=iops:1\nss_dur=9\nlatency_target=5\n", "beside latency_target"),
         ] {
             let error = of(lines).unwrap_err();
             assert!(error.contains(expected), "{lines}: {error}");
