@@ -199,7 +199,9 @@ fn own(plan: &Plan, job: &Job, fresh: &[u16], words: &mut Words, missing: &mut V
     direction(job, words, missing);
     sizes(job, words, missing);
     say(words, "offset", job.region_start);
-    say(words, "size", job.region_bytes.saturating_mul(files));
+    // fio counts the hole before the first place of a stream that goes backwards.
+    let above = if job.stride_bytes < 0 { job.stride_bytes.unsigned_abs() } else { 0 };
+    say(words, "size", (job.region_bytes + above).saturating_mul(files));
     match plan.stop_of(job) {
         Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => say(words, "io_size", bytes),
         Stop::AfterOps(ops) => {
@@ -319,7 +321,9 @@ fn law(order: &Order, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
     let on_own_grid = job.unit() == smallest(job);
     match order {
         Order::Sequential { start_block, lanes, .. } => {
-            if *start_block != 0 {
+            let last = job.region_bytes.saturating_sub(job.block_bytes) / job.unit().max(1);
+            let expected = if job.stride_bytes < 0 { last } else { 0 };
+            if *start_block != expected {
                 missing.push("a stream that begins within its region".into());
             }
             if *lanes > 1 {

@@ -220,7 +220,7 @@ mod tests {
             read_percent: (chance.below(2) == 0).then_some(30),
             iodepth: (chance.below(2) == 0).then_some(count),
             region: pick(chance, &[Region::Shared, Region::Partitioned, Region::Staggered]),
-            start: pick(chance, &[Start::Zero, Start::Random]),
+            start: pick(chance, &[Start::Zero, Start::Random, Start::Last]),
             access: access(chance),
             random_percent: (chance.below(2) == 0).then(|| chance.unit() * 100.0),
             targets: (0..chance.below(3)).map(|target| target as u16).collect(),

@@ -350,6 +350,8 @@ pub enum Start {
     Zero,
     /// At an aligned offset drawn from the seed.
     Random,
+    /// At the last place that it comes to before it begins again.
+    Last,
 }
 
 /// How random offsets are drawn.

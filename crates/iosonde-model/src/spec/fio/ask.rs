@@ -13,7 +13,7 @@ mod steady;
 use super::job::{FioJob, Group, Setting};
 use super::number::Amount;
 use super::{Fault, Faults, Place, iolog, load, shown};
-use crate::spec::{EngineKind, Role, Rw, Settling, Sizes, Span, Stop, Threads, Workload};
+use crate::spec::{EngineKind, Role, Rw, Settling, Sizes, Span, Start, Stop, Threads, Workload};
 
 pub(super) use nodes::list as nodes;
 pub use request::{AccessHint, EngineRequest, LatencyRequest, LogRequest, TargetRequest};
@@ -422,6 +422,11 @@ impl Part {
         role.offset = Some(offset);
         let listed = !role.listed.is_empty();
         role.size = (!listed).then(|| whole_blocks(&role, region, rest));
+        if let (Some(stride @ ..0), Some(size), 0) = (role.stride, role.size, offset) {
+            // fio begins at 0, and then goes down from where the hole before the end begins.
+            role.size = Some(size.saturating_sub(stride.unsigned_abs()));
+            role.start = Start::Last;
+        }
         role.offset_increment = role.offset_increment.map(|_| in_bytes(self.increment));
         if role.offset_increment > Some(0) && self.size.is_none() {
             role.size = None;
