@@ -369,6 +369,9 @@ fn places(job: &str, all: &[Vec<Op>]) -> Vec<Op> {
 /// Examples that cannot be compared in this way, and why.
 const NOT_COMPARED: &[(&str, &str)] = &[
     ("null.fio", "the null engine makes no system calls"),
+    ("zipf.fio", "the null engine makes no system calls"),
+    ("cross-stripe-verify.fio", "its offsets lie beyond small files"),
+    ("numa.fio", "it needs two NUMA nodes"),
     ("enospc-pressure.fio", "it fills a file system"),
     ("surface-scan.fio", "it fills a file system"),
     ("latency-profile.fio", "its depth follows the latency"),
