@@ -22,7 +22,6 @@ use crate::backend::{Queue, Transfer};
 use iosonde_model::content::Filler;
 use iosonde_model::plan::{EngineKind, IoKind, Job, Op, OpStream, Plan, Wait as WaitMode};
 use iosonde_model::record::JobRun;
-use iosonde_model::units::duration;
 
 /// A full queue is handed over without waiting once in so many steps, to see whether requests
 /// complete inside submission.
@@ -57,7 +56,7 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) pacer: Pacer,
     pub(super) syncing: Syncing,
     pub(super) flow: Option<flow::Part>,
-    least: Least,
+    pub(super) least: Least,
     /// Share of reads outside of phases that have their own.
     pub(super) read_percent: u8,
     pub(super) region_start: u64,
@@ -446,27 +445,6 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
                 Step::Ended
             }
             Some(_) => Step::More,
-        }
-    }
-
-    /// Ends the run if an operation took longer than any may, or too few were done.
-    fn fail_if_slow(&mut self, now_ns: u64) {
-        let open_ns = self.requests.tally.window().open_ns;
-        let missed = match self.stopping_since_ns {
-            None => self.least.missed(&self.requests.tally, open_ns, now_ns),
-            Some(_) => None,
-        };
-        if let Some(missed) = missed {
-            self.requests.control.fail(missed);
-        }
-        let most_ns = self.job.span.most_latency_ns;
-        let slowest_ns = if most_ns == 0 { 0 } else { self.requests.tally.slowest_ns() };
-        if slowest_ns > most_ns {
-            self.requests.control.fail(format!(
-                "an operation took {}, and max_latency is {}",
-                duration::span(slowest_ns),
-                duration::span(most_ns)
-            ));
         }
     }
 

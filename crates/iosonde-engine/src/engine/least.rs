@@ -1,8 +1,11 @@
-//! The lowest rate that a job has to keep, as fio's `rate_min` has it: after two seconds, over
-//! periods of a given length, for each way by itself.
+//! What ends a run as failed: an operation that takes too long, or too low a rate, as fio's
+//! `rate_min` has it: after two seconds, over periods of a given length, for each way by itself.
 
+use super::job::JobLoop;
 use super::tally::Tally;
+use crate::backend::Queue;
 use iosonde_model::plan::{IoKind, Limits, Rate};
+use iosonde_model::units::duration;
 
 /// So long after the beginning nothing is demanded, ns.
 const SETTLE_NS: u64 = 2_000_000_000;
@@ -36,12 +39,35 @@ impl Least {
     }
 
     /// What was missed in a period that has ended by now, in a job that began at `open_ns`.
-    pub(super) fn missed(&mut self, tally: &Tally, open_ns: u64, now_ns: u64) -> Option<String> {
+    fn missed(&mut self, tally: &Tally, open_ns: u64, now_ns: u64) -> Option<String> {
         if self.ways.is_empty() || now_ns < open_ns.saturating_add(SETTLE_NS) {
             return None;
         }
         let over_ns = self.over_ns;
         self.ways.iter_mut().find_map(|way| way.missed(tally, over_ns, now_ns))
+    }
+}
+
+impl<Q: Queue> JobLoop<'_, Q> {
+    /// Ends the run if an operation took longer than any may, or too few were done.
+    pub(super) fn fail_if_slow(&mut self, now_ns: u64) {
+        let open_ns = self.requests.tally.window().open_ns;
+        let missed = match self.stopping_since_ns {
+            None => self.least.missed(&self.requests.tally, open_ns, now_ns),
+            Some(_) => None,
+        };
+        if let Some(missed) = missed {
+            self.requests.control.fail(missed);
+        }
+        let most_ns = self.job.span.most_latency_ns;
+        let slowest_ns = if most_ns == 0 { 0 } else { self.requests.tally.slowest_ns() };
+        if slowest_ns > most_ns {
+            self.requests.control.fail(format!(
+                "an operation took {}, and max_latency is {}",
+                duration::span(slowest_ns),
+                duration::span(most_ns)
+            ));
+        }
     }
 }
 

@@ -94,7 +94,8 @@ pub fn settled_text(run: &Run) -> String {
     let Settling { figure, by_slope, in_percent, .. } = window.settling;
     let bytes_per_s = mean(&window.bytes_per_s);
     format!(
-        "  steadystate attained={}, bw={:.1} MB/s ({:.1} MiB/s), iops={}, {} {}={:.3}{} (limit {})\n",
+        "  steadystate attained={}, bw={:.1} MB/s ({:.1} MiB/s), iops={}, {} {}={:.3}{} \
+         (limit {})\n",
         if window.attained { "yes" } else { "no" },
         bytes_per_s as f64 / 1e6,
         bytes_per_s as f64 / f64::from(1 << 20),

@@ -173,8 +173,7 @@ impl Asking {
         Ok((workload, stop))
     }
 
-    /// The NUMA nodes to whose CPUs the roles keep, in their order, and where that was said;
-    /// empty means all.
+    /// The NUMA nodes to whose CPUs each role keeps, none for all, and where that was said.
     pub fn cpu_nodes(&self) -> impl Iterator<Item = (&[u32], &Place)> {
         self.parts.iter().map(|part| (&*part.nodes, part.job.place("numa_cpu_nodes")))
     }

@@ -55,7 +55,8 @@ pub(super) const FAMILIES: &[Family] = &[
     (Stand::Refused(HTTP), Kind::Text,
         "http_host http_user http_pass http_s3_key http_s3_keyid http_s3_region \
          http_s3_security_token http_s3_sse_customer_algorithm http_s3_sse_customer_key \
-         http_s3_storage_class http_swift_auth_token http_mode http_object_mode http_verbose https"),
+         http_s3_storage_class http_swift_auth_token http_mode http_object_mode http_verbose \
+         https"),
     (Stand::Refused(LIBBLKIO), Kind::Text,
         "libblkio_driver libblkio_path libblkio_pre_connect_props libblkio_pre_start_props \
          libblkio_num_entries libblkio_queue_size libblkio_vectored \

@@ -15,7 +15,8 @@ pub(super) struct End {
 
 impl End {
     /// When a job ends that covers `region` bytes of each of `files` files. One that leaves holes
-    /// wraps round at the end of the file, or always where it goes backwards: elsewhere it ends after one pass.
+    /// wraps round at the end of the file, and only there, or always where it goes backwards:
+    /// elsewhere it ends after one pass.
     pub(super) fn of(
         job: &FioJob,
         role: &Role,
