@@ -372,6 +372,7 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("zipf.fio", "the null engine makes no system calls"),
     ("cross-stripe-verify.fio", "its offsets lie beyond small files"),
     ("numa.fio", "it needs two NUMA nodes"),
+    ("example_latency_steadystate.fio", "fio 3.33 does not know its options"),
     ("enospc-pressure.fio", "it fills a file system"),
     ("surface-scan.fio", "it fills a file system"),
     ("latency-profile.fio", "its depth follows the latency"),
