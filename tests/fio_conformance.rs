@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 use iosonde_rig::{ScratchDir, skip, skip_part};
 
 const FILE_BYTES: usize = 64 << 10;
+/// Length of the files of fio's own examples.
+const EXAMPLE_BYTES: usize = 4 << 20;
 /// Logs of operations that jobs replay, of both versions.
 const TWO: &str = "fio version 2 iolog\na.img add\nb.img add\na.img open\nb.img open\n\
     a.img write 8192 4096\nb.img read 0 8192\na.img wait 20 0\na.img sync 0 0\n\
@@ -65,6 +67,9 @@ fn job_files() -> Vec<String> {
         for hole in ["4k", "12k"] {
             add(&format!("{rw}:{hole}"), "4k", "");
             add(&format!("{rw}:{hole}"), "4k", "size=48k");
+        }
+        for hole in ["8k", "12k"] {
+            add(&format!("{rw}:-{hole}"), "4k", if hole == "8k" { "" } else { "size=52k" });
         }
         for more in ["", "direct=1", "ioengine=libaio\niodepth=4", "numjobs=2", "io_size=128k"] {
             add(&format!("rand{rw}"), "4k", more);
@@ -140,11 +145,15 @@ fn job_files() -> Vec<String> {
 }
 
 /// What the jobs of a program did to the files, a list for each thread or process that did it.
-fn traced(folder: &Path, program: &str, words: &[&str]) -> Result<Vec<Vec<Op>>, String> {
+fn traced(
+    folder: &Path,
+    (program, bytes): (&str, usize),
+    words: &[&str],
+) -> Result<Vec<Vec<Op>>, String> {
     fs::write(folder.join("two.log"), TWO).unwrap();
     fs::write(folder.join("three.log"), THREE).unwrap();
     for name in ["a.img", "b.img"] {
-        fs::write(folder.join(name), vec![0; FILE_BYTES]).unwrap();
+        fs::write(folder.join(name), vec![0; bytes]).unwrap();
     }
     let trace = folder.join("trace");
     let ended = Command::new("strace")
@@ -274,21 +283,146 @@ fn comparable(job: &str, mut all: Vec<Vec<Op>>) -> Vec<Vec<Op>> {
     all
 }
 
-#[test]
-fn the_same_job_file_is_the_same_load_as_with_fio() {
+/// What fio and iosonde do with a job file on files of so many bytes.
+#[allow(clippy::type_complexity, reason = "theirs and ours")]
+fn both(folder: &Path, job: &str, bytes: usize) -> Result<(Vec<Vec<Op>>, Vec<Vec<Op>>), String> {
+    fs::write(folder.join("job.fio"), job).unwrap();
+    let theirs = traced(folder, ("fio", bytes), &["job.fio", "--output=fio.txt"])?;
+    let program = (env!("CARGO_BIN_EXE_iosonde"), bytes);
+    let consent = ["a.img", "b.img"].map(|name| format!("--accept-unseen-processes={name}"));
+    let ours = match traced(folder, program, &["run", "job.fio"]) {
+        // Not every process can be examined here, and consent may name only what needs it.
+        Err(refused) if refused.contains("accept-unseen-processes") => {
+            let consent = &consent[usize::from(refused.contains("=b.img"))];
+            traced(folder, program, &["run", "job.fio", consent])?
+        }
+        ours => ours?,
+    };
+    Ok((comparable(job, theirs), comparable(job, ours)))
+}
+
+/// Whether fio and strace are there and may be used; says what is missing.
+fn has_witness() -> bool {
     for program in ["fio", "strace"] {
         if Command::new(program).arg("--version").output().is_err() {
             skip(format!("{program} is not installed"));
-            return;
+            return false;
         }
     }
-    let scratch = ScratchDir::new().unwrap();
-    let folder = scratch.path();
     let traces = Command::new("strace").args(["-o", "/dev/null", "true"]).output().unwrap();
     if !traces.status.success() {
         skip("strace may not trace here");
+    }
+    traces.status.success()
+}
+
+/// An example of fio on small files: what names files, sizes and times is replaced, and a run that
+/// only time ends becomes one of its size.
+fn shortened(example: &str) -> String {
+    let mut text = String::new();
+    for line in example.lines() {
+        let (option, value) = line.split_once('=').unwrap_or((line, ""));
+        let line = match option.trim() {
+            "filename" if value.contains(':') => "filename=a.img:b.img".into(),
+            "filename" => "filename=a.img".into(),
+            "directory" | "runtime" | "timeout" | "time_based" | "ramp_time" | "loops"
+            | "startdelay" | "thinktime" => String::new(),
+            option if option.starts_with("rate") => String::new(),
+            "size" | "io_size" | "filesize" | "offset_increment" => {
+                format!("{}={}", option.trim(), EXAMPLE_BYTES / 2)
+            }
+            option if option.starts_with("write_") && option.ends_with("_log") => String::new(),
+            _ => line.to_string(),
+        };
+        text.push_str(&line);
+        text.push('\n');
+    }
+    if !text.contains("filename=") {
+        text.insert_str(0, "[global]\nfilename=a.img\n");
+    }
+    text
+}
+
+/// What is compared of an example: the places that are used, and how. In a mix the places alone,
+/// since which of them are read is chance; where sizes are drawn, too, or places more than once,
+/// only that there are operations.
+fn places(job: &str, all: &[Vec<Op>]) -> Vec<Op> {
+    let mut ops: Vec<Op> = all.concat();
+    ops.retain(|op| op.0 != 'S');
+    let drawn = ["bssplit", "bsrange", "norandommap", "random_distribution", "percentage_random"];
+    // In sequence each direction has a position of its own, and chance says how far each comes.
+    let drawn = drawn.iter().any(|option| job.contains(option)) || job.contains("rw=rw");
+    for op in &mut ops {
+        if drawn {
+            *op = ('-', op.1.clone(), 0, 0);
+        } else if job.contains("rw=randrw") {
+            op.0 = '-';
+        }
+    }
+    ops.sort();
+    if drawn {
+        ops.dedup();
+    }
+    ops
+}
+
+/// Examples that cannot be compared in this way, and why.
+const NOT_COMPARED: &[(&str, &str)] = &[
+    ("null.fio", "the null engine makes no system calls"),
+    ("zipf.fio", "the null engine makes no system calls"),
+    ("cross-stripe-verify.fio", "its offsets lie beyond small files"),
+    ("numa.fio", "it needs two NUMA nodes"),
+    ("example_latency_steadystate.fio", "fio 3.33 does not know its options"),
+    ("enospc-pressure.fio", "it fills a file system"),
+    ("surface-scan.fio", "it fills a file system"),
+    ("latency-profile.fio", "its depth follows the latency"),
+];
+
+#[test]
+fn the_examples_of_fio_are_the_same_load() {
+    let Ok(examples) = std::env::var("IOSONDE_FIO_EXAMPLES") else {
+        skip("IOSONDE_FIO_EXAMPLES names no directory with the examples of fio's source");
+        return;
+    };
+    if !has_witness() {
         return;
     }
+    let scratch = ScratchDir::new().unwrap();
+    let folder = scratch.path();
+    let (mut same, mut other) = (0, Vec::new());
+    let fates = include_str!("../docs/fio-examples.txt");
+    for name in fates.lines().filter_map(|line| line.strip_prefix("runs     ")) {
+        if let Some((_, why)) = NOT_COMPARED.iter().find(|(known, _)| *known == name) {
+            println!("not compared: {name}: {why}");
+            continue;
+        }
+        let job = shortened(&fs::read_to_string(Path::new(&examples).join(name)).unwrap());
+        match both(folder, &job, EXAMPLE_BYTES) {
+            Err(error) => other.push(format!("{name}: {error}")),
+            Ok((theirs, ours)) => {
+                let (theirs, ours) = (places(&job, &theirs), places(&job, &ours));
+                let is_same = theirs == ours && !theirs.is_empty();
+                println!("{} {name}", if is_same { "same" } else { "DIFF" });
+                same += usize::from(is_same);
+                let (ours, theirs) = (ours.len(), theirs.len());
+                if !is_same {
+                    other.push(format!("{name}: {theirs} operations by fio, {ours} here\n{job}"));
+                }
+            }
+        }
+    }
+    println!("{same} examples are the same load");
+    assert!(other.is_empty(), "{}", other.join("\n"));
+    assert!(same >= 20, "{same}");
+}
+
+#[test]
+fn the_same_job_file_is_the_same_load_as_with_fio() {
+    if !has_witness() {
+        return;
+    }
+    let scratch = ScratchDir::new().unwrap();
+    let folder = scratch.path();
     let begun = Instant::now();
     let files = job_files();
     let (mut same, mut other, mut table) = (0, Vec::new(), Vec::new());
@@ -297,20 +431,8 @@ fn the_same_job_file_is_the_same_load_as_with_fio() {
             skip_part(&format!("{} job files", files.len() - index), "no time is left");
             break;
         }
-        fs::write(folder.join("job.fio"), job).unwrap();
-        let theirs = traced(folder, "fio", &["job.fio", "--output=fio.txt"]).unwrap();
-        let consent = ["a.img", "b.img"].map(|name| format!("--accept-unseen-processes={name}"));
-        let ours = traced(folder, env!("CARGO_BIN_EXE_iosonde"), &["run", "job.fio"]);
-        let ours = match ours {
-            // Not every process can be examined here, and consent may name only what needs it.
-            Err(refused) if refused.contains("accept-unseen-processes") => {
-                let consent = &consent[usize::from(refused.contains("=b.img"))];
-                traced(folder, env!("CARGO_BIN_EXE_iosonde"), &["run", "job.fio", consent])
-            }
-            ours => ours,
-        };
-        let ours = ours.unwrap_or_else(|error| panic!("{job}{error}"));
-        let (theirs, ours) = (comparable(job, theirs), comparable(job, ours));
+        let (theirs, ours) =
+            both(folder, job, FILE_BYTES).unwrap_or_else(|error| panic!("{job}{error}"));
         let operations: usize = theirs.iter().map(Vec::len).sum();
         let word = if theirs == ours { "same" } else { "DIFF" };
         let shown = job.trim_start_matches("[a]\n").trim().replace('\n', " ");

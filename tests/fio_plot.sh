@@ -74,3 +74,43 @@ converter=${FIO_CLAT2CSV:-$(command -v fio_jsonplus_clat2csv || true)}
 venv/bin/python "$converter" plus.json plus.csv
 venv/bin/python "$converter" plus.json plus.csv --validate
 echo "converted: $(cat plus_job0.csv plus_job1.csv | wc -l) lines"
+
+# fio's own readers of logs, from the package of the distribution. What they say has to follow from
+# the JSON of the same run: the bandwidth, and how many operations there were.
+shelf=${FIO_TOOLS:-/usr/share/doc/fio}
+for tool in fiologparser.py fiologparser_hist.py fio-histo-log-pctiles.py; do
+    if [ -r "$shelf/$tool.gz" ]; then gzip -dc "$shelf/$tool.gz" >$tool; fi
+    if [ -r "$shelf/$tool" ]; then cp "$shelf/$tool" .; fi
+    [ -r $tool ] || skip "$tool, for it is not in $shelf"
+done
+"$binary" run --name=log --filename=file --rw=randread --bs=4k --time_based --runtime=4 \
+    --rate_iops=2000 --ioengine=libaio --iodepth=4 --log_avg_msec=500 --log_hist_msec=500 \
+    --write_bw_log=log --write_hist_log=log --output-format=json >log.json 2>>run.log
+# fiologparser.py of fio 3.33 reads four columns, and fails on the five that fio 3.33 writes.
+if ! venv/bin/python fiologparser.py -a log_bw.1.log >bw.txt 2>tool.log; then
+    cut -d, -f1-4 log_bw.1.log >four.log
+    venv/bin/python fiologparser.py -a four.log >bw.txt
+fi
+venv/bin/pip install --quiet --disable-pip-version-check numpy pandas >pip.log 2>&1 ||
+    skip "fiologparser_hist.py, for pip cannot install pandas: $(tail -1 pip.log)"
+venv/bin/python fiologparser_hist.py log_clat_hist.1.log >hist.txt
+venv/bin/python fio-histo-log-pctiles.py log_clat_hist.1.log >pctiles.txt
+venv/bin/python - <<'CHECK'
+import json
+
+read = json.load(open("log.json"))["jobs"][0]["read"]
+bandwidth = float(open("bw.txt").read().split()[-1])
+assert abs(bandwidth / read["bw"] - 1) < 0.02, (bandwidth, read["bw"])
+lines = [line.split(", ") for line in open("log_clat_hist.1.log")]
+counted = sum(int(count) for line in lines for count in line[3:])
+assert counted == read["total_ios"], (counted, read["total_ios"])
+rows = [line.split(", ") for line in open("hist.txt").read().splitlines()[1:]]
+lowest = min(float(row[2]) for row in rows)
+highest = max(float(row[-1]) for row in rows)
+clat = read["clat_ns"]
+# A bin is 1.6 % wide.
+assert abs(lowest / clat["min"] - 1) < 0.03, (lowest, clat["min"])
+assert abs(highest / clat["max"] - 1) < 0.03, (highest, clat["max"])
+print(f"read by fio's tools: {bandwidth:.0f} KiB/s, {counted} operations, "
+      f"{lowest:.0f} to {highest:.0f} ns")
+CHECK

@@ -221,3 +221,88 @@ fn what_makes_a_result_misleading_is_listed_without_a_run() {
     }
     assert!(!place.work().join("a.0.0").exists());
 }
+
+#[test]
+fn a_run_ends_when_it_has_settled_and_says_so_as_fio_does() {
+    let place = Place::new();
+    place.hole("data.img", 4 << 20);
+    let run = |more: &str, most: u32| -> Value {
+        let words = format!(
+            "run --name=x --filename=data.img --rw=randread --rate_iops=400 --time_based \
+             --runtime={most} {more} --output-format=json"
+        );
+        serde_json::from_str(&place.iosonde(&words).end().exits(0).out).unwrap()
+    };
+    let settled = run("--ss=iops:90% --ss_dur=2", 300);
+    let job = &settled["jobs"][0];
+    assert_eq!(job["steadystate"]["attained"], 1, "{job}");
+    assert_eq!(job["steadystate"]["ss"], "iops:90.000000%");
+    assert_eq!(job["steadystate"]["data"]["iops"].as_array().unwrap().len(), 2);
+    assert!(job["job_runtime"].as_u64().unwrap() < 200_000, "{job}");
+    let never = run("--ss=bw_slope:1 --ss_dur=60", 2);
+    assert_eq!(never["jobs"][0]["steadystate"]["attained"], 0);
+    assert!(never["jobs"][0]["job_runtime"].as_u64().unwrap() >= 1_900);
+}
+
+#[test]
+fn jobs_of_a_flow_share_by_weight_and_a_rate_too_low_ends_the_run() {
+    let place = Place::new();
+    place.file(
+        "flow.fio",
+        b"[global]\nfilename=data.img\nsize=1m\nrw=randread\ntime_based\nruntime=1\n\
+          [one]\nflow=1\n[three]\nflow=3\n",
+    );
+    let out = place.iosonde("run flow.fio --output-format=json").end().exits(0).out;
+    let result: Value = serde_json::from_str(&out).unwrap();
+    let count = |job: usize| result["jobs"][job]["read"]["total_ios"].as_u64().unwrap();
+    let (one, three) = (count(0), count(1));
+    // Batches, and what the threads do in the last moments alone.
+    assert!(three.abs_diff(3 * one) <= 16 + one / 10, "{one} and {three}");
+    let slow = "run --name=x --filename=data.img --rw=randread --thinktime=50ms --time_based \
+                --runtime=30 --rate_iops_min=1000";
+    place.iosonde(slow).end().exits(1).prints("rate_iops_min: read at");
+}
+
+#[test]
+fn errors_that_are_ignored_are_counted_and_end_nothing() {
+    let place = Place::new();
+    let job = "run --name=x --filename=data.img --size=256k --bs=4k --verify=md5";
+    place.iosonde(&format!("{job} --rw=write --do_verify=0")).end().exits(0);
+    let path = place.work().join("data.img");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[5_000] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let read = |more: &str| -> u64 {
+        let words = format!("{job} --rw=read --output-format=json {more}");
+        let out = place.iosonde(&words).end().exits(4).out;
+        let result: Value = serde_json::from_str(&out).unwrap();
+        result["jobs"][0]["read"]["total_ios"].as_u64().unwrap()
+    };
+    assert_eq!(read("--ignore_error=,,84"), 63);
+    assert_eq!(read("--continue_on_error=verify"), 63);
+    assert_eq!(read("--ignore_error=5"), 1);
+    place.iosonde(&format!("{job} --rw=read --ignore_error=EFOO")).end().exits(2).says("`EFOO`");
+}
+
+#[test]
+fn engines_and_options_of_fio_that_are_not_had_are_refused_with_what_to_use_instead() {
+    let place = Place::new();
+    for (words, expected) in [
+        ("--ioengine=io_uring_cmd", "/dev/nvmeXnY"),
+        ("--ioengine=libblkio", "vhost-user"),
+        ("--ioengine=rados", "rbd map"),
+        ("--http_host=x", "mount the store"),
+        ("--nfs_url=nfs://x/y", "mount the export"),
+        ("--libblkio_path=x", "ioengine=io_uring"),
+        ("--ioengine=libaioo", "did you mean `libaio`"),
+    ] {
+        let words = format!("run --name=x --size=1m --rw=read {words}");
+        let ended = place.iosonde(&words).end().exits(2);
+        assert!(ended.err.contains(expected), "{words}: {}", ended.err);
+        assert!(!ended.err.contains("not a fio option"), "{words}: {}", ended.err);
+    }
+    let nodes = "run --name=x --size=64k --rw=read --unlink=1 --numa_cpu_nodes=";
+    place.iosonde(&format!("{nodes}all --numa_mem_policy=default")).end().exits(0);
+    place.iosonde(&format!("{nodes}900")).end().exits(2).says("no node 900");
+    place.iosonde(&format!("{nodes}all --numa_mem_policy=bind:x")).end().exits(2).says("`x`");
+}

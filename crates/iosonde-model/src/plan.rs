@@ -31,9 +31,9 @@ pub use verify::{RunId, VerifyMode, VerifyOp, VerifyPlan, VerifySetting, VerifyS
 // Words of a workload that leave nothing open, which a plan stores unchanged.
 pub use crate::spec::engine::{Engine, EngineKind};
 pub use crate::spec::{
-    Arrivals, Data, Direction, Draw, EachWrite, LatencyTarget, Metric, Pace, Phase, Placement,
-    Precision, Pursuit, Rate, Reap, Service, Sizes, Span, Stop, Strides, Sync, SyncCall, Think,
-    Wait, Zone,
+    Arrivals, Data, Direction, Draw, EachWrite, Flow, LatencyTarget, Limits, Metric, NumaMode,
+    Pace, Phase, Placement, Precision, Pursuit, Rate, Reap, Service, Settling, SettlingFigure,
+    Sizes, Span, Stop, Strides, Sync, SyncCall, Think, Wait, Zone,
 };
 
 /// Everything one run will do.
@@ -203,6 +203,8 @@ pub enum PrecisionGoal {
         /// Largest rise or fall of the fitted line across the window, percent of its mean.
         slope_percent: f64,
     },
+    /// As soon as a figure is steady over a rolling window, by fio's rule.
+    Settled(Settling),
 }
 
 /// What happens after an I/O error that a retry cannot cure.

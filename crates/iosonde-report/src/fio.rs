@@ -7,6 +7,7 @@
 pub mod iolog;
 pub mod json;
 pub mod log;
+pub mod settled;
 pub mod terse;
 
 use std::borrow::Cow;

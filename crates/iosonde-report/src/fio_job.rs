@@ -9,9 +9,11 @@ use std::fmt::Write as _;
 
 use pace::pace;
 use sizes::{sizes, smallest};
-use span::{service, span};
+use span::{limits, service, span};
 
-use iosonde_model::plan::{Engine, EngineKind, Job, OnError, Order, Plan, PrecisionGoal, Stop};
+use iosonde_model::plan::{
+    Engine, EngineKind, Job, NumaMode, OnError, Order, Plan, PrecisionGoal, Stop,
+};
 use iosonde_model::spec::{Data, EachWrite, SyncCall, Wait};
 
 /// A plan that fio has no words for.
@@ -142,7 +144,15 @@ fn common(plan: &Plan, missing: &mut Vec<String>) -> Words {
     words.push(("group_reporting", None));
     // fio reads a signed number, and takes 0 for none.
     say(&mut words, "randseed", (plan.seed & i64::MAX as u64).max(1));
-    if plan.until != PrecisionGoal::None {
+    if let PrecisionGoal::Settled(settling) = plan.until {
+        say(&mut words, "steadystate", settling);
+        say(&mut words, "steadystate_duration", time(settling.window_ns(), missing));
+        say(&mut words, "steadystate_ramp_time", time(settling.ramp_ns, missing));
+        if settling.interval_ns != 1_000_000_000 {
+            let interval = time(settling.interval_ns, missing);
+            say(&mut words, "steadystate_check_interval", interval);
+        }
+    } else if plan.until != PrecisionGoal::None {
         missing
             .push("an end as soon as a figure is known: runtime is the longest it may take".into());
     }
@@ -189,7 +199,9 @@ fn own(plan: &Plan, job: &Job, fresh: &[u16], words: &mut Words, missing: &mut V
     direction(job, words, missing);
     sizes(job, words, missing);
     say(words, "offset", job.region_start);
-    say(words, "size", job.region_bytes.saturating_mul(files));
+    // fio counts the hole before the first place of a stream that goes backwards.
+    let above = if job.stride_bytes < 0 { job.stride_bytes.unsigned_abs() } else { 0 };
+    say(words, "size", (job.region_bytes + above).saturating_mul(files));
     match plan.stop_of(job) {
         Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => say(words, "io_size", bytes),
         Stop::AfterOps(ops) => {
@@ -211,6 +223,7 @@ fn own(plan: &Plan, job: &Job, fresh: &[u16], words: &mut Words, missing: &mut V
         let by_pattern = !job.data.pattern.is_empty();
         say(words, "verify", if by_pattern { "pattern" } else { "crc32c" });
     }
+    limits(job, words);
     service(job, words);
     placement(job, words);
 }
@@ -308,7 +321,9 @@ fn law(order: &Order, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
     let on_own_grid = job.unit() == smallest(job);
     match order {
         Order::Sequential { start_block, lanes, .. } => {
-            if *start_block != 0 {
+            let last = job.region_bytes.saturating_sub(job.block_bytes) / job.unit().max(1);
+            let expected = if job.stride_bytes < 0 { last } else { 0 };
+            if *start_block != expected {
                 missing.push("a stream that begins within its region".into());
             }
             if *lanes > 1 {
@@ -423,7 +438,13 @@ fn placement(job: &Job, words: &mut Words) {
         say(words, "cpus_allowed", cpus.join(","));
     }
     if let Some(node) = job.place.numa_node {
-        say(words, "numa_mem_policy", format!("bind:{node}"));
+        let mode = match job.place.numa_mode {
+            NumaMode::Bind => "bind",
+            NumaMode::Prefer => "prefer",
+            NumaMode::Interleave => "interleave",
+        };
+        let more = job.place.more_numa_nodes.iter().map(|node| format!(",{node}"));
+        say(words, "numa_mem_policy", format!("{mode}:{node}{}", more.collect::<String>()));
     }
     if job.place.huge_pages {
         say(words, "mem", "mmaphuge");

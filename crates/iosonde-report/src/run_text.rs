@@ -2,6 +2,7 @@
 
 pub(crate) mod load;
 
+use crate::fio::settled::settled_text;
 use std::fmt::Write;
 
 use iosonde_analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
@@ -48,6 +49,7 @@ pub fn run_text(run: &Run, figures: &Figures, consistency: &Consistency) -> Stri
     if let Some(durable) = &figures.durable {
         line(&mut out, &durable_text(durable));
     }
+    out.push_str(&settled_text(run));
     line(&mut out, &engine(run));
     line(&mut out, &consistency_text(consistency));
     for entry in consistency.broken() {

@@ -142,8 +142,8 @@ mod tests {
     use super::*;
     use iosonde_model::plan::chance::Chance;
     use iosonde_model::spec::{
-        Access, Arrivals, Data, Draw, EachWrite, Pace, Phase, Placement, Rate, Reap, Region, Rw,
-        Sizes, Start, Sync, SyncCall, Think, Threads, Wait, Zone,
+        Access, Arrivals, Data, Draw, EachWrite, Flow, Limits, NumaMode, Pace, Phase, Placement,
+        Rate, Reap, Region, Rw, Sizes, Start, Sync, SyncCall, Think, Threads, Wait, Zone,
     };
 
     /// One of them, by chance.
@@ -220,7 +220,7 @@ mod tests {
             read_percent: (chance.below(2) == 0).then_some(30),
             iodepth: (chance.below(2) == 0).then_some(count),
             region: pick(chance, &[Region::Shared, Region::Partitioned, Region::Staggered]),
-            start: pick(chance, &[Start::Zero, Start::Random]),
+            start: pick(chance, &[Start::Zero, Start::Random, Start::Last]),
             access: access(chance),
             random_percent: (chance.below(2) == 0).then(|| chance.unit() * 100.0),
             targets: (0..chance.below(3)).map(|target| target as u16).collect(),
@@ -263,10 +263,19 @@ mod tests {
             place: Placement {
                 cpus: (0..chance.below(3)).map(|cpu| cpu as u32).collect(),
                 numa_node: (chance.below(2) == 0).then_some(1),
+                more_numa_nodes: vec![2, 4],
+                numa_mode: NumaMode::Interleave,
                 huge_pages: flag(chance),
                 nice: -3,
                 io_priority: (2, 7),
             },
+            limits: Limits {
+                least_read: (chance.below(2) == 0).then_some(Rate::Ops(9.0)),
+                least_over_ns: number(chance),
+                ignored_write: vec![28],
+                ..Limits::default()
+            },
+            flow: (chance.below(2) == 0).then_some(Flow { id: 3, weight: 2, sleep_ns: 5 }),
             ..Role::new("", rw)
         }
     }

@@ -26,6 +26,7 @@ pub mod regimes;
 pub mod resample;
 pub mod search;
 pub mod sequential;
+pub mod settled;
 pub mod size_model;
 pub mod slope;
 pub mod stall;

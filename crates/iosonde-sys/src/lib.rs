@@ -35,7 +35,7 @@ pub use clock::Clock;
 pub use held::HeldCommand;
 pub use mapping::Mapping;
 pub use ring::{Ring, RingOptions};
-pub use slab::{Placement, Slab, SlabError};
+pub use slab::{Nodes, Placement, Slab, SlabError, Spread};
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

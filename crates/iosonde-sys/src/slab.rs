@@ -15,8 +15,45 @@ const PAGE_BYTES: usize = 4096;
 pub struct Placement {
     /// In huge pages or not at all; else in huge pages where some are free.
     pub huge_pages: bool,
-    /// On this NUMA node.
-    pub numa_node: Option<u32>,
+    /// On these NUMA nodes, if any is named.
+    pub nodes: Nodes,
+}
+
+/// A set of NUMA nodes, and how pages are taken from them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Nodes {
+    /// A bit for each node, from node 0 on.
+    pub mask: [u64; 16],
+    /// How.
+    pub spread: Spread,
+}
+
+impl Nodes {
+    /// These nodes; one above 1023 is none.
+    pub fn of(nodes: impl IntoIterator<Item = u32>, spread: Spread) -> Option<Nodes> {
+        let mut mask = [0u64; 16];
+        for node in nodes {
+            *mask.get_mut(node as usize / 64)? |= 1 << (node % 64);
+        }
+        Some(Nodes { mask, spread })
+    }
+
+    /// Whether none is named.
+    pub fn is_empty(&self) -> bool {
+        self.mask == [0; 16]
+    }
+}
+
+/// How pages are taken from several nodes; the numbers are those of mbind(2).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Spread {
+    /// There as long as some is free.
+    Prefer = 1,
+    /// Only there.
+    #[default]
+    Bind = 2,
+    /// In turn.
+    Interleave = 3,
 }
 
 /// Why there is no such slab.
@@ -88,9 +125,7 @@ impl Slab {
         };
         let huge = map(huge_bytes, libc::MAP_HUGETLB | HUGE_2_MIB).and_then(|base| {
             let slab = slab(base, huge_bytes, HUGE_PAGE_BYTES);
-            if let Some(node) = placement.numa_node {
-                slab.bind(node)?;
-            }
+            slab.bind(&placement.nodes)?;
             // Where a node or a group of processes has none left, a touch would be fatal.
             slab.populate()?;
             Ok(slab)
@@ -104,29 +139,25 @@ impl Slab {
             Err(_none_free) => {}
         }
         let slab = slab(map(wanted, 0).map_err(SlabError::Memory)?, wanted, PAGE_BYTES);
-        if let Some(node) = placement.numa_node {
-            slab.bind(node).map_err(SlabError::Node)?;
-        }
+        slab.bind(&placement.nodes).map_err(SlabError::Node)?;
         // Transparent huge pages must be asked for before the first touch.
         slab.advise(libc::MADV_HUGEPAGE);
         match slab.populate() {
-            Err(error) if placement.numa_node.is_some() => Err(SlabError::Node(error)),
+            Err(error) if !placement.nodes.is_empty() => Err(SlabError::Node(error)),
             // What is not there now comes when it is touched.
             _ => Ok(slab),
         }
     }
 
     /// Says where the pages are to be taken from, before any is.
-    fn bind(&self, node: u32) -> io::Result<()> {
-        const MPOL_BIND: usize = 2;
-        let mut mask = [0u64; 16];
-        let Some(word) = mask.get_mut(node as usize / 64) else {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
-        };
-        *word = 1 << (node % 64);
-        let bits = size_of_val(&mask) * 8;
+    fn bind(&self, nodes: &Nodes) -> io::Result<()> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let bits = size_of_val(&nodes.mask) * 8;
         let (start, bytes) = (self.base.as_ptr() as usize, self.mapped_bytes);
-        let arguments = [start, bytes, MPOL_BIND, mask.as_ptr() as usize, bits, 0];
+        let mask = nodes.mask.as_ptr() as usize;
+        let arguments = [start, bytes, nodes.spread as usize, mask, bits, 0];
         // SAFETY: the range is ours, and the mask is valid for `bits` bits during the call.
         checked(unsafe { raw(libc::SYS_mbind, arguments) }).map(|_| ())
     }
@@ -252,10 +283,30 @@ mod tests {
 
     #[test]
     fn a_node_that_is_not_there_is_refused() {
-        for node in [1023, 100_000] {
-            let placement = Placement { numa_node: Some(node), ..Placement::default() };
-            let refused = Slab::placed(1, 4096, placement);
-            assert!(matches!(refused, Err(SlabError::Node(_))), "{refused:?}");
+        let nodes = Nodes::of([1023], Spread::Bind).unwrap();
+        let refused = Slab::placed(1, 4096, Placement { nodes, ..Placement::default() });
+        assert!(matches!(refused, Err(SlabError::Node(_))), "{refused:?}");
+        assert_eq!(Nodes::of([0, 100_000], Spread::Bind), None);
+    }
+
+    #[test]
+    fn the_kernel_keeps_the_policy_of_the_region() {
+        for spread in [Spread::Bind, Spread::Prefer, Spread::Interleave] {
+            let nodes = Nodes::of([0], spread).unwrap();
+            let slab = Slab::placed(1, 4096, Placement { nodes, ..Placement::default() }).unwrap();
+            let (mut mode, mut mask) = (0i32, [0u64; 16]);
+            let of_address = 2;
+            let arguments = [
+                &raw mut mode as usize,
+                mask.as_mut_ptr() as usize,
+                size_of_val(&mask) * 8,
+                slab.base.as_ptr() as usize,
+                of_address,
+                0,
+            ];
+            // SAFETY: mode and mask are valid for writing during the call.
+            checked(unsafe { raw(libc::SYS_get_mempolicy, arguments) }).unwrap();
+            assert_eq!((mode as usize, mask[0]), (spread as usize, 1));
         }
     }
 

@@ -224,7 +224,8 @@ fn ready(
         _ => opened(beside, place, asking, shelf)?,
     };
     let known: Vec<u64> = lengths(&opened.targets);
-    let (workload, stop) = asking.workload(&known).map_err(|faults| usage_error(&faults))?;
+    let (mut workload, stop) = asking.workload(&known).map_err(|faults| usage_error(&faults))?;
+    on_nodes(&mut workload, asking, place)?;
     let setting = Setting {
         engine: asking.engine.engine(),
         targets: opened.targets,
@@ -234,7 +235,7 @@ fn ready(
         seed: asking.seed.unwrap_or_else(place::fresh_seed),
         warmup_ns: asking.warmup_ns,
         stop,
-        on_error: if asking.continue_on_error { OnError::Continue } else { OnError::Stop },
+        on_error: OnError::Stop,
         // An endless device has nothing to make durable, and refuses the call.
         final_sync: opened.held.iter().any(|held| held.bytes != u64::MAX),
         buffer_limit_bytes: place.buffer_limit_bytes(),
@@ -253,11 +254,28 @@ fn ready(
         let pursuit = if latency.holds { Pursuit::Hold } else { Pursuit::Search };
         plan = plan.pursuing(latency.target, pursuit, latency.window_ns)?;
     }
+    if let Some(settling) = asking.settling {
+        plan = plan.until_settled(settling)?;
+    }
     let medium = match kind {
         EngineKind::Null => Medium::Null(None),
         _ => Medium::Files(opened.held.iter().map(|held| Arc::clone(&held.file)).collect()),
     };
     Ok(Ready { plan, setting, held: opened.held, fresh: opened.fresh, medium })
+}
+
+/// Roles that name nodes keep to the CPUs of these.
+fn on_nodes(workload: &mut Workload, asking: &Asking, place: &Place) -> Result<(), Failure> {
+    for (role, (nodes, said)) in workload.roles.iter_mut().zip(asking.cpu_nodes()) {
+        for node in nodes {
+            let cpus = place.root.cpus_of_node(*node).ok_or_else(|| {
+                let message = format!("{said}: numa_cpu_nodes: this system has no node {node}");
+                Failure::new(Exit::Usage, message)
+            })?;
+            role.place.cpus.extend(cpus);
+        }
+    }
+    Ok(())
 }
 
 /// The null engine's targets, of which nothing but the length is real.

@@ -4,10 +4,10 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use iosonde_sys::{Direction, Placement, Request, Slab, SlabError, syscall};
+use iosonde_sys::{Direction, Nodes, Placement, Request, Slab, SlabError, Spread, syscall};
 
 use super::{OpenError, Transfer};
-use iosonde_model::plan::{EachWrite, IoKind, Job, SyncCall};
+use iosonde_model::plan::{EachWrite, IoKind, Job, NumaMode, SyncCall};
 
 /// The same request in the words of those who make system calls.
 #[inline(always)]
@@ -30,16 +30,23 @@ pub(super) fn direction(way: IoKind) -> Direction {
 /// The buffers of a job: one slot per request in flight, where the job wants them.
 pub(super) fn slab(job: &Job) -> Result<Slab, OpenError> {
     let place = &job.place;
-    let placement = Placement { huge_pages: place.huge_pages, numa_node: place.numa_node };
+    let spread = match place.numa_mode {
+        NumaMode::Bind => Spread::Bind,
+        NumaMode::Prefer => Spread::Prefer,
+        NumaMode::Interleave => Spread::Interleave,
+    };
+    let first = place.numa_node.unwrap_or_default();
+    let no_node = || OpenError::Node { node: first, error: std::io::ErrorKind::NotFound.into() };
+    let named = place.numa_node.into_iter().chain(place.more_numa_nodes.iter().copied());
+    let nodes = Nodes::of(named, spread).ok_or_else(no_node)?;
+    let placement = Placement { huge_pages: place.huge_pages, nodes };
     let slab = Slab::placed(job.iodepth as usize, job.block_bytes as usize, placement);
     slab.map_err(|error| match error {
         SlabError::Memory(error) => OpenError::Buffers { bytes: job.buffer_bytes(), error },
         SlabError::HugePages { page_bytes, pages, error } => {
             OpenError::HugePages { page_bytes, pages, error }
         }
-        SlabError::Node(error) => {
-            OpenError::Node { node: place.numa_node.unwrap_or_default(), error }
-        }
+        SlabError::Node(error) => OpenError::Node { node: first, error },
     })
 }
 

@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering;
 
 use iosonde_sys::thread;
 
+use super::flow;
+use super::least::Least;
 use super::pace::Pacer;
 use super::requests::{Requests, Slot, error_table};
 use super::steer::IDLE_NS;
@@ -20,7 +22,6 @@ use crate::backend::{Queue, Transfer};
 use iosonde_model::content::Filler;
 use iosonde_model::plan::{EngineKind, IoKind, Job, Op, OpStream, Plan, Wait as WaitMode};
 use iosonde_model::record::JobRun;
-use iosonde_model::units::duration;
 
 /// A full queue is handed over without waiting once in so many steps, to see whether requests
 /// complete inside submission.
@@ -54,6 +55,8 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) draining: bool,
     pub(super) pacer: Pacer,
     pub(super) syncing: Syncing,
+    pub(super) flow: Option<flow::Part>,
+    pub(super) least: Least,
     /// Share of reads outside of phases that have their own.
     pub(super) read_percent: u8,
     pub(super) region_start: u64,
@@ -146,10 +149,15 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
                 true => job.batch as usize,
                 false => (job.batch as usize).min(ASYNC_BATCH),
             },
-            paced: !pacer.is_idle_talk() || job.sync.every_writes > 0 || job.reap.refill_at > 0,
+            paced: !pacer.is_idle_talk()
+                || job.sync.every_writes > 0
+                || job.reap.refill_at > 0
+                || job.flow.is_some(),
             draining: false,
             pacer,
             syncing: Syncing::new(job),
+            flow: flow::Part::new(job.flow, lane.flow.as_ref()),
+            least: Least::new(&job.limits),
             read_percent: job.read_percent,
             region_start: job.region_start,
             reaping: Reaping {
@@ -181,6 +189,9 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.requests.area.begin(start_ns, window);
         self.pacer.begin(start_ns);
         self.post.begin(window.open_ns);
+        if let Some(flow) = &self.flow {
+            flow.join();
+        }
         if self.requests.watch.on {
             // Nothing is sent before the job has a share.
             self.depth = self.requests.announce(&self.lane.words);
@@ -405,7 +416,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             let backlog_ns = self.pacer.backlog_ns(now_ns, self.requests.in_flight);
             self.requests.arrivals.look(backlog_ns, window.open_ns, now_ns);
         }
-        self.fail_if_slow();
+        self.fail_if_slow(now_ns);
         self.post.put(&self.lane.place, &self.requests.tally, now_ns);
         let done = self.has_ended() && self.requests.is_idle();
         let over = done || now_ns >= window.close_ns || self.requests.control.is_stopping();
@@ -437,19 +448,6 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
     }
 
-    /// Ends the run if an operation took longer than any may.
-    fn fail_if_slow(&self) {
-        let most_ns = self.job.span.most_latency_ns;
-        let slowest_ns = if most_ns == 0 { 0 } else { self.requests.tally.slowest_ns() };
-        if slowest_ns > most_ns {
-            self.requests.control.fail(format!(
-                "an operation took {}, and max_latency is {}",
-                duration::span(slowest_ns),
-                duration::span(most_ns)
-            ));
-        }
-    }
-
     fn read(&self) -> Reading {
         Reading {
             usage: thread::usage_of_thread(),
@@ -460,6 +458,9 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
 
     /// The record of the job, what it wrote since the start, bytes, and its queue.
     pub(super) fn into_record(self) -> (JobRun, u64, Q) {
+        if let Some(flow) = &self.flow {
+            flow.leave();
+        }
         let window = self.requests.tally.window();
         let touched = self.requests.touched();
         let mut report = self.requests.report;

@@ -1,5 +1,6 @@
 //! The job that may not send whenever a slot is free: due times, pauses, phases, syncs.
 
+use super::flow;
 use super::job::{JobLoop, PATIENCE_NS, Wait};
 use super::sync::Turn;
 use crate::backend::Queue;
@@ -25,6 +26,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
         }
         let batch = if self.expect_inline { self.batch } else { self.async_batch };
         let mut starved = false;
+        let mut held = false;
         while self.staged.len() < batch {
             let outstanding = self.requests.in_flight + self.staged.len();
             let op = match self.syncing.turn(outstanding) {
@@ -37,6 +39,11 @@ impl<Q: Queue> JobLoop<'_, Q> {
                     Op { way: IoKind::Sync, target, offset: self.region_start, bytes: 0 }
                 }
                 Turn::Go => {
+                    let holds_back = |flow: &mut flow::Part| flow.holds_back(now_ns, outstanding);
+                    if self.flow.as_mut().is_some_and(holds_back) {
+                        held = true;
+                        break;
+                    }
                     let Some(due_ns) = self.pacer.due(now_ns) else { break };
                     let Some(slot) = self.requests.free.pop() else {
                         starved = true;
@@ -49,6 +56,9 @@ impl<Q: Queue> JobLoop<'_, Q> {
                     if self.pacer.is_open() {
                         let window = self.requests.tally.window();
                         self.requests.arrivals.took(due_ns, now_ns, window);
+                    }
+                    if let Some(flow) = &mut self.flow {
+                        flow.sent();
                     }
                     self.requests.times[slot as usize].due_ns = due_ns;
                     self.stage(slot, op);
@@ -64,7 +74,25 @@ impl<Q: Queue> JobLoop<'_, Q> {
             self.stage(slot, op);
         }
         self.requests.arrivals.starved_until(starved.then_some(now_ns));
+        if held && self.staged.is_empty() {
+            return self.wait_held(now_ns);
+        }
         self.wait_paced(now_ns)
+    }
+
+    /// Ahead of the other jobs of a flow: until one of them has done more, or a pause is over.
+    fn wait_held(&mut self, now_ns: u64) -> Wait {
+        let next_ns = self.flow.as_ref().map_or(now_ns, |flow| flow.next_ns(now_ns));
+        if self.requests.is_holding() {
+            return Wait::NOT;
+        }
+        if self.requests.in_flight > 0 {
+            let patience_ns = next_ns.saturating_sub(now_ns).min(PATIENCE_NS);
+            return Wait { count: 1, patience_ns };
+        }
+        // The window opens and closes meanwhile.
+        self.queue.pause(next_ns.min(self.next_sample_ns.max(now_ns + 1)));
+        Wait::NOT
     }
 
     /// Whether the queue was full and is not refilled before fewer are in flight.

@@ -75,6 +75,8 @@ pub(super) struct Requests<'a> {
     held: Vec<(u32, i32)>,
     settle_at_once: usize,
     on_error: OnError,
+    /// Errors that end nothing: of reads, of others, of what was read and is not what was written.
+    ignored: [Vec<i32>; 3],
     /// What an errno means on the plan's engine.
     meaning: fn(i32) -> &'static str,
     pub(super) control: &'a Control,
@@ -108,6 +110,11 @@ impl<'a> Requests<'a> {
             held: Vec::with_capacity(if settle_at_once > 0 { depth } else { 0 }),
             settle_at_once,
             on_error: plan.on_error,
+            ignored: [
+                job.limits.ignored_read.clone(),
+                job.limits.ignored_write.clone(),
+                job.limits.ignored_verify.clone(),
+            ],
             meaning: match plan.engine_of(job).kind {
                 EngineKind::VhostUser => meaning_of_status,
                 _ => meaning,
@@ -269,7 +276,12 @@ impl<'a> Requests<'a> {
             None => self.errors.push((way, errno, 1)),
         }
         self.report.first_error.get_or_insert_with(|| (offset, bytes, errno_name(errno)));
-        if self.on_error == OnError::Stop {
+        let list = match (errno, way) {
+            (EILSEQ, IoKind::Read) => 2,
+            (_, IoKind::Read) => 0,
+            _ => 1,
+        };
+        if self.on_error == OnError::Stop && !self.ignored[list].contains(&errno) {
             self.control.fail(format!(
                 "{} of {bytes} B at offset {offset}: {}{}",
                 way.word(),

@@ -1,9 +1,11 @@
 //! How a controller's orders reach the jobs, and the jobs' counts reach the controller: by a few
 //! atomic words per job, read and written once a step, without a lock.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::controller::{Controller, Counts, Order, shares};
+use super::flow;
 use super::live::LiveLatency;
 use super::requests::Requests;
 use super::until::Place;
@@ -33,6 +35,8 @@ pub(super) struct Lane {
     pub(super) words: Words,
     /// What it has counted, where that decides when the run ends.
     pub(super) place: Place,
+    /// The flow that the job belongs to, if any.
+    pub(super) flow: Option<Arc<flow::Common>>,
     /// Latencies up to the last full interval, for who looks on.
     pub(super) latency: LiveLatency,
 }
@@ -40,8 +44,8 @@ pub(super) struct Lane {
 impl Lane {
     /// One for each job of a plan.
     pub(super) fn all(plan: &Plan) -> Box<[Lane]> {
-        let lane = |_| Lane { place: Place::new(plan), ..Lane::default() };
-        plan.jobs.iter().map(lane).collect()
+        let lane = |flow| Lane { place: Place::new(plan), flow, ..Lane::default() };
+        flow::of_jobs(plan).into_iter().map(lane).collect()
     }
 
     pub(super) fn ops(&self) -> u64 {

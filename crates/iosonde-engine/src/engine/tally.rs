@@ -136,6 +136,12 @@ impl Tally {
         self.alike.bytes += u64::from(bytes);
     }
 
+    /// Operations and bytes of one way since the window opened.
+    pub(super) fn counted(&self, way: IoKind) -> (u64, u64) {
+        let counters = self.directions[way as usize].counters.iter();
+        counters.fold((0, 0), |(ops, bytes), each| (ops + each.ops, bytes + each.bytes))
+    }
+
     /// The longest latency so far, ns.
     pub(super) fn slowest_ns(&self) -> u64 {
         let of = |each: &Direction| {
@@ -261,12 +267,13 @@ impl Tally {
             Request::Read => &[IoKind::Read],
             Request::Write => &[IoKind::Write],
         };
-        sums.amount = 0;
+        (sums.amount, sums.bytes) = (0, 0);
         sums.latency.clear();
         let all = ways.iter().map(|way| &self.directions[*way as usize]);
         for direction in all.filter(|direction| direction.used) {
             let of = |counter: &Counter| if counts_bytes { counter.bytes } else { counter.ops };
             sums.amount += direction.counters.iter().map(of).sum::<u64>();
+            sums.bytes += direction.counters.iter().map(|counter| counter.bytes).sum::<u64>();
             let open = direction.open.as_ref();
             let latency = open.map_or(&direction.latency, |open| &open.response);
             sums.latency.merge(&latency.total);

@@ -3,17 +3,21 @@
 //! takes it from there. The lock of that place is only tried, and everything in it is allocated
 //! beforehand.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use super::steer::Lane;
 use super::tally::Tally;
 use super::window::Window;
-use iosonde_model::plan::{Direction, Metric, Plan, Precision, PrecisionGoal};
+use iosonde_model::plan::{
+    Direction, Metric, Plan, Precision, PrecisionGoal, Settling, SettlingFigure,
+};
 use iosonde_model::record::PrecisionRun;
 use iosonde_model::record::precision::PrecisionCheck;
 use iosonde_stats::Histogram;
 use iosonde_stats::dependent::Batch;
 use iosonde_stats::precision::{Measure, PER_LOOK, Sequential};
+use iosonde_stats::settled::Settled;
 use iosonde_stats::steady_state::Window as Steady;
 
 /// Looks listed in a record, and the last one.
@@ -28,6 +32,8 @@ pub(super) struct Sums {
     edges: u64,
     /// Operations or bytes.
     pub(super) amount: u64,
+    /// Bytes.
+    pub(super) bytes: u64,
     /// Latencies; in an open loop the responses.
     pub(super) latency: Histogram,
 }
@@ -49,6 +55,7 @@ fn interval_ns(plan: &Plan) -> u64 {
         PrecisionGoal::None => u64::MAX,
         PrecisionGoal::Known { look_ns, .. } => look_ns / PER_LOOK as u64,
         PrecisionGoal::Steady { round_ns, .. } => round_ns,
+        PrecisionGoal::Settled(settling) => settling.interval_ns,
     }
 }
 
@@ -67,7 +74,9 @@ impl Post {
     /// Not before the window is known.
     pub(super) fn new(plan: &Plan) -> Post {
         let (direction, counts_bytes) = match plan.until {
-            PrecisionGoal::None | PrecisionGoal::Steady { .. } => (Direction::Total, false),
+            PrecisionGoal::None | PrecisionGoal::Steady { .. } | PrecisionGoal::Settled(_) => {
+                (Direction::Total, false)
+            }
             PrecisionGoal::Known { precision, .. } => {
                 (precision.direction, precision.metric == Metric::Bandwidth)
             }
@@ -102,11 +111,14 @@ enum Rule {
     /// The last `window` rounds are steady, each with its rate; `None` if a job was too late for
     /// its end to be seen.
     Steady { rounds: Vec<Option<f64>>, window: usize, range_share: f64, slope_share: f64 },
+    /// The figure has settled: its values in the window, and when the first of them may begin, ns
+    /// from the opening.
+    Settled { settling: Settling, values: VecDeque<f64>, from_ns: u64 },
 }
 
 impl Rule {
-    fn of(goal: PrecisionGoal) -> Option<Rule> {
-        match goal {
+    fn of(plan: &Plan) -> Option<Rule> {
+        match plan.until {
             PrecisionGoal::None => None,
             PrecisionGoal::Known { precision, .. } => {
                 Some(Rule::Known(Sequential::new(measure(precision), precision.width)))
@@ -119,6 +131,11 @@ impl Rule {
                     slope_share: slope_percent / 100.0,
                 })
             }
+            PrecisionGoal::Settled(settling) => Some(Rule::Settled {
+                settling,
+                values: VecDeque::with_capacity(settling.intervals as usize + 1),
+                from_ns: settling.ramp_ns.saturating_sub(plan.warmup_ns),
+            }),
         }
     }
 }
@@ -133,6 +150,7 @@ pub(super) struct Watcher<'a> {
     /// Intervals taken so far.
     edges: u64,
     amount: u64,
+    bytes: u64,
     latency: Histogram,
     record: PrecisionRun,
     last: Option<PrecisionCheck>,
@@ -141,7 +159,7 @@ pub(super) struct Watcher<'a> {
 impl<'a> Watcher<'a> {
     /// `None` where a run ends by its length alone.
     pub(super) fn new(plan: &Plan, lanes: &'a [Lane], start_ns: u64) -> Option<Watcher<'a>> {
-        let rule = Rule::of(plan.until)?;
+        let rule = Rule::of(plan)?;
         let Window { open_ns, close_ns } = Window::planned(plan, start_ns);
         Some(Watcher {
             lanes,
@@ -151,6 +169,7 @@ impl<'a> Watcher<'a> {
             close_ns,
             edges: 0,
             amount: 0,
+            bytes: 0,
             latency: Histogram::new(),
             record: PrecisionRun::default(),
             last: None,
@@ -187,9 +206,10 @@ impl<'a> Watcher<'a> {
         if now_ns < edge_ns + self.interval_ns / 2 && places().any(is_late) {
             return false;
         }
-        let (mut amount, mut latency) = (0, Histogram::new());
+        let (mut amount, mut bytes, mut latency) = (0, 0, Histogram::new());
         for sums in places().filter_map(|place| place.lock().ok()) {
             amount += sums.amount;
+            bytes += sums.bytes;
             latency.merge(&sums.latency);
         }
         let interval = Batch {
@@ -200,13 +220,14 @@ impl<'a> Watcher<'a> {
             sum_ns: latency.sum() - self.latency.sum(),
         };
         let passed = edges - self.edges;
-        (self.edges, self.amount, self.latency) = (edges, amount, latency);
-        self.look(interval, passed);
+        let moved = bytes - self.bytes;
+        (self.edges, self.amount, self.bytes, self.latency) = (edges, amount, bytes, latency);
+        self.look(interval, moved, passed);
         self.record.reached
     }
 
     /// Takes in what was done since the last edge, `passed` intervals ago.
-    fn look(&mut self, interval: Batch, passed: u64) {
+    fn look(&mut self, interval: Batch, bytes: u64, passed: u64) {
         match &mut self.rule {
             Rule::Known(sequential) => {
                 let Some(look) = sequential.add(interval) else { return };
@@ -216,6 +237,7 @@ impl<'a> Watcher<'a> {
                     intervals: u32::try_from(look.intervals).unwrap_or(u32::MAX),
                     value: look.known.map(|known| known.value),
                     half_width: look.known.map(|known| known.half_width),
+                    ..PrecisionCheck::default()
                 });
             }
             Rule::Steady { rounds, window, range_share, slope_share } => {
@@ -230,8 +252,49 @@ impl<'a> Watcher<'a> {
                     .is_some_and(|found| found.is_steady(*range_share, *slope_share));
                 for round in self.edges - passed + 1..=self.edges {
                     let at_ns = round * self.interval_ns;
-                    self.list(PrecisionCheck { at_ns, intervals: 1, value, half_width: None });
+                    let check = PrecisionCheck { at_ns, intervals: 1, value, ..Default::default() };
+                    self.list(check);
                 }
+            }
+            Rule::Settled { settling, values, from_ns } => {
+                let at_ns = self.edges * self.interval_ns;
+                if at_ns <= *from_ns {
+                    return;
+                }
+                let per_s = |count: u64| count as f64 * 1e9 / interval.span_ns as f64;
+                let (iops, bytes_per_s) = (per_s(interval.amount), per_s(bytes));
+                let timed: u64 = interval.latency.iter().map(|(_, count)| count).sum();
+                let timed = timed + interval.overflow;
+                let mean_ns = (timed > 0).then(|| interval.sum_ns as f64 / timed as f64);
+                let value = match settling.figure {
+                    SettlingFigure::Iops => iops,
+                    SettlingFigure::Bandwidth => bytes_per_s,
+                    SettlingFigure::Latency => mean_ns.unwrap_or(0.0),
+                };
+                for _ in 0..passed {
+                    values.push_back(value);
+                    if values.len() > settling.intervals as usize {
+                        values.pop_front();
+                    }
+                }
+                let criterion = Settled::of(values.make_contiguous())
+                    .criterion(settling.by_slope, settling.in_percent);
+                self.record.reached = values.len() == settling.intervals as usize
+                    && criterion.is_some_and(|criterion| criterion.abs() < settling.limit);
+                let check = PrecisionCheck {
+                    at_ns,
+                    intervals: u32::try_from(passed).unwrap_or(u32::MAX),
+                    value: Some(iops),
+                    half_width: None,
+                    bytes_per_s: Some(bytes_per_s),
+                    mean_latency_ns: mean_ns,
+                };
+                // The latest are what matters.
+                if self.record.looks.len() == MAX_LISTED {
+                    self.record.looks.remove(0);
+                    self.record.unlisted += 1;
+                }
+                self.record.looks.push(check);
             }
         }
     }

@@ -31,6 +31,13 @@ pub(super) fn describe(root: &Root, facts: &mut HostFacts) {
     facts.numa_nodes = root.text("/sys/devices/system/node/online").and_then(|list| count(&list));
 }
 
+impl Root {
+    /// The CPUs of a NUMA node; `None` if the system has no such node.
+    pub fn cpus_of_node(&self, node: u32) -> Option<Vec<u32>> {
+        numbers(&self.text(format!("/sys/devices/system/node/node{node}/cpulist"))?)
+    }
+}
+
 /// Flags of the first processor; `None` on architectures without the line.
 pub(super) fn flags(cpuinfo: &str) -> Option<Vec<&str>> {
     Some(cpuinfo_field(cpuinfo, "flags")?.split_whitespace().collect())

@@ -71,6 +71,15 @@ pub fn describe(plan: &Plan) -> String {
             duration::latency(round_ns as f64),
         ));
     }
+    if let PrecisionGoal::Settled(settling) = plan.until {
+        out.push_str(&format!(
+            "  steady    {settling} over {} of {} each, from {} after the start on; the length is \
+             the most\n",
+            settling.intervals,
+            duration::span(settling.interval_ns),
+            duration::span(settling.ramp_ns),
+        ));
+    }
     for (index, job) in plan.jobs.iter().enumerate() {
         out.push_str(&format!(
             "  job {index:<5} {}: {} % reads, {} blocks, depth {}, {} in [{}, {}){}\n",
@@ -187,6 +196,13 @@ fn load_words(job: &Job) -> String {
     let Think { ns, every_ops, every_ns, .. } = job.think;
     say(ns > 0 && every_ns == 0, format!("a pause of {} after every {every_ops}", ms(ns)));
     say(ns > 0 && every_ns > 0, format!("a pause of {} after every {}", ms(ns), ms(every_ns)));
+    let least = [job.limits.least_read, job.limits.least_write, job.limits.least_trim];
+    let over_ns = job.limits.least_over_ns;
+    say(least.iter().any(Option::is_some), format!("fails below a rate over {}", ms(over_ns)));
+    say(job.limits.ignores_some(), "some errors end nothing".into());
+    if let Some(flow) = job.flow {
+        say(true, format!("flow {} with a weight of {}", flow.id, flow.weight));
+    }
     say(job.rewrites, "each trimmed block written next".into());
     let strides = job.strides;
     say(

@@ -2,7 +2,8 @@
 //! tried; with a precision its length becomes the most that may be measured.
 
 use super::{
-    Direction, LatencyGoal, LatencyTarget, Plan, Precision, PrecisionGoal, Pursuit, Refusal, Stop,
+    Direction, LatencyGoal, LatencyTarget, Plan, Precision, PrecisionGoal, Pursuit, Refusal,
+    Settling, Stop,
 };
 use crate::spec::experiment::Rounds;
 use crate::units::duration;
@@ -94,6 +95,19 @@ impl Plan {
         }
         Ok(Plan { until: PrecisionGoal::Known { precision, look_ns }, ..self })
     }
+    /// The same plan, which ends as soon as a figure has settled; what ended it stays the most that
+    /// it may do.
+    ///
+    /// # Errors
+    /// If the plan ends by meeting a latency.
+    pub fn until_settled(self, settling: Settling) -> Result<Plan, Refusal> {
+        if self.latency != LatencyGoal::None {
+            let what = "steadystate and latency_target both determine the end; give one of them";
+            return Err(Refusal::Latency { what: what.into() });
+        }
+        Ok(Plan { until: PrecisionGoal::Settled(settling), ..self })
+    }
+
     /// The same plan in rounds of this length, which ends as soon as the rate of a window of rounds
     /// is steady; what ended it becomes the most that it may do, in whole rounds.
     ///

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::IoKind;
 use crate::spec::engine::Engine;
 use crate::spec::{
-    Data, Draw, Listed, ListedWay, Pace, Phase, Placement, Reap, Service, Sizes, Span, Strides,
-    Sync, Think, Zone,
+    Data, Draw, Flow, Limits, Listed, ListedWay, Pace, Phase, Placement, Reap, Service, Sizes,
+    Span, Strides, Sync, Think, Zone,
 };
 
 /// One thread and one queue.
@@ -85,6 +85,12 @@ pub struct Job {
     /// Its zones, if it walks in some.
     #[serde(default)]
     pub strides: Strides,
+    /// What it has to keep, and which errors it survives.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
+    /// Its share of a common pace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Flow>,
     /// Whether each block that was trimmed is written next.
     #[serde(default)]
     pub rewrites: bool,
@@ -126,6 +132,8 @@ impl Default for Job {
             span: Span::default(),
             service: Service::default(),
             strides: Strides::default(),
+            limits: Limits::default(),
+            flow: None,
             rewrites: false,
             rereads: false,
             listed: Vec::new(),
@@ -183,7 +191,11 @@ impl Job {
     /// Whether the job keeps its depth in flight all the time: nothing but a free slot decides
     /// about sending.
     pub fn keeps_depth(&self) -> bool {
-        !self.is_open_loop() && self.think.ns == 0 && self.phases.is_empty() && !self.sync.barrier
+        !self.is_open_loop()
+            && self.flow.is_none()
+            && self.think.ns == 0
+            && self.phases.is_empty()
+            && !self.sync.barrier
     }
 
     /// Smallest and largest size of an operation of this way, bytes.

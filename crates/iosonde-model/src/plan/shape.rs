@@ -49,6 +49,8 @@ pub(super) fn jobs_of(
         span: role.span.clone(),
         service: role.service,
         strides: role.strides,
+        limits: role.limits.clone(),
+        flow: role.flow,
         rewrites: role.rw.rewrites(),
         listed: role.listed.clone(),
         ..Job::default()
@@ -75,6 +77,7 @@ pub(super) fn jobs_of(
         let positions = (region_bytes - grid.largest) / grid.unit + 1;
         let start_block = match (role.start, role.region) {
             (Start::Random, _) => chance.below(positions),
+            (Start::Last, _) => positions - 1,
             (Start::Zero, Region::Staggered) => positions * u64::from(thread) / u64::from(threads),
             (Start::Zero, _) => 0,
         };

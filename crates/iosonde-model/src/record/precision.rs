@@ -9,12 +9,13 @@ pub struct PrecisionRun {
     pub reached: bool,
     /// Looks in the order of time.
     pub looks: Vec<PrecisionCheck>,
-    /// Looks between those and the last that are not listed, for want of room.
+    /// Looks between those and the last that are not listed, for want of room; where a run is to
+    /// settle, looks before those.
     pub unlisted: u64,
 }
 
 /// One look at all that was measured so far.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct PrecisionCheck {
     /// When, ns from the opening of the window.
     pub at_ns: u64,
@@ -24,4 +25,10 @@ pub struct PrecisionCheck {
     pub value: Option<f64>,
     /// Half the width of its 95 % interval, as a share of it.
     pub half_width: Option<f64>,
+    /// Bytes per second of this interval, where a run is to settle; `value` has its operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_s: Option<f64>,
+    /// Mean latency of this interval, ns, likewise; `None` also where nothing completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_latency_ns: Option<f64>,
 }

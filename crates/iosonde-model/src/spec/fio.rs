@@ -10,6 +10,7 @@ pub mod ask;
 pub mod command;
 mod effect;
 mod expression;
+mod foreign;
 pub mod iolog;
 pub mod job;
 pub mod lex;

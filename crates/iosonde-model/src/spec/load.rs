@@ -239,6 +239,12 @@ pub struct Placement {
     /// NUMA node of the buffers.
     #[serde(alias = "numa-node")]
     pub numa_node: Option<u32>,
+    /// Further nodes of the buffers.
+    #[serde(alias = "more-numa-nodes", skip_serializing_if = "Vec::is_empty")]
+    pub more_numa_nodes: Vec<u32>,
+    /// How the buffers are spread over these nodes.
+    #[serde(alias = "numa-mode", skip_serializing_if = "NumaMode::is_bind")]
+    pub numa_mode: NumaMode,
     /// Buffers in huge pages, or the run is refused.
     #[serde(alias = "huge-pages")]
     pub huge_pages: bool,
@@ -247,6 +253,25 @@ pub struct Placement {
     /// I/O priority of the thread: class and level, as ioprio_set(2) has them; class 0 leaves it.
     #[serde(alias = "io-priority")]
     pub io_priority: (u8, u8),
+}
+
+/// How memory is spread over NUMA nodes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NumaMode {
+    /// Only there.
+    #[default]
+    Bind,
+    /// There as long as some is free.
+    Prefer,
+    /// Page by page in turn.
+    Interleave,
+}
+
+impl NumaMode {
+    fn is_bind(&self) -> bool {
+        *self == NumaMode::Bind
+    }
 }
 
 /// A part of a region and its share of the operations.

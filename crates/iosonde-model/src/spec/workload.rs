@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
+use super::limits::{Flow, Limits};
 use super::listed::Listed;
 use super::load::{
     Data, EachWrite, Pace, Phase, Placement, Reap, Service, Sizes, Span, Strides, Sync, Think, Zone,
@@ -153,6 +154,12 @@ pub struct Role {
     /// Whether all operations of such a run have one place.
     #[serde(default)]
     pub run_repeats: bool,
+    /// What it has to keep, and which errors it survives.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Its share of a common pace.
+    #[serde(default)]
+    pub flow: Option<Flow>,
     /// Its own seed.
     #[serde(default)]
     pub seed: Option<u64>,
@@ -196,6 +203,8 @@ impl Role {
             strides: Strides::default(),
             run_length: None,
             run_repeats: false,
+            limits: Limits::default(),
+            flow: None,
             seed: None,
             listed: Vec::new(),
         }
@@ -341,6 +350,8 @@ pub enum Start {
     Zero,
     /// At an aligned offset drawn from the seed.
     Random,
+    /// At the last place that it comes to before it begins again.
+    Last,
 }
 
 /// How random offsets are drawn.

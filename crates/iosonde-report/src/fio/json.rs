@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CLASSES, JobReport, VERSION, bins, clat, job_report, moving, percentiles};
+use super::{CLASSES, JobReport, VERSION, bins, clat, job_report, moving, percentiles, settled};
 use crate::json::Document;
 use iosonde_analysis::intervals::Direction;
 use iosonde_model::record::run::Run;
@@ -93,6 +93,9 @@ fn job(job_report: &JobReport<'_>, group: usize, form: Form) -> Value {
         "latency_percentile": 100.0,
         "latency_window": 0,
     });
+    if let Some(settled) = settled::object(job_report.run) {
+        out["steadystate"] = settled;
+    }
     for of in moving() {
         out[of.0] = direction(job_report, of, form);
     }

@@ -1,7 +1,7 @@
 //! What jobs of a run may have for themselves: engine, begin, end, the choice among files, zones.
 
 use super::{Words, engine, say, section_name, time};
-use iosonde_model::plan::{Job, Plan, Service, Stop};
+use iosonde_model::plan::{Flow, Job, Plan, Rate, Service, Stop};
 
 /// What is its own where the jobs of a run differ: engine, begin, end.
 pub(super) fn span(plan: &Plan, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
@@ -31,6 +31,31 @@ pub(super) fn span(plan: &Plan, job: &Job, words: &mut Words, missing: &mut Vec<
     }
     if span.most_latency_ns > 0 {
         say(words, "max_latency", time(span.most_latency_ns, missing));
+    }
+}
+
+/// What it has to keep, which errors it survives, its share of a common pace.
+pub(super) fn limits(job: &Job, words: &mut Words) {
+    let limits = &job.limits;
+    let least = [limits.least_read, limits.least_write, limits.least_trim];
+    if let Some(rate) = least.iter().flatten().next() {
+        let option = if matches!(rate, Rate::Ops(_)) { "rate_iops_min" } else { "rate_min" };
+        let each = least.map(|rate| match rate {
+            Some(Rate::Ops(least) | Rate::Bytes(least)) => least.to_string(),
+            None => "0".into(),
+        });
+        say(words, option, each.join(","));
+        say(words, "rate_cycle", limits.least_over_ns / 1_000_000);
+    }
+    if limits.ignores_some() {
+        let lists = [&limits.ignored_read, &limits.ignored_write, &limits.ignored_verify];
+        let text = lists.map(|list| list.iter().map(i32::to_string).collect::<Vec<_>>().join(":"));
+        say(words, "ignore_error", text.join(","));
+    }
+    if let Some(Flow { id, weight, sleep_ns }) = job.flow {
+        say(words, "flow", weight);
+        say(words, "flow_id", id);
+        say(words, "flow_sleep", sleep_ns / 1000);
     }
 }
 

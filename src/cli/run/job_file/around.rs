@@ -3,7 +3,9 @@
 
 use crate::cli::exit::{Exit, Failure};
 use iosonde_engine::engine::waits::Wait;
-use iosonde_model::plan::{Job, LatencyGoal, OnError, Pace, Plan, Span, Stop, Sync, Think};
+use iosonde_model::plan::{
+    Job, LatencyGoal, Limits, OnError, Pace, Plan, PrecisionGoal, Span, Stop, Sync, Think,
+};
 use iosonde_model::record::run::Run;
 use iosonde_model::spec::fio::Asking;
 
@@ -34,6 +36,8 @@ pub(super) fn verification(plan: &Plan, asking: &Asking, written: Option<&Run>) 
             sync: Sync::default(),
             pace: Pace::default(),
             think: Think::default(),
+            limits: Limits::default(),
+            flow: None,
             span: Span { stop: Some(stop), ..Span::default() },
             ..job.clone()
         });
@@ -47,6 +51,7 @@ pub(super) fn verification(plan: &Plan, asking: &Asking, written: Option<&Run>) 
         warmup_ns: 0,
         stop: Stop::EachJob,
         latency: LatencyGoal::None,
+        until: PrecisionGoal::None,
         on_error: OnError::Continue,
         final_sync: false,
         jobs,

@@ -4,17 +4,20 @@
 
 mod end;
 mod names;
+mod nodes;
 mod replay;
 mod request;
 mod shared;
+mod steady;
 
 use super::job::{FioJob, Group, Setting};
 use super::number::Amount;
-use super::{Fault, Faults, iolog, load, shown};
-use crate::spec::{EngineKind, Role, Rw, Sizes, Span, Stop, Threads, Workload};
+use super::{Fault, Faults, Place, iolog, load, shown};
+use crate::spec::{EngineKind, Role, Rw, Settling, Sizes, Span, Start, Stop, Threads, Workload};
 
+pub(super) use nodes::list as nodes;
 pub use request::{AccessHint, EngineRequest, LatencyRequest, LogRequest, TargetRequest};
-use shared::{continues, direct, engine, first_and_own, latency, logs, seed, the_same};
+use shared::{direct, engine, first_and_own, latency, logs, seed, the_same};
 
 /// What one run is asked for; sizes in percent are open until the targets are known.
 #[derive(Clone, Debug)]
@@ -29,12 +32,12 @@ pub struct Asking {
     pub warmup_ns: u64,
     /// Seed of the run; `None` means a fresh one.
     pub seed: Option<u64>,
-    /// Whether errors are counted instead of ending the run.
-    pub continue_on_error: bool,
     /// Logs to be written.
     pub logs: Vec<LogRequest>,
     /// The latency to be met, if there is one.
     pub latency: Option<LatencyRequest>,
+    /// What has to be steady for the run to end.
+    pub settling: Option<Settling>,
     /// Whether the cached pages of the targets stay where they are (`invalidate=0`).
     pub keeps_cache: bool,
     /// Whether files are prepared and no job runs.
@@ -64,6 +67,8 @@ struct Part {
     offset: Amount,
     increment: Amount,
     size: Option<Amount>,
+    /// NUMA nodes to whose CPUs it keeps.
+    nodes: Vec<u32>,
 }
 
 /// Jobs of one group and files of one run, at most.
@@ -85,9 +90,9 @@ pub fn ask(group: &Group) -> Result<Asking, Faults> {
             warmup_ns,
             seed,
             own: Own { engine: own_engine, warmup: own_warmup, seed: own_seed },
-            continue_on_error: the_same(group, "continue_on_error", continues)?,
             logs: Vec::new(),
             latency: the_same(group, "latency_target", latency)?,
+            settling: steady::of_group(group)?,
             keeps_cache: the_same(group, "invalidate", |job| {
                 Ok(job.flag("invalidate") == Some(false))
             })?,
@@ -109,6 +114,12 @@ pub fn ask(group: &Group) -> Result<Asking, Faults> {
             let what = format!("no job of this group is called `{}`", shown(awaited));
             faults.push(job.fault("wait_for", what));
         }
+    }
+    let apart = group.jobs.iter().skip(1).find(|job| job.flag("new_group") == Some(true));
+    if let Some(apart) = apart.filter(|_| asking.parts.iter().any(|part| part.role.span.ends_all)) {
+        let what = "with exitall would end the jobs of its own group alone, which is not \
+                    supported; use stonewall, or leave one of them out";
+        faults.push(apart.fault("new_group", what));
     }
     if faults.is_empty() { Ok(asking) } else { Err(Faults(faults)) }
 }
@@ -160,6 +171,11 @@ impl Asking {
             roles,
         };
         Ok((workload, stop))
+    }
+
+    /// The NUMA nodes to whose CPUs each role keeps, none for all, and where that was said.
+    pub fn cpu_nodes(&self) -> impl Iterator<Item = (&[u32], &Place)> {
+        self.parts.iter().map(|part| (&*part.nodes, part.job.place("numa_cpu_nodes")))
     }
 
     /// Whether the files are read before the run, into the page cache.
@@ -238,6 +254,7 @@ impl Asking {
         let replaying = log.as_ref().map(|log| job.replaying(log.rw()));
         let job = replaying.as_ref().unwrap_or(job);
         let mut role = load::role(job, &job.name)?;
+        let nodes = nodes::of_cpus(job)?;
         if let Some(log) = &log {
             replay::by(&mut role, log);
         }
@@ -264,7 +281,7 @@ impl Asking {
         let split = job.word("cpus_allowed_policy").is_some_and(|(word, _)| word == "split");
         let offset = job.amount("offset").unwrap_or(Amount::Bytes(0));
         let increment = job.amount("offset_increment").unwrap_or(Amount::Bytes(0));
-        let part = Part { job: job.clone(), role, offset, increment, size: size(job)? };
+        let part = Part { job: job.clone(), role, offset, increment, size: size(job)?, nodes };
         let shared = match &log {
             Some(log) => Some(log.files.clone()),
             None => names::shared(job, requested == "null")?,
@@ -404,6 +421,11 @@ impl Part {
         role.offset = Some(offset);
         let listed = !role.listed.is_empty();
         role.size = (!listed).then(|| whole_blocks(&role, region, rest));
+        if let (Some(stride @ ..0), Some(size), 0) = (role.stride, role.size, offset) {
+            // fio begins at 0, and then goes down from where the hole before the end begins.
+            role.size = Some(size.saturating_sub(stride.unsigned_abs()));
+            role.start = Start::Last;
+        }
         role.offset_increment = role.offset_increment.map(|_| in_bytes(self.increment));
         if role.offset_increment > Some(0) && self.size.is_none() {
             role.size = None;
@@ -435,10 +457,8 @@ fn warmup(job: &FioJob) -> Result<u64, Fault> {
 
 fn size(job: &FioJob) -> Result<Option<Amount>, Fault> {
     let size = match (job.amount("size"), job.count("filesize")) {
-        (Some(_), Some(_)) => {
-            return Err(job.fault("filesize", "stands beside size; give one of them"));
-        }
-        (None, Some(each)) => {
+        // `size` says how much is moved then, and `filesize` where.
+        (_, Some(each)) => {
             let files = job.count("nrfiles").unwrap_or(1).max(1);
             Some(Amount::Bytes(each.saturating_mul(files)))
         }

@@ -73,6 +73,14 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
         &|| "without thinktime".into(),
     );
     tell(&["rate_process"], !rated, &|| "without rate or rate_iops".into());
+    let least = ["rate_min", "rate_iops_min"].iter().any(|name| job.get(name).is_some());
+    tell(&["rate_cycle"], !least, &|| "without rate_min or rate_iops_min".into());
+    let settles = job.time_ns("steadystate_duration").unwrap_or(0) > 0;
+    let of_settling = ["steadystate", "steadystate_ramp_time", "steadystate_check_interval"];
+    tell(&of_settling, !settles, &|| "without steadystate_duration".into());
+    tell(&["flow_id", "flow_sleep"], job.count("flow").unwrap_or(0) == 0, &|| {
+        "without flow".into()
+    });
     tell(&["offset_increment"], clones == 1, &|| "with numjobs=1".into());
     tell(&["time_based"], job.time_ns("runtime").unwrap_or(0) == 0, &|| "without runtime".into());
     tell(&["loops"], timed && more_than_one("loops"), &|| "with time_based".into());
@@ -120,6 +128,9 @@ mod tests {
             ("bsrange=4k-8k\nbssplit=4k/50:8k/50\n", "bsrange has no effect beside bssplit"),
             ("time_based\n", "time_based has no effect without runtime"),
             ("rate_process=poisson\n", "rate_process has no effect without rate"),
+            ("steadystate=iops:2\n", "steadystate has no effect without steadystate_duration"),
+            ("flow_sleep=20\n", "flow_sleep has no effect without flow"),
+            ("rate_cycle=20\n", "rate_cycle has no effect without rate_min"),
             ("offset_increment=1m\n", "offset_increment has no effect with numjobs=1"),
             ("filename=/a:/b\nnrfiles=3\n", "nrfiles has no effect beside filename"),
             ("thinktime_blocks=4\n", "thinktime_blocks has no effect without thinktime"),

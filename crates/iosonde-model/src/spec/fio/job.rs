@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn every_fault_is_told_with_its_line() {
-        let text = "[global]\nexec_prerun=rm -rf x\nbs=4q\n[a]\nruntme=3\nflow=8\nthreads=1\n";
+        let text = "[global]\nexec_prerun=rm -rf x\nbs=4q\n[a]\nruntme=3\ncgroup=8\nthreads=1\n";
         let error = read(text).unwrap_err();
         let lines: Vec<&str> = error.lines().collect();
         assert_eq!(lines.len(), 4, "{error}");
@@ -378,7 +378,7 @@ mod tests {
         assert!(
             lines[2].contains("job.fio:5: `runtme` is not a fio option; did you mean `runtime`")
         );
-        assert!(lines[3].starts_with("job.fio:6: flow is not supported"));
+        assert!(lines[3].starts_with("job.fio:6: cgroup is not supported"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! From one job to the words of a role: direction, sizes, order, pace, syncs, data, waiting,
 //! placement. Regions and files are dealt with in `ask`.
 
+mod limits;
 mod places;
 
 use super::Fault;
@@ -8,9 +9,10 @@ use super::job::FioJob;
 use super::value::{Value, Ways};
 use crate::spec::EngineKind;
 use crate::spec::{
-    Arrivals, Data, Draw, EachWrite, Pace, Placement, Rate, Reap, Role, Rw, Sizes, Span, Sync,
-    SyncCall, Think,
+    Arrivals, Data, Draw, EachWrite, NumaMode, Pace, Placement, Rate, Reap, Role, Rw, Sizes, Span,
+    Sync, SyncCall, Think,
 };
+use limits::{flow, limits};
 use places::{access, random_percent, run_length, service, stride, strides};
 
 /// fio's block size where none is given.
@@ -42,6 +44,8 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
         pace: pace(job, rw)?,
         think: think(job),
         span: span(job),
+        limits: limits(job, rw)?,
+        flow: flow(job)?,
         service: service(job)?,
         // What a job does not write is neither synced nor filled.
         sync: if writes { sync(job)? } else { Sync::default() },
@@ -365,17 +369,7 @@ fn placement(job: &FioJob) -> Result<Placement, Fault> {
         .count("cpumask")
         .map(|mask| (0..63).filter(|cpu| mask >> cpu & 1 == 1).collect::<Vec<u32>>());
     let cpus = job.cpus("cpus_allowed").map(<[u32]>::to_vec).or(masked).unwrap_or_default();
-    let numa_node = match job.text("numa_mem_policy") {
-        None | Some("default" | "local") => None,
-        Some(policy) => {
-            let node = policy.strip_prefix("bind:").and_then(|node| node.parse::<u32>().ok());
-            let Some(node) = node else {
-                let what = "expected default, local or bind:NODE with one node";
-                return Err(job.fault("numa_mem_policy", what));
-            };
-            Some(node)
-        }
-    };
+    let (numa_mode, nodes) = memory(job)?;
     let huge_pages = matches!(job.word("mem"), Some(("shmhuge" | "mmaphuge", _)));
     let whole = |name: &str, low: i32, high: i32| match job.text(name).map(str::parse::<i32>) {
         None => Ok(None),
@@ -387,5 +381,30 @@ fn placement(job: &FioJob) -> Result<Placement, Fault> {
     // fio's own class where only a level is given is best effort.
     let class = whole("prioclass", 0, 3)?.unwrap_or(if level.is_some() { 2 } else { 0 });
     let io_priority = (class as u8, level.unwrap_or(0) as u8);
-    Ok(Placement { cpus, numa_node, huge_pages, nice, io_priority })
+    let (numa_node, more_numa_nodes) = match nodes.split_first() {
+        Some((first, more)) => (Some(*first), more.to_vec()),
+        None => (None, Vec::new()),
+    };
+    Ok(Placement { cpus, numa_node, more_numa_nodes, numa_mode, huge_pages, nice, io_priority })
+}
+
+/// Where the buffers are: how they are spread over which nodes.
+fn memory(job: &FioJob) -> Result<(NumaMode, Vec<u32>), Fault> {
+    let name = "numa_mem_policy";
+    let (word, rest) = match job.text(name).map(|text| text.split_once(':').unwrap_or((text, ""))) {
+        None | Some(("default" | "local", _)) | Some(("bind", "all")) => {
+            return Ok((NumaMode::Bind, Vec::new()));
+        }
+        Some(policy) => policy,
+    };
+    let nodes = super::ask::nodes(rest).map_err(|what| job.fault(name, what))?;
+    match (word, nodes.len()) {
+        ("bind", _) => Ok((NumaMode::Bind, nodes)),
+        ("interleave", _) => Ok((NumaMode::Interleave, nodes)),
+        ("prefer", 1) => Ok((NumaMode::Prefer, nodes)),
+        _ => {
+            let what = "expected default, local, bind:NODES, interleave:NODES or prefer:NODE";
+            Err(job.fault(name, what))
+        }
+    }
 }

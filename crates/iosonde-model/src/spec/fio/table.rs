@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use super::foreign;
 use super::number::TimeUnit;
 use super::shown;
 use super::value::Kind;
@@ -62,11 +63,10 @@ pub fn summary() -> String {
 }
 
 /// Options of one sort: where we stand, what values they take, their names.
-type Family = (Stand, Kind, &'static str);
+pub(super) type Family = (Stand, Kind, &'static str);
 
 const PROGRAM: &str = "it runs a program, which a job file may not do here";
 const ZBD: &str = "zones of the device or of the offsets are not supported";
-const STEADY: &str = "use --until for a run that ends at a precision";
 const SYSTEM: &str = "it changes the system or the process, which a job file may not do here";
 const LAYOUT: &str = "creation of the test file, not the load";
 const TELLING: &str = "reporting of the run, not the load";
@@ -152,7 +152,14 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Cpus, "cpus_allowed"),
     (Stand::Supported, Kind::Time(TimeUnit::Seconds), "startdelay thinktime_iotime"),
     (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime_spin max_latency"),
-    (Stand::Supported, Kind::Text, "wait_for nice prio prioclass buffer_pattern"),
+    (Stand::Supported, Kind::Text,
+        "wait_for nice prio prioclass buffer_pattern numa_cpu_nodes ignore_error"),
+    (Stand::Supported, Kind::Counts, "rate_min rate_iops_min"),
+    (Stand::Supported, Kind::Count, "rate_cycle flow flow_id flow_sleep"),
+    (Stand::Harmless("fio itself reads past it"), Kind::Text, "flow_watermark"),
+    (Stand::Supported, Kind::Text, "steadystate"),
+    (Stand::Supported, Kind::Time(TimeUnit::Seconds),
+        "steadystate_duration steadystate_ramp_time steadystate_check_interval"),
     (Stand::Supported, Kind::Word(&["sequential", "identical"]), "rw_sequencer"),
     (Stand::Supported, SERVICE, "file_service_type"),
     (Stand::Supported, Kind::Count, "zonesize zonerange zoneskip offset_align iodepth_low"),
@@ -257,34 +264,20 @@ const FAMILIES: &[Family] = &[
         "zonecapacity read_beyond_wp max_open_zones job_max_open_zones \
          ignore_zone_limits zone_reset_threshold zone_reset_frequency recover_zbd_write_error \
          write_zone_remainder"),
-    (Stand::Refused(STEADY), Kind::Text,
-        "steadystate steadystate_duration steadystate_ramp_time steadystate_check_interval"),
     (Stand::Refused(SYSTEM), Kind::Text,
         "ioscheduler cgroup cgroup_nodelete cgroup_weight uid gid priohint"),
-    (Stand::Refused("jobs do not hold each other back"), Kind::Text,
-        "flow flow_id flow_sleep flow_watermark"),
-    (Stand::Refused("a lower limit of a rate is an expectation: give --expect 'iops>=N'"),
-        Kind::Text, "rate_min rate_iops_min rate_cycle"),
     (Stand::Refused("files are named one by one"), Kind::Text, "opendir"),
-    (Stand::Refused("give cpus_allowed and numa_mem_policy=bind:NODE"), Kind::Text,
-        "numa_cpu_nodes"),
     (Stand::Refused("repeated blocks repeat an earlier one of the job"), Kind::Text,
         "dedupe_working_set_percentage"),
-    (Stand::Refused("every error counts"), Kind::Text, "ignore_error"),
     (Stand::Refused("it has no part in a run"), Kind::Text,
         "profile write_barrier sync_file_range comm thinkcycles percentage_sequential"),
     (Stand::Refused("newer than what is supported"), Kind::Text,
-        "bs_is_seq_rand dataplacement dp_scheme plid_select plids end_syncfs gpu_dev_id \
+        "bs_is_seq_rand dataplacement dp_scheme plid_select plids end_syncfs \
          job_start_clock_id num_range ramp_size random_sequence_stride spr_cs \
          spr_num_regions spr_op sprandom fdp"),
     (Stand::Refused("priorities and other flags of single requests are not supported"), Kind::Text,
-        "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit hipri_percentage \
-         sqthread_poll_cpu cmd_type sg_write_mode stream_id"),
-    (Stand::Refused("it belongs to an engine that is not supported"), Kind::Text,
-        "cpuload cpuchunks cpumode exit_on_io_done hostname port protocol nodelay listen pingpong \
-         interface ttl window_size mss stat_type donorname inplace volume brick single-instance \
-         skip_bad uri bindname verb clustername pool clientname conf busy_poll touch_objects \
-         rbdname"),
+        "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit cmdprio_hint hipri_percentage \
+         sqthread_poll_cpu stream_id"),
 ];
 
 /// Other names that fio knows, with the one that counts.
@@ -311,10 +304,16 @@ const ALIASES: &[(&str, &str)] = &[
     ("ss_dur", "steadystate_duration"),
     ("ss_ramp", "steadystate_ramp_time"),
     ("ss_interval", "steadystate_check_interval"),
+    ("chunck_size", "chunk_size"),
+    ("single_instance", "single-instance"),
+    ("gpu_dev_ids", "gpu_dev_id"),
+    ("data_placement", "dataplacement"),
+    ("fdp_pli", "plids"),
+    ("fdp_pli_select", "plid_select"),
 ];
 
 static ENTRIES: LazyLock<BTreeMap<&'static str, Entry>> = LazyLock::new(|| {
-    let families = FAMILIES.iter().flat_map(|(stand, kind, names)| {
+    let families = FAMILIES.iter().chain(foreign::FAMILIES).flat_map(|(stand, kind, names)| {
         names.split_whitespace().map(|name| Entry { name, kind: *kind, stand: *stand })
     });
     families.map(|entry| (entry.name, entry)).collect()
@@ -347,8 +346,11 @@ mod tests {
 
     #[test]
     fn no_option_stands_in_two_families() {
-        let names: Vec<&str> =
-            FAMILIES.iter().flat_map(|(_, _, names)| names.split_whitespace()).collect();
+        let names: Vec<&str> = FAMILIES
+            .iter()
+            .chain(foreign::FAMILIES)
+            .flat_map(|(_, _, names)| names.split_whitespace())
+            .collect();
         for (index, name) in names.iter().enumerate() {
             assert!(!names[..index].contains(name), "{name}");
         }

@@ -217,7 +217,8 @@ fn reals(text: &str) -> Result<Vec<f64>, String> {
     parts.into_iter().map(|part| number::real(part.trim())).collect()
 }
 
-fn cpus(text: &str) -> Result<Vec<u32>, String> {
+/// Numbers such as `0,2-5`, ascending.
+pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
     let wrong = || format!("found `{}`, expected CPUs such as 0,2-5", shown(text));
     let one = |text: &str| {
         let cpu: u32 = text.trim().parse().map_err(|_error| wrong())?;

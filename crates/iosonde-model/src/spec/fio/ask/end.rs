@@ -15,7 +15,8 @@ pub(super) struct End {
 
 impl End {
     /// When a job ends that covers `region` bytes of each of `files` files. One that leaves holes
-    /// wraps round at the end of the file, and only there: elsewhere it ends after one pass.
+    /// wraps round at the end of the file, and only there, or always where it goes backwards:
+    /// elsewhere it ends after one pass.
     pub(super) fn of(
         job: &FioJob,
         role: &Role,
@@ -30,7 +31,10 @@ impl End {
         let once = match job.amount("io_size") {
             Some(Amount::Percent(percent)) => in_bytes(Amount::Percent(percent)),
             Some(Amount::Bytes(bytes)) if bytes > 0 => bytes,
-            _ => whole,
+            _ => match (job.count("filesize"), job.amount("size")) {
+                (Some(_), Some(size)) => in_bytes(size).min(whole),
+                _ => whole,
+            },
         };
         let bytes = once.checked_mul(loops).ok_or_else(too_much)?;
         let block = role.block_size.unwrap_or(1).max(1);
@@ -39,7 +43,7 @@ impl End {
             && !role.rw.rewrites()
             && role.sizes == Sizes::default()
             && role.access == Access::Permutation;
-        let holed = role.stride.is_some() && wraps;
+        let holed = role.stride.is_some_and(|stride| wraps || stride < 0);
         let passes_once = plain && once == whole && loops == 1 && !holed;
         let timed = job.flag("time_based") == Some(true);
         if ns.is_none() && job.time_ns("ramp_time").unwrap_or(0) > 0 {

@@ -3,7 +3,7 @@
 
 use super::super::job::{FioJob, Group};
 use super::super::value::Value;
-use super::super::{Fault, Faults, load, shown};
+use super::super::{Fault, Faults, foreign, load, shown};
 use super::{EngineRequest, LatencyRequest, LogRequest};
 use crate::spec::{EngineKind, LatencyTarget};
 use crate::units::count;
@@ -12,12 +12,6 @@ use crate::units::count;
 const LATENCY_WINDOW_NS: u64 = 1_000_000_000;
 /// fio's seed where nothing else is asked.
 const SEED: u64 = 0x89;
-/// Engines of fio that are not ours.
-const OTHER_ENGINES: &str = "splice netsplice sg net cpuio rdma e4defrag \
-    falloc ftruncate gfapi gfapi_async pmemblk dev-dax filecreate filestat filedelete dircreate \
-    dirstat dirdelete libpmem nbd mtd rados rbd http libzbc libiscsi libcufile libhipfile dfs nfs \
-    ime xnvme libblkio io_uring_cmd windowsaio solarisaio libhdfs";
-
 /// What a job has for itself, where the jobs of a group differ in it: the first value stands for
 /// the run.
 pub(super) fn first_and_own<T: PartialEq>(
@@ -75,19 +69,14 @@ pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
             vectored: job.flag("nonvectored") == Some(false),
         });
     }
-    let what = match requested {
-        "exec" => "exec runs a program, which is not done here".into(),
-        "cpuio" => "cpuio burns processor time and does no I/O".into(),
-        _ if requested.starts_with("external") => {
-            "external loads foreign code, which is not done here".into()
-        }
-        _ => {
+    let what = match foreign::instead(requested) {
+        Some(instead) => format!("{requested} is not supported: {instead}"),
+        None => {
             let ours: Vec<&str> = EngineKind::fio_names().collect();
-            let known = OTHER_ENGINES.split_whitespace().any(|name| name == requested);
             let near = count::nearest(&shown(requested), ours.iter().copied());
-            let meant = near.filter(|_| !known).map(|near| format!("; did you mean `{near}`?"));
+            let meant = near.map(|near| format!("; did you mean `{near}`?"));
             format!(
-                "{} is not supported, expected one of {}{}",
+                "{} is not an engine of fio, expected one of {}{}",
                 shown(requested),
                 ours.join(", "),
                 meant.unwrap_or_default()
@@ -112,21 +101,6 @@ pub(super) fn direct(job: &FioJob) -> Result<bool, Fault> {
 pub(super) fn seed(job: &FioJob) -> Option<u64> {
     let repeats = job.flag("randrepeat") != Some(false) || job.flag("allrandrepeat") == Some(true);
     job.count("randseed").or(repeats.then_some(SEED))
-}
-
-pub(super) fn continues(job: &FioJob) -> Result<bool, Fault> {
-    let rw = load::rw(job)?;
-    let reads_only = matches!(rw.word(), "read" | "randread");
-    match job.word("continue_on_error").map_or("none", |(word, _)| word) {
-        "none" | "0" => Ok(false),
-        "all" | "1" | "io" => Ok(true),
-        "read" if reads_only => Ok(true),
-        "write" if !reads_only && !rw.is_mixed() => Ok(true),
-        word => Err(job.fault(
-            "continue_on_error",
-            format!("{word} with rw={rw} is not supported; expected none, io or all"),
-        )),
-    }
 }
 
 /// The latency that a job is to meet.

@@ -1,0 +1,71 @@
+//! When a run has settled, by fio's rule (`steadystate`).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A run ends as soon as a figure is steady over a rolling window.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Settling {
+    /// Which figure.
+    pub figure: SettlingFigure,
+    /// Whether the slope over the window is judged; else the largest deviation from its mean.
+    pub by_slope: bool,
+    /// What the slope per interval or the deviation has to stay below.
+    pub limit: f64,
+    /// Whether the limit is in percent of the mean of the window.
+    pub in_percent: bool,
+    /// Time over which one value is taken, ns.
+    pub interval_ns: u64,
+    /// Values of the window.
+    pub intervals: u32,
+    /// Time before the first value, from the start of the run, ns.
+    pub ramp_ns: u64,
+}
+
+/// What may settle.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettlingFigure {
+    /// Operations per second.
+    Iops,
+    /// Bytes per second.
+    Bandwidth,
+    /// Mean latency, ns.
+    Latency,
+}
+
+impl SettlingFigure {
+    /// fio's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            SettlingFigure::Iops => "iops",
+            SettlingFigure::Bandwidth => "bw",
+            SettlingFigure::Latency => "lat",
+        }
+    }
+}
+
+impl Settling {
+    /// The criterion without its limit, as fio has it.
+    pub fn criterion(&self) -> String {
+        let slope = if self.by_slope { "_slope" } else { "" };
+        format!("{}{slope}", self.figure.word())
+    }
+
+    /// Length of the window, ns.
+    pub fn window_ns(&self) -> u64 {
+        self.interval_ns * u64::from(self.intervals)
+    }
+}
+
+impl fmt::Display for Settling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (limit, unit) = match (self.in_percent, self.figure) {
+            (true, _) => (self.limit, "%"),
+            (false, SettlingFigure::Latency) => (self.limit / 1000.0, "us"),
+            (false, _) => (self.limit, ""),
+        };
+        write!(f, "{}:{limit}{unit}", self.criterion())
+    }
+}
