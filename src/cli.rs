@@ -79,6 +79,7 @@ impl Verb {
             Verb::Run(args) => args.on_hosts(),
             Verb::Doctor(args) => args.on_hosts(),
             Verb::Verify(args) => args.on_hosts()?,
+            Verb::Experiment(args) => args.on_hosts()?,
             _ => return None,
         };
         Some(command).filter(|command| command.hosts.is_given())

@@ -232,3 +232,106 @@ fn bad_lists_and_launchers_are_refused() {
     let check = "check . --hosts a --launch local --host-region shared";
     place.iosonde(check).end().exits(2).says("--host-region has no effect");
 }
+
+/// Two depths, each twice.
+const TWO_DEPTHS: &str = "name = \"depths\"\nquestion = \"?\"\n[[stage]]\nname = \"depth\"\n\
+    repeats = 2\nseconds = 0.5\nset = { rw = \"randread\", block-size = \"4k\" }\n\
+    [[stage.axis]]\nname = \"iodepth\"\nvalues = [1, 4]\n";
+
+#[test]
+fn an_experiment_goes_cell_by_cell_on_all_hosts() {
+    let place = Place::new();
+    place.file("depths.toml", TWO_DEPTHS.as_bytes());
+    let words = format!(
+        "experiment run depths.toml servers=8,read=exp:90us --ioengine sim --hosts a,b,c \
+         --launch local --agent {AGENT} --results kept"
+    );
+    let json = place.iosonde(&words).arg("--output-format=json").end().exits(0).json();
+    assert_fits(SCHEMA, &json);
+    assert_eq!((&json["verb"], &json["complete"]), (&"experiment".into(), &true.into()));
+    let loads = json["loads"].as_array().unwrap();
+    assert_eq!(loads.len(), 4);
+    assert!(loads.iter().all(|load| load["hosts"].as_array().unwrap().len() == 3));
+    let cells = json["cells"].as_array().unwrap();
+    assert_eq!(cells.iter().map(|cell| &cell["runs"]).collect::<Vec<_>>(), [2, 2]);
+    for cell in cells {
+        let of_cell = loads.iter().filter(|load| load["title"] == cell["title"]);
+        let counts = of_cell.map(|load| load["latency"]["count"].as_u64().unwrap());
+        assert_eq!(cell["latency"]["count"], counts.sum::<u64>());
+    }
+    // The same order on every host, and offsets of its own on each.
+    let folder = place.work().join("kept");
+    let folder = listing(&folder).into_iter().find(|path| path.join("hosts.json").is_file());
+    let folder = folder.unwrap();
+    let run = |host: &str| {
+        let text = fs::read(listing_of(&folder, &format!("01-depth@{host}.json"))).unwrap();
+        serde_json::from_slice::<iosonde_model::record::Run>(&text).unwrap().plan
+    };
+    assert_eq!(run("a").title, run("b").title);
+    assert_ne!(run("a").seed, run("b").seed);
+    place.iosonde("report").arg(&folder).end().exits(0).prints("4 loads on 3 hosts");
+    let again = place.iosonde("report --output-format json").arg(&folder).end().exits(0).json();
+    assert_eq!(again["cells"], json["cells"]);
+}
+
+fn listing_of(folder: &std::path::Path, name: &str) -> std::path::PathBuf {
+    let path = folder.join(name);
+    assert!(path.is_file(), "{:?}", listing(folder));
+    path
+}
+
+#[test]
+fn a_host_that_dies_in_an_experiment_leaves_the_cells_of_the_others() {
+    let place = Place::new();
+    place.file("disk", &[0; 4 << 20]);
+    let depths = TWO_DEPTHS.replace("0.5", "1.5");
+    place.file("depths.toml", depths.as_bytes());
+    let words = format!(
+        "experiment run depths.toml disk --ioengine psync --hosts a,b --agent {AGENT} \
+         --host-region shared --output-format json"
+    );
+    // Both read one file of their own; the agent of `b` is killed within the second run.
+    for host in ["a", "b"] {
+        fs::create_dir(place.work().join(host)).unwrap();
+        for file in ["disk", "depths.toml"] {
+            fs::copy(place.work().join(file), place.work().join(host).join(file)).unwrap();
+        }
+    }
+    let dies = "--launch=sh -c 'cd {host}; if [ {host} = b ]; then timeout -s KILL 4 {command}; \
+                else exec {command}; fi'";
+    let ended = place.iosonde(&words).arg(dies).end().exits(1).says("warning: b is lost");
+    let json = ended.json();
+    assert_eq!(json["complete"], false);
+    let hosts_of = |load: &Value| load["hosts"].as_array().unwrap().len();
+    let loads = json["loads"].as_array().unwrap();
+    assert_eq!(loads.len(), 4);
+    assert_eq!(hosts_of(&loads[3]), 1);
+    assert!(json["answer"]["result"].as_str().unwrap().starts_with("PARTIAL: "));
+}
+
+#[test]
+fn an_experiment_in_which_hosts_would_go_different_ways_is_refused() {
+    let place = Place::new();
+    let refuse = |words: &str, why: &str| {
+        let words = format!(
+            "experiment run {words} servers=8,read=exp:90us --ioengine sim --hosts a,b \
+             --launch local --agent {AGENT}"
+        );
+        place.iosonde(&words).end().exits(2).silent().says(why);
+    };
+    refuse("basic", "its results decide when it ends");
+    refuse("best-configuration", "cannot run on several hosts together");
+    place.file("depths.toml", TWO_DEPTHS.as_bytes());
+    refuse("depths.toml --host-region partitioned", "an experiment has no parts");
+    // A host whose file has other cells is not merged with the rest.
+    for (host, text) in [("a", TWO_DEPTHS.into()), ("b", TWO_DEPTHS.replace("[1, 4]", "[2, 8]"))] {
+        fs::create_dir(place.work().join(host)).unwrap();
+        fs::write(place.work().join(host).join("depths.toml"), text).unwrap();
+    }
+    let words = format!(
+        "experiment run depths.toml servers=8,read=exp:90us --ioengine sim --hosts a,b \
+         --agent {AGENT}"
+    );
+    let other = place.iosonde(&words).arg("--launch=sh -c 'cd {host} && exec {command}'").end();
+    other.exits(1).prints("PARTIAL: ").says("b: it is at `").says("while a is at `");
+}

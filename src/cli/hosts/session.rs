@@ -112,6 +112,7 @@ impl<'a> Session<'a> {
             _ => None,
         };
         let Some(cell) = self.hosts.iter().filter_map(ready).min() else { return };
+        self.lose_strays(|host| ready(host) == Some(cell));
         let farthest_ns = self.hosts.iter().filter(|host| ready(host) == Some(cell));
         let farthest_ns = farthest_ns.filter_map(|host| host.known.clock);
         let farthest_ns = farthest_ns.map(|clock| clock.round_trip_ns).max().unwrap_or(0);
@@ -120,6 +121,25 @@ impl<'a> Session<'a> {
             let at_ns = host.there_ns(at_ns);
             host.stage = Stage::Running(cell);
             host.order(&Order::Start { cell, at_ns });
+        }
+    }
+
+    /// Loses hosts that are at another run than the first of those that are ready: figures of
+    /// different loads are not put together.
+    fn lose_strays(&mut self, is_ready: impl Fn(&Connection) -> bool) {
+        let mut first: Option<(String, String)> = None;
+        for host in self.hosts.iter_mut().filter(|host| is_ready(host)) {
+            match &first {
+                None => first = Some((host.known.name.clone(), host.title.clone())),
+                Some((name, title)) if host.title != *title => {
+                    let own = &host.title;
+                    host.lose(format!(
+                        "it is at `{own}` while {name} is at `{title}`: what may be written, or \
+                         the size of the target, differs there"
+                    ));
+                }
+                Some(_) => {}
+            }
         }
     }
 
