@@ -198,6 +198,13 @@ fn link(verb: &Verb, words: &[String]) -> Option<Role> {
     }
 }
 
+/// Reads bytes as the messages between coordinator and agent, and returns how many of either kind
+/// there are: for fuzzing.
+#[doc(hidden)]
+pub fn read_frames(bytes: &[u8]) -> [usize; 2] {
+    hosts::read_frames(bytes)
+}
+
 /// The whole command line with its help, for manual pages and completions.
 pub fn command() -> clap::Command {
     Cli::command().mut_subcommand("verify", verify::hide_what_has_no_effect)

@@ -1,7 +1,7 @@
 //! Whatever stands in a job file, reading it ends, and without a panic.
 #![no_main]
 
-use iosonde::spec::fio::{self, Outside};
+use iosonde_model::spec::fio::{self, Outside};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
@@ -15,7 +15,7 @@ fuzz_target!(|text: &str| {
         memory_mib: 1024,
         cpus: 2,
     };
-    let Ok(file) = fio::parse(text, "job.fio", &[], &mut outside) else { return };
+    let Ok(file) = fio::parse(text, "job.fio", &mut outside) else { return };
     for group in &file.groups {
         let Ok(asking) = fio::ask(group) else { continue };
         let bytes: Vec<u64> =

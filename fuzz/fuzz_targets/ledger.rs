@@ -2,8 +2,8 @@
 //! panic.
 #![no_main]
 
-use iosonde::record::ledger_file::{LedgerFile, Reader};
-use iosonde::record::witness_log::WitnessLog;
+use iosonde_model::record::ledger_file::{LedgerFile, Reader};
+use iosonde_model::record::witness_log::WitnessLog;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

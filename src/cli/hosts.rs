@@ -26,6 +26,7 @@ use iosonde_report::plain::plain;
 
 pub(super) use agent::{AgentArgs, agent};
 pub(super) use peers::Agent;
+pub(super) use protocol::read_frames;
 
 use super::exit::{Exit, Failure};
 use super::keep::Keeper;
@@ -51,6 +52,10 @@ pub(crate) struct HostsArgs {
     /// iosonde on the hosts
     #[arg(long, value_name = "COMMAND", default_value = "iosonde", requires = "hosts")]
     agent: String,
+    /// Send this program to each host, where it is not installed: into $TMPDIR or /tmp there, from
+    /// where it is removed; its checksum is compared
+    #[arg(long, requires = "hosts", conflicts_with = "agent")]
+    send_binary: bool,
     /// A host of which nothing is heard for so long is lost
     #[arg(long, value_name = "TIME", default_value = "30", requires = "hosts")]
     host_timeout: String,
@@ -107,7 +112,13 @@ pub(super) fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit
     let args = command.hosts;
     let list = args.hosts.as_deref().unwrap_or_default();
     let names = nodes::hosts(list)?;
-    let launcher = Launcher::parse(&args.launch, &args.agent)?;
+    let mut launcher = Launcher::parse(&args.launch, &args.agent)?;
+    if args.send_binary {
+        launcher = launcher.sending().map_err(|error| {
+            let message = format!("--send-binary: this program cannot be read: {error}");
+            Failure::new(Exit::Environment, message)
+        })?;
+    }
     let silence_ns = duration::parse(&args.host_timeout, 1_000_000_000)
         .map_err(|error| Failure::value("--host-timeout", &error))?;
     if !(2_000_000_000..=86_400_000_000_000).contains(&silence_ns) {
@@ -166,7 +177,9 @@ fn for_host(words: &[String]) -> Vec<String> {
         let (name, value) =
             word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
         let name = name.replace('_', "-");
-        if !OURS.contains(&name.as_str()) {
+        if name == "--send-binary" {
+            // It has no value.
+        } else if !OURS.contains(&name.as_str()) {
             kept.push(word.clone());
         } else if value.is_none() {
             words.next();
@@ -298,7 +311,8 @@ mod tests {
 
     #[test]
     fn a_host_gets_the_command_without_what_is_for_the_coordinator() {
-        let words = "iosonde run --hosts a,b --rw=read --launch=local --eta_interval 1 --path x";
+        let words = "iosonde run --hosts a,b --rw=read --launch=local --eta_interval 1 --send-binary \
+                     --path x";
         let words: Vec<String> = words.split(' ').map(String::from).collect();
         assert_eq!(for_host(&words), ["run", "--rw=read", "--path", "x"]);
     }

@@ -2,6 +2,7 @@
 //! agents.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -264,27 +265,21 @@ fn an_experiment_goes_cell_by_cell_on_all_hosts() {
     let folder = listing(&folder).into_iter().find(|path| path.join("hosts.json").is_file());
     let folder = folder.unwrap();
     let run = |host: &str| {
-        let text = fs::read(listing_of(&folder, &format!("01-depth@{host}.json"))).unwrap();
+        let text = fs::read(folder.join(format!("01-depth@{host}.json"))).unwrap();
         serde_json::from_slice::<iosonde_model::record::Run>(&text).unwrap().plan
     };
     assert_eq!(run("a").title, run("b").title);
     assert_ne!(run("a").seed, run("b").seed);
-    place.iosonde("report").arg(&folder).end().exits(0).prints("4 loads on 3 hosts");
+    place.iosonde("report").arg(&folder).end().exits(0).prints("2 cells in 4 runs on 3 hosts");
     let again = place.iosonde("report --output-format json").arg(&folder).end().exits(0).json();
     assert_eq!(again["cells"], json["cells"]);
-}
-
-fn listing_of(folder: &std::path::Path, name: &str) -> std::path::PathBuf {
-    let path = folder.join(name);
-    assert!(path.is_file(), "{:?}", listing(folder));
-    path
 }
 
 #[test]
 fn a_host_that_dies_in_an_experiment_leaves_the_cells_of_the_others() {
     let place = Place::new();
     place.file("disk", &[0; 4 << 20]);
-    let depths = TWO_DEPTHS.replace("0.5", "1.5");
+    let depths = TWO_DEPTHS.replace("0.5", "1.5").replace("iodepth", "numjobs");
     place.file("depths.toml", depths.as_bytes());
     let words = format!(
         "experiment run depths.toml disk --ioengine psync --hosts a,b --agent {AGENT} \
@@ -333,5 +328,42 @@ fn an_experiment_in_which_hosts_would_go_different_ways_is_refused() {
          --agent {AGENT}"
     );
     let other = place.iosonde(&words).arg("--launch=sh -c 'cd {host} && exec {command}'").end();
-    other.exits(1).prints("PARTIAL: ").says("b: it is at `").says("while a is at `");
+    other
+        .exits(1)
+        .prints("PARTIAL: ")
+        .says("warning: b is lost: it is at `")
+        .says("while a is at `");
+}
+
+#[test]
+fn the_program_is_sent_where_it_is_not_installed_and_leaves_nothing() {
+    let place = Place::new();
+    for host in ["a", "b"] {
+        fs::create_dir(place.work().join(host)).unwrap();
+    }
+    let words = format!("run --hosts a,b --send-binary {SIM} --number-ios 1000");
+    let launch = |rest: &str| {
+        format!(
+            "--launch=sh -c 'echo Welcome; export TMPDIR=$PWD/{{host}}; {rest}exec {{command}}'"
+        )
+    };
+    place.iosonde(&words).arg(launch("")).end().exits(0).prints("on 2 hosts");
+    let is_empty = |host: &str| listing(&place.work().join(host)).is_empty();
+    assert!(is_empty("a") && is_empty("b"));
+    // Bytes are changed on the way to `b`.
+    let bad = place.work().join("bad");
+    fs::create_dir(&bad).unwrap();
+    fs::write(bad.join("head"), "#!/bin/sh\n/usr/bin/head \"$@\" | tr A B\n").unwrap();
+    fs::set_permissions(bad.join("head"), fs::Permissions::from_mode(0o755)).unwrap();
+    let changed = "if [ {host} = b ]; then PATH=$PWD/bad:$PATH; fi; ";
+    let ended = place.iosonde(&words).arg(launch(changed)).end().exits(1).silent();
+    ended
+        .says("nothing was written on any of 2 hosts: b: ")
+        .says("the program arrived with checksum");
+    assert!(is_empty("a") && is_empty("b"));
+    // No place to put it.
+    let nowhere = "TMPDIR=/nowhere; ";
+    place.iosonde(&words).arg(launch(nowhere)).end().exits(1).says("mktemp");
+    let both = format!("{words} --agent iosonde");
+    place.iosonde(&both).end().exits(2).says("--send-binary");
 }

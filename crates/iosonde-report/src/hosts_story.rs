@@ -64,7 +64,13 @@ pub fn hosts_answer(report: HostsReport<'_>) -> Answer {
                     load.title
                 )
             });
-            format!("{partial}{} loads on {}{least}", several.len(), many(hosts))
+            let loads = match report.record.verb.as_str() {
+                "experiment" => {
+                    format!("{} cells in {} runs", report.cells.len(), several.len())
+                }
+                _ => format!("{} loads", several.len()),
+            };
+            format!("{partial}{loads} on {}{least}", many(hosts))
         }
     };
     if !slow.is_empty() {

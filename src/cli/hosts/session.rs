@@ -127,19 +127,27 @@ impl<'a> Session<'a> {
     /// Loses hosts that are at another run than the first of those that are ready: figures of
     /// different loads are not put together.
     fn lose_strays(&mut self, is_ready: impl Fn(&Connection) -> bool) {
-        let mut first: Option<(String, String)> = None;
-        for host in self.hosts.iter_mut().filter(|host| is_ready(host)) {
-            match &first {
-                None => first = Some((host.known.name.clone(), host.title.clone())),
-                Some((name, title)) if host.title != *title => {
-                    let own = &host.title;
-                    host.lose(format!(
-                        "it is at `{own}` while {name} is at `{title}`: what may be written, or \
-                         the size of the target, differs there"
-                    ));
-                }
-                Some(_) => {}
+        let Some(first) = self.hosts.iter().find(|host| is_ready(host)) else { return };
+        let (name, title) = (first.known.name.clone(), first.title.clone());
+        for at in 0..self.hosts.len() {
+            let host = &self.hosts[at];
+            if is_ready(host) && host.title != title {
+                let why = format!(
+                    "it is at `{}` while {name} is at `{title}`: its experiment, what may be \
+                     written there, or the size of its target differs",
+                    host.title
+                );
+                self.lose(at, why);
             }
+        }
+    }
+
+    fn lose(&mut self, at: usize, why: String) {
+        let host = &mut self.hosts[at];
+        host.lose(why);
+        if let HostEnd::Lost { why } = &host.known.end {
+            let line = format!("warning: {} is lost: {why}", host.known.name);
+            self.view.above(|| note(&line));
         }
     }
 
@@ -223,12 +231,16 @@ impl<'a> Session<'a> {
 
     fn lose_silent(&mut self) {
         let stopped = self.stopping.is_some_and(|since| since.elapsed() > STOPS_WITHIN);
-        for host in self.hosts.iter_mut().filter(|host| !host.is_over()) {
+        for at in 0..self.hosts.len() {
+            let host = &self.hosts[at];
+            if host.is_over() {
+                continue;
+            }
             if stopped {
-                host.lose(format!("it did not stop within {} s", STOPS_WITHIN.as_secs()));
+                self.lose(at, format!("it did not stop within {} s", STOPS_WITHIN.as_secs()));
             } else if host.silence() > self.request.silence {
                 let limit = self.request.silence.as_secs_f64();
-                host.lose(format!("nothing was heard of it for {limit} s (--host-timeout)"));
+                self.lose(at, format!("nothing was heard of it for {limit} s (--host-timeout)"));
             }
         }
     }
