@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use iosonde_rig::guard::{FsKind, ImageMount};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -366,4 +368,72 @@ fn the_program_is_sent_where_it_is_not_installed_and_leaves_nothing() {
     place.iosonde(&words).arg(launch(nowhere)).end().exits(1).says("mktemp");
     let both = format!("{words} --agent iosonde");
     place.iosonde(&both).end().exits(2).says("--send-binary");
+}
+
+#[test]
+fn a_connection_that_ends_in_any_phase_harms_no_other_host() {
+    let place = Place::new();
+    // The last that is heard of `b`. Before the first write nobody begins; once all were admitted,
+    // the other host goes on.
+    for last in ["Hello", "Pong", "Admitted", "Ready", "Opened", "Record"] {
+        let call = place.iosonde(&format!("run --hosts a,b --agent {AGENT} {SIM}"));
+        let cut = with_b(&format!("{{command}} | sed -u /{last}/q"));
+        let ended = call.arg("--number-ios=1000").arg(cut).end().exits(1);
+        let is_called_off = ended.err.contains("nothing was written on any of 2 hosts");
+        assert!(is_called_off || !["Hello", "Pong"].contains(&last), "{last}: {}", ended.err);
+        if is_called_off {
+            ended.silent().says("b: the connection ended");
+        } else {
+            let ended = ended.says("b is lost: the connection ended").prints("PARTIAL: ");
+            ended.prints("See why b did not end as it should");
+        }
+    }
+}
+
+#[test]
+fn clocks_an_hour_apart_are_no_skew() {
+    let place = Place::new();
+    // A time namespace has a monotonic clock of its own.
+    let apart = "unshare --time --monotonic 3600";
+    let has_them = Command::new("sh").args(["-c", &format!("{apart} true")]).output();
+    if !has_them.is_ok_and(|ended| ended.status.success()) {
+        return iosonde_rig::skip("no time namespace can be made: clocks that are apart");
+    }
+    place.file("disk", &[7; 4 << 20]);
+    let words = "--path disk --rw randread --ioengine psync --runtime 1 --output-format json";
+    let call = place.iosonde(&format!("run --hosts a,b --agent {AGENT} {words}"));
+    let json = call.arg(with_b(&format!("exec {apart} {{command}}"))).end().exits(0).json();
+    let offset_ns = |host: usize| json["hosts"][host]["clock"]["offset_ns"].as_i64().unwrap();
+    assert!((offset_ns(1) - offset_ns(0) - 3_600_000_000_000).abs() < 1_000_000_000);
+    // They ran at the same time, and the result says so.
+    let common = &json["loads"][0]["common"];
+    assert!(common["span_ns"].as_u64().unwrap() > 500_000_000, "{common}");
+}
+
+#[test]
+fn a_disk_that_is_full_on_one_host_leaves_the_result_of_the_other() {
+    let full = match ImageMount::new(FsKind::Ext4, 16 << 20, "") {
+        Ok(full) => full,
+        Err(why) => return iosonde_rig::skip(why),
+    };
+    let place = Place::new();
+    fs::create_dir(place.work().join("a")).unwrap();
+    std::os::unix::fs::symlink(full.path(), place.work().join("b")).unwrap();
+    // Four times as much as there is room for.
+    for host in ["a", "b"] {
+        let file = fs::File::create(place.work().join(host).join("disk")).unwrap();
+        file.set_len(64 << 20).unwrap();
+    }
+    let words = "--path {host}/disk --rw write --bs 64k --ioengine psync --size 64M";
+    let call = run(&place, "a,b", words).arg("--output-format=json").end().exits(1);
+    let json = call.json();
+    assert_eq!((&json["complete"], &json["hosts"][0]["end"]["code"]), (&false.into(), &0.into()));
+    assert_eq!(json["hosts"][1]["end"]["code"], 1);
+    let said = json["answer"].to_string();
+    assert!(said.contains("b did not end as it should"), "{said}");
+    assert!(json["loads"][0]["hosts"].as_array().unwrap().iter().any(|host| host["name"] == "a"));
+    // A file that cannot be made there at all: nobody begins.
+    let words = "--path {host} --size 64M --rw randread --number-ios 10";
+    let refused = run(&place, "a,b", words).end().exits(2);
+    refused.says("nothing was written on any of 2 hosts: b: ");
 }
