@@ -145,7 +145,7 @@ fn every_command_runs_in_namespaces() {
                       seconds = 0.5\nset = { rw = \"randread\", block-size = \"4k\" }\n\
                       [[stage.axis]]\nname = \"numjobs\"\nvalues = [1, 2]\n";
     place.file("e.toml", experiment.as_bytes());
-    let words = format!("experiment run e.toml {own} --size 16M --ioengine psync");
+    let words = format!("experiment run e.toml {own} --size 256M --ioengine psync");
     on(&place, &two, launch, &words).end().exits(0).prints("2 cells in 4 runs on 2 hosts");
 }
 

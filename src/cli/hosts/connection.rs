@@ -162,8 +162,11 @@ impl Connection {
             return;
         }
         // A launcher that fails says why: that it cannot resolve a name, or must not log in.
-        let said = self.by_launcher.back().or(self.said.back());
-        let said = said.map(|line| format!(" ({})", line.trim())).unwrap_or_default();
+        // Some add a line of their own below the reason.
+        let said = if self.by_launcher.is_empty() { &self.said } else { &self.by_launcher };
+        let last = said.iter().skip(said.len().saturating_sub(2)).map(|line| line.trim());
+        let said = last.collect::<Vec<_>>().join("; ");
+        let said = if said.is_empty() { said } else { format!(" ({said})") };
         self.known.end = HostEnd::Lost { why: format!("{why}{said}") };
         self.end();
     }
