@@ -79,6 +79,7 @@ impl Verb {
             Verb::Run(args) => args.on_hosts(),
             Verb::Doctor(args) => args.on_hosts(),
             Verb::Verify(args) => args.on_hosts()?,
+            Verb::Experiment(args) => args.on_hosts()?,
             _ => return None,
         };
         Some(command).filter(|command| command.hosts.is_given())
@@ -195,6 +196,13 @@ fn link(verb: &Verb, words: &[String]) -> Option<Role> {
         _ if is_unreal => Some(Role::Works(supervisor::Link::alone())),
         _ => Some(supervisor::supervised()),
     }
+}
+
+/// Reads bytes as the messages between coordinator and agent, and returns how many of either kind
+/// there are: for fuzzing.
+#[doc(hidden)]
+pub fn read_frames(bytes: &[u8]) -> [usize; 2] {
+    hosts::read_frames(bytes)
 }
 
 /// The whole command line with its help, for manual pages and completions.

@@ -136,6 +136,7 @@ impl CheckArgs {
         Command {
             verb: "check",
             hosts: &self.hosts,
+            same: Vec::new(),
             output_format: self.output_format,
             output: None,
             results: self.results.as_deref(),

@@ -40,7 +40,8 @@ impl DoctorArgs {
     /// What to carry out on many hosts.
     pub(super) fn on_hosts(&self) -> Command<'_> {
         let (hosts, output_format) = (&self.hosts, self.output_format);
-        Command { verb: "doctor", hosts, output_format, output: None, results: None }
+        let same = Vec::new();
+        Command { verb: "doctor", hosts, same, output_format, output: None, results: None }
     }
 }
 

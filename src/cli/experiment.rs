@@ -17,8 +17,10 @@ use serde_json::json;
 
 use super::consent::ConsentArgs;
 use super::exit::{Exit, Failure};
+use super::hosts::{Command, HostsArgs};
 use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat};
+use super::place::fresh_seed;
 use super::results;
 pub(crate) use execution::study;
 pub(super) use points::points;
@@ -117,6 +119,9 @@ struct RunArgs {
     /// Seed of the order of the runs, of offsets and data
     #[arg(long, visible_alias = "seed", value_name = "N")]
     randseed: Option<u64>,
+    /// Seed of the order of the runs alone [default: that of --randseed]
+    #[arg(long, value_name = "N")]
+    order_seed: Option<u64>,
     /// Print what would be run, how long it takes and how much it writes, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -125,6 +130,8 @@ struct RunArgs {
     results: Option<PathBuf>,
     #[command(flatten)]
     common: CommonArgs,
+    #[command(flatten)]
+    hosts: HostsArgs,
 }
 
 /// Resume an interrupted experiment: missing runs are completed in their original random order.
@@ -162,6 +169,22 @@ struct CommonArgs {
 }
 
 impl ExperimentArgs {
+    /// What to carry out on many hosts, if it can be.
+    pub(super) fn on_hosts(&self) -> Option<Command<'_>> {
+        let What::Run(args) = &self.what else { return None };
+        // Every host goes through the cells in the same order, each with offsets of its own.
+        let has_order = args.order_seed.or(args.randseed).is_some();
+        let order = (!has_order).then(|| format!("--order-seed={}", fresh_seed()));
+        Some(Command {
+            verb: "experiment",
+            hosts: &args.hosts,
+            same: order.into_iter().collect(),
+            output_format: args.common.output_format,
+            output: None,
+            results: args.results.as_deref(),
+        })
+    }
+
     /// Whether it ends with the process that started it.
     pub(super) fn ends_with_parent(&self) -> bool {
         match &self.what {

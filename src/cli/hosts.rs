@@ -15,7 +15,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use iosonde_analysis::hosts::{HostMeasured, HostsFigures, hosts as hosts_figures};
+use iosonde_analysis::hosts::{
+    HostMeasured, HostsCell, HostsFigures, cells, hosts as hosts_figures,
+};
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostCell, HostsRun};
 use iosonde_model::units::duration;
@@ -24,6 +26,7 @@ use iosonde_report::plain::plain;
 
 pub(super) use agent::{AgentArgs, agent};
 pub(super) use peers::Agent;
+pub(super) use protocol::read_frames;
 
 use super::exit::{Exit, Failure};
 use super::keep::Keeper;
@@ -49,6 +52,10 @@ pub(crate) struct HostsArgs {
     /// iosonde on the hosts
     #[arg(long, value_name = "COMMAND", default_value = "iosonde", requires = "hosts")]
     agent: String,
+    /// Send this program to each host, where it is not installed: into $TMPDIR or /tmp there, from
+    /// where it is removed; its checksum is compared
+    #[arg(long, requires = "hosts", conflicts_with = "agent")]
+    send_binary: bool,
     /// A host of which nothing is heard for so long is lost
     #[arg(long, value_name = "TIME", default_value = "30", requires = "hosts")]
     host_timeout: String,
@@ -93,6 +100,8 @@ pub(super) struct Command<'a> {
     /// The verb.
     pub(super) verb: &'static str,
     pub(super) hosts: &'a HostsArgs,
+    /// Further words, the same for every host.
+    pub(super) same: Vec<String>,
     pub(super) output_format: OutputFormat,
     pub(super) output: Option<&'a Path>,
     pub(super) results: Option<&'a Path>,
@@ -103,7 +112,13 @@ pub(super) fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit
     let args = command.hosts;
     let list = args.hosts.as_deref().unwrap_or_default();
     let names = nodes::hosts(list)?;
-    let launcher = Launcher::parse(&args.launch, &args.agent)?;
+    let mut launcher = Launcher::parse(&args.launch, &args.agent)?;
+    if args.send_binary {
+        launcher = launcher.sending().map_err(|error| {
+            let message = format!("--send-binary: this program cannot be read: {error}");
+            Failure::new(Exit::Environment, message)
+        })?;
+    }
     let silence_ns = duration::parse(&args.host_timeout, 1_000_000_000)
         .map_err(|error| Failure::value("--host-timeout", &error))?;
     if !(2_000_000_000..=86_400_000_000_000).contains(&silence_ns) {
@@ -116,9 +131,16 @@ pub(super) fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit
                        --output-format normal or json";
         return Err(Failure::new(Exit::Usage, message));
     }
-    if args.host_region.is_some() && command.verb != "run" {
-        let message = "--host-region has no effect: each host makes a file of its own";
-        return Err(Failure::new(Exit::Usage, message));
+    let is_without_effect = match command.verb {
+        "run" => None,
+        "experiment" if args.host_region == Some(Region::Partitioned) => {
+            Some("an experiment has no parts: give each host a target of its own ({host} in it)")
+        }
+        "experiment" => None,
+        _ => Some("each host makes a file of its own"),
+    };
+    if let (Some(_), Some(why)) = (args.host_region, is_without_effect) {
+        return Err(Failure::new(Exit::Usage, format!("--host-region has no effect: {why}")));
     }
     let of_host = |at: usize| {
         let named = for_host(words).into_iter().map(|word| word.replace("{host}", &names[at]));
@@ -126,6 +148,7 @@ pub(super) fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit
         if command.output_format == OutputFormat::Json {
             words.push("--output-format=json".into());
         }
+        words.extend(command.same.iter().cloned());
         if args.host_region == Some(Region::Partitioned) {
             words.push(format!("--share={}/{}", at + 1, names.len()));
         }
@@ -154,7 +177,9 @@ fn for_host(words: &[String]) -> Vec<String> {
         let (name, value) =
             word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
         let name = name.replace('_', "-");
-        if !OURS.contains(&name.as_str()) {
+        if name == "--send-binary" {
+            // It has no value.
+        } else if !OURS.contains(&name.as_str()) {
             kept.push(word.clone());
         } else if value.is_none() {
             words.next();
@@ -194,14 +219,19 @@ fn conclude(
     };
     keeper.keep(HOSTS, &record);
     let runs = kept.iter().map(|(host, cell, run)| (*host, *cell, run));
-    let loads = loads(&record, &runs.collect::<Vec<_>>());
+    let (loads, cells) = loads(&record, &runs.collect::<Vec<_>>());
     let ends = record.hosts.iter().map(|host| exit_of(&host.end));
     let mut exit = ends.fold(Exit::Done, Exit::or_graver);
     if let Some(signal) = session.signalled() {
         exit = exit.or_graver(Exit::Signal(signal));
     }
-    let report =
-        HostsReport { record: &record, loads: &loads, manifest: None, exit_code: exit.code() };
+    let report = HostsReport {
+        record: &record,
+        loads: &loads,
+        cells: &cells,
+        manifest: None,
+        exit_code: exit.code(),
+    };
     if loads.is_empty() {
         session.hosts.iter().for_each(|host| output.text(&under_its_name(host)));
     } else {
@@ -221,10 +251,14 @@ fn conclude(
     exit
 }
 
-/// The runs of each load together, in the order of the loads.
-pub(super) fn loads(record: &HostsRun, runs: &[(usize, usize, &Run)]) -> Vec<HostsFigures> {
+/// The runs of all hosts together, in their order, and the same with the repeats of each load put
+/// together.
+pub(super) fn loads(
+    record: &HostsRun,
+    runs: &[(usize, usize, &Run)],
+) -> (Vec<HostsFigures>, Vec<HostsCell>) {
     let last = runs.iter().map(|(_, cell, _)| *cell).max();
-    let cells = 0..last.map_or(0, |last| last + 1);
+    let numbers = 0..last.map_or(0, |last| last + 1);
     let of_cell = |cell: usize| {
         let of_cell = runs.iter().filter(|(_, of, _)| *of == cell);
         let measured: Vec<HostMeasured<'_>> = of_cell
@@ -239,9 +273,11 @@ pub(super) fn loads(record: &HostsRun, runs: &[(usize, usize, &Run)]) -> Vec<Hos
                 }
             })
             .collect();
-        hosts_figures(&measured)
+        hosts_figures(&measured).map(|figures| (measured, figures))
     };
-    cells.filter_map(of_cell).collect()
+    let all: Vec<_> = numbers.filter_map(of_cell).collect();
+    let cells = cells(&all);
+    (all.into_iter().map(|(_, figures)| figures).collect(), cells)
 }
 
 /// The report for people.
@@ -275,7 +311,8 @@ mod tests {
 
     #[test]
     fn a_host_gets_the_command_without_what_is_for_the_coordinator() {
-        let words = "iosonde run --hosts a,b --rw=read --launch=local --eta_interval 1 --path x";
+        let words = "iosonde run --hosts a,b --rw=read --launch=local --eta_interval 1 --send-binary \
+                     --path x";
         let words: Vec<String> = words.split(' ').map(String::from).collect();
         assert_eq!(for_host(&words), ["run", "--rw=read", "--path", "x"]);
     }

@@ -45,6 +45,11 @@ impl Place {
         self.agent.as_ref().map_or(Ok(()), |agent| agent.admit(&self.root, targets, writes))
     }
 
+    /// Whether the same command is carried out on other hosts.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.agent.is_some()
+    }
+
     /// The same context with every run beginning at the same time on all hosts.
     pub(crate) fn together(&self, context: RunContext) -> RunContext {
         let peers = self.agent.clone().map(|agent| agent as Arc<dyn Peers>);

@@ -184,6 +184,7 @@ impl RunArgs {
         Command {
             verb: "run",
             hosts: &self.hosts,
+            same: Vec::new(),
             output_format: self.run.output_format,
             output: self.run.output.as_deref(),
             results: self.run.results.as_deref(),

@@ -2,8 +2,11 @@
 //! agents.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use iosonde_rig::guard::{FsKind, ImageMount};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -231,4 +234,206 @@ fn bad_lists_and_launchers_are_refused() {
     refuse("--share 0/2", "expected a part and the number of parts");
     let check = "check . --hosts a --launch local --host-region shared";
     place.iosonde(check).end().exits(2).says("--host-region has no effect");
+}
+
+/// Two depths, each twice.
+const TWO_DEPTHS: &str = "name = \"depths\"\nquestion = \"?\"\n[[stage]]\nname = \"depth\"\n\
+    repeats = 2\nseconds = 0.5\nset = { rw = \"randread\", block-size = \"4k\" }\n\
+    [[stage.axis]]\nname = \"iodepth\"\nvalues = [1, 4]\n";
+
+#[test]
+fn an_experiment_goes_cell_by_cell_on_all_hosts() {
+    let place = Place::new();
+    place.file("depths.toml", TWO_DEPTHS.as_bytes());
+    let words = format!(
+        "experiment run depths.toml servers=8,read=exp:90us --ioengine sim --hosts a,b,c \
+         --launch local --agent {AGENT} --results kept"
+    );
+    let json = place.iosonde(&words).arg("--output-format=json").end().exits(0).json();
+    assert_fits(SCHEMA, &json);
+    assert_eq!((&json["verb"], &json["complete"]), (&"experiment".into(), &true.into()));
+    let loads = json["loads"].as_array().unwrap();
+    assert_eq!(loads.len(), 4);
+    assert!(loads.iter().all(|load| load["hosts"].as_array().unwrap().len() == 3));
+    let cells = json["cells"].as_array().unwrap();
+    assert_eq!(cells.iter().map(|cell| &cell["runs"]).collect::<Vec<_>>(), [2, 2]);
+    for cell in cells {
+        let of_cell = loads.iter().filter(|load| load["title"] == cell["title"]);
+        let counts = of_cell.map(|load| load["latency"]["count"].as_u64().unwrap());
+        assert_eq!(cell["latency"]["count"], counts.sum::<u64>());
+    }
+    // The same order on every host, and offsets of its own on each.
+    let folder = place.work().join("kept");
+    let folder = listing(&folder).into_iter().find(|path| path.join("hosts.json").is_file());
+    let folder = folder.unwrap();
+    let run = |host: &str| {
+        let text = fs::read(folder.join(format!("01-depth@{host}.json"))).unwrap();
+        serde_json::from_slice::<iosonde_model::record::Run>(&text).unwrap().plan
+    };
+    assert_eq!(run("a").title, run("b").title);
+    assert_ne!(run("a").seed, run("b").seed);
+    place.iosonde("report").arg(&folder).end().exits(0).prints("2 cells in 4 runs on 3 hosts");
+    let again = place.iosonde("report --output-format json").arg(&folder).end().exits(0).json();
+    assert_eq!(again["cells"], json["cells"]);
+}
+
+#[test]
+fn a_host_that_dies_in_an_experiment_leaves_the_cells_of_the_others() {
+    let place = Place::new();
+    place.file("disk", &[0; 4 << 20]);
+    let depths = TWO_DEPTHS.replace("0.5", "1.5").replace("iodepth", "numjobs");
+    place.file("depths.toml", depths.as_bytes());
+    let words = format!(
+        "experiment run depths.toml disk --ioengine psync --hosts a,b --agent {AGENT} \
+         --host-region shared --output-format json"
+    );
+    // Both read one file of their own; the agent of `b` is killed within the second run.
+    for host in ["a", "b"] {
+        fs::create_dir(place.work().join(host)).unwrap();
+        for file in ["disk", "depths.toml"] {
+            fs::copy(place.work().join(file), place.work().join(host).join(file)).unwrap();
+        }
+    }
+    let dies = "--launch=sh -c 'cd {host}; if [ {host} = b ]; then timeout -s KILL 4 {command}; \
+                else exec {command}; fi'";
+    let ended = place.iosonde(&words).arg(dies).end().exits(1).says("warning: b is lost");
+    let json = ended.json();
+    assert_eq!(json["complete"], false);
+    let hosts_of = |load: &Value| load["hosts"].as_array().unwrap().len();
+    let loads = json["loads"].as_array().unwrap();
+    assert_eq!(loads.len(), 4);
+    assert_eq!(hosts_of(&loads[3]), 1);
+    assert!(json["answer"]["result"].as_str().unwrap().starts_with("PARTIAL: "));
+}
+
+#[test]
+fn an_experiment_in_which_hosts_would_go_different_ways_is_refused() {
+    let place = Place::new();
+    let refuse = |words: &str, why: &str| {
+        let words = format!(
+            "experiment run {words} servers=8,read=exp:90us --ioengine sim --hosts a,b \
+             --launch local --agent {AGENT}"
+        );
+        place.iosonde(&words).end().exits(2).silent().says(why);
+    };
+    refuse("basic", "its results decide when it ends");
+    refuse("best-configuration", "cannot run on several hosts together");
+    place.file("depths.toml", TWO_DEPTHS.as_bytes());
+    refuse("depths.toml --host-region partitioned", "an experiment has no parts");
+    // A host whose file has other cells is not merged with the rest.
+    for (host, text) in [("a", TWO_DEPTHS.into()), ("b", TWO_DEPTHS.replace("[1, 4]", "[2, 8]"))] {
+        fs::create_dir(place.work().join(host)).unwrap();
+        fs::write(place.work().join(host).join("depths.toml"), text).unwrap();
+    }
+    let words = format!(
+        "experiment run depths.toml servers=8,read=exp:90us --ioengine sim --hosts a,b \
+         --agent {AGENT}"
+    );
+    let other = place.iosonde(&words).arg("--launch=sh -c 'cd {host} && exec {command}'").end();
+    other
+        .exits(1)
+        .prints("PARTIAL: ")
+        .says("warning: b is lost: it is at `")
+        .says("while a is at `");
+}
+
+#[test]
+fn the_program_is_sent_where_it_is_not_installed_and_leaves_nothing() {
+    let place = Place::new();
+    for host in ["a", "b"] {
+        fs::create_dir(place.work().join(host)).unwrap();
+    }
+    let words = format!("run --hosts a,b --send-binary {SIM} --number-ios 1000");
+    let launch = |rest: &str| {
+        format!(
+            "--launch=sh -c 'echo Welcome; export TMPDIR=$PWD/{{host}}; {rest}exec {{command}}'"
+        )
+    };
+    place.iosonde(&words).arg(launch("")).end().exits(0).prints("on 2 hosts");
+    let is_empty = |host: &str| listing(&place.work().join(host)).is_empty();
+    assert!(is_empty("a") && is_empty("b"));
+    // Bytes are changed on the way to `b`.
+    let bad = place.work().join("bad");
+    fs::create_dir(&bad).unwrap();
+    fs::write(bad.join("head"), "#!/bin/sh\n/usr/bin/head \"$@\" | tr A B\n").unwrap();
+    fs::set_permissions(bad.join("head"), fs::Permissions::from_mode(0o755)).unwrap();
+    let changed = "if [ {host} = b ]; then PATH=$PWD/bad:$PATH; fi; ";
+    let ended = place.iosonde(&words).arg(launch(changed)).end().exits(1).silent();
+    ended
+        .says("nothing was written on any of 2 hosts: b: ")
+        .says("the program arrived with checksum");
+    assert!(is_empty("a") && is_empty("b"));
+    // No place to put it.
+    let nowhere = "TMPDIR=/nowhere; ";
+    place.iosonde(&words).arg(launch(nowhere)).end().exits(1).says("mktemp");
+    let both = format!("{words} --agent iosonde");
+    place.iosonde(&both).end().exits(2).says("--send-binary");
+}
+
+#[test]
+fn a_connection_that_ends_in_any_phase_harms_no_other_host() {
+    let place = Place::new();
+    // The last that is heard of `b`. Before the first write nobody begins; once all were admitted,
+    // the other host goes on.
+    for last in ["Hello", "Pong", "Admitted", "Ready", "Opened", "Record"] {
+        let call = place.iosonde(&format!("run --hosts a,b --agent {AGENT} {SIM}"));
+        let cut = with_b(&format!("{{command}} | sed -u /{last}/q"));
+        let ended = call.arg("--number-ios=1000").arg(cut).end().exits(1);
+        let is_called_off = ended.err.contains("nothing was written on any of 2 hosts");
+        assert!(is_called_off || !["Hello", "Pong"].contains(&last), "{last}: {}", ended.err);
+        if is_called_off {
+            ended.silent().says("b: the connection ended");
+        } else {
+            let ended = ended.says("b is lost: the connection ended").prints("PARTIAL: ");
+            ended.prints("See why b did not end as it should");
+        }
+    }
+}
+
+#[test]
+fn clocks_an_hour_apart_are_no_skew() {
+    let place = Place::new();
+    // A time namespace has a monotonic clock of its own.
+    let apart = "unshare --time --monotonic 3600";
+    let has_them = Command::new("sh").args(["-c", &format!("{apart} true")]).output();
+    if !has_them.is_ok_and(|ended| ended.status.success()) {
+        return iosonde_rig::skip("no time namespace can be made: clocks that are apart");
+    }
+    place.file("disk", &[7; 4 << 20]);
+    let words = "--path disk --rw randread --ioengine psync --runtime 1 --output-format json";
+    let call = place.iosonde(&format!("run --hosts a,b --agent {AGENT} {words}"));
+    let json = call.arg(with_b(&format!("exec {apart} {{command}}"))).end().exits(0).json();
+    let offset_ns = |host: usize| json["hosts"][host]["clock"]["offset_ns"].as_i64().unwrap();
+    assert!((offset_ns(1) - offset_ns(0) - 3_600_000_000_000).abs() < 1_000_000_000);
+    // They ran at the same time, and the result says so.
+    let common = &json["loads"][0]["common"];
+    assert!(common["span_ns"].as_u64().unwrap() > 500_000_000, "{common}");
+}
+
+#[test]
+fn a_disk_that_is_full_on_one_host_leaves_the_result_of_the_other() {
+    let full = match ImageMount::new(FsKind::Ext4, 16 << 20, "") {
+        Ok(full) => full,
+        Err(why) => return iosonde_rig::skip(why),
+    };
+    let place = Place::new();
+    fs::create_dir(place.work().join("a")).unwrap();
+    std::os::unix::fs::symlink(full.path(), place.work().join("b")).unwrap();
+    // Four times as much as there is room for.
+    for host in ["a", "b"] {
+        let file = fs::File::create(place.work().join(host).join("disk")).unwrap();
+        file.set_len(64 << 20).unwrap();
+    }
+    let words = "--path {host}/disk --rw write --bs 64k --ioengine psync --size 64M";
+    let call = run(&place, "a,b", words).arg("--output-format=json").end().exits(1);
+    let json = call.json();
+    assert_eq!((&json["complete"], &json["hosts"][0]["end"]["code"]), (&false.into(), &0.into()));
+    assert_eq!(json["hosts"][1]["end"]["code"], 1);
+    let said = json["answer"].to_string();
+    assert!(said.contains("b did not end as it should"), "{said}");
+    assert!(json["loads"][0]["hosts"].as_array().unwrap().iter().any(|host| host["name"] == "a"));
+    // A file that cannot be made there at all: nobody begins.
+    let words = "--path {host} --size 64M --rw randread --number-ios 10";
+    let refused = run(&place, "a,b", words).end().exits(2);
+    refused.says("nothing was written on any of 2 hosts: b: ");
 }

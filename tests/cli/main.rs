@@ -23,6 +23,7 @@ mod job_file;
 mod kept;
 mod killed;
 mod language;
+mod namespaces;
 mod output_text;
 mod profile;
 mod program;

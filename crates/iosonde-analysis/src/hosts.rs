@@ -6,6 +6,7 @@ use serde::Serialize;
 use iosonde_model::record::run::{CounterSeries, Run};
 use iosonde_stats::ratio::median;
 
+use super::experiment::Spread;
 use super::figures::{LatencyFigures, figures};
 use super::verdict::{Assessment, assess};
 
@@ -30,6 +31,8 @@ pub struct HostMeasured<'a> {
 /// One load on all hosts.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostsFigures {
+    /// Name of the load; of a cell its stage.
+    pub name: String,
     /// Title of the load.
     pub title: String,
     /// The hosts, in their order.
@@ -61,6 +64,25 @@ pub struct HostFigures {
     pub opened_after_ns: Option<u64>,
     /// End of its window after the first host's opening, ns.
     pub closed_after_ns: Option<u64>,
+}
+
+/// A load with all its runs: the repeats of a cell, or one.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostsCell {
+    /// Name of the load; of a cell its stage.
+    pub name: String,
+    /// Title of the load.
+    pub title: String,
+    /// Operations per second of all hosts in each run that had a time in which all ran.
+    pub iops: Option<Spread>,
+    /// Bytes per second, likewise.
+    pub bytes_per_s: Option<Spread>,
+    /// Latency of all operations of all hosts in all runs: their histograms merged.
+    pub latency: LatencyFigures,
+    /// The host with the least mean rate, and that rate.
+    pub least: Option<(String, f64)>,
+    /// Runs of the load, whether all hosts had a time in common or not.
+    pub runs: usize,
 }
 
 /// The time in which all hosts ran, and what they did in it together.
@@ -103,12 +125,51 @@ pub fn hosts(measured: &[HostMeasured<'_>]) -> Option<HostsFigures> {
     let rates: Vec<f64> = hosts.iter().map(|host| host.iops).collect();
     let common = window.map(|(from_ns, to_ns)| common(measured, &hosts, to_ns - from_ns));
     Some(HostsFigures {
+        name: first.run.plan.name.clone(),
         title: first.run.plan.title.clone(),
         common,
         latency,
         fairness: fairness(&rates),
         slow: slow(&hosts),
         hosts,
+    })
+}
+
+/// Puts the runs of each load together, in the order in which each was first carried out.
+pub fn cells(loads: &[(Vec<HostMeasured<'_>>, HostsFigures)]) -> Vec<HostsCell> {
+    let mut cells: Vec<(&HostsFigures, Vec<&(Vec<HostMeasured<'_>>, HostsFigures)>)> = Vec::new();
+    for load in loads {
+        let is_same = |of: &HostsFigures| (&of.name, &of.title) == (&load.1.name, &load.1.title);
+        match cells.iter_mut().find(|(of, _)| is_same(of)) {
+            Some((_, runs)) => runs.push(load),
+            None => cells.push((&load.1, vec![load])),
+        }
+    }
+    cells.into_iter().filter_map(|(of, runs)| cell(of, &runs)).collect()
+}
+
+fn cell(of: &HostsFigures, runs: &[&(Vec<HostMeasured<'_>>, HostsFigures)]) -> Option<HostsCell> {
+    let all: Vec<HostMeasured<'_>> = runs.iter().flat_map(|run| run.0.iter().copied()).collect();
+    let spread = |value: fn(&Common) -> f64| {
+        Spread::of(runs.iter().filter_map(|run| run.1.common.as_ref().map(value)).collect())
+    };
+    let mut rates: Vec<(&str, Vec<f64>)> = Vec::new();
+    for host in runs.iter().flat_map(|run| &run.1.hosts) {
+        match rates.iter_mut().find(|(name, _)| *name == host.name) {
+            Some((_, rates)) => rates.push(host.iops),
+            None => rates.push((&host.name, vec![host.iops])),
+        }
+    }
+    let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len() as f64;
+    let means = rates.iter().map(|(name, rates)| ((*name).to_owned(), mean(rates)));
+    Some(HostsCell {
+        name: of.name.clone(),
+        title: of.title.clone(),
+        iops: spread(|common| common.iops),
+        bytes_per_s: spread(|common| common.bytes_per_s),
+        latency: figures(&merged(&all)?).all.total.latency,
+        least: means.min_by(|a, b| a.1.total_cmp(&b.1)),
+        runs: runs.len(),
     })
 }
 
@@ -295,6 +356,33 @@ mod tests {
         assert_eq!(four.slow, []);
         assert!(four.fairness.unwrap() > 0.999);
         assert!(!four.common.unwrap().is_skewed);
+    }
+
+    #[test]
+    fn the_repeats_of_a_cell_are_merged_and_other_cells_are_not() {
+        let [fast, slow, other] = [load(9_000.0), load(1_000.0), load(500.0)];
+        let runs = [fast.clone(), slow.clone()];
+        let others = [Run { plan: other.plan.clone(), ..other.clone() }];
+        let mut others = others;
+        others[0].plan.title = "other".into();
+        let all: Vec<_> = [&runs[..], &runs[..], &others[..]]
+            .into_iter()
+            .map(|runs| measured(runs, &[0, 0]))
+            .map(|measured| (measured.clone(), hosts(&measured).unwrap()))
+            .collect();
+        let cells = cells(&all);
+        assert_eq!(cells.iter().map(|cell| cell.runs).collect::<Vec<_>>(), [2, 1]);
+        let mut merged = iosonde_stats::Histogram::new();
+        for job in [&fast, &slow, &fast, &slow].iter().flat_map(|run| &run.jobs) {
+            merged.merge(&job.read.latency);
+        }
+        assert_eq!(cells[0].latency.count, merged.count());
+        assert_eq!(
+            cells[0].latency.quantile(0.99).unwrap().value_ns(),
+            LatencyFigures::of(&merged).quantile(0.99).unwrap().value_ns()
+        );
+        assert_eq!(cells[0].iops.as_ref().unwrap().values.len(), 2);
+        assert_eq!(cells[0].least.as_ref().unwrap().0, "b");
     }
 
     #[test]

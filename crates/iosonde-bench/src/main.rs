@@ -8,6 +8,7 @@
 
 mod case;
 mod cost;
+mod hosts;
 mod instructions;
 mod live;
 mod machine;
@@ -99,6 +100,11 @@ enum Verb {
     Programs(programs::ProgramArgs),
     /// What the live view costs a run: with it and without it in turn
     Live(live::LiveArgs),
+    /// What a coordinator of many hosts costs, for 10 to 1,000 pretended agents
+    Hosts(hosts::HostsArgs),
+    /// Go through the protocol of an agent and measure nothing
+    #[command(hide = true)]
+    Pretend(hosts::PretendArgs),
     /// Run a program and report the CPU time of the machine: the command given to a profiler
     #[command(hide = true)]
     Within(WithinArgs),
@@ -202,6 +208,8 @@ fn main() -> ExitCode {
         Some(Verb::Rendering(args)) => rendering::rendering(&args, &mut out),
         Some(Verb::Programs(args)) => programs::programs(&args, &mut out),
         Some(Verb::Live(args)) => live::live(&args, &mut out),
+        Some(Verb::Hosts(args)) => hosts::hosts(&args, &mut out),
+        Some(Verb::Pretend(args)) => hosts::pretend(&args, &mut out),
         Some(Verb::Within(args)) => watched::within(&args, &mut out),
         None => rounds::run(&cli.run, &mut out),
     };

@@ -2,7 +2,7 @@
 //! missing.
 
 use iosonde_analysis::figures::{DirectionFigures, LatencyFigures};
-use iosonde_analysis::hosts::{Common, HostFigures, HostsFigures};
+use iosonde_analysis::hosts::{Common, HostFigures, HostsCell, HostsFigures};
 use iosonde_analysis::verdict::{Kind, verdict};
 use iosonde_model::record::Manifest;
 use iosonde_model::record::hosts::{HostEnd, HostRun, HostsRun};
@@ -25,6 +25,8 @@ pub struct HostsReport<'a> {
     pub record: &'a HostsRun,
     /// Each load, in order.
     pub loads: &'a [HostsFigures],
+    /// The same with the repeats of each put together.
+    pub cells: &'a [HostsCell],
     /// What the command said of itself, if it is known.
     pub manifest: Option<&'a Manifest>,
     /// Exit code that the result asks for.
@@ -62,7 +64,13 @@ pub fn hosts_answer(report: HostsReport<'_>) -> Answer {
                     load.title
                 )
             });
-            format!("{partial}{} loads on {}{least}", several.len(), many(hosts))
+            let loads = match report.record.verb.as_str() {
+                "experiment" => {
+                    format!("{} cells in {} runs", report.cells.len(), several.len())
+                }
+                _ => format!("{} loads", several.len()),
+            };
+            format!("{partial}{loads} on {}{least}", many(hosts))
         }
     };
     if !slow.is_empty() {
@@ -190,8 +198,16 @@ fn end_words(host: &HostRun) -> String {
 pub fn hosts_story(report: HostsReport<'_>) -> Story {
     let record = report.record;
     let answer = hosts_answer(report);
-    let mut sections: Vec<Section> =
-        report.loads.iter().enumerate().map(|(at, load)| load_section(at, load)).collect();
+    let mut sections = Vec::new();
+    if report.loads.len() > 1 {
+        sections.push(Section {
+            name: "loads".into(),
+            heading: "All loads".into(),
+            blocks: vec![Block::Table(table_of_cells(report.cells))],
+        });
+    }
+    let loads = report.loads.iter().enumerate();
+    sections.extend(loads.map(|(at, load)| load_section(at, load, heading(report, at))));
     sections.push(Section {
         name: "hosts".into(),
         heading: "Hosts".into(),
@@ -275,7 +291,66 @@ fn warnings(report: HostsReport<'_>) -> Vec<Warning> {
     warnings
 }
 
-fn load_section(at: usize, load: &HostsFigures) -> Section {
+/// Of a load; of a cell with its stage and the number of the run.
+fn heading(report: HostsReport<'_>, at: usize) -> String {
+    let load = &report.loads[at];
+    if report.record.verb != "experiment" {
+        return load.title.clone();
+    }
+    let is_same = |other: &&HostsFigures| other.name == load.name && other.title == load.title;
+    let number = report.loads[..=at].iter().filter(is_same).count();
+    format!("{}: {}, run {number}", load.name, load.title)
+}
+
+/// A row for each load, of all hosts and all its runs.
+fn table_of_cells(cells: &[HostsCell]) -> Table {
+    let rows = cells.iter().map(|cell| {
+        let rate = |spread: &Option<iosonde_analysis::experiment::Spread>, per: f64| {
+            let mean = spread.as_ref().map(|spread| spread.mean / per);
+            Entry::of(mean.map_or("n/a".into(), count::significant_or_whole))
+        };
+        let interval = cell.iops.as_ref().and_then(|spread| spread.interval);
+        let interval = interval.map_or("n/a".into(), |(low, high)| {
+            let [low, high] = [low, high].map(count::significant_or_whole);
+            format!("{low} to {high}")
+        });
+        let quantile = |q: f64| {
+            let value = cell.latency.quantile(q).and_then(Quantile::value_ns);
+            Entry::of(value.map_or("n/a".into(), |ns| duration::latency(ns as f64)))
+        };
+        let least = cell.least.as_ref().map_or("n/a".into(), |(name, iops)| {
+            format!("{name} {}", count::significant_or_whole(*iops))
+        });
+        vec![
+            Entry::of(&cell.title),
+            Entry::of(cell.runs.to_string()),
+            rate(&cell.iops, 1.0),
+            Entry::of(interval),
+            rate(&cell.bytes_per_s, 1e6),
+            quantile(0.5),
+            quantile(0.99),
+            Entry::of(least),
+        ]
+    });
+    Table {
+        caption: "All hosts together: the mean of the runs with its 95 % interval, percentiles of \
+                  all operations, and the host with the least IOPS."
+            .into(),
+        columns: vec![
+            Column::words("Load"),
+            Column::numbers("Runs"),
+            Column::numbers("IOPS"),
+            Column::numbers("95 %"),
+            Column::numbers("MB/s"),
+            Column::numbers("p50"),
+            Column::numbers("p99"),
+            Column::words("Least"),
+        ],
+        rows: rows.collect(),
+    }
+}
+
+fn load_section(at: usize, load: &HostsFigures, heading: String) -> Section {
     let mut blocks = vec![Block::Table(table_of_load(load))];
     let mut words = Vec::new();
     if let Some(common) = &load.common {
@@ -286,7 +361,7 @@ fn load_section(at: usize, load: &HostsFigures) -> Section {
     }
     words.extend(slow_words(load).into_iter().map(|words| format!("{words}.")));
     blocks.push(Block::List(words));
-    Section { name: format!("load-{}", at + 1), heading: load.title.clone(), blocks }
+    Section { name: format!("load-{}", at + 1), heading, blocks }
 }
 
 fn together(common: &Common) -> String {
@@ -424,6 +499,7 @@ pub fn hosts_json(report: HostsReport<'_>) -> Value {
             "next": answer.next,
         },
         "loads": report.loads,
+        "cells": report.cells,
         "hosts": report.record.hosts,
     })
 }
@@ -479,7 +555,13 @@ mod tests {
         let loads = loads(&[fast(), slow]);
         let lost = HostEnd::Lost { why: "the connection ended".into() };
         let record = record(&[DONE, DONE, lost]);
-        let report = HostsReport { record: &record, loads: &loads, manifest: None, exit_code: 1 };
+        let report = HostsReport {
+            record: &record,
+            loads: &loads,
+            cells: &[],
+            manifest: None,
+            exit_code: 1,
+        };
         let answer = hosts_answer(report);
         assert!(answer.result.starts_with("PARTIAL: 6,000 IOPS, 24.6 MB/s on 2 of 3 hosts"));
         assert!(answer.result.contains("node2 is slow: 20.0 % of the median of the others"));
@@ -498,7 +580,13 @@ mod tests {
         let fast = || run_of(&[Load { noise: 0.0, ..Load::default() }]);
         let loads = loads(&[fast(), fast(), fast()]);
         let record = record(&[DONE, DONE, DONE]);
-        let report = HostsReport { record: &record, loads: &loads, manifest: None, exit_code: 0 };
+        let report = HostsReport {
+            record: &record,
+            loads: &loads,
+            cells: &[],
+            manifest: None,
+            exit_code: 0,
+        };
         assert_eq!(hosts_answer(report).confidence, "high");
         let text = plain(&hosts_story(report), 60);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
@@ -509,7 +597,8 @@ mod tests {
     #[test]
     fn without_a_run_there_is_no_figure() {
         let record = record(&[HostEnd::Exited { code: 5 }]);
-        let report = HostsReport { record: &record, loads: &[], manifest: None, exit_code: 5 };
+        let report =
+            HostsReport { record: &record, loads: &[], cells: &[], manifest: None, exit_code: 5 };
         let answer = hosts_answer(report);
         assert_eq!(answer.result, "PARTIAL: nothing was measured on 1 host");
         assert!(answer.confidence.starts_with("none"));

@@ -28,6 +28,7 @@ use iosonde_model::record::experiment::{
 };
 use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::Experiment;
 use iosonde_model::spec::experiment::{Needs, Stage};
 use iosonde_model::units::{bytes, duration};
 use iosonde_report::point_line;
@@ -41,6 +42,8 @@ pub(super) struct Session<'a> {
     progress: Progress,
     printer: Printer,
     study: Study,
+    /// Of the order of the runs of each stage.
+    order_seed: u64,
     /// What was altered in what is gone on with, in words.
     altered: Vec<String>,
     /// Bytes written so far, test file preparation included.
@@ -116,6 +119,10 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         output.value(&estimate.json());
         return Ok(output.end(Exit::Done));
     }
+    if let (true, Some(why)) = (place.has_peers(), differs(&experiment)) {
+        return Err(wrong(format!("--hosts: {why}")));
+    }
+    place.admit(resolved.held.as_slice(), resolved.layout.is_some())?;
     let mut keeper = match args.results.as_deref() {
         // If --results is given, hours of results must be stored there.
         Some(place) => Keeper::insist("--results DIR", place, "experiment", words)
@@ -144,7 +151,9 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         stages: Vec::new(),
         conclusions: Vec::new(),
     };
-    session(&place, resolved, keeper, (study, Vec::new()), &args.common)?.execute(None)
+    let mut session = session(&place, resolved, keeper, (study, Vec::new()), &args.common)?;
+    session.order_seed = args.order_seed.unwrap_or(session.order_seed);
+    session.execute(None)
 }
 
 /// Everything that an experiment needs to go on: what is known of it so far, and what was altered
@@ -170,6 +179,7 @@ pub(super) fn session<'a>(
         keeper,
         progress: Progress::new("experiment", eta_interval_ns, form, None),
         printer: Printer::new(args),
+        order_seed: chance::mix(study.run.seed ^ 0x0be5),
         study,
         altered,
         written_bytes: AtomicU64::new(0),
@@ -284,7 +294,9 @@ impl Session<'_> {
                 max_temperature_c: self.study.run.max_temperature_c,
                 written_bytes: &self.written_bytes,
                 keeps_state: self.resolved.keeps_state,
-                may_repeat: self.study.run.experiment.procedure.is_none() && !stage.fixed_repeats,
+                may_repeat: self.study.run.experiment.procedure.is_none()
+                    && !stage.fixed_repeats
+                    && !self.place.has_peers(),
                 is_lost: &self.is_lost,
             };
             let is_lost = &self.is_lost;
@@ -293,7 +305,8 @@ impl Session<'_> {
             let (target, printer) = (&mut self.study.target, &mut self.printer);
             let names = laid_out.cells.iter().map(cell_name).collect();
             progress.begin_curve(names);
-            let end = execute_stage(&job, &self.context, &mut trials, &mut |event| match event {
+            let context = self.place.together(self.context.clone());
+            let end = execute_stage(&job, &context, &mut trials, &mut |event| match event {
                 StageEvent::Preparing(what) => progress.print(what),
                 StageEvent::Preconditioning(pass, passes, plan) => {
                     let size = bytes::exact(plan.target().bytes);
@@ -415,7 +428,7 @@ impl Session<'_> {
             schema: STAGE_SCHEMA.into(),
             stage: stage.name.clone(),
             cells: Vec::new(),
-            order_seed: chance::mix(self.study.run.seed ^ 0x0be5),
+            order_seed: self.order_seed,
             found,
             left_out: Vec::new(),
             skipped: self.lacking(stage).unwrap_or_default(),
@@ -437,6 +450,29 @@ impl Session<'_> {
         }
         Ok(laid_out)
     }
+}
+
+/// Why hosts would not carry out the same runs of an experiment, if so.
+fn differs(experiment: &Experiment) -> Option<String> {
+    let why = |stage: &Stage| {
+        let until = &stage.until;
+        if stage.search.is_some() || stage.rounds.is_some() {
+            Some("its results decide which run comes next")
+        } else if until.worse_percent.or(until.width_percent).or(until.minutes).is_some() {
+            Some("its results decide when it ends (until)")
+        } else if stage.axes.iter().any(|axis| !axis.from.is_empty()) {
+            Some("it depends on what an earlier stage finds")
+        } else {
+            None
+        }
+    };
+    let stage = experiment.stages.iter().find_map(|stage| Some((&stage.name, why(stage)?)));
+    stage.map(|(name, why)| {
+        format!(
+            "stage `{name}` cannot run on several hosts together: {why}, and hosts would differ; \
+             `iosonde experiment show` prints the file, in which its levels can be fixed"
+        )
+    })
 }
 
 /// The levels of a cell.

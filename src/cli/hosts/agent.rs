@@ -7,6 +7,7 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -25,7 +26,11 @@ use crate::cli::exit::{Exit, Failure};
 /// It speaks the protocol of docs/hosts.md on standard input and output.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct AgentArgs {}
+pub(crate) struct AgentArgs {
+    /// The file of this program, which was sent here and is removed
+    #[arg(long, value_name = "FILE", hide = true)]
+    sent: Option<PathBuf>,
+}
 
 /// The coordinator hears something at least so often.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
@@ -56,7 +61,14 @@ impl Work {
 }
 
 /// Runs the verb.
-pub(in crate::cli) fn agent(_: &AgentArgs) -> Result<Exit, Failure> {
+pub(in crate::cli) fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
+    if let Some(sent) = &args.sent {
+        // Nothing but what runs here: it goes on running without a name.
+        let own = std::env::current_exe().ok().and_then(|own| own.canonicalize().ok());
+        if own.is_some() && own == sent.canonicalize().ok() {
+            let _ = std::fs::remove_file(sent);
+        }
+    }
     let (to, events) = channel();
     let orders = to.clone();
     thread::spawn(move || read_orders(&orders));
@@ -162,7 +174,7 @@ fn read_orders(to: &Sender<Event>) {
 /// Starts the command, and threads that listen to it.
 fn begin(words: &[String], to: &Sender<Event>) -> io::Result<Work> {
     let (ours, theirs) = UnixStream::pair()?;
-    let mut child = Command::new(std::env::current_exe()?)
+    let mut child = Command::new("/proc/self/exe")
         .args(words)
         .env(BARRIER, "1")
         .stdin(OwnedFd::from(theirs))

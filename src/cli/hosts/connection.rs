@@ -1,7 +1,8 @@
 //! One host as the coordinator sees it.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin};
 use std::sync::mpsc::Sender;
 use std::thread;
@@ -12,13 +13,15 @@ use iosonde_model::record::hosts::{HostClock, HostEnd, HostRun};
 use iosonde_sys::clock::monotonic_ns;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::launch::Launcher;
+use super::launch::{Launcher, Sent};
 use super::protocol::{Messages, News, Order, PROTOCOL, send};
 
 /// Threads of a coordinator do little.
 const STACK_BYTES: usize = 256 << 10;
 /// After the end of a connection, the launcher's standard error is read for so long.
 const LAST_WORDS_WITHIN: Duration = Duration::from_millis(200);
+/// The program is sent in parts of this size.
+const PART_BYTES: usize = 64 << 10;
 /// Lines of standard error that are kept of a host.
 const MAX_SAID: usize = 100;
 
@@ -34,6 +37,8 @@ pub(super) struct Heard {
 /// What can be heard.
 pub(super) enum What {
     News(News),
+    /// More of the program was taken there.
+    Taken,
     /// The launcher wrote this to its standard error.
     Launcher(String),
     /// Nothing more will come, for this reason.
@@ -77,6 +82,10 @@ pub(super) struct Connection {
     pub(super) moved: [(u64, u64); 2],
     /// Answers to pings.
     pub(super) pongs: u32,
+    /// What the host is sent when it asks for it.
+    sent: Option<Sent>,
+    place: usize,
+    to: Sender<Heard>,
     child: Option<Child>,
     orders: Option<ChildStdin>,
     heard: Instant,
@@ -101,6 +110,9 @@ impl Connection {
             output: String::new(),
             moved: [(0, 0); 2],
             pongs: 0,
+            sent: launcher.sent.clone(),
+            place: index,
+            to: to.clone(),
             child: None,
             orders: None,
             heard: Instant::now(),
@@ -114,6 +126,10 @@ impl Connection {
         match started {
             Ok(mut child) => {
                 connection.orders = child.stdin.take();
+                if let (Some(to), Some(sent)) = (&mut connection.orders, &launcher.sent) {
+                    // Who cannot take it is lost, which its other end will say.
+                    let _ = to.write_all(sent.script.as_bytes());
+                }
                 connection.child = Some(child);
             }
             Err(error) => {
@@ -146,8 +162,11 @@ impl Connection {
             return;
         }
         // A launcher that fails says why: that it cannot resolve a name, or must not log in.
-        let said = self.by_launcher.back().or(self.said.back());
-        let said = said.map(|line| format!(" ({})", line.trim())).unwrap_or_default();
+        // Some add a line of their own below the reason.
+        let said = if self.by_launcher.is_empty() { &self.said } else { &self.by_launcher };
+        let last = said.iter().skip(said.len().saturating_sub(2)).map(|line| line.trim());
+        let said = last.collect::<Vec<_>>().join("; ");
+        let said = if said.is_empty() { said } else { format!(" ({said})") };
         self.known.end = HostEnd::Lost { why: format!("{why}{said}") };
         self.end();
     }
@@ -171,6 +190,7 @@ impl Connection {
             What::Launcher(line) => keep_last(&mut self.by_launcher, line),
             What::Closed(why) => self.lose(why),
             What::News(_) if self.is_over() => {}
+            What::Taken => {}
             What::News(news) => return self.news(news, at_ns),
         }
         None
@@ -178,6 +198,7 @@ impl Connection {
 
     fn news(&mut self, news: News, at_ns: u64) -> Option<String> {
         match (news, self.stage) {
+            (News::Wanted, Stage::Launched) if self.sent.is_some() => self.send_program(),
             (News::Hello { protocol, program, node, kernel }, Stage::Launched) => {
                 let own = env!("CARGO_PKG_VERSION");
                 if protocol != PROTOCOL || program != own {
@@ -238,6 +259,27 @@ impl Connection {
             }
         }
         None
+    }
+
+    /// Sends the program, once. Nothing else is sent before its agent answers.
+    fn send_program(&mut self) {
+        let (Some(sent), Some(orders)) = (self.sent.take(), &self.orders) else { return };
+        let (host, heard) = (self.place, self.to.clone());
+        let sending = orders.as_fd().try_clone_to_owned().and_then(|to| {
+            let mut to = std::fs::File::from(to);
+            let send = move || {
+                for part in sent.program.chunks(PART_BYTES) {
+                    let taken = Heard { host, at_ns: monotonic_ns(), what: What::Taken };
+                    if to.write_all(part).is_err() || heard.send(taken).is_err() {
+                        return;
+                    }
+                }
+            };
+            thread::Builder::new().stack_size(STACK_BYTES).spawn(send)
+        });
+        if let Err(error) = sending {
+            self.lose(format!("the program cannot be sent: {error}"));
+        }
     }
 
     /// The agent's time of a time of the coordinator.

@@ -2,6 +2,9 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::words::split;
@@ -23,7 +26,44 @@ pub(super) struct Launcher {
     /// The template, as it is kept.
     pub(super) template: String,
     words: Vec<String>,
+    /// The agent's command line; of a shell where the program is sent.
     agent: Vec<String>,
+    /// What is sent to each host.
+    pub(super) sent: Option<Sent>,
+}
+
+/// The program, as it is sent to a host.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    /// What a shell does with it.
+    pub(super) script: String,
+    /// The program itself.
+    pub(super) program: Arc<Vec<u8>>,
+}
+
+impl Sent {
+    /// This program.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn this_program() -> std::io::Result<Sent> {
+        let program = std::fs::read("/proc/self/exe")?;
+        let sum: String =
+            Sha256::digest(&program).iter().map(|byte| format!("{byte:02x}")).collect();
+        let bytes = program.len();
+        // The shell reads all of it before it asks for the program, which it must not read ahead.
+        // The agent removes the file as soon as it runs; the trap, if it never does.
+        let script = format!(
+            "{{ umask 077; file=$(mktemp \"${{TMPDIR:-/tmp}}/iosonde.XXXXXX\") || exit 1
+trap 'rm -f \"$file\"' EXIT; trap 'exit 1' HUP INT TERM
+printf '#iosonde 8\\n\"Wanted\"\\n'
+head -c {bytes} >\"$file\"; sum=$(sha256sum <\"$file\"); sum=${{sum%% *}}
+if [ \"$sum\" != {sum} ]; then
+echo \"the program arrived with checksum ${{sum:-unknown}}, expected {sum}\" >&2; exit 1; fi
+chmod 700 \"$file\"; \"$file\" agent --sent \"$file\"; exit; }}\n"
+        );
+        Ok(Sent { script, program: Arc::new(program) })
+    }
 }
 
 impl Launcher {
@@ -53,18 +93,26 @@ impl Launcher {
         if agent.is_empty() {
             return Err(wrong("--agent", "found nothing, expected a command".into()));
         }
-        Ok(Launcher { template: template.to_owned(), words, agent })
+        let agent = agent.into_iter().chain(["agent".to_owned()]).collect();
+        Ok(Launcher { template: template.to_owned(), words, agent, sent: None })
+    }
+
+    /// Sends this program to each host, where a shell starts it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn sending(self) -> std::io::Result<Launcher> {
+        Ok(Launcher { agent: vec!["sh".into()], sent: Some(Sent::this_program()?), ..self })
     }
 
     /// The command line for a host.
     pub(super) fn words(&self, host: &str) -> Vec<String> {
-        let agent = || self.agent.iter().cloned().chain(["agent".to_owned()]);
         let mut words = Vec::new();
         for word in &self.words {
             match word.as_str() {
-                "{command}" => words.extend(agent()),
+                "{command}" => words.extend(self.agent.iter().cloned()),
                 word => {
-                    let command = agent().collect::<Vec<_>>().join(" ");
+                    let command = self.agent.join(" ");
                     words.push(word.replace("{host}", host).replace("{command}", &command));
                 }
             }

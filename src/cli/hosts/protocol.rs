@@ -47,6 +47,8 @@ pub(crate) enum Order {
 /// From the agent, or from the command that it carries out.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) enum News {
+    /// Before an agent: a shell is there, and takes the program (`--send-binary`).
+    Wanted,
     /// First of all.
     Hello { protocol: u32, program: String, node: String, kernel: String },
     /// The host's monotonic clock, ns, for the ping sent then.
@@ -171,6 +173,16 @@ impl<R: BufRead> Messages<R> {
     }
 }
 
+/// Reads everything as a coordinator and as an agent would, and returns how many messages each
+/// found: for fuzzing.
+pub(crate) fn read_frames(bytes: &[u8]) -> [usize; 2] {
+    fn count<T: DeserializeOwned>(bytes: &[u8]) -> usize {
+        let mut messages = Messages::new(bytes);
+        std::iter::from_fn(|| messages.next::<T>().ok().flatten()).count()
+    }
+    [count::<News>(bytes), count::<Order>(bytes)]
+}
+
 /// The beginning of a line.
 fn shown(line: &str) -> String {
     line.chars().take(80).collect()
@@ -233,7 +245,17 @@ mod tests {
 
     #[test]
     fn no_bytes_are_too_much() {
-        let (_, whole) = orders();
+        let (_, mut whole) = orders();
+        let hello =
+            News::Hello { protocol: 1, program: "0".into(), node: "n".into(), kernel: "k".into() };
+        let ended = News::Ended { code: 0, output: "#iosonde 2\n{}\n".into() };
+        let news = [hello, News::Wanted, News::Opened { cell: 0, at_ns: 1 }, News::Alive, ended];
+        let (of_news, of_orders) = (news.len(), 3);
+        let mut from_agent = Vec::new();
+        news.iter().for_each(|news| send(&mut from_agent, news).unwrap());
+        assert_eq!(read_frames(&from_agent), [of_news, 0]);
+        assert_eq!(read_frames(&whole), [0, of_orders]);
+        whole.extend(from_agent);
         let mut chance = Chance::new(18);
         for _ in 0..20_000 {
             let mut bytes = whole.clone();
@@ -245,8 +267,9 @@ mod tests {
                     _ => bytes.insert(at, b'#'),
                 }
             }
-            // Read or refused, within bounds of time and memory.
-            let _ = read(&bytes);
+            // Read or refused, within bounds of time and memory, and never more than there is.
+            let found = read_frames(&bytes);
+            assert!(found.iter().all(|found| *found <= bytes.len() / 10), "{found:?}");
         }
     }
 }

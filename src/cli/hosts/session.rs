@@ -112,6 +112,7 @@ impl<'a> Session<'a> {
             _ => None,
         };
         let Some(cell) = self.hosts.iter().filter_map(ready).min() else { return };
+        self.lose_strays(|host| ready(host) == Some(cell));
         let farthest_ns = self.hosts.iter().filter(|host| ready(host) == Some(cell));
         let farthest_ns = farthest_ns.filter_map(|host| host.known.clock);
         let farthest_ns = farthest_ns.map(|clock| clock.round_trip_ns).max().unwrap_or(0);
@@ -120,6 +121,33 @@ impl<'a> Session<'a> {
             let at_ns = host.there_ns(at_ns);
             host.stage = Stage::Running(cell);
             host.order(&Order::Start { cell, at_ns });
+        }
+    }
+
+    /// Loses hosts that are at another run than the first of those that are ready: figures of
+    /// different loads are not put together.
+    fn lose_strays(&mut self, is_ready: impl Fn(&Connection) -> bool) {
+        let Some(first) = self.hosts.iter().find(|host| is_ready(host)) else { return };
+        let (name, title) = (first.known.name.clone(), first.title.clone());
+        for at in 0..self.hosts.len() {
+            let host = &self.hosts[at];
+            if is_ready(host) && host.title != title {
+                let why = format!(
+                    "it is at `{}` while {name} is at `{title}`: its experiment, what may be \
+                     written there, or the size of its target differs",
+                    host.title
+                );
+                self.lose(at, why);
+            }
+        }
+    }
+
+    fn lose(&mut self, at: usize, why: String) {
+        let host = &mut self.hosts[at];
+        host.lose(why);
+        if let HostEnd::Lost { why } = &host.known.end {
+            let line = format!("warning: {} is lost: {why}", host.known.name);
+            self.view.above(|| note(&line));
         }
     }
 
@@ -203,12 +231,16 @@ impl<'a> Session<'a> {
 
     fn lose_silent(&mut self) {
         let stopped = self.stopping.is_some_and(|since| since.elapsed() > STOPS_WITHIN);
-        for host in self.hosts.iter_mut().filter(|host| !host.is_over()) {
+        for at in 0..self.hosts.len() {
+            let host = &self.hosts[at];
+            if host.is_over() {
+                continue;
+            }
             if stopped {
-                host.lose(format!("it did not stop within {} s", STOPS_WITHIN.as_secs()));
+                self.lose(at, format!("it did not stop within {} s", STOPS_WITHIN.as_secs()));
             } else if host.silence() > self.request.silence {
                 let limit = self.request.silence.as_secs_f64();
-                host.lose(format!("nothing was heard of it for {limit} s (--host-timeout)"));
+                self.lose(at, format!("nothing was heard of it for {limit} s (--host-timeout)"));
             }
         }
     }

@@ -47,11 +47,16 @@ pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> 
     }
     let runs: Vec<(usize, usize, &Run)> =
         runs.iter().map(|(host, cell, run)| (*host, *cell, run)).collect();
-    let loads = loads(&record, &runs);
+    let (loads, cells) = loads(&record, &runs);
     let manifest = read_manifest(folder)?;
     let exit_code = manifest.as_ref().map_or(0, |manifest| manifest.exit_code);
-    let report =
-        HostsReport { record: &record, loads: &loads, manifest: manifest.as_ref(), exit_code };
+    let report = HostsReport {
+        record: &record,
+        loads: &loads,
+        cells: &cells,
+        manifest: manifest.as_ref(),
+        exit_code,
+    };
     let story = hosts_story(report);
     if args.output_format == Form::Json {
         let document = Rendered::Text(json_text(&marked(args, hosts_json(report))));

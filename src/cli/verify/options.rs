@@ -42,6 +42,7 @@ impl ProveArgs {
         Command {
             verb: "verify",
             hosts: &self.hosts,
+            same: Vec::new(),
             output_format: self.result.output_format,
             output: None,
             results: self.result.results.as_deref(),

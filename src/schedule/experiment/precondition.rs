@@ -66,7 +66,8 @@ pub(super) fn precondition(
         for (number, plan) in plans.iter().enumerate() {
             on_event(&StageEvent::Preconditioning(number, plans.len(), plan));
             let mut ended = None;
-            execute(std::slice::from_ref(plan), context, &mut |event| match event {
+            let alone = RunContext { peers: None, ..context.clone() };
+            execute(std::slice::from_ref(plan), &alone, &mut |event| match event {
                 Event::Moved { progress, .. } => on_event(&StageEvent::Moved(progress)),
                 Event::Finished { run, .. } => {
                     ended = Some((run.outcome.clone(), written_bytes(run)));

@@ -111,12 +111,17 @@ impl IoThrottle {
         Ok(Self { dir, parent: parent.to_owned() })
     }
 
+    /// The file that takes a process into the group by its number.
+    pub fn processes(&self) -> PathBuf {
+        self.dir.join("cgroup.procs")
+    }
+
     /// A command that will run `program` inside the group, from its first instruction on. Add
     /// arguments to it as usual.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(r#"echo $$ > "$0" && exec "$@""#);
-        shell.arg(self.dir.join("cgroup.procs")).arg(program);
+        shell.arg(self.processes()).arg(program);
         shell
     }
 }

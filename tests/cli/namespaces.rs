@@ -1,0 +1,185 @@
+//! Network namespaces as hosts, with a file system on a loop device that all of them share: the
+//! launchers of clusters without a cluster. The agents speak over pipes, so no network is needed.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use iosonde_model::record::Run;
+use iosonde_rig::guard::{FsKind, ImageMount, IoLimits, IoThrottle};
+use serde_json::Value;
+
+use crate::program::{Call, Place, listing};
+
+/// On every host of these tests.
+const AGENT: &str = env!("CARGO_BIN_EXE_iosonde");
+const IP: &str = "ip netns exec {host} {command}";
+const CLUSH: &str = "clush -N -R exec -w {host} -- ip netns exec {host} {command}";
+const MPIRUN: &str = "mpirun --allow-run-as-root -n 1 ip netns exec {host} {command}";
+
+/// Namespaces, joined two by two, removed on drop.
+struct Namespaces {
+    /// Begins each name.
+    front: String,
+    count: usize,
+}
+
+impl Namespaces {
+    /// Makes them; the reason, if that cannot be.
+    fn new(count: usize) -> Result<Namespaces, String> {
+        iosonde_rig::require_root().map_err(|why| why.to_string())?;
+        let made = Namespaces { front: format!("ios{}n{count}-", std::process::id()), count };
+        for number in 1..=count {
+            ip(&["netns", "add", &made.name(number)])?;
+        }
+        for number in 2..=count {
+            let (left, right) = (made.name(number - 1), made.name(number));
+            let ends = [format!("r{number}"), format!("l{number}")];
+            let words = ["link", "add", &ends[0], "netns", &left, "type", "veth", "peer"];
+            ip(&[&words[..], &["name", &ends[1], "netns", &right]].concat())?;
+        }
+        Ok(made)
+    }
+
+    fn name(&self, number: usize) -> String {
+        format!("{}{number}", self.front)
+    }
+
+    fn list(&self) -> String {
+        format!("{}[1-{}]", self.front, self.count)
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        for number in 1..=self.count {
+            let _ = ip(&["netns", "del", &self.name(number)]);
+        }
+    }
+}
+
+fn ip(words: &[&str]) -> Result<(), String> {
+    let ended = Command::new("ip").args(words).output().map_err(|error| format!("ip: {error}"))?;
+    let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
+    ended.status.success().then_some(()).ok_or_else(|| format!("ip {}: {said}", words.join(" ")))
+}
+
+fn has(program: &str) -> bool {
+    let asked = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+    asked.is_ok_and(|ended| ended.success())
+}
+
+/// The namespaces and the file system, or a skipped test.
+fn scene(count: usize) -> Option<(Namespaces, ImageMount)> {
+    let made = Namespaces::new(count).and_then(|namespaces| {
+        let shared = ImageMount::new(FsKind::Ext4, 4 << 30, "");
+        Ok((namespaces, shared.map_err(|why| why.to_string())?))
+    });
+    made.map_err(|why| iosonde_rig::skip(format!("no network namespaces over a loop: {why}"))).ok()
+}
+
+fn on(place: &Place, namespaces: &Namespaces, launch: &str, words: &str) -> Call {
+    let words = format!("{words} --hosts {} --agent {AGENT}", namespaces.list());
+    place.iosonde(&words).arg(format!("--launch={launch}"))
+}
+
+/// The percentiles of a load are those of the raw histograms of its records, put together.
+fn assert_merged(load: &Value, folder: &Path, names: &[String]) {
+    let mut merged = iosonde_stats::Histogram::new();
+    for name in names {
+        let text = fs::read(folder.join(format!("01-run@{name}.json"))).unwrap();
+        let run: Run = serde_json::from_slice(&text).unwrap();
+        run.jobs.iter().for_each(|job| merged.merge(&job.read.latency));
+    }
+    assert_eq!(load["latency"]["count"], merged.count());
+    for quantile in load["latency"]["quantiles"].as_array().unwrap() {
+        let q = quantile["q"].as_f64().unwrap();
+        if let Some(ns) = iosonde_stats::Quantile::of(&merged, q).value_ns() {
+            assert!(quantile.to_string().contains(&ns.to_string()), "{quantile} {ns}");
+        }
+    }
+}
+
+#[test]
+fn one_load_through_each_launcher_is_merged() {
+    let Some((two, shared)) = scene(2) else { return };
+    let place = Place::new();
+    let data = shared.path().join("data");
+    fs::write(&data, vec![7; 32 << 20]).unwrap();
+    let names: Vec<String> = (1..=2).map(|number| two.name(number)).collect();
+    for (launcher, launch) in [("ip", IP), ("clush", CLUSH), ("mpirun", MPIRUN)] {
+        if launcher != "ip" && !has(launcher) {
+            iosonde_rig::skip_part(launcher, "it is not installed");
+            continue;
+        }
+        let words = format!(
+            "run --path {} --rw randread --ioengine psync --runtime 1 --results {launcher} \
+             --output-format json",
+            data.display()
+        );
+        let json = on(&place, &two, launch, &words).end().exits(0).json();
+        assert_eq!(json["complete"], true, "{launcher}");
+        let folder = listing(&place.work().join(launcher)).into_iter();
+        let folder = folder.filter(|path| path.join("hosts.json").is_file()).next_back().unwrap();
+        assert_merged(&json["loads"][0], &folder, &names);
+        let namespace = json["hosts"][1]["end"]["ended"].as_str();
+        assert_eq!(namespace, Some("exited"));
+    }
+}
+
+#[test]
+fn every_command_runs_in_namespaces() {
+    let Some((two, shared)) = scene(2) else { return };
+    let place = Place::new();
+    for number in 1..=2 {
+        fs::create_dir(shared.path().join(two.name(number))).unwrap();
+    }
+    let own = format!("{}/{{host}}", shared.path().display());
+    let launch = if has("clush") { CLUSH } else { IP };
+    let check = format!("check {own} 256M --seconds 1 --only database --output-format json");
+    let json = on(&place, &two, launch, &check).end().exits(0).json();
+    assert_eq!(json["loads"].as_array().unwrap().len(), 1);
+    let verify = format!("verify pipeline {own} --size 8M");
+    on(&place, &two, launch, &verify).end().exits(0).prints(&two.name(2));
+    let experiment = "name = \"e\"\nquestion = \"?\"\n[[stage]]\nname = \"s\"\nrepeats = 2\n\
+                      seconds = 0.5\nset = { rw = \"randread\", block-size = \"4k\" }\n\
+                      [[stage.axis]]\nname = \"numjobs\"\nvalues = [1, 2]\n";
+    place.file("e.toml", experiment.as_bytes());
+    let words = format!("experiment run e.toml {own} --size 256M --ioengine psync");
+    on(&place, &two, launch, &words).end().exits(0).prints("2 cells in 4 runs on 2 hosts");
+}
+
+#[test]
+fn a_throttled_host_of_four_is_named_and_a_killed_one_leaves_a_partial_total() {
+    let Some((four, shared)) = scene(4) else { return };
+    let limits = IoLimits { read_iops: Some(200), ..IoLimits::default() };
+    let throttle = match IoThrottle::new(shared.device().number(), &limits) {
+        Ok(throttle) => throttle,
+        Err(why) => return iosonde_rig::skip(why),
+    };
+    let place = Place::new();
+    let data = shared.path().join("data");
+    fs::write(&data, vec![7; 64 << 20]).unwrap();
+    let words = format!("run --path {} --rw randread --ioengine psync", data.display());
+    let slow = format!(
+        "sh -c 'if [ {{host}} = {} ]; then echo $$ > {}; fi; exec {IP}'",
+        four.name(3),
+        throttle.processes().display()
+    );
+    let json = on(&place, &four, &slow, &format!("{words} --runtime 4 --output-format json"));
+    let json = json.end().exits(0).json();
+    let named: Vec<&str> = json["loads"][0]["slow"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|host| host["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(named, [four.name(3)]);
+    let dies = format!(
+        "sh -c 'if [ {{host}} = {} ]; then exec timeout -s KILL 2 {IP}; else exec {IP}; fi'",
+        four.name(2)
+    );
+    let ended = on(&place, &four, &dies, &format!("{words} --runtime 5 --results kept"));
+    let ended = ended.end().exits(1).prints("PARTIAL: ").prints("on 3 of 4 hosts");
+    ended.says(&format!("warning: {} is lost", four.name(2)));
+}
