@@ -38,7 +38,7 @@ use iosonde_report::clean::clean;
 ///   iosonde experiment run queue-depth .
 ///   iosonde experiment run study . --quick
 ///   iosonde experiment run mine.toml /dev/nvme0n1 --dry-run
-///   iosonde experiment resume RESULTS/20261121T100000Z-experiment-1.partial
+///   iosonde experiment resume RESULTS/20261121T100000Z-experiment-12f439e4.partial
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ExperimentArgs {
