@@ -237,8 +237,8 @@ fn with_first_screen(command: clap::Command, name: &str) -> clap::Command {
 }
 
 fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
-    let command = with_first_screen(command(), "")
-        .mut_subcommands(|verb| verb.arg_required_else_help(false));
+    let command =
+        with_first_screen(command(), "").mut_subcommands(|verb| verb.arg_required_else_help(false));
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 

@@ -115,15 +115,15 @@ struct RunArgs {
     #[command(flatten)]
     consent: ConsentArgs,
     /// Seed of the order of the runs, of offsets and data
-    #[arg(long, visible_alias = "seed", value_name = "N")]
+    #[arg(long, visible_alias = "seed", value_name = "N", help_heading = "Run and result")]
     randseed: Option<u64>,
     /// Print what would be run, how long it takes and how much it writes, and do nothing
-    #[arg(long)]
+    #[arg(long, help_heading = "Run and result")]
     dry_run: bool,
     /// Directory under which the results are stored [default: the user's state directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Run and result")]
     results: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Run and result")]
     common: CommonArgs,
 }
 

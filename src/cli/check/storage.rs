@@ -130,7 +130,12 @@ pub(super) fn holds_the_system(directory: &Path) -> bool {
 }
 
 /// What a check writes, and how to find out more without that.
-pub(super) fn cost(layout: &Plan, cells: &[Plan], device: Option<&DeviceFacts>, path: &Path) -> String {
+pub(super) fn cost(
+    layout: &Plan,
+    cells: &[Plan],
+    device: Option<&DeviceFacts>,
+    path: &Path,
+) -> String {
     let name = device.map_or("the disk of this system", |device| device.name.as_str());
     let used = if holds_the_system(path) { ", which the system uses" } else { "" };
     let writing: Vec<u64> = cells.iter().filter(|plan| plan.writes()).map(length_ns).collect();
