@@ -80,7 +80,11 @@ pub fn run_story(report: RunReport<'_>) -> Story {
             // A simulated run has a clock of its own.
             started_unix_ns: match report.manifest {
                 Some(manifest) => Some(manifest.started_unix_ns),
-                None => rows.first().map(|(run, _)| run.started_unix_ns),
+                // A simulated clock begins in 1970, which is no date of the measurement.
+                None => {
+                    let started = rows.first().map(|(run, _)| run.started_unix_ns);
+                    started.filter(|ns| *ns > 1_000_000_000)
+                }
             },
             complete: report.manifest.map_or(complete, |manifest| manifest.complete && complete),
             exit_code: report.manifest.map_or(0, |manifest| manifest.exit_code),
