@@ -99,9 +99,9 @@ fn without_a_terminal_there_are_plain_lines_with_latencies() {
         for text in [&ended.out, &ended.err] {
             assert!(!text.contains(['\u{1b}', '\r', '\u{8}']), "{ended}");
         }
-        let lines = ended.err.lines().filter(|line| line.contains("IOPS"));
+        let mut lines = ended.err.lines().filter(|line| line.contains("IOPS"));
         assert!(lines.clone().count() >= 2, "one line per interval: {ended}");
-        assert!(lines.last().unwrap().contains("p99 "), "{ended}");
+        assert!(lines.next_back().unwrap().contains("p99 "), "{ended}");
     }
 }
 

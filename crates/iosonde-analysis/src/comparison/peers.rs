@@ -283,7 +283,7 @@ mod tests {
             for group in peers.groups.iter().filter(|group| !group.unlike.is_empty()) {
                 let model: usize = group.kind[1..].parse().unwrap_or(1);
                 reported += 1;
-                wrong += usize::from(model % 4 != 0);
+                wrong += usize::from(!model.is_multiple_of(4));
             }
         }
         assert!(reported >= 30 * 9, "{reported}");
