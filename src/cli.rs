@@ -210,8 +210,43 @@ pub fn command() -> clap::Command {
     Cli::command().mut_subcommand("verify", verify::hide_what_has_no_effect)
 }
 
+/// What `-h` shows of a command: its first screen. `--help` shows every option.
+const FIRST_SCREEN: [(&str, &[&str]); 9] = [
+    ("check", &["quick", "read_only", "only", "dry_run"]),
+    ("run", &["path", "rw", "bs", "iodepth", "runtime", "show"]),
+    ("profile", &["pid", "cgroup", "container", "length", "emit"]),
+    ("compare", &["run", "tolerance", "gate", "page"]),
+    ("report", &["output_format", "output", "card", "explain", "prune"]),
+    ("doctor", &["output_format"]),
+    ("experiment run", &["quick", "size", "repeats", "dry_run", "results"]),
+    ("verify soak", &["path", "size", "runtime", "jobs", "dry_run"]),
+    ("verify fsync", &["size", "dry_run"]),
+];
+
+/// The command with a short `-h`; `name` is that of the command, with those above it.
+fn with_first_screen(command: clap::Command, name: &str) -> clap::Command {
+    let about = command.get_about().map(|about| about.to_string().replace('\n', " "));
+    let shown = FIRST_SCREEN.iter().find(|(known, _)| *known == name).map(|(_, shown)| *shown);
+    let command = match about {
+        Some(about) => command.about(about),
+        None => command,
+    };
+    let command = match shown {
+        None => command,
+        Some(shown) => command.mut_args(|arg| {
+            let is_first = arg.is_positional() || shown.contains(&arg.get_id().as_str());
+            arg.hide_short_help(!is_first)
+        }),
+    };
+    command.mut_subcommands(|inner| {
+        let whole = format!("{name} {}", inner.get_name());
+        with_first_screen(inner, whole.trim_start())
+    })
+}
+
 fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
-    let command = command().mut_subcommands(|verb| verb.arg_required_else_help(false));
+    let command =
+        with_first_screen(command(), "").mut_subcommands(|verb| verb.arg_required_else_help(false));
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 

@@ -170,6 +170,10 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         .collect::<Result<Vec<Plan>, _>>()?;
     cells.iter_mut().for_each(|plan| outputs.fit(plan));
     let mut output = Output::new(args.output_format);
+    let is_cost_stated = args.dry_run || storage::holds_the_system(&args.path);
+    if let Some(layout) = layout.as_ref().filter(|_| is_cost_stated) {
+        note(&storage::cost(layout, &cells, facts.device.as_ref(), &args.path));
+    }
     if args.dry_run {
         args.output_format.supports("--dry-run")?;
         return Ok(print_plans(&mut output, layout.as_ref(), &cells));
@@ -184,9 +188,6 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         peers: None,
     };
     place.admit(context.held.as_slice(), layout.is_some())?;
-    if let Some(layout) = layout.as_ref().filter(|_| storage::holds_the_system(&args.path)) {
-        note(&storage::cost(layout, &cells, facts.device.as_ref()));
-    }
     let mut keeper = Keeper::open(args.results.as_deref(), "check", words);
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "check"));

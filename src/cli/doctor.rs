@@ -55,7 +55,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
     let found = args.path.metadata();
     drop(inspecting);
     if let Err(error) = found {
-        let message = format!("`{}`: {error}; expected a directory", args.path.display());
+        let message = format!("`{}`: {error}; expected a directory or a file", args.path.display());
         return Err(Failure::new(Exit::Usage, message));
     }
     let place = Place::find()?;

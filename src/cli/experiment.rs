@@ -40,7 +40,7 @@ use iosonde_report::clean::clean;
 ///   iosonde experiment run queue-depth .
 ///   iosonde experiment run study . --quick
 ///   iosonde experiment run mine.toml /dev/nvme0n1 --dry-run
-///   iosonde experiment resume RESULTS/20261121T100000Z-experiment-1.partial
+///   iosonde experiment resume RESULTS/20261121T100000Z-experiment-12f439e4.partial
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ExperimentArgs {
@@ -117,18 +117,18 @@ struct RunArgs {
     #[command(flatten)]
     consent: ConsentArgs,
     /// Seed of the order of the runs, of offsets and data
-    #[arg(long, visible_alias = "seed", value_name = "N")]
+    #[arg(long, visible_alias = "seed", value_name = "N", help_heading = "Run and result")]
     randseed: Option<u64>,
     /// Seed of the order of the runs alone [default: that of --randseed]
     #[arg(long, value_name = "N")]
     order_seed: Option<u64>,
     /// Print what would be run, how long it takes and how much it writes, and do nothing
-    #[arg(long)]
+    #[arg(long, help_heading = "Run and result")]
     dry_run: bool,
     /// Directory under which the results are stored [default: the user's state directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Run and result")]
     results: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Run and result")]
     common: CommonArgs,
     #[command(flatten)]
     hosts: HostsArgs,

@@ -82,8 +82,8 @@ pub(crate) struct ReportArgs {
     /// What was altered in what is read, in words
     #[arg(skip)]
     altered: Vec<String>,
-    /// Explain a metric, a finding, a check, a kind of corruption or an exit code (p99, page_cache,
-    /// torn, 7; `list` for all)
+    /// Explain a metric, a finding, a check, a verdict, a kind of corruption or an exit code (p99,
+    /// page_cache, too_few, torn, 7; `list` for all)
     #[arg(long, value_name = "WORD")]
     explain: Option<String>,
     /// Put back what stood at both ends and at the signatures of a device before it was written, as
@@ -100,10 +100,10 @@ pub(crate) struct ReportArgs {
     /// Put it back although not every process could be examined for having the device open
     #[arg(long, value_name = "ID", requires = "restore_signatures")]
     accept_unseen_processes: Vec<String>,
-    /// Say which kept results are older than the newest KEEP, and how large they are
+    /// Print which kept results are older than the newest KEEP, and their size
     #[arg(long, value_name = "KEEP", conflicts_with_all = ["path", "explain", "demo"])]
     prune: Option<usize>,
-    /// Remove them
+    /// Remove the results that --prune prints
     #[arg(long, requires = "prune")]
     remove: bool,
     /// Print an example report with made-up numbers

@@ -135,15 +135,15 @@ pub(crate) fn list(directory: &Path) -> Result<String, Failure> {
     let size: u64 = results.iter().map(KeptResult::bytes).sum();
     let most = config::keep_at_most()?;
     out.push_str(&format!(
-        "{} results, {} of at most {} (keep-at-most in config.toml), in {}\n",
-        results.len(),
+        "{}, {} of at most {} (keep-at-most in config.toml), in {}\n",
+        counted(results.len()),
         bytes::rough(size),
         bytes::rough(most),
         clean(&directory.to_string_lossy())
     ));
     if size > most {
         out.push_str(
-            "more than is to be kept: iosonde report --prune 50 says what it would remove\n",
+            "this exceeds the limit: iosonde report --prune 50 prints what it would remove\n",
         );
     }
     if let Some(newest) = results.last() {
@@ -151,6 +151,13 @@ pub(crate) fn list(directory: &Path) -> Result<String, Failure> {
         out.push_str(&format!("iosonde report last, or iosonde report {name}, shows the newest\n"));
     }
     Ok(out)
+}
+
+fn counted(results: usize) -> String {
+    match results {
+        1 => "1 result".to_owned(),
+        several => format!("{} results", count::thousands(several as u64)),
+    }
 }
 
 /// Removes all but the newest results, or says which; what a command still writes is left alone.
@@ -182,10 +189,10 @@ pub(crate) fn prune(directory: &Path, keep: usize, remove: bool) -> Result<Strin
         out.push_str(&result.line());
     }
     let size = bytes::rough(freed);
-    let count = count::thousands(removed);
+    let count = counted(removed);
     out.push_str(&match remove {
-        true => format!("removed {count} results, {size}\n"),
-        false => format!("would remove {count} results, {size}; add --remove to do it\n"),
+        true => format!("removed {count}, {size}\n"),
+        false => format!("would remove {count}, {size}; add --remove to do it\n"),
     });
     Ok(out)
 }

@@ -187,6 +187,44 @@ fn a_campaign_fits_every_screen_and_stands_as_kept() {
 }
 
 #[test]
+fn a_check_fits_every_screen() {
+    let place = Place::new();
+    let words = "check . 256M --seconds 0.3 --only database,cache --threads 1 --eta-interval 0";
+    let ended = place.iosonde(words).env("COLUMNS", "80").end();
+    assert_fits(&settled(&ended.out), 80, words);
+    check(&place, "check", "report last", false);
+}
+
+#[test]
+fn many_hosts_fit_every_screen() {
+    let place = Place::new();
+    let agent = env!("CARGO_BIN_EXE_iosonde");
+    let words = format!(
+        "run --hosts a,b --launch local --agent {agent} {SIM} --rw randread --number-ios 2000 \
+         --eta-interval 0"
+    );
+    check(&place, "hosts", &words, false);
+}
+
+#[test]
+fn the_first_screen_of_help_is_short_and_fits() {
+    let place = Place::new();
+    for verb in ["", "check ", "run ", "profile ", "experiment run ", "compare ", "report "] {
+        for columns in WIDTHS {
+            let words = format!("{verb}-h");
+            let ended = place.iosonde(&words).env("COLUMNS", columns.to_string()).end().exits(0);
+            let wide = ended.out.lines().find(|line| line.chars().count() > columns);
+            assert_eq!(wide, None, "{words} at {columns}");
+            let most = if columns < 80 { 60 } else { 45 };
+            assert!(ended.out.lines().count() <= most, "{words} at {columns}\n{}", ended.out);
+        }
+        let short = place.iosonde(&format!("{verb}-h")).end().out.lines().count();
+        let whole = place.iosonde(&format!("{verb}--help")).end().out.lines().count();
+        assert!(verb.is_empty() || short < whole, "{verb}: {short} of {whole} lines");
+    }
+}
+
+#[test]
 fn what_can_be_measured_here_fits_every_screen() {
     let place = Place::new();
     check(&place, "doctor", "doctor .", false);

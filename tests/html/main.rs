@@ -260,6 +260,19 @@ fn pages(folder: &Path) -> Vec<(&'static str, PathBuf)> {
         ));
         pages.push((verb, folder.join(page)));
     }
+    // A record alone, without the folder and the manifest that it was kept with.
+    let kept = fs::read_dir(folder.join("run")).unwrap().next().unwrap().unwrap().path();
+    fs::copy(kept.join("01-run.json"), folder.join("lone.json")).unwrap();
+    iosonde("report lone.json --output-format html --output lone.html");
+    pages.push(("lone record", folder.join("lone.html")));
+    iosonde(&format!(
+        "run {sim} --rw randread --runtime 1 --hosts a,b --launch local --agent {} --results hosts",
+        env!("CARGO_BIN_EXE_iosonde")
+    ));
+    let kept = fs::read_dir(folder.join("hosts")).unwrap().next().unwrap().unwrap().path();
+    let kept = kept.strip_prefix(folder).unwrap().display().to_string();
+    iosonde(&format!("report {kept} --output-format html --output hosts.html"));
+    pages.push(("hosts", folder.join("hosts.html")));
     let words = ["profile", "--", "true"];
     let profiled = Command::new(env!("CARGO_BIN_EXE_iosonde"))
         .args(words)

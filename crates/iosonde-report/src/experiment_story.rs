@@ -101,8 +101,11 @@ fn warnings(study: &Study) -> Vec<Warning> {
     let mut element: Vec<Warning> = Vec::new();
     for (finding, places, times) in &all {
         let (words, places) = (finding.words.trim_end_matches('.'), places.join(", "));
-        let times = count::thousands(*times as u64);
-        element.push(warning(finding, format!("{words} (seen {times} times, in {places})")));
+        let times = match times {
+            1 => "once".to_owned(),
+            several => format!("{} times", count::thousands(*several as u64)),
+        };
+        element.push(warning(finding, format!("{words} (seen {times}, in {places})")));
     }
     // What the whole concludes about single runs was reported above.
     let concluded = study.conclusions.iter().flat_map(|(_, answer)| &answer.warnings);

@@ -1,9 +1,10 @@
 //! What a word of the reports means: a number and how it is computed, or a term and what to do.
 
 pub mod terms;
+mod words;
 
 use serde::Serialize;
-use terms::{TERMS, Term};
+use terms::Term;
 
 use iosonde_model::units::count;
 
@@ -207,17 +208,17 @@ const METRICS: &[Meaning] = &metrics! {
 /// # Errors
 /// If the word is unknown, with the nearest that is not.
 pub fn explain(word: &str) -> Result<Explanation, UnknownWord> {
-    let plain = |word: &str| word.trim().to_ascii_lowercase().replace('-', "_");
+    let plain = |word: &str| word.trim().to_ascii_lowercase().replace(['-', ' '], "_");
     let requested = plain(word);
     let is_list = requested == "list" || requested == "all";
     let is_meant = |name: &str| is_list || plain(name) == requested;
     let metrics = METRICS.iter().filter(|each| names(each).any(is_meant)).copied();
-    let terms = TERMS.iter().filter(|term| is_meant(term.word)).copied();
+    let terms = terms::all().filter(|term| is_meant(term.word)).copied();
     let found = Explanation { metrics: metrics.collect(), terms: terms.collect() };
     if found != Explanation::default() {
         return Ok(found);
     }
-    let known = METRICS.iter().flat_map(names).chain(TERMS.iter().map(|term| term.word));
+    let known = METRICS.iter().flat_map(names).chain(terms::all().map(|term| term.word));
     let meant = count::nearest(&requested, known)
         .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
     Err(UnknownWord { word: super::clean::clean(word), meant })
@@ -269,13 +270,13 @@ mod tests {
             assert_eq!(found.metrics, [*each]);
             assert!(explain_text(&found).contains(each.formula));
         }
-        for term in TERMS {
+        for term in terms::all() {
             let found = explain(term.word).unwrap();
             assert!(found.terms.contains(term));
             assert!(explain_text(&found).contains(term.action));
         }
         let list = explain("list").unwrap();
-        assert_eq!((list.metrics.len(), list.terms.len()), (METRICS.len(), TERMS.len()));
+        assert_eq!((list.metrics.len(), list.terms.len()), (METRICS.len(), terms::all().count()));
     }
 
     #[test]

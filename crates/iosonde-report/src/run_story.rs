@@ -77,10 +77,13 @@ pub fn run_story(report: RunReport<'_>) -> Story {
                 .first()
                 .map_or(String::new(), |(run, _)| format!("iosonde {}", run.program)),
             command: report.manifest.map_or(Vec::new(), |manifest| manifest.command.clone()),
-            // A simulated run has a clock of its own.
+            // A simulated run has a clock of its own, which begins in 1970.
             started_unix_ns: match report.manifest {
                 Some(manifest) => Some(manifest.started_unix_ns),
-                None => rows.first().map(|(run, _)| run.started_unix_ns),
+                None => {
+                    let started = rows.first().map(|(run, _)| run.started_unix_ns);
+                    started.filter(|ns| *ns > 1_000_000_000)
+                }
             },
             complete: report.manifest.map_or(complete, |manifest| manifest.complete && complete),
             exit_code: report.manifest.map_or(0, |manifest| manifest.exit_code),

@@ -129,9 +129,15 @@ pub(super) fn holds_the_system(directory: &Path) -> bool {
     device(directory).is_some_and(|own| device(Path::new("/")) == Some(own))
 }
 
-/// What a check costs the disk, and how to find out more without that.
-pub(super) fn cost(layout: &Plan, cells: &[Plan], device: Option<&DeviceFacts>) -> String {
+/// What a check writes, and how to find out more without that.
+pub(super) fn cost(
+    layout: &Plan,
+    cells: &[Plan],
+    device: Option<&DeviceFacts>,
+    path: &Path,
+) -> String {
     let name = device.map_or("the disk of this system", |device| device.name.as_str());
+    let used = if holds_the_system(path) { ", which the system uses" } else { "" };
     let writing: Vec<u64> = cells.iter().filter(|plan| plan.writes()).map(length_ns).collect();
     let burst = match device.and_then(|device| device.is_virtual) {
         Some(true) => "; it uses up the burst credits of a volume that has them",
@@ -142,7 +148,7 @@ pub(super) fn cost(layout: &Plan, cells: &[Plan], device: Option<&DeviceFacts>) 
         count => format!("{count} workloads that write"),
     };
     format!(
-        "this writes to {name}, which the system uses: a test file of {}, then {workloads}, for {} \
+        "this writes to {name}{used}: a test file of {}, then {workloads}, for {} \
          in all{burst}; --dry-run prints the plan, --read-only writes nothing",
         bytes::exact(layout.target().bytes),
         duration::span(writing.iter().sum()),

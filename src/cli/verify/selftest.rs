@@ -14,10 +14,12 @@ use iosonde_engine::engine::Control;
 use iosonde_model::units::{count, duration};
 use iosonde_report::{repetition_json, repetition_text, selftest_json, selftest_text};
 
-/// Test the verifier: every kind of fault is injected into a simulated device many times, and the
-/// verifier must find and classify every visible fault, without false alarms. Faults in stored data
-/// cover every block length from 512 to 1m: sectors swapped, copied and shifted within a block,
-/// between blocks and between the regions of jobs; tears at any sector; single bit flips.
+/// Test the verifier with injected faults of every kind.
+///
+/// Each is injected into a simulated device many times, and the verifier must find and classify
+/// every visible fault, without false alarms. Faults in stored data cover every block length from
+/// 512 to 1m: sectors swapped, copied and shifted within a block, between blocks and between the
+/// regions of jobs; tears at any sector; single bit flips.
 ///
 /// Nothing is written to storage. The expected data is known from a second memory above the fault.
 /// Exit code 6 if any result is wrong: then no verdict of the verifier can be trusted.

@@ -10,12 +10,18 @@ pub enum Kind {
     Finding,
     /// A finding about a profiled program.
     ProfileFinding,
+    /// A warning about an experiment.
+    ExperimentFinding,
+    /// A test of fsync.
+    FsyncTest,
     /// A consistency check.
     Check,
     /// What is wrong with a block.
     Corruption,
     /// An exit code.
     ExitCode,
+    /// A word in which a verdict, a state or a class is stated.
+    Word,
 }
 
 impl Kind {
@@ -24,9 +30,12 @@ impl Kind {
         match self {
             Kind::Finding => "finding",
             Kind::ProfileFinding => "finding of a profile",
+            Kind::ExperimentFinding => "warning of an experiment",
+            Kind::FsyncTest => "test of fsync",
             Kind::Check => "consistency check",
             Kind::Corruption => "kind of corruption",
             Kind::ExitCode => "exit code",
+            Kind::Word => "word of a report",
         }
     }
 }
@@ -59,9 +68,10 @@ macro_rules! terms {
         }),*),*]
     };
 }
+pub(super) use terms;
 
-/// Every term. A detector, a check or an exit code without one fails a test.
-pub const TERMS: &[Term] = terms! {
+/// The terms of these kinds. A detector, a check or an exit code without one fails a test.
+const TERMS: &[Term] = terms! {
     Finding {
         "began_empty": "The backlog of an open loop was still building up when the measurement \
                         began: its latencies are too low.",
@@ -342,10 +352,17 @@ pub const TERMS: &[Term] = terms! {
     }
 };
 
+/// Every term.
+pub fn all() -> impl Iterator<Item = &'static Term> {
+    TERMS.iter().chain(super::words::WORDS)
+}
+
 /// What to do about a finding.
 pub fn action(code: &str) -> Option<&'static str> {
-    let of = |term: &&Term| matches!(term.kind, Kind::Finding | Kind::ProfileFinding);
-    TERMS.iter().filter(of).find(|term| term.word == code).map(|term| term.action)
+    let of = |term: &&Term| {
+        matches!(term.kind, Kind::Finding | Kind::ProfileFinding | Kind::ExperimentFinding)
+    };
+    all().filter(of).find(|term| term.word == code).map(|term| term.action)
 }
 
 #[cfg(test)]
@@ -385,7 +402,7 @@ mod tests {
 
     #[test]
     fn an_action_is_one_sentence() {
-        for term in TERMS {
+        for term in all() {
             assert!(term.action.ends_with('.') && !term.meaning.is_empty(), "{}", term.word);
         }
         assert_eq!(action("nothing"), None);

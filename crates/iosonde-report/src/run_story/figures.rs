@@ -100,7 +100,7 @@ fn over_time(
     let y = Scale::fit(Kind::Linear, points().map(|(_, y)| *y).chain([0.0]))?;
     Ok(Panel {
         title: title.into(),
-        x: Axis::new("time since the window opened", Quantity::Time, x),
+        x: Axis::new("time since the start of measurement", Quantity::Time, x),
         y: Axis::new(unit, quantity, y),
         marks: Marks::Curves(Vec::new(), curves),
         height: 170.0,
@@ -147,7 +147,7 @@ fn course(run: &Run, subject: &str) -> Result<Figure, ChartError> {
         };
         panels.push(Panel {
             title: format!("{} latency", of.0),
-            x: Axis::new("time since the window opened", Quantity::Time, x),
+            x: Axis::new("time since the start of measurement", Quantity::Time, x),
             y: Axis::new("latency (logarithmic)", Quantity::Latency, y),
             marks: Marks::Curves(vec![band], curves),
             height: 190.0,

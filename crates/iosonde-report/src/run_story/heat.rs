@@ -41,7 +41,7 @@ pub(super) fn heat(run: &Run, subject: &str) -> Result<Figure, ChartError> {
     let scale = Scale::fit(Kind::Log10, [1.0, most])?;
     let panel = |(name, cells): &(&str, Vec<Cell>)| Panel {
         title: format!("{name} requests"),
-        x: Axis::new("time since the window opened", Quantity::Time, x),
+        x: Axis::new("time since the start of measurement", Quantity::Time, x),
         y: Axis::new("latency (log)", Quantity::Latency, y),
         marks: Marks::Heat(HeatMap {
             title: "requests".into(),

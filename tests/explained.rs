@@ -1,0 +1,109 @@
+//! `report --explain` knows every word that an output can contain: what the schemas list, the codes
+//! in the source, the exit codes of `docs/scripts.md`, the words of kept screens.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use iosonde_report::explain::explain;
+use serde_json::Value;
+
+/// Fields whose values are what a user typed or the kernel's own words: directions, verbs, calls.
+const NOT_OURS: [&str; 9] =
+    ["direction", "op", "way", "verb", "call", "subject", "better", "known_by", "differences"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &Path, kind: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, kind, found);
+        } else if path.extension().is_some_and(|extension| extension == kind) {
+            found.push(path);
+        }
+    }
+}
+
+/// The words that `value`, the part of a schema under `key`, lists.
+fn listed(value: &Value, key: &str, found: &mut BTreeSet<String>) {
+    if NOT_OURS.contains(&key) {
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            let words = fields.get("enum").and_then(Value::as_array).into_iter().flatten();
+            found.extend(words.filter_map(Value::as_str).map(str::to_owned));
+            fields.iter().for_each(|(key, value)| listed(value, key, found));
+        }
+        Value::Array(all) => all.iter().for_each(|value| listed(value, key, found)),
+        _ => {}
+    }
+}
+
+/// Fails with the words that are not explained, and unless the `samples` are among them all.
+#[track_caller]
+fn assert_explained(words: &BTreeSet<String>, samples: &[&str]) {
+    let absent = samples.iter().find(|sample| !words.contains(**sample));
+    assert_eq!(absent, None, "{words:?}");
+    let unknown: Vec<&String> = words.iter().filter(|word| explain(word).is_err()).collect();
+    assert_eq!(unknown, Vec::<&String>::new(), "words that `report --explain` does not know");
+}
+
+#[test]
+fn every_word_that_a_schema_lists_is_explained() {
+    let mut schemas = Vec::new();
+    files(&root().join("schema"), "json", &mut schemas);
+    let mut words = BTreeSet::new();
+    for path in &schemas {
+        let schema: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        listed(&schema, "", &mut words);
+    }
+    let samples = ["limited_by", "proven", "fault", "high", "F1", "too_few", "torn", "skew"];
+    assert_explained(&words, &samples);
+}
+
+#[test]
+fn every_code_in_the_source_is_explained() {
+    let mut sources = Vec::new();
+    files(&root().join("crates/iosonde-analysis/src"), "rs", &mut sources);
+    let calls = [".mind(", "Finding::new(", "Identity::new(", " entry("];
+    let mut codes = BTreeSet::new();
+    for path in &sources {
+        let source = fs::read_to_string(path).unwrap();
+        for call in calls {
+            let arguments = source.split(call).skip(1).map(str::trim_start);
+            let here = arguments.filter_map(|rest| rest.strip_prefix('"')?.split('"').next());
+            codes.extend(here.map(str::to_owned));
+        }
+    }
+    assert_explained(&codes, &["slc_exhausted", "little", "cgroup_limit", "parts"]);
+}
+
+#[test]
+fn every_exit_code_is_explained() {
+    let page = fs::read_to_string(root().join("docs/scripts.md")).unwrap();
+    let cells = page.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
+    let codes: BTreeSet<String> = cells
+        .flat_map(|cell| cell.split([',', ' ', '`']))
+        .filter(|word| !word.is_empty() && word.chars().all(|each| each.is_ascii_digit()))
+        .map(str::to_owned)
+        .collect();
+    assert_explained(&codes, &["0", "3", "7", "130"]);
+}
+
+#[test]
+fn every_confidence_of_a_kept_screen_is_explained() {
+    let mut screens = Vec::new();
+    files(&root().join("tests/fixtures/screens"), "txt", &mut screens);
+    let mut words = BTreeSet::new();
+    for path in &screens {
+        let screen = fs::read_to_string(path).unwrap();
+        let line = screen.lines().find_map(|line| line.strip_prefix("Confidence:")).unwrap();
+        words.extend(line.split([':', ' ']).find(|word| !word.is_empty()).map(str::to_owned));
+    }
+    assert_explained(&words, &["high"]);
+}
