@@ -127,8 +127,8 @@ fn one_load_through_each_launcher_is_merged() {
         );
         let json = on(&place, &two, launch, &words).end().exits(0).json();
         assert_eq!(json["complete"], true, "{launcher}");
-        let folder = listing(&place.work().join(launcher)).into_iter();
-        let folder = folder.filter(|path| path.join("hosts.json").is_file()).next_back().unwrap();
+        let mut folders = listing(&place.work().join(launcher)).into_iter();
+        let folder = folders.rfind(|path| path.join("hosts.json").is_file()).unwrap();
         assert_merged(&json["loads"][0], &folder, &names);
         let namespace = json["hosts"][1]["end"]["ended"].as_str();
         assert_eq!(namespace, Some("exited"));
