@@ -465,9 +465,7 @@ fn differs(experiment: &Experiment) -> Option<String> {
     };
     let stage = experiment.stages.iter().find_map(|stage| Some((&stage.name, why(stage)?)));
     let (name, why) = stage?;
-    Some(format!(
-        "stage `{name}` cannot run on several hosts together: {why}, and hosts would differ"
-    ))
+    Some(format!("stage `{name}` cannot run on several hosts together: {why}"))
 }
 
 /// The levels of a cell.
