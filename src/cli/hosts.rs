@@ -311,7 +311,8 @@ mod tests {
 
     #[test]
     fn a_host_gets_the_command_without_what_is_for_the_coordinator() {
-        let words = "iosonde run --hosts a,b --rw=read --launch=local --eta_interval 1 --send-binary \
+        let words = "iosonde run --hosts a,b --rw=read --launch=local --eta_interval 1 \
+                     --send-binary \
                      --path x";
         let words: Vec<String> = words.split(' ').map(String::from).collect();
         assert_eq!(for_host(&words), ["run", "--rw=read", "--path", "x"]);

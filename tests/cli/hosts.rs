@@ -316,7 +316,7 @@ fn an_experiment_in_which_hosts_would_go_different_ways_is_refused() {
         );
         place.iosonde(&words).end().exits(2).silent().says(why);
     };
-    refuse("basic", "its results decide when it ends");
+    refuse("basic", "its results decide what comes next");
     refuse("best-configuration", "cannot run on several hosts together");
     place.file("depths.toml", TWO_DEPTHS.as_bytes());
     refuse("depths.toml --host-region partitioned", "an experiment has no parts");

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iosonde_model::record::Run;
 use iosonde_rig::guard::{FsKind, ImageMount, IoLimits, IoThrottle};
@@ -17,8 +18,13 @@ const IP: &str = "ip netns exec {host} {command}";
 const CLUSH: &str = "clush -N -R exec -w {host} -- ip netns exec {host} {command}";
 const MPIRUN: &str = "mpirun --allow-run-as-root -n 1 ip netns exec {host} {command}";
 
+/// `ip netns exec` may fail while another process makes or removes a namespace.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Namespaces, joined two by two, removed on drop.
 struct Namespaces {
+    // Let go after they are removed.
+    _alone: MutexGuard<'static, ()>,
     /// Begins each name.
     front: String,
     count: usize,
@@ -28,7 +34,9 @@ impl Namespaces {
     /// Makes them; the reason, if that cannot be.
     fn new(count: usize) -> Result<Namespaces, String> {
         iosonde_rig::require_root().map_err(|why| why.to_string())?;
-        let made = Namespaces { front: format!("ios{}n{count}-", std::process::id()), count };
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let front = format!("ios{}n{count}-", std::process::id());
+        let made = Namespaces { _alone, front, count };
         for number in 1..=count {
             ip(&["netns", "add", &made.name(number)])?;
         }

@@ -135,12 +135,12 @@ pub fn hosts(measured: &[HostMeasured<'_>]) -> Option<HostsFigures> {
     })
 }
 
-/// What each host measured of a load, and its figures.
-pub type Load<'a> = (Vec<HostMeasured<'a>>, HostsFigures);
+/// A run of a load on all hosts, and what was derived from it.
+pub type Measured<'a> = (Vec<HostMeasured<'a>>, HostsFigures);
 
 /// Puts the runs of each load together, in the order in which each was first carried out.
-pub fn cells(loads: &[Load<'_>]) -> Vec<HostsCell> {
-    let mut cells: Vec<(&HostsFigures, Vec<&Load<'_>>)> = Vec::new();
+pub fn cells(loads: &[Measured<'_>]) -> Vec<HostsCell> {
+    let mut cells: Vec<(&HostsFigures, Vec<&Measured<'_>>)> = Vec::new();
     for load in loads {
         let is_same = |of: &HostsFigures| (&of.name, &of.title) == (&load.1.name, &load.1.title);
         match cells.iter_mut().find(|(of, _)| is_same(of)) {
@@ -151,7 +151,7 @@ pub fn cells(loads: &[Load<'_>]) -> Vec<HostsCell> {
     cells.into_iter().filter_map(|(of, runs)| cell(of, &runs)).collect()
 }
 
-fn cell(of: &HostsFigures, runs: &[&Load<'_>]) -> Option<HostsCell> {
+fn cell(of: &HostsFigures, runs: &[&Measured<'_>]) -> Option<HostsCell> {
     let all: Vec<HostMeasured<'_>> = runs.iter().flat_map(|run| run.0.iter().copied()).collect();
     let spread = |value: fn(&Common) -> f64| {
         Spread::of(runs.iter().filter_map(|run| run.1.common.as_ref().map(value)).collect())

@@ -311,8 +311,7 @@ fn table_of_cells(cells: &[HostsCell]) -> Table {
         };
         let interval = cell.iops.as_ref().and_then(|spread| spread.interval);
         let interval = interval.map_or("n/a".into(), |(low, high)| {
-            let [low, high] = [low, high].map(count::significant_or_whole);
-            format!("{low} to {high}")
+            [low, high].map(count::significant_or_whole).join(" to ")
         });
         let quantile = |q: f64| {
             let value = cell.latency.quantile(q).and_then(Quantile::value_ns);
@@ -336,16 +335,10 @@ fn table_of_cells(cells: &[HostsCell]) -> Table {
         caption: "All hosts together: the mean of the runs with its 95 % interval, percentiles of \
                   all operations, and the host with the least IOPS."
             .into(),
-        columns: vec![
-            Column::words("Load"),
-            Column::numbers("Runs"),
-            Column::numbers("IOPS"),
-            Column::numbers("95 %"),
-            Column::numbers("MB/s"),
-            Column::numbers("p50"),
-            Column::numbers("p99"),
-            Column::words("Least"),
-        ],
+        columns: std::iter::once(Column::words("Load"))
+            .chain(["Runs", "IOPS", "95 %", "MB/s", "p50", "p99"].map(Column::numbers))
+            .chain([Column::words("Least")])
+            .collect(),
         rows: rows.collect(),
     }
 }

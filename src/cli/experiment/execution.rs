@@ -456,23 +456,16 @@ impl Session<'_> {
 fn differs(experiment: &Experiment) -> Option<String> {
     let why = |stage: &Stage| {
         let until = &stage.until;
-        if stage.search.is_some() || stage.rounds.is_some() {
-            Some("its results decide which run comes next")
-        } else if until.worse_percent.or(until.width_percent).or(until.minutes).is_some() {
-            Some("its results decide when it ends (until)")
-        } else if stage.axes.iter().any(|axis| !axis.from.is_empty()) {
-            Some("it depends on what an earlier stage finds")
-        } else {
-            None
+        let ends = until.worse_percent.or(until.width_percent).or(until.minutes).is_some();
+        if ends || stage.search.is_some() || stage.rounds.is_some() {
+            return Some("its results decide what comes next");
         }
+        let depends = stage.axes.iter().any(|axis| !axis.from.is_empty());
+        depends.then_some("it depends on what an earlier stage finds")
     };
     let stage = experiment.stages.iter().find_map(|stage| Some((&stage.name, why(stage)?)));
-    stage.map(|(name, why)| {
-        format!(
-            "stage `{name}` cannot run on several hosts together: {why}, and hosts would differ; \
-             `iosonde experiment show` prints the file, in which its levels can be fixed"
-        )
-    })
+    let (name, why) = stage?;
+    Some(format!("stage `{name}` cannot run on several hosts together: {why}"))
 }
 
 /// The levels of a cell.

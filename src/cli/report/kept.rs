@@ -116,6 +116,10 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
     if let Some(manifest) = &manifest {
         match manifest.verb.as_str() {
             "run" | "check" | "verify" | "verify-fsync" | "profile" => {}
+            "campaign" => {
+                let shown = format!("iosonde campaign report {}", path.display());
+                return Err(refuse(format!("found a campaign, which has its own report: {shown}")));
+            }
             verb => {
                 return Err(refuse(format!(
                     "found a result of `{verb}`, expected one of run, check, verify or profile"
