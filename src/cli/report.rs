@@ -29,8 +29,8 @@ use iosonde_report::explain::{explain, explain_text};
 use iosonde_report::fio_story::{FioResults, fio_story};
 use iosonde_report::story::Story;
 
+pub(super) use kept::{DEVICES, is_folder, read_manifest};
 use kept::{Kept, kept};
-pub(super) use kept::{is_folder, read_manifest};
 use write::deliver_report;
 
 /// Render a stored result: as text, as a page, as tables for other programs.

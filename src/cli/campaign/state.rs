@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::events::EVENTS;
 use super::wrong;
 use crate::cli::exit::Failure;
-use crate::cli::report::read_manifest;
+use crate::cli::report::{DEVICES, read_manifest};
 use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::given;
 use iosonde_model::spec::campaign::{Campaign, Device, Requested};
@@ -37,7 +37,7 @@ pub(super) struct Step<'a> {
 
 /// Folder of the results of a device in that of the campaign.
 pub(super) fn folder_of(device: &Device, output: &Path) -> PathBuf {
-    output.join("devices").join(&device.name)
+    output.join(DEVICES).join(&device.name)
 }
 
 /// Every experiment of a device, in order.

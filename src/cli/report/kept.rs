@@ -17,6 +17,9 @@ use iosonde_model::record::store::{MANIFEST_SCHEMA, RunFolder, utc};
 use iosonde_model::record::verify::VERIFY_SCHEMA;
 use iosonde_model::record::{HostFacts, LadderRun, Manifest, ProfileRun, Run, VerifyRun};
 
+/// In the folder of a campaign, that of its devices.
+pub(in crate::cli) const DEVICES: &str = "devices";
+
 /// Largest number of records of one folder.
 const MAX_RECORDS: usize = 10_000;
 /// Accepted difference of the clocks of two machines, ns.
@@ -99,6 +102,10 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
         let records = records(vec![(name, path.to_path_buf())])?;
         return Ok(Kept { path: path.to_path_buf(), manifest: None, host: None, records });
     }
+    if path.join(DEVICES).is_dir() {
+        let shown = format!("iosonde campaign report {}", path.display());
+        return Err(refuse(format!("found a campaign, which has its own report: {shown}")));
+    }
     if !is_folder(path) {
         let why = "found neither manifest.json nor fio results, expected an iosonde result folder \
             or JSON and logs of fio";
@@ -116,10 +123,6 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
     if let Some(manifest) = &manifest {
         match manifest.verb.as_str() {
             "run" | "check" | "verify" | "verify-fsync" | "profile" => {}
-            "campaign" => {
-                let shown = format!("iosonde campaign report {}", path.display());
-                return Err(refuse(format!("found a campaign, which has its own report: {shown}")));
-            }
             verb => {
                 return Err(refuse(format!(
                     "found a result of `{verb}`, expected one of run, check, verify or profile"
