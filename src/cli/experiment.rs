@@ -19,7 +19,7 @@ use super::consent::ConsentArgs;
 use super::exit::{Exit, Failure};
 use super::hosts::{Command, HostsArgs};
 use super::intact::AcceptArgs;
-use super::output::{Output, OutputFormat};
+use super::output::{Output, OutputFormat, has_png};
 use super::place::fresh_seed;
 use super::results;
 pub(crate) use execution::study;
@@ -197,6 +197,14 @@ impl ExperimentArgs {
 
 /// Runs the command.
 pub(super) fn experiment(args: &ExperimentArgs, words: &[String]) -> Result<Exit, Failure> {
+    let common = match &args.what {
+        What::Run(args) => Some(&args.common),
+        What::Resume(args) => Some(&args.common),
+        What::List(_) | What::Show(_) => None,
+    };
+    if common.is_some_and(|common| common.png) {
+        has_png()?;
+    }
     match &args.what {
         What::List(args) => list(args),
         What::Show(args) => show(args),

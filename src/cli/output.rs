@@ -90,6 +90,15 @@ impl OutputFormat {
     }
 }
 
+/// Whether this program makes PNG.
+///
+/// # Errors
+/// If it was built without it.
+pub(crate) fn has_png() -> Result<(), Failure> {
+    let missing = "--png: this program was built without PNG; without --png there is SVG";
+    if cfg!(feature = "png") { Ok(()) } else { Err(Failure::new(Exit::Usage, missing)) }
+}
+
 /// Whether anything was put on stdout.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 

@@ -103,7 +103,7 @@ fn what_cannot_run_is_refused_with_file_and_line() {
     let before = listing(&place.work());
     for (name, text, message) in [
         ("a.fio", "[a]\nsize=1m\nexec_prerun=true\n", "a.fio:3: exec_prerun is not supported"),
-        ("b.fio", "[a]\nsize=1m\nflow=8\n", "b.fio:3: flow is not supported"),
+        ("b.fio", "[a]\nsize=1m\nsprandom=1\n", "b.fio:3: sprandom is not supported"),
         ("c.fio", "[a]\nsiez=1m\n", "did you mean `size`?"),
         ("d.fio", "[a]\nfilename=${IOSONDE_UNSET}\n", "d.fio:2: filename: found nothing after"),
         ("e.fio", "[a]\nfilename=data.img\nsize=1g\n", "e.fio:2: size and offset reach to"),

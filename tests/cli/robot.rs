@@ -14,7 +14,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use super::program::{Held, Place};
 
 const PATIENCE: Duration = Duration::from_secs(120);
-const LINES: u16 = 40;
+const LINES: u16 = 60;
 const COLUMNS: u16 = 100;
 
 /// A terminal that nobody has opened yet, and the path of its other side.

@@ -38,10 +38,20 @@ pub use heat::{Cell, HeatMap, Missing};
 pub use palette::{Style, style};
 pub use panel::{Marks, Panel};
 pub use plot::{Edge, Line, Measured, Plot, Point};
-#[cfg(feature = "png")]
-pub use png::png;
 pub use quantity::Quantity;
 pub use scale::{Kind, Scale};
+
+#[cfg(feature = "png")]
+pub use png::png;
+
+/// In place of the PNG of a figure: built without it, this crate has none.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "png"))]
+pub fn png(_svg: &str, _scale: f32) -> Result<Vec<u8>, ChartError> {
+    Err(ChartError::Png("this program was built without PNG".into()))
+}
 
 /// Why a figure cannot be drawn.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

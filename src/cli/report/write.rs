@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Form, Pictures, ReportArgs, pictures, requested};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::output::note;
+use crate::cli::output::{has_png, note};
 use crate::cli::screen;
 use iosonde_model::record::export::{self, ExportError};
 use iosonde_report::card;
@@ -227,17 +227,10 @@ fn is_ours(start: &str, now: &[u8]) -> bool {
     is_page || is_table || is_document || is_picture || same_title
 }
 
-#[cfg(feature = "png")]
 fn png(name: &str, svg: &str, scale: f32) -> Result<Vec<u8>, Failure> {
+    has_png()?;
     iosonde_report::chart::png(svg, scale)
         .map_err(|error| Failure::new(Exit::Environment, format!("chart {name}: {error}")))
-}
-
-#[cfg(not(feature = "png"))]
-fn png(_: &str, _: &str, _: f32) -> Result<Vec<u8>, Failure> {
-    Err(requested(
-        "--png: this program was built without PNG support; --figures alone writes SVG".into(),
-    ))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! a test begins on a device as if nothing had ever been written.
 //!
 //! The gate has passed the target already, and for a device the consent names it. What was done is
-//! checked: blocks all over the range are read afterwards and must be blank.
+//! checked: blocks all over the range are read afterwards and must be blank, or, where the key of a
+//! drive was changed, must not be what they were.
 
 use std::os::fd::AsFd;
 
@@ -47,14 +48,26 @@ pub fn purge(
     }
     let chosen = choose(held, is_device, range_bytes, requested)?;
     let started_unix_ns = now();
-    carry_out(held, range_bytes, chosen.method)
-        .map_err(|error| format!("{}: {error}", chosen.method.word()))?;
-    let (checked_blocks, blank_blocks) = blank(held, range_bytes)?;
+    let word = chosen.method.word();
+    let before = match chosen.method {
+        Purge::NvmeCrypto => sampled(held, range_bytes)?,
+        _ => Vec::new(),
+    };
+    carry_out(held, range_bytes, chosen.method).map_err(|error| format!("{word}: {error}"))?;
+    let after = sampled(held, range_bytes)?;
+    let checked_blocks = after.len() as u32;
+    let blank_blocks = after.iter().filter(|block| is_blank(block)).count() as u32;
+    let kept = kept(&before, &after);
+    if kept > 0 {
+        return Err(format!(
+            "{word}: {kept} of {checked_blocks} blocks that were read afterwards still hold what \
+             they held before; use another method (nvme-format)"
+        ));
+    }
     if blank_blocks < checked_blocks && chosen.method != Purge::NvmeCrypto {
         return Err(format!(
-            "{}: {} of {checked_blocks} blocks that were read afterwards still hold data: the \
+            "{word}: {} of {checked_blocks} blocks that were read afterwards still hold data: the \
              device keeps data that it was asked to discard; use another method (zero)",
-            chosen.method.word(),
             checked_blocks - blank_blocks
         ));
     }
@@ -192,25 +205,33 @@ fn recreate(held: &Held, range_bytes: u64) -> Result<(), Errno> {
     }
 }
 
-/// Reads blocks all over the range, both ends included: how many, and how many were blank.
-fn blank(held: &Held, range_bytes: u64) -> Result<(u32, u32), String> {
+/// Blocks all over the range, both ends included; one that could be read in part only is shorter.
+fn sampled(held: &Held, range_bytes: u64) -> Result<Vec<Vec<u8>>, String> {
     let mut space = vec![0_u8; 2 * BLOCK];
     let from = space.as_ptr().align_offset(BLOCK);
     let block = &mut space[from..from + BLOCK];
     let blocks = range_bytes / BLOCK as u64;
     let count = CHECKED.min(blocks);
-    let mut found = 0;
+    let mut sampled = Vec::new();
     for each in 0..count {
         let last = blocks - 1;
         let place = if count > 1 { last / (count - 1) * each } else { 0 };
         let place = if each + 1 == count { last } else { place };
         let read = pread(&held.file, &mut *block, place * BLOCK as u64)
-            .map_err(|error| format!("it cannot be read afterwards: {error}"))?;
-        let first = block[0];
-        let is_blank = read == BLOCK && [0, 0xff].contains(&first);
-        found += u32::from(is_blank && block.iter().all(|byte| *byte == first));
+            .map_err(|error| format!("it cannot be read: {error}"))?;
+        sampled.push(block[..read].to_vec());
     }
-    Ok((count as u32, found))
+    Ok(sampled)
+}
+
+fn is_blank(block: &[u8]) -> bool {
+    let first = block.first().copied().unwrap_or(1);
+    block.len() == BLOCK && [0, 0xff].contains(&first) && block.iter().all(|byte| *byte == first)
+}
+
+/// How many blocks are what they were, those apart that were blank already.
+fn kept(before: &[Vec<u8>], after: &[Vec<u8>]) -> usize {
+    before.iter().zip(after).filter(|(was, is)| was == is && !is_blank(was)).count()
 }
 
 #[cfg(test)]
@@ -256,6 +277,19 @@ mod tests {
         let mut content = vec![0; 64 * BLOCK];
         content[63 * BLOCK + 5] = 1;
         let (_dir, held) = file(&content);
-        assert_eq!(blank(&held, 64 * BLOCK as u64), Ok((64, 63)));
+        let sampled = sampled(&held, 64 * BLOCK as u64).unwrap();
+        let blank: Vec<bool> = sampled.iter().map(|block| is_blank(block)).collect();
+        assert_eq!((blank.len(), blank.iter().position(|blank| !blank)), (64, Some(63)));
+    }
+
+    #[test]
+    fn a_changed_key_changes_what_is_read() {
+        let blocks = |bytes: [u8; 3]| bytes.map(|byte| [vec![byte; BLOCK - 1], vec![1]].concat());
+        let (before, others) = (blocks([0, 5, 9]), blocks([3, 5, 8]));
+        assert_eq!(kept(&before, &others), 1);
+        assert_eq!(kept(&before, &before), 3);
+        // What was blank says nothing.
+        assert_eq!(kept(&[vec![0; BLOCK]], &[vec![0; BLOCK]]), 0);
+        assert_eq!(kept(&[], &others), 0);
     }
 }
