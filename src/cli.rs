@@ -2,6 +2,7 @@
 
 mod campaign;
 mod check;
+mod color;
 mod compare;
 mod config;
 mod consent;

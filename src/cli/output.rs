@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use super::color::colored;
 use super::exit::{Exit, Failure};
 use super::screen;
 use iosonde_model::record::export;
@@ -140,7 +141,11 @@ impl Output {
     pub(crate) fn text(&mut self, text: &str) {
         if self.format == OutputFormat::Normal {
             let text = shown(text);
-            self.write(&screen::wrap_at().map_or(text.clone(), |most| wrapped(&text, most)));
+            let text = screen::wrap_at().map_or(text.clone(), |most| wrapped(&text, most));
+            match self.file {
+                Some(_) => self.write(&text),
+                None => self.write(&colored(&text, &io::stdout())),
+            }
         }
     }
 

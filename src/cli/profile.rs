@@ -15,6 +15,7 @@ use clap::Args;
 use emit::Emitted;
 use folder::Folder;
 
+use super::color::colored;
 use super::exit::{Exit, Failure};
 use super::output::note;
 use super::screen;
@@ -158,7 +159,8 @@ fn print(
     let against = beside.map(|beside| beside.analysed(run, &figures));
     let text = |screen| profile_text(run, &figures, against.as_ref(), screen);
     // If stderr is closed, the folder is still written.
-    let _ = io::stderr().write_all(text(screen::error_columns()).as_bytes());
+    let shown = text(screen::error_columns());
+    let _ = io::stderr().write_all(colored(&shown, &io::stderr()).as_bytes());
     let mut is_kept = folder.keep(run, &text(usize::MAX));
     let analysed: Vec<Against> = against.iter().flatten().cloned().collect();
     is_kept &= folder.keep_document(json, (run, &figures, &analysed), exit);

@@ -50,8 +50,13 @@ fn without_dates(line: &str) -> String {
     line.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The same command on a terminal of so many columns; stderr is left out.
+/// The same command on a terminal of so many columns; stderr and colors are left out.
 fn on_terminal(place: &Place, words: &str, columns: usize) -> String {
+    without_colors(&colored(place, words, columns, &[]))
+}
+
+/// The same with the colors that these variables allow.
+fn colored(place: &Place, words: &str, columns: usize, variables: &[(&str, &str)]) -> String {
     let program = env!("CARGO_BIN_EXE_iosonde");
     let words: Vec<String> = words.split(' ').map(|word| format!("'{word}'")).collect();
     let line =
@@ -61,9 +66,24 @@ fn on_terminal(place: &Place, words: &str, columns: usize) -> String {
         .current_dir(place.work())
         .env("HOME", place.home())
         .env_remove("XDG_STATE_HOME")
+        .env_remove("NO_COLOR")
+        .env("TERM", "xterm-256color")
+        .envs(variables.iter().copied())
         .output()
         .unwrap();
     String::from_utf8_lossy(&ended.stdout).replace('\r', "")
+}
+
+/// Select Graphic Rendition (ECMA-48): `ESC [ numbers m`.
+fn without_colors(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let after =
+        |part: &str| match part.trim_start_matches(|at: char| at.is_ascii_digit() || at == ';') {
+            rest if rest.starts_with('m') => rest[1..].to_owned(),
+            _ => format!("\u{1b}[{part}"),
+        };
+    parts.fold(first, |text, part| text + &after(part))
 }
 
 fn available(program: &str) -> bool {
@@ -168,6 +188,24 @@ fn the_other_half_of_the_verifier_fits_every_screen() {
     let words = "verify write data --ledger ledger --ops 300 --randseed 1 --eta-interval 0";
     place.iosonde(words).end().exits(0);
     check(&place, "verify-check", "verify check data --ledger ledger --eta-interval 0", false);
+}
+
+#[test]
+fn confidence_has_a_color_on_a_terminal_that_shows_it() {
+    if !available("script") || !available("stty") {
+        skip("no script or no stty: nothing is shown on a terminal");
+        return;
+    }
+    let place = Place::new();
+    let words = "run --ioengine sim --path servers=4,read=exp:1ms --rw randread --iodepth 4 \
+                 --number-ios 5000 --eta-interval 0 --results none";
+    let shown = colored(&place, words, 100, &[]);
+    assert!(shown.contains("\nConfidence:  \u{1b}[1m\u{1b}[3"), "{shown}");
+    assert!(shown.starts_with("Result:      "), "{shown}");
+    for variable in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let shown = colored(&place, words, 100, &[variable]);
+        assert!(shown.contains("\nConfidence:  ") && !shown.contains('\u{1b}'), "{shown}");
+    }
 }
 
 #[test]

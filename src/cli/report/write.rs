@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{Form, Pictures, ReportArgs, pictures, requested};
+use crate::cli::color::colored;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{has_png, note};
 use crate::cli::screen;
@@ -185,6 +186,7 @@ fn fitted(args: &ReportArgs, text: &str) -> String {
 
 fn print(text: &str) -> Result<Exit, Failure> {
     let mut stdout = io::stdout().lock();
+    let text = colored(text, &io::stdout());
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     match written {
         // The reader closed the pipe: not an error.

@@ -1,0 +1,62 @@
+//! Colors of the answer, for a terminal that has them: what the result is worth, and how far it can
+//! be trusted. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` decide as they do for other
+//! programs.
+
+use std::borrow::Cow;
+
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+
+/// Beginnings of an answer's lines, with the words that have a color there.
+const WORDS: [(&str, &[(&str, AnsiColor)]); 2] = [
+    (
+        "Result:      ",
+        &[
+            ("FAIL", AnsiColor::Red),
+            ("INVALID", AnsiColor::Red),
+            ("PARTIAL", AnsiColor::Red),
+            ("PASS", AnsiColor::Green),
+            ("no fault seen", AnsiColor::Green),
+        ],
+    ),
+    (
+        "Confidence:  ",
+        &[("high", AnsiColor::Green), ("medium", AnsiColor::Yellow), ("low", AnsiColor::Red)],
+    ),
+];
+
+/// The text with its colors, if this stream shows them.
+pub(crate) fn colored<'a>(text: &'a str, stream: &impl RawStream) -> Cow<'a, str> {
+    match AutoStream::choice(stream) {
+        ColorChoice::Never => Cow::from(text),
+        _ => Cow::from(text.split_inclusive('\n').map(line).collect::<String>()),
+    }
+}
+
+fn line(line: &str) -> Cow<'_, str> {
+    let found = WORDS.iter().find_map(|(head, words)| {
+        let rest = line.strip_prefix(head)?;
+        let (word, color) = words.iter().find(|(word, _)| rest.starts_with(word))?;
+        Some((head, *word, *color, &rest[word.len()..]))
+    });
+    found.map_or(Cow::from(line), |(head, word, color, rest)| {
+        let style = Style::new().bold().fg_color(Some(color.into()));
+        format!("{head}{style}{word}{style:#}{rest}").into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_the_answer_have_colors_and_nothing_else() {
+        assert_eq!(line("Confidence:  high\n"), "Confidence:  \u{1b}[1m\u{1b}[32mhigh\u{1b}[0m\n");
+        let failed = line("Result:      FAIL: 1 block");
+        assert_eq!(failed, "Result:      \u{1b}[1m\u{1b}[31mFAIL\u{1b}[0m: 1 block");
+        for plain in ["Result:      22 IOPS\n", "Next:        low\n", "  Confidence:  low", ""] {
+            assert_eq!(line(plain), plain);
+        }
+    }
+}
