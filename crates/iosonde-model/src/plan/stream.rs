@@ -80,6 +80,8 @@ pub struct OpStream {
     /// What an operation takes from that where all have one size.
     cost: u64,
     chance: Chance,
+    /// The block that was trimmed and is to be written.
+    trimmed: Option<Op>,
     /// Operations that are repeated one by one; empty where they are drawn.
     listed: Box<[Op]>,
 }
@@ -95,8 +97,8 @@ enum Mix {
     ReadBelowApart(u32),
     /// The writes of this share of reads, percent, and each of them is a read.
     Reread(u8),
-    /// Each block is trimmed and then written; what was trimmed last, if that is to be written.
-    TrimWrite(Option<Op>),
+    /// Each block is trimmed and then written.
+    TrimWrite,
     /// As in the list.
     Listed,
 }
@@ -160,7 +162,7 @@ impl OpStream {
             } else if job.rereads {
                 Mix::Reread(job.read_percent)
             } else if job.rewrites {
-                Mix::TrimWrite(None)
+                Mix::TrimWrite
             } else {
                 Mix::of(job.read_percent, other, is_apart)
             },
@@ -174,6 +176,7 @@ impl OpStream {
             remaining,
             counts_bytes,
             chance: Chance::new(job.seed ^ 0x6f70_7374_7265_616d),
+            trimmed: None,
             listed,
         }
     }
@@ -186,8 +189,7 @@ impl OpStream {
         }
         let way = match self.mix {
             Mix::One(way) => way,
-            Mix::TrimWrite(Some(op)) => return Some(self.rewrite(op)),
-            Mix::TrimWrite(None) => IoKind::Trim,
+            Mix::TrimWrite => return self.trim_write(),
             Mix::Reread(percent) => return self.reread(percent),
             Mix::Listed => return self.next_listed(),
             Mix::ReadBelow(bound) if (self.chance.bits() >> 32) < u64::from(bound) => IoKind::Read,
@@ -209,9 +211,6 @@ impl OpStream {
         let op = Op { way, target: *target, offset, bytes };
         if !self.others.is_empty() {
             self.next_target(bytes);
-        }
-        if self.mix == Mix::TrimWrite(None) {
-            self.mix = Mix::TrimWrite(Some(op));
         }
         Some(op)
     }
@@ -252,12 +251,16 @@ impl OpStream {
         self.other
     }
 
-    /// The block that was trimmed is written.
-    fn rewrite(&mut self, op: Op) -> Op {
-        self.mix = Mix::TrimWrite(None);
+    /// The block that was trimmed is written, or the next one is trimmed.
+    #[inline(never)]
+    fn trim_write(&mut self) -> Option<Op> {
+        let Some(op) = self.trimmed.take() else {
+            self.trimmed = self.next_op_of(IoKind::Trim);
+            return self.trimmed;
+        };
         let cost = if self.counts_bytes { u64::from(op.bytes) } else { 1 };
         self.remaining = self.remaining.saturating_sub(cost);
-        Op { way: IoKind::Write, ..op }
+        Some(Op { way: IoKind::Write, ..op })
     }
 
     /// Whose turn it is after an operation of this length.
@@ -306,7 +309,7 @@ impl OpStream {
 
     /// From now on this share of the operations that move data is read, percent.
     pub fn set_read_percent(&mut self, percent: u8) {
-        if matches!(self.mix, Mix::TrimWrite(_) | Mix::Reread(_) | Mix::Listed) {
+        if matches!(self.mix, Mix::TrimWrite | Mix::Reread(_) | Mix::Listed) {
             return;
         }
         self.mix = Mix::of(percent, self.other, self.now.apart.is_some());
