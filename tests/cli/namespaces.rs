@@ -16,7 +16,9 @@ use crate::program::{Call, Place, listing};
 const AGENT: &str = env!("CARGO_BIN_EXE_iosonde");
 const IP: &str = "ip netns exec {host} {command}";
 const CLUSH: &str = "clush -N -R exec -w {host} -- ip netns exec {host} {command}";
-const MPIRUN: &str = "mpirun --allow-run-as-root -n 1 ip netns exec {host} {command}";
+/// Two at once must not share their folder for temporary files, which each makes anew.
+const MPIRUN: &str = "mpirun --allow-run-as-root --mca orte_tmpdir_base {host} -n 1 \
+                      ip netns exec {host} {command}";
 
 /// `ip netns exec` may fail while another process makes or removes a namespace.
 static ALONE: Mutex<()> = Mutex::new(());
