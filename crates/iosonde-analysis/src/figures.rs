@@ -215,7 +215,7 @@ impl LatencyFigures {
         LatencyFigures {
             count: histogram.count(),
             mean_ns: histogram.mean(),
-            mean_interval_ns: batches.and_then(dependent::mean).map(|mean| mean.bounds()),
+            mean_interval_ns: batches.and_then(dependent::mean).map(|mean| mean.latency_bounds()),
             std_dev_ns: histogram.std_dev(),
             min_ns: histogram.min(),
             max_ns: histogram.max(),

@@ -19,7 +19,10 @@
 //!
 //! Values beyond a rare percentile come in bursts, and must be seen in 20 of them.
 //!
-//! Intervals of rates and means are on the logarithmic scale, so that they never reach 0.
+//! Intervals of rates are on the logarithmic scale, so that they never reach 0. Those of mean
+//! latencies are symmetric in the reciprocal: the standard error of the mean latency of a loaded
+//! queue grows as the square of that mean (Whitt, "Planning queueing simulations", Management
+//! Science 35(11), 1989), so a run that saw little backlog has both too low.
 
 use serde::Serialize;
 
@@ -102,7 +105,7 @@ impl std::fmt::Display for NoInterval {
     }
 }
 
-/// A figure and half of its 95 % interval on the logarithmic scale.
+/// A figure and half of its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// Per second, or ns.
@@ -112,9 +115,14 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Lower and upper end, in the unit of the value.
+    /// Lower and upper end of a rate, in the unit of the value.
     pub fn bounds(&self) -> (f64, f64) {
         (self.value * (-self.half_width).exp(), self.value * self.half_width.exp())
+    }
+
+    /// Lower and upper end of a mean latency, ns.
+    pub fn latency_bounds(&self) -> (f64, f64) {
+        (self.value / (1.0 + self.half_width), self.value / (1.0 - self.half_width))
     }
 }
 
@@ -126,12 +134,15 @@ pub fn rate(batches: &[Batch]) -> Result<Ratio, NoInterval> {
     ratio(&of(batches, |each| each.amount as f64), &of(batches, |each| each.span_ns as f64 / 1e9))
 }
 
-/// Mean latency, ns.
+/// Mean latency, ns. Half its interval is less than the whole of it.
 ///
 /// # Errors
 /// Why there is no interval.
 pub fn mean(batches: &[Batch]) -> Result<Ratio, NoInterval> {
-    ratio(&of(batches, |each| each.sum_ns as f64), &of(batches, |each| each.count() as f64))
+    let (sums, counts) =
+        (of(batches, |each| each.sum_ns as f64), of(batches, |each| each.count() as f64));
+    ratio(&sums, &counts)
+        .and_then(|mean| if mean.half_width < 1.0 { Ok(mean) } else { Err(NoInterval::RunLonger) })
 }
 
 /// For how long latencies depend on earlier ones, ns: their autocorrelation time, at least the
@@ -314,7 +325,7 @@ mod tests {
         // The response is exponential; 80 % load, 40 s.
         let mean_ns = 1e6 / 0.2;
         let of_rate = |seed| Some(rate(&queue(0.8, 40, seed).1).ok()?.bounds());
-        let of_mean = |seed| Some(mean(&queue(0.8, 40, seed).1).ok()?.bounds());
+        let of_mean = |seed| Some(mean(&queue(0.8, 40, seed).1).ok()?.latency_bounds());
         for (name, (given, held)) in [
             ("rate", coverage(of_rate, 800.0)),
             ("mean", coverage(of_mean, mean_ns)),
