@@ -3,6 +3,7 @@
 mod against;
 mod emit;
 mod folder;
+mod live;
 mod request;
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use against::Beside;
 use clap::Args;
 use emit::Emitted;
 use folder::Folder;
+use live::LiveView;
 
 use super::color::colored;
 use super::exit::{Exit, Failure};
@@ -24,7 +26,7 @@ use iosonde_engine::host::{self, Root};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Ended, Method, Missing, Source};
 use iosonde_report::profile_text;
-use iosonde_watch::{WatchError, rehearse, wake_writing, watch};
+use iosonde_watch::{Live, WatchError, rehearse, wake_writing, watch};
 
 /// Profile the storage I/O of a program, traced in the kernel: of a command, or of what is running,
 /// by -p PID, --cgroup NAME or --container NAME, with --for 30 (seconds) or until it ends; or of
@@ -43,6 +45,7 @@ use iosonde_watch::{WatchError, rehearse, wake_writing, watch};
 ///   sudo iosonde profile --emit app.toml -- ./app && iosonde run app.toml --path . --size 1g
 ///   sudo iosonde profile -p 4711 --for 30
 ///   sudo iosonde profile --for 30
+///   sudo iosonde profile --live
 ///   sudo iosonde profile --stacks -- ./app
 ///   sudo iosonde profile --cgroup system.slice/postgresql.service --for 1m
 ///
@@ -96,6 +99,10 @@ pub(crate) struct ProfileArgs {
     /// folder (stacks-*.svg), and the same as text (stacks-*.folded)
     #[arg(long)]
     stacks: bool,
+    /// Show what happens now, refreshed each second: processes, files and cgroups on a terminal,
+    /// a line elsewhere; alone, of the whole machine until the key q
+    #[arg(long)]
+    live: bool,
     /// Print each step
     #[arg(short, long)]
     verbose: bool,
@@ -127,7 +134,10 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
             note(line);
         }
     };
-    let watched = watch(&root, host, &requested, &mut say);
+    let mut view = args.live.then(|| LiveView::open(subject_of(args)));
+    let live = view.as_mut().map(|view| view as &mut dyn Live);
+    let watched = watch(&root, host, &requested, &mut say, live);
+    drop(view);
     wake_writing();
     let run = watched?;
     let exit = end_of(&run.ended);
@@ -135,6 +145,16 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
     is_reported &= emitted.is_none_or(|emitted| emitted.write(&run));
     // The command's own failure takes precedence over ours.
     Ok(if is_reported || exit.code() != 0 { exit } else { Exit::Unprofiled })
+}
+
+/// What a live view is of.
+fn subject_of(args: &ProfileArgs) -> String {
+    let cgroup = args.cgroup.as_ref().map(|path| format!("cgroup {}", path.display()));
+    let process = || args.pid.map(|pid| format!("process {pid}"));
+    let container = || args.container.as_ref().map(|name| format!("container {name}"));
+    let either = || args.attach.as_ref().map(|word| word.to_string_lossy().into_owned());
+    let attached = cgroup.or_else(process).or_else(container).or_else(either);
+    attached.unwrap_or_else(|| "the whole machine".into())
 }
 
 /// Whether the folder or one of its ancestors belongs to another user: writing there may need
@@ -196,7 +216,7 @@ pub(super) fn end_of(ended: &Ended) -> Exit {
     match ended {
         Ended::Exited { code } => Exit::AsCommand(u8::try_from(code & 0xff).unwrap_or(0)),
         Ended::Killed { signal } | Ended::Interrupted { signal } => Exit::Signal(*signal),
-        Ended::TimeUp | Ended::Gone => Exit::Done,
+        Ended::TimeUp | Ended::Gone | Ended::Stopped => Exit::Done,
     }
 }
 
@@ -205,6 +225,7 @@ pub(super) fn ended_text(ended: &Ended) -> String {
         Ended::Exited { code } => format!("the command exited with {code}"),
         Ended::Killed { signal } => format!("the command was killed by signal {signal}"),
         Ended::TimeUp => "the time limit was reached".into(),
+        Ended::Stopped => "ended by the user".into(),
         Ended::Gone => "the profiled process or cgroup has ended".into(),
         Ended::Interrupted { signal } => format!("interrupted by signal {signal}"),
     }

@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::program::{Call, Held, Place, listing};
+use super::robot::Robot;
 
 /// `iosonde profile` with these words, and a script of the shell as its command.
 fn script(place: &Place, words: &str, script: &str) -> Call {
@@ -262,7 +263,7 @@ fn a_folder_that_takes_nothing_is_said_before_the_command_is_run() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_125_with_a_mend() {
+fn a_usage_error_is_125_and_says_how_to_fix_it() {
     let place = Place::new();
     for (words, says) in [
         ("profile -d no-such-disk -- touch ran", "no block device `no-such-disk`; available: "),
@@ -274,6 +275,7 @@ fn what_is_asked_wrongly_is_125_with_a_mend() {
         ("profile --for 0", "--for: found 0, expected a time above 0"),
         ("profile --for 3 --settle 1", "--settle has no effect on the whole machine"),
         ("profile dd if=/dev/zero", "the command must follow --"),
+        ("profile --live -- touch ran", "--live: a command keeps the terminal"),
         ("profile --for 3 -- touch ran", "--for has no effect with a command"),
         ("profile -p 1 --cgroup / --for 1", "cannot be used with"),
         ("profile --interval 1ms -- touch ran", "from 100ms to 1h"),
@@ -394,6 +396,53 @@ fn what_runs_already_is_watched_for_a_time_or_until_its_end() {
     running.end().exits(0);
     let run = record(&place.work().join("whole"));
     assert_eq!(run["ended"]["ended"], "gone");
+}
+
+/// A shell that writes a file again and again, or `None` where requests cannot be traced.
+fn writer(place: &Place) -> Option<Held> {
+    let rehearsed = place.iosonde("profile --dry-run --for 1").end().exits(0);
+    if !rehearsed.err.contains("attributed at") {
+        skip("requests cannot be traced here");
+        return None;
+    }
+    let words = "while :; do dd if=/dev/zero of=written bs=4k count=500 oflag=direct,dsync; done";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", words]).current_dir(place.work()).stderr(Stdio::null());
+    Some(Held::spawn(&mut shell).unwrap())
+}
+
+#[test]
+fn the_live_view_names_who_writes_and_what_and_ends_by_a_key() {
+    let place = Place::new();
+    let Some(_writer) = writer(&place) else { return };
+    let mut robot = Robot::start(&place, "profile --live -o results");
+    robot.sees("q end");
+    robot.sees("the whole machine");
+    robot.sees("dd (");
+    robot.types("\t");
+    robot.sees("/written");
+    robot.types("\t");
+    robot.sees("cgroup ");
+    robot.types("p");
+    robot.sees("PAUSED");
+    robot.resizes(40);
+    robot.types("p");
+    robot.types("q");
+    assert_eq!(robot.ends(), Some(0));
+    assert!(robot.contents().contains("results stored in"), "{}", robot.contents());
+    let run = record(&place.work().join("results"));
+    assert_eq!(run["ended"]["ended"], "stopped");
+}
+
+#[test]
+fn without_a_terminal_the_live_view_is_a_line_per_second() {
+    let place = Place::new();
+    let Some(_writer) = writer(&place) else { return };
+    let ended = place.iosonde("profile --live --for 3 -o results").end().exits(0).silent();
+    let lines = ended.err.lines().filter(|line| line.contains("; write "));
+    let lines: Vec<&str> = lines.filter(|line| line.contains("most: ")).collect();
+    assert!((1..=3).contains(&lines.len()), "{ended}");
+    assert_eq!(record(&place.work().join("results"))["ended"]["ended"], "time_up");
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn title(subject: &Subject) -> String {
 
 fn ended(ended: &Ended) -> Option<String> {
     match ended {
-        Ended::Exited { code: 0 } | Ended::TimeUp => None,
+        Ended::Exited { code: 0 } | Ended::TimeUp | Ended::Stopped => None,
         Ended::Exited { code } => Some(format!("the command exited with code {code}")),
         Ended::Killed { signal } => Some(format!("the command was killed by signal {signal}")),
         Ended::Gone => Some("what was watched ended".into()),

@@ -21,4 +21,4 @@ mod watch;
 
 pub use privilege::wake_writing;
 pub use request::{Attached, Request, WatchError};
-pub use watch::{rehearse, watch};
+pub use watch::{Live, rehearse, watch};

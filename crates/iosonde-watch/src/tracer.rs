@@ -1,11 +1,14 @@
 //! Every request, by programs at the block layer's tracepoints: the figures of
 //! [`iosonde_model::record::profile`] from the kernel's maps.
 
+mod containers;
 mod convert;
 mod files;
 mod layers;
 mod names;
 mod places;
+mod recent;
+mod refusal;
 mod series;
 mod stacks;
 mod symbols;
@@ -13,16 +16,18 @@ mod tally;
 mod threads;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use iosonde_bpf::layout::SYNC;
-use iosonde_bpf::{AttachError, Collector, Options, SlotKey, major_minor};
+use iosonde_bpf::{Collector, Options, SlotKey, major_minor};
 
 use self::files::Files;
 use self::names::{Disks, Names};
+use self::recent::Before;
+pub use self::recent::{Done, Recent, Row};
 use self::series::Series;
 use self::stacks::Stacks;
 use self::symbols::{CHAIN_END, ENDS, FILES_END, WAIT_END, symbols};
+pub use self::tally::Increase;
 use self::tally::Tally;
 use self::threads::Ended;
 use iosonde_engine::host::{Root, mounts};
@@ -64,6 +69,8 @@ pub struct Tracer {
     files: Files,
     /// If they are wanted.
     stacks: Option<Stacks>,
+    /// For a view of what happens now.
+    recent: Option<Before>,
     /// The sample of the places when chunks outside of it were last taken out.
     chunk_shift: u32,
     /// Errors from reading the maps, by message.
@@ -124,7 +131,7 @@ impl Tracer {
     /// # Errors
     /// What is missing, why, and how to get it; nothing is attached then.
     pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
-        of_first_namespace(root)?;
+        refusal::of_first_namespace(root)?;
         let ends = symbols(root, ENDS);
         let [dio_end, disk_end, disk_end_async, wait_end, chain_end] = ends;
         let page_bytes = rustix::param::page_size() as u32;
@@ -141,7 +148,8 @@ impl Tracer {
             page_bytes,
             ..Options::default()
         };
-        let collector = Collector::attach(&options).map_err(|error| missing(root, &error))?;
+        let collector =
+            Collector::attach(&options).map_err(|error| refusal::missing(root, &error))?;
         Ok(Tracer {
             collector,
             root: root.clone(),
@@ -155,6 +163,7 @@ impl Tracer {
             ended: Ended::default(),
             files: Files::new(),
             stacks: stacks.then(|| Stacks::new(root)),
+            recent: None,
             chunk_shift: 0,
             troubles: BTreeMap::new(),
         })
@@ -248,11 +257,14 @@ impl Tracer {
                 continue;
             }
             self.disks.name(major_minor(key.disk));
-            if let Some(series) = &mut self.series
-                && class(key.class).is_of_the_program()
-                && increase.requests > 0
-            {
+            if !class(key.class).is_of_the_program() || increase.requests == 0 {
+                continue;
+            }
+            if let Some(series) = &mut self.series {
                 series.add(op(key.op), &increase);
+            }
+            if let Some(recent) = &mut self.recent {
+                recent.add(op(key.op), &increase);
             }
         }
         Ok(())
@@ -455,56 +467,10 @@ impl Tracer {
     }
 }
 
-/// The kernel programs identify processes by PIDs of the initial namespace.
-fn of_first_namespace(root: &Root) -> Result<(), Missing> {
-    // The kernel has given it this inode number since 3.8.
-    let first = Path::new("pid:[4026531836]");
-    match root.link("/proc/self/ns/pid") {
-        Some(namespace) if namespace != first => Err(Missing {
-            what: "requests".to_owned(),
-            reason: "process IDs here differ from those that the kernel programs see (a container \
-                with its own PID namespace)"
-                .to_owned(),
-            fix: Some("run it on the host, or in a container with the host's PID namespace".into()),
-        }),
-        _ => Ok(()),
-    }
-}
-
-fn missing(root: &Root, error: &AttachError) -> Missing {
-    let fix = match error {
-        AttachError::NoTypes(_) => {
-            "a kernel with CONFIG_DEBUG_INFO_BTF, as in the major distributions".to_owned()
-        }
-        _ if root.word("/sys/kernel/security/lockdown").is_some_and(|word| is_locked(&word)) => {
-            "the kernel is locked down (lockdown=confidentiality forbids kernel programs)"
-                .to_owned()
-        }
-        _ => "run it as root, or give it CAP_BPF and CAP_PERFMON".to_owned(),
-    };
-    Missing { what: "requests".to_owned(), reason: error.to_string(), fix: Some(fix) }
-}
-
-/// `none integrity [confidentiality]` is the one that forbids.
-fn is_locked(word: &str) -> bool {
-    word.contains("[confidentiality]")
-}
-
 fn class(number: u8) -> Class {
     Class::ALL.get(usize::from(number)).copied().unwrap_or(Class::Other)
 }
 
 fn op(number: u8) -> Op {
     Op::ALL.get(usize::from(number)).copied().unwrap_or(Op::Other)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_confidentiality_forbids() {
-        assert!(is_locked("none integrity [confidentiality]"));
-        assert!(!is_locked("none [integrity] confidentiality"));
-    }
 }

@@ -12,7 +12,7 @@ use super::interrupts::Interrupts;
 use super::request::{Request, WatchError};
 use super::scope::{Scope, Who};
 use super::telemetry::{Telemetry, machine_switches};
-use super::tracer::{Tracer, Wanted};
+use super::tracer::{Recent, Tracer, Wanted};
 use super::{devices, launch, privilege, result};
 use iosonde_engine::host::Root;
 use iosonde_model::record::HostFacts;
@@ -21,19 +21,32 @@ use iosonde_model::record::run::ProcessUse;
 
 /// Polling interval for processes whose end the kernel does not announce.
 const UNANNOUNCED_NS: u64 = 10_000_000;
+/// Polling interval for what the user asks of a live view.
+const KEYS_NS: u64 = 50_000_000;
+/// Refresh interval of a live view.
+const REFRESH_NS: u64 = 1_000_000_000;
 /// Polling interval for dirty pages.
 const SETTLING_NS: u64 = 20_000_000;
+
+/// Shows what happens while a profile goes on.
+pub trait Live {
+    /// Shows the last second.
+    fn show(&mut self, recent: Recent);
+    /// How the user ends the profile, if so.
+    fn ended(&mut self) -> Option<Ended>;
+}
 
 /// Profiles, and returns the record. `say` gets a line for each step.
 ///
 /// # Errors
 /// If the request cannot be resolved, or the command cannot be run. A kernel that provides little
 /// is not an error: missing data is listed in the record.
-pub fn watch(
-    root: &Root,
+pub fn watch<'a>(
+    root: &'a Root,
     host: HostFacts,
-    requested: &Request,
+    requested: &'a Request,
     say: &mut dyn FnMut(&str),
+    live: Option<&'a mut (dyn Live + 'a)>,
 ) -> Result<ProfileRun, WatchError> {
     let mut scope = Scope::find(root, requested)?;
     let interrupts = Interrupts::listen(!requested.command.is_empty())?;
@@ -85,6 +98,7 @@ pub fn watch(
         telemetry,
         tally,
         members,
+        live,
         began_ns: 0,
     };
     watch.begin();
@@ -223,6 +237,7 @@ struct Watch<'a> {
     /// `None` for a machine.
     tally: Option<Tally>,
     members: BTreeSet<u32>,
+    live: Option<&'a mut (dyn Live + 'a)>,
     began_ns: u64,
 }
 
@@ -232,6 +247,20 @@ impl Watch<'_> {
         self.telemetry.begin(self.began_ns);
         if let Some(tracer) = &mut self.tracer {
             tracer.begin(self.began_ns);
+            if self.live.is_some() {
+                tracer.keep_recent(self.began_ns);
+            }
+        }
+    }
+
+    /// Shows what happened since the last time.
+    fn refresh(&mut self, now_ns: u64) {
+        if let (Some(live), Some(tracer)) = (&mut self.live, &mut self.tracer) {
+            tracer.poll(now_ns);
+            // What cannot be read now is counted among the losses of the next reading.
+            if let Ok(recent) = tracer.recent(now_ns) {
+                live.show(recent);
+            }
         }
     }
 
@@ -261,6 +290,7 @@ impl Watch<'_> {
         let until_ns =
             self.requested.for_ns.map_or(u64::MAX, |ns| self.began_ns.saturating_add(ns));
         let mut next_ns = self.began_ns + self.requested.interval_ns;
+        let mut refresh_ns = self.began_ns + REFRESH_NS;
         loop {
             let signal = self.interrupts.take(running)?;
             let has_ended = match running {
@@ -273,6 +303,9 @@ impl Watch<'_> {
             let ended = match signal {
                 _ if has_ended => Some(Ended::Gone),
                 Some(signal) => Some(Ended::Interrupted { signal }),
+                None if let Some(ended) = self.live.as_mut().and_then(|live| live.ended()) => {
+                    Some(ended)
+                }
                 None => (now_ns >= until_ns).then_some(Ended::TimeUp),
             };
             if let Some(ended) = ended {
@@ -283,12 +316,17 @@ impl Watch<'_> {
                 let late = (monotonic_ns() - next_ns) / self.requested.interval_ns;
                 next_ns += (late + 1) * self.requested.interval_ns;
             }
+            if self.live.is_some() && now_ns >= refresh_ns {
+                self.refresh(now_ns);
+                refresh_ns = now_ns + REFRESH_NS;
+            }
+            let keys_ns = if self.live.is_some() { now_ns + KEYS_NS } else { u64::MAX };
             let watched = self.scope.end();
             // A command next to an attached process has no handle of its own.
             let is_announced = watched.is_some() && (running.is_none() || self.is_command());
             let wake_ns = if is_announced { next_ns } else { now_ns + UNANNOUNCED_NS };
             let handle = watched.filter(|_| is_announced);
-            self.interrupts.sleep(wake_ns.min(until_ns).min(next_ns), handle);
+            self.interrupts.sleep(wake_ns.min(until_ns).min(next_ns).min(keys_ns), handle);
         }
     }
 

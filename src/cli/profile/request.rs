@@ -21,10 +21,15 @@ pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
         None => attached(args),
     };
     let is_of_all = args.command.is_empty() && attached.is_none();
-    if is_of_all && for_ns.is_none() {
+    if is_of_all && for_ns.is_none() && !args.live {
         return Err(wrong(
             "nothing to profile: give a command after --; --pid, --cgroup or --container for a \
-             running one; or --for TIME alone for the whole machine",
+             running one; or --for TIME or --live alone for the whole machine",
+        ));
+    }
+    if !args.command.is_empty() && args.live {
+        return Err(wrong(
+            "--live: a command keeps the terminal; start it elsewhere and give --pid",
         ));
     }
     if is_of_all && args.settle.is_some() {
@@ -59,6 +64,7 @@ pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
             ("--emit", args.emit.is_some()),
             ("--against", args.against.is_some()),
             ("--stacks", args.stacks),
+            ("--live", args.live),
         ]
         .into_iter()
         .find_map(|(option, is_given)| is_given.then_some(option)),

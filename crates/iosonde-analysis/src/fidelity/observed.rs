@@ -357,7 +357,7 @@ fn moved(run: &ProfileRun, op: Op) -> Option<Moved> {
 /// is not an error: the load completed.
 fn failed(run: &ProfileRun) -> Option<String> {
     match run.ended {
-        Ended::Exited { code: 0 } | Ended::TimeUp | Ended::Gone => None,
+        Ended::Exited { code: 0 } | Ended::TimeUp | Ended::Gone | Ended::Stopped => None,
         Ended::Exited { code } if VERDICTS.contains(&code) && jobs_alone(run).is_some() => None,
         Ended::Exited { code } => Some(format!("exit code {code}")),
         Ended::Killed { signal } => Some(format!("killed by signal {signal}")),

@@ -135,6 +135,8 @@ pub enum Ended {
     TimeUp,
     /// What was attached to ended.
     Gone,
+    /// The user ended it from its live view.
+    Stopped,
     /// The user interrupted the watching itself.
     Interrupted {
         /// By this signal.

@@ -103,6 +103,7 @@ pub(super) const WORDS: &[Term] = terms! {
         "exited": "The command ended by itself.", "", "Read its exit code.";
         "killed": "A signal ended the command.", "", "Read which signal.";
         "gone": "The profiled process or cgroup no longer existed.", "", "Nothing.";
+        "stopped": "The user ended the profile from its live view.", "", "Nothing.";
         "time_up": "The time of the profile (--for) was over.", "", "Nothing.";
         // Latency targets.
         "MET_AND_BINDING": "The latency target is met, and a larger depth misses it.",

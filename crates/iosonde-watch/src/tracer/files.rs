@@ -73,6 +73,19 @@ impl Files {
         });
     }
 
+    /// Every file in the kernel's table or taken out of it, up to now.
+    pub(super) fn so_far(
+        &self,
+        collector: &Collector,
+    ) -> Result<BTreeMap<FileKey, FileUse>, String> {
+        let mut files = self.kept.clone();
+        for (key, place) in collector.files()? {
+            let more = collector.file(place.place)?;
+            files.entry(key).and_modify(|sum| add(sum, &more)).or_insert(more);
+        }
+        Ok(files)
+    }
+
     /// Every file with traffic, and the sum of those that are not among them.
     pub(super) fn finish(
         mut self,

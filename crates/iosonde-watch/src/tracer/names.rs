@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use iosonde_bpf::layout::{FILE_NAMED, FILE_OF_DEVICE};
 use iosonde_bpf::{FileKey, FileUse, major_minor};
 
+use super::containers::Containers;
 use iosonde_engine::host::{self, Mount, Root};
 
 /// Largest number of cgroup directories visited.
@@ -120,7 +121,8 @@ fn placed(device: (u32, u32), inside: &str, mounts: &[Mount]) -> Option<PathBuf>
     shown.min_by_key(|(length, _)| *length).map(|(_, path)| path)
 }
 
-/// Paths of cgroups by the kernel's number, which is the inode number of their directory.
+/// Paths of cgroups, those of containers with their names, by the kernel's number, which is the
+/// inode number of their directory.
 pub(super) fn cgroups(root: &Root) -> BTreeMap<u64, String> {
     // With cgroup version 1, block I/O has its own hierarchy.
     let hierarchies = ["/sys/fs/cgroup/blkio", "/sys/fs/cgroup"];
@@ -128,12 +130,13 @@ pub(super) fn cgroups(root: &Root) -> BTreeMap<u64, String> {
     else {
         return BTreeMap::new();
     };
+    let containers = Containers::find(root);
     let mut found = BTreeMap::new();
     let mut open: Vec<PathBuf> = vec![top.clone()];
     while let Some(directory) = open.pop() {
         let Ok(facts) = fs::metadata(&directory) else { continue };
         let inside = directory.strip_prefix(&top).unwrap_or(Path::new(""));
-        found.insert(facts.ino(), format!("/{}", inside.display()));
+        found.insert(facts.ino(), containers.named(format!("/{}", inside.display())));
         if found.len() >= CGROUPS {
             break;
         }

@@ -1,30 +1,12 @@
 //! Requests of the program per interval. Bounded: when there are too many intervals, neighbours are
 //! merged and the width doubles.
 
+use super::tally::Increase;
 use iosonde_model::record::profile::{Op, TrafficSeries};
 use iosonde_model::record::run::{CounterSeries, HistogramSeries};
-use iosonde_stats::Histogram;
-
-use super::tally::Increase;
 
 /// Largest number of intervals.
 const MOST: usize = 600;
-
-/// One interval, current or completed.
-#[derive(Clone, Debug, Default)]
-struct Interval {
-    requests: u64,
-    bytes: u64,
-    latency: Histogram,
-}
-
-impl Interval {
-    fn merge(&mut self, other: &Interval) {
-        self.requests += other.requests;
-        self.bytes += other.bytes;
-        self.latency.merge(&other.latency);
-    }
-}
 
 /// The intervals of every operation.
 #[derive(Debug)]
@@ -35,7 +17,7 @@ pub(super) struct Series {
     looked_ns: u64,
     middle_ns: u64,
     /// One list per operation, in the order of [`Op::ALL`].
-    ops: [Vec<Interval>; 5],
+    ops: [Vec<Increase>; 5],
 }
 
 impl Series {
@@ -61,14 +43,9 @@ impl Series {
         let at = (since / self.width_ns) as usize;
         let intervals = &mut self.ops[op as usize];
         if intervals.len() <= at {
-            intervals.resize_with(at + 1, Interval::default);
+            intervals.resize_with(at + 1, Increase::default);
         }
-        let more = Interval {
-            requests: increase.requests,
-            bytes: increase.bytes,
-            latency: increase.latency.clone(),
-        };
-        intervals[at].merge(&more);
+        intervals[at].merge(increase);
     }
 
     fn double(&mut self) {
@@ -97,7 +74,7 @@ impl Series {
             .filter(|(_, intervals)| intervals.iter().any(|interval| interval.requests > 0));
         converted
             .map(|(op, mut intervals)| {
-                intervals.resize_with(length.max(intervals.len()), Interval::default);
+                intervals.resize_with(length.max(intervals.len()), Increase::default);
                 let each = || intervals.iter();
                 TrafficSeries {
                     op,
@@ -121,6 +98,8 @@ impl Series {
 
 #[cfg(test)]
 mod tests {
+    use iosonde_stats::Histogram;
+
     use super::*;
 
     fn one(requests: u64) -> Increase {

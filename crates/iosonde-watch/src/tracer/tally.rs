@@ -72,13 +72,21 @@ fn edges(bucket: usize) -> (u64, u64) {
 
 /// The counts of one interval.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Increase {
+pub struct Increase {
     /// Requests.
-    pub(super) requests: u64,
+    pub requests: u64,
     /// Bytes.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// Latencies, ns.
-    pub(super) latency: Histogram,
+    pub latency: Histogram,
+}
+
+impl Increase {
+    pub(super) fn merge(&mut self, other: &Increase) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.latency.merge(&other.latency);
+    }
 }
 
 /// A slot and all its data.

@@ -54,6 +54,14 @@ impl Ended {
         }
     }
 
+    /// Every thread with traffic up to now, without an order.
+    pub(super) fn so_far(&self, collector: &Collector) -> Result<Vec<ThreadRun>, String> {
+        let running = collector.threads()?;
+        let running = running.iter().filter(|thread| has_traffic(thread)).map(converted);
+        let ended = self.kept.iter().chain(self.by_name.values()).cloned();
+        Ok(running.chain(ended).collect())
+    }
+
     /// Every thread with traffic, the busiest first, and how many of each group.
     pub(super) fn finish(mut self, collector: &Collector) -> (Vec<ThreadRun>, BTreeMap<u16, u32>) {
         for thread in collector.threads().unwrap_or_default() {

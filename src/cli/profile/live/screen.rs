@@ -1,0 +1,72 @@
+//! The terminal, given back however the profile ends.
+
+use std::io::{self, IsTerminal, Stderr, stderr, stdin};
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, poll, read};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+
+use super::View;
+use super::draw::draw;
+
+/// The screen that stderr is, while keys are read from stdin.
+#[derive(Debug)]
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stderr>>,
+}
+
+impl Screen {
+    /// `None` where stderr or stdin is no terminal that could be used.
+    pub(super) fn open() -> Option<Screen> {
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        if is_dumb || !stderr().is_terminal() || !stdin().is_terminal() {
+            return None;
+        }
+        enable_raw_mode().ok()?;
+        let screen = execute!(stderr(), EnterAlternateScreen)
+            .and_then(|()| Terminal::new(CrosstermBackend::new(stderr())));
+        match screen {
+            Ok(terminal) => Some(Screen { terminal }),
+            Err(_) => {
+                give_back();
+                None
+            }
+        }
+    }
+
+    pub(super) fn draw(&mut self, view: &View) -> io::Result<()> {
+        self.terminal.draw(|frame| draw(frame, view)).map(|_| ())
+    }
+
+    /// A key that was pressed, if any. A change of the window's size is drawn with the next second.
+    pub(super) fn key(&self) -> Option<(KeyCode, KeyModifiers)> {
+        while poll(Duration::ZERO).is_ok_and(|is_ready| is_ready) {
+            match read() {
+                Ok(Event::Key(key)) if key.kind == KeyEventKind::Press => {
+                    return Some((key.code, key.modifiers));
+                }
+                Ok(_) => {}
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.terminal.show_cursor();
+        give_back();
+    }
+}
+
+/// Nothing can be done where the terminal is gone.
+fn give_back() {
+    let _ = execute!(stderr(), LeaveAlternateScreen);
+    let _ = disable_raw_mode();
+}
