@@ -107,7 +107,7 @@ impl Drop for Server {
 }
 
 #[test]
-fn a_device_without_data_has_figures_and_balanced_books() {
+fn a_device_without_data_has_figures_that_agree() {
     let _turn = turn();
     let Some(server) = Server::new(NULL, 2) else { return };
     let line = "--rw randread --iodepth 32 --numjobs 2 --runtime 1";

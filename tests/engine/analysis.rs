@@ -80,7 +80,7 @@ fn codes(assessment: &Assessment) -> Vec<&str> {
 }
 
 #[test]
-fn the_books_balance_on_every_healthy_device_and_nothing_is_found() {
+fn consistency_checks_hold_on_every_healthy_device_and_nothing_is_found() {
     for device in [
         "servers=8,read=1ms,write=1ms",
         "servers=4,read=exp:300us,write=exp:300us",

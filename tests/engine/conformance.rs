@@ -457,7 +457,7 @@ fn kinds() -> Vec<EngineKind> {
     kinds
 }
 
-/// The books of a run, and what no run may do.
+/// The consistency checks of a run, and what no run may do.
 fn examine(run: &Run, what: &str) {
     let assessment = assess(run, None);
     assert_eq!(run.outcome, Outcome::Complete, "{what}");
@@ -480,7 +480,7 @@ fn examine(run: &Run, what: &str) {
 }
 
 #[test]
-fn the_books_balance_for_every_load() {
+fn consistency_checks_hold_for_every_load() {
     let rws = [Rw::Read, Rw::Write, Rw::RandRead, Rw::RandWrite, Rw::Rw, Rw::RandRw];
     for kind in kinds() {
         for rw in rws {
@@ -497,7 +497,7 @@ fn the_books_balance_for_every_load() {
 }
 
 #[test]
-fn the_books_balance_for_several_jobs_regions_and_sizes() {
+fn consistency_checks_hold_for_several_jobs_regions_and_sizes() {
     for kind in kinds() {
         for (words, load) in [
             ("shared", Load { threads: 3, ..LOAD }),

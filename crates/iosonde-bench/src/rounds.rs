@@ -337,7 +337,7 @@ impl Bench<'_> {
         fs::read_to_string(run.join(name)).ok()
     }
 
-    /// How the run went that was called then, by its record and the system's books.
+    /// How the run went that was called then, by its record and the system's counters.
     fn start(&self, called: SystemTime, depth: u32) -> Option<Start> {
         let record = self.record("01-run.json")?;
         let started = UNIX_EPOCH + Duration::from_nanos(parse::iosonde_started_unix_ns(&record)?);

@@ -343,9 +343,9 @@ mod tests {
         assert_eq!(across.found["inconclusive"], 1.0, "{:?}", across.sentences);
         assert_eq!(of("iops>=4000", 50.0, &Standing::Good).found["met"], 1.0);
         assert_eq!(of("iops>=9000", 50.0, &Standing::Good).found["missed"], 1.0);
-        let doubtful = of("iops>=4000", 0.0, &Standing::LowConfidence("page cache".into()));
-        assert_eq!(doubtful.found["not-comparable"], 1.0);
-        assert!(doubtful.sentences[1].contains("page cache"), "{:?}", doubtful.sentences);
+        let uncertain = of("iops>=4000", 0.0, &Standing::LowConfidence("page cache".into()));
+        assert_eq!(uncertain.found["not-comparable"], 1.0);
+        assert!(uncertain.sentences[1].contains("page cache"), "{:?}", uncertain.sentences);
     }
 
     #[test]

@@ -172,9 +172,9 @@ fn culprit(run: &LadderRun) -> String {
 
 /// Devices without a result, besides those that decided.
 fn besides(run: &LadderRun, layers: &[LayerCount]) -> String {
-    let doubtful = layers.iter().filter_map(doubt);
+    let uncertain = layers.iter().filter_map(doubt);
     let unseen = run.layers.iter().filter_map(|layer| layer.below_unseen.clone());
-    let all: Vec<String> = doubtful.chain(unseen).collect();
+    let all: Vec<String> = uncertain.chain(unseen).collect();
     if all.is_empty() { String::new() } else { format!(" ({})", all.join("; ")) }
 }
 

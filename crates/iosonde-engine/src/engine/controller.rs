@@ -158,7 +158,7 @@ impl Controller {
         self.window_from_ns = open_ns;
     }
 
-    /// Books the time since the last change of the depth, if it was in the window.
+    /// Counts the time since the last change of the depth, if it was in the window.
     fn spend(&mut self, now_ns: u64) {
         if now_ns > self.window_from_ns {
             let spent_ns = now_ns - self.window_from_ns;

@@ -125,7 +125,7 @@ impl Tally {
     }
 
     /// Counts one operation submitted at `submitted_ns` and reaped at the announced time. It is on
-    /// the books after the next [`Tally::settle`].
+    /// the counts after the next [`Tally::settle`].
     #[inline(always)]
     pub(super) fn complete(&mut self, way: IoKind, bytes: u32, submitted_ns: u64, now_ns: u64) {
         if self.alike.submitted_ns != submitted_ns || self.alike.way != way {
@@ -156,7 +156,7 @@ impl Tally {
         self.counter_index.is_some() && submitted_ns >= self.window.open_ns
     }
 
-    /// Puts on the books what has been completed since the announced time.
+    /// Counts what has been completed since the announced time.
     #[inline(always)]
     pub(super) fn settle(&mut self, now_ns: u64) {
         if self.alike.ops > 0 {

@@ -55,7 +55,7 @@ pub(super) const WORDS: &[Term] = terms! {
     }
     Word {
         // The verdict of runs, and its confidence.
-        "no_fault_seen": "No detector reports that the figures are limited, doubtful or wrong.",
+        "no_fault_seen": "No detector reports that the figures are limited, uncertain or wrong.",
             "all detectors of findings", "Nothing; a fault without a trace is still possible.";
         "limited_by": "The figures are those of a limit that is not the device's own.",
             "a finding of severity `limit`", "Read the finding, which names the limit.";

@@ -49,17 +49,17 @@ pub(super) fn findings(out: &mut Text, figures: &Figures) {
     }
 }
 
-/// Books, method, what is missing and how to get it, losses, and what watching cost.
+/// Consistency, method, what is missing and how to get it, losses, and what watching cost.
 pub(super) fn source(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     out.push('\n');
     let off = figures.consistency.broken().count();
     let consistency = match figures.consistency.entries.len() {
         0 => "nothing to compare: sums from one source only".to_owned(),
-        1 if off == 0 => "balanced (1 identity)".to_owned(),
-        all if off == 0 => format!("balanced ({all} identities)"),
+        1 if off == 0 => "1 identity holds".to_owned(),
+        all if off == 0 => format!("all {all} identities hold"),
         all => format!("{off} of {all} identities do not hold"),
     };
-    out.hanging("Books: ", &consistency);
+    out.hanging("Consistency: ", &consistency);
     broken(out, figures.consistency.broken().filter(|entry| !matters(entry)));
     out.hanging("Source: ", &method(run));
     for device in &figures.devices {

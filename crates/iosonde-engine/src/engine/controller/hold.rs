@@ -60,7 +60,7 @@ pub(super) struct Hold {
     ceiling: Option<(u32, u32)>,
     memory: u32,
     /// Whether depth 1 missed it once.
-    doubtful: bool,
+    has_missed_at_one: bool,
     /// Of this epoch, what earlier decisions have counted already.
     counted: (u64, Bin),
     past: VecDeque<Past>,
@@ -79,7 +79,7 @@ impl Hold {
             held: 0,
             ceiling: None,
             memory: MEMORY,
-            doubtful: false,
+            has_missed_at_one: false,
             counted: (0, Bin::default()),
             past: VecDeque::with_capacity(DECISIONS),
         }
@@ -148,7 +148,7 @@ impl Hold {
     }
 
     fn up(&mut self, depth: u32) -> Next {
-        (self.held, self.doubtful) = (depth, false);
+        (self.held, self.has_missed_at_one) = (depth, false);
         if self.ceiling.is_some_and(|(ceiling, _)| depth >= ceiling) {
             (self.ceiling, self.memory) = (None, MEMORY);
         }
@@ -185,7 +185,7 @@ impl Hold {
             self.held = self.held.min(next.max(1));
             return Next::Go(next.max(1));
         }
-        if std::mem::replace(&mut self.doubtful, true) && !self.settled {
+        if std::mem::replace(&mut self.has_missed_at_one, true) && !self.settled {
             return Next::Settle(1, Pursued::Infeasible);
         }
         Next::Again
