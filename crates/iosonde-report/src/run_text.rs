@@ -21,8 +21,8 @@ pub(super) use load::{rw, size};
 /// Percentiles per line.
 const PER_LINE: usize = 4;
 
-/// The result of a run as text, without trailing findings. An INVALID run has its consistency checks and no
-/// headline.
+/// The result of a run as text, without trailing findings. An INVALID run has its consistency
+/// checks and no headline.
 pub fn run_text(run: &Run, figures: &Figures, consistency: &Consistency) -> String {
     let mut out = String::new();
     line(&mut out, &headline(run));
