@@ -27,6 +27,7 @@ mod namespaces;
 mod output_text;
 mod profile;
 mod program;
+mod ranks;
 mod read_only;
 mod refused;
 mod replay;

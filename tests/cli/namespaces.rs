@@ -2,15 +2,13 @@
 //! launchers of clusters without a cluster. The agents speak over pipes, so no network is needed.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use iosonde_model::record::Run;
 use iosonde_rig::guard::{FsKind, ImageMount, IoLimits, IoThrottle};
-use serde_json::Value;
 
-use crate::program::{Call, Place, listing};
+use crate::hosts::assert_merged;
+use crate::program::{Call, Ended, Place, listing};
 
 /// On every host of these tests.
 const AGENT: &str = env!("CARGO_BIN_EXE_iosonde");
@@ -93,23 +91,6 @@ fn on(place: &Place, namespaces: &Namespaces, launch: &str, words: &str) -> Call
     place.iosonde(&words).arg(format!("--launch={launch}"))
 }
 
-/// The percentiles of a load are those of the raw histograms of its records, put together.
-fn assert_merged(load: &Value, folder: &Path, names: &[String]) {
-    let mut merged = iosonde_stats::Histogram::new();
-    for name in names {
-        let text = fs::read(folder.join(format!("01-run@{name}.json"))).unwrap();
-        let run: Run = serde_json::from_slice(&text).unwrap();
-        run.jobs.iter().for_each(|job| merged.merge(&job.read.latency));
-    }
-    assert_eq!(load["latency"]["count"], merged.count());
-    for quantile in load["latency"]["quantiles"].as_array().unwrap() {
-        let q = quantile["q"].as_f64().unwrap();
-        if let Some(ns) = iosonde_stats::Quantile::of(&merged, q).value_ns() {
-            assert!(quantile.to_string().contains(&ns.to_string()), "{quantile} {ns}");
-        }
-    }
-}
-
 #[test]
 fn one_load_through_each_launcher_is_merged() {
     let Some((two, shared)) = scene(2) else { return };
@@ -176,8 +157,8 @@ fn a_throttled_host_of_four_is_named_and_a_killed_one_leaves_a_partial_total() {
         four.name(3),
         throttle.processes().display()
     );
-    let json = on(&place, &four, &slow, &format!("{words} --runtime 4 --output-format json"));
-    let json = json.end().exits(0).json();
+    let words_of = format!("{words} --runtime 4 --results slow --output-format json");
+    let json = on(&place, &four, &slow, &words_of).end().exits(0).json();
     let named: Vec<&str> = json["loads"][0]["slow"]
         .as_array()
         .unwrap()
@@ -185,6 +166,7 @@ fn a_throttled_host_of_four_is_named_and_a_killed_one_leaves_a_partial_total() {
         .map(|host| host["name"].as_str().unwrap())
         .collect();
     assert_eq!(named, [four.name(3)]);
+    page(&place, "slow").prints(&format!("{} is slow: ", four.name(3)));
     let dies = format!(
         "sh -c 'if [ {{host}} = {} ]; then exec timeout -s KILL 2 {IP}; else exec {IP}; fi'",
         four.name(2)
@@ -192,4 +174,12 @@ fn a_throttled_host_of_four_is_named_and_a_killed_one_leaves_a_partial_total() {
     let ended = on(&place, &four, &dies, &format!("{words} --runtime 5 --results kept"));
     let ended = ended.end().exits(1).prints("PARTIAL: ").prints("on 3 of 4 hosts");
     ended.says(&format!("warning: {} is lost", four.name(2)));
+    page(&place, "kept").prints("PARTIAL: ").prints(&format!("{}: lost", four.name(2)));
+}
+
+/// The page for a browser of the only result of many hosts in a folder.
+fn page(place: &Place, results: &str) -> Ended {
+    let folder = listing(&place.work().join(results)).into_iter();
+    let folder = folder.filter(|path| path.join("hosts.json").is_file()).next_back().unwrap();
+    place.iosonde("report --output-format html").arg(&folder).end().exits(0)
 }

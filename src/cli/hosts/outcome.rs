@@ -1,0 +1,71 @@
+//! What came from one host of many.
+
+use iosonde_model::record::Run;
+use iosonde_model::record::hosts::{HostEnd, HostRun};
+use serde::{Deserialize, Serialize};
+
+/// Lines of standard error that are kept of a host.
+const MAX_SAID: usize = 100;
+
+/// One host, its runs, and what its command wrote.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(super) struct Outcome {
+    pub(super) known: HostRun,
+    /// Records of its runs: place in the command, and the run.
+    pub(super) runs: Vec<(usize, Run)>,
+    /// When the window of a run opened on the host's clock, ns.
+    pub(super) opened: Vec<(usize, u64)>,
+    /// What its command wrote to standard output.
+    pub(super) output: String,
+}
+
+impl Outcome {
+    /// Of a host of which nothing was heard yet.
+    pub(super) fn of(name: &str) -> Outcome {
+        let known = HostRun { name: name.into(), ..HostRun::default() };
+        Outcome { known, ..Outcome::default() }
+    }
+
+    /// The command wrote this line to its standard error; gives it back if the user should see it.
+    pub(super) fn says(&mut self, line: String) -> Option<String> {
+        let is_worth_it = ["error:", "warning:"].iter().any(|head| line.contains(head));
+        keep_last(&mut self.known.said, line.clone());
+        is_worth_it.then_some(line)
+    }
+
+    /// Why the host is not there.
+    pub(super) fn why(&self) -> Option<String> {
+        let name = &self.known.name;
+        match &self.known.end {
+            HostEnd::Lost { why } => Some(format!("{name}: {why}")),
+            HostEnd::Exited { code } => {
+                let said = self.known.said.iter().rev().find(|line| line.contains("error:"));
+                let said = said.map(|line| line.trim().to_owned());
+                Some(format!("{name}: {}", said.unwrap_or_else(|| format!("exit code {code}"))))
+            }
+            HostEnd::Unknown => None,
+        }
+    }
+
+    /// The host's time of a time of the coordinator.
+    pub(super) fn there_ns(&self, here_ns: u64) -> u64 {
+        here_ns.saturating_add_signed(self.offset_ns())
+    }
+
+    /// The coordinator's time of a time of the host.
+    pub(super) fn here_ns(&self, there_ns: u64) -> u64 {
+        there_ns.saturating_add_signed(-self.offset_ns())
+    }
+
+    fn offset_ns(&self) -> i64 {
+        self.known.clock.map_or(0, |clock| clock.offset_ns)
+    }
+}
+
+/// Keeps the last lines.
+pub(super) fn keep_last(lines: &mut Vec<String>, line: String) {
+    if lines.len() == MAX_SAID {
+        lines.remove(0);
+    }
+    lines.push(line.chars().take(1000).collect());
+}
