@@ -86,7 +86,7 @@ fn each_host_has_its_own_path_by_its_name() {
     let json = run(&place, "a,b", words).end().exits(0).json();
     assert_eq!(json["loads"][0]["hosts"].as_array().unwrap().len(), 2);
     let missing = run(&place, "a,c", words).end().exits(2);
-    missing.says("c: iosonde: error: `data-c` does not exist");
+    missing.says("hosts: c: `data-c` does not exist");
 }
 
 #[test]
@@ -118,6 +118,51 @@ fn hosts_are_merged_into_one_result() {
 }
 
 #[test]
+fn why_hosts_cannot_begin_is_said_once() {
+    let place = Place::new();
+    place.file("disk-a", &[7; 1 << 20]);
+    let words = "--path disk-{host} --rw randread --ioengine psync --number-ios 10";
+    let ended = run(&place, "a,b,c", words).end().exits(2).silent();
+    let reasons =
+        "hosts:\n         b: `disk-b` does not exist\n         c: `disk-c` does not exist";
+    let ended = ended.says(reasons);
+    assert!(!ended.err.contains("called off") && !ended.err.contains("is lost"), "{}", ended.err);
+    let ended = run(&place, "b,c", &words.replace("-{host}", "")).end().exits(2).silent();
+    assert_eq!(ended.err.matches("`disk` does not exist").count(), 1, "{}", ended.err);
+    ended.says("nothing was written on any of 2 hosts: b, c: `disk` does not exist");
+}
+
+#[test]
+fn a_campaign_runs_on_each_host_with_its_own_devices() {
+    let place = Place::new();
+    let experiment = TWO_DEPTHS.replace("seconds = 0.5", "seconds = 0.2");
+    let campaign = "name = \"fleet\"\n[[device]]\nname = \"s\"\nioengine = \"sim\"\n\
+                    path = \"servers=8,read=exp:1ms,size=64M\"\n[[experiment]]\n\
+                    name = \"depths.toml\"\n";
+    for host in ["a", "b"] {
+        fs::create_dir(place.work().join(host)).unwrap();
+        fs::write(place.work().join(host).join("depths.toml"), &experiment).unwrap();
+        fs::write(place.work().join(host).join("fleet.toml"), campaign).unwrap();
+    }
+    let on_both = |words: &str| {
+        let words = format!("campaign {words} --hosts a,b --agent {AGENT}");
+        place.iosonde(&words).arg("--launch=sh -c 'cd {host} && exec {command}'")
+    };
+    let together = "fleet: 2 of 2 experiment(s) complete on 2 device(s) of 2 host(s)";
+    on_both("run fleet.toml --output out").end().exits(0).prints(together);
+    assert!(place.work().join("b/out/signoff.json").is_file());
+    // A host that has no such device: nobody begins.
+    let missing = campaign.replace("ioengine = \"sim\"", "").replace("servers=8,", "/nowhere/");
+    fs::write(place.work().join("b/fleet.toml"), missing).unwrap();
+    let ended = on_both("run fleet.toml --output other").end().exits(2).silent();
+    ended.says("nothing was written on any of 2 hosts: b: device `s`");
+    assert!(!place.work().join("a/other").exists());
+    let again = on_both("resume out --output-format json").end().exits(0).json();
+    assert_fits(SCHEMA, &again);
+    assert_eq!(again["outputs"][1]["complete"], true);
+}
+
+#[test]
 fn real_runs_begin_together() {
     let place = Place::new();
     place.file("disk", &[7; 4 << 20]);
@@ -146,7 +191,7 @@ fn nothing_is_written_unless_every_host_can_take_part() {
         .arg("--launch=sh -c 'cd {host} && exec {command}'")
         .end()
         .exits(5);
-    ended.says("nothing was written on any of 2 hosts: b: iosonde: error: `disk`");
+    ended.says("nothing was written on any of 2 hosts: b: `disk` holds data");
     assert_eq!(fs::read(place.work().join("a/disk")).unwrap(), vec![0; 1 << 20]);
     assert_eq!(fs::read(place.work().join("b/disk")).unwrap(), b"somebody's data");
 }

@@ -2,6 +2,8 @@
 //! launchers of clusters without a cluster. The agents speak over pipes, so no network is needed.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +11,7 @@ use iosonde_rig::guard::{FsKind, ImageMount, IoLimits, IoThrottle};
 
 use crate::hosts::assert_merged;
 use crate::program::{Call, Ended, Place, listing};
+use crate::ranks;
 
 /// On every host of these tests.
 const AGENT: &str = env!("CARGO_BIN_EXE_iosonde");
@@ -21,7 +24,7 @@ const MPIRUN: &str = "mpirun --allow-run-as-root --mca orte_tmpdir_base {host} -
 /// `ip netns exec` may fail while another process makes or removes a namespace.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Namespaces, joined two by two, removed on drop.
+/// Namespaces, joined by a bridge in one more of them, removed on drop.
 struct Namespaces {
     // Let go after they are removed.
     _alone: MutexGuard<'static, ()>,
@@ -37,16 +40,25 @@ impl Namespaces {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let front = format!("ios{}n{count}-", std::process::id());
         let made = Namespaces { _alone, front, count };
+        let hub = made.name(0);
+        ip(&["netns", "add", &hub])?;
+        ip(&["-n", &hub, "link", "add", "bridge", "type", "bridge"])?;
         for number in 1..=count {
-            ip(&["netns", "add", &made.name(number)])?;
+            let (name, port) = (made.name(number), format!("port{number}"));
+            ip(&["netns", "add", &name])?;
+            let ends = ["link", "add", &port, "netns", &hub, "type", "veth", "peer"];
+            ip(&[&ends[..], &["name", "net", "netns", &name]].concat())?;
+            ip(&["-n", &hub, "link", "set", &port, "master", "bridge", "up"])?;
+            made.address(&name, "net", number)?;
         }
-        for number in 2..=count {
-            let (left, right) = (made.name(number - 1), made.name(number));
-            let ends = [format!("r{number}"), format!("l{number}")];
-            let words = ["link", "add", &ends[0], "netns", &left, "type", "veth", "peer"];
-            ip(&[&words[..], &["name", &ends[1], "netns", &right]].concat())?;
-        }
+        made.address(&hub, "bridge", 254)?;
         Ok(made)
+    }
+
+    fn address(&self, name: &str, link: &str, number: usize) -> Result<(), String> {
+        ip(&["-n", name, "addr", "add", &format!("10.99.0.{number}/24"), "dev", link])?;
+        ip(&["-n", name, "link", "set", link, "up"])?;
+        ip(&["-n", name, "link", "set", "lo", "up"])
     }
 
     fn name(&self, number: usize) -> String {
@@ -60,7 +72,7 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        for number in 1..=self.count {
+        for number in 0..=self.count {
             let _ = ip(&["netns", "del", &self.name(number)]);
         }
     }
@@ -118,6 +130,43 @@ fn one_load_through_each_launcher_is_merged() {
     }
 }
 
+/// Each namespace is a node with a name of its own, and the ranks speak over the bridge.
+#[test]
+fn ranks_of_mpi_in_namespaces_are_merged() {
+    let Some(program) = ranks::program() else { return };
+    for count in [2, 4] {
+        let Some((nodes, shared)) = scene(count) else { return };
+        let place = Place::new();
+        let data = shared.path().join("data");
+        fs::write(&data, vec![7; 32 << 20]).unwrap();
+        let remote = "#!/bin/sh\nhost=$1; shift\n\
+                      exec ip netns exec $host unshare --uts sh -c \"hostname $host; $*\"\n";
+        let remote = place.file("remote", remote.as_bytes());
+        fs::set_permissions(&remote, fs::Permissions::from_mode(0o755)).unwrap();
+        let names: Vec<String> = (1..=count).map(|number| nodes.name(number)).collect();
+        let words = format!(
+            "netns exec {} mpirun --allow-run-as-root --bind-to none --mca orte_tmpdir_base {} \
+             --mca plm_rsh_agent {} --mca oob_tcp_if_include 10.99.0.0/24 --mca btl self,tcp --mca \
+             btl_tcp_if_include 10.99.0.0/24 --host {} -n {count} {} run --path {} --rw randread \
+             --ioengine psync --runtime 1 --results kept --output-format json",
+            nodes.name(0),
+            place.work().display(),
+            remote.display(),
+            names.join(","),
+            program.display(),
+            data.display()
+        );
+        let json = place.other_iosonde(Path::new("ip"), &words).end().exits(0).json();
+        assert_eq!(json["complete"], true);
+        let ranks: Vec<String> = (0..count).map(|rank| format!("rank{rank}")).collect();
+        let folder = listing(&place.work().join("kept")).remove(0);
+        assert_merged(&json["loads"][0], &folder, &ranks);
+        let known = json["hosts"].as_array().unwrap();
+        let found: Vec<&str> = known.iter().map(|host| host["node"].as_str().unwrap()).collect();
+        assert_eq!(found, names);
+    }
+}
+
 #[test]
 fn every_command_runs_in_namespaces() {
     let Some((two, shared)) = scene(2) else { return };
@@ -130,6 +179,9 @@ fn every_command_runs_in_namespaces() {
     let check = format!("check {own} 256M --seconds 1 --only database --output-format json");
     let json = on(&place, &two, launch, &check).end().exits(0).json();
     assert_eq!(json["loads"].as_array().unwrap().len(), 1);
+    let doctor = format!("doctor {own} --output-format json");
+    let json = on(&place, &two, launch, &doctor).end().exits(0).json();
+    assert_eq!(json["outputs"].as_array().unwrap().len(), 2);
     let verify = format!("verify pipeline {own} --size 8M");
     on(&place, &two, launch, &verify).end().exits(0).prints(&two.name(2));
     let experiment = "name = \"e\"\nquestion = \"?\"\n[[stage]]\nname = \"s\"\nrepeats = 2\n\

@@ -18,7 +18,7 @@ const OPTIMISED: [&str; 5] =
 
 /// The program with MPI, built once; `None`, with the reason, where MPI is not installed. It has a
 /// build directory of its own, since bindgen has other features of crates that the rest uses too.
-fn program() -> Option<&'static Path> {
+pub(crate) fn program() -> Option<&'static Path> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
         for needed in ["mpicc", "mpirun"] {

@@ -63,6 +63,13 @@ pub(super) enum Stage {
     Ended,
 }
 
+impl Stage {
+    /// Whether it was admitted with all others, and has not ended.
+    pub(super) fn is_under_way(self) -> bool {
+        matches!(self, Stage::Preparing | Stage::Ready(_) | Stage::Running(_))
+    }
+}
+
 /// A host, its agent, and what came from both.
 pub(super) struct Connection {
     pub(super) outcome: Outcome,
@@ -222,8 +229,8 @@ impl Connection {
                 self.outcome.runs.push((cell, *run));
                 self.stage = Stage::Preparing;
             }
-            (News::Said { line }, _) => {
-                return self.outcome.says(line);
+            (News::Said { line }, stage) => {
+                return self.outcome.says(line, stage);
             }
             (News::Alive, _) => {}
             (News::Ended { code, output }, _) => {

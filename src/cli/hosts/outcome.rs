@@ -4,8 +4,12 @@ use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HostEnd, HostRun};
 use serde::{Deserialize, Serialize};
 
+use super::connection::Stage;
+
 /// Lines of standard error that are kept of a host.
 const MAX_SAID: usize = 100;
+/// Begins what a command says of its failure.
+const ERROR: &str = "error: ";
 
 /// One host, its runs, and what its command wrote.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -26,22 +30,27 @@ impl Outcome {
         Outcome { known, ..Outcome::default() }
     }
 
-    /// The command wrote this line to its standard error; gives it back if the user should see it.
-    pub(super) fn says(&mut self, line: String) -> Option<String> {
-        let is_worth_it = ["error:", "warning:"].iter().any(|head| line.contains(head));
+    /// The command wrote this line to its standard error; gives it back if the user should see it
+    /// now. Why it does not begin is said for all hosts together.
+    pub(super) fn says(&mut self, line: String, stage: Stage) -> Option<String> {
+        let is_worth_it = line.contains("warning:") || line.contains(ERROR) && stage.is_under_way();
         keep_last(&mut self.known.said, line.clone());
         is_worth_it.then_some(line)
     }
 
     /// Why the host is not there.
     pub(super) fn why(&self) -> Option<String> {
-        let name = &self.known.name;
         match &self.known.end {
-            HostEnd::Lost { why } => Some(format!("{name}: {why}")),
+            HostEnd::Lost { why } => Some(why.clone()),
             HostEnd::Exited { code } => {
-                let said = self.known.said.iter().rev().find(|line| line.contains("error:"));
-                let said = said.map(|line| line.trim().to_owned());
-                Some(format!("{name}: {}", said.unwrap_or_else(|| format!("exit code {code}"))))
+                let said = &self.known.said;
+                let Some(at) = said.iter().rposition(|line| line.contains(ERROR)) else {
+                    return Some(format!("exit code {code}"));
+                };
+                let error = said[at].split_once(ERROR).map_or("", |(_, error)| error.trim());
+                let hints = said[at + 1..].iter().filter_map(|line| line.split_once("hint: "));
+                let hints: String = hints.map(|(_, hint)| format!("; {hint}")).collect();
+                Some(format!("{error}{hints}"))
             }
             HostEnd::Unknown => None,
         }

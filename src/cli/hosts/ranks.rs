@@ -137,6 +137,9 @@ impl Ranks<'_> {
                 there.send(&[best.offset_ns, best.round_trip_ns as i64][..]);
             } else if self.own == other {
                 let first = self.world.process_at_rank(0);
+                while first.immediate_probe().is_none() {
+                    thread::sleep(LOOK);
+                }
                 for _ in 0..PINGS {
                     first.receive::<u64>();
                     first.send(&monotonic_ns());
@@ -145,6 +148,11 @@ impl Ranks<'_> {
                 first.receive_into(&mut found[..]);
                 own = HostClock { offset_ns: found[0], round_trip_ns: found[1] as u64 };
             }
+        }
+        let mut barrier = self.world.immediate_barrier();
+        while let Err(pending) = barrier.test() {
+            barrier = pending;
+            thread::sleep(LOOK);
         }
         own
     }
@@ -251,7 +259,7 @@ impl Member<'_> {
                     barrier = Some(self.ranks.world.immediate_barrier());
                 }
                 None => self.hear(),
-                Some(request) => match mpi::request::Request::test(request) {
+                Some(request) => match request.test() {
                     Ok(_) => return,
                     Err(pending) => {
                         barrier = Some(pending);
@@ -293,7 +301,7 @@ impl Member<'_> {
             News::Opened { cell, at_ns } => self.outcome.opened.push((cell, at_ns)),
             News::Record { cell, run } => self.outcome.runs.push((cell, *run)),
             News::Said { line } => {
-                if let Some(line) = self.outcome.says(line) {
+                if let Some(line) = self.outcome.says(line, self.stage) {
                     note(&format!("{}: {line}", self.outcome.known.name));
                 }
             }

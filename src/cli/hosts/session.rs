@@ -145,12 +145,9 @@ impl<'a> Session<'a> {
     }
 
     fn lose(&mut self, at: usize, why: String) {
-        let host = &mut self.hosts[at];
-        host.lose(why);
-        if let HostEnd::Lost { why } = &host.outcome.known.end {
-            let line = format!("warning: {} is lost: {why}", host.outcome.known.name);
-            self.view.above(|| note(&line));
-        }
+        let before = self.hosts[at].stage;
+        self.hosts[at].lose(why);
+        self.say_lost(at, before);
     }
 
     /// Round trips, all hosts at once.
@@ -208,16 +205,21 @@ impl<'a> Session<'a> {
 
     fn take(&mut self, heard: Heard) {
         let host = &mut self.hosts[heard.host];
-        let was_over = host.is_over();
+        let before = host.stage;
         let line = host.take(heard.what, heard.at_ns);
-        let name = host.outcome.known.name.clone();
         if let Some(line) = line {
-            self.view.above(|| note(&format!("{name}: {line}")));
+            let line = format!("{}: {line}", host.outcome.known.name);
+            self.view.above(|| note(&line));
         }
-        let end = &self.hosts[heard.host].outcome.known.end;
-        if let (false, HostEnd::Lost { why }) = (was_over, end) {
-            let why = format!("warning: {name} is lost: {why}");
-            self.view.above(|| note(&why));
+        self.say_lost(heard.host, before);
+    }
+
+    /// Before all hosts were admitted it is said for all together.
+    fn say_lost(&self, at: usize, before: Stage) {
+        let known = &self.hosts[at].outcome.known;
+        if let (true, HostEnd::Lost { why }) = (before.is_under_way(), &known.end) {
+            let line = format!("warning: {} is lost: {why}", known.name);
+            self.view.above(|| note(&line));
         }
     }
 
@@ -253,18 +255,26 @@ impl<'a> Session<'a> {
 /// Nothing is done anywhere, because of the hosts that are not there.
 pub(super) fn called_off(what: &str, hosts: &[&Outcome]) -> Failure {
     let count = hosts.len();
-    let missing: Vec<String> = hosts.iter().filter_map(|host| host.why()).collect();
+    let mut missing: Vec<(String, Vec<&str>)> = Vec::new();
+    for (why, name) in hosts.iter().filter_map(|host| Some((host.why()?, &host.known.name))) {
+        match missing.iter_mut().find(|(same, _)| *same == why) {
+            Some((_, names)) => names.push(name),
+            None => missing.push((why, vec![name])),
+        }
+    }
+    let lines = missing.iter().map(|(why, names)| format!("{}: {why}", names.join(", ")));
+    let lines = match missing.len() {
+        0 => " interrupted".to_owned(),
+        1 => format!(" {}", lines.collect::<String>()),
+        _ => lines.map(|line| format!("\n{line}")).collect(),
+    };
     let ends = hosts.iter().map(|host| &host.known.end);
     let ends = ends.filter(|end| **end != HostEnd::Unknown).map(exit_of);
     let exit = match ends.fold(Exit::Done, Exit::or_graver) {
         Exit::Done => Exit::Environment,
         exit => exit,
     };
-    let missing = match missing.len() {
-        0 => "interrupted".to_owned(),
-        _ => missing.join("; "),
-    };
-    let message = format!("{what}, and nothing was written on any of {count} hosts: {missing}");
+    let message = format!("{what}, and nothing was written on any of {count} hosts:{lines}");
     Failure::new(exit, message)
 }
 
