@@ -91,14 +91,18 @@ const OURS: [&str; 9] = [
 /// Time between progress lines without a terminal.
 const SHOWN_EVERY: Duration = Duration::from_secs(5);
 
-/// Where MPI says how many ranks there are: Open MPI, MPICH and Intel MPI, MVAPICH.
+/// Where MPI says how many ranks there are: Open MPI, MPICH and Intel MPI, MVAPICH; and Slurm, where
+/// it starts the ranks itself.
 const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
+const RANKS_OF_SLURM: [&str; 2] = ["PMIX_RANK", "SLURM_STEP_NUM_TASKS"];
 
 /// The ranks of the MPI job that this process is one of, if there are several.
 fn ranks() -> Option<usize> {
     // The command of an agent is started by one of them, and is none itself.
     let is_command = std::env::var_os(BARRIER).is_some();
-    let ranks = RANKS.iter().find_map(|name| std::env::var(name).ok()?.parse().ok());
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let [rank, tasks] = RANKS_OF_SLURM.map(number);
+    let ranks = RANKS.into_iter().find_map(number).or_else(|| rank.and(tasks));
     ranks.filter(|ranks| *ranks > 1 && !is_command)
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iosonde_rig::guard::{FsKind, ImageMount, IoLimits, IoThrottle};
 
-use crate::hosts::assert_merged;
+use crate::hosts::{assert_merged, kill};
 use crate::program::{Call, Ended, Place, listing};
 use crate::ranks;
 
@@ -219,12 +219,12 @@ fn a_throttled_host_of_four_is_named_and_a_killed_one_leaves_a_partial_total() {
         .collect();
     assert_eq!(named, [four.name(3)]);
     page(&place, "slow").prints(&format!("{} is slow: ", four.name(3)));
-    let dies = format!(
-        "sh -c 'if [ {{host}} = {} ]; then exec timeout -s KILL 2 {IP}; else exec {IP}; fi'",
-        four.name(2)
-    );
-    let ended = on(&place, &four, &dies, &format!("{words} --runtime 5 --results kept"));
-    let ended = ended.end().exits(1).prints("PARTIAL: ").prints("on 3 of 4 hosts");
+    let noted =
+        format!("sh -c 'if [ {{host}} = {} ]; then echo $$ > agent; fi; exec {IP}'", four.name(2));
+    let words = format!("{words} --runtime 15 --results kept");
+    let running = on(&place, &four, &noted, &words).start().until_stderr("hosts: 4 running");
+    kill(&place.work().join("agent"));
+    let ended = running.end().exits(1).prints("PARTIAL: ").prints("on 3 of 4 hosts");
     ended.says(&format!("warning: {} is lost", four.name(2)));
     page(&place, "kept").prints("PARTIAL: ").prints(&format!("{}: lost", four.name(2)));
 }

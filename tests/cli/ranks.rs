@@ -58,7 +58,7 @@ fn ranks_are_merged_into_one_result_and_each_keeps_its_own() {
     let words = format!("run {SIM} --number-ios 20000 --results kept --output-format json");
     let json = mpirun(&place, program, 4, &words).end().exits(0).json();
     assert_fits(SCHEMA, &json);
-    assert_eq!((&json["complete"], &json["launch"]), (&true.into(), &"mpirun".into()));
+    assert_eq!(json["complete"], true);
     let names = ["rank0", "rank1", "rank2", "rank3"];
     let hosts = json["loads"][0]["hosts"].as_array().unwrap();
     assert_eq!(hosts.iter().map(|host| &host["name"]).collect::<Vec<_>>(), names);

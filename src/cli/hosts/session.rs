@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use iosonde_model::record::hosts::HostEnd;
@@ -51,6 +51,8 @@ pub(super) struct Session<'a> {
     signal: Arc<AtomicUsize>,
     /// When the hosts were asked to stop.
     stopping: Option<Instant>,
+    /// When signals and silence were last looked for.
+    looked: Instant,
     view: View,
 }
 
@@ -65,7 +67,8 @@ impl<'a> Session<'a> {
         let names = request.hosts.iter().enumerate();
         let hosts = names.map(|(at, name)| Connection::open(name, at, request.launcher, &to));
         let hosts = hosts.collect();
-        Session { request, hosts, heard, _to: to, signal, stopping: None, view }
+        let looked = Instant::now();
+        Session { request, hosts, heard, _to: to, signal, stopping: None, looked, view }
     }
 
     /// Carries out the command everywhere.
@@ -188,13 +191,23 @@ impl<'a> Session<'a> {
     /// Hears the hosts until each is there, or is over.
     fn until(&mut self, is_there: impl Fn(&Connection) -> bool) {
         while !self.hosts.iter().all(|host| host.is_over() || is_there(host)) {
-            match self.heard.recv_timeout(LOOK) {
-                Ok(heard) => self.take(heard),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            self.hear();
+        }
+    }
+
+    /// Hears the hosts until one of them is farther than before, or it is time to look at all.
+    fn hear(&mut self) {
+        let mut is_farther = false;
+        while !is_farther && self.looked.elapsed() < LOOK {
+            if let Ok(heard) = self.heard.recv_timeout(LOOK) {
+                is_farther = self.take(heard);
             }
             while let Ok(heard) = self.heard.try_recv() {
-                self.take(heard);
+                is_farther |= self.take(heard);
             }
+        }
+        if self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
             self.lose_silent();
             if self.signalled().is_some() {
                 self.stop();
@@ -203,15 +216,18 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn take(&mut self, heard: Heard) {
+    /// Takes in what was heard of a host; gives whether it is farther than before.
+    fn take(&mut self, heard: Heard) -> bool {
         let host = &mut self.hosts[heard.host];
-        let before = host.stage;
+        let before = (host.stage, host.pongs);
         let line = host.take(heard.what, heard.at_ns);
+        let is_farther = before != (host.stage, host.pongs);
         if let Some(line) = line {
             let line = format!("{}: {line}", host.outcome.known.name);
             self.view.above(|| note(&line));
         }
-        self.say_lost(heard.host, before);
+        self.say_lost(heard.host, before.0);
+        is_farther
     }
 
     /// Before all hosts were admitted it is said for all together.
