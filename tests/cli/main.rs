@@ -29,6 +29,7 @@ mod profile;
 mod program;
 mod ranks;
 mod read_only;
+mod recipes;
 mod refused;
 mod replay;
 mod report;
