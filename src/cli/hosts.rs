@@ -24,6 +24,7 @@ use iosonde_analysis::hosts::{
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostCell, HostsRun};
 use iosonde_model::units::duration;
+use iosonde_report::Answer;
 use iosonde_report::hosts_story::{HostsReport, hosts_answer, hosts_json, hosts_story};
 use iosonde_report::plain::plain;
 
@@ -148,6 +149,9 @@ fn join(_command: &Command<'_>, _words: &[String], ranks: usize) -> Result<Exit,
     Err(Failure::new(Exit::Usage, message))
 }
 
+/// From the documents of hosts to what they say together.
+type Together = fn(&[(&str, serde_json::Value)]) -> (Answer, String);
+
 /// What the coordinator takes from the command itself.
 pub(super) struct Command<'a> {
     /// The verb.
@@ -158,9 +162,9 @@ pub(super) struct Command<'a> {
     pub(super) output_format: OutputFormat,
     pub(super) output: Option<&'a Path>,
     pub(super) results: Option<&'a Path>,
-    /// Makes one text of the documents of all hosts, null for a host without one; else each host's
-    /// own text is shown.
-    pub(super) together: Option<fn(&[(&str, serde_json::Value)]) -> String>,
+    /// Makes one answer, with a row for each host, of the documents of all hosts, null for a host
+    /// without one; else each host's own text is shown.
+    pub(super) together: Option<Together>,
 }
 
 /// Carries out a command on the hosts of a list.
@@ -308,20 +312,25 @@ fn conclude(
         manifest: None,
         exit_code: exit.code(),
     };
+    let mut document = hosts_json(report);
+    let mut answer = hosts_answer(report);
     match command.together {
         _ if !loads.is_empty() => output.text(&hosts_text(report)),
         Some(together) => {
             let documents = outcomes.iter().map(|host| (&host.known.name[..], document_of(host)));
-            output.text(&together(&documents.collect::<Vec<_>>()));
+            let (all, rows) = together(&documents.collect::<Vec<_>>());
+            output.text(&format!("{}{rows}", all.text(screen::columns())));
+            document["answer"] = serde_json::json!({
+                "result": all.result, "confidence": all.confidence, "next": all.next,
+            });
+            answer = all;
         }
         None => outcomes.iter().for_each(|host| output.text(&under_its_name(host))),
     }
-    let mut document = hosts_json(report);
     if loads.is_empty() {
         document["outputs"] = outcomes.iter().map(document_of).collect();
     }
     output.value(&document);
-    let answer = hosts_answer(report);
     let exit = output.end(exit);
     let complete = record.hosts.iter().all(|host| host.end.is_done());
     if let Some(path) = keeper.finish(complete, exit.code(), &answer.result) {

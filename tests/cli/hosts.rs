@@ -123,9 +123,8 @@ fn why_hosts_cannot_begin_is_said_once() {
     place.file("disk-a", &[7; 1 << 20]);
     let words = "--path disk-{host} --rw randread --ioengine psync --number-ios 10";
     let ended = run(&place, "a,b,c", words).end().exits(2).silent();
-    let reasons =
-        "hosts:\n         b: `disk-b` does not exist\n         c: `disk-c` does not exist";
-    let ended = ended.says(reasons);
+    let of = |host| format!("\n         {host}: `disk-{host}` does not exist");
+    let ended = ended.says(&format!("hosts:{}", of("b"))).says(&of("c"));
     assert!(!ended.err.contains("called off") && !ended.err.contains("is lost"), "{}", ended.err);
     let ended = run(&place, "b,c", &words.replace("-{host}", "")).end().exits(2).silent();
     assert_eq!(ended.err.matches("`disk` does not exist").count(), 1, "{}", ended.err);
@@ -161,6 +160,7 @@ fn a_campaign_runs_on_each_host_with_its_own_devices() {
     let again = on_both("resume out --output-format json").end().exits(0).json();
     assert_fits(SCHEMA, &again);
     assert_eq!(again["outputs"][1]["complete"], true);
+    assert!(again["answer"]["result"].as_str().unwrap().starts_with(together), "{again:#}");
 }
 
 #[test]

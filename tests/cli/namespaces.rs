@@ -3,14 +3,15 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use iosonde_rig::guard::{FsKind, ImageMount, IoLimits, IoThrottle};
 
 use crate::hosts::{assert_merged, kill};
-use crate::program::{Call, Ended, Place, listing};
+use crate::program::{Call, Ended, Held, Place, listing};
 use crate::ranks;
 
 /// On every host of these tests.
@@ -165,6 +166,63 @@ fn ranks_of_mpi_in_namespaces_are_merged() {
         let found: Vec<&str> = known.iter().map(|host| host["node"].as_str().unwrap()).collect();
         assert_eq!(found, names);
     }
+}
+
+/// A directory that a server shares with both namespaces over the network.
+#[test]
+fn storage_of_one_server_is_recognised_on_all_hosts() {
+    const SERVER: &str = "/usr/lib/openssh/sftp-server";
+    if !Path::new(SERVER).is_file() || !["socat", "sshfs"].iter().all(|name| is_there(name)) {
+        return iosonde_rig::skip("no socat, sshfs or sftp-server: a file system over a network");
+    }
+    let Some((two, shared)) = scene(2) else { return };
+    let place = Place::new();
+    fs::write(shared.path().join("data"), vec![0; 8 << 20]).unwrap();
+    let mut serve = Command::new("ip");
+    serve.args(["netns", "exec", &two.name(0), "socat", "TCP-LISTEN:7777,reuseaddr,fork"]);
+    let serves = Held::spawn(serve.arg(format!("EXEC:{SERVER}"))).unwrap();
+    let mounts = [1, 2].map(|number| {
+        let at = place.work().join(two.name(number));
+        fs::create_dir(&at).unwrap();
+        let source = format!("10.99.0.254:{}", shared.path().display());
+        let mut mounted = false;
+        for _ in 0..50 {
+            let mut mount = Command::new("nsenter");
+            mount.arg(format!("--net=/run/netns/{}", two.name(number)));
+            mount.args(["sshfs", "-o", "directport=7777,direct_io", &source]).arg(&at);
+            mounted = mount.output().unwrap().status.success();
+            if mounted {
+                break;
+            }
+            // The server begins to listen.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(mounted);
+        Mounted(at)
+    });
+    let launch = "nsenter --net=/run/netns/{host} {command}";
+    let words = "run --path {host}/data --accept-unseen-processes={host}/data --ioengine psync \
+                 --runtime 1 --rw";
+    let refused = on(&place, &two, launch, &format!("{words} randwrite")).end().exits(5);
+    refused.silent().says("are the same storage").says("--host-region partitioned");
+    let words = format!("{words} randwrite --host-region partitioned");
+    on(&place, &two, launch, &words).end().exits(0).prints("on 2 hosts");
+    drop(mounts);
+    drop(serves);
+}
+
+/// Unmounted on drop.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    found.is_ok_and(|ended| ended.status.success())
 }
 
 #[test]

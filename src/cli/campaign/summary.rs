@@ -220,7 +220,7 @@ fn answer(signoff: &Value, output: &Path) -> Answer {
 }
 
 /// The sign-offs of many hosts as one; null for a host that has none.
-pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> String {
+pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> (Answer, String) {
     let empty = Vec::new();
     let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();
     let word = |value: &Value| clean(value.as_str().unwrap_or_default());
@@ -258,7 +258,7 @@ pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> String {
             false => "Run what is missing: iosonde campaign resume, with the same hosts".to_owned(),
         },
     };
-    format!("{}{rows}", answer.text(screen::columns()))
+    (answer, rows)
 }
 
 /// The sign-off as text.
