@@ -92,9 +92,9 @@ const OURS: [&str; 9] = [
 /// Time between progress lines without a terminal.
 const SHOWN_EVERY: Duration = Duration::from_secs(5);
 
-/// Where MPI says how many ranks there are: Open MPI, MPICH and Intel MPI, MVAPICH; and Slurm, where
-/// it starts the ranks itself.
+/// Where MPI says how many ranks there are: Open MPI, MPICH and Intel MPI, MVAPICH.
 const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
+/// Where Slurm says it, if it starts the ranks itself.
 const RANKS_OF_SLURM: [&str; 2] = ["PMIX_RANK", "SLURM_STEP_NUM_TASKS"];
 
 /// The ranks of the MPI job that this process is one of, if there are several.

@@ -289,7 +289,7 @@ fn a_throttled_host_of_four_is_named_and_a_killed_one_leaves_a_partial_total() {
 
 /// The page for a browser of the only result of many hosts in a folder.
 fn page(place: &Place, results: &str) -> Ended {
-    let folder = listing(&place.work().join(results)).into_iter();
-    let folder = folder.filter(|path| path.join("hosts.json").is_file()).next_back().unwrap();
+    let mut folders = listing(&place.work().join(results)).into_iter();
+    let folder = folders.rfind(|path| path.join("hosts.json").is_file()).unwrap();
     place.iosonde("report --output-format html").arg(&folder).end().exits(0)
 }

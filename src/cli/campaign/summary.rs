@@ -234,7 +234,11 @@ pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> (Answer, String) {
             for experiment in list(&device["experiments"]) {
                 let is_done = experiment["state"] == "complete";
                 (count, done) = (count + 1, done + usize::from(is_done));
-                let end = if is_done { word(&experiment["verdict"]) } else { "incomplete".into() };
+                let end = match word(&experiment["verdict"]) {
+                    _ if !is_done => "incomplete".into(),
+                    verdict if verdict.is_empty() => "complete".into(),
+                    verdict => verdict,
+                };
                 let (device, name) = (word(&device["name"]), word(&experiment["name"]));
                 rows += &format!("  {host:16} {device:12} {name:22} {end}\n");
             }
