@@ -519,7 +519,8 @@ fn a_disk_that_is_full_on_one_host_leaves_the_result_of_the_other() {
     assert_eq!((&json["complete"], &json["hosts"][0]["end"]["code"]), (&false.into(), &0.into()));
     assert_eq!(json["hosts"][1]["end"]["code"], 1);
     let said = json["answer"].to_string();
-    assert!(said.contains("b did not end as it should"), "{said}");
+    assert!(said.contains("b did not end as it should: exit code 1, error: write of "), "{said}");
+    assert!(said.contains("ENOSPC"), "{said}");
     assert!(json["loads"][0]["hosts"].as_array().unwrap().iter().any(|host| host["name"] == "a"));
     // A file that cannot be made there at all: nobody begins.
     let words = "--path {host} --size 64M --rw randread --number-ios 10";

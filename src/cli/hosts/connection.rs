@@ -226,7 +226,7 @@ impl Connection {
                 self.moved = [self.moved[1], (elapsed_ns, ops)];
             }
             (News::Record { cell, run }, Stage::Running(_)) => {
-                self.outcome.runs.push((cell, *run));
+                self.outcome.measured(cell, *run);
                 self.stage = Stage::Preparing;
             }
             (News::Said { line }, stage) => {

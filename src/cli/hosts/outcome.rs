@@ -2,6 +2,7 @@
 
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HostEnd, HostRun};
+use iosonde_model::record::run::Outcome as Ended;
 use serde::{Deserialize, Serialize};
 
 use super::connection::Stage;
@@ -36,6 +37,14 @@ impl Outcome {
         let is_worth_it = line.contains("warning:") || line.contains(ERROR) && stage.is_under_way();
         keep_last(&mut self.known.said, line.clone());
         is_worth_it.then_some(line)
+    }
+
+    /// Takes in the record of a run, and what ended it early.
+    pub(super) fn measured(&mut self, cell: usize, run: Run) {
+        if let Ended::Failed { error } = &run.outcome {
+            keep_last(&mut self.known.said, format!("{ERROR}{error}"));
+        }
+        self.runs.push((cell, run));
     }
 
     /// Why the host is not there.

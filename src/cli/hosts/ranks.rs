@@ -299,7 +299,7 @@ impl Member<'_> {
                 self.stage = Stage::Ready(cell);
             }
             News::Opened { cell, at_ns } => self.outcome.opened.push((cell, at_ns)),
-            News::Record { cell, run } => self.outcome.runs.push((cell, *run)),
+            News::Record { cell, run } => self.outcome.measured(cell, *run),
             News::Said { line } => {
                 if let Some(line) = self.outcome.says(line, self.stage) {
                     note(&format!("{}: {line}", self.outcome.known.name));
