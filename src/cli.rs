@@ -73,17 +73,17 @@ enum Verb {
 }
 
 impl Verb {
-    /// What to carry out on many hosts, if it is to be.
+    /// What to carry out on many hosts, if it can be.
     fn on_hosts(&self) -> Option<hosts::Command<'_>> {
-        let command = match self {
-            Verb::Check(args) => args.on_hosts(),
-            Verb::Run(args) => args.on_hosts(),
-            Verb::Doctor(args) => args.on_hosts(),
-            Verb::Verify(args) => args.on_hosts()?,
-            Verb::Experiment(args) => args.on_hosts()?,
-            _ => return None,
-        };
-        Some(command).filter(|command| command.hosts.is_given())
+        match self {
+            Verb::Check(args) => Some(args.on_hosts()),
+            Verb::Run(args) => Some(args.on_hosts()),
+            Verb::Doctor(args) => Some(args.on_hosts()),
+            Verb::Verify(args) => args.on_hosts(),
+            Verb::Experiment(args) => args.on_hosts(),
+            Verb::Campaign(args) => args.on_hosts(),
+            _ => None,
+        }
     }
 }
 
@@ -164,8 +164,10 @@ pub fn main() -> ExitCode {
 }
 
 fn carry_out(verb: &Verb, fio: Option<&run::FioLine>, words: &[String]) -> Result<Exit, Failure> {
-    if let Some(command) = verb.on_hosts() {
-        return hosts::coordinate(&command, words);
+    if let Some(command) = verb.on_hosts()
+        && let Some(exit) = hosts::on_hosts(&command, words)?
+    {
+        return Ok(exit);
     }
     match verb {
         Verb::Check(args) => check::check(args, words),
@@ -193,6 +195,8 @@ fn link(verb: &Verb, words: &[String]) -> Option<Role> {
     match verb {
         Verb::Profile(_) => None,
         Verb::Verify(args) if args.is_witness() => None,
+        // MPI knows this process, and its commands have supervisors of their own.
+        _ if hosts::is_rank() => Some(Role::Works(supervisor::Link::alone())),
         // No storage is asked anything.
         _ if is_unreal => Some(Role::Works(supervisor::Link::alone())),
         _ => Some(supervisor::supervised()),

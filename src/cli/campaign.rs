@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
+use super::hosts::{Command, HostsArgs};
 use super::output::OutputFormat;
 
 /// Qualify one or many devices: experiments on each, unattended, resumable.
@@ -31,6 +32,7 @@ use super::output::OutputFormat;
 ///   iosonde campaign check fleet.toml
 ///   iosonde campaign plan fleet.toml --preset quick
 ///   iosonde campaign run fleet.toml --output results --set stop.after=8h
+///   iosonde campaign run fleet.toml --output results --hosts node[01-08]
 ///   iosonde campaign status results
 ///   iosonde campaign resume results
 ///   iosonde campaign report results --output-format json
@@ -53,7 +55,7 @@ enum What {
     /// Run a campaign
     Run(RunArgs),
     /// Complete a campaign that was interrupted
-    Resume(OutputArgs),
+    Resume(ResumeArgs),
     /// Print how far a campaign is
     Status(OutputArgs),
     /// Print the results of a campaign, and write its sign-off
@@ -88,6 +90,16 @@ struct RunArgs {
     /// Output directory, new or empty [default: that of the file]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    hosts: HostsArgs,
+}
+
+#[derive(Args, Debug)]
+struct ResumeArgs {
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    hosts: HostsArgs,
 }
 
 /// The output directory of a campaign.
@@ -121,6 +133,27 @@ struct FioArgs {
     output: PathBuf,
 }
 
+impl CampaignArgs {
+    /// What to carry out on many hosts, if it can be: each has devices, and a file, of its own.
+    pub(super) fn on_hosts(&self) -> Option<Command<'_>> {
+        let (hosts, output_format, output) = match &self.what {
+            What::Run(args) => (&args.hosts, args.file.output_format, args.output.as_ref()),
+            What::Resume(args) => (&args.hosts, args.output.output_format, None),
+            _ => return None,
+        };
+        let same = output.map(|output| format!("--output={}", output.display()));
+        Some(Command {
+            verb: "campaign",
+            hosts,
+            same: same.into_iter().collect(),
+            output_format,
+            output: None,
+            results: None,
+            together: Some(summary::of_hosts),
+        })
+    }
+}
+
 /// Runs the command.
 pub(super) fn campaign(args: &CampaignArgs, words: &[String]) -> Result<Exit, Failure> {
     match &args.what {
@@ -128,7 +161,7 @@ pub(super) fn campaign(args: &CampaignArgs, words: &[String]) -> Result<Exit, Fa
         What::Check(args) => plan::check(args),
         What::Plan(args) => plan::plan(args),
         What::Run(args) => execution::run(args, words),
-        What::Resume(args) => execution::resume(args, words),
+        What::Resume(args) => execution::resume(&args.output, words),
         What::Status(args) => summary::status(args),
         What::Report(args) => summary::report(args),
         What::Export(args) => {

@@ -140,6 +140,7 @@ impl CheckArgs {
             output_format: self.output_format,
             output: None,
             results: self.results.as_deref(),
+            together: None,
         }
     }
 }

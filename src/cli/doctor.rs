@@ -40,8 +40,15 @@ impl DoctorArgs {
     /// What to carry out on many hosts.
     pub(super) fn on_hosts(&self) -> Command<'_> {
         let (hosts, output_format) = (&self.hosts, self.output_format);
-        let same = Vec::new();
-        Command { verb: "doctor", hosts, same, output_format, output: None, results: None }
+        Command {
+            verb: "doctor",
+            hosts,
+            same: Vec::new(),
+            output_format,
+            output: None,
+            results: None,
+            together: None,
+        }
     }
 }
 

@@ -182,6 +182,7 @@ impl ExperimentArgs {
             output_format: args.common.output_format,
             output: None,
             results: args.results.as_deref(),
+            together: None,
         })
     }
 

@@ -5,8 +5,11 @@ mod agent;
 mod connection;
 mod launch;
 mod nodes;
+mod outcome;
 mod peers;
 mod protocol;
+#[cfg(feature = "mpi")]
+mod ranks;
 mod session;
 mod shared;
 mod view;
@@ -21,11 +24,12 @@ use iosonde_analysis::hosts::{
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostCell, HostsRun};
 use iosonde_model::units::duration;
+use iosonde_report::Answer;
 use iosonde_report::hosts_story::{HostsReport, hosts_answer, hosts_json, hosts_story};
 use iosonde_report::plain::plain;
 
 pub(super) use agent::{AgentArgs, agent};
-pub(super) use peers::Agent;
+pub(super) use peers::{Agent, BARRIER};
 pub(super) use protocol::read_frames;
 
 use super::exit::{Exit, Failure};
@@ -33,8 +37,8 @@ use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
 use super::screen;
 use super::watchdog;
-use connection::Connection;
 use launch::Launcher;
+use outcome::Outcome;
 use session::{Request, Session, exit_of};
 use view::View;
 
@@ -60,7 +64,7 @@ pub(crate) struct HostsArgs {
     #[arg(long, value_name = "TIME", default_value = "30", requires = "hosts")]
     host_timeout: String,
     /// What the hosts use of a target that they share: a part each, or all of it
-    #[arg(long, value_enum, value_name = "WHICH", requires = "hosts")]
+    #[arg(long, value_enum, value_name = "WHICH")]
     host_region: Option<Region>,
 }
 
@@ -88,12 +92,65 @@ const OURS: [&str; 9] = [
 /// Time between progress lines without a terminal.
 const SHOWN_EVERY: Duration = Duration::from_secs(5);
 
-impl HostsArgs {
-    /// Whether there are hosts.
-    pub(super) fn is_given(&self) -> bool {
-        self.hosts.is_some()
+/// Where MPI says how many ranks there are: Open MPI, MPICH and Intel MPI, MVAPICH.
+const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
+/// Where Slurm says it, if it starts the ranks itself.
+const RANKS_OF_SLURM: [&str; 2] = ["PMIX_RANK", "SLURM_STEP_NUM_TASKS"];
+
+/// The ranks of the MPI job that this process is one of, if there are several.
+fn ranks() -> Option<usize> {
+    // The command of an agent is started by one of them, and is none itself.
+    let is_command = std::env::var_os(BARRIER).is_some();
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let [rank, tasks] = RANKS_OF_SLURM.map(number);
+    let ranks = RANKS.into_iter().find_map(number).or_else(|| rank.and(tasks));
+    ranks.filter(|ranks| *ranks > 1 && !is_command)
+}
+
+/// Whether this process is one of several ranks of an MPI job.
+pub(super) fn is_rank() -> bool {
+    ranks().is_some()
+}
+
+/// Carries out a command on many hosts, if it is to be.
+///
+/// # Errors
+/// If it cannot be, or was called off before any host wrote anything.
+pub(super) fn on_hosts(command: &Command<'_>, words: &[String]) -> Result<Option<Exit>, Failure> {
+    let usage = |message: String| Err(Failure::new(Exit::Usage, message));
+    match (command.hosts.hosts.is_some(), ranks()) {
+        (true, None) => coordinate(command, words).map(Some),
+        (true, Some(ranks)) => usage(format!(
+            "--hosts: this is one of {ranks} ranks of an MPI job, which would each start all \
+             hosts: leave out --hosts, or start one rank"
+        )),
+        (false, Some(ranks)) => join(command, words, ranks).map(Some),
+        (false, None) if command.hosts.host_region.is_some() => usage(
+            "--host-region has no effect on one host: name several by --hosts, or start ranks by \
+             mpirun"
+                .into(),
+        ),
+        (false, None) => Ok(None),
     }
 }
+
+#[cfg(feature = "mpi")]
+fn join(command: &Command<'_>, words: &[String], _ranks: usize) -> Result<Exit, Failure> {
+    ranks::join(command, words)
+}
+
+#[cfg(not(feature = "mpi"))]
+fn join(_command: &Command<'_>, _words: &[String], ranks: usize) -> Result<Exit, Failure> {
+    let message = format!(
+        "this is one of {ranks} ranks of an MPI job, and this program was built without MPI: the \
+         ranks would disturb each other without knowing it; build it with `cargo build --release \
+         --features mpi`, or start one rank with --hosts"
+    );
+    Err(Failure::new(Exit::Usage, message))
+}
+
+/// From the documents of hosts to what they say together.
+type Together = fn(&[(&str, serde_json::Value)]) -> (Answer, String);
 
 /// What the coordinator takes from the command itself.
 pub(super) struct Command<'a> {
@@ -105,10 +162,13 @@ pub(super) struct Command<'a> {
     pub(super) output_format: OutputFormat,
     pub(super) output: Option<&'a Path>,
     pub(super) results: Option<&'a Path>,
+    /// Makes one answer, with a row for each host, of the documents of all hosts, null for a host
+    /// without one; else each host's own text is shown.
+    pub(super) together: Option<Together>,
 }
 
-/// Carries out a command on many hosts.
-pub(super) fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> {
+/// Carries out a command on the hosts of a list.
+fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> {
     let args = command.hosts;
     let list = args.hosts.as_deref().unwrap_or_default();
     let names = nodes::hosts(list)?;
@@ -126,6 +186,29 @@ pub(super) fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit
         let message = format!("--host-timeout: found {found}, expected 2 s to 24 h");
         return Err(Failure::new(Exit::Usage, message));
     }
+    has_effect(command)?;
+    let count = names.len();
+    let names_of = names.iter().enumerate();
+    let request = Request {
+        hosts: &names,
+        launcher: &launcher,
+        words: names_of.map(|(at, name)| of_host(command, words, (name, at, count))).collect(),
+        silence: Duration::from_nanos(silence_ns),
+        may_share: args.host_region.is_some(),
+    };
+    let output = Output::to(command.output_format, command.output)?;
+    let mut session = Session::open(&request, watchdog::heed(), View::new(SHOWN_EVERY));
+    let carried_out = session.carry_out();
+    session.close();
+    carried_out?;
+    let signal = session.signalled();
+    let outcomes = session.hosts.into_iter().map(|host| host.outcome).collect();
+    Ok(conclude(command, words, &launcher.template, (outcomes, signal), output))
+}
+
+/// Refuses options that would be ignored.
+fn has_effect(command: &Command<'_>) -> Result<(), Failure> {
+    let args = command.hosts;
     if !matches!(command.output_format, OutputFormat::Normal | OutputFormat::Json) {
         let message = "--hosts: the result of many hosts is available as text or JSON: \
                        --output-format normal or json";
@@ -139,34 +222,29 @@ pub(super) fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit
         "experiment" => None,
         _ => Some("each host makes a file of its own"),
     };
-    if let (Some(_), Some(why)) = (args.host_region, is_without_effect) {
-        return Err(Failure::new(Exit::Usage, format!("--host-region has no effect: {why}")));
+    match (args.host_region, is_without_effect) {
+        (Some(_), Some(why)) => {
+            Err(Failure::new(Exit::Usage, format!("--host-region has no effect: {why}")))
+        }
+        _ => Ok(()),
     }
-    let of_host = |at: usize| {
-        let named = for_host(words).into_iter().map(|word| word.replace("{host}", &names[at]));
-        let mut words: Vec<String> = named.collect();
-        if command.output_format == OutputFormat::Json {
-            words.push("--output-format=json".into());
-        }
-        words.extend(command.same.iter().cloned());
-        if args.host_region == Some(Region::Partitioned) {
-            words.push(format!("--share={}/{}", at + 1, names.len()));
-        }
-        words
-    };
-    let request = Request {
-        hosts: &names,
-        launcher: &launcher,
-        words: (0..names.len()).map(of_host).collect(),
-        silence: Duration::from_nanos(silence_ns),
-        may_share: args.host_region.is_some(),
-    };
-    let output = Output::to(command.output_format, command.output)?;
-    let mut session = Session::open(&request, watchdog::heed(), View::new(SHOWN_EVERY));
-    let carried_out = session.carry_out();
-    session.close();
-    carried_out?;
-    Ok(conclude(command, words, &launcher, (session, output)))
+}
+
+/// The command of a host, which has this name and this place among so many.
+fn of_host(
+    command: &Command<'_>,
+    words: &[String],
+    (name, at, count): (&str, usize, usize),
+) -> Vec<String> {
+    let all = for_host(words).into_iter().chain(command.same.iter().cloned());
+    let mut words: Vec<String> = all.map(|word| word.replace("{host}", name)).collect();
+    if command.output_format == OutputFormat::Json || command.together.is_some() {
+        words.push("--output-format=json".into());
+    }
+    if command.hosts.host_region == Some(Region::Partitioned) {
+        words.push(format!("--share={}/{count}", at + 1));
+    }
+    words
 }
 
 /// The words for a host: without those for the coordinator.
@@ -192,12 +270,14 @@ fn for_host(words: &[String]) -> Vec<String> {
 fn conclude(
     command: &Command<'_>,
     words: &[String],
-    launcher: &Launcher,
-    (mut session, mut output): (Session<'_>, Output),
+    launch: &str,
+    (outcomes, signal): (Vec<Outcome>, Option<i32>),
+    mut output: Output,
 ) -> Exit {
     let mut keeper = Keeper::open(command.results, command.verb, words);
     let mut kept: Vec<(usize, usize, Run)> = Vec::new();
-    for (index, host) in session.hosts.iter_mut().enumerate() {
+    let mut outcomes = outcomes;
+    for (index, host) in outcomes.iter_mut().enumerate() {
         for (cell, run) in std::mem::take(&mut host.runs) {
             let file = format!("{:02}-{}@{}.json", cell + 1, run.plan.name, file_name(host));
             keeper.keep_cell(&file, &run);
@@ -214,15 +294,15 @@ fn conclude(
         schema: HOSTS_SCHEMA.into(),
         program: env!("CARGO_PKG_VERSION").into(),
         verb: command.verb.into(),
-        launch: launcher.template.clone(),
-        hosts: session.hosts.iter().map(|host| host.known.clone()).collect(),
+        launch: launch.into(),
+        hosts: outcomes.iter().map(|host| host.known.clone()).collect(),
     };
     keeper.keep(HOSTS, &record);
     let runs = kept.iter().map(|(host, cell, run)| (*host, *cell, run));
     let (loads, cells) = loads(&record, &runs.collect::<Vec<_>>());
     let ends = record.hosts.iter().map(|host| exit_of(&host.end));
     let mut exit = ends.fold(Exit::Done, Exit::or_graver);
-    if let Some(signal) = session.signalled() {
+    if let Some(signal) = signal {
         exit = exit.or_graver(Exit::Signal(signal));
     }
     let report = HostsReport {
@@ -232,17 +312,25 @@ fn conclude(
         manifest: None,
         exit_code: exit.code(),
     };
-    if loads.is_empty() {
-        session.hosts.iter().for_each(|host| output.text(&under_its_name(host)));
-    } else {
-        output.text(&hosts_text(report));
-    }
     let mut document = hosts_json(report);
+    let mut answer = hosts_answer(report);
+    match command.together {
+        _ if !loads.is_empty() => output.text(&hosts_text(report)),
+        Some(together) => {
+            let documents = outcomes.iter().map(|host| (&host.known.name[..], document_of(host)));
+            let (all, rows) = together(&documents.collect::<Vec<_>>());
+            output.text(&format!("{}{rows}", all.text(screen::columns())));
+            document["answer"] = serde_json::json!({
+                "result": all.result, "confidence": all.confidence, "next": all.next,
+            });
+            answer = all;
+        }
+        None => outcomes.iter().for_each(|host| output.text(&under_its_name(host))),
+    }
     if loads.is_empty() {
-        document["outputs"] = session.hosts.iter().map(document_of).collect();
+        document["outputs"] = outcomes.iter().map(document_of).collect();
     }
     output.value(&document);
-    let answer = hosts_answer(report);
     let exit = output.end(exit);
     let complete = record.hosts.iter().all(|host| host.end.is_done());
     if let Some(path) = keeper.finish(complete, exit.code(), &answer.result) {
@@ -290,18 +378,18 @@ pub(super) fn hosts_text(report: HostsReport<'_>) -> String {
 }
 
 /// What the command of a host printed.
-fn under_its_name(host: &Connection) -> String {
+fn under_its_name(host: &Outcome) -> String {
     let name = &host.known.name;
     format!("── {name} ──\n{}\n", host.output.trim_end())
 }
 
 /// The same as a value: the document that it printed, or null.
-fn document_of(host: &Connection) -> serde_json::Value {
+fn document_of(host: &Outcome) -> serde_json::Value {
     serde_json::from_str(&host.output).unwrap_or_default()
 }
 
 /// The name of a host as part of a file's.
-fn file_name(host: &Connection) -> String {
+fn file_name(host: &Outcome) -> String {
     host.known.name.replace(['/', ':'], "_")
 }
 

@@ -14,6 +14,7 @@ use iosonde_engine::host::{self, Root};
 use iosonde_engine::target::Held;
 use iosonde_model::plan::{Engine, EngineKind};
 use iosonde_model::record::HostFacts;
+use iosonde_model::record::hosts::TargetIdentity;
 
 /// The machine as found by a command.
 pub(crate) struct Place {
@@ -43,6 +44,14 @@ impl Place {
     /// If another host cannot take part, or a signal asks for an end.
     pub(crate) fn admit(&self, targets: &[Held], writes: bool) -> Result<(), Failure> {
         self.agent.as_ref().map_or(Ok(()), |agent| agent.admit(&self.root, targets, writes))
+    }
+
+    /// The same for targets that are opened later.
+    ///
+    /// # Errors
+    /// As [`Place::admit`].
+    pub(crate) fn admit_named(&self, targets: Vec<TargetIdentity>) -> Result<(), Failure> {
+        self.agent.as_ref().map_or(Ok(()), |agent| agent.admit_named(targets))
     }
 
     /// Whether the same command is carried out on other hosts.

@@ -188,6 +188,7 @@ impl RunArgs {
             output_format: self.run.output_format,
             output: self.run.output.as_deref(),
             results: self.run.results.as_deref(),
+            together: None,
         }
     }
 }

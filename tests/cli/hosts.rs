@@ -1,23 +1,27 @@
 //! One command on several hosts: agents as local processes, and programs that only pretend to be
 //! agents.
 
+use std::fmt::Display;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use iosonde_model::record::Run;
 use iosonde_rig::guard::{FsKind, ImageMount};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::formats::assert_fits;
 use crate::program::{Call, Place, listing};
 
-const SCHEMA: &str = include_str!("../../schema/iosonde-hosts-result-1.schema.json");
+pub(crate) const SCHEMA: &str = include_str!("../../schema/iosonde-hosts-result-1.schema.json");
 /// On every host of these tests.
 const AGENT: &str = env!("CARGO_BIN_EXE_iosonde");
 
-const SIM: &str = "--ioengine sim --path servers=8,read=exp:90us --rw randread --iodepth 4";
+pub(crate) const SIM: &str =
+    "--ioengine sim --path servers=8,read=exp:90us --rw randread --iodepth 4";
 
 /// `run` on local agents: the rest of the command line follows.
 fn run(place: &Place, hosts: &str, rest: &str) -> Call {
@@ -27,6 +31,49 @@ fn run(place: &Place, hosts: &str, rest: &str) -> Call {
 /// A launcher in which this is the agent of `b`, and `a` has a real one.
 fn with_b(script: &str) -> String {
     format!("--launch=sh -c 'if [ {{host}} = a ]; then exec {{command}}; else {script}; fi'")
+}
+
+/// The percentiles of a load are those of the raw histograms of its records, one after the other:
+/// the nearest rank among all their buckets.
+pub(crate) fn assert_merged(load: &Value, folder: &Path, names: &[impl Display]) {
+    let records = names.iter().map(|name| {
+        let text = fs::read(folder.join(format!("01-run@{name}.json"))).unwrap();
+        serde_json::from_slice::<Run>(&text).unwrap()
+    });
+    let records: Vec<Run> = records.collect();
+    let raw: Vec<_> =
+        records.iter().flat_map(|run| run.jobs.iter().map(|job| &job.read.latency)).collect();
+    let mut buckets: Vec<(u32, u64)> = raw.iter().flat_map(|raw| raw.occupied()).collect();
+    buckets.sort_unstable();
+    let count: u64 = raw.iter().map(|raw| raw.count()).sum();
+    let (min_ns, max_ns) = (
+        raw.iter().filter_map(|raw| raw.min()).min(),
+        raw.iter().filter_map(|raw| raw.max()).max(),
+    );
+    let found = &load["latency"];
+    assert_eq!(
+        (found["count"].as_u64(), found["min_ns"].as_u64(), found["max_ns"].as_u64()),
+        (Some(count), min_ns, max_ns)
+    );
+    let sum: u128 = raw.iter().map(|raw| raw.sum()).sum();
+    let mean = sum as f64 / count as f64;
+    assert!((found["mean_ns"].as_f64().unwrap() / mean - 1.0).abs() < 1e-9);
+    let mut compared = 0;
+    for quantile in found["quantiles"].as_array().unwrap() {
+        let Some(value_ns) = quantile["estimate"]["value_ns"].as_u64() else { continue };
+        let rank = (quantile["q"].as_f64().unwrap() * count as f64).ceil() as u64;
+        let mut below = 0;
+        let nearest = buckets.iter().find(|(_, times)| {
+            below += times;
+            below >= rank
+        });
+        let mut alone = iosonde_stats::Histogram::new();
+        alone.add_buckets(&[(nearest.unwrap().0, 1)]);
+        let expected_ns = alone.quantile(0.5).unwrap().clamp(min_ns.unwrap(), max_ns.unwrap());
+        assert_eq!(value_ns, expected_ns, "{quantile}");
+        compared += 1;
+    }
+    assert!(compared >= 5, "{found}");
 }
 
 #[test]
@@ -39,7 +86,7 @@ fn each_host_has_its_own_path_by_its_name() {
     let json = run(&place, "a,b", words).end().exits(0).json();
     assert_eq!(json["loads"][0]["hosts"].as_array().unwrap().len(), 2);
     let missing = run(&place, "a,c", words).end().exits(2);
-    missing.says("c: iosonde: error: `data-c` does not exist");
+    missing.says("hosts: c: `data-c` does not exist");
 }
 
 #[test]
@@ -60,27 +107,60 @@ fn hosts_are_merged_into_one_result() {
     let rate = |host: &Value| host["iops"].as_f64().unwrap();
     let sum: f64 = load["hosts"].as_array().unwrap().iter().map(rate).sum();
     assert!((sum / load["common"]["iops"].as_f64().unwrap() - 1.0).abs() < 1e-9);
-    // The merged distribution is that of the records, merged by hand.
     let folder = listing(&place.work().join("kept")).remove(0);
-    let records = ["node1", "node2", "node3"].map(|name| {
-        let text = fs::read(folder.join(format!("01-run@{name}.json"))).unwrap();
-        serde_json::from_slice::<iosonde_model::record::Run>(&text).unwrap()
-    });
-    let mut merged = iosonde_stats::Histogram::new();
-    for job in records.iter().flat_map(|run| &run.jobs) {
-        merged.merge(&job.read.latency);
-    }
-    assert_eq!(load["latency"]["count"], merged.count());
-    let p99 = iosonde_stats::Quantile::of(&merged, 0.99).value_ns().unwrap();
-    let found = load["latency"]["quantiles"].as_array().unwrap();
-    let found = found.iter().find(|quantile| quantile["q"] == 0.99).unwrap();
-    assert!(found.to_string().contains(&p99.to_string()), "{found} {p99}");
+    assert_merged(load, &folder, &["node1", "node2", "node3"]);
     // The same again from what is kept.
     let again = place.iosonde("report --output-format json").arg(&folder);
     assert_eq!(again.end().exits(0).json()["loads"], json["loads"]);
     place.iosonde("report").arg(&folder).end().exits(0).prints("on 3 hosts");
     let page = place.iosonde("report --output-format html").arg(&folder);
     page.end().exits(0).prints("node2");
+}
+
+#[test]
+fn why_hosts_cannot_begin_is_said_once() {
+    let place = Place::new();
+    place.file("disk-a", &[7; 1 << 20]);
+    let words = "--path disk-{host} --rw randread --ioengine psync --number-ios 10";
+    let ended = run(&place, "a,b,c", words).end().exits(2).silent();
+    let of = |host| format!("\n         {host}: `disk-{host}` does not exist");
+    let ended = ended.says(&format!("hosts:{}", of("b"))).says(&of("c"));
+    assert!(!ended.err.contains("called off") && !ended.err.contains("is lost"), "{}", ended.err);
+    let ended = run(&place, "b,c", &words.replace("-{host}", "")).end().exits(2).silent();
+    assert_eq!(ended.err.matches("`disk` does not exist").count(), 1, "{}", ended.err);
+    ended.says("nothing was written on any of 2 hosts: b, c: `disk` does not exist");
+}
+
+#[test]
+fn a_campaign_runs_on_each_host_with_its_own_devices() {
+    let place = Place::new();
+    let experiment = TWO_DEPTHS.replace("seconds = 0.5", "seconds = 0.2");
+    let campaign = "name = \"fleet\"\n[[device]]\nname = \"s\"\nioengine = \"sim\"\n\
+                    path = \"servers=8,read=exp:1ms,size=64M\"\n[[experiment]]\n\
+                    name = \"depths.toml\"\n";
+    for host in ["a", "b"] {
+        fs::create_dir(place.work().join(host)).unwrap();
+        fs::write(place.work().join(host).join("depths.toml"), &experiment).unwrap();
+        fs::write(place.work().join(host).join("fleet.toml"), campaign).unwrap();
+    }
+    let on_both = |words: &str| {
+        let words = format!("campaign {words} --hosts a,b --agent {AGENT}");
+        place.iosonde(&words).arg("--launch=sh -c 'cd {host} && exec {command}'")
+    };
+    let together = "fleet: 2 of 2 experiment(s) complete on 2 device(s) of 2 host(s)";
+    on_both("run fleet.toml --output out").end().exits(0).prints(together);
+    let kept = listing(&place.work().join("b/out"));
+    assert!(kept.iter().any(|folder| folder.join("signoff.json").is_file()), "{kept:?}");
+    // A host that has no such device: nobody begins.
+    let missing = campaign.replace("ioengine = \"sim\"", "").replace("servers=8,", "/nowhere/");
+    fs::write(place.work().join("b/fleet.toml"), missing).unwrap();
+    let ended = on_both("run fleet.toml --output other").end().exits(2).silent();
+    ended.says("nothing was written on any of 2 hosts: b: device `s`");
+    assert!(!place.work().join("a/other").exists());
+    let again = on_both("resume out --output-format json").end().exits(0).json();
+    assert_fits(SCHEMA, &again);
+    assert_eq!(again["outputs"][1]["complete"], true);
+    assert!(again["answer"]["result"].as_str().unwrap().starts_with(together), "{again:#}");
 }
 
 #[test]
@@ -112,7 +192,7 @@ fn nothing_is_written_unless_every_host_can_take_part() {
         .arg("--launch=sh -c 'cd {host} && exec {command}'")
         .end()
         .exits(5);
-    ended.says("nothing was written on any of 2 hosts: b: iosonde: error: `disk`");
+    ended.says("nothing was written on any of 2 hosts: b: `disk` holds data");
     assert_eq!(fs::read(place.work().join("a/disk")).unwrap(), vec![0; 1 << 20]);
     assert_eq!(fs::read(place.work().join("b/disk")).unwrap(), b"somebody's data");
 }
@@ -162,21 +242,23 @@ fn a_host_that_dies_leaves_a_partial_result() {
     place.file("disk", &[7; 4 << 20]);
     let call =
         place.iosonde(&format!("run --hosts a,b,c --agent {AGENT} --path disk --rw randread"));
-    // The agent of `b` is killed with its command while it measures.
-    let dies = "--launch=sh -c 'if [ {host} = b ]; then timeout -s KILL 2 {command}; else exec \
-                {command}; fi'";
-    let ended = call
-        .arg("--ioengine=psync")
-        .arg("--runtime=6")
-        .arg("--results=kept")
-        .arg(dies)
-        .end()
-        .exits(1);
+    // The agent of `b` is killed while it measures.
+    let noted = "--launch=sh -c 'if [ {host} = b ]; then echo $$ > agent; fi; exec {command}'";
+    let call = call.arg("--ioengine=psync").arg("--runtime=15").arg("--results=kept").arg(noted);
+    let running = call.start().until_stderr("hosts: 3 running");
+    kill(&place.work().join("agent"));
+    let ended = running.end().exits(1);
     let ended = ended.prints("PARTIAL: ").prints("on 2 of 3 hosts").says("warning: b is lost");
     ended.prints("See why b did not end as it should");
     let folder = listing(&place.work().join("kept")).remove(0);
     assert!(folder.join("01-run@a.json").is_file() && folder.join("01-run@c.json").is_file());
     place.iosonde("report").arg(&folder).end().exits(0).prints("PARTIAL: ");
+}
+
+/// Kills the process whose number stands in this file.
+pub(crate) fn kill(file: &Path) {
+    let pid = fs::read_to_string(file).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
 
 #[test]
@@ -231,6 +313,7 @@ fn bad_lists_and_launchers_are_refused() {
     refuse("--hosts a --host-timeout 1", "expected 2 s to 24 h");
     refuse("--hosts a --output-format terse", "text or JSON");
     refuse("--launch local", "--hosts");
+    refuse("--host-region shared", "has no effect on one host");
     refuse("--share 0/2", "expected a part and the number of parts");
     let check = "check . --hosts a --launch local --host-region shared";
     place.iosonde(check).end().exits(2).says("--host-region has no effect");
@@ -373,20 +456,26 @@ fn the_program_is_sent_where_it_is_not_installed_and_leaves_nothing() {
 #[test]
 fn a_connection_that_ends_in_any_phase_harms_no_other_host() {
     let place = Place::new();
-    // The last that is heard of `b`. Before the first write nobody begins; once all were admitted,
-    // the other host goes on.
-    for last in ["Hello", "Pong", "Admitted", "Ready", "Opened", "Record"] {
+    // The last that is heard of `b`. While hosts are connected, nobody begins.
+    for last in ["Hello", "Pong"] {
         let call = place.iosonde(&format!("run --hosts a,b --agent {AGENT} {SIM}"));
         let cut = with_b(&format!("{{command}} | sed -u /{last}/q"));
-        let ended = call.arg("--number-ios=1000").arg(cut).end().exits(1);
-        let is_called_off = ended.err.contains("nothing was written on any of 2 hosts");
-        assert!(is_called_off || !["Hello", "Pong"].contains(&last), "{last}: {}", ended.err);
-        if is_called_off {
-            ended.silent().says("b: the connection ended");
-        } else {
-            let ended = ended.says("b is lost: the connection ended").prints("PARTIAL: ");
-            ended.prints("See why b did not end as it should");
-        }
+        let ended = call.arg("--number-ios=1000").arg(cut).end().exits(1).silent();
+        ended.says("nothing was written on any of 2 hosts: b: the connection ended");
+    }
+    // Once all were admitted, which the others are by the time at which it ends, they go on.
+    for (last, hosts) in [("Admitted", 1), ("Ready", 1), ("Opened", 1), ("Record", 2)] {
+        let call = place.iosonde(&format!("run --hosts a,b --agent {AGENT} {SIM}"));
+        let cut = with_b(&format!("{{command}} | (sed -u /{last}/q; sleep 3)"));
+        let call = call.arg("--number-ios=1000").arg("--output-format=json").arg(cut);
+        let ended = call.end().exits(1).says("b is lost: the connection ended");
+        let json = ended.json();
+        assert_fits(SCHEMA, &json);
+        assert!(json["answer"]["result"].as_str().unwrap().starts_with("PARTIAL: "), "{last}");
+        assert!(json["answer"].to_string().contains("See why b did not end as it should"));
+        assert_eq!(json["hosts"][0]["end"]["code"], 0, "{last}");
+        let measured = json["loads"][0]["hosts"].as_array().unwrap();
+        assert_eq!((measured.len(), &measured[0]["name"]), (hosts, &"a".into()), "{last}");
     }
 }
 
@@ -430,7 +519,8 @@ fn a_disk_that_is_full_on_one_host_leaves_the_result_of_the_other() {
     assert_eq!((&json["complete"], &json["hosts"][0]["end"]["code"]), (&false.into(), &0.into()));
     assert_eq!(json["hosts"][1]["end"]["code"], 1);
     let said = json["answer"].to_string();
-    assert!(said.contains("b did not end as it should"), "{said}");
+    assert!(said.contains("b did not end as it should: exit code 1, error: write of "), "{said}");
+    assert!(said.contains("ENOSPC"), "{said}");
     assert!(json["loads"][0]["hosts"].as_array().unwrap().iter().any(|host| host["name"] == "a"));
     // A file that cannot be made there at all: nobody begins.
     let words = "--path {host} --size 64M --rw randread --number-ios 10";

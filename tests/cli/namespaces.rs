@@ -2,15 +2,17 @@
 //! launchers of clusters without a cluster. The agents speak over pipes, so no network is needed.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use iosonde_model::record::Run;
 use iosonde_rig::guard::{FsKind, ImageMount, IoLimits, IoThrottle};
-use serde_json::Value;
 
-use crate::program::{Call, Place, listing};
+use crate::hosts::{assert_merged, kill};
+use crate::program::{Call, Ended, Held, Place, listing};
+use crate::ranks;
 
 /// On every host of these tests.
 const AGENT: &str = env!("CARGO_BIN_EXE_iosonde");
@@ -23,7 +25,7 @@ const MPIRUN: &str = "mpirun --allow-run-as-root --mca orte_tmpdir_base {host} -
 /// `ip netns exec` may fail while another process makes or removes a namespace.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Namespaces, joined two by two, removed on drop.
+/// Namespaces, joined by a bridge in one more of them, removed on drop.
 struct Namespaces {
     // Let go after they are removed.
     _alone: MutexGuard<'static, ()>,
@@ -39,16 +41,25 @@ impl Namespaces {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let front = format!("ios{}n{count}-", std::process::id());
         let made = Namespaces { _alone, front, count };
+        let hub = made.name(0);
+        ip(&["netns", "add", &hub])?;
+        ip(&["-n", &hub, "link", "add", "bridge", "type", "bridge"])?;
         for number in 1..=count {
-            ip(&["netns", "add", &made.name(number)])?;
+            let (name, port) = (made.name(number), format!("port{number}"));
+            ip(&["netns", "add", &name])?;
+            let ends = ["link", "add", &port, "netns", &hub, "type", "veth", "peer"];
+            ip(&[&ends[..], &["name", "net", "netns", &name]].concat())?;
+            ip(&["-n", &hub, "link", "set", &port, "master", "bridge", "up"])?;
+            made.address(&name, "net", number)?;
         }
-        for number in 2..=count {
-            let (left, right) = (made.name(number - 1), made.name(number));
-            let ends = [format!("r{number}"), format!("l{number}")];
-            let words = ["link", "add", &ends[0], "netns", &left, "type", "veth", "peer"];
-            ip(&[&words[..], &["name", &ends[1], "netns", &right]].concat())?;
-        }
+        made.address(&hub, "bridge", 254)?;
         Ok(made)
+    }
+
+    fn address(&self, name: &str, link: &str, number: usize) -> Result<(), String> {
+        ip(&["-n", name, "addr", "add", &format!("10.99.0.{number}/24"), "dev", link])?;
+        ip(&["-n", name, "link", "set", link, "up"])?;
+        ip(&["-n", name, "link", "set", "lo", "up"])
     }
 
     fn name(&self, number: usize) -> String {
@@ -62,7 +73,7 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        for number in 1..=self.count {
+        for number in 0..=self.count {
             let _ = ip(&["netns", "del", &self.name(number)]);
         }
     }
@@ -93,23 +104,6 @@ fn on(place: &Place, namespaces: &Namespaces, launch: &str, words: &str) -> Call
     place.iosonde(&words).arg(format!("--launch={launch}"))
 }
 
-/// The percentiles of a load are those of the raw histograms of its records, put together.
-fn assert_merged(load: &Value, folder: &Path, names: &[String]) {
-    let mut merged = iosonde_stats::Histogram::new();
-    for name in names {
-        let text = fs::read(folder.join(format!("01-run@{name}.json"))).unwrap();
-        let run: Run = serde_json::from_slice(&text).unwrap();
-        run.jobs.iter().for_each(|job| merged.merge(&job.read.latency));
-    }
-    assert_eq!(load["latency"]["count"], merged.count());
-    for quantile in load["latency"]["quantiles"].as_array().unwrap() {
-        let q = quantile["q"].as_f64().unwrap();
-        if let Some(ns) = iosonde_stats::Quantile::of(&merged, q).value_ns() {
-            assert!(quantile.to_string().contains(&ns.to_string()), "{quantile} {ns}");
-        }
-    }
-}
-
 #[test]
 fn one_load_through_each_launcher_is_merged() {
     let Some((two, shared)) = scene(2) else { return };
@@ -137,6 +131,100 @@ fn one_load_through_each_launcher_is_merged() {
     }
 }
 
+/// Each namespace is a node with a name of its own, and the ranks speak over the bridge.
+#[test]
+fn ranks_of_mpi_in_namespaces_are_merged() {
+    let Some(program) = ranks::program() else { return };
+    for count in [2, 4] {
+        let Some((nodes, shared)) = scene(count) else { return };
+        let place = Place::new();
+        let data = shared.path().join("data");
+        fs::write(&data, vec![7; 32 << 20]).unwrap();
+        let remote = "#!/bin/sh\nhost=$1; shift\n\
+                      exec ip netns exec $host unshare --uts sh -c \"hostname $host; $*\"\n";
+        let remote = place.file("remote", remote.as_bytes());
+        fs::set_permissions(&remote, fs::Permissions::from_mode(0o755)).unwrap();
+        let names: Vec<String> = (1..=count).map(|number| nodes.name(number)).collect();
+        let words = format!(
+            "netns exec {} mpirun --allow-run-as-root --bind-to none --mca orte_tmpdir_base {} \
+             --mca plm_rsh_agent {} --mca oob_tcp_if_include 10.99.0.0/24 --mca btl self,tcp --mca \
+             btl_tcp_if_include 10.99.0.0/24 --host {} -n {count} {} run --path {} --rw randread \
+             --ioengine psync --runtime 1 --results kept --output-format json",
+            nodes.name(0),
+            place.work().display(),
+            remote.display(),
+            names.join(","),
+            program.display(),
+            data.display()
+        );
+        let json = place.other_iosonde(Path::new("ip"), &words).end().exits(0).json();
+        assert_eq!(json["complete"], true);
+        let ranks: Vec<String> = (0..count).map(|rank| format!("rank{rank}")).collect();
+        let folder = listing(&place.work().join("kept")).remove(0);
+        assert_merged(&json["loads"][0], &folder, &ranks);
+        let known = json["hosts"].as_array().unwrap();
+        let found: Vec<&str> = known.iter().map(|host| host["node"].as_str().unwrap()).collect();
+        assert_eq!(found, names);
+    }
+}
+
+/// A directory that a server shares with both namespaces over the network.
+#[test]
+fn storage_of_one_server_is_recognised_on_all_hosts() {
+    const SERVER: &str = "/usr/lib/openssh/sftp-server";
+    if !Path::new(SERVER).is_file() || !["socat", "sshfs"].iter().all(|name| is_there(name)) {
+        return iosonde_rig::skip("no socat, sshfs or sftp-server: a file system over a network");
+    }
+    let Some((two, shared)) = scene(2) else { return };
+    let place = Place::new();
+    fs::write(shared.path().join("data"), vec![0; 8 << 20]).unwrap();
+    let mut serve = Command::new("ip");
+    serve.args(["netns", "exec", &two.name(0), "socat", "TCP-LISTEN:7777,reuseaddr,fork"]);
+    let serves = Held::spawn(serve.arg(format!("EXEC:{SERVER}"))).unwrap();
+    let mounts = [1, 2].map(|number| {
+        let at = place.work().join(two.name(number));
+        fs::create_dir(&at).unwrap();
+        let source = format!("10.99.0.254:{}", shared.path().display());
+        let mut mounted = false;
+        for _ in 0..50 {
+            let mut mount = Command::new("nsenter");
+            mount.arg(format!("--net=/run/netns/{}", two.name(number)));
+            mount.args(["sshfs", "-o", "directport=7777,direct_io", &source]).arg(&at);
+            mounted = mount.output().unwrap().status.success();
+            if mounted {
+                break;
+            }
+            // The server begins to listen.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(mounted);
+        Mounted(at)
+    });
+    let launch = "nsenter --net=/run/netns/{host} {command}";
+    let words = "run --path {host}/data --accept-unseen-processes={host}/data --ioengine psync \
+                 --runtime 1 --rw";
+    let refused = on(&place, &two, launch, &format!("{words} randwrite")).end().exits(5);
+    refused.silent().says("are the same storage").says("--host-region partitioned");
+    let words = format!("{words} randwrite --host-region partitioned");
+    on(&place, &two, launch, &words).end().exits(0).prints("on 2 hosts");
+    drop(mounts);
+    drop(serves);
+}
+
+/// Unmounted on drop.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    found.is_ok_and(|ended| ended.status.success())
+}
+
 #[test]
 fn every_command_runs_in_namespaces() {
     let Some((two, shared)) = scene(2) else { return };
@@ -149,6 +237,9 @@ fn every_command_runs_in_namespaces() {
     let check = format!("check {own} 256M --seconds 1 --only database --output-format json");
     let json = on(&place, &two, launch, &check).end().exits(0).json();
     assert_eq!(json["loads"].as_array().unwrap().len(), 1);
+    let doctor = format!("doctor {own} --output-format json");
+    let json = on(&place, &two, launch, &doctor).end().exits(0).json();
+    assert_eq!(json["outputs"].as_array().unwrap().len(), 2);
     let verify = format!("verify pipeline {own} --size 8M");
     on(&place, &two, launch, &verify).end().exits(0).prints(&two.name(2));
     let experiment = "name = \"e\"\nquestion = \"?\"\n[[stage]]\nname = \"s\"\nrepeats = 2\n\
@@ -176,8 +267,8 @@ fn a_throttled_host_of_four_is_named_and_a_killed_one_leaves_a_partial_total() {
         four.name(3),
         throttle.processes().display()
     );
-    let json = on(&place, &four, &slow, &format!("{words} --runtime 4 --output-format json"));
-    let json = json.end().exits(0).json();
+    let words_of = format!("{words} --runtime 4 --results slow --output-format json");
+    let json = on(&place, &four, &slow, &words_of).end().exits(0).json();
     let named: Vec<&str> = json["loads"][0]["slow"]
         .as_array()
         .unwrap()
@@ -185,11 +276,20 @@ fn a_throttled_host_of_four_is_named_and_a_killed_one_leaves_a_partial_total() {
         .map(|host| host["name"].as_str().unwrap())
         .collect();
     assert_eq!(named, [four.name(3)]);
-    let dies = format!(
-        "sh -c 'if [ {{host}} = {} ]; then exec timeout -s KILL 2 {IP}; else exec {IP}; fi'",
-        four.name(2)
-    );
-    let ended = on(&place, &four, &dies, &format!("{words} --runtime 5 --results kept"));
-    let ended = ended.end().exits(1).prints("PARTIAL: ").prints("on 3 of 4 hosts");
+    page(&place, "slow").prints(&format!("{} is slow: ", four.name(3)));
+    let noted =
+        format!("sh -c 'if [ {{host}} = {} ]; then echo $$ > agent; fi; exec {IP}'", four.name(2));
+    let words = format!("{words} --runtime 15 --results kept");
+    let running = on(&place, &four, &noted, &words).start().until_stderr("hosts: 4 running");
+    kill(&place.work().join("agent"));
+    let ended = running.end().exits(1).prints("PARTIAL: ").prints("on 3 of 4 hosts");
     ended.says(&format!("warning: {} is lost", four.name(2)));
+    page(&place, "kept").prints("PARTIAL: ").prints(&format!("{}: lost", four.name(2)));
+}
+
+/// The page for a browser of the only result of many hosts in a folder.
+fn page(place: &Place, results: &str) -> Ended {
+    let mut folders = listing(&place.work().join(results)).into_iter();
+    let folder = folders.rfind(|path| path.join("hosts.json").is_file()).unwrap();
+    place.iosonde("report --output-format html").arg(&folder).end().exits(0)
 }

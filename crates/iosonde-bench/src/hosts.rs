@@ -1,6 +1,6 @@
 //! What a coordinator of many hosts costs: its own processor time and memory, for more and more
-//! agents. These only pretend: each is a process that answers over its pipes, and sends the record
-//! of one true run.
+//! agents. These only pretend, unless real ones are asked for: each is a process that answers over
+//! its pipes, and sends the record of one true run.
 
 use std::fs;
 use std::io::{self, BufRead, Read, Write};
@@ -26,6 +26,9 @@ pub(crate) struct HostsArgs {
     /// Agents
     #[arg(long, value_delimiter = ',', default_value = "10,100,300,1000")]
     counts: Vec<u32>,
+    /// Real agents, three processes each, that carry out the load
+    #[arg(long)]
+    real: bool,
 }
 
 /// The record that each pretended agent sends.
@@ -55,7 +58,10 @@ pub(crate) fn hosts(args: &HostsArgs, out: &mut impl Write) -> Result<(), BenchE
     fs::create_dir_all(&kept).map_err(doing("cannot make the directory"))?;
     let record = record(args, &kept)?;
     let own = std::env::current_exe().map_err(doing("this program has no path"))?;
-    let agent = format!("'{}' pretend '{}'", own.display(), record.display());
+    let agent = match args.real {
+        true => format!("'{}'", args.iosonde.display()),
+        false => format!("'{}' pretend '{}'", own.display(), record.display()),
+    };
     let line = |out: &mut dyn Write, text: String| {
         writeln!(out, "{text}").map_err(doing("cannot write the table"))
     };
@@ -66,7 +72,7 @@ pub(crate) fn hosts(args: &HostsArgs, out: &mut impl Write) -> Result<(), BenchE
         let coordinator = Command::new(&args.iosonde)
             .args(["run", "--hosts", &hosts, "--launch", "local", "--agent", &agent])
             .args(LOAD.split_whitespace())
-            .args(["--output-format", "json", "--host-timeout", "120", "--results"])
+            .args(["--output-format", "json", "--host-timeout", "300", "--results"])
             .arg(kept.join(format!("of-{count}")))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::events::Events;
-use super::plan::{devices, identity, reason, unused};
+use super::plan::{devices, identity, reason, targets, unused};
 use super::state::{State, Step, events, folder_of, read, steps};
 use super::{OutputArgs, RunArgs, summary, wrong};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::hosts::BARRIER;
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::place::Place;
@@ -37,6 +38,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     unused(&output)?;
     devices(&campaign)?;
     let place = Place::find()?;
+    place.admit_named(targets(&campaign))?;
     let environment = |why: String| Failure::new(Exit::Environment, format!("--output: {why}"));
     let mut keeper =
         Keeper::insist("--output DIR", &output, "campaign", words).map_err(environment)?;
@@ -52,6 +54,7 @@ pub(super) fn resume(args: &OutputArgs, words: &[String]) -> Result<Exit, Failur
     let (campaign, folder) = read(&args.output)?;
     devices_present(&campaign);
     let place = Place::find()?;
+    place.admit_named(targets(&campaign))?;
     let lines = events(&folder);
     let keeper = Keeper::reopen(&folder, "campaign", words)
         .map_err(|why| Failure::new(Exit::Environment, why))?;
@@ -312,6 +315,7 @@ fn ended(shared: &Shared<'_>, process: &mut Child) -> u8 {
 pub(super) fn child(words: &[String]) -> Command {
     let program = std::env::current_exe().unwrap_or_else(|_| "iosonde".into());
     let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::null()).process_group(0);
+    // It has no peers, even where the campaign is one of many hosts.
+    command.args(words).env_remove(BARRIER).stdin(Stdio::null()).process_group(0);
     command
 }

@@ -12,6 +12,7 @@ use super::{FileArgs, state, wrong};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, note};
 use iosonde_engine::host::{self, Root};
+use iosonde_model::record::hosts::TargetIdentity;
 use iosonde_model::spec::campaign::{Campaign, Device};
 use iosonde_model::units::{bytes, duration};
 use iosonde_report::clean::clean;
@@ -194,6 +195,19 @@ pub(super) fn identity(device: &Device) -> Result<(PathBuf, u64), Failure> {
         Exit::Refused,
         format!("device `{name}`: `{path}` has {found}, expected `{expected}`: it is another one"),
     ))
+}
+
+/// The block devices, as other hosts that have them too would recognise them.
+pub(super) fn targets(campaign: &Campaign) -> Vec<TargetIdentity> {
+    let real = campaign.devices.iter().filter(|device| !device.is_simulated());
+    let known = real.filter_map(|device| {
+        let (_, number) = identity(device).ok()?;
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let facts = host::device(&Root::system(), major, minor).filter(|_| number != 0)?;
+        let identity = facts.wwid.or(facts.serial).filter(|name| !name.trim().is_empty())?;
+        Some(TargetIdentity { path: device.path.clone(), identity, writes: true })
+    });
+    known.collect()
 }
 
 /// Whether an output directory may be used for a new campaign.

@@ -219,6 +219,52 @@ fn answer(signoff: &Value, output: &Path) -> Answer {
     }
 }
 
+/// The sign-offs of many hosts as one; null for a host that has none.
+pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> (Answer, String) {
+    let empty = Vec::new();
+    let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();
+    let word = |value: &Value| clean(value.as_str().unwrap_or_default());
+    let (mut rows, mut devices, mut done, mut count) = (String::new(), 0, 0, 0);
+    for (host, signoff) in hosts {
+        if signoff["devices"].is_null() {
+            rows += &format!("  {host:16} no sign-off: see above why\n");
+        }
+        for device in list(&signoff["devices"]) {
+            devices += 1;
+            for experiment in list(&device["experiments"]) {
+                let is_done = experiment["state"] == "complete";
+                (count, done) = (count + 1, done + usize::from(is_done));
+                let end = match word(&experiment["verdict"]) {
+                    _ if !is_done => "incomplete".into(),
+                    verdict if verdict.is_empty() => "complete".into(),
+                    verdict => verdict,
+                };
+                let (device, name) = (word(&device["name"]), word(&experiment["name"]));
+                rows += &format!("  {host:16} {device:12} {name:22} {end}\n");
+            }
+        }
+    }
+    let missing = hosts.iter().filter(|(_, signoff)| signoff["complete"] != true);
+    let missing: Vec<&str> = missing.map(|(host, _)| *host).collect();
+    let mut names = hosts.iter().map(|(_, signoff)| word(&signoff["campaign"]));
+    let name = names.find(|name| !name.is_empty()).unwrap_or_else(|| "campaign".into());
+    let answer = Answer {
+        result: format!(
+            "{name}: {done} of {count} experiment(s) complete on {devices} device(s) of {} host(s)",
+            hosts.len()
+        ),
+        confidence: match missing.as_slice() {
+            [] => "high: every host is complete".to_owned(),
+            missing => format!("low: not complete on {}", missing.join(", ")),
+        },
+        next: match missing.is_empty() {
+            true => "Read the results on each host: iosonde campaign report".to_owned(),
+            false => "Run what is missing: iosonde campaign resume, with the same hosts".to_owned(),
+        },
+    };
+    (answer, rows)
+}
+
 /// The sign-off as text.
 pub(super) fn text(signoff: &Value, output: &Path) -> String {
     let word = |value: &Value| clean(value.as_str().unwrap_or_default());

@@ -38,7 +38,7 @@ const ALIVE_EVERY: Duration = Duration::from_secs(1);
 const MAX_OUTPUT: u64 = 16 << 20;
 
 /// What happens to an agent.
-enum Event {
+pub(super) enum Event {
     Order(Order),
     /// The coordinator is gone, or says what cannot be understood.
     NoCoordinator(Option<ProtocolError>),
@@ -48,13 +48,13 @@ enum Event {
 }
 
 /// The command that is carried out.
-struct Work {
+pub(super) struct Work {
     pid: Option<Pid>,
-    orders: UnixStream,
+    pub(super) orders: UnixStream,
 }
 
 impl Work {
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         // A child that has ended needs no signal.
         self.pid.map(|pid| kill_process(pid, signal));
     }
@@ -150,7 +150,7 @@ fn serve(to: &Sender<Event>, events: &Receiver<Event>) -> io::Result<Exit> {
     }
 }
 
-fn code_of(status: ExitStatus) -> u8 {
+pub(super) fn code_of(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::Environment.code())
@@ -172,7 +172,7 @@ fn read_orders(to: &Sender<Event>) {
 }
 
 /// Starts the command, and threads that listen to it.
-fn begin(words: &[String], to: &Sender<Event>) -> io::Result<Work> {
+pub(super) fn begin(words: &[String], to: &Sender<Event>) -> io::Result<Work> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut child = Command::new("/proc/self/exe")
         .args(words)

@@ -1,6 +1,5 @@
 //! One host as the coordinator sees it.
 
-use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin};
@@ -8,12 +7,12 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use iosonde_model::record::Run;
-use iosonde_model::record::hosts::{HostClock, HostEnd, HostRun};
+use iosonde_model::record::hosts::{HostClock, HostEnd};
 use iosonde_sys::clock::monotonic_ns;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::launch::{Launcher, Sent};
+use super::outcome::{Outcome, keep_last};
 use super::protocol::{Messages, News, Order, PROTOCOL, send};
 
 /// Threads of a coordinator do little.
@@ -22,8 +21,6 @@ const STACK_BYTES: usize = 256 << 10;
 const LAST_WORDS_WITHIN: Duration = Duration::from_millis(200);
 /// The program is sent in parts of this size.
 const PART_BYTES: usize = 64 << 10;
-/// Lines of standard error that are kept of a host.
-const MAX_SAID: usize = 100;
 
 /// What was heard of a host.
 pub(super) struct Heard {
@@ -66,18 +63,19 @@ pub(super) enum Stage {
     Ended,
 }
 
-/// A host, its agent, and what is known of both.
+impl Stage {
+    /// Whether it was admitted with all others, and has not ended.
+    pub(super) fn is_under_way(self) -> bool {
+        matches!(self, Stage::Preparing | Stage::Ready(_) | Stage::Running(_))
+    }
+}
+
+/// A host, its agent, and what came from both.
 pub(super) struct Connection {
-    pub(super) known: HostRun,
+    pub(super) outcome: Outcome,
     pub(super) stage: Stage,
-    /// Records of its runs: place in the command, and the run.
-    pub(super) runs: Vec<(usize, Run)>,
-    /// When the window of a run opened on the host's clock, ns.
-    pub(super) opened: Vec<(usize, u64)>,
     /// Title of the run that it is at.
     pub(super) title: String,
-    /// What its command wrote to standard output.
-    pub(super) output: String,
     /// The last progress: elapsed ns and operations, and those before.
     pub(super) moved: [(u64, u64); 2],
     /// Answers to pings.
@@ -89,8 +87,7 @@ pub(super) struct Connection {
     child: Option<Child>,
     orders: Option<ChildStdin>,
     heard: Instant,
-    said: VecDeque<String>,
-    by_launcher: VecDeque<String>,
+    by_launcher: Vec<String>,
 }
 
 impl Connection {
@@ -102,12 +99,9 @@ impl Connection {
         to: &Sender<Heard>,
     ) -> Connection {
         let mut connection = Connection {
-            known: HostRun { name: name.into(), ..HostRun::default() },
+            outcome: Outcome::of(name),
             stage: Stage::Launched,
-            runs: Vec::new(),
-            opened: Vec::new(),
             title: String::new(),
-            output: String::new(),
             moved: [(0, 0); 2],
             pongs: 0,
             sent: launcher.sent.clone(),
@@ -116,8 +110,7 @@ impl Connection {
             child: None,
             orders: None,
             heard: Instant::now(),
-            said: VecDeque::new(),
-            by_launcher: VecDeque::new(),
+            by_launcher: Vec::new(),
         };
         let started = launcher.start(name).and_then(|mut child| {
             listen(&mut child, index, to)?;
@@ -163,11 +156,12 @@ impl Connection {
         }
         // A launcher that fails says why: that it cannot resolve a name, or must not log in.
         // Some add a line of their own below the reason.
-        let said = if self.by_launcher.is_empty() { &self.said } else { &self.by_launcher };
+        let of_command = &self.outcome.known.said;
+        let said = if self.by_launcher.is_empty() { of_command } else { &self.by_launcher };
         let last = said.iter().skip(said.len().saturating_sub(2)).map(|line| line.trim());
         let said = last.collect::<Vec<_>>().join("; ");
         let said = if said.is_empty() { said } else { format!(" ({said})") };
-        self.known.end = HostEnd::Lost { why: format!("{why}{said}") };
+        self.outcome.known.end = HostEnd::Lost { why: format!("{why}{said}") };
         self.end();
     }
 
@@ -175,12 +169,6 @@ impl Connection {
         self.stage = Stage::Ended;
         // The agent ends its command when nobody is left to tell it what to do.
         self.orders = None;
-    }
-
-    /// The last line that says why its command failed.
-    pub(super) fn last_error(&self) -> Option<String> {
-        let line = self.said.iter().rev().find(|line| line.contains("error:"))?;
-        Some(line.trim().to_owned())
     }
 
     /// Takes in what was heard; gives a line for the user, if it is one.
@@ -209,7 +197,7 @@ impl Connection {
                     ));
                     return None;
                 }
-                (self.known.node, self.known.kernel) = (node, kernel);
+                (self.outcome.known.node, self.outcome.known.kernel) = (node, kernel);
                 self.stage = Stage::Connected;
             }
             (News::Pong { sent_ns, clock_ns }, Stage::Connected) if sent_ns <= at_ns => {
@@ -217,13 +205,13 @@ impl Connection {
                 self.pongs += 1;
                 let middle_ns = at_ns - round_trip_ns / 2;
                 let offset_ns = clock_ns as i64 - middle_ns as i64;
-                let better = self.known.clock.is_none_or(|best| round_trip_ns < best.round_trip_ns);
-                if better {
-                    self.known.clock = Some(HostClock { offset_ns, round_trip_ns });
+                let best = &mut self.outcome.known.clock;
+                if best.is_none_or(|best| round_trip_ns < best.round_trip_ns) {
+                    *best = Some(HostClock { offset_ns, round_trip_ns });
                 }
             }
             (News::Admitted { targets }, Stage::Begun) => {
-                self.known.targets = targets;
+                self.outcome.known.targets = targets;
                 self.stage = Stage::Admitted;
             }
             (News::Ready { cell, title }, Stage::Preparing | Stage::Running(_)) => {
@@ -231,23 +219,23 @@ impl Connection {
                 self.moved = [(0, 0); 2];
                 self.stage = Stage::Ready(cell);
             }
-            (News::Opened { cell, at_ns }, Stage::Running(_)) => self.opened.push((cell, at_ns)),
+            (News::Opened { cell, at_ns }, Stage::Running(_)) => {
+                self.outcome.opened.push((cell, at_ns))
+            }
             (News::Moved { elapsed_ns, ops }, Stage::Running(_)) => {
                 self.moved = [self.moved[1], (elapsed_ns, ops)];
             }
             (News::Record { cell, run }, Stage::Running(_)) => {
-                self.runs.push((cell, *run));
+                self.outcome.measured(cell, *run);
                 self.stage = Stage::Preparing;
             }
-            (News::Said { line }, _) => {
-                let is_worth_it = ["error:", "warning:"].iter().any(|head| line.contains(head));
-                keep_last(&mut self.said, line.clone());
-                return is_worth_it.then_some(line);
+            (News::Said { line }, stage) => {
+                return self.outcome.says(line, stage);
             }
             (News::Alive, _) => {}
             (News::Ended { code, output }, _) => {
-                self.known.end = HostEnd::Exited { code };
-                self.output = output;
+                self.outcome.known.end = HostEnd::Exited { code };
+                self.outcome.output = output;
                 self.end();
             }
             // Late answers to pings.
@@ -284,14 +272,7 @@ impl Connection {
 
     /// The agent's time of a time of the coordinator.
     pub(super) fn there_ns(&self, here_ns: u64) -> u64 {
-        let offset_ns = self.known.clock.map_or(0, |clock| clock.offset_ns);
-        here_ns.saturating_add_signed(offset_ns)
-    }
-
-    /// The coordinator's time of a time of the agent.
-    pub(super) fn here_ns(&self, there_ns: u64) -> u64 {
-        let offset_ns = self.known.clock.map_or(0, |clock| clock.offset_ns);
-        there_ns.saturating_add_signed(-offset_ns)
+        self.outcome.there_ns(here_ns)
     }
 
     /// Asks for the time there.
@@ -302,7 +283,6 @@ impl Connection {
     /// Ends the launcher, and with it the connection.
     pub(super) fn close(&mut self, patience: Duration) {
         self.orders = None;
-        self.known.said = self.said.iter().cloned().collect();
         let Some(mut child) = self.child.take() else { return };
         let until = Instant::now() + patience;
         while matches!(child.try_wait(), Ok(None)) {
@@ -317,13 +297,6 @@ impl Connection {
             thread::sleep(Duration::from_millis(2));
         }
     }
-}
-
-fn keep_last(lines: &mut VecDeque<String>, line: String) {
-    if lines.len() == MAX_SAID {
-        lines.pop_front();
-    }
-    lines.push_back(line.chars().take(1000).collect());
 }
 
 /// Threads that read what an agent and its launcher write.

@@ -18,6 +18,7 @@ use iosonde_model::record::Run;
 use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::record::hosts::TargetIdentity;
 use iosonde_sys::clock::monotonic_ns;
+use rustix::process::Signal;
 
 use super::protocol::{Messages, News, Order, send};
 use crate::cli::exit::{Exit, Failure};
@@ -62,6 +63,7 @@ impl Agent {
         let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let from = stream.try_clone()?;
         let (to, orders) = channel();
+        let gone = Arc::clone(&signal);
         std::thread::spawn(move || {
             let mut messages = Messages::new(BufReader::new(from));
             while let Ok(Some(order)) = messages.next() {
@@ -69,6 +71,9 @@ impl Agent {
                     return;
                 }
             }
+            // Whoever started this command is gone, and nobody waits for it any more.
+            let end = Signal::TERM.as_raw() as usize;
+            let _ = gone.compare_exchange(0, end, Ordering::Relaxed, Ordering::Relaxed);
         });
         let (to, orders) = (Mutex::new(stream), Mutex::new(orders));
         Ok(Agent { to, orders, signal, cell: AtomicUsize::new(0), moved_ns: AtomicU64::new(0) })
@@ -84,7 +89,15 @@ impl Agent {
             identity: identity(held, root),
             writes,
         };
-        self.say(&News::Admitted { targets: targets.iter().map(identity).collect() });
+        self.admit_named(targets.iter().map(identity).collect())
+    }
+
+    /// The same for targets that are opened later.
+    ///
+    /// # Errors
+    /// If the coordinator calls the command off.
+    pub(crate) fn admit_named(&self, targets: Vec<TargetIdentity>) -> Result<(), Failure> {
+        self.say(&News::Admitted { targets });
         match self.order() {
             Some(Order::Prepare) => Ok(()),
             _ => Err(Failure::new(

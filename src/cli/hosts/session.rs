@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use iosonde_model::record::hosts::HostEnd;
@@ -11,6 +11,7 @@ use iosonde_sys::clock::monotonic_ns;
 
 use super::connection::{Connection, Heard, Stage};
 use super::launch::Launcher;
+use super::outcome::Outcome;
 use super::protocol::Order;
 use super::shared::shared;
 use super::view::View;
@@ -18,9 +19,9 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 
 /// Round trips by which a clock is compared.
-const PINGS: u32 = 16;
+pub(super) const PINGS: u32 = 16;
 /// From the order to start to the start, ns, beside the longest round trip.
-const START_AFTER_NS: u64 = 20_000_000;
+pub(super) const START_AFTER_NS: u64 = 20_000_000;
 /// How often signals and silence are looked for.
 const LOOK: Duration = Duration::from_millis(50);
 /// After the order to stop, a host has so long for its partial result.
@@ -50,6 +51,8 @@ pub(super) struct Session<'a> {
     signal: Arc<AtomicUsize>,
     /// When the hosts were asked to stop.
     stopping: Option<Instant>,
+    /// When signals and silence were last looked for.
+    looked: Instant,
     view: View,
 }
 
@@ -64,7 +67,8 @@ impl<'a> Session<'a> {
         let names = request.hosts.iter().enumerate();
         let hosts = names.map(|(at, name)| Connection::open(name, at, request.launcher, &to));
         let hosts = hosts.collect();
-        Session { request, hosts, heard, _to: to, signal, stopping: None, view }
+        let looked = Instant::now();
+        Session { request, hosts, heard, _to: to, signal, stopping: None, looked, view }
     }
 
     /// Carries out the command everywhere.
@@ -82,12 +86,13 @@ impl<'a> Session<'a> {
         }
         self.until(|host| host.stage == Stage::Admitted);
         // A command that writes nothing and measures nothing ends here.
-        let have_ended = self.hosts.iter().all(|host| host.known.end.is_done());
+        let have_ended = self.hosts.iter().all(|host| host.outcome.known.end.is_done());
         if have_ended {
             return Ok(());
         }
         self.refuse_missing("not every host can take part")?;
-        if let (Some(words), false) = (shared(&self.hosts), self.request.may_share) {
+        let known: Vec<_> = self.hosts.iter().map(|host| &host.outcome.known).collect();
+        if let (Some(words), false) = (shared(&known), self.request.may_share) {
             self.stop();
             self.until(|_| false);
             return Err(Failure::new(Exit::Refused, words));
@@ -114,7 +119,7 @@ impl<'a> Session<'a> {
         let Some(cell) = self.hosts.iter().filter_map(ready).min() else { return };
         self.lose_strays(|host| ready(host) == Some(cell));
         let farthest_ns = self.hosts.iter().filter(|host| ready(host) == Some(cell));
-        let farthest_ns = farthest_ns.filter_map(|host| host.known.clock);
+        let farthest_ns = farthest_ns.filter_map(|host| host.outcome.known.clock);
         let farthest_ns = farthest_ns.map(|clock| clock.round_trip_ns).max().unwrap_or(0);
         let at_ns = monotonic_ns() + START_AFTER_NS + farthest_ns;
         for host in self.hosts.iter_mut().filter(|host| ready(host) == Some(cell)) {
@@ -128,7 +133,7 @@ impl<'a> Session<'a> {
     /// different loads are not put together.
     fn lose_strays(&mut self, is_ready: impl Fn(&Connection) -> bool) {
         let Some(first) = self.hosts.iter().find(|host| is_ready(host)) else { return };
-        let (name, title) = (first.known.name.clone(), first.title.clone());
+        let (name, title) = (first.outcome.known.name.clone(), first.title.clone());
         for at in 0..self.hosts.len() {
             let host = &self.hosts[at];
             if is_ready(host) && host.title != title {
@@ -143,12 +148,9 @@ impl<'a> Session<'a> {
     }
 
     fn lose(&mut self, at: usize, why: String) {
-        let host = &mut self.hosts[at];
-        host.lose(why);
-        if let HostEnd::Lost { why } = &host.known.end {
-            let line = format!("warning: {} is lost: {why}", host.known.name);
-            self.view.above(|| note(&line));
-        }
+        let before = self.hosts[at].stage;
+        self.hosts[at].lose(why);
+        self.say_lost(at, before);
     }
 
     /// Round trips, all hosts at once.
@@ -164,25 +166,14 @@ impl<'a> Session<'a> {
         if !self.hosts.iter().any(Connection::is_over) && self.stopping.is_none() {
             return Ok(());
         }
-        let missing: Vec<String> = self.hosts.iter().filter_map(why).collect();
-        let ends =
-            self.hosts.iter().filter(|host| host.is_over()).map(|host| exit_of(&host.known.end));
-        let mut exit = ends.fold(Exit::Done, Exit::or_graver);
+        let hosts: Vec<&Outcome> = self.hosts.iter().map(|host| &host.outcome).collect();
+        let mut failure = called_off(what, &hosts);
         self.stop();
         self.until(|_| false);
         if let Some(signal) = self.signalled() {
-            exit = Exit::Signal(signal);
+            failure.exit = Exit::Signal(signal);
         }
-        if exit == Exit::Done {
-            exit = Exit::Environment;
-        }
-        let count = self.hosts.len();
-        let missing = match missing.len() {
-            0 => "interrupted".to_owned(),
-            _ => missing.join("; "),
-        };
-        let message = format!("{what}, and nothing was written on any of {count} hosts: {missing}");
-        Err(Failure::new(exit, message))
+        Err(failure)
     }
 
     pub(super) fn signalled(&self) -> Option<i32> {
@@ -200,13 +191,23 @@ impl<'a> Session<'a> {
     /// Hears the hosts until each is there, or is over.
     fn until(&mut self, is_there: impl Fn(&Connection) -> bool) {
         while !self.hosts.iter().all(|host| host.is_over() || is_there(host)) {
-            match self.heard.recv_timeout(LOOK) {
-                Ok(heard) => self.take(heard),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            self.hear();
+        }
+    }
+
+    /// Hears the hosts until one of them is farther than before, or it is time to look at all.
+    fn hear(&mut self) {
+        let mut is_farther = false;
+        while !is_farther && self.looked.elapsed() < LOOK {
+            if let Ok(heard) = self.heard.recv_timeout(LOOK) {
+                is_farther = self.take(heard);
             }
             while let Ok(heard) = self.heard.try_recv() {
-                self.take(heard);
+                is_farther |= self.take(heard);
             }
+        }
+        if self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
             self.lose_silent();
             if self.signalled().is_some() {
                 self.stop();
@@ -215,17 +216,26 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn take(&mut self, heard: Heard) {
+    /// Takes in what was heard of a host; gives whether it is farther than before.
+    fn take(&mut self, heard: Heard) -> bool {
         let host = &mut self.hosts[heard.host];
-        let was_over = host.is_over();
+        let before = (host.stage, host.pongs);
         let line = host.take(heard.what, heard.at_ns);
-        let name = host.known.name.clone();
+        let is_farther = before != (host.stage, host.pongs);
         if let Some(line) = line {
-            self.view.above(|| note(&format!("{name}: {line}")));
+            let line = format!("{}: {line}", host.outcome.known.name);
+            self.view.above(|| note(&line));
         }
-        if let (false, HostEnd::Lost { why }) = (was_over, &self.hosts[heard.host].known.end) {
-            let why = format!("warning: {name} is lost: {why}");
-            self.view.above(|| note(&why));
+        self.say_lost(heard.host, before.0);
+        is_farther
+    }
+
+    /// Before all hosts were admitted it is said for all together.
+    fn say_lost(&self, at: usize, before: Stage) {
+        let known = &self.hosts[at].outcome.known;
+        if let (true, HostEnd::Lost { why }) = (before.is_under_way(), &known.end) {
+            let line = format!("warning: {} is lost: {why}", known.name);
+            self.view.above(|| note(&line));
         }
     }
 
@@ -250,7 +260,7 @@ impl<'a> Session<'a> {
         self.view.clear();
         // All at once first: none waits for another.
         self.hosts.iter_mut().for_each(|host| {
-            if matches!(host.known.end, HostEnd::Lost { .. }) {
+            if matches!(host.outcome.known.end, HostEnd::Lost { .. }) {
                 host.close(Duration::ZERO);
             }
         });
@@ -258,17 +268,30 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Why a host is not there.
-fn why(host: &Connection) -> Option<String> {
-    let name = &host.known.name;
-    match &host.known.end {
-        HostEnd::Lost { why } => Some(format!("{name}: {why}")),
-        HostEnd::Exited { code } => {
-            let said = host.last_error().unwrap_or_else(|| format!("exit code {code}"));
-            Some(format!("{name}: {said}"))
+/// Nothing is done anywhere, because of the hosts that are not there.
+pub(super) fn called_off(what: &str, hosts: &[&Outcome]) -> Failure {
+    let count = hosts.len();
+    let mut missing: Vec<(String, Vec<&str>)> = Vec::new();
+    for (why, name) in hosts.iter().filter_map(|host| Some((host.why()?, &host.known.name))) {
+        match missing.iter_mut().find(|(same, _)| *same == why) {
+            Some((_, names)) => names.push(name),
+            None => missing.push((why, vec![name])),
         }
-        HostEnd::Unknown => None,
     }
+    let lines = missing.iter().map(|(why, names)| format!("{}: {why}", names.join(", ")));
+    let lines = match missing.len() {
+        0 => " interrupted".to_owned(),
+        1 => format!(" {}", lines.collect::<String>()),
+        _ => lines.map(|line| format!("\n{line}")).collect(),
+    };
+    let ends = hosts.iter().map(|host| &host.known.end);
+    let ends = ends.filter(|end| **end != HostEnd::Unknown).map(exit_of);
+    let exit = match ends.fold(Exit::Done, Exit::or_graver) {
+        Exit::Done => Exit::Environment,
+        exit => exit,
+    };
+    let message = format!("{what}, and nothing was written on any of {count} hosts:{lines}");
+    Failure::new(exit, message)
 }
 
 /// The exit code that the end of a host asks for.

@@ -84,7 +84,7 @@ fn row(host: &Connection) -> String {
         Stage::Ready(_) | Stage::Running(_) => format!("  {}", clean(&host.title)),
         _ => String::new(),
     };
-    format!("{:16} {:10}{title}{}", host.known.name, stage(host), rate.unwrap_or_default())
+    format!("{:16} {:10}{title}{}", host.outcome.known.name, stage(host), rate.unwrap_or_default())
 }
 
 fn stage(host: &Connection) -> &'static str {
@@ -96,7 +96,7 @@ fn stage(host: &Connection) -> &'static str {
         Stage::Preparing => "preparing",
         Stage::Ready(_) => "ready",
         Stage::Running(_) => "running",
-        Stage::Ended if host.known.end.is_done() => "done",
+        Stage::Ended if host.outcome.known.end.is_done() => "done",
         Stage::Ended => "failed",
     }
 }
@@ -112,8 +112,10 @@ fn summary(hosts: &[Connection]) -> String {
     }
     let stages: Vec<String> =
         stages.iter().map(|(stage, count)| format!("{count} {stage}")).collect();
-    let rates: Vec<(f64, &str)> =
-        hosts.iter().filter_map(|host| Some((iops(host)?, host.known.name.as_str()))).collect();
+    let rates: Vec<(f64, &str)> = hosts
+        .iter()
+        .filter_map(|host| Some((iops(host)?, host.outcome.known.name.as_str())))
+        .collect();
     let slowest = rates.iter().min_by(|a, b| a.0.total_cmp(&b.0));
     let rate = slowest.map(|(least, name)| {
         let sum: f64 = rates.iter().map(|(iops, _)| iops).sum();

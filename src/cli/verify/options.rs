@@ -46,6 +46,7 @@ impl ProveArgs {
             output_format: self.result.output_format,
             output: None,
             results: self.result.results.as_deref(),
+            together: None,
         }
     }
 }

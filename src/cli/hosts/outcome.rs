@@ -1,0 +1,89 @@
+//! What came from one host of many.
+
+use iosonde_model::record::Run;
+use iosonde_model::record::hosts::{HostEnd, HostRun};
+use iosonde_model::record::run::Outcome as Ended;
+use serde::{Deserialize, Serialize};
+
+use super::connection::Stage;
+
+/// Lines of standard error that are kept of a host.
+const MAX_SAID: usize = 100;
+/// Begins what a command says of its failure.
+const ERROR: &str = "error: ";
+
+/// One host, its runs, and what its command wrote.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(super) struct Outcome {
+    pub(super) known: HostRun,
+    /// Records of its runs: place in the command, and the run.
+    pub(super) runs: Vec<(usize, Run)>,
+    /// When the window of a run opened on the host's clock, ns.
+    pub(super) opened: Vec<(usize, u64)>,
+    /// What its command wrote to standard output.
+    pub(super) output: String,
+}
+
+impl Outcome {
+    /// Of a host of which nothing was heard yet.
+    pub(super) fn of(name: &str) -> Outcome {
+        let known = HostRun { name: name.into(), ..HostRun::default() };
+        Outcome { known, ..Outcome::default() }
+    }
+
+    /// The command wrote this line to its standard error; gives it back if the user should see it
+    /// now. Why it does not begin is said for all hosts together.
+    pub(super) fn says(&mut self, line: String, stage: Stage) -> Option<String> {
+        let is_worth_it = line.contains("warning:") || line.contains(ERROR) && stage.is_under_way();
+        keep_last(&mut self.known.said, line.clone());
+        is_worth_it.then_some(line)
+    }
+
+    /// Takes in the record of a run, and what ended it early.
+    pub(super) fn measured(&mut self, cell: usize, run: Run) {
+        if let Ended::Failed { error } = &run.outcome {
+            keep_last(&mut self.known.said, format!("{ERROR}{error}"));
+        }
+        self.runs.push((cell, run));
+    }
+
+    /// Why the host is not there.
+    pub(super) fn why(&self) -> Option<String> {
+        match &self.known.end {
+            HostEnd::Lost { why } => Some(why.clone()),
+            HostEnd::Exited { code } => {
+                let said = &self.known.said;
+                let Some(at) = said.iter().rposition(|line| line.contains(ERROR)) else {
+                    return Some(format!("exit code {code}"));
+                };
+                let error = said[at].split_once(ERROR).map_or("", |(_, error)| error.trim());
+                let hints = said[at + 1..].iter().filter_map(|line| line.split_once("hint: "));
+                let hints: String = hints.map(|(_, hint)| format!("; {hint}")).collect();
+                Some(format!("{error}{hints}"))
+            }
+            HostEnd::Unknown => None,
+        }
+    }
+
+    /// The host's time of a time of the coordinator.
+    pub(super) fn there_ns(&self, here_ns: u64) -> u64 {
+        here_ns.saturating_add_signed(self.offset_ns())
+    }
+
+    /// The coordinator's time of a time of the host.
+    pub(super) fn here_ns(&self, there_ns: u64) -> u64 {
+        there_ns.saturating_add_signed(-self.offset_ns())
+    }
+
+    fn offset_ns(&self) -> i64 {
+        self.known.clock.map_or(0, |clock| clock.offset_ns)
+    }
+}
+
+/// Keeps the last lines.
+pub(super) fn keep_last(lines: &mut Vec<String>, line: String) {
+    if lines.len() == MAX_SAID {
+        lines.remove(0);
+    }
+    lines.push(line.chars().take(1000).collect());
+}

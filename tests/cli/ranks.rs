@@ -1,0 +1,136 @@
+//! The ranks of an MPI job as hosts: the program built with `--features mpi`, started by `mpirun`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::formats::assert_fits;
+use crate::hosts::{SCHEMA, SIM, assert_merged};
+use crate::program::{Call, Place, listing};
+
+/// No network is needed on one machine, and more ranks than processors are no error here.
+const MPIRUN: &str = "--allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader \
+                      --mca orte_tmpdir_base .";
+/// What is optimised in a development build for the sake of simulations, and is not needed here.
+const OPTIMISED: [&str; 5] =
+    ["iosonde-stats", "iosonde-model", "iosonde-engine", "iosonde-sys", "iosonde-vhost"];
+
+/// The program with MPI, built once; `None`, with the reason, where MPI is not installed. It has a
+/// build directory of its own, since bindgen has other features of crates that the rest uses too.
+pub(crate) fn program() -> Option<&'static Path> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        for needed in ["mpicc", "mpirun"] {
+            let found = Command::new(needed).arg("--version").stdout(Stdio::null()).status();
+            found.map_err(|error| format!("`{needed}` (package libopenmpi-dev): {error}"))?;
+        }
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("mpi");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        cargo.args(["build", "--locked", "--no-default-features", "--features", "mpi"]);
+        cargo.arg("--target-dir").arg(&target).args(["--config", "profile.dev.debug=false"]);
+        for package in OPTIMISED {
+            cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=0"));
+        }
+        let ended = cargo.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&ended.stderr);
+        if said.contains("Unable to find libclang") {
+            return Err("there is no libclang (package libclang-dev)".into());
+        }
+        assert!(ended.status.success(), "{said}");
+        Ok(target.join("debug/iosonde"))
+    });
+    let skipped = |why: &String| iosonde_rig::skip(format!("no build with MPI: {why}"));
+    built.as_deref().map_err(skipped).ok()
+}
+
+/// Ranks that carry out these words.
+fn mpirun(place: &Place, program: &Path, ranks: u32, words: &str) -> Call {
+    let words = format!("{MPIRUN} -n {ranks} {} {words}", program.display());
+    place.other_iosonde(Path::new("mpirun"), &words)
+}
+
+#[test]
+fn ranks_are_merged_into_one_result_and_each_keeps_its_own() {
+    let Some(program) = program() else { return };
+    let place = Place::new();
+    let words = format!("run {SIM} --number-ios 20000 --results kept --output-format json");
+    let json = mpirun(&place, program, 4, &words).end().exits(0).json();
+    assert_fits(SCHEMA, &json);
+    assert_eq!(json["complete"], true);
+    let names = ["rank0", "rank1", "rank2", "rank3"];
+    let hosts = json["loads"][0]["hosts"].as_array().unwrap();
+    assert_eq!(hosts.iter().map(|host| &host["name"]).collect::<Vec<_>>(), names);
+    let folder = listing(&place.work().join("kept")).remove(0);
+    assert_merged(&json["loads"][0], &folder, &names);
+    assert_eq!(place.kept().len(), 4);
+}
+
+#[test]
+fn ranks_begin_together_each_on_its_own_file() {
+    let Some(program) = program() else { return };
+    let place = Place::new();
+    for rank in 0..2 {
+        place.file(&format!("disk-rank{rank}"), &[7; 4 << 20]);
+    }
+    let words = "run --path disk-{host} --rw randread --ioengine psync --runtime 500ms \
+                 --output-format json";
+    let json = mpirun(&place, program, 2, words).end().exits(0).json();
+    let common = &json["loads"][0]["common"];
+    // Of half a second; a busy machine may start a process late, never early.
+    let span_ns = common["span_ns"].as_u64().unwrap();
+    assert!((250_000_000..=500_000_000).contains(&span_ns), "{common}");
+}
+
+#[test]
+fn no_rank_begins_unless_every_rank_can_and_the_reason_is_said_once() {
+    let Some(program) = program() else { return };
+    let place = Place::new();
+    place.file("disk-rank0", &[0; 1 << 20]);
+    let words = "run --path disk-{host} --rw randwrite --ioengine psync --number-ios 10";
+    let ended = mpirun(&place, program, 2, words).end().exits(2).silent();
+    let reason = "not every rank can take part, and nothing was written on any of 2 hosts: rank1: ";
+    assert_eq!(ended.err.matches(reason).count(), 1, "{}", ended.err);
+    assert_eq!(fs::read(place.work().join("disk-rank0")).unwrap(), vec![0; 1 << 20]);
+}
+
+#[test]
+fn a_rank_that_dies_ends_the_job_and_the_others_have_kept_what_they_have() {
+    let Some(program) = program() else { return };
+    let place = Place::new();
+    place.file("disk", &[7; 4 << 20]);
+    let words = "run --path disk --rw randread --ioengine psync --runtime 60";
+    let script = format!(
+        "#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK = 1 ] && exec timeout -s KILL 6 {0} {words}\n\
+         exec {0} {words}\n",
+        program.display()
+    );
+    place.file("rank.sh", script.as_bytes());
+    let began = std::time::Instant::now();
+    let words = format!("{MPIRUN} -n 2 sh rank.sh");
+    let ended = place.other_iosonde(Path::new("mpirun"), &words).end();
+    assert_ne!(ended.code, Some(0));
+    assert!(began.elapsed().as_secs() < 50, "{}", ended.err);
+    let runs = place.runs();
+    let kept = || listing(&runs).iter().any(|folder| folder.join("01-run.json").is_file());
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !kept() && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(kept(), "{:?}: {}", listing(&runs), ended.err);
+}
+
+#[test]
+fn without_mpi_the_ranks_of_a_job_are_refused() {
+    let place = Place::new();
+    let refuse = |words: &str, why: &str| {
+        let call = place.iosonde(words).env("OMPI_COMM_WORLD_SIZE", "4");
+        call.end().exits(2).silent().says(why);
+    };
+    refuse(&format!("run {SIM}"), "one of 4 ranks of an MPI job");
+    refuse("check .", "--features mpi");
+    refuse(&format!("run {SIM} --hosts a,b --launch local"), "leave out --hosts");
+    let alone = place.iosonde(&format!("run {SIM} --number-ios 1000"));
+    alone.env("OMPI_COMM_WORLD_SIZE", "1").end().exits(0);
+}
