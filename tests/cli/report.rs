@@ -183,7 +183,7 @@ fn kept_results_are_listed_found_by_short_names_and_removed_on_request() {
         let shown = place.iosonde(&words).end().exits(0).json();
         assert_eq!(shown["cells"][0]["plan"]["jobs"][0]["iodepth"], depth, "{word}");
     }
-    place.iosonde("report last~3").end().exits(2).says("3 results are kept");
+    place.iosonde("report last~3").end().exits(2).says("only 3 results in ");
     place.iosonde("report last-2").end().exits(2).says("`last~NUMBER`");
     // They all begin with the year.
     place.iosonde("report 2").end().exits(2).says("give more of the name");
