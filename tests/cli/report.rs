@@ -99,7 +99,7 @@ fn what_is_no_result_is_refused_with_what_was_found() {
     place.file("negative.json", half.replace("40282.858571", "-1.0").as_bytes());
     place.file("bad_iops.1.log", b"1, nan, 0, 0\n");
     fs::create_dir(place.work().join("nothing")).unwrap();
-    refused("missing.json", "No such file");
+    refused("missing.json", "does not exist");
     refused("empty.json", "found nothing, expected fio's JSON");
     refused("other.json", "no field `fio version`");
     refused("half.json", "a document that was cut off");

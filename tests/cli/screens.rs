@@ -53,6 +53,7 @@ fn settled(text: &str) -> String {
 /// The same with one date for all: 2026-11-23T07:00:00Z and 20261123T070000Z.
 fn without_dates(line: &str) -> String {
     let is_date = |word: &str| {
+        let word = word.rsplit('/').next().unwrap_or_default();
         word.len() >= 16 && word.starts_with("20") && word[4..].contains('T') && word.contains('Z')
     };
     let word = |word: &str| if is_date(word) { "DATE".to_owned() } else { word.to_owned() };

@@ -144,19 +144,19 @@ fn in_tmux(place: &Place, words: &str) -> Vec<String> {
     tmux(&["new-session", "-d", "-x", "80", "-y", "100", "-s", "one", &line]);
     let until = Instant::now() + Duration::from_secs(180);
     let mut screens: Vec<String> = Vec::new();
-    let mut live = 0;
+    // Screens since the live view was there: before it, nothing is to be redrawn.
+    let mut since = 0;
     loop {
         let shown = tmux(&["capture-pane", "-p", "-t", "one"]);
         let has_ended = shown.contains("code=") || Instant::now() > until;
-        live += usize::from(shown.contains("(q stops)"));
+        since += usize::from(since > 0 || shown.contains("(q stops)"));
         screens.push(shown);
         if has_ended {
             break;
         }
-        // Where there is no live view yet, nothing is to be redrawn.
-        match live {
-            5 => tmux(&["resize-window", "-t", "one", "-x", "20", "-y", "100"]),
-            10 => tmux(&["resize-window", "-t", "one", "-x", "80", "-y", "100"]),
+        match since {
+            3 => tmux(&["resize-window", "-t", "one", "-x", "20", "-y", "100"]),
+            12 => tmux(&["resize-window", "-t", "one", "-x", "80", "-y", "100"]),
             _ => String::new(),
         };
         std::thread::sleep(Duration::from_millis(100));
@@ -203,7 +203,7 @@ fn in_tmux_the_curve_of_an_experiment_grows_and_gives_way_to_the_result() {
                      \"depth\"\nseconds = 1.0\nrepeats = 2\nset = { rw = \"randread\" }\n\
                      [[stage.axis]]\nname = \"iodepth\"\nvalues = [1, 4, 16]\n";
         place.file("small.toml", small.as_bytes());
-        let words = "experiment run small.toml . --size 64M --results out";
+        let words = "experiment run small.toml . --size 256M --results out";
         gives_way(&in_tmux(&place, words), &["[1/6] ", "[6/6] ", "█"]);
     }
 }

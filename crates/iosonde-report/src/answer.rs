@@ -142,8 +142,8 @@ fn divided(words: &str, columns: usize) -> (String, &str) {
         let clause = &words[..*at];
         clause.ends_with([';', ':', ',', '.']) && width(clause) * 2 >= columns
     };
-    let at = spaces().filter(fits).filter(ends_clause).next_back();
-    let at = at.or_else(|| spaces().filter(fits).next_back()).or_else(|| spaces().next());
+    let at = spaces().filter(fits).rfind(ends_clause);
+    let at = at.or_else(|| spaces().rfind(fits)).or_else(|| spaces().next());
     at.map_or((words.to_owned(), ""), |at| (format!("{} …", &words[..at]), &words[at + 1..]))
 }
 
