@@ -11,6 +11,7 @@ mod doctor;
 mod ending;
 mod exit;
 mod experiment;
+mod first_screen;
 mod hosts;
 mod inspect;
 mod intact;
@@ -154,7 +155,9 @@ pub fn main() -> ExitCode {
             return output.end(Exit::Done).into();
         }
         Err(error) if is_profile => Err(profile::misused(Failure::usage(&error), &words)),
-        Err(error) => Err(run::explained(&error, &words).unwrap_or_else(|| Failure::usage(&error))),
+        Err(error) => Err(run::explained(&error, &words)
+            .or_else(|| experiment::explained(&error))
+            .unwrap_or_else(|| Failure::usage(&error))),
     };
     let exit = exit.unwrap_or_else(|failure| {
         Output::new(format).failure(&verb, &failure);
@@ -212,46 +215,45 @@ pub fn read_frames(bytes: &[u8]) -> [usize; 2] {
 
 /// The whole command line with its help, for manual pages and completions.
 pub fn command() -> clap::Command {
-    Cli::command().mut_subcommand("verify", verify::hide_what_has_no_effect)
+    reflowed(Cli::command().mut_subcommand("verify", verify::hide_what_has_no_effect))
 }
 
-/// What `-h` shows of a command: its first screen. `--help` shows every option.
-const FIRST_SCREEN: [(&str, &[&str]); 9] = [
-    ("check", &["quick", "read_only", "only", "dry_run"]),
-    ("run", &["path", "rw", "bs", "iodepth", "runtime", "show"]),
-    ("profile", &["pid", "cgroup", "container", "length", "emit"]),
-    ("compare", &["run", "tolerance", "gate", "page"]),
-    ("report", &["output_format", "output", "card", "explain", "prune"]),
-    ("doctor", &["output_format"]),
-    ("experiment run", &["quick", "size", "repeats", "dry_run", "results"]),
-    ("verify soak", &["path", "size", "runtime", "jobs", "dry_run"]),
-    ("verify fsync", &["size", "dry_run"]),
-];
-
-/// The command with a short `-h`; `name` is that of the command, with those above it.
-fn with_first_screen(command: clap::Command, name: &str) -> clap::Command {
-    let about = command.get_about().map(|about| about.to_string().replace('\n', " "));
-    let shown = FIRST_SCREEN.iter().find(|(known, _)| *known == name).map(|(_, shown)| *shown);
-    let command = match about {
-        Some(about) => command.about(about),
+/// The command with paragraphs of its description in one line each, so that they are broken for
+/// the screen alone: a line goes on that is no further in than the one before it, or is further in
+/// than an item of a list.
+fn reflowed(command: clap::Command) -> clap::Command {
+    let depth = |line: &str| line.len() - line.trim_start().len();
+    let joined = command.get_long_about().map(|about| {
+        let text = about.to_string();
+        let mut lines: Vec<String> = Vec::new();
+        for line in text.lines() {
+            let goes_on = |last: &String| {
+                let is_paragraph = depth(line) == 0 && depth(last) == 0;
+                let is_item = depth(line) > depth(last) && depth(last) > 0;
+                let is_text = !last.is_empty() && !line.trim().is_empty();
+                is_text && !last.ends_with([':', '\\']) && (is_paragraph || is_item)
+            };
+            match lines.last_mut().filter(|last| goes_on(last)) {
+                Some(last) => *last = format!("{last} {}", line.trim_start()),
+                None => lines.push(line.to_owned()),
+            }
+        }
+        lines.join("\n")
+    });
+    let command = match joined {
+        Some(joined) => command.long_about(joined),
         None => command,
     };
-    let command = match shown {
-        None => command,
-        Some(shown) => command.mut_args(|arg| {
-            let is_first = arg.is_positional() || shown.contains(&arg.get_id().as_str());
-            arg.hide_short_help(!is_first)
-        }),
-    };
-    command.mut_subcommands(|inner| {
-        let whole = format!("{name} {}", inner.get_name());
-        with_first_screen(inner, whole.trim_start())
-    })
+    command.mut_subcommands(reflowed)
 }
 
 fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
-    let command =
-        with_first_screen(command(), "").mut_subcommands(|verb| verb.arg_required_else_help(false));
+    let command = command().mut_subcommands(|verb| verb.arg_required_else_help(false));
+    let is_short = words.iter().take_while(|word| *word != "--").any(|word| word == "-h");
+    let command = match is_short {
+        true => first_screen::instead_of_help(command, ""),
+        false => command,
+    };
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 

@@ -132,7 +132,11 @@ fn pages() -> Vec<(String, String)> {
 
 /// Runs a session in a directory of its own; the differences from what the page says.
 fn differences(block: &Block) -> Vec<String> {
-    let dir = ScratchDir::new().unwrap();
+    differences_in(ScratchDir::new().unwrap().path(), block)
+}
+
+/// The same in this directory.
+fn differences_in(dir: &Path, block: &Block) -> Vec<String> {
     let program = Path::new(env!("CARGO_BIN_EXE_iosonde")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
     let mut found = Vec::new();
@@ -142,8 +146,8 @@ fn differences(block: &Block) -> Vec<String> {
         let command = step.command.split(" # ").next().unwrap_or_default().trim();
         let ended = Command::new("sh")
             .args(["-c", &format!("{command}{more}")])
-            .current_dir(dir.path())
-            .env("HOME", dir.path())
+            .current_dir(dir)
+            .env("HOME", dir)
             .env("PATH", &path)
             .env_remove("XDG_STATE_HOME")
             .env_remove("XDG_CONFIG_HOME")
@@ -189,6 +193,50 @@ fn each_session_of_the_pages_runs_as_shown() {
     iosonde_rig::skip_part(&part, "they need a disk, root, hosts, files or minutes");
     assert!(run > 0, "no page has a session");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Runs `words` in a directory, without configuration of the user.
+fn succeeds(dir: &Path, words: &[&str]) -> Result<String, String> {
+    let ended = Command::new(words[0]).args(&words[1..]).current_dir(dir).output();
+    let ended = ended.map_err(|error| format!("{}: {error}", words[0]))?;
+    match ended.status.success() {
+        true => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
+        false => Err(format!("{words:?}: {}", String::from_utf8_lossy(&ended.stderr))),
+    }
+}
+
+#[test]
+fn the_commands_of_the_readme_run_in_a_fresh_clone() {
+    let from = root().display().to_string();
+    if let Err(reason) = succeeds(root(), &["git", "rev-parse", "--verify", "HEAD"]) {
+        return iosonde_rig::skip(format!("no repository that can be cloned: {reason}"));
+    }
+    let dir = ScratchDir::new().unwrap();
+    succeeds(
+        dir.path(),
+        &["git", "clone", "--quiet", "--depth", "1", &format!("file://{from}"), "clone"],
+    )
+    .unwrap();
+    let clone = dir.path().join("clone");
+    // What `cargo install --path .` begins with: all manifests and the lock file are there.
+    let cargo = env!("CARGO");
+    let words = [cargo, "metadata", "--no-deps", "--format-version", "1", "--locked", "--offline"];
+    let found = succeeds(&clone, &words).unwrap();
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    assert!(found["packages"].as_array().unwrap().iter().any(|one| one["name"] == "iosonde"));
+    let text = fs::read_to_string(clone.join("README.md")).unwrap();
+    let (mut ran, mut wrong) = (0, Vec::new());
+    for block in blocks("README.md", &text) {
+        if block.is_session() && block.value("needs").is_none() {
+            ran += 1;
+            wrong.extend(differences_in(&clone, &block));
+        }
+    }
+    iosonde_rig::skip_part("cargo install", "it builds the program for minutes");
+    assert!(ran > 0 && wrong.is_empty(), "{ran} sessions: {}", wrong.join("\n"));
+    let untracked = succeeds(&clone, &["git", "status", "--porcelain"]).unwrap();
+    let left: Vec<&str> = untracked.lines().filter(|line| !line.contains(".local")).collect();
+    assert_eq!(left, Vec::<&str>::new(), "the commands leave no files");
 }
 
 #[test]

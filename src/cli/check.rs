@@ -300,12 +300,6 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
     })
 }
 
-/// Requests in flight per thread.
-fn check_depth(stage: &Stage) -> u32 {
-    let depth = stage.set.get("iodepth").and_then(toml::Value::as_integer);
-    depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(1)
-}
-
 /// The limit of p99 that a controller holds.
 fn latency_target(limit: &str) -> Result<LatencyTarget, Failure> {
     LatencyTarget::parse(&format!("p99<={limit}"))
@@ -355,7 +349,7 @@ fn setting(
         }],
         offset_bytes: 0,
         cpus: args.threads.unwrap_or_else(|| place.cpus()),
-        iodepth: check_depth(&requested.stage),
+        iodepth: requested.stage.depth(),
         seed,
         warmup_ns,
         stop: Stop::AfterNs(requested.length_ns - warmup_ns),

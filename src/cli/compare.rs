@@ -175,12 +175,10 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
             (std::slice::from_ref(a), std::slice::from_ref(b))
         }
         (paths, _) => {
-            let message = format!(
-                "found {} paths, expected two: A and B, or PROFILE and REPLAY; give several paths \
-                 per side as --a PATH… --b PATH…; --run COMMAND --run COMMAND measures now",
-                paths.len()
-            );
-            return Err(requested(message));
+            let message = format!("found {} paths, expected two results: A and B", paths.len());
+            let hint = "iosonde compare -h\nseveral per side: --a PATH… --b PATH…\nmeasured now: \
+                        --run COMMAND --run COMMAND";
+            return Err(Failure { hint: Some(hint.into()), ..requested(message) });
         }
     };
     no_replay(args)?;

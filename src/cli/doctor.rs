@@ -62,7 +62,11 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
     let found = args.path.metadata();
     drop(inspecting);
     if let Err(error) = found {
-        let message = format!("`{}`: {error}; expected a directory or a file", args.path.display());
+        let found = match error.kind() {
+            std::io::ErrorKind::NotFound => "does not exist".to_owned(),
+            _ => format!("cannot be inspected: {error}"),
+        };
+        let message = format!("`{}` {found}; expected a directory or a file", args.path.display());
         return Err(Failure::new(Exit::Usage, message));
     }
     let place = Place::find()?;

@@ -12,6 +12,7 @@ mod resume;
 
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -194,6 +195,19 @@ impl ExperimentArgs {
             What::List(_) | What::Show(_) => false,
         }
     }
+}
+
+/// A better answer than clap's to the name of an experiment where a command is expected.
+pub(super) fn explained(error: &clap::Error) -> Option<Failure> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let is_here = error.render().to_string().contains("iosonde experiment");
+    let hint = format!(
+        "iosonde experiment run {word} runs an experiment; iosonde experiment list names those \
+         built in"
+    );
+    is_here.then(|| Failure { hint: Some(hint), ..Failure::usage(error) })
 }
 
 /// Runs the command.

@@ -242,7 +242,10 @@ impl Output {
         }
         HAS_BEGUN.store(true, Ordering::Relaxed);
         let mut stdout = io::stdout().lock();
-        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        let written = match iosonde_sys::stdout::was_closed() {
+            true => Err(io::Error::other("it was closed when the program was started")),
+            false => stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()),
+        };
         if let Err(error) = written {
             self.closed = true;
             // A closed pipe is not an error. Anything else is reported.

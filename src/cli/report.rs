@@ -244,7 +244,15 @@ fn explain_metric(word: &str, form: Form) -> Result<Exit, Failure> {
 fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
     let mut results = FioResults::default();
     for path in paths {
-        let missing = |error: std::io::Error| requested(format!("`{}`: {error}", path.display()));
+        let missing = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => requested(format!(
+                "`{}` does not exist, and no kept result begins with it; expected a result \
+                 folder, a file in it, `last`, or the beginning of a name that `iosonde report` \
+                 lists",
+                path.display()
+            )),
+            _ => requested(format!("`{}`: {error}", path.display())),
+        };
         path.metadata().map_err(missing)?;
         let of_fio = fio_in(path, &mut results)?;
         if of_fio {

@@ -7,7 +7,8 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use super::config;
 use super::exit::{Exit, Failure};
-use super::keep;
+use super::keep::{self, Keeper};
+use iosonde_analysis::history;
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest};
 use iosonde_model::record::summary::{SUMMARY, Summary};
 use iosonde_model::record::undo::Undo;
@@ -18,7 +19,7 @@ use iosonde_report::clean::clean;
 /// Largest manifest that is read, bytes.
 const MAX_MANIFEST: u64 = 1 << 20;
 
-/// Most earlier checks that one is compared with.
+/// Most earlier checks or runs that one is compared with.
 const MAX_EARLIER: usize = 100;
 
 /// A kept result.
@@ -70,17 +71,25 @@ pub(crate) fn all(directory: &Path) -> Vec<KeptResult> {
     results
 }
 
-/// What finished checks in a directory measured, the newest ones.
-pub(crate) fn earlier_checks(directory: &Path) -> Vec<Summary> {
-    let is_check = |result: &KeptResult| {
-        result.manifest.verb == "check" && !checksums::is_unfinished(&result.path)
+/// Keeps the rates of a check or run beside its records, and says how they compare with those of
+/// earlier ones that are kept in the same place.
+pub(crate) fn against_earlier(keeper: &mut Keeper, verb: &str, now: &Summary) -> Option<String> {
+    let earlier = keeper.path().and_then(Path::parent).map(|directory| earlier(directory, verb));
+    keeper.keep(SUMMARY, now);
+    history::against_earlier(now, &earlier.unwrap_or_default(), verb)
+}
+
+/// What finished checks or runs in a directory measured, the newest ones.
+fn earlier(directory: &Path, verb: &str) -> Vec<Summary> {
+    let is_like = |result: &KeptResult| {
+        result.manifest.verb == verb && !checksums::is_unfinished(&result.path)
     };
-    let checks = all(directory).into_iter().filter(is_check).rev().take(MAX_EARLIER);
+    let like = all(directory).into_iter().filter(is_like).rev().take(MAX_EARLIER);
     let summary = |result: KeptResult| {
         let text = given::bytes(&result.path.join(SUMMARY), MAX_MANIFEST).ok()?;
         serde_json::from_slice(&text).ok()
     };
-    checks.filter_map(summary).collect()
+    like.filter_map(summary).collect()
 }
 
 /// Reads an argument that names a result.
@@ -110,7 +119,9 @@ fn named(word: &Path) -> Result<PathBuf, String> {
         return match found {
             Some(Some(at)) => Ok(results[at].path.clone()),
             Some(None) => {
-                Err(format!("{} results are kept in {}", results.len(), directory.display()))
+                let kept = counted(results.len());
+                let at = directory.display();
+                Err(format!("only {kept} in {at}, which `iosonde report` lists"))
             }
             None => Err("found neither a path nor `last` or `last~NUMBER`".into()),
         };

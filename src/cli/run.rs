@@ -42,12 +42,14 @@ use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
+use super::results;
 use super::screen;
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::expectation::judge_all;
+use iosonde_analysis::history;
 use iosonde_analysis::verdict::{assess, verdict};
 use iosonde_engine::engine::waits::Wait;
-use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
+use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, resolve};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::{Speed, catalogue};
 use iosonde_report::json::Document;
@@ -307,7 +309,7 @@ fn setting(
         targets: resolved.targets.clone(),
         offset_bytes: resolved.offset_bytes,
         cpus: place.cpus(),
-        iodepth: args.engine.iodepth,
+        iodepth: args.engine.iodepth.unwrap_or_else(|| usual_depth(args, &requested.engine)),
         seed,
         warmup_ns: requested.warmup_ns,
         stop: requested.stop,
@@ -316,6 +318,14 @@ fn setting(
         final_sync: resolved.durable,
         buffer_limit_bytes: place.buffer_limit_bytes(),
     }
+}
+
+/// Requests in flight per job where no number is given: those of the row of `check`, if the
+/// workload is one, and the engine allows it.
+fn usual_depth(args: &RunArgs, engine: &Engine) -> u32 {
+    let name = args.file.as_ref().map(|file| file.to_string_lossy());
+    let depth = name.and_then(|name| catalogue::depth_in_check(&name));
+    depth.filter(|_| engine.kind != EngineKind::Psync).unwrap_or(1)
 }
 
 /// Lays out those of the targets that were made for this run.
@@ -409,7 +419,9 @@ fn conclude(
         exit = exit.or_graver(both.exit());
         both.keep(&mut keeper, "01");
     }
-    let answer = Answer::of_runs(&[(run, row)], &analysed, None).judged(&judged);
+    let earlier = history::of_run(&[(run, row)])
+        .and_then(|now| results::against_earlier(&mut keeper, "run", &now));
+    let answer = Answer::of_runs(&[(run, row)], &analysed, earlier.as_deref()).judged(&judged);
     output.text(&answer.text(screen::columns()));
     output.text(&run_text(run, &row.figures, &row.consistency));
     output.text(&layers_text(run));

@@ -150,3 +150,17 @@ fn a_check_on_eight_threads_needs_little_memory() {
     assert_eq!(run["jobs"].as_array().unwrap().len(), 8);
     assert!(used < buffers + (64 << 20), "{used} B, of which {buffers} B are buffers");
 }
+
+#[test]
+fn a_run_is_compared_with_earlier_ones_of_the_same_load() {
+    let place = Place::new();
+    place.hole("data", 16 << 20);
+    let words = "run --path data --rw randread --ioengine psync --direct 0 --runtime 0.3 \
+                 --eta-interval 0";
+    let run = |words: &str| place.iosonde(words).end().exits(0).out;
+    assert!(!run(words).contains("earlier"));
+    assert!(run(words).contains(" an earlier run here; "));
+    let another = words.replace("--runtime 0.3", "--runtime 0.3 --bs 8k");
+    assert!(!run(&another).contains("earlier"));
+    assert!(run(words).contains(" the median of 2 earlier runs here"));
+}

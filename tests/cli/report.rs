@@ -99,7 +99,7 @@ fn what_is_no_result_is_refused_with_what_was_found() {
     place.file("negative.json", half.replace("40282.858571", "-1.0").as_bytes());
     place.file("bad_iops.1.log", b"1, nan, 0, 0\n");
     fs::create_dir(place.work().join("nothing")).unwrap();
-    refused("missing.json", "No such file");
+    refused("missing.json", "does not exist");
     refused("empty.json", "found nothing, expected fio's JSON");
     refused("other.json", "no field `fio version`");
     refused("half.json", "a document that was cut off");
@@ -183,7 +183,7 @@ fn kept_results_are_listed_found_by_short_names_and_removed_on_request() {
         let shown = place.iosonde(&words).end().exits(0).json();
         assert_eq!(shown["cells"][0]["plan"]["jobs"][0]["iodepth"], depth, "{word}");
     }
-    place.iosonde("report last~3").end().exits(2).says("3 results are kept");
+    place.iosonde("report last~3").end().exits(2).says("only 3 results in ");
     place.iosonde("report last-2").end().exits(2).says("`last~NUMBER`");
     // They all begin with the year.
     place.iosonde("report 2").end().exits(2).says("give more of the name");

@@ -122,12 +122,9 @@ fn a_reader_of_progress_that_leaves_early_does_not_end_the_run() {
     assert!(result.starts_with("Result: "), "{result}");
 }
 
-#[test]
-fn in_tmux_the_live_view_gives_way_to_the_result() {
-    if !has("tmux", &["-V"]) {
-        return;
-    }
-    let place = Place::new();
+/// What a command shows in tmux, ten times a second until it has ended; meanwhile the window gets
+/// 20 columns and its width back.
+fn in_tmux(place: &Place, words: &str) -> Vec<String> {
     let socket = place.home().join("tmux");
     let tmux = |words: &[&str]| {
         let ended = Command::new("tmux")
@@ -142,24 +139,71 @@ fn in_tmux_the_live_view_gives_way_to_the_result() {
             .unwrap();
         String::from_utf8_lossy(&ended.stdout).into_owned()
     };
-    let line = format!(
-        "'{}' {}; echo code=$?; exec sleep 1000",
-        env!("CARGO_BIN_EXE_iosonde"),
-        run(&place, 4)
-    );
+    let line =
+        format!("'{}' {words}; echo code=$?; exec sleep 1000", env!("CARGO_BIN_EXE_iosonde"));
     tmux(&["new-session", "-d", "-x", "80", "-y", "100", "-s", "one", &line]);
-    let mut has_been_live = false;
-    let until = Instant::now() + Duration::from_secs(120);
-    let last = loop {
+    let until = Instant::now() + Duration::from_secs(180);
+    let mut screens: Vec<String> = Vec::new();
+    // Screens since the live view was there: before it, nothing is to be redrawn.
+    let mut since = 0;
+    loop {
         let shown = tmux(&["capture-pane", "-p", "-t", "one"]);
-        has_been_live |= shown.contains("IOPS") && shown.contains("p99") && shown.contains("left");
-        if shown.contains("code=") || Instant::now() > until {
-            break shown;
+        let has_ended = shown.contains("code=") || Instant::now() > until;
+        since += usize::from(since > 0 || shown.contains("(q stops)"));
+        screens.push(shown);
+        if has_ended {
+            break;
         }
+        match since {
+            3 => tmux(&["resize-window", "-t", "one", "-x", "20", "-y", "100"]),
+            12 => tmux(&["resize-window", "-t", "one", "-x", "80", "-y", "100"]),
+            _ => String::new(),
+        };
         std::thread::sleep(Duration::from_millis(100));
-    };
+    }
     tmux(&["kill-server"]);
-    assert!(last.contains("code=0") && last.contains("Result: "), "{last}");
+    screens
+}
+
+/// Asserts that the live view was there, and that only the result is left of it.
+#[track_caller]
+fn gives_way(screens: &[String], parts: &[&str]) {
+    let last = screens.last().unwrap();
+    for line in ["code=0", "Result: ", "Confidence: ", "Next: "] {
+        assert!(last.contains(line), "{line}: {last}");
+    }
     assert!(!last.contains("(q stops)"), "{last}");
-    assert!(has_been_live, "the live view was never on the screen");
+    for part in parts {
+        assert!(screens.iter().any(|shown| shown.contains(part)), "never on the screen: {part}");
+    }
+}
+
+#[test]
+fn in_tmux_the_live_view_of_a_run_gives_way_to_the_result() {
+    if has("tmux", &["-V"]) {
+        let place = Place::new();
+        gives_way(&in_tmux(&place, &run(&place, 4)), &["IOPS", "p99", " left"]);
+    }
+}
+
+#[test]
+fn in_tmux_the_live_view_of_a_check_gives_way_to_the_result() {
+    if has("tmux", &["-V"]) {
+        let place = Place::new();
+        let words = "check . 256M --seconds 2 --threads 1 --only cache,kv-store";
+        gives_way(&in_tmux(&place, words), &["[1/2] ", "[2/2] ", " left"]);
+    }
+}
+
+#[test]
+fn in_tmux_the_curve_of_an_experiment_grows_and_gives_way_to_the_result() {
+    if has("tmux", &["-V"]) {
+        let place = Place::new();
+        let small = "name = \"small\"\nquestion = \"Where is the knee?\"\n[[stage]]\nname = \
+                     \"depth\"\nseconds = 1.0\nrepeats = 2\nset = { rw = \"randread\" }\n\
+                     [[stage.axis]]\nname = \"iodepth\"\nvalues = [1, 4, 16]\n";
+        place.file("small.toml", small.as_bytes());
+        let words = "experiment run small.toml . --size 256M --results out";
+        gives_way(&in_tmux(&place, words), &["[1/6] ", "[6/6] ", "█"]);
+    }
 }

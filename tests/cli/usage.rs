@@ -177,3 +177,21 @@ fn a_block_that_the_sectors_cannot_take() {
         assert!(code == 0 || ended.err.contains("multiples of 4096 B"), "{ended}");
     }
 }
+
+#[test]
+fn a_built_in_workload_is_the_load_of_its_row_of_check() {
+    let place = Place::new();
+    let jobs = |words: &str| {
+        let out = place.iosonde(words).end().exits(0).out;
+        let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let plan = document.get("plan").unwrap_or(&document["cells"][0]);
+        plan["jobs"].as_array().unwrap_or_else(|| panic!("{document}")).clone()
+    };
+    let plan = "--randseed 7 --dry-run --output-format json";
+    let row = jobs(&format!("check . 256M --only kv-store {plan}"));
+    let run = jobs(&format!("run kv-store --path . --size 256M {plan}"));
+    assert_eq!(run, row);
+    assert!(row.iter().all(|job| job["iodepth"] == 32), "{row:?}");
+    let own = jobs(&format!("run kv-store --path . --size 256M --iodepth 4 {plan}"));
+    assert!(own.iter().all(|job| job["iodepth"] == 4), "{own:?}");
+}

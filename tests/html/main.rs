@@ -216,6 +216,14 @@ fn a_narrow_window_need_not_be_scrolled_sideways() {
     assert!(page.value(&mut browser, size).as_f64().unwrap() >= 14.0);
 }
 
+/// The pages in a folder and those below.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());
+    let pages = files.into_iter().filter(|path| path.extension().is_some_and(|end| end == "html"));
+    pages.chain(folders.iter().flat_map(|inner| below(inner))).collect()
+}
+
 /// A page of every kind that the program writes, by its name.
 fn pages(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     let iosonde = |words: &str| {
@@ -273,6 +281,14 @@ fn pages(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     let kept = kept.strip_prefix(folder).unwrap().display().to_string();
     iosonde(&format!("report {kept} --output-format html --output hosts.html"));
     pages.push(("hosts", folder.join("hosts.html")));
+    let fleet = format!(
+        "name = \"fleet\"\n[[device]]\nname = \"s\"\nioengine = \"sim\"\npath = \
+         \"{target},size=64M\"\n[[experiment]]\nname = \"small.toml\"\nrandseed = 7\n"
+    );
+    fs::write(folder.join("fleet.toml"), fleet).unwrap();
+    iosonde("campaign run fleet.toml --output campaign");
+    pages.extend(below(&folder.join("campaign")).into_iter().map(|page| ("campaign", page)));
+    assert!(pages.iter().any(|(name, _)| *name == "campaign"), "a campaign has no page");
     let words = ["profile", "--", "true"];
     let profiled = Command::new(env!("CARGO_BIN_EXE_iosonde"))
         .args(words)

@@ -1,18 +1,43 @@
-//! A check against earlier ones of the same storage.
+//! A check or run against earlier ones of the same storage.
 
-use iosonde_model::record::summary::Summary;
+use iosonde_model::record::run::Run;
+use iosonde_model::record::summary::{Summary, SummaryRow};
 use iosonde_model::units::count;
+
+use crate::comparison::identity::Identity;
+use crate::verdict::Assessment;
 
 /// From this factor on the direction is said in words: repeats on one machine differ by less.
 const FACTOR: f64 = 2.0;
 
-/// How the rates compare with those of earlier checks; `None` without one of the same storage,
-/// size and length.
+/// The rates of the rows of a check whose figures can be used, each of which took so long; `None`
+/// without one.
+pub fn of_check(rows: &[(&Run, &Assessment)], length_ns: u64) -> Option<Summary> {
+    let usable = rows.iter().filter(|(_, row)| row.complete && row.consistency.valid());
+    let rates = usable.map(|(run, row)| SummaryRow {
+        title: run.plan.title.clone(),
+        iops: row.figures.all.total.iops,
+    });
+    let rates: Vec<SummaryRow> = rates.collect();
+    let (run, _) = rows.first().filter(|_| !rates.is_empty())?;
+    let bytes = run.plan.target().bytes;
+    Some(Summary { rows: rates, ..Summary::of(&run.target, bytes, length_ns) })
+}
+
+/// The same of a run, which is compared with runs of the same load alone.
+pub fn of_run(rows: &[(&Run, &Assessment)]) -> Option<Summary> {
+    let length_ns = rows.iter().map(|(run, _)| run.plan.length_ns().unwrap_or(0)).sum();
+    let loads = rows.iter().map(|(run, _)| Identity::of(run, None).load());
+    Some(Summary { load: loads.collect::<Vec<_>>().join(" "), ..of_check(rows, length_ns)? })
+}
+
+/// How the rates compare with those of earlier ones, which are called `noun`; `None` without one
+/// of the same storage, load, size and length.
 ///
 /// The rate of a row is divided by the median of the earlier rates of that row. The figure is the
 /// median of these ratios over the rows; the range is that of the earlier checks, each divided by
 /// the same medians. A range of few checks is no interval, and is not called one.
-pub fn against_earlier(now: &Summary, earlier: &[Summary]) -> Option<String> {
+pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option<String> {
     let earlier: Vec<&Summary> = earlier.iter().filter(|each| each.is_like(now)).collect();
     let usual = |title: &str| median(earlier.iter().filter_map(|each| rate(each, title)).collect());
     let ratios = |of: &Summary| -> Vec<(String, f64)> {
@@ -23,8 +48,8 @@ pub fn against_earlier(now: &Summary, earlier: &[Summary]) -> Option<String> {
     let overall = |of: &Summary| median(ratios(of).into_iter().map(|(_, ratio)| ratio).collect());
     let ratio = overall(now)?;
     let checks = match earlier.len() {
-        1 => "an earlier check here".to_owned(),
-        several => format!("the median of {several} earlier checks here"),
+        1 => format!("an earlier {noun} here"),
+        several => format!("the median of {several} earlier {noun}s here"),
     };
     let all: Vec<f64> = earlier.iter().filter_map(|each| overall(each)).collect();
     let least = all.iter().copied().fold(f64::INFINITY, f64::min);
@@ -102,7 +127,7 @@ mod tests {
     #[test]
     fn a_usual_check_is_a_share_of_the_median_and_has_a_range() {
         let earlier = [check(&[90.0, 900.0]), check(&[100.0, 1000.0]), check(&[110.0, 1100.0])];
-        let words = against_earlier(&check(&[100.0, 1000.0]), &earlier);
+        let words = against_earlier(&check(&[100.0, 1000.0]), &earlier, "check");
         let expected = "1.00 of the median of 3 earlier checks here (they: 0.900 to 1.10)";
         assert_eq!(words.as_deref(), Some(expected));
     }
@@ -110,10 +135,11 @@ mod tests {
     #[test]
     fn a_slow_one_is_called_slow_and_its_worst_row_is_named() {
         let earlier = [check(&[100.0, 1000.0, 85_000.0]), check(&[100.0, 1000.0, 85_000.0])];
-        let words = against_earlier(&check(&[50.0, 250.0, 247.0]), &earlier).unwrap_or_default();
+        let words =
+            against_earlier(&check(&[50.0, 250.0, 247.0]), &earlier, "check").unwrap_or_default();
         assert!(words.starts_with("4.00 times slower than the median of 2 earlier"), "{words}");
         assert!(words.ends_with(", most in Logging: 344 times"), "{words}");
-        let words = against_earlier(&check(&[300.0]), &earlier[..1]).unwrap_or_default();
+        let words = against_earlier(&check(&[300.0]), &earlier[..1], "check").unwrap_or_default();
         assert_eq!(words, "3.00 times faster than an earlier check here");
     }
 
@@ -122,11 +148,15 @@ mod tests {
         let now = check(&[100.0]);
         let other_size = Summary { bytes: 1 << 20, ..now.clone() };
         let other_storage = Summary { storage: "sdb".into(), ..now.clone() };
+        let other_load = Summary { load: "4k".into(), ..now.clone() };
         let unknown = Summary { storage: String::new(), ..now.clone() };
         let empty = check(&[]);
-        assert_eq!(against_earlier(&now, &[other_size, other_storage, empty.clone()]), None);
-        assert_eq!(against_earlier(&unknown, std::slice::from_ref(&unknown)), None);
-        assert_eq!(against_earlier(&empty, std::slice::from_ref(&now)), None);
-        assert_eq!(against_earlier(&check(&[0.0]), &[now]), None);
+        assert_eq!(
+            against_earlier(&now, &[other_size, other_storage, other_load, empty.clone()], "check"),
+            None
+        );
+        assert_eq!(against_earlier(&unknown, std::slice::from_ref(&unknown), "check"), None);
+        assert_eq!(against_earlier(&empty, std::slice::from_ref(&now), "check"), None);
+        assert_eq!(against_earlier(&check(&[0.0]), &[now], "check"), None);
     }
 }

@@ -16,7 +16,7 @@ use iosonde_stats::Quantile;
 use super::clean::clean;
 use super::explain::terms;
 use super::steady_text::steady_line;
-use super::wrap::hanging;
+use super::wrap::{hanging, width};
 
 /// What stands first.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -51,9 +51,9 @@ impl Answer {
         let result = match (verdict.kind, earlier) {
             (Kind::Failing, _) => format!("{}; {figures}", verdict.words),
             (Kind::LimitedBy, Some(earlier)) => {
-                format!("{figures}; {}; {earlier}", verdict.words)
+                format!("{}; {earlier}; {figures}", verdict.words)
             }
-            (Kind::LimitedBy, None) => format!("{figures}; {}", verdict.words),
+            (Kind::LimitedBy, None) => format!("{}; {figures}", verdict.words),
             (kind, earlier) => {
                 let health = match kind {
                     // That a run did not become steady decides its exit code.
@@ -63,8 +63,8 @@ impl Answer {
                     Kind::NoFaultSeen => format!("{}; ", verdict.words),
                     _ => String::new(),
                 };
-                let earlier = earlier.map(|words| format!("; {words}")).unwrap_or_default();
-                format!("{health}{figures}{earlier}")
+                let earlier = earlier.map(|words| format!("{words}; ")).unwrap_or_default();
+                format!("{health}{earlier}{figures}")
             }
         };
         let is_partial = rows.iter().any(|(_, row)| !row.complete);
@@ -109,16 +109,42 @@ impl Answer {
         format!("{}: {figures} ({words})", clean(&run.plan.title))
     }
 
-    /// Three lines, wrapped to a screen of so many columns.
+    /// Three lines of a screen of so many columns, and below them what these have no space for.
     pub fn text(&self, screen: usize) -> String {
-        let lines = [
-            ("Result:      ", &self.result),
-            ("Confidence:  ", &self.confidence),
-            ("Next:        ", &self.next),
-        ];
-        let lines = lines.map(|(head, words)| hanging(head, &clean(words), screen));
-        format!("{}\n", lines.concat())
+        let lines =
+            [("Result", &self.result), ("Confidence", &self.confidence), ("Next", &self.next)];
+        let (mut first, mut rest) = (String::new(), String::new());
+        for (name, words) in lines {
+            let words = clean(words);
+            let (shown, left) = divided(&words, screen.saturating_sub(HEAD));
+            first += &format!("{:<HEAD$}{shown}\n", format!("{name}:"));
+            if !left.is_empty() {
+                rest += &hanging(&format!("  {name} … "), left, screen);
+            }
+        }
+        format!("{first}{rest}\n")
     }
+}
+
+/// Columns before the words of the first three lines.
+const HEAD: usize = 13;
+
+/// Words of a line of so many columns, and those that are left: divided behind a clause where that
+/// leaves at least half a line, and not within a command.
+fn divided(words: &str, columns: usize) -> (String, &str) {
+    if width(words) <= columns {
+        return (words.to_owned(), "");
+    }
+    let command = words.find("iosonde ").filter(|at| *at > 0).unwrap_or(words.len());
+    let spaces = || words.match_indices(' ').map(|(at, _)| at).filter(|at| *at < command);
+    let fits = |at: &usize| width(&words[..*at]) + 2 <= columns;
+    let ends_clause = |at: &usize| {
+        let clause = &words[..*at];
+        clause.ends_with([';', ':', ',', '.']) && width(clause) * 2 >= columns
+    };
+    let at = spaces().filter(fits).rfind(ends_clause);
+    let at = at.or_else(|| spaces().rfind(fits)).or_else(|| spaces().next());
+    at.map_or((words.to_owned(), ""), |at| (format!("{} …", &words[..at]), &words[at + 1..]))
 }
 
 /// What helps most: against the most severe finding, else the next question.
@@ -133,12 +159,8 @@ fn next(rows: &[(&Run, &Assessment)], verdict: &Verdict) -> String {
     of_finding.unwrap_or_else(|| {
         let path = rows.first().map_or(".", |(run, _)| run.plan.target().path.as_str());
         match rows.len() {
-            1 => "Repeat it to see how far runs differ: iosonde compare needs five of each \
-                  side."
-                .to_owned(),
-            _ => {
-                format!("Ask how depth, size and jobs matter: iosonde experiment run study {path}")
-            }
+            1 => "Repeat: iosonde compare needs 5 runs of each side".to_owned(),
+            _ => format!("Find its limits: iosonde experiment run study {path}"),
         }
     })
 }
@@ -224,7 +246,8 @@ mod tests {
         let mut run = run_of(&[Load::default()]);
         run.target.direct = false;
         let found = answer(&[run], Some("0.5 of the median of 4 earlier checks here"));
-        assert!(found.result.ends_with("0.5 of the median of 4 earlier checks here"), "{found:?}");
+        let first = "0.5 of the median of 4 earlier checks here; ";
+        assert!(found.result.starts_with(first), "{found:?}");
         assert_eq!(found.confidence, "low: page cache");
         assert!(found.next.ends_with("(iosonde report --explain buffered)"), "{found:?}");
     }
@@ -239,6 +262,23 @@ mod tests {
         let text = found.text(60);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         assert!(text.starts_with("Result:      failed"), "{text}");
+    }
+
+    #[test]
+    fn the_answer_takes_three_lines_and_what_is_left_stands_below() {
+        let answer = Answer {
+            result: "no fault seen; typical of a disk; up to 73,003 IOPS (Cache)".into(),
+            confidence: "high".into(),
+            next: "Find its limits: iosonde experiment run study /data".into(),
+        };
+        let expected = "Result:      no fault seen; typical of a disk; …\n\
+                        Confidence:  high\n\
+                        Next:        Find its limits: …\n  \
+                        Result … up to 73,003 IOPS (Cache)\n  \
+                        Next … iosonde experiment run study /data\n\n";
+        assert_eq!(answer.text(60), expected);
+        assert_eq!(answer.text(120).lines().count(), 4);
+        assert_eq!(divided("no-space-in-all-this", 10), ("no-space-in-all-this".into(), ""));
     }
 
     #[test]

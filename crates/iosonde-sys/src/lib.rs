@@ -26,6 +26,7 @@ pub mod sharing;
 pub mod signals;
 pub mod slab;
 mod slots;
+pub mod stdout;
 pub mod syscall;
 pub mod thread;
 mod uapi;

@@ -1,7 +1,5 @@
 //! The measuring part of a check.
 
-use std::path::Path;
-
 use serde_json::json;
 
 use super::{Request, length_ns};
@@ -17,13 +15,13 @@ use crate::cli::screen;
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::cross_check::CrossCheck;
 use iosonde_analysis::expectation::judge_all;
-use iosonde_analysis::history::{against, against_earlier};
+use iosonde_analysis::history;
 use iosonde_analysis::reference::place;
 use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
-use iosonde_model::record::summary::{SUMMARY, Summary, SummaryRow};
+use iosonde_model::record::summary::Summary;
 use iosonde_model::spec::reference::ReferenceClass;
 use iosonde_report::json::Document;
 use iosonde_report::{Answer, CheckReport};
@@ -115,13 +113,12 @@ impl Session<'_> {
         let analysed = verdict(&self.rows);
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         let judged = judge_all(&requested.expectations, &rows);
-        if let Some(summary) = summary(&rows, requested) {
-            let earlier = self.keeper.path().and_then(Path::parent).map(results::earlier_checks);
+        if let Some(summary) = history::of_check(&rows, requested.length_ns) {
+            let earlier = results::against_earlier(&mut self.keeper, "check", &summary);
             self.earlier = match &self.reference {
-                Some((name, reference)) => against(&summary, reference, name),
-                None => against_earlier(&summary, &earlier.unwrap_or_default()),
+                Some((name, reference)) => history::against(&summary, reference, name),
+                None => earlier,
             };
-            self.keeper.keep(SUMMARY, &summary);
         }
         let mut exit = if signal != 0 { Exit::Signal(signal as i32) } else { Exit::Done };
         exit = exit.or_graver(self.witness_exit);
@@ -187,17 +184,4 @@ impl Session<'_> {
         self.output.document(&document);
         exit
     }
-}
-
-/// The rates of the rows whose figures can be used; `None` without one.
-fn summary(rows: &[(&Run, &Assessment)], requested: &Request) -> Option<Summary> {
-    let usable = rows.iter().filter(|(_, row)| row.complete && row.consistency.valid());
-    let rates = usable.map(|(run, row)| SummaryRow {
-        title: run.plan.title.clone(),
-        iops: row.figures.all.total.iops,
-    });
-    let rates: Vec<SummaryRow> = rates.collect();
-    let (run, _) = rows.first().filter(|_| !rates.is_empty())?;
-    let bytes = run.plan.target().bytes;
-    Some(Summary { rows: rates, ..Summary::of(&run.target, bytes, requested.length_ns) })
 }

@@ -153,5 +153,11 @@ fn is_path(name: &str) -> bool {
 }
 
 fn bounded(path: &Path) -> Result<String, Failure> {
-    given::text(path, MAX_BYTES).map_err(|error| wrong(format!("`{}`: {error}", path.display())))
+    given::text(path, MAX_BYTES).map_err(|error| {
+        let list = match error {
+            given::GivenError::Missing => "; `iosonde experiment list` names those built in",
+            _ => "",
+        };
+        wrong(format!("`{}`: {error}{list}", path.display()))
+    })
 }

@@ -14,9 +14,9 @@ use iosonde_model::plan::{Engine, EngineKind};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Engine")]
 pub(super) struct EngineArgs {
-    /// Requests in flight per job
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(super) iodepth: u32,
+    /// Requests in flight per job [default: 1; of a built-in workload as in `iosonde check`]
+    #[arg(long, value_name = "N")]
+    pub(super) iodepth: Option<u32>,
     /// 1: direct I/O, or fail; 0: buffered I/O [default: direct if possible]
     #[arg(long, value_name = "0|1", value_parser = ["0", "1"])]
     direct: Option<String>,

@@ -7,7 +7,7 @@ use crate::cli::exit::{Exit, Failure};
 const VERIFY: &str = "use `iosonde verify`";
 
 /// Option, and why it is not here.
-const FOREIGN: [(&str, &str); 18] = [
+const FOREIGN: [(&str, &str); 20] = [
     ("random-generator", "one generator draws all offsets and data; --randseed is its seed"),
     ("randrepeat", "every run has a new seed, which it prints; --randseed repeats one"),
     ("allrandrepeat", "every run has a new seed, which it prints; --randseed repeats one"),
@@ -16,6 +16,8 @@ const FOREIGN: [(&str, &str); 18] = [
     ("verify-sectors", VERIFY),
     ("verify-inject-fault", VERIFY),
     ("do-verify", VERIFY),
+    ("seconds", "use --runtime"),
+    ("duration", "use --runtime"),
     ("loops", "use --runtime, --number-ios or --io-size"),
     ("name", "a command line is a single unnamed load; roles of a workload file have names"),
     ("stonewall", "a command line is a single load; use separate commands"),

@@ -28,9 +28,11 @@ use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::outputs::{Gauge, LogArgs, Outputs};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
+use crate::cli::results;
 use crate::cli::screen;
 use crate::schedule::RunContext;
 use iosonde_analysis::expectation::{Expectation, judge_all};
+use iosonde_analysis::history;
 use iosonde_analysis::verdict::{assess, verdict};
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::{Control, Medium};
@@ -411,7 +413,7 @@ fn conclude(
     beside: &Beside<'_>,
     place: &Place,
     (mut output, outputs, mut progress): (Output, Outputs, Progress),
-    keeper: Keeper,
+    mut keeper: Keeper,
     runs: &[Run],
     (all, failed, grouped): (bool, Option<Exit>, bool),
 ) -> Exit {
@@ -430,7 +432,9 @@ fn conclude(
         exit = exit.or_graver(end_of_expectation(&each.judgement));
     }
     let complete = all && rows.iter().all(|row| row.complete);
-    let answer = Answer::of_runs(&cells, &reported, None).judged(&judged);
+    let earlier =
+        history::of_run(&cells).and_then(|now| results::against_earlier(&mut keeper, "run", &now));
+    let answer = Answer::of_runs(&cells, &reported, earlier.as_deref()).judged(&judged);
     output.text(&answer.text(screen::columns()));
     for (run, row) in &cells {
         output.text(&run_text(run, &row.figures, &row.consistency));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::Run;
@@ -97,6 +98,13 @@ impl Identity {
             (Kind::Host, host.map(of_host).unwrap_or_default()),
         ];
         Identity { facts: facts.into_iter().filter(|(_, facts)| !facts.is_empty()).collect() }
+    }
+
+    /// SHA-256 over the facts of the load and its engine, in hexadecimal.
+    pub fn load(&self) -> String {
+        let facts = [Kind::Plan, Kind::Engine].map(|kind| self.facts.get(&kind));
+        let text = serde_json::to_vec(&facts).unwrap_or_default();
+        Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The facts known to both in which they differ.
@@ -206,7 +214,9 @@ mod tests {
         other.plan.targets[0].path = "/elsewhere".into();
         let of = |run: &Run| Identity::of(run, None);
         assert_eq!(of(&one).differences(&of(&other)), []);
+        assert_eq!(of(&other).load(), of(&one).load());
         other.plan.jobs.iter_mut().for_each(|job| job.iodepth = 7);
+        assert_ne!(of(&other).load(), of(&one).load());
         other.target.direct = !other.target.direct;
         other.program = "9.9.9".into();
         let formatted: Vec<(Kind, String, String)> =

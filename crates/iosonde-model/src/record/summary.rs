@@ -1,4 +1,4 @@
-//! The rates of a check in few bytes, beside its records: what later checks are compared with.
+//! The rates of a check or run in few bytes, beside its records: what later ones are compared with.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub const SUMMARY_SCHEMA: &str = "iosonde.summary/1";
 /// Name of the file in a result folder.
 pub const SUMMARY: &str = "summary.json";
 
-/// A check in few numbers.
+/// A check or run in few numbers.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Summary {
     /// [`SUMMARY_SCHEMA`].
@@ -20,8 +20,11 @@ pub struct Summary {
     pub filesystem: Option<String>,
     /// Size of the test file, bytes.
     pub bytes: u64,
-    /// Length of each row, ns.
+    /// Length of each row, ns; 0 where time does not end it.
     pub length_ns: u64,
+    /// What distinguishes the load of a run from others; empty for a check, whose rows have names.
+    #[serde(default)]
+    pub load: String,
     /// The rows that were measured.
     pub rows: Vec<SummaryRow>,
 }
@@ -46,15 +49,15 @@ impl Summary {
             filesystem: target.filesystem.clone(),
             bytes,
             length_ns,
+            load: String::new(),
             rows: Vec::new(),
         }
     }
 
-    /// Whether another check measured the same in the same way.
+    /// Whether another one measured the same in the same way.
     pub fn is_like(&self, other: &Summary) -> bool {
-        let of = |each: &Summary| {
-            (each.schema.clone(), each.storage.clone(), each.filesystem.clone(), each.bytes)
-        };
-        !self.storage.is_empty() && of(self) == of(other) && self.length_ns == other.length_ns
+        !self.storage.is_empty()
+            && Summary { rows: Vec::new(), ..self.clone() }
+                == Summary { rows: Vec::new(), ..other.clone() }
     }
 }

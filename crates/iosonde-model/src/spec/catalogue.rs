@@ -112,6 +112,14 @@ pub fn workload(name: &str) -> Result<Workload, FileError> {
     Err(FileError::Unknown { what: "workload", name: name.into(), known: known.join(", ") })
 }
 
+/// Requests in flight per job that `check` gives to the workload of this name, if it has it.
+pub fn depth_in_check(name: &str) -> Option<u32> {
+    let check = experiment("check").ok()?;
+    let stage = check.stages.first()?;
+    let mut rows = stage.axes.iter().flat_map(|axis| &axis.values).filter_map(|row| row.as_str());
+    rows.any(|row| row.eq_ignore_ascii_case(name)).then(|| stage.depth())
+}
+
 /// Every built-in experiment.
 ///
 /// # Errors
@@ -153,7 +161,9 @@ mod tests {
         assert_eq!(names.len(), 8);
         for name in names {
             workload(name.as_str().unwrap()).unwrap();
+            assert_eq!(depth_in_check(name.as_str().unwrap()), Some(32));
         }
+        assert_eq!(depth_in_check("layout"), None);
     }
 
     #[test]

@@ -310,6 +310,12 @@ impl Experiment {
 }
 
 impl Stage {
+    /// Requests in flight per job of all cells, unless an axis or a role says otherwise.
+    pub fn depth(&self) -> u32 {
+        let depth = self.set.get("iodepth").and_then(toml::Value::as_integer);
+        depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(1)
+    }
+
     /// Heading in the report.
     pub fn heading(&self) -> &str {
         if self.title.is_empty() { &self.name } else { &self.title }

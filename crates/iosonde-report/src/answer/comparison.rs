@@ -33,7 +33,7 @@ impl Answer {
         };
         let counted = |wanted: fn(&Verdict) -> bool, word: &str| {
             let count = rows.iter().filter(|(_, row)| wanted(&row.verdict)).count();
-            (count > 0).then(|| format!("{word} in {count}"))
+            (count > 0).then(|| format!("{word} in {count} of {} figures", rows.len()))
         };
         let slower = named(|verdict| *verdict == Verdict::Slower);
         let faster = named(|verdict| *verdict == Verdict::Faster);

@@ -24,7 +24,7 @@ impl Answer {
                 },
             ),
             VerifyVerdict::Pass => {
-                format!("Ask whether fsync is honoured: iosonde verify fsync {path}")
+                format!("Test fsync: iosonde verify fsync {path}")
             }
             VerifyVerdict::Written => format!("Read it back: iosonde verify check {path}"),
             VerifyVerdict::Inconclusive { .. } => format!(
