@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::LoopDevice;
+use iosonde_rig::{ScratchDir, skip};
 
 use crate::request::{here, hides_processes, program, served, turn, until};
 
@@ -133,4 +133,19 @@ fn events(output: &Path) -> String {
     let all = fs::read_dir(output).unwrap().map(|entry| entry.unwrap().path());
     let folder = all.into_iter().find(is_campaign).unwrap();
     fs::read_to_string(folder.join("events.log")).unwrap()
+}
+
+/// The walk-through of fio-tests, verb for verb, as its script has it.
+#[test]
+fn the_walk_through_of_fio_tests_comes_to_its_end() {
+    let _turn = turn();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/walkthrough.sh");
+    let ended = Command::new(script).arg(program()).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let last = said.lines().last().unwrap_or_default();
+    if let Some(reason) = last.strip_prefix("skipped: ") {
+        return skip(reason);
+    }
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && last == "walk-through complete", "{said}{errors}");
 }
