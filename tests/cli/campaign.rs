@@ -271,3 +271,60 @@ fn the_points_are_exported_as_job_files_that_fio_reads() {
         assert!(ended.status.success() && said.is_empty(), "{}: {said}", job.display());
     }
 }
+
+/// What is brought along is a whole campaign: its verdicts follow from its records.
+#[test]
+fn the_recorded_campaign_is_unpacked_and_reported_on() {
+    let place = place();
+    let demo = "campaign demo --output demo --output-format json";
+    let said = place.iosonde(demo).end().exits(0).says("nothing is measured here").json();
+    let output = place.work().join("demo");
+    let stored = fs::read(campaign_folder(&output).join("signoff.json")).unwrap();
+    let stored: Value = serde_json::from_slice(&stored).unwrap();
+    assert_eq!((&said["devices"], &said["verdict"]), (&stored["devices"], &stored["verdict"]));
+    assert_eq!(said["devices"].as_array().unwrap().len(), 2);
+    place.iosonde("campaign status demo").end().exits(0).prints("2 of 2 done");
+    for folder in results(&output) {
+        let words = format!("report {} --recheck", folder.display());
+        place.iosonde(&words).end().exits(0);
+    }
+    place.iosonde(demo).end().exits(2).says("holds something else");
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo-campaign/demo.json.zst");
+    assert!(fs::metadata(packed).unwrap().len() < 300_000);
+}
+
+#[test]
+fn a_simulated_disk_has_the_seeks_zones_and_turns_that_were_asked_for() {
+    let place = Place::new();
+    let disk = "rpm=7200,seek=12ms,track=1M,inner-track=500k,size=1t,read=1us,write=1us";
+    // Level and value of every point that was measured.
+    let points = |name: &str, level: &str, value: &str| -> Vec<(f64, f64)> {
+        let words = format!("experiment run {name} {disk} --ioengine sim --repeats 1 --seconds 3");
+        let ended = place.iosonde(&format!("{words} --output-format json")).end().exits(0);
+        let all: Value = serde_json::from_str(&ended.out).unwrap();
+        let data = &all["data"][0];
+        let columns = data["columns"].as_array().unwrap();
+        let at = |name: &str| columns.iter().position(|column| column == name).unwrap();
+        let (level, value) = (at(level), at(value));
+        let rows = data["rows"].as_array().unwrap().iter();
+        rows.filter_map(|row| Some((row[level].as_f64()?, row[value].as_f64()?))).collect()
+    };
+    let near = |found: f64, truth: f64| (found / truth - 1.0).abs() < 0.06;
+    let (turn, size) = (60.0 / 7200.0, (1u64 << 40) as f64);
+    // Half a turn; and the mean root of the distance of two places is 8/15 of that of the whole.
+    let seeks = points("seek-curve", "level_span_bytes", "iops_per_s");
+    assert_eq!(seeks.len(), 10);
+    for (span, rate) in seeks {
+        let truth = turn / 2.0 + 0.012 * 8.0 / 15.0 * (span / size).sqrt();
+        assert!(near(1.0 / rate, truth), "{span}: {rate}");
+    }
+    let zones = points("zones", "level_offset_bytes", "bandwidth_bytes_per_s");
+    assert_eq!(zones.len(), 7);
+    for (offset, rate) in zones {
+        let outer = (1u64 << 20) as f64;
+        let track = outer + (500.0 * 1024.0 - outer) * offset / size;
+        assert!(near(rate, track / turn), "{offset}: {rate}");
+    }
+    let words = format!("experiment run rotation {disk} --ioengine sim --repeats 1 --seconds 3");
+    place.iosonde(&words).end().exits(0).prints("about 7,200 rpm");
+}

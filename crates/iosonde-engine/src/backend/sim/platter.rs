@@ -97,8 +97,7 @@ mod tests {
     fn a_seek_grows_with_the_root_of_the_distance_and_inner_tracks_hold_less() {
         let (bytes, track_bytes) = (1u64 << 30, f64::from(1 << 20));
         let inner_track_bytes = track_bytes / 2.0;
-        let disk =
-            Turning { bytes, turn_ns: 1e7, seek_ns: 8e6, track_bytes, inner_track_bytes };
+        let disk = Turning { bytes, turn_ns: 1e7, seek_ns: 8e6, track_bytes, inner_track_bytes };
         assert_eq!([disk.seek(0, bytes), disk.seek(bytes, bytes * 3 / 4)], [8e6, 4e6]);
         let track = |offset: u64| 4096.0 / (disk.turns(offset + 4096) - disk.turns(offset));
         for (offset, expected) in [(0, 1.0), (bytes / 2, 0.75), (bytes - 4096, 0.5)] {
