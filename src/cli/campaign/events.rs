@@ -1,6 +1,6 @@
 //! The event log of a campaign: `action|device|epoch|details`, one line each, in the order in which
-//! things happened, and the same as JSON lines in `log.jsonl`. The lines of each device stand in a log
-//! of its own too.
+//! things happened, and the same as JSON lines in `log.jsonl`. The lines of each device stand in a
+//! log of its own too.
 
 use serde_json::json;
 
