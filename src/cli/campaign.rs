@@ -4,6 +4,7 @@
 //! before every write: a device that fails or vanishes ends its own work alone.
 
 mod configure;
+mod demo;
 mod events;
 mod execution;
 mod export;
@@ -37,6 +38,7 @@ use super::output::OutputFormat;
 ///   iosonde campaign resume results
 ///   iosonde campaign report results --output-format json
 ///   iosonde campaign export fio fleet.toml --output jobs
+///   iosonde campaign demo --output demo
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CampaignArgs {
@@ -62,6 +64,8 @@ enum What {
     Report(OutputArgs),
     /// Export the points of a campaign for another program
     Export(ExportArgs),
+    /// Unpack a recorded campaign and report on it, without a device
+    Demo(DemoArgs),
 }
 
 /// A campaign file, and what is changed in it.
@@ -118,6 +122,17 @@ struct ExportArgs {
     to: ExportTo,
 }
 
+/// Where the recorded campaign goes.
+#[derive(Args, Debug)]
+struct DemoArgs {
+    /// Directory for the recorded campaign, new or empty
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+    /// Format of the result on stdout
+    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
+    output_format: OutputFormat,
+}
+
 #[derive(Debug, Subcommand)]
 enum ExportTo {
     /// One fio job file for each point
@@ -164,6 +179,7 @@ pub(super) fn campaign(args: &CampaignArgs, words: &[String]) -> Result<Exit, Fa
         What::Resume(args) => execution::resume(&args.output, words),
         What::Status(args) => summary::status(args),
         What::Report(args) => summary::report(args),
+        What::Demo(args) => demo::demo(args),
         What::Export(args) => {
             let ExportTo::Fio(args) = &args.to;
             export::fio(args)

@@ -94,6 +94,13 @@ fn a_campaign_is_checked_planned_run_and_signed_off() {
         assert!(parts[2].parse::<u64>().unwrap() > 1_600_000_000, "{line}");
     }
     assert_eq!(log.lines().filter(|line| line.starts_with("finish|")).count(), 4, "{log}");
+    for name in ["s", "f"] {
+        let own = fs::read_to_string(folder.join(format!("device-{name}.log"))).unwrap();
+        let all: Vec<&str> = log.lines().filter(|l| l.split('|').nth(1) == Some(name)).collect();
+        assert_eq!(own.lines().collect::<Vec<_>>(), all, "its lines in {log}");
+        assert!(all[0].starts_with(&format!("begin|{name}|")), "{own}");
+        assert!(all[all.len() - 1].starts_with(&format!("end|{name}|")), "{own}");
+    }
     let json = fs::read_to_string(folder.join("log.jsonl")).unwrap();
     assert_eq!(json.lines().count(), log.lines().count());
     for (line, json) in log.lines().zip(json.lines()) {
@@ -163,55 +170,74 @@ fn a_device_that_is_gone_stops_alone() {
     resume.says("No such file").says("stop: f: second.toml not begun");
 }
 
-/// Killed again and again, the campaign ends with every point once, and with those of one that was
-/// never killed.
+/// Kills of the test below, all in all.
+const KILLS: u32 = 50;
+
+/// The next of a sequence of numbers that looks like chance (SplitMix64).
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// What the runs on the simulated device gave, without what this machine spent on them.
+fn simulated(output: &Path) -> Vec<Value> {
+    let all = results(output).into_iter();
+    let all = all.filter(|folder| folder.to_string_lossy().contains("devices/s/"));
+    let files = all.flat_map(|folder| listing(&folder.join("trials")));
+    let jobs = files.map(|path| {
+        let mut trial: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let mut jobs = trial["run"]["jobs"].take();
+        for job in jobs.as_array_mut().unwrap() {
+            for key in ["cpus", "cpu_user_ns", "cpu_system_ns"] {
+                job.as_object_mut().unwrap().remove(key);
+            }
+        }
+        jobs
+    });
+    jobs.collect()
+}
+
+/// Killed at random moments, 50 times, campaigns on a simulated device and on a file end with every
+/// point once, and with those of one that was never killed.
 #[test]
 fn what_is_killed_at_any_point_is_completed_with_every_point_once() {
     let place = place();
-    place.iosonde("campaign run fleet.toml --output whole").end().exits(0);
-    let whole: Vec<BTreeSet<String>> =
-        results(&place.work().join("whole")).iter().map(|folder| trials(folder)).collect();
-    assert_eq!(whole.len(), 4);
-    let output = place.work().join("out");
-    let mut words = "campaign run fleet.toml --output out";
-    for kill in 0..50u64 {
-        let running = place.iosonde(words).start();
-        let running = running.pause(Duration::from_millis(120 + kill * 97 % 400));
-        let ended = running.signal(Signal::KILL).end();
-        if ended.code.is_some() {
-            break;
-        }
-        if output.is_dir() && listing(&output).iter().any(|p| p.join("campaign.json").is_file()) {
-            words = "campaign resume out";
-        } else {
-            let _ = fs::remove_dir_all(&output);
-        }
-    }
-    place.iosonde(words).end().exits(0).prints("fleet: complete");
-    let resumed: Vec<BTreeSet<String>> =
-        results(&output).iter().map(|folder| trials(folder)).collect();
-    assert_eq!(resumed, whole);
-    // On the simulated device each run is the very same.
-    let simulated = |output: &Path| -> Vec<Value> {
-        let all = results(output).into_iter();
-        let all = all.filter(|folder| folder.to_string_lossy().contains("devices/s/"));
-        let files = all.flat_map(|folder| listing(&folder.join("trials")));
-        files
-            .map(|path| {
-                let mut trial: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-                let mut jobs = trial["run"]["jobs"].take();
-                for job in jobs.as_array_mut().unwrap() {
-                    // What this machine spent on it is no part of it.
-                    for key in ["cpus", "cpu_user_ns", "cpu_system_ns"] {
-                        job.as_object_mut().unwrap().remove(key);
-                    }
-                }
-                jobs
-            })
-            .collect()
+    let points = |output: &Path| -> Vec<BTreeSet<String>> {
+        results(output).iter().map(|folder| trials(folder)).collect()
     };
-    let (first, second) = (simulated(&place.work().join("whole")), simulated(&output));
-    assert!(first.len() == 20 && first == second, "{} {}", first.len(), second.len());
+    let whole = place.work().join("whole");
+    place.iosonde("campaign run fleet.toml --output whole").end().exits(0);
+    assert_eq!((points(&whole).len(), simulated(&whole).len()), (4, 20));
+    let mut chance = 13;
+    let (mut kills, mut campaigns) = (0, 0);
+    while kills < KILLS {
+        campaigns += 1;
+        let name = format!("out{campaigns}");
+        let output = place.work().join(&name);
+        let is_begun =
+            || listing(&output).iter().any(|folder| folder.join("campaign.json").is_file());
+        let words = || match is_begun() {
+            true => format!("campaign resume {name}"),
+            false => {
+                let _ = fs::remove_dir_all(&output);
+                format!("campaign run fleet.toml --output {name}")
+            }
+        };
+        while kills < KILLS {
+            let running = place.iosonde(&words()).start();
+            let running = running.pause(Duration::from_millis(next(&mut chance) % 500));
+            if running.signal(Signal::KILL).end().code.is_some() {
+                break;
+            }
+            kills += 1;
+        }
+        let last = place.iosonde(&words()).end().exits(0);
+        last.prints("fleet: complete");
+        assert_eq!(points(&output), points(&whole), "after {kills} kills");
+        assert!(simulated(&output) == simulated(&whole), "after {kills} kills");
+    }
 }
 
 #[test]
@@ -244,4 +270,61 @@ fn the_points_are_exported_as_job_files_that_fio_reads() {
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert!(ended.status.success() && said.is_empty(), "{}: {said}", job.display());
     }
+}
+
+/// What is brought along is a whole campaign: its verdicts follow from its records.
+#[test]
+fn the_recorded_campaign_is_unpacked_and_reported_on() {
+    let place = place();
+    let demo = "campaign demo --output demo --output-format json";
+    let said = place.iosonde(demo).end().exits(0).says("nothing is measured here").json();
+    let output = place.work().join("demo");
+    let stored = fs::read(campaign_folder(&output).join("signoff.json")).unwrap();
+    let stored: Value = serde_json::from_slice(&stored).unwrap();
+    assert_eq!((&said["devices"], &said["verdict"]), (&stored["devices"], &stored["verdict"]));
+    assert_eq!(said["devices"].as_array().unwrap().len(), 2);
+    place.iosonde("campaign status demo").end().exits(0).prints("2 of 2 done");
+    for folder in results(&output) {
+        let words = format!("report {} --recheck", folder.display());
+        place.iosonde(&words).end().exits(0);
+    }
+    place.iosonde(demo).end().exits(2).says("holds something else");
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo-campaign/demo.json.zst");
+    assert!(fs::metadata(packed).unwrap().len() < 300_000);
+}
+
+#[test]
+fn a_simulated_disk_has_the_seeks_zones_and_turns_that_were_asked_for() {
+    let place = Place::new();
+    let disk = "rpm=7200,seek=12ms,track=1M,inner-track=500k,size=1t,read=1us,write=1us";
+    // Level and value of every point that was measured.
+    let points = |name: &str, level: &str, value: &str| -> Vec<(f64, f64)> {
+        let words = format!("experiment run {name} {disk} --ioengine sim --repeats 1 --seconds 3");
+        let ended = place.iosonde(&format!("{words} --output-format json")).end().exits(0);
+        let all: Value = serde_json::from_str(&ended.out).unwrap();
+        let data = &all["data"][0];
+        let columns = data["columns"].as_array().unwrap();
+        let at = |name: &str| columns.iter().position(|column| column == name).unwrap();
+        let (level, value) = (at(level), at(value));
+        let rows = data["rows"].as_array().unwrap().iter();
+        rows.filter_map(|row| Some((row[level].as_f64()?, row[value].as_f64()?))).collect()
+    };
+    let near = |found: f64, truth: f64| (found / truth - 1.0).abs() < 0.06;
+    let (turn, size) = (60.0 / 7200.0, (1u64 << 40) as f64);
+    // Half a turn; and the mean root of the distance of two places is 8/15 of that of the whole.
+    let seeks = points("seek-curve", "level_span_bytes", "iops_per_s");
+    assert_eq!(seeks.len(), 10);
+    for (span, rate) in seeks {
+        let truth = turn / 2.0 + 0.012 * 8.0 / 15.0 * (span / size).sqrt();
+        assert!(near(1.0 / rate, truth), "{span}: {rate}");
+    }
+    let zones = points("zones", "level_offset_bytes", "bandwidth_bytes_per_s");
+    assert_eq!(zones.len(), 7);
+    for (offset, rate) in zones {
+        let outer = (1u64 << 20) as f64;
+        let track = outer + (500.0 * 1024.0 - outer) * offset / size;
+        assert!(near(rate, track / turn), "{offset}: {rate}");
+    }
+    let words = format!("experiment run rotation {disk} --ioengine sim --repeats 1 --seconds 3");
+    place.iosonde(&words).end().exits(0).prints("about 7,200 rpm");
 }

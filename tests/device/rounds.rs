@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::LoopDevice;
+use iosonde_rig::{ScratchDir, skip};
 
 use crate::request::{here, hides_processes, program, served, turn, until};
 
@@ -72,6 +72,35 @@ fn a_device_is_preconditioned_exactly_twice_and_only_with_consent() {
     assert_eq!(written_bytes(&device) - before, 2 * 64 * MIB);
 }
 
+/// A loop device gives discarded blocks back to the file behind it, and they read as zeros.
+#[test]
+fn a_device_is_purged_by_discard_and_only_with_consent() {
+    let _turn = turn();
+    let dir = ScratchDir::new().unwrap();
+    let image = dir.path().join("image");
+    let Some(device) = here(LoopDevice::new(&image, 16 * MIB)) else { return };
+    let name = device.path().file_name().unwrap().to_string_lossy().into_owned();
+    let most = fs::read_to_string(format!("/sys/block/{name}/queue/discard_max_bytes")).unwrap();
+    if most.trim() == "0" {
+        return skip("this loop device has no discard");
+    }
+    let is_all = |byte: u8| fs::read(&image).unwrap().iter().all(|each| *each == byte);
+    fs::write(device.path(), vec![0x5a; 16 * MIB as usize]).unwrap();
+    let reads = READS.replace("precondition = { passes = 2, order = \"random\", ", "purge = ");
+    fs::write(dir.path().join("reads.toml"), reads.replace("block-size = \"64k\" }", "\"any\""))
+        .unwrap();
+    let line = format!("experiment run reads.toml {} --results results", device.path().display());
+    iosonde(dir.path(), &line).output().unwrap();
+    assert!(is_all(0x5a), "without consent nothing is changed");
+    let line = format!(
+        "{line} {} --overwrite-signature=unknown-data --inspect-time 1000",
+        consents(&image).0
+    );
+    let ended = iosonde(dir.path(), &line).output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(is_all(0), "discarded");
+}
+
 /// One of three devices of different speeds fails midway: it stops alone, and what is missing of it
 /// can be completed.
 #[test]
@@ -133,4 +162,19 @@ fn events(output: &Path) -> String {
     let all = fs::read_dir(output).unwrap().map(|entry| entry.unwrap().path());
     let folder = all.into_iter().find(is_campaign).unwrap();
     fs::read_to_string(folder.join("events.log")).unwrap()
+}
+
+/// The walk-through of fio-tests, verb for verb, as its script has it.
+#[test]
+fn the_walk_through_of_fio_tests_comes_to_its_end() {
+    let _turn = turn();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/walkthrough.sh");
+    let ended = Command::new(script).arg(program()).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let last = said.lines().last().unwrap_or_default();
+    if let Some(reason) = last.strip_prefix("skipped: ") {
+        return skip(reason);
+    }
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && last == "walk-through complete", "{said}{errors}");
 }

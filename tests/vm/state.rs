@@ -85,7 +85,7 @@ fn nvme_is_formatted_with_consent_alone_and_its_write_cache_comes_back() {
     }
 }
 
-/// A disk that says it turns has the experiments for such; these two only read.
+/// A disk that says it turns has the experiments for such: that they run, not what they find.
 #[test]
 fn the_write_cache_of_a_scsi_disk_is_switched_and_a_disk_that_turns_is_measured() {
     let _turn = turn();
@@ -115,9 +115,13 @@ fn the_write_cache_of_a_scsi_disk_is_switched_and_a_disk_that_turns_is_measured(
     assert_eq!((&cache["way"], &cache["during"]), (&"scsi".into(), &"off".into()));
     assert_eq!(cache["after"], cache["before"]);
     assert_eq!(record["prepared"][0]["purge"]["method"], "zero");
-    for name in ["seek-curve", "zones"] {
+    // The last one writes.
+    for (name, consent) in
+        [("seek-curve", ""), ("zones", ""), ("rotation", "--destroy-data=SNb --inspect-time 1000")]
+    {
         let line = format!(
-            "experiment run {name} /dev/{large} --seconds 0.1 --repeats 1 --results /tmp/{name}"
+            "experiment run {name} /dev/{large} --seconds 0.1 --repeats 1 --results /tmp/{name} \
+             {consent}"
         );
         let answer = inside(&mut guest, &line);
         let ran = guest.run(&format!("ls /tmp/{name}/*/trials/*.json >/dev/null")).unwrap();

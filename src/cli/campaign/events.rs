@@ -1,5 +1,6 @@
 //! The event log of a campaign: `action|device|epoch|details`, one line each, in the order in which
-//! things happened, and the same as JSON lines in `log.jsonl`.
+//! things happened, and the same as JSON lines in `log.jsonl`. The lines of each device stand in a
+//! log of its own too.
 
 use serde_json::json;
 
@@ -8,6 +9,9 @@ use iosonde_report::clean::clean;
 
 /// Name of the log in the folder of the campaign.
 pub(super) const EVENTS: &str = "events.log";
+
+/// Stands for the device where an event concerns all of them.
+pub(super) const ALL: &str = "-";
 
 /// The log, and the folder that it stands in.
 pub(super) struct Events {
@@ -27,6 +31,9 @@ impl Events {
         let details = clean(details).replace('|', "/");
         self.lines.push_str(&format!("{action}|{device}|{epoch}|{details}\n"));
         self.keeper.keep_text(EVENTS, &self.lines);
+        if device != ALL {
+            self.keeper.keep_text(&format!("device-{device}.log"), &of(&self.lines, device));
+        }
         self.keeper.log(&json!({
             "action": action, "device": device, "epoch_s": epoch, "details": details,
         }));
@@ -40,5 +47,23 @@ impl Events {
     /// The folder, to close it.
     pub(super) fn into_keeper(self) -> Keeper {
         self.keeper
+    }
+}
+
+/// The lines that concern a device.
+fn of(lines: &str, device: &str) -> String {
+    let own = lines.split_inclusive('\n').filter(|line| line.split('|').nth(1) == Some(device));
+    own.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_of_a_device_has_its_lines_alone() {
+        let lines = "begin|-|1|campaign c\nbegin|a|1|/dev/a\nbegin|ab|1|/dev/b\nend|a|2|a\n";
+        assert_eq!(of(lines, "a"), "begin|a|1|/dev/a\nend|a|2|a\n");
+        assert_eq!(of(lines, "b"), "");
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::events::Events;
+use super::events::{ALL, Events};
 use super::plan::{devices, identity, reason, targets, unused};
 use super::state::{State, Step, events, folder_of, read, steps};
 use super::{OutputArgs, RunArgs, summary, wrong};
@@ -44,7 +44,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         Keeper::insist("--output DIR", &output, "campaign", words).map_err(environment)?;
     keeper.keep_cell("campaign.json", &campaign);
     let mut events = Events::new(keeper, String::new());
-    events.add("begin", "-", &format!("campaign {}", campaign.name));
+    events.add("begin", ALL, &format!("campaign {}", campaign.name));
     execute(&campaign, &output, events, &place, Output::new(args.file.output_format))
 }
 
@@ -59,7 +59,7 @@ pub(super) fn resume(args: &OutputArgs, words: &[String]) -> Result<Exit, Failur
     let keeper = Keeper::reopen(&folder, "campaign", words)
         .map_err(|why| Failure::new(Exit::Environment, why))?;
     let mut events = Events::new(keeper, lines);
-    events.add("resume", "-", &format!("campaign {}", campaign.name));
+    events.add("resume", ALL, &format!("campaign {}", campaign.name));
     execute(&campaign, &args.output, events, &place, Output::new(args.output_format))
 }
 
@@ -111,7 +111,7 @@ fn execute(
             while let Some(device) =
                 campaign.devices.get(shared.next.fetch_add(1, Ordering::Relaxed))
             {
-                own = own.or_graver(one_device(&shared, device));
+                own = own.or_graver(marked(&shared, device));
             }
             own
         };
@@ -126,7 +126,7 @@ fn execute(
     let signoff = summary::sign_off(campaign, output)?;
     let is_complete = signoff["complete"] == true;
     let mut events = shared.events.into_inner().unwrap_or_else(PoisonError::into_inner);
-    events.add("end", "-", if is_complete { "complete" } else { "incomplete" });
+    events.add("end", ALL, if is_complete { "complete" } else { "incomplete" });
     if events.is_lost() {
         exit = exit.or_graver(Exit::Environment);
     }
@@ -143,6 +143,15 @@ fn execute(
         note(&format!("to run what is missing: iosonde campaign resume {shown}"));
     }
     Ok(exit)
+}
+
+/// The work on a device between the two events that mark it in the logs.
+fn marked(shared: &Shared<'_>, device: &Device) -> Exit {
+    let name = &device.name;
+    shared.events().add("begin", name, &format!("device {}", device.path));
+    let exit = one_device(shared, device);
+    shared.events().add("end", name, &format!("exit code {}", exit.code()));
+    exit
 }
 
 /// The experiments of a device, in order, until one of the rules ends it.

@@ -13,6 +13,7 @@ pub mod memory;
 pub mod model;
 pub mod neighbour;
 pub mod pace;
+pub mod platter;
 pub mod servers;
 pub mod shadow;
 pub mod slow;

@@ -1,6 +1,7 @@
 //! What a stage needs of its target.
 
 use super::Session;
+use iosonde_engine::engine::Medium;
 use iosonde_engine::host::Root;
 use iosonde_model::spec::experiment::{Needs, Stage};
 
@@ -22,6 +23,11 @@ impl Session<'_> {
             }
             Needs::Writing => self.resolved.reads_only.clone(),
             Needs::Rotation => {
+                if let Medium::Sim(model) = &self.resolved.medium
+                    && model.turns()
+                {
+                    return None;
+                }
                 let device =
                     self.resolved.held.as_ref().and_then(|held| held.device(&self.place.root));
                 match device {

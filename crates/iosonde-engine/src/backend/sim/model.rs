@@ -9,6 +9,7 @@ use super::errors::{Fault, Faulty};
 use super::flash::{Flash, Geometry, PAGE_BYTES, SharedFlash};
 use super::neighbour::Neighbour;
 use super::pace::Paced;
+use super::platter::{Platter, Turning};
 use super::servers::{Latency, Servers};
 use super::slow::Slow;
 use super::stall::Stalling;
@@ -66,7 +67,7 @@ pub enum ModelError {
 }
 
 /// Every key, with its default.
-const KEYS: [(&str, &str); 25] = [
+const KEYS: [(&str, &str); 29] = [
     ("servers", "1"),
     ("read", "100us"),
     ("write", "100us"),
@@ -80,6 +81,10 @@ const KEYS: [(&str, &str); 25] = [
     ("program", "5us"),
     ("slc", "0"),
     ("slc-program", "1us"),
+    ("rpm", "0"),
+    ("seek", "8ms"),
+    ("track", "1M"),
+    ("inner-track", "0"),
     ("error-every", "0"),
     ("error-after", "0"),
     ("errno", "5"),
@@ -101,7 +106,7 @@ const STEAL_EVERY_NS: u64 = 10_000_000;
 const LARGEST_FLASH_BYTES: u64 = 64 << 30;
 
 /// Keys that have an effect only with one of some others.
-const NEEDS: [(&str, &[&str]); 9] = [
+const NEEDS: [(&str, &[&str]); 12] = [
     ("burst", &["rate"]),
     ("cache-latency", &["cache"]),
     ("errno", &["error-every"]),
@@ -111,6 +116,9 @@ const NEEDS: [(&str, &[&str]); 9] = [
     ("slow-for", &["slow-every"]),
     ("stall-every", &["stall-for"]),
     ("stall-for", &["stall-every"]),
+    ("seek", &["rpm"]),
+    ("track", &["rpm"]),
+    ("inner-track", &["rpm"]),
 ];
 
 /// Longest service time of a request.
@@ -179,6 +187,9 @@ impl Model {
         let servers = self.between("servers", 1, 65_536, "a number from 1 to 65,536")? as u32;
         let (read, write) = (self.latency("read")?, self.latency("write")?);
         let mut device: Box<dyn Device> = Box::new(Servers::new(servers, read, write, seed));
+        if let Some(disk) = self.turning()? {
+            device = Box::new(Platter::new(device, disk));
+        }
         let cache_bytes = self.size("cache")?;
         let cache_ns = self.some_time("cache-latency", self.word("cache-latency"))?;
         if cache_bytes > 0 {
@@ -236,6 +247,11 @@ impl Model {
         self.word("flash") != "0"
     }
 
+    /// Whether it is a disk that turns.
+    pub fn turns(&self) -> bool {
+        self.word("rpm") != "0"
+    }
+
     /// As new.
     pub fn forget(&self) {
         self.flash.forget();
@@ -274,6 +290,26 @@ impl Model {
             program_ns: self.some_time("program", self.word("program"))?,
             slc_bytes: self.size("slc")?,
             slc_program_ns: self.some_time("slc-program", self.word("slc-program"))?,
+        }))
+    }
+
+    fn turning(&self) -> Result<Option<Turning>, ModelError> {
+        let rpm = self.between("rpm", 0, 100_000, "at most 100,000 turns per minute")?;
+        if rpm == 0 {
+            return Ok(None);
+        }
+        let (least, most) = (4096, 1 << 30);
+        let track = self.between("track", least, most, "a track of 4 KiB to 1 GiB")?;
+        let inner = match self.word("inner-track") {
+            "0" => track,
+            _ => self.between("inner-track", least, most, "a track of 4 KiB to 1 GiB")?,
+        };
+        Ok(Some(Turning {
+            bytes: self.size("size")?,
+            turn_ns: 60e9 / rpm as f64,
+            seek_ns: self.time("seek")? as f64,
+            track_bytes: track as f64,
+            inner_track_bytes: inner as f64,
         }))
     }
 
