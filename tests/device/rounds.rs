@@ -163,18 +163,3 @@ fn events(output: &Path) -> String {
     let folder = all.into_iter().find(is_campaign).unwrap();
     fs::read_to_string(folder.join("events.log")).unwrap()
 }
-
-/// The walk-through of fio-tests, verb for verb, as its script has it.
-#[test]
-fn the_walk_through_of_fio_tests_comes_to_its_end() {
-    let _turn = turn();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/walkthrough.sh");
-    let ended = Command::new(script).arg(program()).stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
-    let last = said.lines().last().unwrap_or_default();
-    if let Some(reason) = last.strip_prefix("skipped: ") {
-        return skip(reason);
-    }
-    let errors = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && last == "walk-through complete", "{said}{errors}");
-}
