@@ -175,7 +175,10 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
             (std::slice::from_ref(a), std::slice::from_ref(b))
         }
         (paths, _) => {
-            let message = format!("found {} paths, expected two results: A and B", paths.len());
+            let message = format!(
+                "expected two results, A and B or PROFILE and REPLAY, found {}",
+                paths.len()
+            );
             let hint = "iosonde compare -h\nseveral per side: --a PATH… --b PATH…\nmeasured now: \
                         --run COMMAND --run COMMAND";
             return Err(Failure { hint: Some(hint.into()), ..requested(message) });

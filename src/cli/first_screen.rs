@@ -121,13 +121,13 @@ Usage: iosonde experiment list|show|run|resume
         "\
 Usage: iosonde campaign ACTION [OPTIONS]
   configure    make or change a campaign file, by a menu
-  check FILE   check it; nothing is measured
-  plan FILE    what would be run: order, time, bytes
+  check, plan FILE   is it right, what would be run
   run FILE     run it
   resume DIR   complete what was interrupted
   status DIR   how far it is
   report DIR   the results, and the sign-off
   export DIR   the points, for another program
+  demo         unpack a recorded one, to try report on
   --help       more; campaign run -h: its options
 ",
     ),

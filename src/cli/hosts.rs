@@ -220,6 +220,7 @@ fn has_effect(command: &Command<'_>) -> Result<(), Failure> {
             Some("an experiment has no parts: give each host a target of its own ({host} in it)")
         }
         "experiment" => None,
+        "verify" => Some("each host verifies a target of its own ({host} in its path)"),
         _ => Some("each host makes a file of its own"),
     };
     match (args.host_region, is_without_effect) {

@@ -201,7 +201,7 @@ fn what_makes_a_result_misleading_is_listed_without_a_run() {
     let place = Place::new();
     place.file("bad.fio", b"[a]\nsize=1g\nrw=randread\niodepth=32\n");
     let bad = place.iosonde("run --lint bad.fio").end().exits(3).out;
-    assert!(bad.contains("bad.fio:4: iodepth: [a] 32 has no effect"), "{bad}");
+    assert!(bad.contains("bad.fio:4: [a] iodepth: 32 has no effect"), "{bad}");
     assert!(bad.contains("page cache"), "{bad}");
     place.file(
         "good.fio",

@@ -44,7 +44,7 @@ fn groups_run_one_after_another_on_one_file_that_stays() {
     place.file("job.fio", GROUPS.as_bytes());
     let before = listing(&place.work());
     let ended = place.iosonde("run job.fio --output-format iosonde-json").end().exits(0);
-    let document = ended.says("job.fio:5: `data.img` (1 MiB) is created, and stays").json();
+    let document = ended.says("job.fio:5: [a] `data.img` (1 MiB) is created, and stays").json();
     let cells = document["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 3, "{document}");
     let after = listing(&place.work());
@@ -102,12 +102,12 @@ fn what_cannot_run_is_refused_with_file_and_line() {
     place.file("outside", b"bs=4k\n");
     let before = listing(&place.work());
     for (name, text, message) in [
-        ("a.fio", "[a]\nsize=1m\nexec_prerun=true\n", "a.fio:3: exec_prerun is not supported"),
-        ("b.fio", "[a]\nsize=1m\nsprandom=1\n", "b.fio:3: sprandom is not supported"),
+        ("a.fio", "[a]\nsize=1m\nexec_prerun=true\n", "a.fio:3: [a] exec_prerun is not supported"),
+        ("b.fio", "[a]\nsize=1m\nsprandom=1\n", "b.fio:3: [a] sprandom is not supported"),
         ("c.fio", "[a]\nsiez=1m\n", "did you mean `size`?"),
-        ("d.fio", "[a]\nfilename=${IOSONDE_UNSET}\n", "d.fio:2: filename: found nothing after"),
-        ("e.fio", "[a]\nfilename=data.img\nsize=1g\n", "e.fio:2: size and offset reach to"),
-        ("f.fio", "[a]\nfilename=none.img\n", "f.fio:2: filename: `none.img` does not exist"),
+        ("d.fio", "[a]\nfilename=${IOSONDE_UNSET}\n", "d.fio:2: [a] filename: found nothing after"),
+        ("e.fio", "[a]\nfilename=data.img\nsize=1g\n", "e.fio:2: [a] size and offset reach to"),
+        ("f.fio", "[a]\nfilename=none.img\n", "f.fio:2: [a] filename: `none.img` does not exist"),
         ("inner/g.fio", "[a]\ninclude link.fio\n", "outside of the job file's directory"),
         ("i.txt", "[a]\n", "a test file needs a size in bytes"),
     ] {
@@ -136,7 +136,12 @@ fn every_group_is_ready_before_the_first_runs_and_consents_need_an_effect() {
     let fill = "[a]\nrw=write\nbs=64k\nfilename=data.img\n";
     let later = "[b]\nstonewall\nrw=read\nbs=64k\nfilename=none.img\n";
     place.file("job.fio", format!("{fill}{later}").as_bytes());
-    place.iosonde("run job.fio").end().exits(2).silent().says("job.fio:9: filename: `none.img`");
+    place
+        .iosonde("run job.fio")
+        .end()
+        .exits(2)
+        .silent()
+        .says("job.fio:9: [b] filename: `none.img`");
     assert_eq!(fs::read(place.work().join("data.img")).unwrap(), vec![0; 1 << 20]);
     place.file("one.fio", fill.as_bytes());
     place.file("null.fio", b"[a]\nioengine=null\nrw=write\nsize=1m\nbs=64k\n");

@@ -209,6 +209,8 @@ impl FioLine {
         let needed = SESSION.iter().any(|(session, takes)| *session == name && *takes);
         let value = match value {
             Some(value) if needed => value,
+            // Alone, they list everything.
+            None if matches!(name, "cmdhelp" | "enghelp") => "all".into(),
             None if needed => {
                 let message = format!("--{name}: found no value; write it after an equals sign");
                 return Err(Failure::new(Exit::Usage, message));

@@ -35,27 +35,36 @@ pub struct Place {
     pub file: Arc<str>,
     /// Line, counted from 1; 0 where there are no lines.
     pub line: u32,
+    /// Section, if in one.
+    pub section: Option<Arc<str>>,
 }
 
 impl Place {
     /// A line of a file.
     pub fn new(file: &str, line: u32) -> Place {
-        Place { file: file.into(), line }
+        Place { file: file.into(), line, section: None }
+    }
+
+    /// The same place, in this section.
+    pub fn within(&self, section: &str) -> Place {
+        Place { section: Some(section.into()), ..self.clone() }
     }
 }
 
+/// `job.fio:4: [name]`, with what is said about it to follow.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
-            0 => write!(f, "{}", self.file),
-            line => write!(f, "{}:{line}", self.file),
+            0 => write!(f, "{}:", self.file)?,
+            line => write!(f, "{}:{line}:", self.file)?,
         }
+        self.section.as_ref().map_or(Ok(()), |section| write!(f, " [{}]", shown(section)))
     }
 }
 
 /// One thing that keeps a job file from running.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{place}: {what}")]
+#[error("{place} {what}")]
 pub struct Fault {
     /// Where it stands.
     pub place: Place,

@@ -177,7 +177,7 @@ fn width_ms(request: &LogRequest) -> u64 {
     let LogRequest { place, option, .. } = request;
     let Some(ms) = request.width_ms else {
         note(&format!(
-            "note: {place}: {option}: means over {FINEST_MS} ms are logged, not each operation; \
+            "note: {place} {option}: means over {FINEST_MS} ms are logged, not each operation; \
              give log_avg_msec"
         ));
         return FINEST_MS;
@@ -185,7 +185,7 @@ fn width_ms(request: &LogRequest) -> u64 {
     let near = ms.next_multiple_of(FINEST_MS);
     if near != ms {
         note(&format!(
-            "note: {place}: {option}: means over {near} ms are logged, not over {ms}: data is \
+            "note: {place} {option}: means over {near} ms are logged, not over {ms}: data is \
              recorded in intervals of {FINEST_MS} ms"
         ));
     }

@@ -131,7 +131,7 @@ pub(super) fn opened(
 /// A failure that says where in the job file it comes from.
 pub(super) fn at(place: &iosonde_model::spec::fio::Place, failure: &Failure) -> Failure {
     let mut failure = failure.clone();
-    failure.message = format!("{place}: {}", failure.message);
+    failure.message = format!("{place} {}", failure.message);
     failure
 }
 

@@ -27,7 +27,7 @@ pub(super) fn iologs(file: &mut JobFile) -> Result<(), Failure> {
         let text = if path == "-" { standard_input() } else { text_of(Path::new(&path)) };
         let text = text.map_err(|error| {
             let place = job.place("read_iolog");
-            let message = format!("{place}: read_iolog: `{path}` cannot be read: {error}");
+            let message = format!("{place} read_iolog: `{path}` cannot be read: {error}");
             Failure::new(Exit::Usage, message)
         })?;
         job.iolog = Some(text.into());

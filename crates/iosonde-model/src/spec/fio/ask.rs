@@ -247,9 +247,7 @@ impl Asking {
         let log = iolog::of(job)?;
         for Setting { entry, place, .. } in job.replaced().filter(|_| log.is_some()) {
             let name = entry.name;
-            self.note(format!(
-                "{place}: {name} has no effect beside read_iolog, which has its own"
-            ));
+            self.note(format!("{place} {name} has no effect beside read_iolog, which has its own"));
         }
         let replaying = log.as_ref().map(|log| job.replaying(log.rw()));
         let job = replaying.as_ref().unwrap_or(job);
@@ -273,7 +271,7 @@ impl Asking {
         };
         if !instead.is_empty() {
             let place = job.place("ioengine");
-            self.note(format!("{place}: ioengine={requested}: replaced by {instead}"));
+            self.note(format!("{place} ioengine={requested}: replaced by {instead}"));
         }
         if let Some(note) = load::shallow(job) {
             self.note(note);

@@ -38,7 +38,7 @@ pub fn sections(words: &[Word]) -> Vec<Section> {
         }
         if let Some(section) = sections.last_mut() {
             let value = word.value.clone();
-            section.lines.push(Line { place: place.clone(), key, value });
+            section.lines.push(Line { place: place.within(&section.name), key, value });
         }
     }
     sections

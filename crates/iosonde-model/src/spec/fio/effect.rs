@@ -118,7 +118,10 @@ mod tests {
     #[test]
     fn an_option_without_effect_is_named_with_its_line() {
         for (lines, expected) in [
-            ("rw=randread\nrwmixread=70\n", "job.fio:4: rwmixread has no effect with rw=randread"),
+            (
+                "rw=randread\nrwmixread=70\n",
+                "job.fio:4: [a] rwmixread has no effect with rw=randread",
+            ),
             ("rw=read\nrandom_distribution=zipf\n", "random_distribution has no effect"),
             ("rw=write\nnorandommap\n", "norandommap has no effect with rw=write"),
             ("rw=randread\nfsync=1\n", "fsync has no effect with rw=randread"),
@@ -146,6 +149,6 @@ mod tests {
         let mixed = "[global]\nsize=1m\nrwmixread=70\n[a]\nrw=randread\n[b]\nrw=randrw\n";
         assert!(read(mixed).unwrap().notes.is_empty());
         let none = "[global]\nsize=1m\nrwmixread=70\n[a]\nrw=randread\n[b]\nrw=randwrite\n";
-        assert!(read(none).unwrap().notes[0].starts_with("job.fio:3: rwmixread"));
+        assert!(read(none).unwrap().notes[0].starts_with("job.fio:3: [global] rwmixread"));
     }
 }

@@ -149,7 +149,8 @@ impl Reader {
         }
         if section.name == "global" {
             self.inherited = settings;
-            self.unused = section.lines.first().map(|line| line.place.clone());
+            let first = section.lines.first();
+            self.unused = first.map(|line| Place { section: None, ..line.place.clone() });
             return;
         }
         self.unused = None;
@@ -180,7 +181,7 @@ impl Reader {
         let mut entry = table::find(&line.key).map_err(fault)?;
         if entry.name == "threads" {
             let what = "threads: fio ignores this; it is treated as `thread`";
-            self.notes.push(format!("{}: {what}", line.place));
+            self.notes.push(format!("{} {what}", line.place));
             entry = table::find("thread").map_err(fault)?;
         }
         if let Stand::Refused(why) = entry.stand {
@@ -368,24 +369,23 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_told_with_its_line() {
+    fn every_fault_has_its_line_and_its_section() {
         let text = "[global]\nexec_prerun=rm -rf x\nbs=4q\n[a]\nruntme=3\ncgroup=8\nthreads=1\n";
         let error = read(text).unwrap_err();
         let lines: Vec<&str> = error.lines().collect();
         assert_eq!(lines.len(), 4, "{error}");
-        assert!(lines[0].starts_with("job.fio:2: exec_prerun is not supported: it runs a program"));
-        assert!(lines[1].starts_with("job.fio:3: bs: found the unit `q`"));
-        assert!(
-            lines[2].contains("job.fio:5: `runtme` is not a fio option; did you mean `runtime`")
-        );
-        assert!(lines[3].starts_with("job.fio:6: cgroup is not supported"));
+        assert!(lines[0].starts_with("job.fio:2: [global] exec_prerun is not supported: it runs"));
+        assert!(lines[1].starts_with("job.fio:3: [global] bs: found the unit `q`"));
+        let expected = "job.fio:5: [a] `runtme` is not a fio option; did you mean `runtime`";
+        assert!(lines[2].contains(expected), "{error}");
+        assert!(lines[3].starts_with("job.fio:6: [a] cgroup is not supported"));
     }
 
     #[test]
     fn threads_is_read_as_thread_and_said_so() {
         let file = read("[a]\nthreads=1\nsize=1m\n").unwrap();
         assert_eq!(file.groups[0].jobs[0].flag("thread"), Some(true));
-        assert!(file.notes[0].starts_with("job.fio:2: threads: "), "{:?}", file.notes);
+        assert!(file.notes[0].starts_with("job.fio:2: [a] threads: "), "{:?}", file.notes);
     }
 
     #[test]

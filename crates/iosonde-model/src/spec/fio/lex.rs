@@ -84,10 +84,8 @@ impl Reader<'_, '_> {
             return Err(Fault::new(&start, "found a zero byte, expected text"));
         }
         for (index, raw) in text.lines().enumerate() {
-            let place = Place {
-                file: start.file.clone(),
-                line: u32::try_from(index + 1).unwrap_or(u32::MAX),
-            };
+            let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
+            let place = Place { line, ..start.clone() };
             if raw.len() > MAX_LINE_BYTES {
                 return Err(Fault::new(&place, "the line is longer than 64 KiB"));
             }
@@ -174,6 +172,7 @@ impl Reader<'_, '_> {
         if self.options > MAX_OPTIONS {
             return Err(Fault::new(&place, format!("more than {MAX_OPTIONS} options")));
         }
+        let place = self.sections.last().map_or(place.clone(), |own| place.within(&own.name));
         let (key, value) = match said.split_once('=') {
             Some((key, value)) => (key.trim(), Some(self.substituted(value.trim(), &place)?)),
             None => (said, None),
@@ -295,7 +294,12 @@ mod tests {
             found[0].lines.iter().map(|line| format!("{} {}", line.place, line.key)).collect();
         assert_eq!(
             places,
-            ["job.fio:2 size", "inc/a.fio:1 bs", "inc/b.fio:2 rw", "job.fio:4 direct"]
+            [
+                "job.fio:2: [x] size",
+                "inc/a.fio:1: [x] bs",
+                "inc/b.fio:2: [x] rw",
+                "job.fio:4: [x] direct"
+            ]
         );
     }
 
@@ -325,7 +329,7 @@ mod tests {
             ("[a]\ninclude b.fio\n", &[], "job.fio:2: include: `b.fio` cannot be read: no such"),
             ("[a]\ninclude b.fio\n", &section, "b.fio:1: a section begins in an included file"),
             ("[a]\ninclude a.fio\n", &endless, "a.fio:1: include: more than 8 files within"),
-            ("[a]\nsize=$ncpus*x\n", &[], "job.fio:2: `3*x`: "),
+            ("[a]\nsize=$ncpus*x\n", &[], "job.fio:2: [a] `3*x`: "),
             (&many, &[], "job.fio:4097: more than 4096 sections"),
             (&long, &[], "job.fio:2: the line is longer than 64 KiB"),
             ("[a]\n\0", &[], "job.fio: found a zero byte"),
@@ -345,6 +349,6 @@ mod tests {
             cpus: 1,
         };
         let error = sections("[a]\nfilename=${HOME}/x\n", "j", &mut outside).unwrap_err();
-        assert!(error.to_string().starts_with("j:2: found `${HOME}`"), "{error}");
+        assert!(error.to_string().starts_with("j:2: [a] found `${HOME}`"), "{error}");
     }
 }

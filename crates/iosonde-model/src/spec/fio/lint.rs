@@ -31,7 +31,7 @@ pub fn lint(file: &JobFile, around: Around) -> Vec<Fault> {
     let mut found = Vec::new();
     for job in file.groups.iter().flat_map(|group| &group.jobs) {
         of_job(job, around, &mut |name: &str, what: String| {
-            let fault = job.fault(name, format!("[{}] {what}", super::shown(&job.name)));
+            let fault = Fault::new(&job.place(name).within(&job.name), format!("{name}: {what}"));
             found.push(fault);
         });
     }
@@ -211,7 +211,7 @@ mod tests {
                      bs=4k\nruntime=60\ntime_based\n";
         assert_eq!(found(sound), Vec::<String>::new());
         for (lines, expected) in [
-            ("direct=1\niodepth=8\nsize=1g\n", "job.fio:3: iodepth: [a] 8 has no effect: psync"),
+            ("direct=1\niodepth=8\nsize=1g\n", "job.fio:3: [a] iodepth: 8 has no effect: psync"),
             ("size=1g\n", "fit into the"),
             ("size=100g\n", "goes through the page cache: the result depends"),
             ("direct=1\nrw=write\nruntime=5\ntime_based\nsize=1g\n", "shorter than 30 s"),
