@@ -4,6 +4,9 @@
 use std::io::{self, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use ratatui::crossterm::cursor::{MoveToColumn, MoveUp};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{Clear, ClearType};
 
 use super::keys::Keys;
 use super::live::{Live, sparkline};
@@ -57,6 +60,8 @@ pub(crate) struct Progress {
     form: Form,
     /// The lines that are replaced, on a terminal.
     screen: Option<ProgressBar>,
+    /// Columns of the terminal when they were last drawn, and of each of them.
+    drawn: (usize, Vec<usize>),
     interval_ns: u64,
     gauge: Option<Gauge>,
     /// Cells of the whole command, and the current one.
@@ -90,6 +95,7 @@ impl Progress {
             verb,
             form,
             screen: (form == Form::Text && io::stderr().is_terminal()).then(screen),
+            drawn: (0, Vec::new()),
             interval_ns,
             gauge,
             cells: 1,
@@ -208,20 +214,50 @@ impl Progress {
     }
 
     fn show(&mut self, line: &str) {
+        let columns = error_columns();
+        self.fit(columns);
         match &self.screen {
             Some(screen) => {
                 let below = self.curve_lines().into_iter().chain(self.now.lines());
                 let lines = self.rows.iter().cloned().chain([line.to_owned()]).chain(below);
                 // A line that is broken by the terminal could not be replaced.
-                let room = error_columns().saturating_sub(1);
+                let room = columns.saturating_sub(1);
                 let lines: Vec<String> = lines.map(|line| cut(&line, room)).collect();
                 let most = rows_of_screen().saturating_sub(1).max(1);
                 let lines = &lines[lines.len().saturating_sub(most)..];
+                self.drawn = (columns, lines.iter().map(|line| line.chars().count()).collect());
+                // The last one is filled up with spaces.
+                self.drawn.1.pop();
+                self.drawn.1.push(columns);
                 screen.reset();
                 screen.set_message(lines.join("\n"));
                 screen.tick();
             }
             None => self.say(&format!("iosonde: {line}\n")),
+        }
+    }
+
+    /// Clears what a terminal of another width has made of the lines: it may have broken them, or
+    /// have joined what was broken.
+    fn fit(&mut self, columns: usize) {
+        if self.screen.is_none() || columns == self.drawn.0 {
+            return;
+        }
+        let rows = |width: &usize| width.div_ceil(columns.min(self.drawn.0)).max(1);
+        let rows: usize = std::mem::take(&mut self.drawn.1).iter().map(rows).sum();
+        if let Some(old) = self.screen.replace(screen())
+            && rows > 0
+        {
+            old.set_draw_target(ProgressDrawTarget::hidden());
+            let up = u16::try_from(rows.min(rows_of_screen()) - 1).unwrap_or(u16::MAX);
+            let mut error = io::stderr();
+            // A closed stderr cannot be reported.
+            let _ = match up {
+                0 => execute!(error, MoveToColumn(0), Clear(ClearType::FromCursorDown)),
+                up => {
+                    execute!(error, MoveUp(up), MoveToColumn(0), Clear(ClearType::FromCursorDown))
+                }
+            };
         }
     }
 
@@ -269,6 +305,7 @@ impl Progress {
 
     /// Clears the screen, so that something else can be printed.
     pub(crate) fn clear(&mut self) {
+        self.fit(error_columns());
         if let Some(screen) = &self.screen {
             screen.finish_and_clear();
         }

@@ -164,7 +164,7 @@ fn bad_command_lines_are_told() {
         let call = words.iter().fold(place.iosonde("compare"), |call, word| call.arg(word));
         call.end().exits(2).silent().says(message);
     };
-    refuse(&[], "found 0 paths, expected two");
+    refuse(&[], "expected two results, A and B or PROFILE and REPLAY, found 0");
     refuse(&["--run", "run --rw read"], "found 1, expected two");
     refuse(&["--run", "check .", "--run", "run"], "expected a command line such as");
     refuse(&["--run", "run --results x", "--run", "run"], "omit --results");

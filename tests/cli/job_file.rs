@@ -44,7 +44,8 @@ fn groups_run_one_after_another_on_one_file_that_stays() {
     place.file("job.fio", GROUPS.as_bytes());
     let before = listing(&place.work());
     let ended = place.iosonde("run job.fio --output-format iosonde-json").end().exits(0);
-    let document = ended.says("job.fio:5: [a] `data.img` (1 MiB) is created, and stays").json();
+    let document =
+        ended.says("job.fio:5: [global] `data.img` (1 MiB) is created, and stays").json();
     let cells = document["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 3, "{document}");
     let after = listing(&place.work());

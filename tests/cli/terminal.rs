@@ -122,9 +122,9 @@ fn a_reader_of_progress_that_leaves_early_does_not_end_the_run() {
     assert!(result.starts_with("Result: "), "{result}");
 }
 
-/// What a command shows in tmux, ten times a second until it has ended; if it `shrinks`, the window
-/// gets 20 columns and its width back meanwhile.
-fn in_tmux(place: &Place, words: &str, shrinks: bool) -> Vec<String> {
+/// What a command shows in tmux, ten times a second until it has ended; the window gets 20 columns
+/// and its width back meanwhile.
+fn in_tmux(place: &Place, words: &str) -> Vec<String> {
     let socket = place.home().join("tmux");
     let tmux = |words: &[&str]| {
         let ended = Command::new("tmux")
@@ -155,7 +155,6 @@ fn in_tmux(place: &Place, words: &str, shrinks: bool) -> Vec<String> {
             break;
         }
         match since {
-            _ if !shrinks => String::new(),
             3 => tmux(&["resize-window", "-t", "one", "-x", "20", "-y", "100"]),
             12 => tmux(&["resize-window", "-t", "one", "-x", "80", "-y", "100"]),
             _ => String::new(),
@@ -183,7 +182,7 @@ fn gives_way(screens: &[String], parts: &[&str]) {
 fn in_tmux_the_live_view_of_a_run_gives_way_to_the_result() {
     if has("tmux", &["-V"]) {
         let place = Place::new();
-        gives_way(&in_tmux(&place, &run(&place, 4), true), &["IOPS", "p99", " left"]);
+        gives_way(&in_tmux(&place, &run(&place, 4)), &["IOPS", "p99", " left"]);
     }
 }
 
@@ -192,7 +191,7 @@ fn in_tmux_the_live_view_of_a_check_gives_way_to_the_result() {
     if has("tmux", &["-V"]) {
         let place = Place::new();
         let words = "check . 256M --seconds 2 --threads 1 --only cache,kv-store";
-        gives_way(&in_tmux(&place, words, false), &["[1/2] ", "[2/2] ", " left"]);
+        gives_way(&in_tmux(&place, words), &["[1/2] ", "[2/2] ", " left"]);
     }
 }
 
@@ -205,6 +204,6 @@ fn in_tmux_the_curve_of_an_experiment_grows_and_gives_way_to_the_result() {
                      [[stage.axis]]\nname = \"iodepth\"\nvalues = [1, 4, 16]\n";
         place.file("small.toml", small.as_bytes());
         let words = "experiment run small.toml . --size 256M --results out";
-        gives_way(&in_tmux(&place, words, true), &["[1/6] ", "[6/6] ", "█"]);
+        gives_way(&in_tmux(&place, words), &["[1/6] ", "[6/6] ", "█"]);
     }
 }

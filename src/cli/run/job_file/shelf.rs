@@ -69,7 +69,7 @@ pub(super) fn opened(
         let held = if let Some(held) = shelf.kept.get(&requested.path) {
             if held.direct != requested.direct {
                 let what = "jobs that share a file have to agree on direct";
-                let message = format!("{}: filename: {what}", requested.place);
+                let message = format!("{} filename: {what}", requested.place);
                 return Err(Failure::new(Exit::Usage, message));
             }
             held.clone()
@@ -93,7 +93,7 @@ pub(super) fn opened(
                     let bytes = shelf.needed.get(&requested.path).copied().flatten();
                     let Some(bytes) = bytes else {
                         let message = format!(
-                            "{}: filename: `{}` does not exist; give a size in bytes to create it",
+                            "{} filename: `{}` does not exist; give a size in bytes to create it",
                             requested.place, requested.path
                         );
                         return Err(Failure::new(Exit::Usage, message));
@@ -112,7 +112,7 @@ pub(super) fn opened(
         let needed = requested.bytes.filter(|needed| *needed > held.bytes);
         if let Some(needed) = needed {
             let message = format!(
-                "{}: size and offset reach to {needed} B, but `{}` has {} B",
+                "{} size and offset reach to {needed} B, but `{}` has {} B",
                 requested.place, requested.path, held.bytes
             );
             return Err(Failure::new(Exit::Usage, message));
@@ -162,7 +162,7 @@ fn made(
     let (held, fresh) = created(path, bytes, direct)?;
     kept.push(fresh);
     note(&format!(
-        "note: {}: `{}` ({}) is created, and stays; unlink=1 removes it after the run",
+        "note: {} `{}` ({}) is created, and stays; unlink=1 removes it after the run",
         requested.place,
         requested.path,
         bytes::exact(bytes)
