@@ -15,6 +15,9 @@ use rustix::io::{Errno, pread};
 use super::TargetError;
 use super::contents::{Contents, Inspection, inspect};
 
+/// How often a read is made whose answer is to try again (EAGAIN).
+const TRIES: u32 = 10;
+
 /// What is on a block device. What was read for this leaves the page cache again.
 ///
 /// # Errors
@@ -82,7 +85,13 @@ fn of(
     // use to anybody. Advice that is not taken changes neither result nor safety.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
     let read = |buffer: &mut [u8], offset: u64| {
-        let length = pread(file, &mut *buffer, offset)?;
+        let mut tries = 1;
+        let length = loop {
+            match pread(file, &mut *buffer, offset) {
+                Err(Errno::AGAIN) if tries < TRIES => tries += 1,
+                read => break read?,
+            }
+        };
         let end = std::num::NonZeroU64::new(length as u64);
         let _ = end.map(|length| fadvise(file, offset, Some(length), Advice::DontNeed));
         Ok(length)
