@@ -121,7 +121,7 @@ Usage: iosonde experiment list|show|run|resume
         "\
 Usage: iosonde campaign ACTION [OPTIONS]
   configure    make or change a campaign file, by a menu
-  check, plan FILE   is it right, what would be run
+  check, plan  whether FILE is right, what it would run
   run FILE     run it
   resume DIR   complete what was interrupted
   status DIR   how far it is

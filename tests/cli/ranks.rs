@@ -38,6 +38,10 @@ pub(crate) fn program() -> Option<&'static Path> {
         if said.contains("Unable to find libclang") {
             return Err("there is no libclang (package libclang-dev)".into());
         }
+        // Crates that no other build needs; a fault of a build itself has other words.
+        if said.contains("failed to download") || said.contains("failed to get `mpi`") {
+            return Err(format!("crates cannot be had: {}", said.lines().last().unwrap_or("")));
+        }
         assert!(ended.status.success(), "{said}");
         Ok(target.join("debug/iosonde"))
     });
