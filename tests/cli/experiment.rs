@@ -297,7 +297,7 @@ fn what_was_killed_goes_on_too() {
     place.file("small.toml", text.as_bytes());
     let words = "experiment run small.toml . --size 256M --eta-interval 100ms";
     let running = place.iosonde(words).start().until_stderr("depth:");
-    let running = running.until("second run", || trials_so_far(&place) >= 2);
+    let running = running.until("third run", || trials_so_far(&place) >= 3);
     running.signal(Signal::KILL).end();
     let folder = only(&place);
     assert!(folder.to_string_lossy().ends_with(".partial"));
