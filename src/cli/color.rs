@@ -26,6 +26,15 @@ const WORDS: [(&str, &[(&str, AnsiColor)]); 2] = [
     ),
 ];
 
+/// A terminal that has no colors gets none, not even where the environment is that of a CI job,
+/// which alone counts as a sign of colors otherwise. To be called once, before anything is shown.
+pub(crate) fn none_on_a_dumb_terminal() {
+    let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty());
+    if std::env::var_os("TERM").is_some_and(|term| term == "dumb") && !forced {
+        ColorChoice::Never.write_global();
+    }
+}
+
 /// The text with its colors, if this stream shows them.
 pub(crate) fn colored<'a>(text: &'a str, stream: &impl RawStream) -> Cow<'a, str> {
     match AutoStream::choice(stream) {

@@ -211,8 +211,9 @@ fn confidence_has_a_color_on_a_terminal_that_shows_it() {
     let shown = colored(&place, words, 100, &[]);
     assert!(shown.contains("\nConfidence:  \u{1b}[1m\u{1b}[3"), "{shown}");
     assert!(shown.starts_with("Result:      "), "{shown}");
-    for variable in [("NO_COLOR", "1"), ("TERM", "dumb")] {
-        let shown = colored(&place, words, 100, &[variable]);
+    let dumb = ("TERM", "dumb");
+    for variables in [&[("NO_COLOR", "1")][..], &[dumb], &[dumb, ("CI", "true")]] {
+        let shown = colored(&place, words, 100, variables);
         assert!(shown.contains("\nConfidence:  ") && !shown.contains('\u{1b}'), "{shown}");
     }
 }
