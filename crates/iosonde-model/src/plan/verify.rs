@@ -176,7 +176,8 @@ impl VerifyPlan {
                     true => (0, blocks),
                     false => (blocks * index / jobs, blocks * (index + 1) / jobs),
                 };
-                setting.job(chance.bits(), first * block_bytes, (end - first) * block_bytes)
+                let start = setting.offset_bytes + first * block_bytes;
+                setting.job(chance.bits(), start, (end - first) * block_bytes)
             })
             .collect();
         let ops_of = |job: u32| match setting.only_job {
@@ -339,11 +340,13 @@ pub(crate) mod tests {
 
     #[test]
     fn jobs_share_the_region_without_overlap_and_without_a_rest() {
-        for jobs in [1, 2, 3, 7] {
-            let setting = VerifySetting { jobs, ..setting(VerifyMode::Soak, 1 << 20) };
+        for (jobs, offset_bytes) in [(1, 0), (2, 0), (3, 8192), (7, 512 << 10)] {
+            let setting =
+                VerifySetting { jobs, offset_bytes, ..setting(VerifyMode::Soak, 1 << 20) };
             let plan = VerifyPlan::resolve(&setting).unwrap();
-            assert_eq!(plan.blocks(), 256);
-            let mut end = 0;
+            assert_eq!(plan.blocks(), 256 - offset_bytes / 4096);
+            assert_eq!(plan.contradiction(), None);
+            let mut end = offset_bytes;
             for job in &plan.plan.jobs {
                 assert_eq!(job.region_start, end);
                 end += job.region_bytes;
@@ -354,6 +357,11 @@ pub(crate) mod tests {
 
     #[test]
     fn jobs_that_overlap_have_the_whole_region_each() {
+        let base = setting(VerifyMode::Soak, 1 << 20);
+        let behind = VerifySetting { overlap: true, offset_bytes: 512 << 10, ..base };
+        for job in &VerifyPlan::resolve(&behind).unwrap().plan.jobs {
+            assert_eq!((job.region_start, job.region_bytes), (512 << 10, 512 << 10));
+        }
         let overlap = VerifySetting { overlap: true, ..setting(VerifyMode::Soak, 1 << 20) };
         let plan = VerifyPlan::resolve(&overlap).unwrap();
         assert_eq!((plan.blocks(), plan.epoch_ops), (256, 4));
