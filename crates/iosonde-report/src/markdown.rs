@@ -93,7 +93,9 @@ fn block(out: &mut String, block: &Block) {
 }
 
 fn table(out: &mut String, table: &Table) {
-    paragraph(out, &format!("**{}**", inline(&table.caption)));
+    if !table.caption.is_empty() {
+        paragraph(out, &format!("**{}**", inline(&table.caption)));
+    }
     if table.columns.is_empty() {
         return;
     }
