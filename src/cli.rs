@@ -28,6 +28,7 @@ mod report;
 mod results;
 mod run;
 mod screen;
+mod share;
 mod supervisor;
 mod verify;
 mod watchdog;

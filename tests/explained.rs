@@ -69,8 +69,10 @@ fn every_word_that_a_schema_lists_is_explained() {
 #[test]
 fn every_code_in_the_source_is_explained() {
     let mut sources = Vec::new();
-    files(&root().join("crates/iosonde-analysis/src"), "rs", &mut sources);
-    let calls = [".mind(", "Finding::new(", "Identity::new(", " entry("];
+    for folder in ["crates/iosonde-analysis/src", "crates/iosonde-report/src"] {
+        files(&root().join(folder), "rs", &mut sources);
+    }
+    let calls = [".mind(", "Finding::new(", "Identity::new(", " entry(", " warn("];
     let mut codes = BTreeSet::new();
     for path in &sources {
         let source = fs::read_to_string(path).unwrap();
@@ -80,7 +82,7 @@ fn every_code_in_the_source_is_explained() {
             codes.extend(here.map(str::to_owned));
         }
     }
-    assert_explained(&codes, &["slc_exhausted", "little", "cgroup_limit", "parts"]);
+    assert_explained(&codes, &["slc_exhausted", "little", "cgroup_limit", "parts", "slow_host"]);
 }
 
 #[test]

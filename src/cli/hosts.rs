@@ -10,6 +10,7 @@ mod peers;
 mod protocol;
 #[cfg(feature = "mpi")]
 mod ranks;
+mod server;
 mod session;
 mod shared;
 mod view;
@@ -22,7 +23,7 @@ use iosonde_analysis::hosts::{
     HostMeasured, HostsCell, HostsFigures, cells, hosts as hosts_figures,
 };
 use iosonde_model::record::Run;
-use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostCell, HostsRun};
+use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostCell, HostsRun, ServerRun};
 use iosonde_model::units::duration;
 use iosonde_report::Answer;
 use iosonde_report::hosts_story::{HostsReport, hosts_answer, hosts_json, hosts_story};
@@ -39,6 +40,7 @@ use super::screen;
 use super::watchdog;
 use launch::Launcher;
 use outcome::Outcome;
+use server::Server;
 use session::{Request, Session, exit_of};
 use view::View;
 
@@ -66,6 +68,26 @@ pub(crate) struct HostsArgs {
     /// What the hosts use of a target that they share: a part each, or all of it
     #[arg(long, value_enum, value_name = "WHICH")]
     host_region: Option<Region>,
+    /// Command that prints what the disks of a server that the hosts share have read and written,
+    /// such as 'ssh nas cat /sys/block/md0/stat'; carried out here before and after each run
+    #[arg(long, value_name = "COMMAND")]
+    server_counters: Option<String>,
+}
+
+impl HostsArgs {
+    /// The first of the given options that has no effect on one host.
+    fn for_several(&self) -> Option<&'static str> {
+        let region = self.host_region.map(|_| "--host-region");
+        region.or(self.server_counters.as_ref().map(|_| "--server-counters"))
+    }
+
+    /// The server whose counters are to be read.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn server(&self) -> Result<Option<Server>, Failure> {
+        self.server_counters.as_deref().map(Server::open).transpose()
+    }
 }
 
 /// What hosts use of a target that they share.
@@ -78,17 +100,20 @@ enum Region {
 }
 
 /// Options that are for the coordinator and not for the hosts.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
     "--hosts",
     "--launch",
     "--agent",
     "--host-timeout",
     "--host-region",
+    "--server-counters",
     "--results",
     "--output",
     "--output-format",
     "--eta-interval",
 ];
+/// Commands whose runs are measured on all hosts together.
+const MEASURES: [&str; 3] = ["run", "check", "experiment"];
 /// Time between progress lines without a terminal.
 const SHOWN_EVERY: Duration = Duration::from_secs(5);
 
@@ -125,12 +150,13 @@ pub(super) fn on_hosts(command: &Command<'_>, words: &[String]) -> Result<Option
              hosts: leave out --hosts, or start one rank"
         )),
         (false, Some(ranks)) => join(command, words, ranks).map(Some),
-        (false, None) if command.hosts.host_region.is_some() => usage(
-            "--host-region has no effect on one host: name several by --hosts, or start ranks by \
-             mpirun"
-                .into(),
-        ),
-        (false, None) => Ok(None),
+        (false, None) => match command.hosts.for_several() {
+            Some(option) => usage(format!(
+                "{option} has no effect on one host: name several by --hosts, or start ranks by \
+                 mpirun"
+            )),
+            None => Ok(None),
+        },
     }
 }
 
@@ -197,13 +223,18 @@ fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> 
         may_share: args.host_region.is_some(),
     };
     let output = Output::to(command.output_format, command.output)?;
-    let mut session = Session::open(&request, watchdog::heed(), View::new(SHOWN_EVERY));
+    let server = args.server()?;
+    let mut session = Session::open(&request, server, watchdog::heed(), View::new(SHOWN_EVERY));
     let carried_out = session.carry_out();
     session.close();
     carried_out?;
     let signal = session.signalled();
-    let outcomes = session.hosts.into_iter().map(|host| host.outcome).collect();
-    Ok(conclude(command, words, &launcher.template, (outcomes, signal), output))
+    let ended = Ended {
+        outcomes: session.hosts.into_iter().map(|host| host.outcome).collect(),
+        server: session.server.map(Server::into_read),
+        signal,
+    };
+    Ok(conclude(command, words, &launcher.template, ended, output))
 }
 
 /// Refuses options that would be ignored.
@@ -215,14 +246,21 @@ fn has_effect(command: &Command<'_>) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     let is_without_effect = match command.verb {
-        "run" => None,
+        "run" | "verify" => None,
         "experiment" if args.host_region == Some(Region::Partitioned) => {
             Some("an experiment has no parts: give each host a target of its own ({host} in it)")
         }
         "experiment" => None,
-        "verify" => Some("each host verifies a target of its own ({host} in its path)"),
         _ => Some("each host makes a file of its own"),
     };
+    if args.server_counters.is_some() && !MEASURES.contains(&command.verb) {
+        let message = format!(
+            "--server-counters has no effect with `{}`; it is for {}",
+            command.verb,
+            MEASURES.join(", ")
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
     match (args.host_region, is_without_effect) {
         (Some(_), Some(why)) => {
             Err(Failure::new(Exit::Usage, format!("--host-region has no effect: {why}")))
@@ -267,17 +305,26 @@ fn for_host(words: &[String]) -> Vec<String> {
     kept
 }
 
+/// How it ended.
+struct Ended {
+    /// On each host.
+    outcomes: Vec<Outcome>,
+    /// What a shared server counted.
+    server: Option<ServerRun>,
+    /// What ended it early.
+    signal: Option<i32>,
+}
+
 /// Keeps what came from the hosts, and reports it.
 fn conclude(
     command: &Command<'_>,
     words: &[String],
     launch: &str,
-    (outcomes, signal): (Vec<Outcome>, Option<i32>),
+    Ended { mut outcomes, server, signal }: Ended,
     mut output: Output,
 ) -> Exit {
     let mut keeper = Keeper::open(command.results, command.verb, words);
     let mut kept: Vec<(usize, usize, Run)> = Vec::new();
-    let mut outcomes = outcomes;
     for (index, host) in outcomes.iter_mut().enumerate() {
         for (cell, run) in std::mem::take(&mut host.runs) {
             let file = format!("{:02}-{}@{}.json", cell + 1, run.plan.name, file_name(host));
@@ -297,6 +344,7 @@ fn conclude(
         verb: command.verb.into(),
         launch: launch.into(),
         hosts: outcomes.iter().map(|host| host.known.clone()).collect(),
+        server,
     };
     keeper.keep(HOSTS, &record);
     let runs = kept.iter().map(|(host, cell, run)| (*host, *cell, run));
@@ -326,7 +374,10 @@ fn conclude(
             });
             answer = all;
         }
-        None => outcomes.iter().for_each(|host| output.text(&under_its_name(host))),
+        None => {
+            output.text(&answer.text(screen::columns()));
+            outcomes.iter().for_each(|host| output.text(&under_its_name(host)));
+        }
     }
     if loads.is_empty() {
         document["outputs"] = outcomes.iter().map(document_of).collect();
@@ -362,7 +413,9 @@ pub(super) fn loads(
                 }
             })
             .collect();
-        hosts_figures(&measured).map(|figures| (measured, figures))
+        let server = record.server.iter().flat_map(|server| &server.cells);
+        let server = server.into_iter().find(|counted| counted.cell == cell);
+        hosts_figures(&measured, server).map(|figures| (measured, figures))
     };
     let all: Vec<_> = numbers.filter_map(of_cell).collect();
     let cells = cells(&all);

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::formats::assert_fits;
-use crate::program::{Call, Place, listing};
+use crate::program::{Call, Ended, Place, listing};
 
 pub(crate) const SCHEMA: &str = include_str!("../../schema/iosonde-hosts-result-1.schema.json");
 /// On every host of these tests.
@@ -289,7 +289,8 @@ fn an_interrupt_stops_all_hosts_and_keeps_what_there_is() {
 fn other_verbs_are_shown_host_by_host() {
     let place = Place::new();
     let doctor = format!("doctor . --hosts a,b --launch local --agent {AGENT}");
-    place.iosonde(&doctor).end().exits(0).prints("── a ──").prints("── b ──");
+    let shown = place.iosonde(&doctor).end().exits(0).prints("── a ──").prints("── b ──");
+    assert!(shown.out.starts_with("Result:      done on 2 of 2 hosts\n"), "{shown}");
     let json = place.iosonde(&doctor).arg("--output-format=json").end().exits(0).json();
     assert_eq!(json["outputs"].as_array().unwrap().len(), 2);
     assert_fits(SCHEMA, &json);
@@ -298,7 +299,48 @@ fn other_verbs_are_shown_host_by_host() {
         fs::create_dir(place.work().join(host)).unwrap();
     }
     let flush = place.iosonde(&format!("verify flush . --size 8M --hosts a,b --agent {AGENT}"));
-    flush.arg("--launch=sh -c 'cd {host} && exec {command}'").end().exits(0).prints("── b ──");
+    let shown = flush.arg("--launch=sh -c 'cd {host} && exec {command}'").end().exits(0);
+    shown.prints("Result:      PASS on 2 of 2 hosts\n").prints("── b ──");
+}
+
+#[test]
+fn the_counters_of_a_shared_server_stand_beside_the_load() {
+    let place = Place::new();
+    let folder = place.work().display().to_string();
+    // A server that reads 4,096 bytes and writes none each time that it is asked.
+    place.file(
+        "count",
+        b"#!/bin/sh\ncd \"$1\"; echo x >> asked\necho $(($(wc -l < asked) * 4096)) 0",
+    );
+    let words = format!("--number-ios 100 --output-format json --results kept {SIM}");
+    let counters = format!("--server-counters=sh {folder}/count {folder}");
+    let json = run(&place, "a,b", &words).arg(&counters).end().exits(0).json();
+    assert_fits(SCHEMA, &json);
+    let server = &json["loads"][0]["server"];
+    assert_eq!(
+        (server["hosts_read_bytes"].as_u64(), server["server_read_bytes"].as_u64()),
+        (Some(2 * 4 * 102_400), Some(4096))
+    );
+    assert_eq!(server["is_cached"], true);
+    let confidence = json["answer"]["confidence"].as_str().unwrap();
+    assert!(confidence.contains("most reads did not reach the server's disks"), "{confidence}");
+    page(&place, "kept").prints("The server's disks read 4.00 KiB while the hosts read");
+    let ended = run(&place, "a,b", &words).arg("--server-counters=echo busy").end().exits(1);
+    ended.says("--server-counters: `echo busy`: found `busy`, expected lines of /sys/block");
+    // The counters stand in the way of nothing once the hosts have begun.
+    place.file(
+        "once",
+        b"#!/bin/sh\ncd \"$1\"; echo x >> calls; [ $(wc -l < calls) = 1 ] && echo 1 1",
+    );
+    let counters = format!("--server-counters=sh {folder}/once {folder}");
+    let ended = run(&place, "a,b", &words).arg(&counters).end().exits(0);
+    ended.says("warning: --server-counters: exit code 1").says("this run goes without them");
+}
+
+/// The page of the newest result of many hosts in a folder.
+fn page(place: &Place, results: &str) -> Ended {
+    let folders = listing(&place.work().join(results));
+    place.iosonde("report --output-format markdown").arg(folders.last().unwrap()).end().exits(0)
 }
 
 #[test]
@@ -314,9 +356,13 @@ fn bad_lists_and_launchers_are_refused() {
     refuse("--hosts a --output-format terse", "text or JSON");
     refuse("--launch local", "--hosts");
     refuse("--host-region shared", "has no effect on one host");
+    refuse("--server-counters true", "--server-counters has no effect on one host");
+    refuse("--hosts a --launch local --server-counters 'x", "--server-counters: `'x`: unclosed");
     refuse("--share 0/2", "expected a part and the number of parts");
     let check = "check . --hosts a --launch local --host-region shared";
     place.iosonde(check).end().exits(2).says("--host-region has no effect");
+    let doctor = "doctor . --hosts a --launch local --server-counters uptime";
+    place.iosonde(doctor).end().exits(2).says("it is for run, check, experiment");
 }
 
 /// Two depths, each twice.

@@ -121,8 +121,13 @@ fn one_load_through_each_launcher_is_merged() {
              --output-format json",
             data.display()
         );
-        let json = on(&place, &two, launch, &words).end().exits(0).json();
+        let disk = shared.device().path().file_name().unwrap().to_str().unwrap().to_owned();
+        let counters = format!("--server-counters=cat /sys/block/{disk}/stat");
+        let json = on(&place, &two, launch, &words).arg(counters).end().exits(0).json();
         assert_eq!(json["complete"], true, "{launcher}");
+        let server = &json["loads"][0]["server"];
+        let [hosts, disk] = ["hosts_read_bytes", "server_read_bytes"].map(|of| server[of].as_f64());
+        assert!((0.99..1.2).contains(&(disk.unwrap() / hosts.unwrap())), "{server}");
         let mut folders = listing(&place.work().join(launcher)).into_iter();
         let folder = folders.rfind(|path| path.join("hosts.json").is_file()).unwrap();
         assert_merged(&json["loads"][0], &folder, &names);
@@ -207,6 +212,14 @@ fn storage_of_one_server_is_recognised_on_all_hosts() {
     refused.silent().says("are the same storage").says("--host-region partitioned");
     let words = format!("{words} randwrite --host-region partitioned");
     on(&place, &two, launch, &words).end().exits(0).prints("on 2 hosts");
+    // Each host verifies its part of the file while the other writes, too.
+    let words = "verify soak {host}/data --accept-unseen-processes={host}/data --ioengine psync \
+                 --ops 500";
+    on(&place, &two, launch, words).end().exits(5).says("--host-region partitioned");
+    let words = format!("{words} --host-region partitioned");
+    on(&place, &two, launch, &words).end().exits(0).prints("PASS on 2 of 2 hosts");
+    let whole = words.replace("partitioned", "shared");
+    on(&place, &two, launch, &whole).end().exits(4).prints("FAIL on ");
     drop(mounts);
     drop(serves);
 }

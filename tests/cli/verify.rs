@@ -313,6 +313,29 @@ fn a_ledger_is_never_written_over_nor_kept_on_its_target() {
     verify(&place, "check data --ledger ledger").end().exits(0);
 }
 
+/// In the middle of a file, each mode writes there and nowhere else.
+#[test]
+fn a_region_is_where_it_was_asked_for() {
+    let place = place();
+    let path = place.work().join("data");
+    let before = fs::read(&path).unwrap();
+    for mode in ["soak", "flush", "pipeline", "write --ledger ledger", "soak --overlap --numjobs 2"]
+    {
+        for region in ["--offset 1m --size 1m", "--offset 1m --size 2m --share 1/2"] {
+            let _ = fs::remove_file(place.work().join("ledger"));
+            let words = format!("{mode} data {region} --ops 300 --overwrite-file data");
+            verify(&place, &words).end().exits(0);
+            let after = fs::read(&path).unwrap();
+            assert_eq!(before[..1 << 20], after[..1 << 20], "{words}");
+            assert_eq!(before[2 << 20..], after[2 << 20..], "{words}");
+            assert_ne!(before[1 << 20..2 << 20], after[1 << 20..2 << 20], "{words}");
+            if mode.contains("ledger") {
+                verify(&place, "check data --ledger ledger").end().exits(0);
+            }
+        }
+    }
+}
+
 #[test]
 fn one_target_has_one_run_at_a_time() {
     let place = place();

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use iosonde_model::record::hosts::ServerCell;
 use iosonde_model::record::run::{CounterSeries, Run};
 use iosonde_stats::ratio::median;
 
@@ -14,6 +15,8 @@ use super::verdict::{Assessment, assess};
 const SLOW_BELOW: f64 = 0.8;
 /// A difference between the starts above this share of the window is a warning.
 const SKEWED_FROM: f64 = 0.02;
+/// Reads are mostly a cache's if the server's disks read less than this share of them.
+const CACHED_BELOW: f64 = 0.5;
 
 /// One host's run of a load.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +49,44 @@ pub struct HostsFigures {
     pub fairness: Option<f64>,
     /// Hosts that were slower than the others.
     pub slow: Vec<SlowHost>,
+    /// What the disks of a shared server did meanwhile, if its counters were read.
+    pub server: Option<ServerShare>,
+}
+
+/// What the hosts transferred in their windows, beside what the disks of the server that they share
+/// transferred meanwhile, warm-up included.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ServerShare {
+    /// Bytes that the hosts read.
+    pub hosts_read_bytes: u64,
+    /// Bytes that the server's disks read.
+    pub server_read_bytes: u64,
+    /// Bytes that the hosts wrote.
+    pub hosts_written_bytes: u64,
+    /// Bytes that the server's disks wrote.
+    pub server_written_bytes: u64,
+    /// Whether the server's disks read less than half of what the hosts read: what was measured is
+    /// mostly a cache.
+    pub is_cached: bool,
+}
+
+impl ServerShare {
+    /// `None` where the server's counters went back.
+    fn of(measured: &[HostMeasured<'_>], server: &ServerCell) -> Option<ServerShare> {
+        let jobs = || measured.iter().flat_map(|host| &host.run.jobs);
+        let hosts_read_bytes = jobs().map(|job| job.read.bytes).sum();
+        let server_read_bytes = server.after.read_bytes.checked_sub(server.before.read_bytes)?;
+        Some(ServerShare {
+            hosts_read_bytes,
+            server_read_bytes,
+            hosts_written_bytes: jobs().map(|job| job.write.bytes).sum(),
+            server_written_bytes: server
+                .after
+                .written_bytes
+                .checked_sub(server.before.written_bytes)?,
+            is_cached: (server_read_bytes as f64) < CACHED_BELOW * hosts_read_bytes as f64,
+        })
+    }
 }
 
 /// One host.
@@ -115,8 +156,9 @@ pub struct SlowHost {
     pub interval: (f64, f64),
 }
 
-/// Puts the hosts' runs of one load together. `None` without a run.
-pub fn hosts(measured: &[HostMeasured<'_>]) -> Option<HostsFigures> {
+/// Puts the hosts' runs of one load together, and the counters of a server that they share. `None`
+/// without a run.
+pub fn hosts(measured: &[HostMeasured<'_>], server: Option<&ServerCell>) -> Option<HostsFigures> {
     let first = measured.first()?;
     let latency = figures(&merged(measured)?).all.total.latency;
     let window = window(measured);
@@ -131,6 +173,7 @@ pub fn hosts(measured: &[HostMeasured<'_>]) -> Option<HostsFigures> {
         latency,
         fairness: fairness(&rates),
         slow: slow(&hosts),
+        server: server.and_then(|server| ServerShare::of(measured, server)),
         hosts,
     })
 }
@@ -293,6 +336,7 @@ mod tests {
 
     use super::*;
     use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::hosts::ServerCounters;
 
     fn measured<'a>(runs: &'a [Run], opened_ns: &[u64]) -> Vec<HostMeasured<'a>> {
         let names = ["a", "b", "c", "d"];
@@ -318,7 +362,7 @@ mod tests {
         let width_ns = runs[1].jobs[0].read.counters.width_ns;
         let second = (1_000_000_000 / width_ns) as usize;
         runs[1].jobs[0].read.counters.ops[..second].fill(0);
-        let both = hosts(&measured(&runs, &[5_000_000_000, 4_000_000_000])).unwrap();
+        let both = hosts(&measured(&runs, &[5_000_000_000, 4_000_000_000]), None).unwrap();
         let common = both.common.unwrap();
         assert_eq!((common.skew_ns, common.end_skew_ns), (1_000_000_000, 1_000_000_000));
         assert_eq!(common.skew_error_ns, 100_000);
@@ -332,7 +376,7 @@ mod tests {
     #[test]
     fn percentiles_are_those_of_all_operations_together() {
         let runs = [load(1_000.0), load(9_000.0)];
-        let both = hosts(&measured(&runs, &[0, 0])).unwrap();
+        let both = hosts(&measured(&runs, &[0, 0]), None).unwrap();
         let mut merged = runs[0].jobs[0].read.latency.clone();
         for job in runs[0].jobs.iter().skip(1).chain(&runs[1].jobs) {
             merged.merge(&job.read.latency);
@@ -349,13 +393,13 @@ mod tests {
     #[test]
     fn the_slow_host_is_named_and_equal_hosts_are_not() {
         let slow = [load(5_000.0), load(1_000.0), load(5_000.0), load(5_000.0)];
-        let four = hosts(&measured(&slow, &[0; 4])).unwrap();
+        let four = hosts(&measured(&slow, &[0; 4]), None).unwrap();
         let [found] = four.slow.as_slice() else { panic!("{:?}", four.slow) };
         assert_eq!(found.name, "b");
         assert!(found.interval.0 <= 0.2 && 0.2 <= found.interval.1, "{found:?}");
         assert!((four.fairness.unwrap() - 256.0 / (4.0 * 76.0)).abs() < 0.02);
         let equal = [load(5_000.0), load(5_000.0), load(4_900.0), load(5_000.0)];
-        let four = hosts(&measured(&equal, &[0; 4])).unwrap();
+        let four = hosts(&measured(&equal, &[0; 4]), None).unwrap();
         assert_eq!(four.slow, []);
         assert!(four.fairness.unwrap() > 0.999);
         assert!(!four.common.unwrap().is_skewed);
@@ -371,7 +415,7 @@ mod tests {
         let all: Vec<_> = [&runs[..], &runs[..], &others[..]]
             .into_iter()
             .map(|runs| measured(runs, &[0, 0]))
-            .map(|measured| (measured.clone(), hosts(&measured).unwrap()))
+            .map(|measured| (measured.clone(), hosts(&measured, None).unwrap()))
             .collect();
         let cells = cells(&all);
         assert_eq!(cells.iter().map(|cell| cell.runs).collect::<Vec<_>>(), [2, 1]);
@@ -389,12 +433,33 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_reads_less_than_the_hosts_has_a_cache() {
+        let runs = [load(1_000.0), load(1_000.0)];
+        let bytes: u64 = runs.iter().flat_map(|run| &run.jobs).map(|job| job.read.bytes).sum();
+        let share = |read_bytes: u64| {
+            let before = ServerCounters { read_bytes: 7, written_bytes: 9 };
+            let after = ServerCounters { read_bytes: 7 + read_bytes, written_bytes: 9 };
+            let server = ServerCell { cell: 0, before, after };
+            hosts(&measured(&runs, &[0, 0]), Some(&server)).unwrap().server.unwrap()
+        };
+        assert_eq!((share(bytes).hosts_read_bytes, share(bytes).server_read_bytes), (bytes, bytes));
+        assert!(!share(bytes).is_cached && !share(2 * bytes).is_cached);
+        assert!(share(bytes / 3).is_cached && share(0).is_cached);
+        let went_back = ServerCell {
+            cell: 0,
+            before: ServerCounters { read_bytes: 7, written_bytes: 9 },
+            after: ServerCounters::default(),
+        };
+        assert_eq!(hosts(&measured(&runs, &[0, 0]), Some(&went_back)).unwrap().server, None);
+    }
+
+    #[test]
     fn without_a_common_time_there_is_no_total() {
         let runs = [load(1_000.0), load(1_000.0)];
-        let apart = hosts(&measured(&runs, &[0, 3_600_000_000_000])).unwrap();
+        let apart = hosts(&measured(&runs, &[0, 3_600_000_000_000]), None).unwrap();
         assert_eq!(apart.common, None);
-        assert_eq!(hosts(&[]).map(|_| ()), None);
-        let alone = hosts(&measured(&runs[..1], &[7])).unwrap();
+        assert_eq!(hosts(&[], None).map(|_| ()), None);
+        let alone = hosts(&measured(&runs[..1], &[7]), None).unwrap();
         assert_eq!((alone.fairness, alone.common.unwrap().skew_ns), (None, 0));
     }
 }

@@ -23,7 +23,7 @@ mod openers;
 mod paths;
 mod platform;
 mod processor;
-mod program;
+pub mod program;
 mod root;
 mod smart;
 mod stack;

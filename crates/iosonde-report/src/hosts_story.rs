@@ -2,7 +2,7 @@
 //! missing.
 
 use iosonde_analysis::figures::{DirectionFigures, LatencyFigures};
-use iosonde_analysis::hosts::{Common, HostFigures, HostsCell, HostsFigures};
+use iosonde_analysis::hosts::{Common, HostFigures, HostsCell, HostsFigures, ServerShare};
 use iosonde_analysis::verdict::{Kind, verdict};
 use iosonde_model::record::Manifest;
 use iosonde_model::record::hosts::{HostEnd, HostRun, HostsRun};
@@ -17,6 +17,9 @@ use super::story::{
 
 /// Name and version of the JSON document.
 pub const HOSTS_RESULT_SCHEMA: &str = "iosonde.hosts-result/1";
+
+/// Commands whose results stay those of each host.
+const MEASURES_NOTHING: [&str; 2] = ["doctor", "verify"];
 
 /// What a story of hosts is made of.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +50,9 @@ impl HostsReport<'_> {
 
 /// The first three lines.
 pub fn hosts_answer(report: HostsReport<'_>) -> Answer {
+    if MEASURES_NOTHING.contains(&report.record.verb.as_str()) {
+        return answer_of_ends(report.record);
+    }
     let hosts = report.record.hosts.len();
     let partial = if report.is_complete() { "" } else { "PARTIAL: " };
     let loads: Vec<String> = report.loads.iter().map(|load| figures_of(load, hosts)).collect();
@@ -77,6 +83,48 @@ pub fn hosts_answer(report: HostsReport<'_>) -> Answer {
         result.push_str(&format!("; {}", slow.join("; ")));
     }
     Answer { result, confidence: confidence(report), next: next(report) }
+}
+
+/// How the hosts ended, the gravest first.
+fn answer_of_ends(record: &HostsRun) -> Answer {
+    let word = |end: &HostEnd| match (record.verb.as_str(), end) {
+        ("verify", HostEnd::Exited { code: 0 }) => "PASS".to_owned(),
+        ("verify", HostEnd::Exited { code: 4 }) => "FAIL".to_owned(),
+        (_, HostEnd::Exited { code: 0 }) => "done".to_owned(),
+        (_, HostEnd::Exited { code }) => format!("exit code {code}"),
+        (_, HostEnd::Lost { .. }) => "lost".to_owned(),
+        (_, HostEnd::Unknown) => "unknown".to_owned(),
+    };
+    let mut ends: Vec<(bool, String, Vec<&str>)> = Vec::new();
+    for host in &record.hosts {
+        let (is_good, word) = (host.end == HostEnd::Exited { code: 0 }, word(&host.end));
+        match ends.iter_mut().find(|(_, same, _)| *same == word) {
+            Some((.., names)) => names.push(&host.name),
+            None => ends.push((is_good, word, vec![&host.name])),
+        }
+    }
+    ends.sort_by_key(|(is_good, ..)| *is_good);
+    let named = |(is_good, word, names): &(bool, String, Vec<&str>)| match is_good {
+        true => format!("{word} on {} of {}", names.len(), many(record.hosts.len())),
+        false => format!("{word} on {}", names.join(", ")),
+    };
+    let all: Vec<String> = ends.iter().map(named).collect();
+    // A verdict against the storage is a result.
+    let has_result =
+        |end: &HostEnd| end.is_done() || matches!(end, HostEnd::Exited { code: 4 | 6 });
+    let is_whole = record.hosts.iter().all(|host| has_result(&host.end));
+    let bad = record.hosts.iter().find(|host| host.end != HostEnd::Exited { code: 0 });
+    Answer {
+        result: format!("{}{}", if is_whole { "" } else { "PARTIAL: " }, all.join("; ")),
+        confidence: match is_whole {
+            true => "as each host says of its own result".into(),
+            false => "low: not every host did everything".into(),
+        },
+        next: match bad {
+            Some(host) => format!("Read what {} says: {}", host.name, end_words(host)),
+            None => "Read what each host says".into(),
+        },
+    }
 }
 
 fn many(hosts: usize) -> String {
@@ -138,6 +186,9 @@ fn confidence(report: HostsReport<'_>) -> String {
     }
     if report.loads.iter().any(|load| load.common.is_none_or(|common| common.is_skewed)) {
         why.push("the hosts did not run at the same time".to_owned());
+    }
+    if report.loads.iter().any(|load| load.server.is_some_and(|server| server.is_cached)) {
+        why.push("most reads did not reach the server's disks".to_owned());
     }
     // The same reason on several hosts is one.
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
@@ -283,6 +334,9 @@ fn warnings(report: HostsReport<'_>) -> Vec<Warning> {
         for words in slow_words(load) {
             warn("slow_host", false, format!("{title}: {words}."));
         }
+        for server in load.server.iter().filter(|server| server.is_cached) {
+            warn("server_cache", false, format!("{title}: {}", server_words(server)));
+        }
         for host in load.hosts.iter().filter(|host| !host.row.consistency.valid()) {
             let words = format!("{title}: consistency checks failed on {}.", host.name);
             warn("invalid_host", true, words);
@@ -352,6 +406,7 @@ fn load_section(at: usize, load: &HostsFigures, heading: String) -> Section {
     if let Some(fairness) = load.fairness {
         words.push(format!("Fairness (Jain) {}.", count::significant(fairness)));
     }
+    words.extend(load.server.as_ref().map(server_words));
     words.extend(slow_words(load).into_iter().map(|words| format!("{words}.")));
     blocks.push(Block::List(words));
     Section { name: format!("load-{}", at + 1), heading, blocks }
@@ -366,6 +421,21 @@ fn together(common: &Common) -> String {
         duration::latency(common.skew_error_ns as f64),
         duration::latency(common.end_skew_ns as f64),
     )
+}
+
+/// What the disks of a shared server did, beside what the hosts did.
+fn server_words(server: &ServerShare) -> String {
+    let beside = |verb: &str, of_server: u64, of_hosts: u64| {
+        if of_hosts == 0 {
+            return format!("{verb} {}", bytes::rough(of_server));
+        }
+        let percent = count::significant(of_server as f64 / of_hosts as f64 * 100.0);
+        let [of_server, of_hosts] = [of_server, of_hosts].map(bytes::rough);
+        format!("{verb} {of_server} while the hosts {verb} {of_hosts} ({percent} %)")
+    };
+    let read = beside("read", server.server_read_bytes, server.hosts_read_bytes);
+    let written = beside("wrote", server.server_written_bytes, server.hosts_written_bytes);
+    format!("The server's disks {read}, and {written}.")
 }
 
 fn table_of_load(load: &HostsFigures) -> Table {
@@ -506,7 +576,7 @@ mod tests {
     use iosonde_analysis::hosts::{HostMeasured, hosts};
     use iosonde_fixtures::{Load, run_of};
     use iosonde_model::record::Run;
-    use iosonde_model::record::hosts::{HOSTS_SCHEMA, HostClock};
+    use iosonde_model::record::hosts::{HOSTS_SCHEMA, HostClock, ServerCell, ServerCounters};
 
     fn record(ends: &[HostEnd]) -> HostsRun {
         let host = |(index, end): (usize, &HostEnd)| HostRun {
@@ -521,6 +591,7 @@ mod tests {
             verb: "run".into(),
             launch: "ssh {host} {command}".into(),
             hosts: ends.iter().enumerate().map(host).collect(),
+            server: None,
         }
     }
 
@@ -536,7 +607,7 @@ mod tests {
                 run,
             })
             .collect();
-        vec![hosts(&measured).unwrap()]
+        vec![hosts(&measured, None).unwrap()]
     }
 
     const DONE: HostEnd = HostEnd::Exited { code: 0 };
@@ -585,6 +656,61 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         assert!(text.contains("Fairness (Jain) 1.00"), "{text}");
         assert_eq!(hosts_json(report)["complete"], true);
+    }
+
+    #[test]
+    fn reads_from_a_servers_cache_are_a_warning_and_reads_from_its_disks_are_none() {
+        let run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
+        let bytes: u64 = run.jobs.iter().map(|job| job.read.bytes).sum();
+        let measured =
+            [HostMeasured { name: "node1", opened_ns: Some(0), round_trip_ns: 0, run: &run }];
+        let record = record(&[DONE]);
+        for (read_bytes, is_cached) in [(bytes, false), (bytes / 10, true)] {
+            let before = ServerCounters { read_bytes: 100, written_bytes: 100 };
+            let after = ServerCounters { read_bytes: 100 + read_bytes, written_bytes: 4_196 };
+            let server = ServerCell { cell: 0, before, after };
+            let loads = [hosts(&measured, Some(&server)).unwrap()];
+            let report = HostsReport {
+                record: &record,
+                loads: &loads,
+                cells: &[],
+                manifest: None,
+                exit_code: 0,
+            };
+            let confidence = hosts_answer(report).confidence;
+            assert_eq!(confidence.contains("did not reach the server's disks"), is_cached);
+            let story = hosts_story(report);
+            let warned = story.warnings.iter().any(|warning| warning.code == "server_cache");
+            assert_eq!(warned, is_cached);
+            let text = plain(&story, 200);
+            let percent = if is_cached { "(10.0 %)" } else { "(100 %)" };
+            assert!(text.contains(percent) && text.contains("and wrote 4.00 KiB."), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_measures_no_load_says_how_the_hosts_ended() {
+        let of = |verb: &str, codes: &[u8]| {
+            let ends: Vec<HostEnd> =
+                codes.iter().map(|code| HostEnd::Exited { code: *code }).collect();
+            let record = HostsRun { verb: verb.into(), ..record(&ends) };
+            let report = HostsReport {
+                record: &record,
+                loads: &[],
+                cells: &[],
+                manifest: None,
+                exit_code: 0,
+            };
+            hosts_answer(report)
+        };
+        assert_eq!(of("verify", &[0, 0]).result, "PASS on 2 of 2 hosts");
+        let failed = of("verify", &[0, 4, 0]);
+        assert_eq!(failed.result, "FAIL on node2; PASS on 2 of 3 hosts");
+        assert!(failed.next.contains("node2"));
+        assert_eq!(
+            of("doctor", &[0, 1]).result,
+            "PARTIAL: exit code 1 on node2; done on 1 of 2 hosts"
+        );
     }
 
     #[test]

@@ -24,9 +24,10 @@ use super::agent::{Event, Work, begin, code_of};
 use super::connection::Stage;
 use super::outcome::Outcome;
 use super::protocol::{News, Order, send};
+use super::server::Server;
 use super::session::{PINGS, START_AFTER_NS, called_off};
 use super::shared::shared;
-use super::{Command, conclude, has_effect, of_host};
+use super::{Command, Ended, conclude, has_effect, of_host};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, note};
 use crate::cli::watchdog;
@@ -85,7 +86,9 @@ fn take_part(
         }
     };
     let signal = watchdog::heed();
-    let mut member = Member { ranks, outcome, work, stage, title: String::new(), events, signal };
+    let title = String::new();
+    let server = if ranks.own == 0 { command.hosts.server() } else { Ok(None) };
+    let mut member = Member { ranks, outcome, work, stage, title, events, server, signal };
     member.admit(command.hosts.host_region.is_some())?;
     while member.start() {}
     let gathered = member.ranks.gather(&serde_json::to_vec(&member.outcome).map_err(wrong)?)?;
@@ -97,7 +100,9 @@ fn take_part(
     let outcomes = outcomes.map_err(wrong)?;
     let signal = member.signalled();
     let output = Output::to(command.output_format, command.output)?;
-    Ok(conclude(command, words, "mpirun", (outcomes, signal), output))
+    let server = member.server.ok().flatten().map(Server::into_read);
+    let ended = Ended { outcomes, server, signal };
+    Ok(conclude(command, words, "mpirun", ended, output))
 }
 
 fn wrong(error: serde_json::Error) -> Failure {
@@ -222,6 +227,8 @@ struct Member<'a> {
     /// Title of the run that it is at.
     title: String,
     events: Receiver<Event>,
+    /// A server that the ranks share, or why its counters cannot be read; the first rank has it.
+    server: Result<Option<Server>, Failure>,
     signal: Arc<AtomicUsize>,
 }
 
@@ -342,6 +349,9 @@ impl Member<'_> {
             }
             return Some(failure);
         }
+        if let Err(failure) = &self.server {
+            return Some(failure.clone());
+        }
         let known: Vec<_> = hosts.iter().map(|host| &host.known).collect();
         let words = shared(&known).filter(|_| !may_share)?;
         Some(Failure::new(Exit::Refused, words))
@@ -351,6 +361,9 @@ impl Member<'_> {
     /// command has ended.
     fn start(&mut self) -> bool {
         self.meet();
+        if let Ok(Some(server)) = &mut self.server {
+            server.ends();
+        }
         let own = match self.stage {
             Stage::Ready(cell) => [1, cell as u64, hash(&self.title)],
             _ => [0; 3],
@@ -359,6 +372,9 @@ impl Member<'_> {
         let ready = all.iter().enumerate().filter(|(_, [is_ready, ..])| *is_ready == 1);
         let first = ready.min_by_key(|(_, [_, cell, _])| *cell);
         let Some((rank, [_, cell, title])) = first else { return false };
+        if let Ok(Some(server)) = &mut self.server {
+            server.begins(*cell as usize);
+        }
         let at_ns = (monotonic_ns() + START_AFTER_NS).to_ne_bytes();
         let at_ns = self.ranks.of_first(&at_ns);
         let at_ns = u64::from_ne_bytes(at_ns.try_into().unwrap_or_default());

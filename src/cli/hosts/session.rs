@@ -13,6 +13,7 @@ use super::connection::{Connection, Heard, Stage};
 use super::launch::Launcher;
 use super::outcome::Outcome;
 use super::protocol::Order;
+use super::server::Server;
 use super::shared::shared;
 use super::view::View;
 use crate::cli::exit::{Exit, Failure};
@@ -45,6 +46,8 @@ pub(super) struct Request<'a> {
 pub(super) struct Session<'a> {
     request: &'a Request<'a>,
     pub(super) hosts: Vec<Connection>,
+    /// A server that the hosts share.
+    pub(super) server: Option<Server>,
     heard: Receiver<Heard>,
     // Kept, so that the channel outlives the threads.
     _to: Sender<Heard>,
@@ -60,6 +63,7 @@ impl<'a> Session<'a> {
     /// Starts an agent on each host.
     pub(super) fn open(
         request: &'a Request<'a>,
+        server: Option<Server>,
         signal: Arc<AtomicUsize>,
         view: View,
     ) -> Session<'a> {
@@ -68,7 +72,7 @@ impl<'a> Session<'a> {
         let hosts = names.map(|(at, name)| Connection::open(name, at, request.launcher, &to));
         let hosts = hosts.collect();
         let looked = Instant::now();
-        Session { request, hosts, heard, _to: to, signal, stopping: None, looked, view }
+        Session { request, hosts, server, heard, _to: to, signal, stopping: None, looked, view }
     }
 
     /// Carries out the command everywhere.
@@ -103,6 +107,9 @@ impl<'a> Session<'a> {
         }
         loop {
             self.until(|host| matches!(host.stage, Stage::Ready(_)));
+            if let Some(server) = &mut self.server {
+                server.ends();
+            }
             if self.hosts.iter().all(Connection::is_over) {
                 return Ok(());
             }
@@ -118,6 +125,9 @@ impl<'a> Session<'a> {
         };
         let Some(cell) = self.hosts.iter().filter_map(ready).min() else { return };
         self.lose_strays(|host| ready(host) == Some(cell));
+        if let Some(server) = &mut self.server {
+            server.begins(cell);
+        }
         let farthest_ns = self.hosts.iter().filter(|host| ready(host) == Some(cell));
         let farthest_ns = farthest_ns.filter_map(|host| host.outcome.known.clock);
         let farthest_ns = farthest_ns.map(|clock| clock.round_trip_ns).max().unwrap_or(0);

@@ -5,6 +5,7 @@ use super::latency::Latency;
 use super::resolved_target::ResolvedTarget;
 use super::words::{Extent, extent, time, wrong};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::share::Share;
 use iosonde_analysis::expectation::Expectation;
 use iosonde_engine::target::Direct;
 use iosonde_model::plan::{Engine, EngineKind, Stop};
@@ -20,8 +21,8 @@ pub(super) struct Request {
     pub(super) warmup_ns: u64,
     pub(super) size: Option<Extent>,
     offset: Extent,
-    /// Which part of the region, and of how many, counted from 1.
-    share: (u64, u64),
+    /// Which part of the region.
+    share: Share,
     /// Distance of the first job's region and the last one's, bytes.
     increments_bytes: u64,
     pub(super) eta_interval_ns: u64,
@@ -69,7 +70,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
         warmup_ns: args.length.warmup_ns()?,
         size,
         offset: extent("--offset", target.offset.as_deref().unwrap_or("0"))?,
-        share: share(target.share.as_deref())?,
+        share: Share::parse(target.share.as_deref())?,
         increments_bytes: increment_bytes.saturating_mul(neighbours),
         eta_interval_ns: time("--eta-interval", &args.run.eta_interval, 1_000_000_000)?,
         direct: args.engine.direct(),
@@ -87,16 +88,6 @@ pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
         super::device::no_consents(target, "nothing is written")?;
     }
     Ok(requested)
-}
-
-/// `2/4` is the second of four parts.
-fn share(text: Option<&str>) -> Result<(u64, u64), Failure> {
-    let Some(text) = text else { return Ok((1, 1)) };
-    let numbers = text.split_once('/').map(|(part, parts)| (part.parse(), parts.parse()));
-    match numbers {
-        Some((Ok(part), Ok(parts))) if (1..=parts).contains(&part) => Ok((part, parts)),
-        _ => Err(wrong("--share", text, "a part and the number of parts, such as 2/4")),
-    }
 }
 
 fn speed(text: &str) -> Result<Speed, Failure> {
@@ -200,25 +191,11 @@ impl Request {
 
     /// The requested part of a region: its first byte and its end.
     pub(super) fn share_of(&self, offset: u64, end: u64) -> Result<(u64, u64), Failure> {
-        let (part, parts) = self.share;
-        if parts == 1 {
-            return Ok((offset, end));
-        }
-        if self.increments_bytes > 0 {
+        if !self.share.is_whole() && self.increments_bytes > 0 {
             let message = "--share and --offset-increment cannot be combined";
             return Err(Failure::new(Exit::Usage, message));
         }
-        let grain_bytes = self.workload.block_size.max(GRAIN_BYTES);
-        let length = (end - offset) / parts / grain_bytes * grain_bytes;
-        if length == 0 {
-            let message = format!(
-                "--share: found {parts} parts of {} B, expected parts of at least {grain_bytes} B",
-                end - offset
-            );
-            return Err(Failure::new(Exit::Usage, message));
-        }
-        let first = offset + (part - 1) * length;
-        Ok((first, first + length))
+        self.share.of((offset, end), self.workload.block_size)
     }
 
     /// The workload over the targets: regions a distance apart have the length that --size says.

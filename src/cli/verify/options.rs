@@ -8,6 +8,7 @@ use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::hosts::{Command, HostsArgs};
 use crate::cli::output::OutputFormat;
+use crate::cli::share::Share;
 use iosonde_engine::backend::fault::Injection;
 use iosonde_model::plan::VerifyMode;
 use iosonde_model::units::{bytes, duration};
@@ -60,6 +61,9 @@ pub(super) struct RegionArgs {
     /// First byte of the region
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: String,
+    /// Use only this part of the region, of so many equal parts, such as 2/4
+    #[arg(long, value_name = "PART/PARTS")]
+    share: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -152,9 +156,10 @@ pub(super) struct ResultArgs {
 }
 
 /// Options that say what is written, which a check is stated by its ledger.
-pub(super) const NOT_FOR_CHECK: [&str; 23] = [
+pub(super) const NOT_FOR_CHECK: [&str; 24] = [
     "size",
     "offset",
+    "share",
     "bs",
     "verify_sectors",
     "numjobs",
@@ -227,6 +232,11 @@ impl ProveArgs {
         }
     }
 
+    /// The part of the region that is used: its first byte and its end.
+    pub(super) fn share_of(&self, region: (u64, u64)) -> Result<(u64, u64), Failure> {
+        Share::parse(self.region.share.as_deref())?.of(region, size("--bs", &self.ops.bs)?)
+    }
+
     pub(super) fn eta_interval_ns(&self) -> Result<u64, Failure> {
         time("--eta-interval", &self.result.eta_interval)
     }
@@ -293,6 +303,7 @@ impl ProveArgs {
         let given = [
             ("--size", self.region.size.is_some()),
             ("--offset", self.region.offset != "0"),
+            ("--share", self.region.share.is_some()),
             ("--bs", args.bs != "4k"),
             ("--verify-sectors", args.verify_sectors.is_some()),
             ("--numjobs", args.numjobs != 1),

@@ -267,7 +267,7 @@ impl ProveArgs {
         Ok(())
     }
 
-    /// First byte and end of the region; it must lie within the target.
+    /// First byte and end of the region, or of a part of it; it must lie within the target.
     fn within(&self, available: u64, what: &str) -> Result<(u64, u64), Failure> {
         let (offset, length) = self.region()?;
         if offset >= available {
@@ -281,7 +281,7 @@ impl ProveArgs {
                 "--size and --offset reach to {requested}, but {what} has {has}"
             )));
         }
-        Ok((offset, end))
+        self.share_of((offset, end))
     }
 }
 

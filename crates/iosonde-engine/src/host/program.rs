@@ -14,28 +14,28 @@ const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 
 /// How far a program may go.
-pub(super) struct Limits<'a> {
+pub struct Limits<'a> {
     /// Time until it must have ended.
-    pub(super) time: Duration,
+    pub time: Duration,
     /// Most that is read of each of its streams, bytes.
-    pub(super) output_bytes: u64,
+    pub output_bytes: u64,
     /// Whether it is to be ended before.
-    pub(super) cancelled: &'a dyn Fn() -> bool,
+    pub cancelled: &'a dyn Fn() -> bool,
 }
 
 /// What a program said.
 #[derive(Debug)]
-pub(super) struct Said {
+pub struct Said {
     /// Exit code.
-    pub(super) code: i32,
+    pub code: i32,
     /// Standard output.
-    pub(super) output: Vec<u8>,
+    pub output: Vec<u8>,
     /// Standard error.
-    pub(super) errors: Vec<u8>,
+    pub errors: Vec<u8>,
 }
 
 /// The first file of this name in an absolute directory of PATH.
-pub(super) fn find(program: &str) -> Option<PathBuf> {
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(SYSTEM_DIRECTORIES.iter().map(PathBuf::from))
@@ -45,14 +45,14 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// The command that starts a program in no directory of the user's.
-pub(super) fn command(program: &Path) -> Command {
+pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/");
     command
 }
 
 /// What the program said, or why it said nothing. It never outlives the call, nor us.
-pub(super) fn run(mut command: Command, limits: &Limits<'_>) -> Result<Said, String> {
+pub fn run(mut command: Command, limits: &Limits<'_>) -> Result<Said, String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     iosonde_sys::thread::end_with_us(&mut command);
     let mut child =

@@ -22,6 +22,38 @@ pub struct HostsRun {
     pub launch: String,
     /// The hosts, as they were named.
     pub hosts: Vec<HostRun>,
+    /// What a server that they share counted; `None` where nobody asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerRun>,
+}
+
+/// The counters of a shared server around each run.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct ServerRun {
+    /// The command that printed them.
+    pub command: String,
+    /// The runs before and after which they could be read, in order.
+    pub cells: Vec<ServerCell>,
+}
+
+/// The counters of a shared server around one run.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ServerCell {
+    /// The place of the run among those of the command, from 0.
+    pub cell: usize,
+    /// When every host was ready, and none had begun.
+    pub before: ServerCounters,
+    /// When every host had ended it.
+    pub after: ServerCounters,
+}
+
+/// Bytes that the disks of a server transferred since some time of its own.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct ServerCounters {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
 }
 
 /// What was observed of one host.

@@ -12,6 +12,8 @@ pub enum Kind {
     ProfileFinding,
     /// A warning about an experiment.
     ExperimentFinding,
+    /// A warning about a load on many hosts.
+    HostsFinding,
     /// A test of fsync.
     FsyncTest,
     /// A consistency check.
@@ -31,6 +33,7 @@ impl Kind {
             Kind::Finding => "finding",
             Kind::ProfileFinding => "finding of a profile",
             Kind::ExperimentFinding => "warning of an experiment",
+            Kind::HostsFinding => "warning about many hosts",
             Kind::FsyncTest => "test of fsync",
             Kind::Check => "consistency check",
             Kind::Corruption => "kind of corruption",
@@ -360,7 +363,10 @@ pub fn all() -> impl Iterator<Item = &'static Term> {
 /// What to do about a finding.
 pub fn action(code: &str) -> Option<&'static str> {
     let of = |term: &&Term| {
-        matches!(term.kind, Kind::Finding | Kind::ProfileFinding | Kind::ExperimentFinding)
+        matches!(
+            term.kind,
+            Kind::Finding | Kind::ProfileFinding | Kind::ExperimentFinding | Kind::HostsFinding
+        )
     };
     all().filter(of).find(|term| term.word == code).map(|term| term.action)
 }

@@ -39,6 +39,26 @@ pub(super) const WORDS: &[Term] = terms! {
             "range and slope of the tracked figures after the steady window",
             "Look for garbage collection, temperature, or other programs.";
     }
+    HostsFinding {
+        "invalid_host": "A consistency check failed on a host.",
+            "the consistency checks of each host's own run",
+            "Discard the total; look at the result that this host has kept.";
+        "lost_host": "A host did not do everything that was asked of it.",
+            "the exit code of its command, or the end of the connection",
+            "Read why, correct it there, and repeat: the total is PARTIAL.";
+        "no_common_time": "There was no time in which all hosts ran.",
+            "the beginning and the end of each host's window on the coordinator's clock",
+            "Repeat with a longer --runtime, so that no host ends before another begins.";
+        "server_cache": "The disks of the shared server read less than half of what the hosts read.",
+            "the server's counters before and after the run (--server-counters)",
+            "Use a region larger than the memory of the server, or state that its cache is meant.";
+        "slow_host": "A host was slower than the others.",
+            "the 95 % interval of its rate, wholly below 80 % of the median of the others",
+            "Run iosonde doctor and iosonde check on it, and compare with another host.";
+        "start_skew": "The hosts began more than 2 % of the window apart.",
+            "the beginning of each host's window on the coordinator's clock",
+            "Repeat with a longer --runtime, or on a network that is less busy.";
+    }
     FsyncTest {
         "F0": "Nothing could be tested.", "", "Read the reasons of the other tests.";
         "F1": "Whether an fsync sends a flush to each device below the file.",
