@@ -25,9 +25,9 @@ use iosonde_analysis::hosts::{
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostCell, HostsRun, ServerRun};
 use iosonde_model::units::duration;
-use iosonde_report::Answer;
-use iosonde_report::hosts_story::{HostsReport, hosts_answer, hosts_json, hosts_story};
+use iosonde_report::hosts_story::{HostsReport, hosts_json, hosts_story};
 use iosonde_report::plain::plain;
+use iosonde_report::{Answer, hosts_answer};
 
 pub(super) use agent::{AgentArgs, agent};
 pub(super) use peers::{Agent, BARRIER};

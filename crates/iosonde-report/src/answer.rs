@@ -2,6 +2,7 @@
 
 mod comparison;
 mod experiment;
+pub(crate) mod hosts;
 mod profile;
 mod verify;
 

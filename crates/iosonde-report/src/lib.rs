@@ -60,6 +60,7 @@ pub mod workload_toml;
 pub mod wrap;
 
 pub use answer::Answer;
+pub use answer::hosts::hosts_answer;
 pub use card::card;
 pub use check_table::{CheckReport, CheckTable};
 pub use comparison_json::comparison_json;

@@ -49,7 +49,7 @@ pub(super) const WORDS: &[Term] = terms! {
         "no_common_time": "There was no time in which all hosts ran.",
             "the beginning and the end of each host's window on the coordinator's clock",
             "Repeat with a longer --runtime, so that no host ends before another begins.";
-        "server_cache": "The disks of the shared server read less than half of what the hosts read.",
+        "server_cache": "The disks of the server read less than half of what the hosts read.",
             "the server's counters before and after the run (--server-counters)",
             "Use a region larger than the memory of the server, or state that its cache is meant.";
         "slow_host": "A host was slower than the others.",
