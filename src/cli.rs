@@ -91,7 +91,7 @@ impl Verb {
 
 /// Parses the command line, runs the command, and returns the exit code.
 pub fn main() -> ExitCode {
-    color::none_on_a_dumb_terminal();
+    color::none_without_a_true_terminal();
     let mut given = verify::instead_of_run(normalised(std::env::args_os()));
     match config::with_defaults(given.clone()) {
         Ok(words) => given = words,

@@ -26,11 +26,13 @@ const WORDS: [(&str, &[(&str, AnsiColor)]); 2] = [
     ),
 ];
 
-/// A terminal that has no colors gets none, not even where the environment is that of a CI job,
-/// which alone counts as a sign of colors otherwise. To be called once, before anything is shown.
-pub(crate) fn none_on_a_dumb_terminal() {
+/// No colors where the terminal has none, not even in a CI job, whose environment alone counts as a
+/// sign of colors otherwise; nor in a rank of an MPI job, whose launcher shows it a terminal and
+/// passes on what it writes there, to a file too. To be called once, before anything is shown.
+pub(crate) fn none_without_a_true_terminal() {
     let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty());
-    if std::env::var_os("TERM").is_some_and(|term| term == "dumb") && !forced {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    if (is_dumb || super::hosts::is_rank()) && !forced {
         ColorChoice::Never.write_global();
     }
 }

@@ -18,6 +18,7 @@ mod load;
 pub mod measure;
 mod mix;
 pub mod point;
+mod recovery;
 pub mod rounds;
 pub mod search;
 mod size_model;
@@ -268,7 +269,7 @@ pub type Analysis = fn(&StageFacts, &[StageFacts]) -> Answer;
 pub type Conclusion = fn(&Study) -> Answer;
 
 /// Every analysis of a stage, by the name that a file gives. A new one is a file and a line here.
-pub const ANALYSES: [(&str, Analysis); 19] = [
+pub const ANALYSES: [(&str, Analysis); 20] = [
     ("baseline", baseline::analyse),
     ("capacity", load::capacity),
     ("cliff", cliff::analyse),
@@ -279,6 +280,7 @@ pub const ANALYSES: [(&str, Analysis); 19] = [
     ("matrix", load::matrix),
     ("mix", mix::analyse),
     ("random", sizes::random),
+    ("recovery", recovery::analyse),
     ("rotation", disk::rotation),
     ("seek", disk::seek),
     ("size-model", size_model::analyse),

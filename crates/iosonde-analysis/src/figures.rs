@@ -23,6 +23,8 @@ use tally::Tally;
 
 /// The quantiles computed for every latency distribution.
 pub const QUANTILES: [f64; 9] = [0.01, 0.05, 0.10, 0.50, 0.90, 0.95, 0.99, 0.999, 0.9999];
+/// The percentile of the SNIA PTS latency test.
+pub const FIVE_NINES: f64 = 0.99999;
 /// Share of probed requests completing within submission above which the depth is only a label.
 const INLINE_FROM: f64 = 0.9;
 /// The MSER-5 cut is applied only if it changes the mean rate by at least this share: below that it
@@ -159,6 +161,9 @@ pub struct LatencyFigures {
     pub overflow: u64,
     /// [`QUANTILES`], each with its interval or the reason why it is not known.
     pub quantiles: Vec<Quantile>,
+    /// [`FIVE_NINES`], which few runs are long enough for: experiments that ask for it show it.
+    #[serde(skip)]
+    pub five_nines: Quantile,
 }
 
 /// The durable rate: bytes over the time from the first write to the return of the final fsync.
@@ -192,9 +197,12 @@ impl GroupFigures {
 }
 
 impl LatencyFigures {
-    /// The quantile `q`, one of [`QUANTILES`].
+    /// The quantile `q`, one of [`QUANTILES`] or [`FIVE_NINES`].
     pub fn quantile(&self, q: f64) -> Option<&Quantile> {
-        self.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9)
+        self.quantiles
+            .iter()
+            .chain([&self.five_nines])
+            .find(|quantile| (quantile.q - q).abs() < 1e-9)
     }
 
     /// The same without its values if they would mislead; the reason is reported elsewhere.
@@ -224,6 +232,7 @@ impl LatencyFigures {
                 .iter()
                 .map(|q| Quantile::over_time(histogram, batches, *q))
                 .collect(),
+            five_nines: Quantile::over_time(histogram, batches, FIVE_NINES),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::figures::{DirectionFigures, Figures};
+use crate::figures::{DirectionFigures, FIVE_NINES, Figures};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
@@ -49,7 +49,7 @@ pub enum Quantity {
 }
 
 /// Name, heading, and column name in tables for programs, which ends in the unit.
-const MEASURES: [(Measure, &str, &str, &str); 14] = [
+const MEASURES: [(Measure, &str, &str, &str); 15] = [
     (Measure::Iops, "iops", "IOPS", "iops_per_s"),
     (Measure::Bandwidth, "bw", "bandwidth", "bandwidth_bytes_per_s"),
     (Measure::Durable, "durable", "durable rate", "durable_bytes_per_s"),
@@ -59,6 +59,7 @@ const MEASURES: [(Measure, &str, &str, &str); 14] = [
     (Measure::Quantile(0.99), "p99", "p99", "latency_p99_ns"),
     (Measure::Quantile(0.999), "p99.9", "p99.9", "latency_p999_ns"),
     (Measure::Quantile(0.9999), "p99.99", "p99.99", "latency_p9999_ns"),
+    (Measure::Quantile(FIVE_NINES), "p99.999", "p99.999", "latency_p99999_ns"),
     (Measure::Max, "max", "maximum", "latency_max_ns"),
     (Measure::SyncMean, "sync", "mean sync", "sync_mean_ns"),
     (Measure::Syncs, "syncs", "syncs", "syncs_per_s"),
