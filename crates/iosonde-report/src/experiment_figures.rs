@@ -10,6 +10,7 @@ mod distribution;
 mod dual_axis;
 mod found;
 mod heat;
+mod histogram;
 mod lines;
 mod mix;
 mod notes;
@@ -34,7 +35,7 @@ use iosonde_model::units::count;
 pub type Draw = fn(&StageFacts, &Figure) -> Result<Option<chart::Figure>, ChartError>;
 
 /// Every kind of picture, by the name that a file gives.
-pub const FIGURES: [(&str, Draw); 11] = [
+pub const FIGURES: [(&str, Draw); 12] = [
     ("bars", bars::draw),
     ("line", lines::draw),
     ("dual-axis", dual_axis::draw),
@@ -42,6 +43,7 @@ pub const FIGURES: [(&str, Draw); 11] = [
     ("trade-off", trade_off::draw),
     ("cdf", distribution::within),
     ("ccdf", distribution::above),
+    ("histogram", histogram::draw),
     ("time-series", over_time::draw),
     ("heat", heat::draw),
     ("convergence", rounds::convergence),
@@ -60,6 +62,7 @@ fn described(kind: &str) -> &'static str {
         "trade-off" => "throughput upwards, latency to the right, each point a level",
         "cdf" => "share of requests within each latency",
         "ccdf" => "share of requests above each latency",
+        "histogram" => "share of requests by response time, with levels of confidence",
         "time-series" => "one curve for each run over its time",
         "heat" => "a heat map of two axes",
         "convergence" => "each tracked figure over all rounds, the measurement window shaded",

@@ -55,11 +55,11 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         }
         match fall(point, trial, &found) {
             Some(fall) => falls.push(fall),
-            None => even(&mut answer, point, trial, &found),
+            None => even(&mut answer, &words::setting(facts, point), trial, &found),
         }
     }
     for fall in &falls {
-        report(&mut answer, fall);
+        report(&mut answer, facts, fall);
     }
     kind(&mut answer, &falls);
     answer
@@ -69,7 +69,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
 const BURST_FROM: f64 = 3.0;
 
 /// A burst that ends before the second interval: no regime is that short.
-fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool {
+fn early_burst(answer: &mut Answer, name: &str, trial: &TrialFigures) -> bool {
     let rates = trial.series.iops();
     let Some((first, rest)) = rates.split_first() else { return false };
     let Some(usual) = median(rest).filter(|usual| *usual > 0.0 && *first > BURST_FROM * usual)
@@ -81,9 +81,8 @@ fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool
     answer.find("burst-ops", burst);
     answer.find("sustained-iops", usual);
     answer.say(format!(
-        "{}, run {}: a burst of about {} operations was over within the first {}; after that it \
+        "{name}, run {}: a burst of about {} operations was over within the first {}; after that it \
          does {} IOPS. The mean over the run mixes both and describes neither.",
-        point.name(),
         trial.repeat + 1,
         count::significant_or_whole(burst),
         duration::latency(trial.series.width_ns as f64),
@@ -112,16 +111,15 @@ fn changes(
     }
 }
 
-fn even(answer: &mut Answer, point: &Point, trial: &TrialFigures, found: &Regimes) {
-    if early_burst(answer, point, trial) {
+fn even(answer: &mut Answer, name: &str, trial: &TrialFigures, found: &Regimes) {
+    if early_burst(answer, name, trial) {
         return;
     }
     let seconds = trial.series.bytes.len() as f64 * trial.series.width_ns as f64 / 1e9;
     let moved: u64 = trial.series.bytes.iter().sum();
     let also = if found.segments.len() > 1 { ", although the rate changed in between" } else { "" };
     answer.say(format!(
-        "{}, run {}: no lasting drop within {} and {}{also}; later changes were not observed.",
-        point.name(),
+        "{name}, run {}: no lasting drop within {} and {}{also}; later changes were not observed.",
         trial.repeat + 1,
         duration::latency(seconds * 1e9),
         bytes::rough(moved),
@@ -159,8 +157,8 @@ fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<F
     })
 }
 
-fn report(answer: &mut Answer, fall: &Fall<'_>) {
-    let name = fall.point.name();
+fn report(answer: &mut Answer, facts: &StageFacts, fall: &Fall<'_>) {
+    let name = words::setting(facts, fall.point);
     let key = |word: &str| format!("{word}-{}", words::slug(&name));
     let (fast, slow) = fall.rate;
     // r = X2, B = (X1 - r) tau.

@@ -28,8 +28,7 @@ pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         if facts.points.len() == 1 {
             answer.find("iops", iops);
         }
-        let name =
-            if point.levels.is_empty() { facts.stage.heading().into() } else { point.name() };
+        let name = words::setting(facts, point);
         let basis =
             point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
         answer.say(format!(

@@ -117,7 +117,7 @@ mod tests {
                 seed: seed * 3 + number as u64,
                 ..Load::default()
             };
-            let done = of_runs(&own, &Found::new(), &before, |_, _| run_of(&[load.clone()]));
+            let done = of_runs(&own, &Found::new(), &before, |_, _| run_of(&[load]));
             before.push(done);
         }
         before.pop().unwrap()

@@ -159,6 +159,11 @@ pub(super) fn slug(text: &str) -> String {
     parts.collect::<Vec<_>>().join("-")
 }
 
+/// A setting of a stage; where it has but one, the stage.
+pub(super) fn setting(facts: &StageFacts, point: &Point) -> String {
+    if point.levels.is_empty() { facts.stage.heading().into() } else { point.name() }
+}
+
 /// The usable points along an axis by line, ascending, with the name of the line, or the stage's
 /// heading if there is only one line.
 pub(super) fn lines<'a>(facts: &'a StageFacts, axis: &str) -> Vec<(String, Vec<&'a Point>)> {

@@ -26,6 +26,7 @@ fn all() -> Vec<Picture> {
         requested("trade-off", ""),
         requested("cdf", ""),
         requested("ccdf", ""),
+        requested("histogram", ""),
     ];
     let facts = [
         qd1_baseline(&requested("bars", "")),
