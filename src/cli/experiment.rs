@@ -121,7 +121,7 @@ struct RunArgs {
     #[arg(long, visible_alias = "seed", value_name = "N", help_heading = "Run and result")]
     randseed: Option<u64>,
     /// Seed of the order of the runs alone [default: that of --randseed]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Run and result")]
     order_seed: Option<u64>,
     /// Print what would be run, how long it takes and how much it writes, and do nothing
     #[arg(long, help_heading = "Run and result")]
@@ -148,7 +148,7 @@ struct ResumeArgs {
     accept: AcceptArgs,
     #[command(flatten)]
     consent: ConsentArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Run and result")]
     common: CommonArgs,
 }
 

@@ -1,9 +1,12 @@
 //! What `-h` prints: ten lines of at most 60 columns. `--help` prints every option.
+//!
+//! Commands with many options have a screen that says which of them matter. The others list the
+//! first of theirs.
 
 use clap::Command;
 
 /// Commands with their first screen, in which `NAME` stands for the command.
-const SCREENS: [(&[&str], &str); 14] = [
+const SCREENS: [(&[&str], &str); 17] = [
     (
         &[""],
         "\
@@ -80,6 +83,43 @@ Usage: iosonde NAME [OPTIONS] [PATH]
 ",
     ),
     (
+        &["verify check"],
+        "\
+Usage: iosonde verify check [OPTIONS] [PATH]
+Reads back what `write` or `powercut` wrote; writes nothing.
+  [PATH]             file or device
+  --ledger FILE      the ledger of `verify write`
+  --witness-log FILE the log of `verify witness`
+  --survived WHAT    which writes must be present
+  --dry-run          print what would be read
+  --help             every option
+",
+    ),
+    (
+        &["verify powercut"],
+        "\
+Usage: iosonde verify powercut --witness COMMAND [PATH]
+Writes, and reports each flush, until the power is cut.
+  [PATH]            file or device
+  --witness COMMAND `iosonde verify witness` elsewhere
+  --size SIZE       of the region
+  --flush-every N   writes of a job between its flushes
+  --runtime TIME    end after this time, without a cut
+  --dry-run         print what would be done and written
+  --help            every option; then: verify check -h
+",
+    ),
+    (
+        &["experiment resume"],
+        "\
+Usage: iosonde experiment resume [OPTIONS] FOLDER
+Runs what is missing, in the order of the first time.
+  FOLDER           its folder, whose name ends in .partial
+  --accept-altered read results that were altered since
+  --help           every option
+",
+    ),
+    (
         &["verify fsync"],
         "\
 Usage: iosonde verify fsync [OPTIONS] PATH
@@ -97,9 +137,9 @@ Usage: iosonde profile [OPTIONS] [-- COMMAND]
 What a program does to storage, traced in the kernel.
   -- COMMAND       profile this command
   -p PID           or a process that is running
-  --cgroup NAME    or a cgroup
-  --container NAME or a container of docker or podman
+  --cgroup NAME    or a cgroup; --container NAME
   --for 30         so many seconds; alone: the machine
+  --live           a view of the machine, each second
   --emit FILE      write its I/O as a workload for `run`
   -o DIR           keep the result here
   --help           every option, with examples
@@ -204,16 +244,89 @@ What can be measured here, and what does measuring cost?
 /// begin with `name`.
 pub(super) fn instead_of_help(command: Command, name: &str) -> Command {
     let screen = SCREENS.iter().find(|(names, _)| names.contains(&name));
-    let command = match screen {
-        Some((_, text)) => {
-            command.override_help(text.replace("iosonde NAME", &format!("iosonde {name}")))
-        }
-        None => command,
+    let text = match screen {
+        Some((_, text)) => text.replace("iosonde NAME", &format!("iosonde {name}")),
+        None => first_options(&command, name),
     };
+    let command = command.override_help(text);
     command.mut_subcommands(|inner| {
         let whole = format!("{name} {}", inner.get_name());
         instead_of_help(inner, whole.trim_start())
     })
+}
+
+/// Columns of a screen, and of the names at its left side.
+const WIDTH: usize = 60;
+const NAMES: usize = 16;
+/// Lines for what the command takes.
+const MOST: usize = 7;
+
+/// The purpose of a command, and the first of what it takes.
+fn first_options(command: &Command, name: &str) -> String {
+    let below = command.get_subcommands().filter(|below| below.get_name() != "help");
+    let below = below.map(|below| (below.get_name().to_owned(), words(below.get_about())));
+    let takes = |arg: &&clap::Arg| !arg.is_hide_set() && arg.get_id() != "version";
+    let options = command.get_arguments().filter(takes).map(|arg| {
+        let value = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
+        let value = value.filter(|_| arg.get_action().takes_values()).unwrap_or_default();
+        let name = match arg.get_long() {
+            Some(long) => format!("--{long} {value}").trim_end().to_owned(),
+            None => value.to_owned(),
+        };
+        (name, words(arg.get_help()))
+    });
+    let lines: Vec<String> = below
+        .chain(options)
+        .take(MOST)
+        .map(|(name, help)| {
+            let name = format!("  {name:NAMES$} ");
+            let room = WIDTH - name.chars().count().min(WIDTH / 2);
+            format!("{name}{}", clause(&help, room))
+        })
+        .filter(|line| line.chars().count() <= WIDTH)
+        .collect();
+    let about = words(command.get_about());
+    let about = clause(&about, WIDTH);
+    let needed = needed(command);
+    let usage = [" [OPTIONS]", ""].map(|more| format!("Usage: iosonde {name}{more}{needed}"));
+    let usage = usage.into_iter().find(|usage| usage.len() <= WIDTH).unwrap_or_default();
+    let whole = [usage, about.to_owned()].into_iter().chain(lines);
+    let whole = whole.chain([format!("  {:NAMES$} every option\n", "--help")]);
+    whole.collect::<Vec<String>>().join("\n")
+}
+
+/// What has to be given, beside options.
+fn needed(command: &Command) -> String {
+    if command.has_subcommands() {
+        return " COMMAND".into();
+    }
+    let names = command.get_arguments().filter_map(|arg| {
+        let value = arg.get_value_names()?.first()?;
+        match (arg.get_long(), arg.is_required_set()) {
+            (None, true) => Some(format!(" {value}")),
+            (None, false) => Some(format!(" [{value}]")),
+            (Some(long), true) => Some(format!(" --{long} {value}")),
+            (Some(_), false) => None,
+        }
+    });
+    names.collect()
+}
+
+fn words(text: Option<&clap::builder::StyledStr>) -> String {
+    text.map(ToString::to_string).unwrap_or_default()
+}
+
+/// The beginning of a text that fits: its first clause, or as many of its words.
+fn clause(text: &str, room: usize) -> &str {
+    let fits = |text: &&str| text.chars().count() <= room;
+    let clause = |ends: &[char]| text.split(ends).next().unwrap_or_default().trim_end();
+    let whole = [text, clause(&[';', ':', '(']), clause(&[';', ':', '(', ',', '.'])];
+    if let Some(found) = whole.into_iter().find(fits) {
+        return found;
+    }
+    let ends = text.char_indices().filter(|(_, letter)| *letter == ' ').map(|(at, _)| at);
+    let cut = ends.take_while(|at| text[..*at].chars().count() <= room).last();
+    &text[..cut.unwrap_or(0)]
 }
 
 #[cfg(test)]
@@ -247,6 +360,36 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Every command below this one, by its whole name.
+    fn below(command: &Command, name: &str, found: &mut Vec<(String, String)>) {
+        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+            let whole = format!("{name} {}", inner.get_name()).trim_start().to_owned();
+            below(inner, &whole, found);
+            found.push((inner.clone().render_help().to_string(), whole));
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_first_screen() {
+        let mut all = Vec::new();
+        below(&instead_of_help(super::super::command(), ""), "", &mut all);
+        assert!(all.len() > 30, "{}", all.len());
+        for (text, name) in all {
+            assert!(text.starts_with(&format!("Usage: iosonde {name}")), "{name}: {text}");
+            assert!(text.lines().count() <= 10, "{name}: {text}");
+            assert!(text.contains("--help"), "{name}: {text}");
+            let wide = text.lines().find(|line| line.chars().count() > WIDTH);
+            assert_eq!(wide, None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_clause_is_cut_at_a_word() {
+        assert_eq!(clause("Most bytes written", 20), "Most bytes written");
+        assert_eq!(clause("Its folder, whose name ends in .partial", 20), "Its folder");
+        assert_eq!(clause("A very long description of one thing", 20), "A very long");
     }
 
     #[test]

@@ -40,8 +40,6 @@ use iosonde_model::record::witness_log::{WitnessLog, WitnessLogError};
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(super) struct CheckArgs {
-    #[command(flatten)]
-    pub(super) prove: ProveArgs,
     /// The ledger written by `verify write`
     #[arg(long, value_name = "FILE", required_unless_present = "witness_log")]
     ledger: Option<PathBuf>,
@@ -51,6 +49,8 @@ pub(super) struct CheckArgs {
     /// Which writes must be present
     #[arg(long, value_enum, value_name = "WHAT")]
     survived: Option<Survived>,
+    #[command(flatten)]
+    pub(super) prove: ProveArgs,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]

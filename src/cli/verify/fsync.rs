@@ -71,16 +71,16 @@ pub(crate) struct FsyncArgs {
     #[command(flatten)]
     consent: ConsentArgs,
     /// Print what would be done, and do nothing
-    #[arg(long)]
+    #[arg(long, help_heading = "Run and result")]
     dry_run: bool,
     /// Format of the result on stdout
-    #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
+    #[arg(long, help_heading = "Run and result", value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
-    #[arg(long, value_name = "TIME", default_value = "5")]
+    #[arg(long, help_heading = "Run and result", value_name = "TIME", default_value = "5")]
     eta_interval: String,
     /// Directory under which the results are stored [default: the user's state directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, help_heading = "Run and result", value_name = "DIR")]
     results: Option<PathBuf>,
 }
 

@@ -40,8 +40,6 @@ use iosonde_model::record::witness_log::Line;
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(super) struct WriteArgs {
-    #[command(flatten)]
-    pub(super) prove: ProveArgs,
     /// File that records the progress of writing; it must not exist, and must not be on the target
     #[arg(long, value_name = "FILE")]
     ledger: PathBuf,
@@ -49,6 +47,8 @@ pub(super) struct WriteArgs {
     /// the ledger may lose power
     #[arg(long)]
     ledger_sync: bool,
+    #[command(flatten)]
+    pub(super) prove: ProveArgs,
 }
 
 /// Writes, and reports to a witness before and after every flush, until the power is cut.
@@ -64,11 +64,11 @@ pub(super) struct WriteArgs {
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(super) struct PowerCutArgs {
-    #[command(flatten)]
-    pub(super) prove: ProveArgs,
     /// The witness, a shell command line
     #[arg(long, value_name = "COMMAND")]
     witness: String,
+    #[command(flatten)]
+    pub(super) prove: ProveArgs,
 }
 
 /// Who remembers a run beyond its process.
