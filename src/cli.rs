@@ -20,6 +20,7 @@ mod keys;
 mod live;
 mod output;
 mod outputs;
+mod page;
 mod place;
 mod profile;
 mod progress;

@@ -61,7 +61,7 @@ enum What {
     /// Print how far a campaign is
     Status(OutputArgs),
     /// Print the results of a campaign, and write its sign-off
-    Report(OutputArgs),
+    Report(ReportArgs),
     /// Export the points of a campaign for another program
     Export(ExportArgs),
     /// Unpack a recorded campaign and report on it, without a device
@@ -114,6 +114,15 @@ struct OutputArgs {
     /// Format of the result on stdout
     #[arg(long, value_parser = OutputFormat::text_or_json(), default_value = "normal")]
     output_format: OutputFormat,
+}
+
+#[derive(Args, Debug)]
+struct ReportArgs {
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Write the sign-off as a page: FILE.html
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -178,7 +187,10 @@ pub(super) fn campaign(args: &CampaignArgs, words: &[String]) -> Result<Exit, Fa
         What::Run(args) => execution::run(args, words),
         What::Resume(args) => execution::resume(&args.output, words),
         What::Status(args) => summary::status(args),
-        What::Report(args) => summary::report(args),
+        What::Report(args) => {
+            let OutputArgs { output, output_format } = &args.output;
+            summary::report(output, *output_format, args.page.as_deref())
+        }
         What::Demo(args) => demo::demo(args),
         What::Export(args) => {
             let ExportTo::Fio(args) = &args.to;

@@ -219,7 +219,10 @@ fn print(args: &CompareArgs, analysed: &Comparison, exit: Exit) -> Exit {
     let mut output = Output::new(args.output_format);
     output.text(&comparison_text(analysed, screen::columns()));
     output.value(&comparison_json(analysed, exit.code()));
-    let is_written = args.page.as_deref().is_none_or(|path| page::write(path, analysed, exit));
+    let is_written = args
+        .page
+        .as_deref()
+        .is_none_or(|path| super::page::write(path, &page::story(analysed, exit)));
     output.end(if is_written { exit } else { exit.or_graver(Exit::Environment) })
 }
 

@@ -107,6 +107,8 @@ fn a_campaign_is_checked_planned_run_and_signed_off() {
         let value: Value = serde_json::from_str(json).unwrap();
         assert_eq!(line.split('|').next().unwrap(), value["action"]);
     }
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains("Sign-off: ") && page.contains("Signature:"));
     let report = place.iosonde("campaign report out --output-format json").end().exits(0).json();
     assert_eq!((&report["complete"], &report["verdict"]), (&true.into(), &"complete".into()));
     let schema: Value = serde_json::from_str(SIGNOFF).unwrap();
@@ -284,6 +286,15 @@ fn the_recorded_campaign_is_unpacked_and_reported_on() {
     assert_eq!((&said["devices"], &said["verdict"]), (&stored["devices"], &stored["verdict"]));
     assert_eq!(said["devices"].as_array().unwrap().len(), 2);
     place.iosonde("campaign status demo").end().exits(0).prints("2 of 2 done");
+    place.iosonde("campaign report demo --page page.html").end().exits(0).prints("Result: ");
+    let page = fs::read_to_string(place.work().join("page.html")).unwrap();
+    let evidence = &stored["devices"][0]["experiments"][0]["evidence"]["sha256_of_SHA256SUMS"];
+    assert!(page.contains(evidence.as_str().unwrap()) && page.contains("Signature:"));
+    // A file of somebody else's is not replaced.
+    place.file("mine.html", b"mine");
+    let ended = place.iosonde("campaign report demo --page mine.html").end().exits(1);
+    ended.says("--page: `mine.html`");
+    assert_eq!(fs::read(place.work().join("mine.html")).unwrap(), b"mine");
     for folder in results(&output) {
         let words = format!("report {} --recheck", folder.display());
         place.iosonde(&words).end().exits(0);

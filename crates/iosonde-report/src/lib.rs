@@ -48,6 +48,7 @@ pub mod run_story;
 pub mod run_text;
 pub mod selftest_text;
 pub mod series;
+pub mod sign_off;
 pub mod steady_text;
 pub mod story;
 pub mod story_json;

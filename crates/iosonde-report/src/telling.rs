@@ -29,7 +29,7 @@ pub(super) fn command(source: &Source) -> String {
 }
 
 /// `2026-11-20 10:45:00 UTC`.
-fn moment(unix_ns: u64) -> String {
+pub(super) fn moment(unix_ns: u64) -> String {
     let digits: Vec<char> = utc(unix_ns).chars().filter(char::is_ascii_digit).collect();
     let part = |from: usize, to: usize| digits[from..to].iter().collect::<String>();
     let year = digits.len() - 10;

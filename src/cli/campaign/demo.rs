@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::{DemoArgs, OutputArgs, summary, wrong};
+use super::{DemoArgs, summary, wrong};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use iosonde_report::clean::clean;
@@ -29,8 +29,7 @@ pub(super) fn demo(args: &DemoArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::new(Exit::Environment, format!("--output: {shown}: {error}")))?;
     note("recorded on simulated devices: nothing is measured here");
     note(&format!("unpacked in {shown}; to report on it: iosonde campaign report {shown}"));
-    let output = OutputArgs { output: args.output.clone(), output_format: args.output_format };
-    summary::report(&output)
+    summary::report(&args.output, args.output_format, None)
 }
 
 fn unpack(output: &Path) -> std::io::Result<()> {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 
 use super::events::{ALL, Events};
 use super::plan::{devices, identity, reason, targets, unused};
@@ -19,8 +20,10 @@ use crate::cli::hosts::BARRIER;
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::place::Place;
+use crate::cli::screen;
 use iosonde_model::spec::campaign::{Campaign, Device};
 use iosonde_report::clean::clean;
+use iosonde_report::html::html;
 
 /// How often it is looked whether a process has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -124,7 +127,7 @@ fn execute(
         exit = Exit::Signal(signal);
     }
     let signoff = summary::sign_off(campaign, output)?;
-    let is_complete = signoff["complete"] == true;
+    let is_complete = signoff.complete;
     let mut events = shared.events.into_inner().unwrap_or_else(PoisonError::into_inner);
     events.add("end", ALL, if is_complete { "complete" } else { "incomplete" });
     if events.is_lost() {
@@ -132,11 +135,14 @@ fn execute(
     }
     let mut keeper = events.into_keeper();
     keeper.keep_cell("signoff.json", &signoff);
-    out.text(&summary::text(&signoff, output));
-    out.value(&signoff);
+    match html(&signoff.story(output)) {
+        Ok(page) => keeper.keep_text("report.html", &page),
+        Err(error) => note(&format!("warning: report.html cannot be drawn: {error}")),
+    }
+    out.text(&signoff.text(output, screen::columns()));
+    out.value(&json!(signoff));
     let exit = out.end(exit);
-    let verdict = signoff["verdict"].as_str().unwrap_or_default();
-    keeper.finish(is_complete, exit.code(), verdict);
+    keeper.finish(is_complete, exit.code(), &signoff.verdict);
     let shown = clean(&output.display().to_string());
     note(&format!("results stored in {shown}"));
     if !is_complete {

@@ -7,19 +7,20 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::OutputArgs;
-use super::state::{State, events, read, steps};
+use super::state::{State, Step, events, read, steps};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::experiment::study;
-use crate::cli::output::Output;
+use crate::cli::output::{Output, OutputFormat};
+use crate::cli::page::write as write_page;
 use crate::cli::screen;
 use iosonde_analysis::experiment::Study;
-use iosonde_model::record::store::utc;
 use iosonde_model::spec::campaign::Campaign;
 use iosonde_report::Answer;
 use iosonde_report::clean::clean;
-
-/// Name and version of the document.
-const SCHEMA: &str = "iosonde.signoff/1";
+use iosonde_report::sign_off::{
+    Evidence, Identity, SIGN_OFF_SCHEMA, SignOff, SignedDevice, SignedExperiment, SignedResult,
+    SignedStage,
+};
 
 /// `campaign status`.
 pub(super) fn status(args: &OutputArgs) -> Result<Exit, Failure> {
@@ -82,141 +83,106 @@ pub(super) fn status(args: &OutputArgs) -> Result<Exit, Failure> {
 }
 
 /// `campaign report`.
-pub(super) fn report(args: &OutputArgs) -> Result<Exit, Failure> {
-    args.output_format.supports("campaign report")?;
-    let (campaign, _) = read(&args.output)?;
-    let signoff = sign_off(&campaign, &args.output)?;
-    let mut output = Output::new(args.output_format);
-    output.text(&text(&signoff, &args.output));
-    output.value(&signoff);
-    let code = signoff["exit_code"].as_u64().unwrap_or(0);
-    let missed = code == u64::from(Exit::Missed.code());
-    Ok(output.end(match signoff["complete"] == true {
-        _ if missed => Exit::Missed,
+pub(super) fn report(
+    output: &Path,
+    format: OutputFormat,
+    page: Option<&Path>,
+) -> Result<Exit, Failure> {
+    format.supports("campaign report")?;
+    let (campaign, _) = read(output)?;
+    let signoff = sign_off(&campaign, output)?;
+    let mut out = Output::new(format);
+    out.text(&signoff.text(output, screen::columns()));
+    out.value(&json!(signoff));
+    let is_written = page.is_none_or(|path| write_page(path, &signoff.story(output)));
+    let exit = match signoff.complete {
+        _ if signoff.exit_code == Exit::Missed.code() => Exit::Missed,
         true => Exit::Done,
         false => Exit::Inconclusive,
-    }))
+    };
+    Ok(out.end(if is_written { exit } else { exit.or_graver(Exit::Environment) }))
 }
 
 /// What each device was found to be, with the evidence.
 ///
 /// # Errors
 /// If a folder cannot be read.
-pub(super) fn sign_off(campaign: &Campaign, output: &Path) -> Result<Value, Failure> {
+pub(super) fn sign_off(campaign: &Campaign, output: &Path) -> Result<SignOff, Failure> {
     let mut devices = Vec::new();
-    let (mut complete, mut all_steady) = (true, true);
     for device in &campaign.devices {
-        let mut experiments = Vec::new();
-        for step in steps(campaign, device, output) {
-            let name = &step.requested.name;
-            let State::Done(folder, code, verdict) = step.state()? else {
-                complete = false;
-                experiments.push(json!({ "name": name, "state": "incomplete" }));
-                continue;
-            };
-            let study = study(&folder)?;
-            let stages = steadiness(&study);
-            all_steady &= stages.iter().all(|stage| stage["is_steady"] == true);
-            let sums = std::fs::read(folder.join("SHA256SUMS")).unwrap_or_default();
-            let digest: String =
-                Sha256::digest(&sums).iter().map(|byte| format!("{byte:02x}")).collect();
-            let place = folder.strip_prefix(output).unwrap_or(&folder).to_string_lossy();
-            experiments.push(json!({
-                "name": name,
-                "state": "complete",
-                "exit_code": code,
-                "verdict": verdict,
-                "started_unix_ns": study.run.started_unix_ns,
-                "target": study.run.target.place,
-                "device": study.run.target.device,
-                "identity": identity(&study),
-                "stages": stages,
-                "evidence": { "folder": place, "sha256_of_SHA256SUMS": digest },
-            }));
-        }
-        devices.push(json!({
-            "name": device.name, "path": device.path, "experiments": experiments,
-        }));
+        let steps = steps(campaign, device, output);
+        let experiments: Result<Vec<_>, Failure> =
+            steps.iter().map(|step| experiment(step, output)).collect();
+        let (name, path) = (device.name.clone(), device.path.clone());
+        devices.push(SignedDevice { name, path, experiments: experiments? });
     }
+    let all = || devices.iter().flat_map(|device| &device.experiments);
+    let complete = all().all(|each| each.result.is_some());
+    let stages = all().filter_map(|each| each.result.as_ref()).flat_map(|result| &result.stages);
+    let all_steady = stages.into_iter().all(|stage| stage.is_steady);
     let verdict = match (complete, all_steady) {
         (false, _) => "incomplete",
         (true, true) => "complete",
         (true, false) => "complete, not steady throughout",
     };
     let exit = if complete && !all_steady { Exit::Missed } else { Exit::Done };
-    Ok(json!({
-        "schema": SCHEMA,
-        "program": env!("CARGO_PKG_VERSION"),
-        "campaign": campaign.name,
-        "written_unix_ns": iosonde_sys::clock::realtime_ns(),
-        "complete": complete,
-        "verdict": verdict,
-        "exit_code": exit.code(),
-        "devices": devices,
-    }))
+    Ok(SignOff {
+        schema: SIGN_OFF_SCHEMA.into(),
+        program: env!("CARGO_PKG_VERSION").into(),
+        campaign: campaign.name.clone(),
+        written_unix_ns: iosonde_sys::clock::realtime_ns(),
+        complete,
+        verdict: verdict.into(),
+        exit_code: exit.code(),
+        devices,
+    })
+}
+
+/// An experiment on a device; `output` is where the results are.
+fn experiment(step: &Step<'_>, output: &Path) -> Result<SignedExperiment, Failure> {
+    let name = step.requested.name.clone();
+    let State::Done(folder, exit_code, verdict) = step.state()? else {
+        return Ok(SignedExperiment { name, state: "incomplete".into(), result: None });
+    };
+    let study = study(&folder)?;
+    let sums = std::fs::read(folder.join("SHA256SUMS")).unwrap_or_default();
+    let place = folder.strip_prefix(output).unwrap_or(&folder).to_string_lossy();
+    let result = SignedResult {
+        exit_code,
+        verdict,
+        started_unix_ns: study.run.started_unix_ns,
+        target: study.run.target.place.clone(),
+        device: study.run.target.device.clone(),
+        identity: identity(&study),
+        stages: steadiness(&study),
+        evidence: Evidence {
+            folder: place.into_owned(),
+            sha256: Sha256::digest(&sums).iter().map(|byte| format!("{byte:02x}")).collect(),
+        },
+    };
+    Ok(SignedExperiment { name, state: "complete".into(), result: Some(result) })
 }
 
 /// Maker's names and numbers of the device that was measured.
-fn identity(study: &Study) -> Value {
-    let device = study.target.as_ref().and_then(|target| target.device.as_ref());
-    device.map_or(
-        Value::Null,
-        |device| json!({ "model": device.model, "serial": device.serial, "bytes": device.bytes }),
-    )
+fn identity(study: &Study) -> Option<Identity> {
+    let device = study.target.as_ref()?.device.as_ref()?;
+    let (model, serial) = (device.model.clone(), device.serial.clone());
+    Some(Identity { model, serial, bytes: device.bytes })
 }
 
 /// The stages in rounds, each with its verdict.
-fn steadiness(study: &Study) -> Vec<Value> {
+fn steadiness(study: &Study) -> Vec<SignedStage> {
     let judged = study.stages.iter().filter(|facts| facts.laid_out.skipped.is_empty());
     let judged = judged.filter_map(|facts| Some((facts, facts.steadiness.as_ref()?)));
     judged
-        .map(|(facts, steadiness)| {
-            let passes: u32 = facts.laid_out.prepared.iter().map(|each| each.passes).sum();
-            json!({
-                "name": facts.stage.name,
-                "is_steady": steadiness.is_steady,
-                "verdict": steadiness.verdict(),
-                "rounds": steadiness.rounds,
-                "precondition_passes": passes,
-            })
+        .map(|(facts, steadiness)| SignedStage {
+            name: facts.stage.name.clone(),
+            is_steady: steadiness.is_steady,
+            verdict: steadiness.verdict(),
+            rounds: steadiness.rounds,
+            precondition_passes: facts.laid_out.prepared.iter().map(|each| each.passes).sum(),
         })
         .collect()
-}
-
-/// What the devices were found to be, and what is left to do; `output` is where the results are.
-fn answer(signoff: &Value, output: &Path) -> Answer {
-    let empty = Vec::new();
-    let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();
-    let devices = list(&signoff["devices"]);
-    let experiments: Vec<Value> =
-        devices.iter().flat_map(|device| list(&device["experiments"])).collect();
-    let incomplete = experiments.iter().filter(|each| each["state"] != "complete").count();
-    let unsteady: Vec<String> = experiments
-        .iter()
-        .flat_map(|each| list(&each["stages"]))
-        .filter(|stage| stage["is_steady"] != true)
-        .map(|stage| stage["name"].as_str().unwrap_or_default().to_owned())
-        .collect();
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let shown = output.display();
-    Answer {
-        result: format!(
-            "{}: {}, {} experiment(s) on {} device(s)",
-            word(&signoff["campaign"]),
-            word(&signoff["verdict"]),
-            experiments.len(),
-            devices.len()
-        ),
-        confidence: match (incomplete, unsteady.as_slice()) {
-            (0, []) => "high".to_owned(),
-            (0, names) => format!("low: no steady state in {}", names.join(", ")),
-            (some, _) => format!("low: {some} experiment(s) are not complete"),
-        },
-        next: match incomplete {
-            0 => format!("Open report.html of each experiment, below {shown}/devices"),
-            _ => format!("Run what is missing: iosonde campaign resume {shown}"),
-        },
-    }
 }
 
 /// The sign-offs of many hosts as one; null for a host that has none.
@@ -263,29 +229,4 @@ pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> (Answer, String) {
         },
     };
     (answer, rows)
-}
-
-/// The sign-off as text.
-pub(super) fn text(signoff: &Value, output: &Path) -> String {
-    let word = |value: &Value| clean(value.as_str().unwrap_or_default());
-    let empty = Vec::new();
-    let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();
-    let mut text = answer(signoff, output).text(screen::columns());
-    for device in list(&signoff["devices"]) {
-        text += &format!("  {} ({})\n", word(&device["name"]), word(&device["path"]));
-        for experiment in list(&device["experiments"]) {
-            let name = word(&experiment["name"]);
-            if experiment["state"] != "complete" {
-                text += &format!("    {name}: incomplete\n");
-                continue;
-            }
-            let date = utc(experiment["started_unix_ns"].as_u64().unwrap_or(0));
-            text += &format!("    {name}, {date}: {}\n", word(&experiment["verdict"]));
-            for stage in list(&experiment["stages"]) {
-                text += &format!("      {}: {}\n", word(&stage["name"]), word(&stage["verdict"]));
-            }
-            text += &format!("      evidence: {}\n", word(&experiment["evidence"]["folder"]));
-        }
-    }
-    text
 }

@@ -1,0 +1,363 @@
+//! What the devices of a campaign were found to be, with the evidence: as a document, as text, as a
+//! page that a storage engineer signs.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::answer::Answer;
+use super::clean::clean;
+use super::story::{Block, Column, Entry, Section, Source, Story, Table, Trust};
+use super::telling;
+use iosonde_model::record::store::utc;
+use iosonde_model::units::bytes;
+
+/// Name and version of the document.
+pub const SIGN_OFF_SCHEMA: &str = "iosonde.signoff/1";
+
+/// The sign-off of a campaign.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SignOff {
+    /// [`SIGN_OFF_SCHEMA`].
+    pub schema: String,
+    /// Version of the program.
+    pub program: String,
+    /// Name of the campaign.
+    pub campaign: String,
+    /// When it was written, ns since 1970.
+    pub written_unix_ns: u64,
+    /// Whether every experiment is complete.
+    pub complete: bool,
+    /// Whether that is so, and every stage in rounds was steady, in words.
+    pub verdict: String,
+    /// Exit code that the campaign asks for.
+    pub exit_code: u8,
+    /// The devices, in the order of the file.
+    pub devices: Vec<SignedDevice>,
+}
+
+/// One device.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SignedDevice {
+    /// As the file names it.
+    pub name: String,
+    /// As the file gives it.
+    pub path: String,
+    /// Its experiments, in their order.
+    pub experiments: Vec<SignedExperiment>,
+}
+
+/// One experiment on a device.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SignedExperiment {
+    /// As the file names it.
+    pub name: String,
+    /// `complete` or `incomplete`.
+    pub state: String,
+    /// What came out; `None` where it is not complete.
+    #[serde(flatten)]
+    pub result: Option<SignedResult>,
+}
+
+/// The result of an experiment on a device.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SignedResult {
+    /// Its exit code.
+    pub exit_code: u8,
+    /// The first line of its answer.
+    pub verdict: String,
+    /// Its start, ns since 1970.
+    pub started_unix_ns: u64,
+    /// Where it measured.
+    pub target: String,
+    /// The device there, in words.
+    pub device: String,
+    /// Maker's names and numbers of the device.
+    pub identity: Option<Identity>,
+    /// Stages in rounds.
+    pub stages: Vec<SignedStage>,
+    /// Where the records are.
+    pub evidence: Evidence,
+}
+
+/// Maker's names and numbers of a device.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Identity {
+    /// Model.
+    pub model: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// Size, bytes.
+    pub bytes: Option<u64>,
+}
+
+/// A stage in rounds.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SignedStage {
+    /// Its name.
+    pub name: String,
+    /// Whether it reached a steady state, and kept it.
+    pub is_steady: bool,
+    /// The same in words, with the rounds.
+    pub verdict: String,
+    /// Rounds that were completed.
+    pub rounds: u32,
+    /// Times that the active range was written before.
+    pub precondition_passes: u32,
+}
+
+/// Where the records of an experiment are.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Evidence {
+    /// The result folder, below the output directory of the campaign.
+    pub folder: String,
+    /// SHA-256 of the checksums of its files.
+    #[serde(rename = "sha256_of_SHA256SUMS")]
+    pub sha256: String,
+}
+
+impl SignOff {
+    fn experiments(&self) -> impl Iterator<Item = &SignedExperiment> {
+        self.devices.iter().flat_map(|device| &device.experiments)
+    }
+
+    /// What the devices were found to be, and what is left to do; `output` is where the results
+    /// are.
+    pub fn answer(&self, output: &Path) -> Answer {
+        let incomplete = self.experiments().filter(|each| each.result.is_none()).count();
+        let results = self.experiments().filter_map(|each| each.result.as_ref());
+        let stages = results.flat_map(|result| &result.stages);
+        let unsteady: Vec<&str> =
+            stages.filter(|stage| !stage.is_steady).map(|stage| stage.name.as_str()).collect();
+        let shown = output.display();
+        Answer {
+            result: format!(
+                "{}: {}, {} experiment(s) on {} device(s)",
+                self.campaign,
+                self.verdict,
+                self.experiments().count(),
+                self.devices.len()
+            ),
+            confidence: match (incomplete, unsteady.as_slice()) {
+                (0, []) => "high".to_owned(),
+                (0, names) => format!("low: no steady state in {}", names.join(", ")),
+                (some, _) => format!("low: {some} experiment(s) are not complete"),
+            },
+            next: match incomplete {
+                0 => format!("Open report.html of each experiment, below {shown}/devices"),
+                _ => format!("Run what is missing: iosonde campaign resume {shown}"),
+            },
+        }
+    }
+
+    /// The first three lines, and each experiment; `columns` is the width of the screen.
+    pub fn text(&self, output: &Path, columns: usize) -> String {
+        let mut text = self.answer(output).text(columns);
+        for device in &self.devices {
+            text += &format!("  {} ({})\n", clean(&device.name), clean(&device.path));
+            for experiment in &device.experiments {
+                let name = clean(&experiment.name);
+                let Some(result) = &experiment.result else {
+                    text += &format!("    {name}: incomplete\n");
+                    continue;
+                };
+                let date = utc(result.started_unix_ns);
+                text += &format!("    {name}, {date}: {}\n", clean(&result.verdict));
+                for stage in &result.stages {
+                    text += &format!("      {}: {}\n", clean(&stage.name), clean(&stage.verdict));
+                }
+                text += &format!("      evidence: {}\n", clean(&result.evidence.folder));
+            }
+        }
+        text
+    }
+
+    /// The page to be signed.
+    pub fn story(&self, output: &Path) -> Story {
+        let Answer { result, confidence, next } = self.answer(output);
+        let first = self.experiments().filter_map(|each| each.result.as_ref());
+        let devices = Section {
+            name: "devices".into(),
+            heading: "Devices".into(),
+            blocks: vec![Block::Table(self.table_of_devices())],
+        };
+        let each = self.devices.iter().enumerate().map(|(at, device)| Section {
+            name: format!("device-{}", at + 1),
+            heading: device.name.clone(),
+            blocks: device.experiments.iter().flat_map(blocks_of).collect(),
+        });
+        let signature = Section {
+            name: "signature".into(),
+            heading: "Signature".into(),
+            blocks: vec![Block::List(["Name:", "Date:", "Signature:"].map(String::from).to_vec())],
+        };
+        Story {
+            title: format!("Sign-off: {}", self.campaign),
+            source: Source {
+                program: format!("iosonde {}", self.program),
+                command: Vec::new(),
+                started_unix_ns: first.map(|result| result.started_unix_ns).min(),
+                complete: self.complete,
+                exit_code: self.exit_code,
+            },
+            conformance: None,
+            question: "What was each device found to be, and on what evidence?".into(),
+            answer: vec![
+                format!("{result}."),
+                format!("Confidence: {confidence}."),
+                format!("Next: {next}."),
+            ],
+            warnings: Vec::new(),
+            sections: [devices].into_iter().chain(each).chain([signature]).collect(),
+            method: vec![
+                "Every verdict is computed again from the stored records. The checksum is that of \
+                 the file with the checksums of all records of an experiment: a record that was \
+                 changed later no longer fits it."
+                    .into(),
+            ],
+            environment: vec![("Written".into(), telling::moment(self.written_unix_ns))],
+            data: Vec::new(),
+        }
+    }
+
+    fn table_of_devices(&self) -> Table {
+        let rows = self.devices.iter().map(|device| {
+            let results = || device.experiments.iter().filter_map(|each| each.result.as_ref());
+            let identity = results().find_map(|result| result.identity.as_ref());
+            let known = |value: Option<String>| Entry::of(value.unwrap_or_else(|| "-".into()));
+            let stages = || results().flat_map(|result| &result.stages);
+            let steady = stages().filter(|stage| stage.is_steady).count();
+            vec![
+                Entry::of(&device.name),
+                Entry::of(&device.path),
+                known(identity.and_then(|identity| identity.model.clone())),
+                known(identity.and_then(|identity| identity.serial.clone())),
+                known(identity.and_then(|identity| identity.bytes).map(bytes::rough)),
+                counted(results().count(), device.experiments.len()),
+                counted(steady, stages().count()),
+            ]
+        });
+        let columns = ["Device", "Path", "Model", "Serial", "Size"].map(Column::words);
+        let counts = ["Complete", "Steady"].map(Column::numbers);
+        Table {
+            caption: "Experiments that are complete, and stages in rounds that were steady".into(),
+            columns: columns.into_iter().chain(counts).collect(),
+            rows: rows.collect(),
+        }
+    }
+}
+
+/// How many of how many: nothing to be used where some are missing.
+fn counted(good: usize, of: usize) -> Entry {
+    let trust = if good == of { Trust::Good } else { Trust::Failed };
+    Entry { trust, ..Entry::of(if of == 0 { "-".into() } else { format!("{good} of {of}") }) }
+}
+
+/// An experiment, and what it came to.
+fn blocks_of(experiment: &SignedExperiment) -> [Block; 2] {
+    let Some(result) = &experiment.result else {
+        let missing = vec!["Result: incomplete".to_owned()];
+        return [Block::Words(experiment.name.clone()), Block::List(missing)];
+    };
+    let stages = result.stages.iter().map(|stage| {
+        let passes = match stage.precondition_passes {
+            0 => "nothing written before".to_owned(),
+            passes => format!("range written {passes} times before"),
+        };
+        format!("Stage {}: {}; {passes}", stage.name, stage.verdict)
+    });
+    let lines = [format!("Result: {}", result.verdict)].into_iter().chain(stages).chain([
+        format!("Begun: {}", telling::moment(result.started_unix_ns)),
+        format!("Records: {}", result.evidence.folder),
+        format!("Checksum (SHA-256): {}", result.evidence.sha256),
+    ]);
+    [Block::Words(experiment.name.clone()), Block::List(lines.collect())]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{html, plain};
+
+    fn stage(is_steady: bool) -> SignedStage {
+        SignedStage {
+            name: "pts-iops".into(),
+            is_steady,
+            verdict: "steady in rounds 1 to 5".into(),
+            rounds: 5,
+            precondition_passes: 2,
+        }
+    }
+
+    fn experiment(stages: Vec<SignedStage>) -> SignedExperiment {
+        SignedExperiment {
+            name: "pts-iops".into(),
+            state: "complete".into(),
+            result: Some(SignedResult {
+                exit_code: 0,
+                verdict: "4,000 IOPS".into(),
+                started_unix_ns: 1_795_000_000_000_000_000,
+                target: "/dev/x".into(),
+                device: "nvme".into(),
+                identity: Some(Identity {
+                    model: Some("M <1>".into()),
+                    serial: Some("S1".into()),
+                    bytes: Some(1 << 30),
+                }),
+                stages,
+                evidence: Evidence { folder: "devices/a/01".into(), sha256: "ab".repeat(32) },
+            }),
+        }
+    }
+
+    fn sign_off(experiments: Vec<SignedExperiment>) -> SignOff {
+        SignOff {
+            schema: SIGN_OFF_SCHEMA.into(),
+            program: "0.1.0".into(),
+            campaign: "fleet".into(),
+            written_unix_ns: 0,
+            complete: experiments.iter().all(|each| each.result.is_some()),
+            verdict: "complete".into(),
+            exit_code: 0,
+            devices: vec![SignedDevice { name: "a".into(), path: "/dev/x".into(), experiments }],
+        }
+    }
+
+    #[test]
+    fn the_page_has_the_devices_their_verdicts_and_the_evidence() {
+        let all = sign_off(vec![experiment(vec![stage(true)])]);
+        assert_eq!(all.answer(Path::new("out")).confidence, "high");
+        let page = html(&all.story(Path::new("out"))).unwrap();
+        let checksum = "ab".repeat(32);
+        for words in [
+            "M &lt;1&gt;",
+            "S1",
+            "steady in rounds 1 to 5; range written 2 times",
+            &checksum,
+            "Signature:",
+        ] {
+            assert!(page.contains(words), "{words}");
+        }
+        assert_eq!(
+            serde_json::from_value::<SignOff>(serde_json::to_value(&all).unwrap()).unwrap(),
+            all
+        );
+    }
+
+    #[test]
+    fn what_is_missing_or_not_steady_stands_out() {
+        let missing =
+            SignedExperiment { name: "x".into(), state: "incomplete".into(), result: None };
+        let all = sign_off(vec![missing, experiment(vec![stage(false)])]);
+        let answer = all.answer(Path::new("out"));
+        assert!(answer.confidence.starts_with("low: 1 experiment(s) are not complete"));
+        assert!(answer.next.contains("campaign resume out"));
+        let text = plain(&all.story(Path::new("out")), 200);
+        assert!(text.contains("1 of 2") && text.contains("0 of 1"), "{text}");
+        assert!(text.contains("incomplete"), "{text}");
+        let value = serde_json::to_value(&all).unwrap();
+        assert_eq!(value["devices"][0]["experiments"][0].as_object().unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,23 @@
+//! A result as a page in a file of the user's: `--page FILE`.
+
+use std::path::Path;
+
+use crate::cli::output::note;
+use iosonde_model::record::export;
+use iosonde_report::html::html;
+use iosonde_report::story::Story;
+
+/// Writes it, in place of an earlier page of iosonde alone; `false` if that cannot be done, which
+/// is reported.
+pub(crate) fn write(path: &Path, story: &Story) -> bool {
+    let is_page = |start: &str| start.starts_with("<!doctype html>") && start.contains("iosonde");
+    let written = html(story).map_err(|error| error.to_string()).and_then(|page| {
+        export::probe(path, &is_page)
+            .and_then(|()| export::write(path, &page))
+            .map_err(|error| error.to_string())
+    });
+    if let Err(error) = &written {
+        note(&format!("error: --page: `{}`: {error}", path.display()));
+    }
+    written.is_ok()
+}
