@@ -262,7 +262,8 @@ fn is_result(start: &str) -> bool {
     let json = start.starts_with('{')
         && ["\"fio version\"", "\"schema\""].iter().any(|key| start.contains(key));
     let texts = ["read as fio's", "3;", "5;"];
-    let is_text = start.lines().any(|line| line.starts_with("iosonde: rw="));
+    let is_text =
+        start.starts_with("Result: ") && start.lines().any(|line| line.starts_with("Confidence: "));
     json || is_text || texts.iter().any(|text| start.starts_with(text))
 }
 

@@ -115,8 +115,11 @@ fn output_goes_to_a_file_and_replaces_no_other() {
     run("--output=result.json").exits(0).silent();
     // In our own grammar as well, an earlier report is replaced.
     let own = "run --path=data.img --rw=read --bs=64k --io-size=256k --output=own.txt";
-    place.iosonde(own).end().exits(0);
-    place.iosonde(own).end().exits(0);
+    for format in ["normal", "json", "fio-json", "terse"] {
+        let own = format!("{own}.{format} --output-format={format}");
+        place.iosonde(&own).end().exits(0);
+        place.iosonde(&own).end().exits(0);
+    }
     place.file("notes.txt", b"mine");
     run("--output=notes.txt").exits(2);
     assert_eq!(fs::read(place.work().join("notes.txt")).unwrap(), b"mine");

@@ -4,6 +4,7 @@
 //! its place is `null`, with the reason beside it.
 
 use iosonde_model::units::clean::is_invisible;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use iosonde_analysis::cross_check::CrossCheck;
@@ -94,9 +95,22 @@ pub fn json(document: &Document<'_>) -> Value {
 }
 
 /// A document as text that is safe on a terminal: what JSON leaves unescaped of control and
-/// bidirectional characters is escaped too. Ends with a newline.
+/// bidirectional characters is escaped too. Its schema stands first, so that the beginning tells
+/// what it is. Ends with a newline.
 pub fn json_text(value: &Value) -> String {
-    escaped(&format!("{value:#}"))
+    let text = value.as_object().map(|fields| serde_json::to_string_pretty(&SchemaFirst(fields)));
+    escaped(&text.and_then(Result::ok).unwrap_or_else(|| format!("{value:#}")))
+}
+
+/// The fields of a document, its schema before the others.
+struct SchemaFirst<'a>(&'a Map<String, Value>);
+
+impl Serialize for SchemaFirst<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (schema, others): (Vec<_>, Vec<_>) =
+            self.0.iter().partition(|(name, _)| *name == "schema");
+        to.collect_map(schema.into_iter().chain(others))
+    }
 }
 
 /// A record of a line format: its schema first, so that a line tells what it is.
