@@ -107,6 +107,12 @@ fn assert_fits(text: &str, columns: usize, what: &str) {
         let is_there = answer.get(at).is_some_and(|line| line.starts_with(head));
         assert!(is_there, "{what} at {columns}: {head}\n{text}");
     }
+    // No finding is printed twice: a sentence, whole on a wide screen.
+    let sentences = text.lines().map(|line| line.trim_start_matches([' ', '-']));
+    let sentences = sentences.filter(|line| line.len() >= 40 && line.ends_with(['.', ']']));
+    let mut seen = std::collections::BTreeSet::new();
+    let twice: Vec<&str> = sentences.filter(|line| !seen.insert(*line)).collect();
+    assert!(columns < 200 || twice.is_empty(), "{what}: twice: {twice:?}\n{text}");
     for line in text.lines() {
         let is_copied = line.trim_start().starts_with("repeat ") || !line.trim().contains(' ');
         let wide = line.chars().count();

@@ -9,6 +9,8 @@ use super::wrap::{Text, table};
 use iosonde_model::record::{Matrix, MatrixRow, Repetition};
 use iosonde_model::units::{count, duration};
 
+/// Columns from which the table says what must come of each fault.
+const WIDE: usize = 104;
 /// Columns of the text at most.
 const COLUMNS: usize = 120;
 
@@ -33,13 +35,14 @@ pub fn selftest_text(
     out.hanging("iosonde: ", &words);
     out.push('\n');
     let left = ["fault", "what must come of it"].map(|head| (head, true));
-    let right =
-        ["struck", "visible", "detected", "named", "false alarms"].map(|head| (head, false));
-    let heads: Vec<(&str, bool)> = left.into_iter().chain(right).collect();
+    // A narrow screen has the counts alone.
+    let left = if out.columns < WIDE { &left[..1] } else { &left[..] };
+    let right = ["struck", "visible", "detected", "named", "alarms"].map(|head| (head, false));
+    let heads: Vec<(&str, bool)> = left.iter().copied().chain(right).collect();
     let rows = matrix.rows.iter().map(|row| {
         let counts = [row.struck, row.visible, row.detected, row.named, row.false_alarms];
         let words = [row.fault.to_owned(), row.expected.to_owned()];
-        words.into_iter().chain(counts.map(count::thousands)).collect()
+        words.into_iter().take(left.len()).chain(counts.map(count::thousands)).collect()
     });
     out.push_str(&table(&heads, &rows.collect::<Vec<_>>(), "  ", out.columns));
     out.push('\n');
