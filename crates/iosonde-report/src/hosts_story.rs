@@ -207,7 +207,6 @@ fn load_section(at: usize, load: &HostsFigures, heading: String) -> Section {
         words.push(format!("Fairness (Jain) {}.", count::significant(fairness)));
     }
     words.extend(load.server.as_ref().map(server_words));
-    words.extend(slow_words(load).into_iter().map(|words| format!("{words}.")));
     blocks.push(Block::List(words));
     Section { name: format!("load-{}", at + 1), heading, blocks }
 }
