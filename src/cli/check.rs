@@ -260,6 +260,9 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
         left_out.extend(writing.map(|workload| workload.title));
     }
     if args.durable {
+        if !workloads.iter().any(Workload::writes) {
+            return Err(usage_error(&"--durable has no effect: none of the workloads writes"));
+        }
         let each = |workload: Workload| {
             let durable = workload.writes().then(|| workload.durable());
             [Some(workload), durable].into_iter().flatten()

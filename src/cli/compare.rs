@@ -269,7 +269,9 @@ fn no_replay(args: &CompareArgs) -> Result<(), Failure> {
 
 /// Options of runs have no effect on a replay.
 fn no_runs(args: &CompareArgs) -> Result<(), Failure> {
-    no_effect(&of_runs(args), "a profile and its replay: it applies to a comparison of runs")
+    let why = "a profile and its replay: it applies to a comparison of runs";
+    no_effect(&of_runs(args), why)?;
+    no_effect(&[("--page", args.page.is_some())], why)
 }
 
 /// The options for comparing runs, and whether each was given.

@@ -20,10 +20,9 @@ pub(crate) struct CrossCheckArgs {
     /// Run the same load alternately with an installed fio, and report the ratio
     #[arg(long, value_name = "PROGRAM", conflicts_with = "dry_run")]
     cross_check: Option<Program>,
-    /// Number of rounds; a 95 % interval needs at least 6
-    #[arg(long, value_name = "N", default_value = "6", requires = "cross_check",
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
-    cross_check_rounds: u32,
+    /// Number of rounds; a 95 % interval needs at least 6 [default: 6]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    cross_check_rounds: Option<u32>,
 }
 
 /// Programs for a cross-check.
@@ -45,14 +44,24 @@ impl From<FioError> for Failure {
     }
 }
 
+/// Rounds unless another number is asked for.
+const ROUNDS: u32 = 6;
+
 impl CrossCheckArgs {
     /// The program, if requested; before anything is opened.
     pub(crate) fn find(&self, format: OutputFormat) -> Result<Option<Second>, Failure> {
         if self.cross_check.is_none() {
-            return Ok(None);
+            return match self.cross_check_rounds {
+                // Checked here: the parser drops a requirement that conflicts with another.
+                Some(_) => {
+                    let message = "--cross-check-rounds has no effect without --cross-check";
+                    Err(Failure::new(Exit::Usage, message))
+                }
+                None => Ok(None),
+            };
         }
         format.supports("--cross-check")?;
-        Ok(Some(Second { fio: Fio::find()?, rounds: self.cross_check_rounds }))
+        Ok(Some(Second { fio: Fio::find()?, rounds: self.cross_check_rounds.unwrap_or(ROUNDS) }))
     }
 }
 

@@ -106,10 +106,10 @@ struct RunArgs {
     /// Use the page cache (buffered I/O)
     #[arg(long)]
     buffered: bool,
-    /// Total limit of bytes written
+    /// No run begins once so many bytes were written, preparation included
     #[arg(long, value_name = "SIZE")]
     max_written: Option<String>,
-    /// Rated endurance of the drive, bytes written, to report the wear (such as 600TB)
+    /// Rated endurance of the drive, bytes written, for the wear in --dry-run (such as 600TB)
     #[arg(long, value_name = "SIZE")]
     rated_endurance: Option<String>,
     /// Temperature of the device, degrees Celsius, from which on no run begins until it is 5 cooler

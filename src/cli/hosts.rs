@@ -220,7 +220,7 @@ fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> 
         launcher: &launcher,
         words: names_of.map(|(at, name)| of_host(command, words, (name, at, count))).collect(),
         silence: Duration::from_nanos(silence_ns),
-        may_share: args.host_region.is_some(),
+        region: args.host_region,
     };
     let output = Output::to(command.output_format, command.output)?;
     let server = args.server()?;

@@ -147,6 +147,13 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     if args.demo {
         return deliver_report(args, &demo::story(), None);
     }
+    // Checked here: the parser drops a requirement that conflicts with another.
+    if args.remove && args.prune.is_none() {
+        return Err(requested("--remove has no effect without --prune".into()));
+    }
+    if args.png && args.figures.is_none() {
+        return Err(requested("--png has no effect without --figures".into()));
+    }
     if let Form::Ndjson | Form::Parquet = args.output_format {
         return fleet::report(args);
     }
@@ -201,8 +208,19 @@ fn present(args: &ReportArgs) -> Result<Exit, Failure> {
 
 /// Lists the results that are kept, or removes old ones.
 fn kept_results(args: &ReportArgs) -> Result<Exit, Failure> {
-    if args.recheck || args.restore_signatures || args.output.is_some() || args.figures.is_some() {
-        return Err(requested("no result is named; `iosonde report` lists those kept".into()));
+    let is_of_a_result = args.recheck
+        || args.restore_signatures
+        || args.output.is_some()
+        || args.figures.is_some()
+        || args.card.is_some()
+        || args.accept.is_given()
+        || args.output_format != Form::Normal;
+    if is_of_a_result {
+        return Err(requested(
+            "no result is named, as this option needs: give a folder, or last; without options \
+             `iosonde report` lists those kept"
+                .into(),
+        ));
     }
     let Some(directory) = keep::directory(None) else {
         return Err(requested("no home directory, so no results are kept".into()));

@@ -36,7 +36,7 @@ fn folders(place: &Place) -> Vec<PathBuf> {
     ] {
         place.iosonde(words).end().exits(0);
     }
-    let words = "check . 256M --seconds 0.5 --only database,cache,logging --threads 1";
+    let words = "check . 256M --seconds 2 --only cache,logging --threads 1";
     let running = place.iosonde(words).start().until_stdout("Cache");
     running.signal(Signal::KILL).end();
     let kept = place.kept();
@@ -145,12 +145,12 @@ fn what_is_accepted_is_marked() {
 #[test]
 fn what_a_killed_command_left_is_explained() {
     let place = Place::new();
-    let words = "check . 256M --seconds 0.5 --only database,cache,logging --threads 1";
+    let words = "check . 256M --seconds 2 --only cache,logging --threads 1";
     place.iosonde(words).start().until_stdout("Cache").signal(Signal::KILL).end();
     let folder = place.kept().remove(0);
     until_ended(&folder);
     let printed = place.iosonde("report").arg(&folder).end().exits(0);
-    printed.says("`iosonde check`").says("was killed").says("finished result").prints("Database");
+    printed.says("`iosonde check`").says("was killed").says("finished result").prints("Cache");
     // One without a result has nothing to show, and says so.
     for entry in listing(&folder) {
         let name = entry.file_name().unwrap().to_string_lossy().into_owned();

@@ -310,7 +310,10 @@ fn a_simulated_disk_has_the_seeks_zones_and_turns_that_were_asked_for() {
     let disk = "rpm=7200,seek=12ms,track=1M,inner-track=500k,size=1t,read=1us,write=1us";
     // Level and value of every point that was measured.
     let points = |name: &str, level: &str, value: &str| -> Vec<(f64, f64)> {
-        let words = format!("experiment run {name} {disk} --ioengine sim --repeats 1 --seconds 3");
+        let words = format!(
+            "experiment run {name} {disk} --ioengine sim --repeats 1 --seconds 3 \
+                             --randseed 7"
+        );
         let ended = place.iosonde(&format!("{words} --output-format json")).end().exits(0);
         let all: Value = serde_json::from_str(&ended.out).unwrap();
         let data = &all["data"][0];
@@ -336,6 +339,9 @@ fn a_simulated_disk_has_the_seeks_zones_and_turns_that_were_asked_for() {
         let track = outer + (500.0 * 1024.0 - outer) * offset / size;
         assert!(near(rate, track / turn), "{offset}: {rate}");
     }
-    let words = format!("experiment run rotation {disk} --ioengine sim --repeats 1 --seconds 3");
+    let words = format!(
+        "experiment run rotation {disk} --ioengine sim --repeats 1 --seconds 3 \
+                         --randseed 7"
+    );
     place.iosonde(&words).end().exits(0).prints("about 7,200 rpm");
 }

@@ -170,15 +170,15 @@ fn what_it_did_is_counted_with_its_children() {
         assert!(missing(&run).contains("requests"), "{run}");
         return;
     }
-    let of_program = |kind: &&Value| kind["class"] == "program" || kind["class"] == "write_back";
     let traffic = run["traffic"].as_array().unwrap();
-    let bytes: u64 = traffic
-        .iter()
-        .filter(of_program)
-        .filter(|kind| kind["op"] == "write")
-        .map(|kind| kind["bytes"].as_u64().unwrap())
-        .sum();
-    assert!((least..least + (1 << 20)).contains(&bytes), "{bytes}: {ended}");
+    let written = |class: &str| -> u64 {
+        let of_class = traffic.iter().filter(|kind| kind["class"] == class);
+        let writes = of_class.filter(|kind| kind["op"] == "write");
+        writes.map(|kind| kind["bytes"].as_u64().unwrap()).sum()
+    };
+    // What the kernel writes back may be of other tests, too.
+    let (own, back) = (written("program"), written("write_back"));
+    assert!(own < least + (1 << 20) && own + back >= least, "{own}, {back}: {ended}");
 }
 
 #[test]

@@ -337,6 +337,19 @@ fn a_region_is_where_it_was_asked_for() {
 }
 
 #[test]
+fn no_more_is_written_than_was_allowed() {
+    let place = place();
+    for mode in ["soak", "flush", "write --ledger ledger", "soak --numjobs 2"] {
+        let _ = fs::remove_file(place.work().join("ledger"));
+        let words =
+            format!("{mode} data --io-size 256k --overwrite-file data --output-format json");
+        let document = verify(&place, &words).end().exits(0).json();
+        let written = document["figures"]["written_bytes"].as_u64().unwrap();
+        assert!((128 << 10..=256 << 10).contains(&written), "{mode}: {written}");
+    }
+}
+
+#[test]
 fn one_target_has_one_run_at_a_time() {
     let place = place();
     let first = verify(&place, "soak data --runtime 60").start().until_stderr("IOPS");

@@ -58,6 +58,9 @@ pub(super) fn configure(args: &ConfigureArgs) -> Result<Exit, Failure> {
     if args.preset.is_none() && args.set.is_empty() {
         return by_menu(&args.file, document);
     }
+    if let Some(folder) = args.presets.as_deref().filter(|folder| !folder.is_dir()) {
+        return Err(wrong(format!("--presets: `{}` is no folder", folder.display())));
+    }
     if let Some(preset) = &args.preset {
         apply(&mut document, preset, args.presets.as_deref())?;
     }

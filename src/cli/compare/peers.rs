@@ -25,6 +25,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
         ("--gate", !args.gate.is_empty()),
         ("--page", args.page.is_some()),
         ("--rounds", args.rounds.is_some()),
+        ("--results", args.results.is_some()),
         ("--seed", args.seed.is_some()),
     ];
     no_effect(&given, "--peers, which compares one device with all others")?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{CompareArgs, no_effect, no_replay, note, of_runs, requested};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::intact::AcceptArgs;
+use crate::cli::output::OutputFormat;
 use crate::cli::recorded::runs::observations;
 use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Side};
 use iosonde_model::record::export;
@@ -28,7 +29,15 @@ pub(super) fn read(
 /// Stores runs as a baseline.
 pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Failure> {
     no_replay(args)?;
-    no_effect(&of_runs(args), "--save-baseline, which does not compare")?;
+    let why = "--save-baseline, which does not compare";
+    no_effect(&of_runs(args), why)?;
+    let given = [
+        ("--rounds", args.rounds.is_some()),
+        ("--results", args.results.is_some()),
+        ("--page", args.page.is_some()),
+        ("--output-format json", args.output_format != OutputFormat::Normal),
+    ];
+    no_effect(&given, why)?;
     if args.paths.is_empty() {
         return Err(requested("--save-baseline: no runs given; name their folders".into()));
     }

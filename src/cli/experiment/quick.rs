@@ -7,6 +7,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::note;
 use iosonde_model::plan::SHORTEST_UNTIL_NS;
 use iosonde_model::spec::Experiment;
+use iosonde_model::spec::experiment::parameter::Quantity;
 use iosonde_model::spec::experiment::{Parameter, Purge, Stage, Switch};
 use iosonde_model::units::{count, duration};
 
@@ -123,6 +124,13 @@ pub(super) fn changed(
                 Ok(number) => toml::Value::Integer(number),
                 Err(_) => toml::Value::String(value.trim().into()),
             };
+            let is_time = matches!(parameter.quantity(), Quantity::Time);
+            if is_time && value.as_integer().is_some_and(|number| number != 0) {
+                return Err(wrong(format!(
+                    "--set: {name}: found {value}, expected a time with its unit, such as 3s or \
+                     500us"
+                )));
+            }
             parameter.value(&value).map_err(|error| wrong(format!("--set: {error}")))?;
             if !stage.axes.iter().any(|axis| axis.name.replace('_', "-") == parameter.word()) {
                 stage.set.insert(parameter.word().into(), value);

@@ -26,8 +26,8 @@ use super::outcome::Outcome;
 use super::protocol::{News, Order, send};
 use super::server::Server;
 use super::session::{PINGS, START_AFTER_NS, called_off};
-use super::shared::shared;
-use super::{Command, Ended, conclude, has_effect, of_host};
+use super::shared::refusal;
+use super::{Command, Ended, Region, conclude, has_effect, of_host};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, note};
 use crate::cli::watchdog;
@@ -89,7 +89,7 @@ fn take_part(
     let title = String::new();
     let server = if ranks.own == 0 { command.hosts.server() } else { Ok(None) };
     let mut member = Member { ranks, outcome, work, stage, title, events, server, signal };
-    member.admit(command.hosts.host_region.is_some())?;
+    member.admit(command.hosts.host_region)?;
     while member.start() {}
     let gathered = member.ranks.gather(&serde_json::to_vec(&member.outcome).map_err(wrong)?)?;
     if member.ranks.own > 0 {
@@ -317,7 +317,7 @@ impl Member<'_> {
     }
 
     /// Meets the others before the first write: one that cannot take part holds back all.
-    fn admit(&mut self, may_share: bool) -> Result<(), Failure> {
+    fn admit(&mut self, region: Option<Region>) -> Result<(), Failure> {
         self.meet();
         let gathered = self.ranks.gather(&serde_json::to_vec(&self.outcome).map_err(wrong)?)?;
         let have_ended = self.ranks.all([u64::from(self.outcome.known.end.is_done())]);
@@ -326,7 +326,7 @@ impl Member<'_> {
         }
         let hosts: Result<Vec<Outcome>, _> =
             gathered.iter().map(|bytes| serde_json::from_slice(bytes)).collect();
-        let refusal = self.refusal(&hosts.map_err(wrong)?, may_share);
+        let refusal = self.refusal(&hosts.map_err(wrong)?, region);
         if self.ranks.of_first(&[u8::from(refusal.is_some())]) == [0] {
             self.stage = if self.stage == Stage::Ended { Stage::Ended } else { Stage::Preparing };
             self.order(&Order::Prepare);
@@ -340,7 +340,7 @@ impl Member<'_> {
     }
 
     /// Why nobody goes on, if so; only the first rank knows.
-    fn refusal(&self, hosts: &[Outcome], may_share: bool) -> Option<Failure> {
+    fn refusal(&self, hosts: &[Outcome], region: Option<Region>) -> Option<Failure> {
         if hosts.iter().any(|host| host.known.end != HostEnd::Unknown) {
             let hosts: Vec<&Outcome> = hosts.iter().collect();
             let mut failure = called_off("not every rank can take part", &hosts);
@@ -353,8 +353,7 @@ impl Member<'_> {
             return Some(failure.clone());
         }
         let known: Vec<_> = hosts.iter().map(|host| &host.known).collect();
-        let words = shared(&known).filter(|_| !may_share)?;
-        Some(Failure::new(Exit::Refused, words))
+        refusal(&known, region)
     }
 
     /// Meets the others, and starts the first run that any of them waits for; `false` if every

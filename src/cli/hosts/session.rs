@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use iosonde_model::record::hosts::HostEnd;
 use iosonde_sys::clock::monotonic_ns;
 
+use super::Region;
 use super::connection::{Connection, Heard, Stage};
 use super::launch::Launcher;
 use super::outcome::Outcome;
 use super::protocol::Order;
 use super::server::Server;
-use super::shared::shared;
+use super::shared::refusal;
 use super::view::View;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
@@ -38,8 +39,8 @@ pub(super) struct Request<'a> {
     pub(super) words: Vec<Vec<String>>,
     /// A host of which nothing is heard for so long is lost.
     pub(super) silence: Duration,
-    /// Whether hosts may write to the same storage.
-    pub(super) may_share: bool,
+    /// What the hosts use of storage that they share.
+    pub(super) region: Option<Region>,
 }
 
 /// All hosts, and what is heard of them.
@@ -96,10 +97,10 @@ impl<'a> Session<'a> {
         }
         self.refuse_missing("not every host can take part")?;
         let known: Vec<_> = self.hosts.iter().map(|host| &host.outcome.known).collect();
-        if let (Some(words), false) = (shared(&known), self.request.may_share) {
+        if let Some(failure) = refusal(&known, self.request.region) {
             self.stop();
             self.until(|_| false);
-            return Err(Failure::new(Exit::Refused, words));
+            return Err(failure);
         }
         for host in self.hosts.iter_mut().filter(|host| !host.is_over()) {
             host.stage = Stage::Preparing;

@@ -1,9 +1,28 @@
-//! Storage that several hosts would write.
+//! Storage that several hosts would write, and storage that none of them shares.
+
+use std::collections::BTreeSet;
 
 use iosonde_model::record::hosts::{HostRun, TargetIdentity};
 
+use super::Region;
+use crate::cli::exit::{Exit, Failure};
+
+/// Why these hosts cannot use their targets as it was asked.
+pub(super) fn refusal(hosts: &[&HostRun], region: Option<Region>) -> Option<Failure> {
+    match region {
+        None => shared(hosts).map(|words| Failure::new(Exit::Refused, words)),
+        Some(Region::Partitioned) if all_differ(hosts) => {
+            let message = "--host-region partitioned has no effect: every host has storage of its \
+                           own, and would use a part of it; leave it out, or name the storage that \
+                           they share";
+            Some(Failure::new(Exit::Usage, message))
+        }
+        Some(_) => None,
+    }
+}
+
 /// The first storage that is the same on two hosts, one of which writes it, in words.
-pub(super) fn shared(hosts: &[&HostRun]) -> Option<String> {
+fn shared(hosts: &[&HostRun]) -> Option<String> {
     for (index, host) in hosts.iter().enumerate() {
         for target in host.targets.iter().filter(|target| !target.identity.is_empty()) {
             let is_same = |other: &&TargetIdentity| {
@@ -23,4 +42,15 @@ pub(super) fn shared(hosts: &[&HostRun]) -> Option<String> {
         }
     }
     None
+}
+
+/// Whether every target is known, and none is the same on two hosts.
+fn all_differ(hosts: &[&HostRun]) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut targets = hosts.iter().flat_map(|host| &host.targets);
+    let have_some = hosts.iter().all(|host| !host.targets.is_empty());
+    let mut is_new = |identity| seen.insert(identity);
+    hosts.len() > 1
+        && have_some
+        && targets.all(|target| !target.identity.is_empty() && is_new(&target.identity))
 }

@@ -17,11 +17,11 @@ pub(super) struct LatencyArgs {
     #[arg(long, value_name = "RULE")]
     latency_target: Option<String>,
     /// search: find the depth, then keep it; hold: adjust the depth while measuring
-    #[arg(long, value_name = "MODE", default_value = "search", requires = "latency_target",
-          value_parser = ["search", "hold"])]
-    latency_mode: String,
+    /// [default: search]
+    #[arg(long, value_name = "MODE", value_parser = ["search", "hold"])]
+    latency_mode: Option<String>,
     /// Maximum time for one depth (search), or until the depth has settled (hold) [default: 30, 60]
-    #[arg(long, value_name = "TIME", requires = "latency_target")]
+    #[arg(long, value_name = "TIME")]
     latency_window: Option<String>,
 }
 
@@ -36,11 +36,21 @@ pub(super) struct Latency {
 impl LatencyArgs {
     /// The latency target, if there is one.
     pub(super) fn latency(&self) -> Result<Option<Latency>, Failure> {
-        let Some(text) = self.latency_target.as_deref() else { return Ok(None) };
+        let Some(text) = self.latency_target.as_deref() else {
+            // Checked here: the parser drops a requirement that conflicts with another.
+            let mode = self.latency_mode.as_ref().map(|_| "--latency-mode");
+            return match mode.or(self.latency_window.as_ref().map(|_| "--latency-window")) {
+                Some(option) => {
+                    let message = format!("{option} has no effect without --latency-target");
+                    Err(Failure::new(Exit::Usage, message))
+                }
+                None => Ok(None),
+            };
+        };
         let target = LatencyTarget::parse(text)
             .map_err(|error| Failure::new(Exit::Usage, format!("--latency-target: {error}")))?;
         // A wrong word is refused by the parser of the options.
-        let hold = self.latency_mode == Pursuit::Hold.word();
+        let hold = self.latency_mode.as_deref() == Some(Pursuit::Hold.word());
         let (pursuit, usual) = if hold { (Pursuit::Hold, "60") } else { (Pursuit::Search, "30") };
         let window = self.latency_window.as_deref().unwrap_or(usual);
         let patience_ns = time("--latency-window", window, 1_000_000_000)?;

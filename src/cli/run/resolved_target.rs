@@ -123,13 +123,26 @@ pub(super) fn resolve_target(
 ) -> Result<ResolvedTarget, Failure> {
     match requested.engine.kind {
         EngineKind::Null => {
+            if let Some(path) = args.target.paths().iter().find(|path| path.as_os_str() != "null") {
+                let message = format!(
+                    "--path={} has no effect: the null engine uses no target",
+                    path.display()
+                );
+                return Err(Failure::new(Exit::Usage, message));
+            }
             let region = requested.region(match requested.size {
                 Some(Extent::Bytes(_)) => u64::MAX,
                 _ => requested.offset_bytes().saturating_add(NULL_BYTES),
             })?;
+            let region = requested.share_of(region.0, region.1)?;
             Ok(ResolvedTarget::of(Medium::Null(None), "null", region))
         }
         EngineKind::Sim => {
+            if let Some(second) = args.target.path.get(1) {
+                let message =
+                    format!("--path={} has no effect: one device is simulated", second.display());
+                return Err(Failure::new(Exit::Usage, message));
+            }
             let words = args.target.words();
             let model = Model::parse(&words)
                 .map_err(|error| Failure::new(Exit::Usage, format!("--path: {error}")))?;
@@ -194,6 +207,13 @@ fn resolve_real(
             device::print_link(&held);
             all.push(held);
         }
+    }
+    let is_file =
+        |name: &String| paths.iter().any(|path| path.to_string_lossy() == **name && !path.is_dir());
+    if let Some(name) = args.target.overwrite_file.iter().find(|name| !is_file(name)) {
+        let message =
+            format!("--overwrite-file={name} has no effect: --path names no file like that");
+        return Err(Failure::new(Exit::Usage, message));
     }
     device::needed_consents(args, &all)?;
     // One region for all targets: the smallest one decides.

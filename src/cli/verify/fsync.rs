@@ -74,7 +74,8 @@ pub(crate) struct FsyncArgs {
     #[arg(long, help_heading = "Run and result")]
     dry_run: bool,
     /// Format of the result on stdout
-    #[arg(long, help_heading = "Run and result", value_parser = OutputFormat::text_or_json(), default_value = "normal")]
+    #[arg(long, help_heading = "Run and result", default_value = "normal",
+          value_parser = OutputFormat::text_or_json())]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, help_heading = "Run and result", value_name = "TIME", default_value = "5")]

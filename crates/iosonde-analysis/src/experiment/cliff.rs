@@ -81,8 +81,8 @@ fn early_burst(answer: &mut Answer, name: &str, trial: &TrialFigures) -> bool {
     answer.find("burst-ops", burst);
     answer.find("sustained-iops", usual);
     answer.say(format!(
-        "{name}, run {}: a burst of about {} operations was over within the first {}; after that it \
-         does {} IOPS. The mean over the run mixes both and describes neither.",
+        "{name}, run {}: a burst of about {} operations was over within the first {}; after that \
+         it does {} IOPS. The mean over the run mixes both and describes neither.",
         trial.repeat + 1,
         count::significant_or_whole(burst),
         duration::latency(trial.series.width_ns as f64),

@@ -11,7 +11,8 @@ use iosonde_stats::ratio::median;
 
 /// A rate at or above this share of the level has come back.
 const BACK_FROM: f64 = 0.90;
-/// It has to stay there for this share of the run, by the median, so that one fast interval is none.
+/// It has to stay there for this share of the run, by the median, so that one fast interval is
+/// none.
 const STAYS_FOR: usize = 20;
 /// Fewest intervals of a run that can show it.
 const FEWEST: usize = 20;

@@ -154,6 +154,8 @@ pub(super) struct VerifyLoop<'a, Q, C = All> {
     sweep_begun_ns: u64,
     deadline_ns: u64,
     written_limit: u64,
+    /// Bytes of the writes that were begun.
+    begun_bytes: u64,
     next_mark_ns: u64,
     stopping_since_ns: Option<u64>,
     is_exhausted: bool,
@@ -209,6 +211,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
             sweep_begun_ns: 0,
             deadline_ns: u64::MAX,
             written_limit: plan.written_bytes.div_ceil(plan.plan.jobs.len() as u64),
+            begun_bytes: 0,
             next_mark_ns: 0,
             stopping_since_ns: None,
             is_exhausted: false,
@@ -398,15 +401,19 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         if now_ns >= self.next_mark_ns && self.plan.changes() {
             self.mark(now_ns);
         }
-        let enough = self.report.written_bytes >= self.written_limit;
-        if stopping || enough || self.is_exhausted || now_ns >= self.deadline_ns {
+        if stopping || self.is_exhausted || now_ns >= self.deadline_ns {
             return None;
         }
         if self.ledger.needs_flush() && self.shared.flush_observer.is_none() {
             let index = self.stream.index();
             return Some(VerifyOp { index, way: IoKind::Sync, first: 0, blocks: 0 });
         }
-        self.stream.next()
+        let op = self.stream.next()?;
+        if op.way == IoKind::Write {
+            self.begun_bytes += u64::from(op.blocks) * u64::from(self.plan.block_bytes);
+            self.is_exhausted = self.begun_bytes > self.written_limit;
+        }
+        (!self.is_exhausted).then_some(op)
     }
 
     /// Nothing more is drawn. A ring is emptied first.
