@@ -452,7 +452,7 @@ fn json_is_one_document() {
 
 /// Schema versions stay readable: this folder was written by the first version that had one.
 #[test]
-fn a_folder_of_an_older_version_is_told_again() {
+fn a_folder_of_an_older_version_is_rendered_again() {
     let place = Place::new();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/experiment-1");
     let printed = place.iosonde("report").arg(folder).end().exits(0);

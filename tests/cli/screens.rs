@@ -320,6 +320,25 @@ fn a_kept_result_fits_every_screen() {
     check(&place, "report", "report last", true);
 }
 
+/// Results of the first version of each record: a later program reads them, and shows the same.
+#[test]
+fn results_of_an_earlier_version_stand_as_kept() {
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/records");
+    for verb in ["check", "run", "verify", "profile", "hosts"] {
+        let place = Place::new();
+        let page = place.work().join("page.html");
+        let folder = records.join(verb);
+        let words = format!("report {}", folder.display());
+        check(&place, &format!("kept-{verb}"), &words, true);
+        let html = format!("{words} --output-format html --output {}", page.display());
+        place.iosonde(&html).end().exits(0).silent();
+        assert!(fs::read_to_string(&page).unwrap().contains("</html>"), "{verb}");
+        if verb != "hosts" {
+            place.iosonde(&format!("{words} --recheck")).end().exits(0);
+        }
+    }
+}
+
 #[test]
 fn a_stdout_that_is_closed_from_the_start_is_an_error_of_the_environment() {
     let place = Place::new();
