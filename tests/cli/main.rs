@@ -8,6 +8,7 @@ mod altered;
 mod blkbench;
 mod campaign;
 mod compare;
+mod config;
 mod configure;
 mod cross_check;
 mod environment;

@@ -48,7 +48,8 @@ const LIMITS: [f64; 2] = [0.5, 1.0];
 /// Measures both cases and prints a line for each.
 pub(crate) fn live(args: &LiveArgs, out: &mut impl Write) -> Result<(), BenchError> {
     fs::create_dir_all(&args.dir).map_err(doing("cannot make the directory"))?;
-    let folder = tempfile::tempdir_in(&args.memory).map_err(doing("cannot make a file in memory"))?;
+    let folder =
+        tempfile::tempdir_in(&args.memory).map_err(doing("cannot make a file in memory"))?;
     let data = folder.path().join("data");
     fs::write(&data, vec![1; FILE_BYTES]).map_err(doing("cannot write the file in memory"))?;
     let cases = [("a core of its own", &args.own), ("a shared core", &args.shared)];

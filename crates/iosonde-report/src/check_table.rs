@@ -1,5 +1,7 @@
 //! The table of `check`: header, one row per finished cell, footer.
 
+use std::collections::BTreeSet;
+
 use iosonde_analysis::cross_check::CrossCheck;
 use iosonde_analysis::expectation::Judged;
 use iosonde_analysis::figures::{self, Figures, GroupFigures, Steady};
@@ -9,6 +11,7 @@ use iosonde_analysis::verdict::{Assessment, Verdict};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::workload::DURABLE;
 use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::dependent::NoInterval;
 use iosonde_stats::{Estimate, Quantile, Standing};
 
 use super::answer::Answer;
@@ -267,6 +270,12 @@ fn footer(rows: &[(&Run, &Assessment)]) -> String {
             out.push_str(&format!("  {sign} {meaning}, see the verdict\n"));
         }
     }
+    let p99s = rows.iter().filter_map(|row| row.1.figures.all.total.latency.quantile(0.99));
+    let reasons = p99s.filter_map(without_interval).map(|reason| reason.to_string());
+    let reasons: BTreeSet<String> = reasons.collect();
+    for reason in reasons {
+        out.push_str(&format!("  ~ no 95 % interval for this p99: {reason}\n"));
+    }
     if rows.iter().any(|(run, _)| run.plan.title.ends_with(DURABLE)) {
         out.push_str("  +D each write is durable before it completes\n");
     }
@@ -333,8 +342,19 @@ fn mix(read_share: Option<f64>) -> String {
 
 fn p99(quantile: &Quantile) -> String {
     let value = quantile.value_ns().map(|ns| duration::latency(ns as f64));
-    let mark = if quantile.is_rough() { "~" } else { "" };
+    let is_rough = quantile.is_rough() || without_interval(quantile).is_some();
+    let mark = if is_rough { "~" } else { "" };
     value.map_or("n/a".into(), |value| format!("{mark}{value}"))
+}
+
+/// Why a percentile that has a value has no interval.
+fn without_interval(quantile: &Quantile) -> Option<NoInterval> {
+    match quantile.estimate {
+        Estimate::Value { interval: Err(reason), standing, .. } if standing != Standing::Solid => {
+            Some(reason)
+        }
+        _ => None,
+    }
 }
 
 /// What a row cannot say in its cells.
@@ -354,20 +374,13 @@ fn notes(figures: &Figures) -> Vec<String> {
     let Some(quantile) = latency.quantile(0.99) else { return notes };
     match quantile.estimate {
         Estimate::Value { standing: Standing::Solid, .. } => {}
-        Estimate::Value { interval, standing, .. } => {
-            let ends = match interval {
-                Ok((low, high)) => {
-                    let [low, high] = [low, high].map(|ns| duration::latency(ns as f64));
-                    format!("{low} to {high}")
-                }
-                Err(reason) => format!("n/a: {reason}"),
-            };
-            let rough = standing == Standing::LowConfidence;
-            notes.push(format!(
-                "p99: 95 % interval {ends}, n={n}{}",
-                if rough { ", low confidence" } else { "" }
-            ));
+        Estimate::Value { interval: Ok((low, high)), standing, .. } => {
+            let [low, high] = [low, high].map(|ns| duration::latency(ns as f64));
+            let rough = if standing == Standing::LowConfidence { ", low confidence" } else { "" };
+            notes.push(format!("p99: 95 % interval {low} to {high}, n={n}{rough}"));
         }
+        // Marked in its cell, and explained once below the table.
+        Estimate::Value { interval: Err(_), .. } => {}
         Estimate::NotEarned { .. } => {
             let max = latency.max_ns.map_or("n/a".into(), |ns| duration::latency(ns as f64));
             let reason = figures::reason(quantile).unwrap_or_default();
