@@ -8,6 +8,9 @@ use super::{Case, Finding, Severity, Strength};
 /// Share at or above which nothing is reported: submitting a burst takes some time, during which
 /// the queue is not full. The consistency checks note it nevertheless.
 const NEARLY_ALL: f64 = 0.9;
+/// Share below which the figures are those of another depth. Above it they are right for the depth
+/// that was measured, which stands beside them.
+const LOST: f64 = 0.5;
 
 /// Reports when the depth identity fails, and names the role farthest from its depth.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -41,7 +44,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let subject = "a queue depth that was not reached";
     let severity = Severity::Warning;
     let finding = Finding::new("depth_not_applied", subject, Strength::Proven, severity, words);
-    let finding = finding.moves(1.0 - share.min(1.0));
+    let finding = if share < LOST { finding.moves(1.0 - share) } else { finding };
     Some(finding.with("depth_asked", all.depth_asked as f64).with("depth_seen", all.depth_seen))
 }
 
@@ -72,9 +75,14 @@ mod tests {
     fn a_queue_that_is_nearly_full_is_left_alone() {
         let mut run = run_of(&[Load { depth: 32, ..Load::default() }]);
         let full_ns = run.jobs[0].in_flight_area_ns;
-        for (percent, speaks) in [(92, false), (85, true)] {
+        for (percent, speaks, is_another) in
+            [(92, false, false), (85, true, false), (45, true, true)]
+        {
             run.jobs[0].in_flight_area_ns = full_ns / 100 * percent;
-            assert_eq!(ask(detect, &run, None).is_some(), speaks, "{percent} %");
+            let finding = ask(detect, &run, None);
+            assert_eq!(finding.is_some(), speaks, "{percent} %");
+            let effect = finding.and_then(|finding| finding.effect);
+            assert_eq!(effect.is_some(), is_another, "{percent} %");
         }
     }
 }
