@@ -1,17 +1,17 @@
 //! A result as one picture of 1200 x 630 pixels, to be pasted into a ticket or a forum.
 
 use super::answer::Answer;
+use super::chart::{shortened, wrapped};
 use super::clean::clean;
 use super::story::Story;
 use super::telling;
-use super::wrap::width;
 
 const WIDTH: u32 = 1200;
 const HEIGHT: u32 = 630;
 /// Left edge of all text.
 const LEFT: u32 = 60;
-/// Letters of the given size that fit a line, by the width of an average one.
-const AVERAGE: f64 = 0.55;
+/// Room for a line of text.
+const ROOM: f64 = (WIDTH - 2 * LEFT) as f64;
 
 /// Title, device, date, the three lines of the answer, and the command.
 pub fn card(story: &Story) -> String {
@@ -40,7 +40,7 @@ pub fn card(story: &Story) -> String {
          <rect width=\"18\" height=\"{HEIGHT}\" fill=\"{color}\"/>\n{}\
          <text x=\"{LEFT}\" y=\"596\" font-size=\"22\" fill=\"#595959\">{}</text>\n</svg>\n",
         page.out,
-        escaped(&cut(&device, 22.0))
+        escaped(&shortened(&device, 22.0, ROOM))
     )
 }
 
@@ -63,7 +63,7 @@ fn device(story: &Story) -> String {
         let name = name.to_lowercase();
         wanted.iter().any(|word| name.contains(word))
     });
-    let parts: Vec<&str> = known.map(|(_, value)| value.as_str()).take(3).collect();
+    let parts: Vec<&str> = known.map(|(_, value)| value.as_str()).take(4).collect();
     clean(&parts.join(" · "))
 }
 
@@ -76,7 +76,7 @@ impl Page {
     /// Words in at most so many lines; what does not fit ends in an ellipsis.
     fn words(&mut self, words: &str, size: f64, color: &str, is_bold: bool, most: usize) {
         let words = clean(words);
-        let lines = textwrap::wrap(&words, letters(size));
+        let lines = wrapped(&words, size, is_bold, ROOM);
         let weight = if is_bold { " font-weight=\"bold\"" } else { "" };
         let more = lines.len() > most;
         for (at, line) in lines.iter().take(most).enumerate() {
@@ -95,17 +95,6 @@ impl Page {
     }
 }
 
-fn letters(size: f64) -> usize {
-    (f64::from(WIDTH - 2 * LEFT) / (size * AVERAGE)) as usize
-}
-
-fn cut(words: &str, size: f64) -> String {
-    if width(words) <= letters(size) {
-        return words.to_owned();
-    }
-    words.chars().take(letters(size) - 1).chain(['…']).collect()
-}
-
 fn escaped(words: &str) -> String {
     words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -121,8 +110,11 @@ mod tests {
     #[test]
     fn a_card_has_title_and_answer_and_its_size_whatever_the_names() {
         let mut story = demo::story();
+        story.title = "check on /dev/nvme0n1, WWWWWWW WWWWWWW WWWWWWW WWWWWWW WWWWWWW".into();
         let svg = card(&story);
         assert!(svg.contains("Confidence: "), "{svg}");
+        // Two lines: forty of the widest letters do not fit one.
+        assert_eq!(svg.matches("font-size=\"46\"").count(), 2, "{svg}");
         let image = png(&svg, 1.0).unwrap();
         assert_eq!(&image[1..4], b"PNG");
         assert_eq!(

@@ -40,6 +40,7 @@ pub use panel::{Marks, Panel};
 pub use plot::{Edge, Line, Measured, Plot, Point};
 pub use quantity::Quantity;
 pub use scale::{Kind, Scale};
+pub(crate) use text::{shortened, wrapped};
 
 #[cfg(feature = "png")]
 pub use png::png;

@@ -301,6 +301,10 @@ fn environment(report: RunReport<'_>) -> Vec<(String, String)> {
     if let Some((run, _)) = report.rows.first() {
         let target = &run.target;
         fact("target", Some(format!("{} ({})", target.path, target.kind)));
+        if let Some(device) = &target.device {
+            let model = device.model.as_ref().map(|model| format!(" ({model})"));
+            fact("device", Some(format!("{}{}", device.name, model.unwrap_or_default())));
+        }
         fact("file system", target.filesystem.clone());
         fact("mounted from", target.mount_source.clone());
         fact("mount options", Some(target.mount_options.join(",")));

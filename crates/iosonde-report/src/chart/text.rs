@@ -59,7 +59,7 @@ fn advance(character: char, bold: bool) -> u16 {
 }
 
 /// The text, or as much of its beginning as fits with an ellipsis.
-pub(super) fn shortened(text: &str, size: f64, room: f64) -> String {
+pub(crate) fn shortened(text: &str, size: f64, room: f64) -> String {
     shortened_in(text, size, false, room)
 }
 
@@ -80,7 +80,7 @@ pub(super) fn shortened_in(text: &str, size: f64, bold: bool, room: f64) -> Stri
 }
 
 /// The text in lines that fit, broken at spaces; a word that does not fit alone is shortened.
-pub(super) fn wrapped(text: &str, size: f64, bold: bool, room: f64) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, size: f64, bold: bool, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         let joined = lines.last().map(|line| format!("{line} {word}"));
