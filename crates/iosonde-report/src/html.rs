@@ -69,13 +69,13 @@ fn body(story: &Story) -> Result<String, ChartError> {
     let is_overview =
         |element: &&Block| matches!(element, Block::Picture(picture) if picture.name == "overview");
     let first = story.sections.iter().flat_map(|section| &section.blocks).find(is_overview);
-    let overview = first.map_or(Ok(String::new()), |element| block(element, &mut numbers))?;
+    let overview = first.map_or(Ok(String::new()), |element| block(element, "", &mut numbers))?;
     for section in &story.sections {
         let blocks: Result<String, ChartError> = section
             .blocks
             .iter()
             .filter(|element| !is_overview(element))
-            .map(|element| block(element, &mut numbers))
+            .map(|element| block(element, &section.heading, &mut numbers))
             .collect();
         let (name, heading) = (identifier(&section.name), text(&section.heading));
         // Of many runs each is shown on demand: the overview and the table come first.
@@ -346,6 +346,7 @@ mod tests {
         assert_eq!(page.matches("<h1").count(), 1);
         assert!(!page.contains("<h3"));
         assert_eq!(page.matches("<table").count(), page.matches("<caption").count());
+        assert!(!page.contains(".</b> </"), "a table or a figure has no name");
         assert_eq!(page.matches("<svg aria-label=\"").count(), page.matches("<svg ").count());
         assert!(page.contains("lang=\"en\"") && page.contains("name=\"viewport\""));
         let empty = Table { caption: "none".into(), columns: Vec::new(), rows: Vec::new() };

@@ -196,7 +196,7 @@ impl Line<'_> {
                     true => self.decided(answer, facts, knee, point),
                     false => undecided(
                         answer,
-                        "where the knee is is not decidable yet: mean and median of the runs \
+                        "the place of the knee is not decidable yet: mean and median of the runs \
                          disagree; more repeats needed."
                             .into(),
                     ),
@@ -212,7 +212,7 @@ impl Line<'_> {
                 ),
             ),
             Some(Ranking::Undecided(why)) => {
-                undecided(answer, format!("where the knee is is {why}."));
+                undecided(answer, format!("the place of the knee is {why}."));
             }
             None => {}
         }

@@ -12,8 +12,12 @@ pub(super) struct Numbers {
     tables: u32,
 }
 
-/// One piece.
-pub(super) fn block(block: &Block, numbers: &mut Numbers) -> Result<String, ChartError> {
+/// One piece of the section of this heading, which names a table without a caption.
+pub(super) fn block(
+    block: &Block,
+    heading: &str,
+    numbers: &mut Numbers,
+) -> Result<String, ChartError> {
     Ok(match block {
         Block::Words(words) => format!("<p>{}</p>\n", text(words)),
         Block::List(items) => list(items),
@@ -26,7 +30,7 @@ pub(super) fn block(block: &Block, numbers: &mut Numbers) -> Result<String, Char
         }
         Block::Table(element) => {
             numbers.tables += 1;
-            table(element, numbers.tables)
+            table(element, heading, numbers.tables)
         }
         Block::Picture(picture) => {
             numbers.figures += 1;
@@ -54,7 +58,7 @@ fn figure(picture: &Picture, number: u32) -> Result<String, ChartError> {
     ))
 }
 
-fn table(table: &Table, number: u32) -> String {
+fn table(table: &Table, heading: &str, number: u32) -> String {
     let heads: String = table.columns.iter().map(head).collect();
     let rows: String = table
         .rows
@@ -70,7 +74,8 @@ fn table(table: &Table, number: u32) -> String {
         true => String::new(),
         false => format!("<p class=\"legend\">{}</p>\n", text(&signs.join("; "))),
     };
-    let caption = text(&table.caption);
+    let caption = if table.caption.is_empty() { heading } else { &table.caption };
+    let caption = text(caption);
     format!(
         "<div class=\"table\" role=\"region\" tabindex=\"0\" aria-labelledby=\"table-{number}\">\n\
          <table>\n<caption id=\"table-{number}\"><b>Table {number}.</b> {caption}</caption>\n\
