@@ -221,9 +221,9 @@ pub fn command() -> clap::Command {
     reflowed(Cli::command().mut_subcommand("verify", verify::hide_what_has_no_effect))
 }
 
-/// The command with paragraphs of its description in one line each, so that they are broken for
-/// the screen alone: a line goes on that is no further in than the one before it, or is further in
-/// than an item of a list.
+/// The command with its short description in one line and paragraphs of the long one in one line
+/// each, so that they are broken for the screen alone: a line goes on that is no further in than
+/// the one before it, or is further in than an item of a list.
 fn reflowed(command: clap::Command) -> clap::Command {
     let depth = |line: &str| line.len() - line.trim_start().len();
     let joined = command.get_long_about().map(|about| {
@@ -243,8 +243,16 @@ fn reflowed(command: clap::Command) -> clap::Command {
         }
         lines.join("\n")
     });
+    let short = command.get_about().map(|about| {
+        let text = about.to_string().replace('\n', " ");
+        text.strip_suffix('.').map(str::to_owned).unwrap_or(text)
+    });
     let command = match joined {
         Some(joined) => command.long_about(joined),
+        None => command,
+    };
+    let command = match short {
+        Some(short) => command.about(short),
         None => command,
     };
     command.mut_subcommands(reflowed)
@@ -289,6 +297,16 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn short_descriptions_are_one_line_without_a_dot() {
+        fn look(command: &clap::Command) {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(!about.contains('\n') && !about.ends_with('.'), "{about}");
+            command.get_subcommands().for_each(look);
+        }
+        look(&command());
     }
 
     #[test]

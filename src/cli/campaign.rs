@@ -120,7 +120,7 @@ struct OutputArgs {
 struct ReportArgs {
     #[command(flatten)]
     output: OutputArgs,
-    /// Write the sign-off as a page: FILE.html
+    /// Write the sign-off as a page to this file, such as sign-off.html
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
 }

@@ -108,7 +108,7 @@ pub(crate) struct CompareArgs {
     figures: Option<PathBuf>,
     #[command(flatten)]
     accept: AcceptArgs,
-    /// Write the comparison as a page: FILE.html
+    /// Write the comparison as a page to this file, such as compare.html
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
     /// Format of the result on stdout
@@ -222,7 +222,7 @@ fn print(args: &CompareArgs, analysed: &Comparison, exit: Exit) -> Exit {
     let is_written = args
         .page
         .as_deref()
-        .is_none_or(|path| super::page::write(path, &page::story(analysed, exit)));
+        .is_none_or(|path| super::page::write(path, page::story(analysed, exit)));
     output.end(if is_written { exit } else { exit.or_graver(Exit::Environment) })
 }
 

@@ -4,14 +4,16 @@ use std::path::Path;
 
 use crate::cli::output::note;
 use iosonde_model::record::export;
+use iosonde_report::chart::ChartError;
 use iosonde_report::html::html;
 use iosonde_report::story::Story;
 
 /// Writes it, in place of an earlier page of iosonde alone; `false` if that cannot be done, which
 /// is reported.
-pub(crate) fn write(path: &Path, story: &Story) -> bool {
+pub(crate) fn write(path: &Path, story: Result<Story, ChartError>) -> bool {
     let is_page = |start: &str| start.starts_with("<!doctype html>") && start.contains("iosonde");
-    let written = html(story).map_err(|error| error.to_string()).and_then(|page| {
+    let page = story.and_then(|story| html(&story));
+    let written = page.map_err(|error| error.to_string()).and_then(|page| {
         export::probe(path, &is_page)
             .and_then(|()| export::write(path, &page))
             .map_err(|error| error.to_string())

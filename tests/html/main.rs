@@ -330,6 +330,14 @@ fn every_kind_of_page_fits_a_window_and_a_telephone_without_a_complaint() {
                            || document.body; return each.scrollWidth > room.clientWidth + 1 && \
                            getComputedStyle(room).overflowX === 'hidden'; }).length";
             assert_eq!(page.value(&mut browser, clipped), json!(0), "{name} at {width}");
+            let tables = page.value(&mut browser, "document.querySelectorAll('.table').length");
+            assert!(tables.as_u64() > Some(0), "{name} has no table");
+            if width == 375 {
+                let beyond = "[...document.querySelectorAll('.table td, .table th, caption')] \
+                              .filter(each => each.getBoundingClientRect().right > innerWidth) \
+                              .map(each => each.textContent)";
+                assert_eq!(page.value(&mut browser, beyond), json!([]), "{name} at {width}");
+            }
             assert_eq!(browser.complaints(), Vec::<String>::new(), "{name} at {width}");
             if let Some(pictures) = &pictures {
                 let tone = if dark { "dark" } else { "light" };

@@ -41,7 +41,7 @@ fn cleaned(value: &mut Value) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
@@ -61,7 +61,7 @@ mod tests {
         Side { name: name.into(), runs: (0..runs).map(of).collect() }
     }
 
-    fn compared(level: f64, runs: u64) -> Comparison {
+    pub(crate) fn compared(level: f64, runs: u64) -> Comparison {
         let gates = ["iops>-5%", "p99<+10%"].map(|text| Gate::parse(text).unwrap()).to_vec();
         let requested =
             Request { tolerance: 0.05, gates, now_unix_ns: 1 << 60, ..Request::default() };

@@ -43,7 +43,7 @@ pub fn comparison_text(compared: &Comparison, screen: usize) -> String {
     out.into_string()
 }
 
-fn runs(count: usize) -> String {
+pub(crate) fn runs(count: usize) -> String {
     if count == 1 { "1 run".into() } else { format!("{count} runs") }
 }
 
@@ -56,33 +56,46 @@ fn table(out: &mut Text, cell: &Cell) {
         .chain(numbers)
         .chain([("B/A [95 %]", true), ("p", false), ("verdict", true)])
         .collect::<Vec<_>>();
-    let row = |row: &Row| {
-        let [a, b] = row.contrast.medians.map(|value| figure(&row.metric, value));
-        vec![clean(&row.metric), a, b, ratio(row), probability(row), words(row)]
-    };
-    let rows: Vec<Vec<String>> = cell.rows.iter().map(row).collect();
-    out.push_str(&columns(&heads, &rows, "  ", out.columns));
+    out.push_str(&columns(&heads, &rows(cell), "  ", out.columns));
     for missing in &cell.missing {
         let metric = clean(&missing.metric);
         out.hanging(&format!("  {metric:<11} n/a: "), &clean(&missing.reason));
     }
-    for (side, (letter, within)) in ["A", "B"].into_iter().zip(&cell.within).enumerate() {
-        let compared: Vec<String> = within
-            .iter()
-            .filter(|(metric, _)| cell.rows.iter().any(|row| row.metric == **metric))
-            .map(|(metric, (low, high))| {
-                let [low, high] = [low, high].map(|value| figure(metric, *value));
-                format!("{} [{low}, {high}]", clean(metric))
-            })
-            .collect();
-        let is_one = cell.rows.iter().any(|row| row.contrast.runs[side] == 1);
-        let head = format!("    within the one run of {letter}: ");
-        if !compared.is_empty() {
-            out.hanging(&head, &compared.join(", "));
-        } else if is_one {
-            out.hanging(&head, "n/a: run longer");
-        }
+    for line in within(cell) {
+        out.hanging("    ", &line);
     }
+}
+
+/// The cells of each metric: its name, A, B, their ratio, p, the verdict.
+pub(crate) fn rows(cell: &Cell) -> Vec<Vec<String>> {
+    let row = |row: &Row| {
+        let [a, b] = row.contrast.medians.map(|value| figure(&row.metric, value));
+        vec![clean(&row.metric), a, b, ratio(row), probability(row), words(row)]
+    };
+    cell.rows.iter().map(row).collect()
+}
+
+/// The intervals within each side that is one run.
+pub(crate) fn within(cell: &Cell) -> Vec<String> {
+    [0, 1].into_iter().filter_map(|side| within_side(cell, side)).collect()
+}
+
+fn within_side(cell: &Cell, side: usize) -> Option<String> {
+    let compared: Vec<String> = cell.within[side]
+        .iter()
+        .filter(|(metric, _)| cell.rows.iter().any(|row| row.metric == **metric))
+        .map(|(metric, (low, high))| {
+            let [low, high] = [low, high].map(|value| figure(metric, *value));
+            format!("{} [{low}, {high}]", clean(metric))
+        })
+        .collect();
+    let is_one = cell.rows.iter().any(|row| row.contrast.runs[side] == 1);
+    let words = match compared.is_empty() {
+        false => compared.join(", "),
+        true if is_one => "n/a: run longer".to_owned(),
+        true => return None,
+    };
+    Some(format!("within the one run of {}: {words}", ["A", "B"][side]))
 }
 
 /// A value in the unit of its metric.
@@ -186,7 +199,7 @@ pub(crate) fn needed(compared: &Comparison) -> Option<String> {
 }
 
 /// What the tables rest on.
-fn notes(compared: &Comparison) -> Vec<String> {
+pub(crate) fn notes(compared: &Comparison) -> Vec<String> {
     let rows = || compared.cells.iter().flat_map(|cell| &cell.rows);
     let mut all = Vec::new();
     if rows().any(|row| row.contrast.is_enough()) {
@@ -204,7 +217,7 @@ fn notes(compared: &Comparison) -> Vec<String> {
     all
 }
 
-fn gate_line(gated: &Gated) -> String {
+pub(crate) fn gate_line(gated: &Gated) -> String {
     let outcome = match &gated.outcome {
         Outcome::Passed { change } => format!("passed ({})", percent(*change)),
         Outcome::Failed { change } => format!("FAILED ({})", percent(*change)),

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 
 use crate::experiment_figures;
 use crate::story::{Section, Source, Story, Warning};
-use iosonde_analysis::experiment::{Answer, Conformance, Study};
+use iosonde_analysis::experiment::{Answer, Conformance, Measure, Point, Standing, Study};
 use iosonde_analysis::finding::{Finding, Severity};
+use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 
 /// Tells an experiment; `command` is the command line, empty where it is unknown. Computes nothing:
@@ -61,7 +62,30 @@ fn answer(study: &Study) -> Vec<String> {
         return whole;
     }
     let stages = study.stages.iter().flat_map(|facts| &facts.answers);
-    stages.flat_map(|(_, answer)| answer.sentences.iter().take(2)).cloned().collect()
+    let first: Vec<String> =
+        stages.flat_map(|(_, answer)| answer.sentences.iter().take(2)).cloned().collect();
+    if first.is_empty() { fastest(study).into_iter().collect() } else { first }
+}
+
+/// Of stages without an analysis: the point with the highest rate.
+fn fastest(study: &Study) -> Option<String> {
+    let points = study.stages.iter().flat_map(|facts| {
+        facts.points.iter().map(move |point| (point, facts.stage.axes.as_slice()))
+    });
+    let rate = |point: &Point| {
+        Some(point.spread(Measure::Iops, Direction::Total)?.mean)
+            .filter(|_| !matches!(point.standing, Standing::Failed(_)))
+    };
+    let rated = points.filter_map(|(point, axes)| Some((rate(point)?, point, axes)));
+    let (iops, point, axes) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let settings: Vec<String> = axes
+        .iter()
+        .zip(&point.levels)
+        .map(|(axis, level)| format!("{} {}", axis.heading(), level.label))
+        .collect();
+    let at =
+        if settings.is_empty() { String::new() } else { format!(", at {}", settings.join(", ")) };
+    Some(format!("The highest rate is {} IOPS{at}.", Measure::Iops.formatted(iops)))
 }
 
 /// The findings of all runs and analyses, each once with where it was seen, gravest first.

@@ -23,10 +23,7 @@ pub fn experiment_text(
 ) -> String {
     let experiment = &study.run.experiment;
     let mut out = Text::new(screen, COLUMNS);
-    let mut answer = Answer::of_story(story, folder);
-    if let Some(points) = fastest(study).filter(|_| story.answer.is_empty()) {
-        answer.result = points;
-    }
+    let answer = Answer::of_story(story, folder);
     out.push_str(&answer.text(out.columns));
     let heading = format!("{}: {}", clean(experiment.heading()), clean(&experiment.question));
     out.hanging("iosonde: ", &heading);
@@ -57,19 +54,6 @@ pub fn experiment_text(
         out.push_str("partial: not everything was run\n");
     }
     out.into_string()
-}
-
-/// Of stages without an analysis: the point with the highest rate.
-fn fastest(study: &Study) -> Option<String> {
-    let points = study.stages.iter().flat_map(|facts| &facts.points);
-    let rate = |point: &Point| {
-        Some(point.spread(Measure::Iops, Direction::Total)?.mean)
-            .filter(|_| !matches!(point.standing, Standing::Failed(_)))
-    };
-    let rated = points.filter_map(|point| Some((rate(point)?, point)));
-    let (iops, point) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let name = clean(&point.name());
-    Some(format!("up to {} IOPS, at {name}", Measure::Iops.formatted(iops)))
 }
 
 fn says(facts: &StageFacts, sentence: &str) -> bool {

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use self::blocks::{Numbers, block, list};
 use self::escape::{identifier, text};
+use super::answer::Answer;
 use super::story::{Block, DataSet, Story, Warning};
 use super::story_json::story_json;
 use super::telling;
@@ -114,10 +115,8 @@ fn header(story: &Story) -> String {
 }
 
 fn answer(story: &Story) -> String {
-    let (first, rest) = match story.answer.split_first() {
-        Some((first, rest)) => (first, rest),
-        None => return String::new(),
-    };
+    let lines = Answer::lines(story);
+    let Some((first, rest)) = lines.split_first() else { return String::new() };
     let rest: String = rest.iter().map(|words| format!("<p>{}</p>\n", text(words))).collect();
     let content = format!("<p class=\"first\">{}</p>\n{rest}", text(first));
     section(("answer".into(), "Answer".into(), content))

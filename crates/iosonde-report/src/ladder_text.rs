@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::clean::clean;
+use super::story::{Block, Column, Entry, Section, Table};
 use super::wrap::{Text, table as columns, wrapped};
 use iosonde_analysis::ladder::{Counted, Ladder, Level};
 use iosonde_model::plan::ladder::Call;
@@ -88,11 +89,9 @@ fn table(out: &mut Text, run: &LadderRun, evaluated: &Ladder) {
     if evaluated.levels.is_empty() {
         return;
     }
-    let names: Vec<String> = run.layers.iter().map(|layer| clean(&layer.name)).collect();
-    let own = [("call", true), ("written", false), ("calls", false)];
-    let times = ["min", "median", "max"].map(|head| (head, false));
-    let counted = names.iter().map(|name| (name.as_str(), false));
-    let heads: Vec<(&str, bool)> = own.into_iter().chain(times).chain(counted).collect();
+    let heads = heads(run);
+    let heads: Vec<(&str, bool)> =
+        heads.iter().map(|head| (head.as_str(), head == "call")).collect();
     let rows: Vec<Vec<String>> = evaluated.levels.iter().map(row).collect();
     out.push_str(&columns(&heads, &rows, "  ", out.columns));
     if evaluated.layers.iter().any(|layer| !matches!(layer.counted, Counted::Unknown(_))) {
@@ -105,6 +104,37 @@ fn table(out: &mut Text, run: &LadderRun, evaluated: &Ladder) {
             &format!("one block overwritten and fsynced: {rate} per second (median)"),
         );
     }
+}
+
+/// `call`, the figures of its latency, and a column for each layer.
+fn heads(run: &LadderRun) -> Vec<String> {
+    let own = ["call", "written", "calls", "min", "median", "max"].map(str::to_owned);
+    own.into_iter().chain(run.layers.iter().map(|layer| clean(&layer.name))).collect()
+}
+
+/// The same as sections of a page: what each test says, and the calls.
+pub fn ladder_sections(run: &LadderRun, evaluated: &Ladder) -> Vec<Section> {
+    let section = |name: &str, heading: &str, columns: Vec<Column>, rows| Section {
+        name: name.into(),
+        heading: heading.into(),
+        blocks: vec![Block::Table(Table { caption: String::new(), columns, rows })],
+    };
+    let tests = evaluated.ladder_tests.iter().map(|test| {
+        let strength = test.strength.map_or("-", |strength| strength.word());
+        vec![Entry::of(test.code), Entry::of(strength), Entry::of(&test.words)]
+    });
+    let columns = ["Test", "Strength", "What it shows"].map(Column::words).into();
+    let mut sections = vec![section("tests", "Tests", columns, tests.collect())];
+    if !evaluated.levels.is_empty() {
+        let columns = heads(run).into_iter().map(|title| {
+            let is_number = title != "call";
+            Column { title, is_number }
+        });
+        let rows = evaluated.levels.iter().map(|level| row(level).into_iter().map(Entry::of));
+        let rows = rows.map(Iterator::collect).collect();
+        sections.push(section("calls", "Calls", columns.collect(), rows));
+    }
+    sections
 }
 
 fn row(level: &Level) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! A story as Markdown with tables as GitHub has them.
 
+use super::answer::Answer;
 use super::clean::clean;
 use super::story::{Block, Story, Table, Trust, Warning};
 use super::telling;
@@ -10,12 +11,10 @@ pub fn markdown(story: &Story) -> String {
     paragraph(&mut out, &inline(&story.question));
     paragraph(&mut out, &inline(&telling::source(&story.source)));
     warnings(&mut out, story, true);
-    if !story.answer.is_empty() {
-        out.push_str("## Answer\n\n");
-        for (at, words) in story.answer.iter().enumerate() {
-            let words = inline(words);
-            paragraph(&mut out, &if at == 0 { format!("**{words}**") } else { words });
-        }
+    out.push_str("## Answer\n\n");
+    for (at, words) in Answer::lines(story).iter().enumerate() {
+        let words = inline(words);
+        paragraph(&mut out, &if at == 0 { format!("**{words}**") } else { words });
     }
     warnings(&mut out, story, false);
     for section in &story.sections {

@@ -2,6 +2,7 @@
 
 mod cells;
 mod course;
+mod page;
 mod source;
 mod spreads;
 mod stacks;
@@ -19,6 +20,7 @@ use super::clean::clean;
 use super::wrap::Text;
 
 use cells::LABEL;
+pub use page::profile_sections;
 
 /// The whole report of a profile for a screen of so many columns; `against` where it was to stand
 /// beside a run.

@@ -277,12 +277,12 @@ fn blocks(index: usize, run: &Run, row: &Assessment) -> Vec<Block> {
 }
 
 fn method(plan: &Plan) -> Vec<String> {
+    let warmup = match plan.warmup_ns {
+        0 => "no warm-up".to_owned(),
+        ns => format!("warm-up {}, which is not measured", duration::span(ns)),
+    };
     vec![
-        format!(
-            "Engine {}; warm-up {}, which is not measured.",
-            plan.engine.kind.name(),
-            duration::span(plan.warmup_ns)
-        ),
+        format!("Engine {}; {warmup}.", plan.engine.kind.name()),
         "Throughput counts completions in the window. Latency runs from before submission to after \
          reaping, for whole lives only; it is kept in histograms of at most 0.4 % error, which are \
          merged and never averaged."

@@ -2,7 +2,7 @@
 //! demand.
 
 use super::answer::Answer;
-use super::story::{Block, Picture, Section, Source, Story};
+use super::story::{Block, Section, Source, Story};
 
 /// What such a story is made of.
 #[derive(Clone, Debug)]
@@ -15,8 +15,8 @@ pub struct TextReport {
     pub answer: Answer,
     /// Where the facts come from.
     pub source: Source,
-    /// Its figures.
-    pub pictures: Vec<Picture>,
+    /// Its findings, tables and figures.
+    pub sections: Vec<Section>,
     /// The text as its command prints it.
     pub text: String,
 }
@@ -24,18 +24,12 @@ pub struct TextReport {
 /// The story of a result of `verify`, `profile` or `compare`.
 pub fn text_story(report: TextReport) -> Story {
     let Answer { result, confidence, next } = report.answer;
-    let pictures = report.pictures.into_iter().map(|picture| Block::Picture(Box::new(picture)));
-    let mut sections = Vec::new();
-    let pictures: Vec<Block> = pictures.collect();
-    let section = |name: &str, heading: &str, blocks| Section {
-        name: name.into(),
-        heading: heading.into(),
-        blocks,
-    };
-    if !pictures.is_empty() {
-        sections.push(section("figures", "Figures", pictures));
-    }
-    sections.push(section("report", "Report", vec![Block::Text(report.text)]));
+    let mut sections = report.sections;
+    sections.push(Section {
+        name: "report".into(),
+        heading: "Report".into(),
+        blocks: vec![Block::Text(report.text)],
+    });
     Story {
         title: report.title,
         source: report.source,

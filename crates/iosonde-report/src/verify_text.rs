@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::answer::Answer;
 use super::clean::clean;
 use super::ladder_text::COLUMNS;
+use super::story::{Block, Column, Entry, Section, Table};
 use super::wrap::{Text, wrapped as broken};
 use iosonde_analysis::verify::{FailureDetails, OpDetails, VerifyFigures, VerifyJudgement};
 use iosonde_model::plan::VerifyPlan;
@@ -53,17 +54,9 @@ pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement, screen: usize) -> 
         out.hanging(&format!("  {name:<10}  "), &clean(&words));
     }
     out.push('\n');
-    // What an inconclusive verdict says already.
-    let beside = judged.doubts.iter().filter(|doubt| !judged.words.contains(doubt.as_str()));
-    beside.for_each(|doubt| out.hanging("  besides: ", &clean(doubt)));
-    for note in &judged.notes {
-        out.hanging("  note: ", &clean(note));
+    for (name, words) in remarks(judged) {
+        out.hanging(&format!("  {name}: "), &clean(&words));
     }
-    for cache in &judged.caches {
-        let words = format!("{} [{}]", cache.words, cache.strength.word());
-        out.hanging("  cache: ", &clean(&words));
-    }
-    out.hanging("  flush: ", &clean(&judged.flushes.words));
     let all = judged.figures.failed();
     let groups = groups(&judged.failures);
     let mut formatted = 0;
@@ -78,6 +71,70 @@ pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement, screen: usize) -> 
     }
     rest(&mut out, judged, &groups);
     out.into_string()
+}
+
+/// Doubts, notes, what caches may have answered, and whether flushes were honoured.
+fn remarks(judged: &VerifyJudgement) -> Vec<(&'static str, String)> {
+    // What an inconclusive verdict says already.
+    let beside = judged.doubts.iter().filter(|doubt| !judged.words.contains(doubt.as_str()));
+    let caches = judged
+        .caches
+        .iter()
+        .map(|cache| ("cache", format!("{} [{}]", cache.words, cache.strength.word())));
+    beside
+        .map(|doubt| ("besides", doubt.clone()))
+        .chain(judged.notes.iter().map(|note| ("note", note.clone())))
+        .chain(caches)
+        .chain([("flush", judged.flushes.words.clone())])
+        .collect()
+}
+
+/// The same as sections of a page: figures, remarks, and the failures that say most.
+pub fn verify_sections(run: &VerifyRun, judged: &VerifyJudgement) -> Vec<Section> {
+    let section = |name: &str, heading: &str, block| Section {
+        name: name.into(),
+        heading: heading.into(),
+        blocks: vec![block],
+    };
+    let rows = figures(run, &judged.figures).into_iter();
+    let mut sections = vec![section(
+        "figures",
+        "Figures",
+        Block::Table(Table {
+            caption: String::new(),
+            columns: vec![Column::words("Of"), Column::words("Figures")],
+            rows: rows.map(|(name, words)| vec![Entry::of(name), Entry::of(words)]).collect(),
+        }),
+    )];
+    let groups = groups(&judged.failures);
+    if !groups.is_empty() {
+        let row = |group: &&[FailureDetails]| {
+            let failure = &group[0];
+            let found = failure.found.as_ref().map_or("-", |found| found.words.as_str());
+            vec![
+                Entry::of(thousands(failure.offset)),
+                Entry::of(thousands(group.len() as u64)),
+                Entry::of(&failure.words),
+                Entry::of(&failure.expected.words),
+                Entry::of(found),
+            ]
+        };
+        let words = ["What", "Expected", "Found"].map(Column::words);
+        let numbers = ["Offset", "Blocks"].map(Column::numbers);
+        let table = Table {
+            caption: format!(
+                "{} of {} places; the report below has the operations around them.",
+                groups.len().min(IN_FULL),
+                groups.len()
+            ),
+            columns: numbers.into_iter().chain(words).collect(),
+            rows: groups.iter().take(IN_FULL).map(row).collect(),
+        };
+        sections.insert(0, section("failures", "Failures", Block::Table(table)));
+    }
+    let remarks = remarks(judged).into_iter().map(|(name, words)| format!("{name}: {words}"));
+    sections.push(section("remarks", "Remarks", Block::List(remarks.collect())));
+    sections
 }
 
 /// Failures that adjoin and have one cause, put together; those first that say most about it.

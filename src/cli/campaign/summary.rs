@@ -94,7 +94,7 @@ pub(super) fn report(
     let mut out = Output::new(format);
     out.text(&signoff.text(output, screen::columns()));
     out.value(&json!(signoff));
-    let is_written = page.is_none_or(|path| write_page(path, &signoff.story(output)));
+    let is_written = page.is_none_or(|path| write_page(path, Ok(signoff.story(output))));
     let exit = match signoff.complete {
         _ if signoff.exit_code == Exit::Missed.code() => Exit::Missed,
         true => Exit::Done,

@@ -2,17 +2,17 @@
 
 use crate::cli::exit::Exit;
 use iosonde_analysis::comparison::Comparison;
+use iosonde_report::chart::ChartError;
 use iosonde_report::story::{Source, Story};
-use iosonde_report::{Answer, TextReport, comparison_text, text_story};
+use iosonde_report::{Answer, TextReport, comparison_sections, comparison_text, text_story};
 
 /// Columns of the text in the page.
 const COLUMNS: usize = 110;
 
 /// The comparison as a story.
-pub(super) fn story(analysed: &Comparison, exit: Exit) -> Story {
-    let [a, b] = [&analysed.sides[0].name, &analysed.sides[1].name];
-    text_story(TextReport {
-        title: format!("{b} against {a}"),
+pub(super) fn story(analysed: &Comparison, exit: Exit) -> Result<Story, ChartError> {
+    Ok(text_story(TextReport {
+        title: "Comparison of two sets of runs".into(),
         question: "Is the difference real?".into(),
         answer: Answer::of_comparison(analysed),
         source: Source {
@@ -22,7 +22,7 @@ pub(super) fn story(analysed: &Comparison, exit: Exit) -> Story {
             complete: true,
             exit_code: exit.code(),
         },
-        pictures: Vec::new(),
+        sections: comparison_sections(analysed)?,
         text: comparison_text(analysed, COLUMNS),
-    })
+    }))
 }

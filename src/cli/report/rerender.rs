@@ -23,9 +23,10 @@ use iosonde_report::json::{self, Document, json_text};
 use iosonde_report::run_story::{self, run_story};
 use iosonde_report::story::{Picture, Source, Story};
 use iosonde_report::{
-    Answer, CheckReport, TextReport, expectations_text, ladder_json, ladder_text, layers_text,
-    precision_text, profile_figures, profile_json, profile_text, pursuit_text, run_text,
-    steady_text, text_story, verdict_text, verify_json, verify_text,
+    Answer, CheckReport, TextReport, expectations_text, ladder_json, ladder_sections, ladder_text,
+    layers_text, precision_text, profile_figures, profile_json, profile_sections, profile_text,
+    pursuit_text, run_text, steady_text, text_story, verdict_text, verify_json, verify_sections,
+    verify_text,
 };
 
 /// Runs with their analysis.
@@ -77,7 +78,7 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
                     question: "Does this storage return what was written?".into(),
                     answer: Answer::of_verify(run, &rendered),
                     source: source(kept, exit),
-                    pictures: Vec::new(),
+                    sections: verify_sections(run, &rendered),
                     text,
                 })
             };
@@ -98,7 +99,7 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
                     question: "Is fsync honoured?".into(),
                     answer: Answer::of_ladder(run, &rendered),
                     source: source(kept, exit),
-                    pictures: Vec::new(),
+                    sections: ladder_sections(run, &rendered),
                     text,
                 })
             };
@@ -122,7 +123,7 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
                     question: "What does this program do to storage?".into(),
                     answer: Answer::of_profile(run, &figures),
                     source: source(kept, exit),
-                    pictures: pictures.iter().map(of).collect(),
+                    sections: profile_sections(run, &figures, pictures.iter().map(of)),
                     text,
                 })
             };

@@ -64,8 +64,11 @@ pub fn latency(ns: f64) -> String {
     format!("{} {unit}", count::significant(ns / scale))
 }
 
-/// A span for people: `4.0 s`, `1 min 30 s`, `2 h 5 min`.
+/// A span for people: `86.0 ms`, `4.0 s`, `1 min 30 s`, `2 h 5 min`.
 pub fn span(ns: u64) -> String {
+    if (1..100_000_000).contains(&ns) {
+        return latency(ns as f64);
+    }
     let seconds = ns / 1_000_000_000;
     if seconds < 60 {
         let tenths = ns / 100_000_000;
@@ -104,6 +107,7 @@ mod tests {
 
     #[test]
     fn spans_read_naturally() {
+        assert_eq!([span(0), span(86_400_000)], ["0.0 s", "86.4 ms"]);
         assert_eq!(span(4_050_000_000), "4.0 s");
         assert_eq!(span(90_000_000_000), "1 min 30 s");
         assert_eq!(span(7_500_000_000_000), "2 h 5 min");

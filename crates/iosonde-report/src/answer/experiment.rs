@@ -36,6 +36,22 @@ impl Answer {
         Answer { result, confidence, next }
     }
 
+    /// The whole answer of a story for a page: the result first, then further sentences, confidence
+    /// and the next action.
+    pub fn lines(story: &Story) -> Vec<String> {
+        if story.answer.iter().any(|line| line.starts_with("Confidence: ")) {
+            return story.answer.clone();
+        }
+        let Answer { result, confidence, next } = Answer::of_story(story, None);
+        let own = match story.answer.is_empty() {
+            true => vec![result],
+            false => story.answer.clone(),
+        };
+        own.into_iter()
+            .chain([format!("Confidence: {confidence}"), format!("Next: {next}")])
+            .collect()
+    }
+
     /// Sentences of a story that are not in the result.
     pub fn further(story: &Story) -> &[String] {
         story.answer.get(SENTENCES..).unwrap_or_default()

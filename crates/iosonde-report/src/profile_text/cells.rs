@@ -128,8 +128,8 @@ fn row(
 /// A table of columns: each with its heading, and whether its texts stand on the left. The first
 /// column gives way where a row would be too wide.
 pub(super) struct Table {
-    heads: Vec<(&'static str, bool)>,
-    rows: Vec<Vec<String>>,
+    pub(super) heads: Vec<(&'static str, bool)>,
+    pub(super) rows: Vec<Vec<String>>,
 }
 
 impl Table {

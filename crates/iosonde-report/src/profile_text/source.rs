@@ -3,6 +3,7 @@
 use crate::clean::clean;
 use crate::wrap::Text;
 use iosonde_analysis::consistency::Identity;
+use iosonde_analysis::finding::Finding;
 use iosonde_analysis::profile::Figures;
 use iosonde_analysis::profile::consistency::matters;
 use iosonde_model::record::ProfileRun;
@@ -38,15 +39,18 @@ fn broken<'a>(out: &mut Text, entries: impl Iterator<Item = &'a Identity>) {
 
 /// What was found, with its evidence.
 pub(super) fn findings(out: &mut Text, figures: &Figures) {
-    if figures.findings.is_empty() {
-        return;
+    if !figures.findings.is_empty() {
+        out.push_str("\nFindings:\n");
+        found(figures).iter().for_each(|words| out.hanging("  - ", words));
     }
-    out.push_str("\nFindings:\n");
-    for finding in &figures.findings {
-        let words =
-            format!("{} [{}: {}]", clean(&finding.words), finding.code, finding.strength.word());
-        out.hanging("  - ", &words);
-    }
+}
+
+/// Each finding with its code and its strength.
+pub(super) fn found(figures: &Figures) -> Vec<String> {
+    let words = |finding: &Finding| {
+        format!("{} [{}: {}]", clean(&finding.words), finding.code, finding.strength.word())
+    };
+    figures.findings.iter().map(words).collect()
 }
 
 /// Consistency, method, what is missing and how to get it, losses, and what watching cost.

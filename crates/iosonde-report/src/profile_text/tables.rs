@@ -2,7 +2,7 @@
 
 use crate::clean::clean;
 use crate::wrap::Text;
-use iosonde_analysis::profile::{Figures, FileFigures, ThreadFigures, missing};
+use iosonde_analysis::profile::{Figures, FileFigures, SyncFigures, ThreadFigures, missing};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, FileRun, Method, Subject, ThreadRun};
 use iosonde_model::units::count;
@@ -18,10 +18,22 @@ const SMALL: f64 = 0.001;
 /// `Per-Thread IO Breakdown:` and its table.
 pub(super) fn threads(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     out.push_str("Per-Thread IO Breakdown:\n");
+    match threads_table(run, figures) {
+        Some((table, left)) => {
+            out.push_str(&table.text(out.columns));
+            more(out, left, "names of threads");
+        }
+        None => {
+            let reason = figures.unseen.as_deref().unwrap_or("no thread did I/O");
+            out.hanging("  ", &no_data(Some(&clean(reason))));
+        }
+    }
+}
+
+/// The heaviest threads, and how many names there are besides.
+pub(super) fn threads_table(run: &ProfileRun, figures: &Figures) -> Option<(Table, usize)> {
     if run.source.method == Method::Counters || figures.threads.is_empty() {
-        let reason = figures.unseen.as_deref().unwrap_or("no thread did I/O");
-        out.hanging("  ", &no_data(Some(&clean(reason))));
-        return;
+        return None;
     }
     let mut table = Table::new(&[
         ("Thread", true),
@@ -61,8 +73,8 @@ pub(super) fn threads(out: &mut Text, run: &ProfileRun, figures: &Figures) {
             each.sequential_share.map_or("-".into(), percent),
         ]);
     }
-    out.push_str(&table.text(out.columns));
-    more(out, grouped.len() - formatted.len(), "names of threads");
+    let left = grouped.len() - formatted.len();
+    Some((table, left))
 }
 
 /// Threads of one name that are more than this many have one row together.
@@ -122,9 +134,14 @@ fn more(out: &mut Text, left: usize, what: &str) {
 
 /// On whose behalf the requests were made.
 pub(super) fn classes(out: &mut Text, run: &ProfileRun, figures: &Figures) {
-    if figures.classes.is_empty() {
-        return;
+    let table = classes_table(run, figures);
+    if !table.is_empty() {
+        out.push_str("\nWho the Requests Are For:\n");
+        out.push_str(&table.text(out.columns));
     }
+}
+
+pub(super) fn classes_table(run: &ProfileRun, figures: &Figures) -> Table {
     let mut table = Table::new(&[
         ("Made for", true),
         ("Requests", false),
@@ -146,8 +163,7 @@ pub(super) fn classes(out: &mut Text, run: &ProfileRun, figures: &Figures) {
             at(0.99),
         ]);
     }
-    out.push_str("\nWho the Requests Are For:\n");
-    out.push_str(&table.text(out.columns));
+    table
 }
 
 fn made_for(class: Class, subject: &Subject) -> String {
@@ -166,7 +182,37 @@ fn made_for(class: Class, subject: &Subject) -> String {
 
 /// Calls that make data durable, by kind and by thread group.
 pub(super) fn syncs(out: &mut Text, run: &ProfileRun, figures: &Figures) {
-    let Some(syncs) = figures.syncs.as_ref().filter(|syncs| syncs.calls > 0) else { return };
+    let Some(syncs) = called(figures) else { return };
+    out.push_str("\nSync Calls:\n");
+    out.push_str(&syncs_table(syncs).text(out.columns));
+    for group in syncs.groups.iter().take(ROWS) {
+        let threads = match group.threads {
+            1 => String::new(),
+            threads => format!(" ({threads} threads)"),
+        };
+        let words = format!(
+            "{}{threads}: {} calls{}{}",
+            clean(&group.name),
+            count::thousands(group.calls),
+            group.time_share.map_or(String::new(), |s| format!(", {} of its time", percent(s))),
+            group.in_flight.map_or(String::new(), |count| {
+                format!(", by io_uring {} in flight per thread", count::significant(count))
+            }),
+        );
+        out.hanging("  ", &words);
+    }
+    if let Some(part) = missing(run, "syncs by io_uring") {
+        out.hanging("  by io_uring: ", &no_data(Some(&clean(&part.reason))));
+    }
+}
+
+/// The syncs, if there were any.
+pub(super) fn called(figures: &Figures) -> Option<&SyncFigures> {
+    figures.syncs.as_ref().filter(|syncs| syncs.calls > 0)
+}
+
+/// Latencies of each kind of call.
+pub(super) fn syncs_table(syncs: &SyncFigures) -> Table {
     let mut table = Table::new(&[
         ("Sync Call", true),
         ("Calls", false),
@@ -190,31 +236,21 @@ pub(super) fn syncs(out: &mut Text, run: &ProfileRun, figures: &Figures) {
             formatted(kind.latency.max_ns.map(|ns| ns as f64)),
         ]);
     }
-    out.push_str("\nSync Calls:\n");
-    out.push_str(&table.text(out.columns));
-    for group in syncs.groups.iter().take(ROWS) {
-        let threads = match group.threads {
-            1 => String::new(),
-            threads => format!(" ({threads} threads)"),
-        };
-        let words = format!(
-            "{}{threads}: {} calls{}{}",
-            clean(&group.name),
-            count::thousands(group.calls),
-            group.time_share.map_or(String::new(), |s| format!(", {} of its time", percent(s))),
-            group.in_flight.map_or(String::new(), |count| {
-                format!(", by io_uring {} in flight per thread", count::significant(count))
-            }),
-        );
-        out.hanging("  ", &words);
-    }
-    if let Some(part) = missing(run, "syncs by io_uring") {
-        out.hanging("  by io_uring: ", &no_data(Some(&clean(&part.reason))));
-    }
+    table
 }
 
 /// Files of the program.
 pub(super) fn files(out: &mut Text, figures: &Figures) {
+    let (table, left) = files_table(figures);
+    if !table.is_empty() {
+        out.push_str("\nFiles:\n");
+        out.push_str(&table.text(out.columns));
+        more(out, left, "files");
+    }
+}
+
+/// The heaviest files, and how many there are besides.
+pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
     let mut table = Table::new(&[
         ("File", true),
         ("Read MB", false),
@@ -240,18 +276,20 @@ pub(super) fn files(out: &mut Text, figures: &Figures) {
             each.sequential_share.map_or("-".into(), percent),
         ]);
     }
-    if !table.is_empty() {
-        out.push_str("\nFiles:\n");
-        out.push_str(&table.text(out.columns));
-        more(out, figures.files.len() - formatted.len(), "files");
-    }
+    let left = figures.files.len() - formatted.len();
+    (table, left)
 }
 
 /// Cgroups, where there is more than one.
 pub(super) fn cgroups(out: &mut Text, figures: &Figures) {
-    if figures.cgroups.len() < 2 {
-        return;
+    if figures.cgroups.len() > 1 {
+        out.push_str("\nCgroups:\n");
+        out.push_str(&cgroups_table(figures).text(out.columns));
+        more(out, figures.cgroups.len().saturating_sub(ROWS), "cgroups");
     }
+}
+
+pub(super) fn cgroups_table(figures: &Figures) -> Table {
     let mut table = Table::new(&[
         ("Cgroup", true),
         ("Requests", false),
@@ -266,7 +304,5 @@ pub(super) fn cgroups(out: &mut Text, figures: &Figures) {
             megabytes(cgroup.write_bytes),
         ]);
     }
-    out.push_str("\nCgroups:\n");
-    out.push_str(&table.text(out.columns));
-    more(out, figures.cgroups.len().saturating_sub(ROWS), "cgroups");
+    table
 }

@@ -40,7 +40,7 @@ pub(super) fn waits(out: &mut Text, figures: &Figures) {
     }
 }
 
-fn shares(figures: &Figures) -> Vec<String> {
+pub(super) fn shares(figures: &Figures) -> Vec<String> {
     let waits = &figures.waits;
     let mut words = Vec::new();
     if let Some(share) = waits.in_syncs.filter(|share| *share > 0.0) {

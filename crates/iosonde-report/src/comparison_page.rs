@@ -1,0 +1,154 @@
+//! Two sets of runs beside each other, as the sections of a page.
+
+use super::chart::{
+    Arrangement, Axis, ChartError, Edge, Figure, Kind, Line, Marker, Marks, Measured, Panel, Plot,
+    Point, Quantity, Scale, style,
+};
+use super::comparison_text::{gate_line, notes, percent, rows, runs, within};
+use super::story::{Block, Column, Entry, Picture, Section, Table};
+use iosonde_analysis::comparison::{Cell, Comparison, Row};
+
+/// What is compared, a table and a figure for each cell, and what came of the gates.
+///
+/// # Errors
+/// If a figure cannot be drawn.
+pub fn comparison_sections(compared: &Comparison) -> Result<Vec<Section>, ChartError> {
+    let mut sections = vec![subject(compared)];
+    for (number, cell) in compared.cells.iter().enumerate() {
+        let name = format!("cell-{}", number + 1);
+        let mut blocks = vec![Block::Table(table(cell))];
+        let figure = ratios(cell, compared.tolerance)?;
+        blocks.extend(figure.map(|figure| {
+            let caption = "B over A: the line is the 95 % interval, the shaded range the tolerance";
+            let (name, caption) = (format!("{name}-ratios"), caption.into());
+            Block::Picture(Box::new(Picture { name, caption, figure }))
+        }));
+        let missing =
+            cell.missing.iter().map(|each| format!("{}: n/a: {}", each.metric, each.reason));
+        let beside: Vec<String> = missing.chain(within(cell)).collect();
+        if !beside.is_empty() {
+            blocks.push(Block::List(beside));
+        }
+        sections.push(Section { name, heading: cell.cell.clone(), blocks });
+    }
+    let gates: Vec<String> = compared.gates.iter().map(gate_line).collect();
+    if !gates.is_empty() {
+        let (name, heading) = ("gates".into(), "Gates".into());
+        sections.push(Section { name, heading, blocks: vec![Block::List(gates)] });
+    }
+    Ok(sections)
+}
+
+fn subject(compared: &Comparison) -> Section {
+    let side = |(letter, side): (&str, &iosonde_analysis::comparison::SideFacts)| {
+        format!("{letter}: {} ({})", side.name, runs(side.runs))
+    };
+    let sides = ["A", "B"].into_iter().zip(&compared.sides).map(side);
+    let differences = compared.differences.iter().map(|each| {
+        format!("Differs: {} {}: A `{}`, B `{}`", each.kind.word(), each.field, each.a, each.b)
+    });
+    let warnings = compared.warnings.iter().map(|warning| format!("Warning: {warning}"));
+    let items = sides.chain(differences).chain(warnings).chain(notes(compared)).collect();
+    let (name, heading) = ("compared".into(), "What is compared".into());
+    Section { name, heading, blocks: vec![Block::List(items)] }
+}
+
+fn table(cell: &Cell) -> Table {
+    let columns = [("Metric", false), ("A", true), ("B", true), ("B/A [95 %]", true), ("p", true)]
+        .map(|(title, is_number)| Column { title: title.into(), is_number });
+    let entries = rows(cell).into_iter().map(|row| row.into_iter().map(Entry::of).collect());
+    Table {
+        caption: "One value per run, medians over runs.".into(),
+        columns: columns.into_iter().chain([Column::words("Verdict")]).collect(),
+        rows: entries.collect(),
+    }
+}
+
+/// The ratio of each metric with its interval; `None` where no metric has one.
+fn ratios(cell: &Cell, tolerance: f64) -> Result<Option<Figure>, ChartError> {
+    let known: Vec<(&Row, (f64, f64))> =
+        cell.rows.iter().filter_map(|row| Some((row, row.contrast.interval?))).collect();
+    if known.is_empty() {
+        return Ok(None);
+    }
+    let band = (-tolerance, tolerance);
+    let ends = known.iter().flat_map(|(_, (low, high))| [low - 1.0, high - 1.0]);
+    let scale = Scale::fit(Kind::Linear, ends.chain([band.0, band.1]))?;
+    // The first name is the lowest.
+    let line = |(at, (row, (low, high))): (usize, &(&Row, (f64, f64)))| {
+        let change = row.contrast.ratio - 1.0;
+        let hover = format!("{}: {}", row.metric, percent(change));
+        let point = Point {
+            y: Measured::Good(at as f64 + 0.5),
+            x_range: Some((low - 1.0, high - 1.0)),
+            ..Point::new(change, 0.0).hover(hover.clone())
+        };
+        Line {
+            name: "B over A".into(),
+            style: style(0),
+            edge: Edge::Left,
+            points: vec![point],
+            dotted: true,
+            hover,
+        }
+    };
+    let plot = Plot {
+        lines: known.iter().rev().enumerate().map(line).collect(),
+        markers: vec![Marker::at_x(0.0, "").between(band.0, band.1)],
+        ..Plot::default()
+    };
+    let names = known.iter().rev().map(|(row, _)| row.metric.clone()).collect();
+    Ok(Some(Figure {
+        title: "Change from A to B".into(),
+        subtitle: cell.cell.clone(),
+        arrangement: Arrangement::Stacked,
+        panels: vec![Panel {
+            title: String::new(),
+            x: Axis::new("change", Quantity::Share, scale),
+            y: Axis::names("", names),
+            marks: Marks::Plot(plot),
+            height: 40.0 + 26.0 * known.len() as f64,
+        }],
+        notes: Vec::new(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::comparison_json::tests::compared;
+
+    fn figures(sections: &[Section]) -> usize {
+        let blocks = sections.iter().flat_map(|section| &section.blocks);
+        blocks.filter(|block| matches!(block, Block::Picture(_))).count()
+    }
+
+    #[test]
+    fn a_metric_has_a_row_and_where_there_are_intervals_a_point() {
+        let sections = comparison_sections(&compared(800.0, 10)).unwrap();
+        let names: Vec<&str> = sections.iter().map(|section| &*section.name).collect();
+        assert_eq!(names, ["compared", "cell-1", "gates"]);
+        let Block::Table(table) = &sections[1].blocks[0] else { panic!("{sections:?}") };
+        let metrics: Vec<&str> = table.rows.iter().map(|row| &*row[0].text).collect();
+        assert_eq!(metrics, ["iops", "p50"]);
+        assert_eq!(figures(&sections), 1);
+        let Block::Picture(picture) = &sections[1].blocks[1] else { panic!("{sections:?}") };
+        let svg = picture.figure.svg().unwrap();
+        assert!(svg.contains("iops: -19.9 %") && svg.contains("p50: +25.0 %"), "{svg}");
+    }
+
+    #[test]
+    fn one_run_against_one_has_no_figure() {
+        let sections = comparison_sections(&compared(900.0, 1)).unwrap();
+        assert_eq!(figures(&sections), 0);
+        let Block::List(beside) = sections[1].blocks.last().unwrap() else {
+            panic!("{sections:?}")
+        };
+        assert!(
+            beside.iter().any(|line| line == "within the one run of A: iops [999, 1,001]"),
+            "{beside:?}"
+        );
+    }
+}

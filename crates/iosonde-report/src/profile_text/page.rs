@@ -1,0 +1,52 @@
+//! The parts of a profile's report that a page shows as lists and tables.
+
+use crate::story::{self, Block, Column, Entry, Picture, Section};
+use iosonde_analysis::profile::Figures;
+use iosonde_model::record::ProfileRun;
+
+use super::{cells, source, tables, waits};
+
+/// What the program waits for, what was found, the tables, and these pictures.
+pub fn profile_sections(
+    run: &ProfileRun,
+    figures: &Figures,
+    pictures: impl Iterator<Item = Picture>,
+) -> Vec<Section> {
+    let mut sections = Vec::new();
+    let mut add = |name: &str, heading: &str, blocks: Vec<Block>| {
+        if !blocks.is_empty() {
+            let (name, heading) = (name.into(), heading.into());
+            sections.push(Section { name, heading, blocks });
+        }
+    };
+    let list = |items: Vec<String>| match items.is_empty() {
+        true => Vec::new(),
+        false => vec![Block::List(items)],
+    };
+    add("waits", "What it waits for", list(waits::shares(figures)));
+    add("findings", "Findings", list(source::found(figures)));
+    add("files", "Files", block(Some(tables::files_table(figures).0)));
+    add("syncs", "Sync calls", block(tables::called(figures).map(tables::syncs_table)));
+    let threads = tables::threads_table(run, figures);
+    add("threads", "Threads", block(threads.map(|(table, _)| table)));
+    add("classes", "Who the requests are for", block(Some(tables::classes_table(run, figures))));
+    let cgroups = (figures.cgroups.len() > 1).then(|| tables::cgroups_table(figures));
+    add("cgroups", "Cgroups", block(cgroups));
+    let pictures = pictures.map(|picture| Block::Picture(Box::new(picture)));
+    add("figures", "Figures", pictures.collect());
+    sections
+}
+
+/// The same table for a page, unless it has no row.
+fn block(table: Option<cells::Table>) -> Vec<Block> {
+    let Some(table) = table.filter(|table| !table.is_empty()) else { return Vec::new() };
+    let column = |(title, is_words): &(&str, bool)| Column {
+        title: (*title).to_owned(),
+        is_number: !is_words,
+    };
+    vec![Block::Table(story::Table {
+        caption: String::new(),
+        columns: table.heads.iter().map(column).collect(),
+        rows: table.rows.into_iter().map(|row| row.into_iter().map(Entry::of).collect()).collect(),
+    })]
+}
