@@ -158,6 +158,9 @@ fn next(rows: &[(&Run, &Assessment)], verdict: &Verdict) -> String {
         Some(format!("{action} (iosonde report --explain {code})"))
     });
     of_finding.unwrap_or_else(|| {
+        if rows.iter().any(|(_, row)| !row.complete) {
+            return "Repeat it without an interruption".to_owned();
+        }
         let path = rows.first().map_or(".", |(run, _)| run.plan.target().path.as_str());
         match rows.len() {
             1 => "Repeat: iosonde compare needs 5 runs of each side".to_owned(),
@@ -251,6 +254,15 @@ mod tests {
         assert!(found.result.starts_with(first), "{found:?}");
         assert_eq!(found.confidence, "low: page cache");
         assert!(found.next.ends_with("(iosonde report --explain buffered)"), "{found:?}");
+    }
+
+    #[test]
+    fn what_was_interrupted_is_to_be_repeated() {
+        let mut run = run_of(&[Load::default()]);
+        run.outcome = Outcome::Interrupted { signal: 2 };
+        let found = answer(&[run], None);
+        assert_eq!(found.confidence, "low: not everything was measured completely");
+        assert_eq!(found.next, "Repeat it without an interruption");
     }
 
     #[test]
