@@ -289,7 +289,8 @@ fn pages(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     iosonde("campaign run fleet.toml --output campaign");
     pages.extend(below(&folder.join("campaign")).into_iter().map(|page| ("campaign", page)));
     assert!(pages.iter().any(|(name, _)| *name == "campaign"), "a campaign has no page");
-    let words = ["profile", "--", "true"];
+    let write = ["dd", "if=/dev/zero", "of=written", "bs=64k", "count=8", "conv=fsync"];
+    let words = ["profile", "--"].into_iter().chain(write);
     let profiled = Command::new(env!("CARGO_BIN_EXE_iosonde"))
         .args(words)
         .current_dir(folder)

@@ -105,7 +105,7 @@ fn pairs(
     mut figure: impl FnMut(bool) -> Result<f64, BenchError>,
 ) -> Result<Vec<(f64, f64)>, BenchError> {
     let mut pair = |round: u32| {
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             let with = figure(true)?;
             return Ok((with, figure(false)?));
         }

@@ -226,6 +226,7 @@ mod tests {
     use super::*;
     use iosonde_analysis::assess;
     use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::run::Outcome;
 
     fn answer(runs: &[Run], earlier: Option<&str>) -> Answer {
         let assessed: Vec<Assessment> = runs.iter().map(|run| assess(run, None)).collect();
