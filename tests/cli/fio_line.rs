@@ -1,7 +1,9 @@
 //! Command lines of fio with only the word `fio` replaced.
 
 use std::fs;
+use std::process::Command;
 
+use iosonde_rig::skip;
 use serde_json::Value;
 
 use super::program::{Place, listing};
@@ -308,4 +310,57 @@ fn engines_and_options_of_fio_that_are_not_had_are_refused_with_what_to_use_inst
     place.iosonde(&format!("{nodes}all --numa_mem_policy=default")).end().exits(0);
     place.iosonde(&format!("{nodes}900")).end().exits(2).says("no node 900");
     place.iosonde(&format!("{nodes}all --numa_mem_policy=bind:x")).end().exits(2).says("`x`");
+}
+
+/// Of each job: its name, its group, and about how many quarters of a second it ran.
+fn ends(json: &str) -> Vec<(String, u64, u64)> {
+    let from = json.find('{').unwrap_or(json.len());
+    let result: Value = serde_json::from_str(&json[from..]).unwrap();
+    let of = |job: &Value| {
+        let name = job["jobname"].as_str().unwrap().to_owned();
+        let quarters = (job["read"]["runtime"].as_u64().unwrap() + 125) / 250;
+        (name, job["groupid"].as_u64().unwrap(), quarters)
+    };
+    result["jobs"].as_array().unwrap().iter().map(of).collect()
+}
+
+#[test]
+fn jobs_end_with_those_of_fio_and_are_of_the_same_groups() {
+    let place = Place::new();
+    place.hole("data", 1 << 20);
+    let global = "[global]\nfilename=data\nsize=1m\nrw=read\nioengine=psync\nthinktime=1000\n\
+                  time_based\nruntime=8\n";
+    let jobs = [
+        ("by-group", "exitall\n[a]\nruntime=500ms\n[b]\n[c]\nnew_group\nruntime=1500ms\n[d]\n"),
+        ("anywhere", "[a]\nruntime=1\n[b]\nexitall\n"),
+        (
+            "by-name",
+            "exitall\n[a]\nruntime=1\nexit_what=stonewall\n[b]\nnew_group\n[c]\nstonewall\n\
+             runtime=500ms\nexit_what=all\n[d]\n[never]\nstonewall\n",
+        ),
+        ("together", "group_reporting\nruntime=500ms\n[a]\n[b]\n[c]\nnew_group\nnumjobs=2\n"),
+    ];
+    let has_fio = Command::new("fio").arg("--version").output().is_ok();
+    for (name, text) in jobs {
+        let file = format!("{name}.fio");
+        place.file(&file, format!("{global}{text}").as_bytes());
+        let ended = place.iosonde(&format!("run {file} --output-format=json")).end().exits(0);
+        let mut own = ends(&ended.out);
+        if name == "by-name" {
+            ended.says("exit_what=all: not run: never");
+        }
+        if !has_fio {
+            skip("fio is not installed");
+            continue;
+        }
+        let mut fio = Command::new("fio");
+        let fio = fio.args([&file, "--output-format=json"]).current_dir(place.work());
+        let mut theirs = ends(&String::from_utf8(fio.output().unwrap().stdout).unwrap());
+        // fio lists a job that never ran, and adds up the time of jobs that are reported together.
+        theirs.retain(|(name, ..)| name != "never");
+        if name == "together" {
+            own.iter_mut().chain(&mut theirs).for_each(|(.., quarters)| *quarters = 0);
+        }
+        assert_eq!(own, theirs, "{name}");
+    }
 }

@@ -13,6 +13,7 @@ pub mod terse;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::json::Document;
 use crate::run_text::{rw, size};
 use iosonde_analysis::Assessment;
 use iosonde_analysis::arrivals::ArrivalVerdict;
@@ -127,7 +128,19 @@ struct JobReport<'a> {
     withheld: bool,
 }
 
-/// Every job of a run; one for all of them if they are `grouped`.
+/// The runs whose consistency checks passed, each with the number of its first group of jobs.
+pub fn numbered<'a>(document: &Document<'a>) -> Vec<(usize, &'a Run, &'a Assessment)> {
+    let mut first_group = 0;
+    let number = |&(run, facts): &(&'a Run, &'a Assessment)| {
+        let first = first_group;
+        let groups = run.plan.jobs.iter().map(|job| job.span.group as usize + 1);
+        first_group += groups.max().unwrap_or(1);
+        facts.consistency.valid().then_some((first, run, facts))
+    };
+    document.cells.iter().filter_map(number).collect()
+}
+
+/// Every job of a run; one for those of a group if they are `grouped`.
 fn job_report<'a>(run: &'a Run, facts: &Assessment, grouped: bool) -> Vec<JobReport<'a>> {
     let open = facts.figures.arrivals.as_ref();
     let withheld = open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable);
@@ -139,14 +152,20 @@ fn job_report<'a>(run: &'a Run, facts: &Assessment, grouped: bool) -> Vec<JobRep
         index,
         withheld,
     };
-    if let (true, Some(plan)) = (grouped && run.jobs.len() > 1, run.plan.jobs.first()) {
-        return vec![report(0, plan, Cow::Owned(together(&run.jobs)), &run.jobs)];
+    let mut reports: Vec<JobReport<'a>> = Vec::new();
+    let one_group = |a: &&Job, b: &&Job| grouped && a.span.group == b.span.group;
+    let plans: Vec<&'a Job> = run.plan.jobs.iter().take(run.jobs.len()).collect();
+    let mut from = 0;
+    for group in plans.chunk_by(one_group) {
+        let parts = &run.jobs[from..from + group.len()];
+        let job = match parts {
+            [one] => Cow::Borrowed(one),
+            several => Cow::Owned(together(several)),
+        };
+        reports.push(report(from, group[0], job, parts));
+        from += group.len();
     }
-    let pairs = run.plan.jobs.iter().zip(&run.jobs).enumerate();
-    let each = pairs.map(|(index, (plan, job))| {
-        report(index, plan, Cow::Borrowed(job), &run.jobs[index..=index])
-    });
-    each.collect()
+    reports
 }
 
 /// Several jobs as one, as fio's `group_reporting` adds them up: counts and histograms are summed,

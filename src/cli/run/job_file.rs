@@ -137,6 +137,8 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     // The place of each group's run among all, some of which only verify.
     let mut of_groups = Vec::new();
     let mut failed = None;
+    // Whether `exit_what=all` has ended what would have followed.
+    let mut is_ended = false;
     let creates_only = askings.iter().all(|asking| asking.creates_only);
     for (index, (ready, asking)) in groups.into_iter().zip(&askings).enumerate() {
         let done = match group(&place, ready, asking, (&outputs, &mut progress)) {
@@ -159,6 +161,11 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
         if runs.last().is_some_and(|run| run.outcome != Outcome::Complete) {
             break;
         }
+        if asking.is_last() {
+            note_not_run(&askings[index + 1..]);
+            is_ended = true;
+            break;
+        }
     }
     let logged: Vec<(usize, &Run)> =
         of_groups.iter().map(|(group, at)| (*group, &runs[*at])).collect();
@@ -173,9 +180,17 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
         return Err(Failure::new(Exit::Environment, "nothing was measured"));
     }
     let all = of_groups.len() + askings.iter().filter(|asking| asking.creates_only).count();
-    let all = all == askings.len();
+    let all = is_ended || all == askings.len();
     let grouped = askings.iter().any(|asking| asking.grouped);
     Ok(conclude(beside, &place, (output, outputs, progress), keeper, &runs, (all, failed, grouped)))
+}
+
+/// Names the groups that `exit_what=all` has ended before they began.
+fn note_not_run(later: &[Asking]) {
+    if !later.is_empty() {
+        let titles: Vec<&str> = later.iter().map(|asking| asking.title.as_str()).collect();
+        note(&format!("note: exit_what=all: not run: {}", titles.join(", ")));
+    }
 }
 
 /// A consent that no group needed was meant for something else.

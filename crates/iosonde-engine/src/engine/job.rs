@@ -419,7 +419,9 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.fail_if_slow(now_ns);
         self.post.put(&self.lane.place, &self.requests.tally, now_ns);
         let done = self.has_ended() && self.requests.is_idle();
-        let over = done || now_ns >= window.close_ns || self.requests.control.is_stopping();
+        let is_over = self.lane.is_over.load(Ordering::Relaxed);
+        let over =
+            done || is_over || now_ns >= window.close_ns || self.requests.control.is_stopping();
         if over && self.stopping_since_ns.is_none() {
             self.requests.tally.close(now_ns);
             self.requests.area.close();

@@ -74,7 +74,7 @@ impl Shared {
         if start_ns == u64::MAX {
             return;
         }
-        let Some(start_ns) = self.turn_of(job, start_ns, || work.now_ns()) else {
+        let Some(start_ns) = self.turn_of(index, start_ns, || work.now_ns()) else {
             self.lanes[index].ended.store(true, Ordering::Release);
             let _ = ended.send((index, JobRun::default(), 0));
             return;
@@ -93,23 +93,26 @@ impl Shared {
         drop(queue);
     }
 
-    /// When a job begins that does not begin with the others; `None` if the run is over before.
-    fn turn_of(&self, job: &Job, start_ns: u64, now_ns: impl Fn() -> u64) -> Option<u64> {
-        let mut start_ns = start_ns.saturating_add(job.span.delay_ns);
-        if !job.span.after.is_empty() {
-            let awaited = |index: &usize| self.plan.jobs[*index].plays(&job.span.after);
-            let has_ended = |index: usize| self.lanes[index].ended.load(Ordering::Acquire);
+    /// When a job begins that does not begin with the others; `None` if its end comes before.
+    fn turn_of(&self, index: usize, start_ns: u64, now_ns: impl Fn() -> u64) -> Option<u64> {
+        let span = &self.plan.jobs[index].span;
+        let is_over =
+            || self.control.is_stopping() || self.lanes[index].is_over.load(Ordering::Relaxed);
+        let mut start_ns = start_ns.saturating_add(span.delay_ns);
+        if !span.after.is_empty() {
+            let awaited = |other: &usize| self.plan.jobs[*other].plays(&span.after);
+            let has_ended = |other: usize| self.lanes[other].ended.load(Ordering::Acquire);
             let all = 0..self.plan.jobs.len();
             while !all.clone().filter(awaited).all(has_ended) {
-                if self.control.is_stopping() {
+                if is_over() {
                     return None;
                 }
                 std::thread::sleep(TURN_LOOK);
             }
-            start_ns = start_ns.max(now_ns() + job.span.delay_ns);
+            start_ns = start_ns.max(now_ns() + span.delay_ns);
         }
         while start_ns > now_ns() + TURN_LOOK.as_nanos() as u64 {
-            if self.control.is_stopping() {
+            if is_over() {
                 return None;
             }
             std::thread::sleep(TURN_LOOK);

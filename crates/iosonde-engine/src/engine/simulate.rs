@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::controller::TICK_NS;
 use super::job::{JobLoop, Step};
-use super::steer::Pilot;
+use super::steer::{self, Pilot};
 use super::until::Watcher;
 use super::{Control, Lane, Measured};
 use crate::backend::QueueFacts;
@@ -51,9 +51,7 @@ pub(super) fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Me
         if running[next].1.step() == Step::Ended {
             let (index, job) = running.swap_remove(next);
             jobs[index] = job.into_record().0;
-            if plan.jobs[index].span.ends_all {
-                control.finish();
-            }
+            steer::end_with(plan, index, &lanes, control);
         }
     }
     let measured_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);

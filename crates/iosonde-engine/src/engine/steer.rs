@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use super::Control;
 use super::controller::{Controller, Counts, Order, shares};
 use super::flow;
 use super::live::LiveLatency;
@@ -29,8 +30,9 @@ pub(super) struct Lane {
     /// Requests in flight, and when the job looked at the time, ns; as often.
     pub(super) in_flight: AtomicU64,
     pub(super) seen_ns: AtomicU64,
-    /// The job has ended.
+    /// The job has ended; it is to end, since another one has.
     pub(super) ended: AtomicBool,
+    pub(super) is_over: AtomicBool,
     /// Between this job and the controller of the depth, if there is one.
     pub(super) words: Words,
     /// What it has counted, where that decides when the run ends.
@@ -50,6 +52,18 @@ impl Lane {
 
     pub(super) fn ops(&self) -> u64 {
         self.ops.load(Ordering::Relaxed)
+    }
+}
+
+/// A job has ended: so do those whose end it is.
+pub(super) fn end_with(plan: &Plan, index: usize, lanes: &[Lane], control: &Control) {
+    let span = &plan.jobs[index].span;
+    if span.ends_all {
+        control.finish();
+    }
+    let of_group = plan.jobs.iter().zip(lanes).filter(|(job, _)| job.span.group == span.group);
+    for (_, lane) in of_group.filter(|_| span.ends_group) {
+        lane.is_over.store(true, Ordering::Relaxed);
     }
 }
 

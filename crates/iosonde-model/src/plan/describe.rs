@@ -140,6 +140,7 @@ fn span_words(job: &Job) -> String {
     say(span.delay_ns > 0, format!("begins {} later", duration::span(span.delay_ns)));
     say(!span.after.is_empty(), format!("begins after {}", clean(&span.after)));
     say(span.ends_all, "its end is that of all jobs".into());
+    say(span.ends_group, format!("its end is that of all jobs of group {}", span.group));
     let most_ns = span.most_latency_ns;
     say(most_ns > 0, format!("fails with a latency above {}", duration::span(most_ns)));
     match span.stop {

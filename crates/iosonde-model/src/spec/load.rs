@@ -329,6 +329,11 @@ pub struct Span {
     pub stop: Option<Stop>,
     /// Its end is that of all jobs.
     pub ends_all: bool,
+    /// Its end is that of the jobs with the same `group`.
+    pub ends_group: bool,
+    /// The group that it is of, where the jobs of a run are of several: reported together, and
+    /// ended together where one of them ends its group.
+    pub group: u32,
     /// An operation that takes longer ends the run as failed, ns; 0 means none does.
     pub most_latency_ns: u64,
 }

@@ -5,7 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CLASSES, JobReport, VERSION, bins, clat, job_report, moving, percentiles, settled};
+use super::{
+    CLASSES, JobReport, VERSION, bins, clat, job_report, moving, numbered, percentiles, settled,
+};
 use crate::json::Document;
 use iosonde_analysis::intervals::Direction;
 use iosonde_model::record::run::Run;
@@ -27,14 +29,13 @@ pub enum Form {
 
 /// The document of a command. Times are wall-clock, `now_unix_ns` since 1970.
 pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value {
-    let numbered = document.cells.iter().enumerate();
-    let balanced = numbered.filter(|(_, (_, facts))| facts.consistency.valid());
     let mut jobs = Vec::new();
-    for (group, (run, facts)) in balanced.clone() {
+    let balanced = numbered(document);
+    for (first_group, run, facts) in &balanced {
         let reports = job_report(run, facts, document.grouped);
-        jobs.extend(reports.iter().map(|report| job(report, group, form)));
+        jobs.extend(reports.iter().map(|report| job(report, *first_group, form)));
     }
-    let disks: Vec<Value> = balanced.filter_map(|(_, (run, _))| disk(run)).collect();
+    let disks: Vec<Value> = balanced.iter().filter_map(|(_, run, _)| disk(run)).collect();
     let mut out = json!({
         "fio version": VERSION,
         "timestamp": now_unix_ns / 1_000_000_000,
@@ -59,7 +60,8 @@ pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value 
     out
 }
 
-fn job(job_report: &JobReport<'_>, group: usize, form: Form) -> Value {
+/// A job of a run whose groups are counted from `first_group`.
+fn job(job_report: &JobReport<'_>, first_group: usize, form: Form) -> Value {
     let options: Map<String, Value> =
         job_report.options().into_iter().map(|(name, value)| (name.into(), json!(value))).collect();
     let (user, system) = job_report.cpu_percent();
@@ -67,7 +69,7 @@ fn job(job_report: &JobReport<'_>, group: usize, form: Form) -> Value {
     let whole_ns = job_report.run.plan.warmup_ns + job_report.window_ns();
     let mut out = json!({
         "jobname": job_report.name(),
-        "groupid": group,
+        "groupid": first_group + job_report.plan.span.group as usize,
         "error": job_report.errno(),
         "eta": 0,
         "elapsed": whole_ns.div_ceil(1_000_000_000),

@@ -24,19 +24,20 @@ pub enum Version {
     Five,
 }
 
-/// The lines of a run whose consistency checks passed, the `group`th of its command; one if its
-/// jobs are `grouped`.
+/// The lines of a run whose consistency checks passed and whose groups are counted from
+/// `first_group`; one for the jobs of a group if they are `grouped`.
 pub fn terse(
     run: &Run,
     facts: &Assessment,
     grouped: bool,
-    (version, group): (Version, usize),
+    (version, first_group): (Version, usize),
 ) -> String {
     let reports = job_report(run, facts, grouped);
-    reports.iter().map(|report| line(report, version, group)).collect()
+    reports.iter().map(|report| line(report, version, first_group)).collect()
 }
 
-fn line(job_report: &JobReport<'_>, version: Version, group: usize) -> String {
+fn line(job_report: &JobReport<'_>, version: Version, first_group: usize) -> String {
+    let group = first_group + job_report.plan.span.group as usize;
     // A semicolon in a name would move every field after it.
     let name = clean(job_report.name()).replace(';', "_");
     let (number, directions) = match version {

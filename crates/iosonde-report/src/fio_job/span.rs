@@ -26,11 +26,27 @@ pub(super) fn span(plan: &Plan, job: &Job, words: &mut Words, missing: &mut Vec<
     if !span.after.is_empty() {
         say(words, "wait_for", section_name(&span.after));
     }
-    if span.ends_all {
-        words.push(("exitall", None));
-    }
+    ends(plan, job, words, missing);
     if span.most_latency_ns > 0 {
         say(words, "max_latency", time(span.most_latency_ns, missing));
+    }
+}
+
+/// Which jobs end with it: `exitall` is of all jobs, each with its `exit_what`.
+fn ends(plan: &Plan, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    let span = &job.span;
+    let first = plan.jobs.iter().find(|other| other.span.group == span.group);
+    if span.group > 0 && first.is_some_and(|first| first.role == job.role) {
+        words.push(("new_group", None));
+    }
+    let ends = |job: &Job| job.span.ends_all || job.span.ends_group;
+    if ends(job) {
+        words.push(("exitall", None));
+    } else if plan.jobs.iter().any(ends) {
+        missing.push(format!("the end of {} ends no other job", job.role));
+    }
+    if span.ends_all && plan.jobs.iter().any(|other| other.span.group > 0) {
+        say(words, "exit_what", "stonewall");
     }
 }
 

@@ -3,6 +3,7 @@
 //! of a group.
 
 mod end;
+mod exits;
 mod names;
 mod nodes;
 mod replay;
@@ -115,12 +116,7 @@ pub fn ask(group: &Group) -> Result<Asking, Faults> {
             faults.push(job.fault("wait_for", what));
         }
     }
-    let apart = group.jobs.iter().skip(1).find(|job| job.flag("new_group") == Some(true));
-    if let Some(apart) = apart.filter(|_| asking.parts.iter().any(|part| part.role.span.ends_all)) {
-        let what = "with exitall would end the jobs of its own group alone, which is not \
-                    supported; use stonewall, or leave one of them out";
-        faults.push(apart.fault("new_group", what));
-    }
+    asking.set_groups();
     if faults.is_empty() { Ok(asking) } else { Err(Faults(faults)) }
 }
 

@@ -78,6 +78,7 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
     let settles = job.time_ns("steadystate_duration").unwrap_or(0) > 0;
     let of_settling = ["steadystate", "steadystate_ramp_time", "steadystate_check_interval"];
     tell(&of_settling, !settles, &|| "without steadystate_duration".into());
+    tell(&["exit_what"], job.flag("exitall") != Some(true), &|| "without exitall".into());
     tell(&["flow_id", "flow_sleep"], job.count("flow").unwrap_or(0) == 0, &|| {
         "without flow".into()
     });

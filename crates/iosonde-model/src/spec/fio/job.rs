@@ -113,6 +113,16 @@ pub fn jobs(line: &[Section], files: &[Vec<Section>], only: &[String]) -> Result
     reader.finish(file)
 }
 
+/// `exitall` is of the whole program in fio: it holds for every job, wherever it stands.
+fn spread_exitall(groups: &mut [Group]) {
+    let mut jobs = groups.iter().flat_map(|group| &group.jobs);
+    let given = jobs.find(|job| job.flag("exitall") == Some(true));
+    let Some(setting) = given.and_then(|job| job.settings.get("exitall").cloned()) else { return };
+    for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
+        job.settings.insert("exitall", setting.clone());
+    }
+}
+
 #[derive(Default)]
 struct Reader {
     inherited: BTreeMap<&'static str, Setting>,
@@ -211,6 +221,7 @@ impl Reader {
             self.faults.push(Fault::new(&Place::new(file, 0), what));
         }
         if self.faults.is_empty() {
+            spread_exitall(&mut self.groups);
             let idle = effect::ineffective(self.groups.iter().flat_map(|group| &group.jobs));
             self.notes.extend(idle.iter().map(Fault::to_string));
             return Ok(JobFile { groups: self.groups, notes: self.notes });

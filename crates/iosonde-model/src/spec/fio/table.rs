@@ -129,6 +129,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Word(&["none", "0", "sync", "1", "dsync"]), "sync"),
     (Stand::Supported, Kind::Word(&["complete", "issue"]), "thinktime_blocks_type"),
     (Stand::Supported, Kind::Word(&["shared", "split"]), "cpus_allowed_policy"),
+    (Stand::Supported, Kind::Word(&["group", "stonewall", "all"]), "exit_what"),
     (Stand::Supported, Kind::Word(&["1024", "1000"]), "kb_base"),
     (Stand::Supported, Kind::Word(&["1", "0", "none", "random", "sequential"]), "fadvise_hint"),
     (Stand::Supported, CONTINUE, "continue_on_error"),
@@ -144,7 +145,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Time(TimeUnit::Seconds), "runtime ramp_time"),
     (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime"),
     (Stand::Supported, Kind::Switch,
-        "time_based norandommap stonewall zero_buffers refill_buffers exitall \
+        "time_based norandommap stonewall zero_buffers refill_buffers exitall new_group \
          sqthread_poll fixedbufs registerfiles"),
     (Stand::Supported, Kind::Bool,
         "direct buffered randrepeat allrandrepeat scramble_buffers nonvectored hipri unlink \
@@ -202,7 +203,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Harmless("the log is read as a whole"), Kind::Bool, "read_iolog_chunked"),
 
     (Stand::Harmless(TELLING), Kind::Text, "description"),
-    (Stand::Harmless(TELLING), Kind::Switch, "group_reporting new_group"),
+    (Stand::Harmless(TELLING), Kind::Switch, "group_reporting"),
     (Stand::Harmless(TELLING), Kind::Bool,
         "clat_percentiles lat_percentiles slat_percentiles disk_util block_error_percentiles \
          log_offset log_prio log_unix_epoch log_alternate_epoch error_dump"),
@@ -244,8 +245,6 @@ const FAMILIES: &[Family] = &[
         "rate_ignore_thinktime"),
     (Stand::Only(&["repeat"], "repeated blocks repeat an earlier one"), Kind::Text, "dedupe_mode"),
     (Stand::Only(&["none"], "writes carry no hint"), Kind::Text, "write_hint"),
-    (Stand::Only(&["group"], "only jobs of one group run at the same time"), Kind::Text,
-        "exit_what"),
     (Stand::Only(&["2m", "2097152"], "huge pages are the system's own"), Kind::Count,
         "hugepage-size"),
     (Stand::Only(OFF, "blocks stay on the grid of their size"), Kind::Switch, "bs_unaligned"),
