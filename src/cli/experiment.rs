@@ -252,7 +252,7 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
     args.output_format.supports("experiment show")?;
     let mut output = Output::new(args.output_format);
     let (text, whole) = load::load_whole(&args.name)?;
-    output.text(&clean_lines(&text));
+    output.file(&clean_lines(&text));
     output.value(&json!({ "experiment": whole }));
     Ok(output.end(Exit::Done))
 }

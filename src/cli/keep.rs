@@ -243,6 +243,11 @@ impl Keeper {
         self.folder.as_ref().map(RunFolder::path)
     }
 
+    /// Where the files will be in the end, if they are stored.
+    pub(crate) fn finished(&self) -> Option<&Path> {
+        self.folder.as_ref().map(RunFolder::finished)
+    }
+
     /// Stores the record of a finished cell.
     pub(crate) fn keep_cell<T: Serialize>(&mut self, name: &str, run: &T) {
         self.manifest.cells.push(name.into());

@@ -16,11 +16,12 @@ const SHADES: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 /// One role.
 #[derive(Debug, Default)]
 struct RoleView {
-    /// The newest counts, and those a second before.
-    now: RoleCounts,
-    second: RoleCounts,
-    /// The counts up to which latencies are shown.
+    /// The newest counts, and those of the last update of the figures.
+    newest: RoleCounts,
+    updated: RoleCounts,
+    /// The counts up to which latencies are shown, and those of the newest bar.
     shown: RoleCounts,
+    second: RoleCounts,
     iops: f64,
     bytes_per_s: f64,
     quantiles: [Option<u64>; 2],
@@ -28,39 +29,48 @@ struct RoleView {
     rates: VecDeque<f64>,
 }
 
+/// A count of `now` less that of `before`, per second.
+fn rate(before: &RoleCounts, now: &RoleCounts, count: impl Fn(&RoleCounts) -> u64) -> f64 {
+    let span_ns = now.counted_ns.saturating_sub(before.counted_ns).max(1);
+    count(now).saturating_sub(count(before)) as f64 * 1e9 / span_ns as f64
+}
+
 impl RoleView {
-    fn moved(&mut self, counts: &RoleCounts, span_ns: u64, is_second: Option<u64>) {
-        let per_s = |now: u64, before: u64, ns: u64| {
-            now.saturating_sub(before) as f64 * 1e9 / ns.max(1) as f64
-        };
-        self.iops = per_s(counts.ops, self.now.ops, span_ns);
-        self.bytes_per_s = per_s(counts.bytes, self.now.bytes, span_ns);
-        if counts.has_new_latencies(&self.shown) {
-            self.quantiles = counts.quantiles_since(Some(&self.shown), [0.5, 0.99]);
-            self.shown = counts.clone();
-        }
-        self.now = counts.clone();
-        if let Some(ns) = is_second {
-            self.rates.push_back(per_s(counts.ops, self.second.ops, ns));
+    fn moved(&mut self, counts: &RoleCounts) {
+        if counts.counted_ns >= self.second.counted_ns + SECOND_NS {
+            self.rates.push_back(rate(&self.second, counts, |counts| counts.ops));
             if self.rates.len() > SECONDS {
                 self.rates.pop_front();
             }
             self.second = counts.clone();
         }
+        self.newest = counts.clone();
     }
 
-    fn figures(&self) -> String {
-        let mut words = format!(
-            "{} IOPS, {}",
-            count::significant_or_whole(self.iops),
-            bytes::per_second(self.bytes_per_s)
-        );
-        for (name, ns) in ["p50", "p99"].into_iter().zip(self.quantiles) {
-            if let Some(ns) = ns {
-                words.push_str(&format!(", {name} {}", duration::latency(ns as f64)));
-            }
+    fn update(&mut self) {
+        if self.newest.counted_ns <= self.updated.counted_ns {
+            return;
         }
-        words
+        self.iops = rate(&self.updated, &self.newest, |counts| counts.ops);
+        self.bytes_per_s = rate(&self.updated, &self.newest, |counts| counts.bytes);
+        if self.newest.has_new_latencies(&self.shown) {
+            self.quantiles = self.newest.quantiles_since(Some(&self.shown), [0.5, 0.99]);
+            self.shown = self.newest.clone();
+        }
+        self.updated = self.newest.clone();
+    }
+
+    /// IOPS, bandwidth, and the percentiles that are known.
+    fn figures(&self) -> Vec<String> {
+        let iops = format!("{} IOPS", count::significant_or_whole(self.iops));
+        let named = ["p50", "p99"].into_iter().zip(self.quantiles);
+        let quantile = |(name, ns): (&str, Option<u64>)| {
+            Some(format!("{name} {}", duration::latency(ns? as f64)))
+        };
+        [iops, bytes::per_second(self.bytes_per_s)]
+            .into_iter()
+            .chain(named.filter_map(quantile))
+            .collect()
     }
 }
 
@@ -68,8 +78,6 @@ impl RoleView {
 #[derive(Debug, Default)]
 pub(super) struct Live {
     roles: Vec<RoleView>,
-    seen_ns: u64,
-    second_ns: u64,
 }
 
 impl Live {
@@ -82,53 +90,50 @@ impl Live {
         if self.roles.len() != roles.len() {
             self.roles = roles.iter().map(|_| RoleView::default()).collect();
         }
-        let span_ns = elapsed_ns.saturating_sub(self.seen_ns);
-        let since_ns = elapsed_ns.saturating_sub(self.second_ns);
-        let is_second = (since_ns >= SECOND_NS).then_some(since_ns);
         for (view, counts) in self.roles.iter_mut().zip(roles) {
-            view.moved(counts, span_ns, is_second);
-        }
-        self.seen_ns = elapsed_ns;
-        if is_second.is_some() {
-            self.second_ns = elapsed_ns;
+            view.moved(counts);
         }
     }
 
-    /// The figures of all roles together, and the percentiles of the last full interval.
-    pub(super) fn latency_words(&self) -> String {
-        let mut all = RoleView::default();
-        match self.roles.as_slice() {
-            [one] => all.quantiles = one.quantiles,
-            several => {
-                // Of several roles the largest median says nothing: only the tail is of all.
-                all.quantiles[1] = several.iter().filter_map(|role| role.quantiles[1]).max();
-            }
-        }
-        let rate: f64 = self.roles.iter().map(|role| role.bytes_per_s).sum();
-        let mut words = String::new();
-        if !self.roles.is_empty() {
-            words.push_str(&format!(", {}", bytes::per_second(rate)));
-        }
-        for (name, ns) in ["p50", "p99"].into_iter().zip(all.quantiles) {
-            if let Some(ns) = ns {
-                words.push_str(&format!(", {name} {}", duration::latency(ns as f64)));
-            }
-        }
-        words
+    /// Takes the figures of the time since the last update.
+    pub(super) fn update(&mut self) {
+        self.roles.iter_mut().for_each(RoleView::update);
     }
 
-    /// A line for each role: figures and the sparkline of the last minute.
-    pub(super) fn lines(&self) -> Vec<String> {
-        let named = self.roles.len() > 1;
-        let line = |role: &RoleView| {
-            let name = match named {
-                true => format!("{}: ", clean(&role.now.role)),
-                false => String::new(),
-            };
-            let rates: Vec<f64> = role.rates.iter().copied().collect();
-            format!("  {name}{}  {}", role.figures(), sparkline(&rates))
+    /// The figures of all roles together, with the percentiles of the last full interval; none
+    /// before there are counts.
+    pub(super) fn figures(&self) -> Option<Vec<String>> {
+        let quantiles = match self.roles.as_slice() {
+            [] => return None,
+            [one] => one.quantiles,
+            // Of several roles the largest median says nothing: only the tail is of all.
+            several => [None, several.iter().filter_map(|role| role.quantiles[1]).max()],
         };
-        self.roles.iter().map(line).collect()
+        let all = RoleView {
+            iops: self.roles.iter().map(|role| role.iops).sum(),
+            bytes_per_s: self.roles.iter().map(|role| role.bytes_per_s).sum(),
+            quantiles,
+            ..RoleView::default()
+        };
+        Some(all.figures())
+    }
+
+    /// The last minute of each role as a sparkline, with its figures if it is one of several.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let minute = |role: &RoleView| sparkline(&role.rates.iter().copied().collect::<Vec<_>>());
+        let line = |role: &RoleView| {
+            format!(
+                "  {}: {}  {}",
+                clean(&role.newest.role),
+                role.figures().join(", "),
+                minute(role)
+            )
+        };
+        match self.roles.as_slice() {
+            [one] if one.rates.is_empty() => Vec::new(),
+            [one] => vec![format!("  {}", minute(one))],
+            several => several.iter().map(line).collect(),
+        }
     }
 }
 
@@ -146,9 +151,9 @@ pub(super) fn sparkline(values: &[f64]) -> String {
 mod tests {
     use super::*;
 
-    fn role(name: &str, ops: u64, bytes: u64) -> RoleCounts {
+    fn role(name: &str, ops: u64, bytes: u64, counted_ns: u64) -> RoleCounts {
         let mut role = RoleCounts::default();
-        (role.role, role.ops, role.bytes) = (name.into(), ops, bytes);
+        (role.role, role.ops, role.bytes, role.counted_ns) = (name.into(), ops, bytes, counted_ns);
         role
     }
 
@@ -156,14 +161,40 @@ mod tests {
     fn each_role_has_its_rates_and_its_last_minute() {
         let mut live = Live::default();
         for second in 1..=3 {
-            let roles = [role("append", 100 * second, 1_000_000 * second), role("get", 5, 5)];
-            live.moved(&roles, second * SECOND_NS);
+            let ns = second * SECOND_NS;
+            let append = role("append", 100 * second, 1_000_000 * second, ns);
+            live.moved(&[append, role("get", 5, 5, ns)], ns);
+            live.update();
         }
         let lines = live.lines();
         assert_eq!(lines[0], "  append: 100 IOPS, 1.00 MB/s  ███");
         assert!(lines[1].starts_with("  get: 0"), "{lines:?}");
-        live.moved(&[role("one", 7, 0)], 4 * SECOND_NS);
-        assert!(live.lines()[0].starts_with("  7"), "{:?}", live.lines());
+        assert_eq!(
+            live.figures().map(|words| words.join(", ")).as_deref(),
+            Some("100 IOPS, 1.00 MB/s")
+        );
+        live.moved(&[role("one", 28, 0, 4 * SECOND_NS)], 4 * SECOND_NS);
+        live.update();
+        assert_eq!(
+            live.figures().map(|words| words.join(", ")).as_deref(),
+            Some("7.00 IOPS, 0 MB/s")
+        );
+        assert_eq!(live.lines(), ["  █"], "one role has its figures in the line above");
+    }
+
+    #[test]
+    fn a_rate_is_over_the_time_between_the_counts() {
+        let mut live = Live::default();
+        // Read every 250 ms, counted every 100 ms.
+        for (read_ms, counted_ms) in [(250, 200), (500, 500), (750, 700), (1000, 1000)] {
+            live.moved(&[role("one", counted_ms, 0, counted_ms * 1_000_000)], read_ms * 1_000_000);
+            live.update();
+            assert_eq!(
+                live.figures().map(|words| words.join(", ")).as_deref(),
+                Some("1,000 IOPS, 0 MB/s"),
+                "{read_ms}"
+            );
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::screen;
 use iosonde_model::record::export;
 use iosonde_report::clean::clean;
 use iosonde_report::fio::json::{Form, fio_json};
+use iosonde_report::fio::numbered;
 use iosonde_report::fio::terse::{Version, terse};
 use iosonde_report::json::{self, Document};
 use iosonde_report::wrapped;
@@ -149,6 +150,13 @@ impl Output {
         }
     }
 
+    /// The text of a file, line by line as it is: a program may read it, too.
+    pub(crate) fn file(&mut self, text: &str) {
+        if self.format == OutputFormat::Normal {
+            self.write(text);
+        }
+    }
+
     /// The one document; nothing for people.
     pub(crate) fn document(&mut self, document: &Document<'_>) {
         let now_ns = iosonde_sys::clock::realtime_ns;
@@ -163,12 +171,10 @@ impl Output {
                     OutputFormat::Terse => Version::Three,
                     _ => Version::Five,
                 };
-                let cells = document.cells.iter().enumerate();
-                let balanced = cells.filter(|(_, (_, facts))| facts.consistency.valid());
-                let lines = balanced.map(|(group, (run, facts))| {
-                    terse(run, facts, document.grouped, (version, group))
-                });
-                lines.collect()
+                let line = |(first_group, run, facts)| {
+                    terse(run, facts, document.grouped, (version, first_group))
+                };
+                numbered(document).into_iter().map(line).collect()
             }
         };
         self.write(&text);

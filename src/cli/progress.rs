@@ -37,7 +37,8 @@ fn screen() -> ProgressBar {
 #[derive(Debug, Default)]
 struct Pacer {
     reported_ns: u64,
-    reported_ops: u64,
+    /// Operations, and when they were counted.
+    reported: (u64, u64),
 }
 
 impl Pacer {
@@ -46,9 +47,11 @@ impl Pacer {
         if moved.elapsed_ns < self.reported_ns.saturating_add(pause_ns) {
             return None;
         }
-        let span_ns = (moved.elapsed_ns - self.reported_ns).max(1);
-        let rate = (moved.ops - self.reported_ops) as f64 * 1e9 / span_ns as f64;
-        *self = Pacer { reported_ns: moved.elapsed_ns, reported_ops: moved.ops };
+        let (ops, counted_ns) = self.reported;
+        let span_ns = moved.counted_ns.saturating_sub(counted_ns).max(1);
+        let rate = (moved.ops - ops) as f64 * 1e9 / span_ns as f64;
+        let reported = (moved.ops, moved.counted_ns);
+        *self = Pacer { reported_ns: moved.elapsed_ns, reported };
         Some(rate)
     }
 }
@@ -153,9 +156,10 @@ impl Progress {
             self.interval_ns
         };
         if let Some(iops) = self.lines.due(moved, pause_ns) {
+            self.now.update();
             let pace = self.pace(moved, iops);
             match self.form {
-                Form::Text => self.show(&self.line(&pace)),
+                Form::Text => self.show(&self.line(&pace, self.room())),
                 Form::Json => self.say(&progress_line(&pace)),
                 Form::None => {}
             }
@@ -195,22 +199,43 @@ impl Progress {
         }
     }
 
-    fn line(&self, pace: &Pace) -> String {
-        let mut line = String::new();
+    /// Columns of a line on the terminal, if it is one.
+    fn room(&self) -> Option<usize> {
+        self.screen.as_ref().map(|_| error_columns().saturating_sub(1))
+    }
+
+    /// The line of the run at hand; what has no room on the terminal is left out, the least
+    /// important first.
+    fn line(&self, pace: &Pace, room: Option<usize>) -> String {
+        let mut start = String::new();
         if pace.cells > 1 {
-            line.push_str(&format!("[{}/{}] ", pace.cell + 1, pace.cells));
+            start.push_str(&format!("[{}/{}] ", pace.cell + 1, pace.cells));
         }
-        let title = clean(&pace.title);
-        line.push_str(&format!("{title}: {} IOPS", count::significant_or_whole(pace.iops)));
-        line.push_str(&self.now.latency_words());
-        line.push_str(&match pace.left_ns {
-            Some(left_ns) => format!(", {} left", duration::span(left_ns)),
-            None => format!(", {} so far", duration::span(pace.elapsed_ns)),
+        let rate = || vec![format!("{} IOPS", count::significant_or_whole(pace.iops))];
+        let mut figures = self.now.figures().unwrap_or_else(rate).into_iter();
+        let iops = figures.next().unwrap_or_default();
+        start.push_str(&format!("{}: {iops}", clean(&pace.title)));
+        let mut parts: Vec<(u8, String)> = Vec::new();
+        for figure in figures {
+            let importance = if figure.starts_with("p99") { 3 } else { 2 };
+            parts.push((importance, format!(", {figure}")));
+        }
+        parts.push(match pace.left_ns {
+            Some(left_ns) => (4, format!(", {} left", duration::span(left_ns))),
+            None => (4, format!(", {} so far", duration::span(pace.elapsed_ns))),
         });
         if self.keys.is_some() {
-            line.push_str(" (q stops)");
+            parts.push((1, " (q stops)".to_owned()));
         }
-        line
+        let columns = |text: &str| text.chars().count();
+        while let Some(room) = room {
+            let all = columns(&start) + parts.iter().map(|(_, text)| columns(text)).sum::<usize>();
+            let least = parts.iter().map(|(importance, _)| *importance).min();
+            let Some(least) = least.filter(|_| all > room) else { break };
+            parts.retain(|(importance, _)| *importance > least);
+        }
+        parts.iter().for_each(|(_, text)| start.push_str(text));
+        start
     }
 
     fn show(&mut self, line: &str) {

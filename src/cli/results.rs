@@ -153,9 +153,15 @@ pub(crate) fn list(directory: &Path) -> Result<String, Failure> {
         clean(&directory.to_string_lossy())
     ));
     if size > most {
-        out.push_str(
-            "this exceeds the limit: iosonde report --prune 50 prints what it would remove\n",
-        );
+        let mut kept_bytes = 0;
+        let newest = results.iter().rev().take_while(|result| {
+            kept_bytes += result.bytes();
+            kept_bytes <= most
+        });
+        out.push_str(&format!(
+            "this exceeds the limit: iosonde report --prune {} prints what it would remove\n",
+            newest.count().max(1)
+        ));
     }
     if let Some(newest) = results.last() {
         let name = clean(&newest.name);

@@ -205,7 +205,7 @@ pub(super) fn run(
         let text = catalogue::workload_text(name)
             .map_err(|error| Failure::new(Exit::Usage, format!("--show: {error}")))?;
         let mut output = Output::new(OutputFormat::Normal);
-        output.text(text);
+        output.file(&text);
         return Ok(output.end(Exit::Done));
     }
     let is_rehearsed_job = args.run.output_format == OutputFormat::FioJob;

@@ -37,7 +37,7 @@ fn folders(place: &Place) -> Vec<PathBuf> {
         place.iosonde(words).end().exits(0);
     }
     let words = "check . 256M --seconds 2 --only cache,logging --threads 1";
-    let running = place.iosonde(words).start().until_stdout("Cache");
+    let running = place.iosonde(words).start().until_stderr("Logging");
     running.signal(Signal::KILL).end();
     let kept = place.kept();
     kept.iter().for_each(|folder| until_ended(folder));
@@ -146,7 +146,7 @@ fn what_is_accepted_is_marked() {
 fn what_a_killed_command_left_is_explained() {
     let place = Place::new();
     let words = "check . 256M --seconds 2 --only cache,logging --threads 1";
-    place.iosonde(words).start().until_stdout("Cache").signal(Signal::KILL).end();
+    place.iosonde(words).start().until_stderr("Logging").signal(Signal::KILL).end();
     let folder = place.kept().remove(0);
     until_ended(&folder);
     let printed = place.iosonde("report").arg(&folder).end().exits(0);

@@ -306,14 +306,15 @@ fn supervise(
             shared.control.fail("no request was completed for 120 s".into());
         }
         let roles = match now_ns >= next_read_ns && observer.wants_roles() {
-            true => live::by_role(plan, &shared.lanes),
+            true => live::by_role(plan, &shared.lanes, start_ns, now_ns),
             false => Vec::new(),
         };
         if !roles.is_empty() {
             next_read_ns = now_ns + live::READ_NS;
         }
         let elapsed_ns = now_ns.saturating_sub(start_ns);
-        observer.tick(&Progress { elapsed_ns, planned_ns, ops, roles });
+        let counted_ns = live::counted_ns(&shared.lanes, now_ns).saturating_sub(start_ns);
+        observer.tick(&Progress { elapsed_ns, planned_ns, ops, counted_ns, roles });
         let mut pause_ns = if pilot.is_some() { TICK_NS } else { 50_000_000 };
         if let Some(watcher) = &watcher {
             pause_ns = pause_ns.min(watcher.pause_ns(now_ns));
@@ -325,9 +326,7 @@ fn supervise(
         }
         match ended.recv_timeout(Duration::from_nanos(pause_ns)) {
             Ok((index, record, bytes)) => {
-                if plan.jobs[index].span.ends_all {
-                    shared.control.finish();
-                }
+                steer::end_with(plan, index, &shared.lanes, &shared.control);
                 jobs[index] = Some(record);
                 written += bytes;
             }

@@ -66,7 +66,7 @@ impl Printer {
             let (name, why) = (&facts.stage.name, clean(&facts.laid_out.ended_early));
             note(&format!("warning: stage {name} ended early: {why}"));
         }
-        let folder = keeper.path().map(|path| clean(&path.display().to_string()));
+        let folder = keeper.finished().map(|path| clean(&path.display().to_string()));
         let text = experiment_text(study, &analysed, target, folder.as_deref(), screen::columns());
         self.output.text(&text);
         if self.format == OutputFormat::Json {

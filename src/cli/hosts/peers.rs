@@ -152,10 +152,9 @@ impl Peers for Agent {
     }
 
     fn moved(&self, progress: &Progress) {
-        let (elapsed_ns, ops) = (progress.elapsed_ns, progress.ops);
-        if elapsed_ns >= self.moved_ns.load(Ordering::Relaxed) {
-            self.moved_ns.store(elapsed_ns + MOVED_EVERY_NS, Ordering::Relaxed);
-            self.say(&News::Moved { elapsed_ns, ops });
+        if progress.elapsed_ns >= self.moved_ns.load(Ordering::Relaxed) {
+            self.moved_ns.store(progress.elapsed_ns + MOVED_EVERY_NS, Ordering::Relaxed);
+            self.say(&News::Moved { elapsed_ns: progress.counted_ns, ops: progress.ops });
         }
     }
 

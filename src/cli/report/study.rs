@@ -8,9 +8,13 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::experiment::{documents, end_of, study};
 use crate::cli::output::note;
 use crate::cli::report::kept::{read_manifest, unfinished_words};
+use crate::cli::screen;
 use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::record::store::utc;
+use iosonde_model::units::bytes;
+use iosonde_report::clean::clean;
 use iosonde_report::experiment_story::story;
+use iosonde_report::experiment_text::experiment_text;
 
 /// Accepted difference of the clocks of two machines, ns.
 const CLOCK_SLACK_NS: u64 = 300_000_000_000;
@@ -50,7 +54,17 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
              is wrong"
         ));
     }
-    let shown = deliver_report(args, &analysed, None)?;
+    let text = {
+        let target = &study.run.target;
+        let size = match target.bytes {
+            0 => String::new(),
+            bytes => format!(" ({})", bytes::exact(bytes)),
+        };
+        let target = format!("{}{size}", target.path);
+        let folder = clean(&path.display().to_string());
+        experiment_text(&study, &analysed, &target, Some(&folder), screen::columns())
+    };
+    let shown = deliver_report(args, &analysed, Some(text))?;
     // What was not steady is shown, and a script learns of it.
     Ok(if exit == Exit::Missed { shown.or_graver(exit) } else { shown })
 }

@@ -42,7 +42,8 @@ impl Phases {
         // As long as it has taken for so many pieces, for all of them.
         let all_ns = u128::from(elapsed_ns) * u128::from(self.pieces) / u128::from(ops.max(1));
         let planned_ns = u64::try_from(all_ns).unwrap_or(u64::MAX).max(elapsed_ns);
-        self.progress.moved(&Moved { elapsed_ns, planned_ns, ops, roles: Vec::new() });
+        let counted_ns = elapsed_ns;
+        self.progress.moved(&Moved { elapsed_ns, planned_ns, ops, counted_ns, roles: Vec::new() });
     }
 
     pub(super) fn clear(&mut self) {

@@ -107,7 +107,9 @@ impl Climber<'_> {
                 let share = written_bytes as f64 / plan.write_bytes() as f64;
                 let planned_ns = (elapsed_ns as f64 / share) as u64;
                 let ops = self.samples.len() as u64;
-                bystander.tick(&Progress { elapsed_ns, planned_ns, ops, roles: Vec::new() });
+                let counted_ns = elapsed_ns;
+                let roles = Vec::new();
+                bystander.tick(&Progress { elapsed_ns, planned_ns, ops, counted_ns, roles });
             }
         }
         Ok(())

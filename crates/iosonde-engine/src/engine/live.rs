@@ -89,6 +89,8 @@ pub struct RoleCounts {
     pub ops: u64,
     /// Bytes moved, warm-up included.
     pub bytes: u64,
+    /// When these were counted, since the start, ns.
+    pub counted_ns: u64,
     /// Latencies of the measured window, up to the last full interval.
     latency: Vec<u64>,
 }
@@ -127,20 +129,28 @@ impl RoleCounts {
     pub fn has_new_latencies(&self, earlier: &RoleCounts) -> bool {
         self.latency != earlier.latency
     }
+}
 
-    /// Adds those of another role.
-    pub fn add(&mut self, other: &RoleCounts) {
-        self.ops += other.ops;
-        self.bytes += other.bytes;
-        if self.latency.is_empty() {
-            self.latency = vec![0; LIVE_BUCKETS];
-        }
-        self.latency.iter_mut().zip(&other.latency).for_each(|(own, other)| *own += other);
-    }
+/// A job that has published nothing for so long is in a call, has ended or has not begun: its
+/// counts have not changed meanwhile.
+const CURRENT_NS: u64 = 200_000_000;
+
+/// When the counts of these lanes were taken, on average. Those of a job that goes on are up to a
+/// tenth of a second old; without this, a rate over a quarter of a second would be of two or of
+/// three tenths.
+pub(super) fn counted_ns<'a>(lanes: impl IntoIterator<Item = &'a Lane>, now_ns: u64) -> u64 {
+    let age_ns = |lane: &Lane| {
+        let age_ns = now_ns.saturating_sub(lane.seen_ns.load(Ordering::Relaxed));
+        let is_current = age_ns < CURRENT_NS && !lane.ended.load(Ordering::Relaxed);
+        is_current.then_some(age_ns)
+    };
+    let ages = lanes.into_iter().filter_map(age_ns);
+    let (sum_ns, count) = ages.fold((0, 0), |(sum_ns, count), age_ns| (sum_ns + age_ns, count + 1));
+    now_ns - sum_ns / count.max(1)
 }
 
 /// Reads the lanes of all jobs, by role in the order of the plan.
-pub(super) fn by_role(plan: &Plan, lanes: &[Lane]) -> Vec<RoleCounts> {
+pub(super) fn by_role(plan: &Plan, lanes: &[Lane], start_ns: u64, now_ns: u64) -> Vec<RoleCounts> {
     let mut roles: Vec<RoleCounts> = Vec::new();
     for (job, lane) in plan.jobs.iter().zip(lanes) {
         let at = roles.iter().position(|known| known.role == job.role).unwrap_or_else(|| {
@@ -153,6 +163,10 @@ pub(super) fn by_role(plan: &Plan, lanes: &[Lane]) -> Vec<RoleCounts> {
         role.bytes += lane.bytes.load(Ordering::Relaxed);
         let counts = lane.latency.0.iter().map(|count| count.load(Ordering::Relaxed));
         role.latency.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    for role in &mut roles {
+        let own = plan.jobs.iter().zip(lanes).filter(|(job, _)| job.role == role.role);
+        role.counted_ns = counted_ns(own.map(|(_, lane)| lane), now_ns).saturating_sub(start_ns);
     }
     roles
 }
@@ -172,6 +186,22 @@ mod tests {
             assert!(error <= 0.13 || ns < 8, "{ns}: {error}");
         }
         assert_eq!(bucket(u64::MAX), LIVE_BUCKETS - 1);
+    }
+
+    #[test]
+    fn counts_are_as_old_as_those_of_the_jobs_that_go_on() {
+        let seen = |ns: u64| {
+            let lane = Lane::default();
+            lane.seen_ns.store(ns, Ordering::Relaxed);
+            lane
+        };
+        let second = 1_000_000_000;
+        assert_eq!(counted_ns(&[seen(second - 40), seen(second - 60)], second), second - 50);
+        assert_eq!(counted_ns(&[seen(second - 40), seen(0)], second), second - 40, "not begun");
+        let ended = seen(second - 60);
+        ended.ended.store(true, Ordering::Relaxed);
+        assert_eq!(counted_ns(&[ended], second), second, "ended");
+        assert_eq!(counted_ns(&[seen(second - 2 * CURRENT_NS)], second), second, "in a call");
     }
 
     #[test]

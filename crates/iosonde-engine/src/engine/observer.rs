@@ -11,6 +11,9 @@ pub struct Progress {
     pub planned_ns: u64,
     /// Operations completed since the start.
     pub ops: u64,
+    /// When they were counted, since the start, ns: jobs publish their counts ten times a second.
+    /// A rate is a difference of counts over a difference of these.
+    pub counted_ns: u64,
     /// What each role has done, four times a second; empty in between, and where roles are not
     /// distinguished.
     pub roles: Vec<RoleCounts>,

@@ -408,7 +408,9 @@ fn supervise(
         let planned_ns = if plan.length_ns == u64::MAX { 0 } else { plan.length_ns };
         let elapsed_ns = now_ns.saturating_sub(start_ns);
         let sweeping = shared.go.load(Ordering::Relaxed);
-        observer.tick(&Progress { elapsed_ns, planned_ns, ops, roles: Vec::new() }, sweeping);
+        let counted_ns = elapsed_ns;
+        let progress = Progress { elapsed_ns, planned_ns, ops, counted_ns, roles: Vec::new() };
+        observer.tick(&progress, sweeping);
         // A short run is looked at often, so that reading back does not wait to be let go.
         let waits_for_go = shared.at_barrier.load(Ordering::Relaxed) > 0 && !sweeping;
         let pause_ms = if waits_for_go || elapsed_ns < SHORT_NS { 2 } else { 50 };

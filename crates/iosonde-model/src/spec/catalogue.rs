@@ -90,10 +90,14 @@ pub fn parse_workload(text: &str) -> Result<Workload, FileError> {
 ///
 /// # Errors
 /// If there is none of this name.
-pub fn workload_text(name: &str) -> Result<&'static str, FileError> {
+pub fn workload_text(name: &str) -> Result<String, FileError> {
     let wanted = workload(name)?;
     let is_it = |text: &&&str| parse_workload(text).is_ok_and(|parsed| parsed == wanted);
-    Ok(WORKLOADS.iter().find(is_it).copied().unwrap_or_default())
+    let text = WORKLOADS.iter().find(is_it).copied().unwrap_or_default();
+    Ok(match depth_in_check(name) {
+        Some(depth) => text.replace("[[role]]\n", &format!("[[role]]\niodepth = {depth}\n")),
+        None => text.to_owned(),
+    })
 }
 
 /// A built-in workload by name.
@@ -164,6 +168,16 @@ mod tests {
             assert_eq!(depth_in_check(name.as_str().unwrap()), Some(32));
         }
         assert_eq!(depth_in_check("layout"), None);
+    }
+
+    #[test]
+    fn a_workload_of_check_is_printed_with_the_depth_that_it_has_there() {
+        let check = experiment("check").unwrap();
+        for name in check.stages[0].axes[0].values.iter().map(|name| name.as_str().unwrap()) {
+            let printed = parse_workload(&workload_text(name).unwrap()).unwrap();
+            assert!(printed.roles.iter().all(|role| role.iodepth == Some(32)), "{printed:?}");
+        }
+        assert_eq!(parse_workload(&workload_text("layout").unwrap()), workload("layout"));
     }
 
     #[test]

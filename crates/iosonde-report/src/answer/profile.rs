@@ -42,6 +42,9 @@ impl Answer {
             () if matches!(run.ended, Ended::Interrupted { .. }) => {
                 "medium: interrupted, this is what was seen until then".to_owned()
             }
+            () if figures.findings.iter().any(|finding| finding.code == "other_traffic") => {
+                "medium: other programs used the same device".to_owned()
+            }
             () => "high".to_owned(),
         };
         let action = finding.and_then(|finding| {

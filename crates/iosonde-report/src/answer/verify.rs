@@ -4,6 +4,7 @@ use super::Answer;
 use iosonde_analysis::finding::Strength;
 use iosonde_analysis::ladder::Ladder;
 use iosonde_analysis::verify::{Could, VerifyJudgement, VerifyVerdict};
+use iosonde_model::plan::EngineKind;
 use iosonde_model::record::{LadderRun, Matrix, VerifyRun};
 use iosonde_model::units::count;
 
@@ -23,10 +24,15 @@ impl Answer {
                     )
                 },
             ),
+            VerifyVerdict::Pass if run.plan.plan.engine.kind == EngineKind::Sim => {
+                "Repeat it on a file or a device: a simulated one proves the verifier alone".into()
+            }
             VerifyVerdict::Pass => {
                 format!("Test fsync: iosonde verify fsync {path}")
             }
-            VerifyVerdict::Written => format!("Read it back: iosonde verify check {path}"),
+            VerifyVerdict::Written => {
+                format!("Read it back: iosonde verify check {path} --ledger FILE")
+            }
             VerifyVerdict::Inconclusive { .. } => format!(
                 "Repeat it to its end{}: iosonde {}",
                 ledger.map(|words| format!(" with {words}")).unwrap_or_default(),
