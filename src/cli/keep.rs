@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::exit::{Exit, Failure};
 use super::output::note;
@@ -12,7 +13,7 @@ use super::watchdog;
 use iosonde_engine::target::gate::quoted;
 use iosonde_engine::target::undo::Saved;
 use iosonde_model::record::given;
-use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder, utc};
+use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder, timestamp};
 use iosonde_model::record::undo::Undo;
 
 /// Largest manifest that is read, bytes.
@@ -260,7 +261,7 @@ impl Keeper {
         if let Some(folder) = &mut self.folder {
             let mut line = serde_json::to_value(event).unwrap_or_default();
             if let Some(fields) = line.as_object_mut() {
-                fields.insert("time".into(), utc(iosonde_sys::clock::realtime_ns()).into());
+                fields.insert("time".into(), timestamp(iosonde_sys::clock::realtime_ns()).into());
             }
             let logged = folder.log(&line);
             self.check(logged);
@@ -288,6 +289,8 @@ impl Keeper {
         verdict: &str,
     ) -> Option<PathBuf> {
         let is_empty = self.is_empty();
+        let ended = json!({ "event": "ended", "exit_code": exit_code, "verdict": verdict });
+        self.log(&ended);
         let folder = self.folder.take()?;
         watchdog::results_closed();
         if is_empty {

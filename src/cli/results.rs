@@ -8,13 +8,15 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use super::config;
 use super::exit::{Exit, Failure};
 use super::keep::{self, Keeper};
+use super::screen;
 use iosonde_analysis::history;
-use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest};
+use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, timestamp};
 use iosonde_model::record::summary::{SUMMARY, Summary};
 use iosonde_model::record::undo::Undo;
 use iosonde_model::record::{checksums, given};
 use iosonde_model::units::{bytes, count};
 use iosonde_report::clean::clean;
+use iosonde_report::table;
 
 /// Largest manifest that is read, bytes.
 const MAX_MANIFEST: u64 = 1 << 20;
@@ -47,18 +49,24 @@ impl KeptResult {
         files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
     }
 
-    /// When, what, and what came out.
-    fn line(&self) -> String {
+    /// Its short name, when it began, what was measured and on what, and what came out.
+    fn row(&self, back: usize) -> Vec<String> {
         let outcome = match self.manifest.complete {
             _ if self.manifest.verdict.is_empty() => "not finished",
             true => &self.manifest.verdict,
             false => "partial",
         };
+        let name = if back == 0 { "last".to_owned() } else { format!("last~{back}") };
+        let began = timestamp(self.manifest.started_unix_ns);
+        let minute = began.get(..16).unwrap_or(&began).replace('T', " ");
         let words = self.manifest.command.iter().skip(1).map(|word| clean(word));
-        let words: Vec<String> = words.collect();
-        format!("  {}  {}: {}\n", clean(&self.name), words.join(" "), clean(outcome))
+        vec![name, minute, words.collect::<Vec<_>>().join(" "), clean(outcome)]
     }
 }
+
+/// Columns of the list of results, all on the left.
+const COLUMNS: [(&str, bool); 4] =
+    [("Name", true), ("Began (UTC)", true), ("Command", true), ("Verdict", true)];
 
 /// All kept results, the oldest first.
 pub(crate) fn all(directory: &Path) -> Vec<KeptResult> {
@@ -142,7 +150,9 @@ fn named(word: &Path) -> Result<PathBuf, String> {
 /// If the file of settings, which has the limit, is not understood.
 pub(crate) fn list(directory: &Path) -> Result<String, Failure> {
     let results = all(directory);
-    let mut out: String = results.iter().map(KeptResult::line).collect();
+    let rows: Vec<Vec<String>> =
+        results.iter().rev().enumerate().map(|(back, result)| result.row(back)).rev().collect();
+    let mut out = listed(&rows);
     let size: u64 = results.iter().map(KeptResult::bytes).sum();
     let most = config::keep_at_most()?;
     out.push_str(&format!(
@@ -170,6 +180,14 @@ pub(crate) fn list(directory: &Path) -> Result<String, Failure> {
     Ok(out)
 }
 
+/// The table of these rows; nothing for none.
+fn listed(rows: &[Vec<String>]) -> String {
+    match rows {
+        [] => String::new(),
+        rows => table(&COLUMNS, rows, "  ", screen::wrap_at().unwrap_or(usize::MAX)) + "\n",
+    }
+}
+
 fn counted(results: usize) -> String {
     match results {
         1 => "1 result".to_owned(),
@@ -184,8 +202,9 @@ fn counted(results: usize) -> String {
 pub(crate) fn prune(directory: &Path, keep: usize, remove: bool) -> Result<String, Failure> {
     let results = all(directory);
     let old = results.len().saturating_sub(keep);
-    let (mut out, mut freed, mut removed) = (String::new(), 0, 0);
-    for result in &results[..old] {
+    let (mut out, mut freed) = (String::new(), 0);
+    let mut rows = Vec::new();
+    for (at, result) in results[..old].iter().enumerate() {
         let reason = match () {
             () if checksums::is_unfinished(&result.path) => Some("not finished"),
             () if result.path.join(Undo::name(1)).exists() => Some("holds what stood on a device"),
@@ -196,17 +215,17 @@ pub(crate) fn prune(directory: &Path, keep: usize, remove: bool) -> Result<Strin
             continue;
         }
         freed += result.bytes();
-        removed += 1;
         if remove {
             fs::remove_dir_all(&result.path).map_err(|error| {
                 let path = result.path.display();
                 Failure::new(Exit::Environment, format!("`{path}` cannot be removed: {error}"))
             })?;
         }
-        out.push_str(&result.line());
+        rows.push(result.row(results.len() - 1 - at));
     }
+    out.push_str(&listed(&rows));
     let size = bytes::rough(freed);
-    let count = counted(removed);
+    let count = counted(rows.len());
     out.push_str(&match remove {
         true => format!("removed {count}, {size}\n"),
         false => format!("would remove {count}, {size}; add --remove to do it\n"),

@@ -88,7 +88,9 @@ fn a_check_is_one_folder_with_its_cells() {
     }
     let log = fs::read_to_string(kept[0].join("log.jsonl")).unwrap();
     let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(events.len(), 4, "{log}");
+    assert_eq!(events.len(), 5, "{log}");
+    assert_eq!((&events[4]["event"], &events[4]["exit_code"]), (&"ended".into(), &0.into()));
+    assert_eq!(events[0]["time"].as_str().map(str::len), Some("2026-11-20T10:45:00.123456Z".len()));
     assert!(listing(&place.work()).is_empty(), "the test file had no name");
 }
 

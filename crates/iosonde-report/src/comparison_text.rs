@@ -171,8 +171,8 @@ pub(crate) fn needed(compared: &Comparison) -> Option<String> {
         let [a, b] = few.contrast.runs;
         let fewest = if compared.in_rounds { FEWEST_ROUNDS } else { FEWEST };
         return Some(format!(
-            "too few runs to compare ({a} and {b}; {fewest} each at least, {BETTER} better): \
-             `iosonde compare --run 'iosonde run …' --run 'iosonde run …'` makes both in turn"
+            "Measure at least {fewest} runs of each side, better {BETTER} (found {a} and {b}): \
+             iosonde compare --run 'iosonde run …' --run 'iosonde run …'"
         ));
     }
     let too_many_questions = rows().find(|row| {

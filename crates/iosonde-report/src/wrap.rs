@@ -67,11 +67,11 @@ impl fmt::Write for Text {
 }
 
 /// Columns of a table: each with its heading, and whether its texts stand on the left.
-pub(crate) type Heads<'a> = [(&'a str, bool)];
+pub type Heads<'a> = [(&'a str, bool)];
 
 /// A table between two columns of space and the end of the screen; where it is too wide, each row
 /// becomes a block: its first text, and below it every other with its heading.
-pub(crate) fn table(heads: &Heads<'_>, rows: &[Vec<String>], gap: &str, screen: usize) -> String {
+pub fn table(heads: &Heads<'_>, rows: &[Vec<String>], gap: &str, screen: usize) -> String {
     let fit = |at: usize| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell));
         cells.chain([width(heads[at].0)]).max().unwrap_or(0)

@@ -25,7 +25,7 @@ impl Answer {
                 },
             ),
             VerifyVerdict::Pass if run.plan.plan.engine.kind == EngineKind::Sim => {
-                "Repeat it on a file or a device: a simulated one proves the verifier alone".into()
+                "Repeat it on a file or a device: a simulated one tests only the verifier".into()
             }
             VerifyVerdict::Pass => {
                 format!("Test fsync: iosonde verify fsync {path}")
