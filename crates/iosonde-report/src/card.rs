@@ -46,12 +46,11 @@ pub fn card(story: &Story) -> String {
 
 /// The answer of a run says confidence and next itself.
 fn split(story: &Story, answer: Answer) -> (String, String, String) {
-    let find = |head: &str| {
-        let line = story.answer.iter().find_map(|line| line.strip_prefix(head))?;
-        Some(line.trim_end_matches('.').to_owned())
-    };
+    let find = |head: &str| story.answer.iter().find_map(|line| line.strip_prefix(head));
     match (find("Confidence: "), find("Next: "), story.answer.first()) {
-        (Some(confidence), Some(next), Some(result)) => (result.clone(), confidence, next),
+        (Some(confidence), Some(next), Some(result)) => {
+            (result.clone(), confidence.trim_end_matches('.').to_owned(), next.to_owned())
+        }
         _ => (answer.result, answer.confidence, answer.next),
     }
 }
@@ -121,6 +120,11 @@ mod tests {
             [&image[16..20], &image[20..24]],
             [&1200u32.to_be_bytes(), &630u32.to_be_bytes()]
         );
+        // A command may end in the directory at hand.
+        story.answer = vec!["No fault seen.".into(), "Confidence: high.".into()];
+        story.answer.push("Next: Find its limits: iosonde experiment run study .".into());
+        let svg = card(&story);
+        assert!(svg.contains("run study .<") && svg.contains("Confidence: high<"), "{svg}");
         story.title = "</text><script>alert(1)</script>\u{1b}[2J ".repeat(20);
         let svg = card(&story);
         assert!(!svg.contains("<script") && !svg.contains('\u{1b}'), "{svg}");

@@ -79,7 +79,7 @@ pub fn hosts_story(report: HostsReport<'_>) -> Story {
         answer: vec![
             format!("{}.", answer.result),
             format!("Confidence: {}.", answer.confidence),
-            format!("Next: {}.", answer.next.trim_end_matches('.')),
+            format!("Next: {}", answer.next),
         ],
         warnings: warnings(report),
         sections,

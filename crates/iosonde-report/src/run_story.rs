@@ -108,7 +108,7 @@ fn answer(report: RunReport<'_>) -> Vec<String> {
     let mut answer = vec![
         format!("{}.", capital(&first.result)),
         format!("Confidence: {}.", first.confidence.trim_end_matches('.')),
-        format!("Next: {}.", first.next.trim_end_matches('.')),
+        format!("Next: {}", first.next),
     ];
     // Of several rows the figures are in the overview and in the table.
     let several = report.rows.len() > 1;

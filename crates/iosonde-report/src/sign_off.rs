@@ -205,7 +205,7 @@ impl SignOff {
             answer: vec![
                 format!("{result}."),
                 format!("Confidence: {confidence}."),
-                format!("Next: {next}."),
+                format!("Next: {next}"),
             ],
             warnings: Vec::new(),
             sections: [devices].into_iter().chain(each).chain([signature]).collect(),
