@@ -98,6 +98,27 @@ fn every_exit_code_is_explained() {
 }
 
 #[test]
+fn every_mark_and_every_heading_of_a_kept_screen_is_explained() {
+    let text =
+        |name: &str| fs::read_to_string(root().join("tests/fixtures/screens").join(name)).unwrap();
+    let mut words = BTreeSet::new();
+    // Two spaces or more divide the headings; the first column has names.
+    let heads = |text: &str, first: &str| -> Vec<String> {
+        let line = text.lines().find(|line| line.trim_start().starts_with(first)).unwrap();
+        line.trim().split("  ").map(|head| head.trim().to_owned()).skip(1).collect()
+    };
+    words.extend(heads(&text("kept-check-200.txt"), "Test  "));
+    let selftest = text("selftest-120.txt");
+    words.extend(heads(&selftest, "fault  "));
+    let rows = selftest.lines().skip_while(|line| !line.trim_start().starts_with("fault  "));
+    let rows = rows.skip(1).take_while(|line| !line.trim().is_empty());
+    words.extend(rows.filter_map(|row| row.split_whitespace().next().map(str::to_owned)));
+    words.extend(["*", "!", "~", "n/a", "+D"].map(str::to_owned));
+    words.retain(|word| !word.is_empty() && word != "expected");
+    assert_explained(&words, &["QD", "R/W %", "injected", "drop", "~"]);
+}
+
+#[test]
 fn every_confidence_of_a_kept_screen_is_explained() {
     let mut screens = Vec::new();
     files(&root().join("tests/fixtures/screens"), "txt", &mut screens);

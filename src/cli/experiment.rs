@@ -232,10 +232,12 @@ fn list(args: &ListArgs) -> Result<Exit, Failure> {
     args.output_format.supports("experiment list")?;
     let mut output = Output::new(args.output_format);
     let mut all = Vec::new();
-    for experiment in catalogue::experiments().map_err(wrong)? {
+    let experiments = catalogue::experiments().map_err(wrong)?;
+    let widest = experiments.iter().map(|experiment| experiment.name.len()).max().unwrap_or(0);
+    for experiment in experiments {
         let whole = load::flattened(&experiment)?;
         let cells = load::cells_known(&whole);
-        output.text(&format!("{:16} {}\n", experiment.name, experiment.question));
+        output.text(&format!("{:widest$}  {}\n", experiment.name, experiment.question));
         all.push(json!({
             "name": experiment.name,
             "question": experiment.question,

@@ -17,6 +17,7 @@ use iosonde_model::units::{count, duration};
 use iosonde_report::clean::clean;
 use iosonde_report::json::Document;
 use iosonde_report::progress::{Pace, progress_line};
+use iosonde_report::wrapped;
 
 /// A terminal is updated more often than a log.
 const TERMINAL_NS: u64 = 250_000_000;
@@ -244,9 +245,11 @@ impl Progress {
         match &self.screen {
             Some(screen) => {
                 let below = self.curve_lines().into_iter().chain(self.now.lines());
-                let lines = self.rows.iter().cloned().chain([line.to_owned()]).chain(below);
                 // A line that is broken by the terminal could not be replaced.
                 let room = columns.saturating_sub(1);
+                let rows = wrapped(&self.rows.join("\n"), room);
+                let rows = rows.lines().map(str::to_owned);
+                let lines = rows.chain([line.to_owned()]).chain(below);
                 let lines: Vec<String> = lines.map(|line| cut(&line, room)).collect();
                 let most = rows_of_screen().saturating_sub(1).max(1);
                 let lines = &lines[lines.len().saturating_sub(most)..];

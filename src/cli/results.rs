@@ -82,22 +82,39 @@ pub(crate) fn all(directory: &Path) -> Vec<KeptResult> {
 /// Keeps the rates of a check or run beside its records, and says how they compare with those of
 /// earlier ones that are kept in the same place.
 pub(crate) fn against_earlier(keeper: &mut Keeper, verb: &str, now: &Summary) -> Option<String> {
-    let earlier = keeper.path().and_then(Path::parent).map(|directory| earlier(directory, verb));
+    let earlier =
+        keeper.path().and_then(Path::parent).map(|directory| earlier(directory, verb, u64::MAX));
     keeper.keep(SUMMARY, now);
     history::against_earlier(now, &earlier.unwrap_or_default(), verb)
 }
 
-/// What finished checks or runs in a directory measured, the newest ones.
-fn earlier(directory: &Path, verb: &str) -> Vec<Summary> {
+/// The same of a kept check or run, from those that are kept beside it and began before it; with
+/// a reference of its own it was not compared with them.
+pub(crate) fn kept_against_earlier(folder: &Path) -> Option<String> {
+    let kept = KeptResult::at(fs::canonicalize(folder).ok()?)?;
+    let Manifest { verb, command, started_unix_ns, .. } = &kept.manifest;
+    if command.iter().any(|word| word.starts_with("--reference")) {
+        return None;
+    }
+    let earlier = earlier(kept.path.parent()?, verb, *started_unix_ns);
+    history::against_earlier(&summary(&kept)?, &earlier, verb)
+}
+
+/// What finished checks or runs in a directory measured that began before `until_ns` (1970), the
+/// newest ones.
+fn earlier(directory: &Path, verb: &str, until_ns: u64) -> Vec<Summary> {
     let is_like = |result: &KeptResult| {
-        result.manifest.verb == verb && !checksums::is_unfinished(&result.path)
+        result.manifest.verb == verb
+            && result.manifest.started_unix_ns < until_ns
+            && !checksums::is_unfinished(&result.path)
     };
     let like = all(directory).into_iter().filter(is_like).rev().take(MAX_EARLIER);
-    let summary = |result: KeptResult| {
-        let text = given::bytes(&result.path.join(SUMMARY), MAX_MANIFEST).ok()?;
-        serde_json::from_slice(&text).ok()
-    };
-    like.filter_map(summary).collect()
+    like.filter_map(|result| summary(&result)).collect()
+}
+
+fn summary(result: &KeptResult) -> Option<Summary> {
+    let text = given::bytes(&result.path.join(SUMMARY), MAX_MANIFEST).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 /// Reads an argument that names a result.

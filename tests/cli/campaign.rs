@@ -102,7 +102,7 @@ fn a_campaign_is_checked_planned_run_and_signed_off() {
         assert!(all[all.len() - 1].starts_with(&format!("end|{name}|")), "{own}");
     }
     let json = fs::read_to_string(folder.join("log.jsonl")).unwrap();
-    assert_eq!(json.lines().count(), log.lines().count());
+    assert_eq!(json.lines().count(), log.lines().count() + 1, "and how the command ended");
     for (line, json) in log.lines().zip(json.lines()) {
         let value: Value = serde_json::from_str(json).unwrap();
         assert_eq!(line.split('|').next().unwrap(), value["action"]);

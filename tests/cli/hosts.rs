@@ -147,7 +147,7 @@ fn a_campaign_runs_on_each_host_with_its_own_devices() {
         let words = format!("campaign {words} --hosts a,b --agent {AGENT}");
         place.iosonde(&words).arg("--launch=sh -c 'cd {host} && exec {command}'")
     };
-    let together = "fleet: 2 of 2 experiment(s) complete on 2 device(s) of 2 host(s)";
+    let together = "fleet: 2 of 2 experiments complete on 2 devices of 2 hosts";
     on_both("run fleet.toml --output out").end().exits(0).prints(together);
     let kept = listing(&place.work().join("b/out"));
     assert!(kept.iter().any(|folder| folder.join("signoff.json").is_file()), "{kept:?}");

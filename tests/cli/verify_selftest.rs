@@ -34,9 +34,9 @@ fn one_simulation_is_repeated_by_its_seed() {
     let first = place.iosonde(words).end();
     assert!(first.out.contains("found: bit-flip"), "{first}");
     assert_eq!(first.out, place.iosonde(words).end().out);
-    first.exits(0).prints("PASS: the fault struck");
+    first.exits(0).prints("PASS: the fault was injected");
     let stored = place.iosonde("verify selftest --only swap-in-block --seed 5").end();
-    stored.exits(0).prints("found: swapped").prints("PASS: the fault struck");
+    stored.exits(0).prints("found: swapped").prints("PASS: the fault was injected");
     let ended = place.iosonde("verify selftest --only none --seed 5 --output-format json").end();
     let document = ended.json();
     assert_fits(SELFTEST, &document);

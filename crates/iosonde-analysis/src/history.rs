@@ -57,7 +57,7 @@ pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option
     let n = count::significant;
     let range = match all.len() {
         0 | 1 => String::new(),
-        _ => format!(" (they: {} to {})", n(least), n(most)),
+        _ => format!(" (those: {} to {})", n(least), n(most)),
     };
     let words = match ratio {
         ratio if ratio <= 1.0 / FACTOR => format!("{} times slower than {checks}", n(1.0 / ratio)),

@@ -8,9 +8,9 @@ mod verify;
 
 use iosonde_analysis::expectation::{Judged, Judgement};
 use iosonde_analysis::figures::GroupFigures;
-use iosonde_analysis::finding::Severity;
-use iosonde_analysis::verdict::{Assessment, Kind, Verdict, verdict};
-use iosonde_model::record::run::Run;
+use iosonde_analysis::finding::{Severity, Strength};
+use iosonde_analysis::verdict::{Assessment, Kind, ReportedFinding, Verdict, verdict};
+use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
 
@@ -51,6 +51,11 @@ impl Answer {
         };
         let result = match (verdict.kind, earlier) {
             (Kind::Failing, _) => format!("{}; {figures}", verdict.words),
+            (Kind::LowConfidence, earlier) if proven_limit(verdict).is_some() => {
+                let limit = proven_limit(verdict).map_or("", |found| &found.finding.subject);
+                let earlier = earlier.map(|words| format!("{words}; ")).unwrap_or_default();
+                format!("limited by {limit}; {earlier}{figures}")
+            }
             (Kind::LimitedBy, Some(earlier)) => {
                 format!("{}; {earlier}; {figures}", verdict.words)
             }
@@ -71,9 +76,7 @@ impl Answer {
         let is_partial = rows.iter().any(|(_, row)| !row.complete);
         let confidence = match verdict.kind {
             Kind::Failing => "none: the figures cannot be used as they are".to_owned(),
-            Kind::LimitedBy | Kind::NoFaultSeen if is_partial => {
-                "low: not everything was measured completely".to_owned()
-            }
+            _ if is_partial => "low: not everything was measured completely".to_owned(),
             _ => match verdict.because.as_str() {
                 "" => verdict.confidence.word().to_owned(),
                 because => format!("{}: {because}", verdict.confidence.word()),
@@ -148,10 +151,29 @@ fn divided(words: &str, columns: usize) -> (String, &str) {
     at.map_or((words.to_owned(), ""), |at| (format!("{} …", &words[..at]), &words[at + 1..]))
 }
 
-/// What helps most: against the most severe finding, else the next question.
+/// A limit that is proven explains the rate, whatever else is suspected.
+fn proven_limit(verdict: &Verdict) -> Option<&ReportedFinding> {
+    verdict.findings.iter().find(|reported| {
+        let finding = &reported.finding;
+        finding.severity == Severity::Limit && finding.strength == Strength::Proven
+    })
+}
+
+/// What helps most: a whole measurement, then against the limit that is proven, then against the
+/// most severe finding, else the next question.
 fn next(rows: &[(&Run, &Assessment)], verdict: &Verdict) -> String {
+    let is_interrupted = |(run, _): &(&Run, &Assessment)| {
+        matches!(run.outcome, Outcome::Interrupted { .. }) && verdict.kind != Kind::Failing
+    };
+    if rows.iter().any(is_interrupted) {
+        return "Repeat it without an interruption".to_owned();
+    }
     let is_severe = |severity: Severity| severity > Severity::Warning;
-    let severe = verdict.findings.iter().find(|reported| is_severe(reported.finding.severity));
+    let severe = || verdict.findings.iter().find(|found| is_severe(found.finding.severity));
+    let severe = match verdict.kind {
+        Kind::Failing => severe(),
+        _ => proven_limit(verdict).or_else(severe),
+    };
     let of_finding = severe.and_then(|reported| {
         let code = reported.finding.code;
         let action = terms::action(code)?;
@@ -163,7 +185,7 @@ fn next(rows: &[(&Run, &Assessment)], verdict: &Verdict) -> String {
         }
         let path = rows.first().map_or(".", |(run, _)| run.plan.target().path.as_str());
         match rows.len() {
-            1 => "Repeat: iosonde compare needs 5 runs of each side".to_owned(),
+            1 => "Repeat it: a comparison needs 5 runs of each".to_owned(),
             _ => format!("Find its limits: iosonde experiment run study {path}"),
         }
     })
@@ -226,7 +248,6 @@ mod tests {
     use super::*;
     use iosonde_analysis::assess;
     use iosonde_fixtures::{Load, run_of};
-    use iosonde_model::record::run::Outcome;
 
     fn answer(runs: &[Run], earlier: Option<&str>) -> Answer {
         let assessed: Vec<Assessment> = runs.iter().map(|run| assess(run, None)).collect();
@@ -243,7 +264,7 @@ mod tests {
             "{found:?}"
         );
         assert_eq!(found.confidence, "high");
-        assert!(found.next.contains("iosonde compare"), "{found:?}");
+        assert!(found.next.contains("5 runs of each"), "{found:?}");
     }
 
     #[test]
@@ -261,6 +282,12 @@ mod tests {
     fn what_was_interrupted_is_to_be_repeated() {
         let mut run = run_of(&[Load::default()]);
         run.outcome = Outcome::Interrupted { signal: 2 };
+        let found = answer(&[run], None);
+        assert_eq!(found.confidence, "low: not everything was measured completely");
+        assert_eq!(found.next, "Repeat it without an interruption");
+        let mut run = run_of(&[Load::default()]);
+        run.outcome = Outcome::Interrupted { signal: 2 };
+        run.target.direct = false;
         let found = answer(&[run], None);
         assert_eq!(found.confidence, "low: not everything was measured completely");
         assert_eq!(found.next, "Repeat it without an interruption");

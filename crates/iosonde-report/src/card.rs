@@ -17,11 +17,7 @@ const ROOM: f64 = (WIDTH - 2 * LEFT) as f64;
 pub fn card(story: &Story) -> String {
     let answer = Answer::of_story(story, None);
     let (result, confidence, next) = split(story, answer);
-    let color = match confidence.split([':', ',', ' ']).next().unwrap_or_default() {
-        "high" => "#1b7f3b",
-        "medium" => "#8a5a00",
-        _ => "#a4161a",
-    };
+    let color = color(story.source.exit_code, &confidence);
     let mut page = Page { out: String::new(), y: 92.0 };
     page.words(&story.title, 46.0, "#111", true, 2);
     page.y += 6.0;
@@ -42,6 +38,16 @@ pub fn card(story: &Story) -> String {
         page.out,
         escaped(&shortened(&device, 22.0, ROOM))
     )
+}
+
+/// Red for a failure and for low confidence, green only for what is trusted and has not failed.
+fn color(exit_code: u8, confidence: &str) -> &'static str {
+    let confidence = confidence.split([':', ',', ' ']).next().unwrap_or_default();
+    match (exit_code, confidence) {
+        (0, "high") => "#1b7f3b",
+        (0, "medium") | (3 | 7, "high" | "medium") => "#8a5a00",
+        _ => "#a4161a",
+    }
 }
 
 /// The answer of a run says confidence and next itself.
@@ -125,6 +131,10 @@ mod tests {
         story.answer.push("Next: Find its limits: iosonde experiment run study .".into());
         let svg = card(&story);
         assert!(svg.contains("run study .<") && svg.contains("Confidence: high<"), "{svg}");
+        assert!(svg.contains(color(0, "high")), "{svg}");
+        story.source.exit_code = 4;
+        let svg = card(&story);
+        assert!(!svg.contains(color(0, "high")), "corruption is not green: {svg}");
         story.title = "</text><script>alert(1)</script>\u{1b}[2J ".repeat(20);
         let svg = card(&story);
         assert!(!svg.contains("<script") && !svg.contains('\u{1b}'), "{svg}");

@@ -154,9 +154,19 @@ pub fn words(row: &Row) -> String {
     }
 }
 
-/// `-8.1 %`
+/// The whole number without its sign: `14,369`.
+fn thousands(number: f64) -> String {
+    count::thousands(number.abs().round() as u64)
+}
+
+/// `-8.1 %`, `+14,369 %`
 pub(crate) fn percent(change: f64) -> String {
-    format!("{:+.1} %", 100.0 * change)
+    match 100.0 * change {
+        large if large.abs() >= 1_000.0 => {
+            format!("{}{} %", if large < 0.0 { "-" } else { "+" }, thousands(large))
+        }
+        change => format!("{change:+.1} %"),
+    }
 }
 
 /// `5`, `6.2`

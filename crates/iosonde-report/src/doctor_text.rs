@@ -85,7 +85,11 @@ impl DoctorReport {
         }
         self.costs(&mut out);
         let memory = self.memory_bytes.map_or("n/a".into(), bytes::rough);
-        let _ = writeln!(out, "\n{} CPU(s) allowed, {memory} of memory available", self.cpus);
+        let _ = writeln!(
+            out,
+            "\n{} allowed, {memory} of memory available",
+            count::of(self.cpus.into(), "CPU")
+        );
         out.into_string()
     }
 
@@ -98,9 +102,9 @@ impl DoctorReport {
         let bare = floor.psync_p50_ps.map_or("n/a (no test file)".into(), time);
         let bare = format!("{bare} median, {}", clean(&floor.psync_on));
         out.hanging("  bare pread loop     ", &bare);
-        let null = format!("{} operations, histograms on", rate(floor.null_ops_per_s));
+        let null = format!("{}, histograms on", rate(floor.null_ops_per_s));
         out.hanging("  engine on `null`    ", &null);
-        let empty = format!("{} operations", rate(floor.nop_ops_per_s));
+        let empty = rate(floor.nop_ops_per_s);
         out.hanging("  ring of empty ops   ", &empty);
     }
 
@@ -116,7 +120,7 @@ impl DoctorReport {
         };
         let result = format!(
             "{} of {all} measurement features are available in {}{absent}; one core can \
-             drive {} operations",
+             drive {}",
             all - missing.len(),
             clean(&self.path),
             rate(self.floor.null_ops_per_s)
@@ -139,7 +143,7 @@ impl DoctorReport {
 
 fn rate(per_s: Option<u64>) -> String {
     match per_s {
-        Some(rate) => format!("{} M/s", count::significant(rate as f64 / 1e6)),
+        Some(rate) => format!("{} M operations/s", count::significant(rate as f64 / 1e6)),
         None => "n/a".into(),
     }
 }

@@ -38,7 +38,7 @@ pub struct Explanation {
 
 /// Why a word is not explained.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("found `{word}`, which no report prints{meant}; `list` prints every word")]
+#[error("found `{word}`, which has no explanation{meant}; `list` prints every word")]
 pub struct UnknownWord {
     /// The word.
     word: String,

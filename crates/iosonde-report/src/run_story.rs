@@ -7,12 +7,10 @@ mod overview;
 
 use iosonde_analysis::figures::{DirectionFigures, GroupFigures};
 use iosonde_analysis::finding::Severity;
-use iosonde_analysis::reference::place;
 use iosonde_analysis::{Assessment, Verdict, intervals};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::run::{Outcome, Run};
-use iosonde_model::record::{HostFacts, Manifest, WriteAudit};
-use iosonde_model::spec::reference::built_in;
+use iosonde_model::record::{HostFacts, Manifest, TargetFacts, WriteAudit};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
 use iosonde_stats::dependent::NoInterval;
@@ -42,6 +40,8 @@ pub struct RunReport<'a> {
     pub host: Option<&'a HostFacts>,
     /// What else limits the trust: of the folder, not of its runs.
     pub warnings: &'a [String],
+    /// How it compares with earlier results and with classes of storage, if it does.
+    pub beside: Option<&'a str>,
 }
 
 /// The story of one run or of a check.
@@ -103,30 +103,14 @@ pub fn run_story(report: RunReport<'_>) -> Story {
 }
 
 fn answer(report: RunReport<'_>) -> Vec<String> {
-    let placement = place(report.rows, &built_in().unwrap_or_default());
-    let first = Answer::of_runs(report.rows, report.verdict, placement.words().as_deref());
+    let first = Answer::of_runs(report.rows, report.verdict, report.beside);
     let mut answer = vec![
         format!("{}.", capital(&first.result)),
         format!("Confidence: {}.", first.confidence.trim_end_matches('.')),
         format!("Next: {}", first.next),
     ];
-    // Of several rows the figures are in the overview and in the table.
-    let several = report.rows.len() > 1;
-    for (run, row) in report.rows.iter().filter(|(_, row)| !several || !row.consistency.valid()) {
-        if !row.consistency.valid() {
-            answer.push(format!("{}: INVALID, a consistency check failed.", run.plan.title));
-            continue;
-        }
-        let total = &row.figures.all.total;
-        let p99 = total.latency.quantile(0.99).and_then(Quantile::value_ns);
-        let mean = total.latency.mean_ns.map_or("n/a".into(), duration::latency);
-        let p99 = p99.map_or("n/a".into(), |ns| duration::latency(ns as f64));
-        answer.push(format!(
-            "{}: {} IOPS, {} MB/s; latency {mean} on average, p99 {p99}.",
-            run.plan.title,
-            count::significant_or_whole(total.iops),
-            count::significant_or_whole(total.bytes_per_s / 1e6),
-        ));
+    for (run, _) in report.rows.iter().filter(|(_, row)| !row.consistency.valid()) {
+        answer.push(format!("{}: INVALID, a consistency check failed.", run.plan.title));
     }
     answer
 }
@@ -294,41 +278,60 @@ fn method(plan: &Plan) -> Vec<String> {
 }
 
 fn environment(report: RunReport<'_>) -> Vec<(String, String)> {
-    let mut facts: Vec<(String, String)> = Vec::new();
-    let mut fact = |name: &str, value: Option<String>| {
-        facts.extend(value.filter(|text| !text.is_empty()).map(|text| (name.into(), text)));
-    };
-    if let Some((run, _)) = report.rows.first() {
-        let target = &run.target;
-        fact("target", Some(format!("{} ({})", target.path, target.kind)));
-        if let Some(device) = &target.device {
-            let model = device.model.as_ref().map(|model| format!(" ({model})"));
-            fact("device", Some(format!("{}{}", device.name, model.unwrap_or_default())));
-        }
-        fact("file system", target.filesystem.clone());
-        fact("mounted from", target.mount_source.clone());
-        fact("mount options", Some(target.mount_options.join(",")));
-        fact("size", target.bytes.map(bytes::exact));
-        fact("access", Some(if target.direct { "direct" } else { "buffered" }.into()));
-        fact("engine", Some(run.backend.engine.clone()));
-        fact("engine features", Some(run.backend.features.join(", ")));
-        fact("clock", Some(run.backend.clock.clone()));
-        for (name, value) in target.write_audits.iter().flat_map(WriteAudit::lines) {
-            fact(&name, Some(value));
-        }
-    }
-    if let Some(host) = report.host {
-        fact("kernel", host.kernel.clone());
-        fact("system", host.os.clone());
-        fact("processor", host.cpu_model.clone());
-        fact("CPUs online", host.cpus_online.map(|count| count.to_string()));
-        fact("CPUs allowed", host.cpus_allowed.map(|count| count.to_string()));
-        fact("memory", host.memory_bytes.map(bytes::rough));
-        fact("governor", host.governor.clone());
-        fact("clock source", host.clocksource.clone());
-        fact("virtualization", Some(host.virtualization.join(", ")));
-    }
+    let Some((run, _)) = report.rows.first() else { return environment_of(None, report.host) };
+    let mut facts = environment_of(Some(&run.target), None);
+    facts.extend(present([
+        ("engine", Some(run.backend.engine.clone())),
+        ("engine features", Some(run.backend.features.join(", "))),
+        ("clock", Some(run.backend.clock.clone())),
+    ]));
+    facts.extend(run.target.write_audits.iter().flat_map(WriteAudit::lines));
+    facts.extend(environment_of(None, report.host));
     facts
+}
+
+/// A target and a machine in words, as far as they are known.
+pub fn environment_of(
+    target: Option<&TargetFacts>,
+    host: Option<&HostFacts>,
+) -> Vec<(String, String)> {
+    let of_target = target.into_iter().flat_map(|target| {
+        let device = target.device.as_ref().map(|device| {
+            let model = device.model.as_ref().map(|model| format!(" ({model})"));
+            format!("{}{}", device.name, model.unwrap_or_default())
+        });
+        present([
+            ("target", Some(format!("{} ({})", target.path, target.kind))),
+            ("device", device),
+            ("file system", target.filesystem.clone()),
+            ("mounted from", target.mount_source.clone()),
+            ("mount options", Some(target.mount_options.join(","))),
+            ("size", target.bytes.map(bytes::exact)),
+            ("access", Some(if target.direct { "direct" } else { "buffered" }.into())),
+        ])
+    });
+    let of_host = host.into_iter().flat_map(|host| {
+        present([
+            ("kernel", host.kernel.clone()),
+            ("system", host.os.clone()),
+            ("processor", host.cpu_model.clone()),
+            ("CPUs online", host.cpus_online.map(|count| count.to_string())),
+            ("CPUs allowed", host.cpus_allowed.map(|count| count.to_string())),
+            ("memory", host.memory_bytes.map(bytes::rough)),
+            ("governor", host.governor.clone()),
+            ("clock source", host.clocksource.clone()),
+            ("virtualization", Some(host.virtualization.join(", "))),
+        ])
+    });
+    of_target.chain(of_host).collect()
+}
+
+/// The facts that are known, each with its name.
+fn present<const N: usize>(facts: [(&str, Option<String>); N]) -> Vec<(String, String)> {
+    let known = |(name, value): (&str, Option<String>)| {
+        value.filter(|text| !text.is_empty()).map(|text| (name.to_owned(), text))
+    };
+    facts.into_iter().filter_map(known).collect()
 }
 
 fn data(rows: &[(&Run, &Assessment)]) -> Vec<DataSet> {

@@ -109,9 +109,9 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
     if figures.roles.len() > 1 {
         for role in &figures.roles {
             let text = format!(
-                "  role {}: {} jobs, IOPS={}, BW={}, avg={}",
+                "  role {}: {}, IOPS={}, BW={}, avg={}",
                 clean(&role.role),
-                role.jobs,
+                count::of(role.jobs.into(), "job"),
                 count::significant_or_whole(role.total.iops),
                 bytes::per_second(role.total.bytes_per_s),
                 role.total.latency.mean_ns.map_or("n/a".into(), duration::latency),
@@ -135,11 +135,11 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
     let requested = figures.all.depth_asked;
     let depth = match figures.all.has_depth(figures.inline) {
         true if figures.arrivals.is_some() => {
-            format!("  depth: at most {requested}, seen={:.1}", figures.all.depth_seen)
+            format!("  depth: at most {requested}, measured={:.1}", figures.all.depth_seen)
         }
-        true => format!("  depth: asked={requested}, seen={:.1}", figures.all.depth_seen),
+        true => format!("  depth: requested={requested}, measured={:.1}", figures.all.depth_seen),
         false => {
-            format!("  depth: asked={requested}, inline (requests complete inside submission)")
+            format!("  depth: requested={requested}, inline (requests complete inside submission)")
         }
     };
     line(out, &depth);
@@ -201,7 +201,7 @@ fn in_short(name: &str, latency: &LatencyFigures) -> String {
 /// What an open loop had due.
 fn open_loop(out: &mut String, open: &ArrivalFigures) {
     let requested = open.asked_per_s.map_or("as scheduled".into(), |per_s| {
-        format!("asked={} per second", count::significant_or_whole(per_s))
+        format!("requested={} per second", count::significant_or_whole(per_s))
     });
     let mut text = format!(
         "  open loop: {requested}, due={}, done={} per second, late={}, queued={}, dropped={}",

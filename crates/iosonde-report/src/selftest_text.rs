@@ -34,10 +34,10 @@ pub fn selftest_text(
     );
     out.hanging("iosonde: ", &words);
     out.push('\n');
-    let left = ["fault", "what must come of it"].map(|head| (head, true));
+    let left = ["fault", "expected"].map(|head| (head, true));
     // A narrow screen has the counts alone.
     let left = if out.columns < WIDE { &left[..1] } else { &left[..] };
-    let right = ["struck", "visible", "detected", "named", "alarms"].map(|head| (head, false));
+    let right = ["injected", "visible", "detected", "named", "alarms"].map(|head| (head, false));
     let heads: Vec<(&str, bool)> = left.iter().copied().chain(right).collect();
     let rows = matrix.rows.iter().map(|row| {
         let counts = [row.struck, row.visible, row.detected, row.named, row.false_alarms];
@@ -47,13 +47,12 @@ pub fn selftest_text(
     out.push_str(&table(&heads, &rows.collect::<Vec<_>>(), "  ", out.columns));
     out.push('\n');
     let words = format!(
-        "Without a fault: {} simulations that look like one, {} alarm(s); {} operations in one, \
-         {} blocks checked, {} alarm(s).",
-        count::thousands(matrix.look_alikes),
-        count::thousands(matrix.alarms),
-        count::thousands(matrix.soak_ops),
-        count::thousands(matrix.soak_checked),
-        count::thousands(matrix.soak_alarms),
+        "Without a fault: {} that look like one, {}; {} in one, {} checked, {}.",
+        count::of(matrix.look_alikes, "simulation"),
+        count::of(matrix.alarms, "alarm"),
+        count::of(matrix.soak_ops, "operation"),
+        count::of(matrix.soak_checked, "block"),
+        count::of(matrix.soak_alarms, "alarm"),
     );
     out.hanging("  ", &words);
     verdict(&mut out, matrix, seed, complete);
@@ -85,8 +84,8 @@ fn formatted(row: &MatrixRow) -> String {
     let missed = row.visible - row.detected;
     let misnamed = row.detected - row.named;
     format!(
-        "{missed} missed, {misnamed} called something else, {} false alarm(s); {}",
-        row.false_alarms,
+        "{missed} missed, {misnamed} called something else, {}; {}",
+        count::of(row.false_alarms, "false alarm"),
         repeat(row.fault, &row.wrong_seeds)
     )
 }
@@ -109,21 +108,22 @@ pub fn repetition_text(repetition: &Repetition) -> String {
         let found = block.found.map_or("not found".into(), |class| format!("found: {class}"));
         let _ = writeln!(out, "  block at {:>8}  {right:<36}  {found}", block.offset);
     }
-    let struck = if repetition.struck { "struck" } else { "did not strike" };
+    let injected = if repetition.struck { "was injected" } else { "was not injected" };
     let seen = match (repetition.visible, repetition.detected && repetition.named) {
-        (false, _) => "and left nothing to be found",
-        (true, true) => "was detected and rightly named",
+        (false, _) => "and changed nothing that can be read",
+        (true, true) => "was detected and named correctly",
         (true, false) => "was missed or called something else",
     };
     let verdict = if repetition.right { "PASS" } else { "FAIL" };
     let _ = match fault.as_str() {
         "none" => {
-            writeln!(out, "  {verdict}: a look-alike, {} block(s) found", repetition.blocks.len())
+            let found = count::of(repetition.blocks.len() as u64, "block");
+            writeln!(out, "  {verdict}: a look-alike, {found} found")
         }
         _ => writeln!(
             out,
-            "  {verdict}: the fault {struck}, {seen}; {} false alarm(s)",
-            repetition.false_alarms
+            "  {verdict}: the fault {injected}, {seen}; {}",
+            count::of(repetition.false_alarms, "false alarm")
         ),
     };
     out
@@ -202,7 +202,7 @@ mod tests {
         wrong.soak_alarms = 2;
         let text = selftest_text(&wrong, 6, 1, true, 120);
         for part in [
-            "0 missed, 1 called something else, 0 false alarm(s); repeat it with",
+            "0 missed, 1 called something else, 0 false alarms; repeat it with",
             "--only drop --seed 77",
             "--only none --seed 88",
             "--soak-ops 1000 --seed 6",
@@ -231,9 +231,13 @@ mod tests {
             ..Repetition::default()
         };
         let text = repetition_text(&repetition);
-        for part in
-            ["damaged: torn", "not found", "undamaged", "found: stale", "FAIL: the fault struck"]
-        {
+        for part in [
+            "damaged: torn",
+            "not found",
+            "undamaged",
+            "found: stale",
+            "FAIL: the fault was injected",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

@@ -10,7 +10,7 @@ use super::clean::clean;
 use super::story::{Block, Column, Entry, Section, Source, Story, Table, Trust};
 use super::telling;
 use iosonde_model::record::store::utc;
-use iosonde_model::units::bytes;
+use iosonde_model::units::{bytes, count};
 
 /// Name and version of the document.
 pub const SIGN_OFF_SCHEMA: &str = "iosonde.signoff/1";
@@ -132,16 +132,16 @@ impl SignOff {
         let shown = output.display();
         Answer {
             result: format!(
-                "{}: {}, {} experiment(s) on {} device(s)",
+                "{}: {}, {} on {}",
                 self.campaign,
                 self.verdict,
-                self.experiments().count(),
-                self.devices.len()
+                count::of(self.experiments().count() as u64, "experiment"),
+                count::of(self.devices.len() as u64, "device")
             ),
             confidence: match (incomplete, unsteady.as_slice()) {
                 (0, []) => "high".to_owned(),
                 (0, names) => format!("low: no steady state in {}", names.join(", ")),
-                (some, _) => format!("low: {some} experiment(s) are not complete"),
+                (some, _) => format!("low: not complete: {}", count::of(some as u64, "experiment")),
             },
             next: match incomplete {
                 0 => format!("Open report.html of each experiment, below {shown}/devices"),
@@ -352,7 +352,7 @@ mod tests {
             SignedExperiment { name: "x".into(), state: "incomplete".into(), result: None };
         let all = sign_off(vec![missing, experiment(vec![stage(false)])]);
         let answer = all.answer(Path::new("out"));
-        assert!(answer.confidence.starts_with("low: 1 experiment(s) are not complete"));
+        assert!(answer.confidence.starts_with("low: not complete: 1 experiment"));
         assert!(answer.next.contains("campaign resume out"));
         let text = plain(&all.story(Path::new("out")), 200);
         assert!(text.contains("1 of 2") && text.contains("0 of 1"), "{text}");

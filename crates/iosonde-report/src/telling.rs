@@ -11,7 +11,7 @@ pub(super) const PARTIAL: &str =
 pub(super) fn source(source: &Source) -> String {
     let program = if source.program.is_empty() { "an unknown program" } else { &source.program };
     match source.started_unix_ns {
-        Some(ns) => format!("Measured by {program}, begun {}.", moment(ns)),
+        Some(ns) => format!("Measured by {program}, started {}.", moment(ns)),
         None => format!("Measured by {program}."),
     }
 }
@@ -88,7 +88,7 @@ mod tests {
         let mut of = Source { program: "fio-3.33".into(), ..Source::default() };
         assert_eq!(source(&of), "Measured by fio-3.33.");
         of.started_unix_ns = Some(1_790_000_000_123_456_789);
-        assert_eq!(source(&of), "Measured by fio-3.33, begun 2026-09-21 14:13:20 UTC.");
+        assert_eq!(source(&of), "Measured by fio-3.33, started 2026-09-21 14:13:20 UTC.");
         of.command = ["fio", "--name", "it's a", ""].map(str::to_owned).to_vec();
         assert_eq!(command(&of), r"fio --name 'it'\''s a' ''");
     }

@@ -19,6 +19,8 @@ pub struct TextReport {
     pub sections: Vec<Section>,
     /// The text as its command prints it.
     pub text: String,
+    /// The target and the machine: a name and a value each.
+    pub environment: Vec<(String, String)>,
 }
 
 /// The story of a result of `verify`, `profile` or `compare`.
@@ -39,7 +41,7 @@ pub fn text_story(report: TextReport) -> Story {
         warnings: Vec::new(),
         sections,
         method: Vec::new(),
-        environment: Vec::new(),
+        environment: report.environment,
         data: Vec::new(),
     }
 }

@@ -202,8 +202,8 @@ fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, Strin
     lines.push((
         "checks",
         format!(
-            "{}; in {} of them a change was under way; {} more blocks were read of which nothing \
-             is required",
+            "{}; {} of them during a change of the block; {} more of blocks without expected \
+             content",
             count(figures.checked),
             count(figures.uncertain),
             count(figures.unrequired),
@@ -212,7 +212,7 @@ fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, Strin
     lines.push((
         "failed",
         format!(
-            "{} blocks; {} read wrong and stored right; {} unreadable",
+            "{} blocks; {} wrong once and right when read again; {} unreadable",
             count(figures.failed()),
             count(figures.transient_blocks),
             count(figures.unreadable_blocks),

@@ -15,6 +15,7 @@ use crate::cli::page::write as write_page;
 use crate::cli::screen;
 use iosonde_analysis::experiment::Study;
 use iosonde_model::spec::campaign::Campaign;
+use iosonde_model::units::count;
 use iosonde_report::Answer;
 use iosonde_report::clean::clean;
 use iosonde_report::sign_off::{
@@ -190,7 +191,7 @@ pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> (Answer, String) {
     let empty = Vec::new();
     let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();
     let word = |value: &Value| clean(value.as_str().unwrap_or_default());
-    let (mut rows, mut devices, mut done, mut count) = (String::new(), 0, 0, 0);
+    let (mut rows, mut devices, mut done, mut total) = (String::new(), 0, 0, 0);
     for (host, signoff) in hosts {
         if signoff["devices"].is_null() {
             rows += &format!("  {host:16} no sign-off: see above why\n");
@@ -199,7 +200,7 @@ pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> (Answer, String) {
             devices += 1;
             for experiment in list(&device["experiments"]) {
                 let is_done = experiment["state"] == "complete";
-                (count, done) = (count + 1, done + usize::from(is_done));
+                (total, done) = (total + 1, done + usize::from(is_done));
                 let end = match word(&experiment["verdict"]) {
                     _ if !is_done => "incomplete".into(),
                     verdict if verdict.is_empty() => "complete".into(),
@@ -216,8 +217,10 @@ pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> (Answer, String) {
     let name = names.find(|name| !name.is_empty()).unwrap_or_else(|| "campaign".into());
     let answer = Answer {
         result: format!(
-            "{name}: {done} of {count} experiment(s) complete on {devices} device(s) of {} host(s)",
-            hosts.len()
+            "{name}: {done} of {} complete on {} of {}",
+            count::of(total, "experiment"),
+            count::of(devices, "device"),
+            count::of(hosts.len() as u64, "host")
         ),
         confidence: match missing.as_slice() {
             [] => "high: every host is complete".to_owned(),

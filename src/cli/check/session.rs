@@ -150,7 +150,7 @@ impl Session<'_> {
         self.progress.clear();
         let placement = place(&rows, &self.classes);
         let beside: Vec<String> =
-            [placement.words(), self.earlier.clone()].into_iter().flatten().collect();
+            [self.earlier.clone(), placement.words()].into_iter().flatten().collect();
         let beside = (!beside.is_empty()).then(|| beside.join("; "));
         let report = CheckReport {
             answer: Answer::of_runs(&rows, analysed, beside.as_deref()).judged(judged),

@@ -143,14 +143,15 @@ pub(super) fn cost(
         Some(true) => "; it uses up the burst credits of a volume that has them",
         _ => "",
     };
+    let span = duration::span(writing.iter().sum());
     let workloads = match writing.len() {
-        1 => "1 workload that writes".to_owned(),
-        count => format!("{count} workloads that write"),
+        0 => String::new(),
+        1 => format!(", then 1 workload that writes, for {span}"),
+        count => format!(", then {count} workloads that write, for {span} in all"),
     };
     format!(
-        "this writes to {name}{used}: a test file of {}, then {workloads}, for {} \
-         in all{burst}; --dry-run prints the plan, --read-only writes nothing",
+        "this writes to {name}{used}: a test file of {}{workloads}{burst}; --dry-run prints the \
+         plan, --read-only writes nothing",
         bytes::exact(layout.target().bytes),
-        duration::span(writing.iter().sum()),
     )
 }

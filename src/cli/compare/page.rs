@@ -24,5 +24,6 @@ pub(super) fn story(analysed: &Comparison, exit: Exit) -> Result<Story, ChartErr
         },
         sections: comparison_sections(analysed)?,
         text: comparison_text(analysed, COLUMNS),
+        environment: Vec::new(),
     }))
 }

@@ -7,11 +7,12 @@ use super::write::{Rendered, deliver, deliver_report, marked};
 use super::{Form, Pictures, ReportArgs, requested};
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::results;
 use crate::cli::screen;
 use crate::cli::{profile, verify};
 use iosonde_analysis::expectation::{Expectation, Judged, judge_all};
 use iosonde_analysis::profile::figures as profile_figures_of;
-use iosonde_analysis::reference::place;
+use iosonde_analysis::reference::{Placement, place};
 use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
 use iosonde_analysis::{judge, ladder};
 use iosonde_model::plan::Plan;
@@ -20,7 +21,7 @@ use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::reference::built_in;
 use iosonde_report::chart::Figure;
 use iosonde_report::json::{self, Document, json_text};
-use iosonde_report::run_story::{self, run_story};
+use iosonde_report::run_story::{self, environment_of, run_story};
 use iosonde_report::story::{Picture, Source, Story};
 use iosonde_report::{
     Answer, CheckReport, TextReport, expectations_text, ladder_json, ladder_sections, ladder_text,
@@ -80,6 +81,7 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
                     source: source(kept, exit),
                     sections: verify_sections(run, &rendered),
                     text,
+                    environment: environment_of(Some(&run.target), kept.host.as_ref()),
                 })
             };
             plainly(
@@ -101,6 +103,7 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
                     source: source(kept, exit),
                     sections: ladder_sections(run, &rendered),
                     text,
+                    environment: environment_of(Some(&run.target), kept.host.as_ref()),
                 })
             };
             let text = |columns| ladder_text(run, &rendered, columns);
@@ -125,6 +128,7 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
                     source: source(kept, exit),
                     sections: profile_sections(run, &figures, pictures.iter().map(of)),
                     text,
+                    environment: environment_of(None, Some(&run.host)),
                 })
             };
             let drawn = match args.figures {
@@ -190,18 +194,26 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
     let verb = kept.manifest.as_ref().map_or("run", |manifest| manifest.verb.as_str());
     let is_check = verb == "check" || rows.len() > 1;
     let warnings = kept.warnings();
+    let placement = place(&rows, &built_in().unwrap_or_default());
+    let class = placement.words().filter(|_| is_check);
+    let beside: Vec<String> =
+        [results::kept_against_earlier(&kept.path), class].into_iter().flatten().collect();
+    let beside = (!beside.is_empty()).then(|| beside.join("; "));
+    let answer = Answer::of_runs(&rows, &judgement.verdict, beside.as_deref());
+    let answer = answer.judged(&judgement.judged);
     let rendered = run_story::RunReport {
         rows: &rows,
         verdict: &judgement.verdict,
         manifest: kept.manifest.as_ref(),
         host: kept.host.as_ref(),
         warnings: &warnings,
+        beside: beside.as_deref(),
     };
     match args.output_format {
         Form::Normal => {
             let text = match is_check {
-                true => check_again(kept, &rows, &judgement),
-                false => run_again(&rows, &judgement),
+                true => check_again(kept, &rows, &judgement, (answer, &placement)),
+                false => run_again(&rows, &judgement, &answer),
             };
             // Its charts are those of the report document.
             deliver_report(args, &run_story(rendered), Some(text))
@@ -232,10 +244,8 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
 }
 
 /// As `run` printed it.
-fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
-    let mut out = Answer::of_runs(rows, &judgement.verdict, None)
-        .judged(&judgement.judged)
-        .text(screen::columns());
+fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>, answer: &Answer) -> String {
+    let mut out = answer.text(screen::columns());
     for (run, row) in rows {
         out.push_str(&run_text(run, &row.figures, &row.consistency));
         out.push_str(&layers_text(run));
@@ -255,14 +265,17 @@ fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String 
 }
 
 /// As `check` printed it.
-fn check_again(kept: &Kept, rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
+fn check_again(
+    kept: &Kept,
+    rows: &[(&Run, &Assessment)],
+    judgement: &Judgement<'_>,
+    (answer, placement): (Answer, &Placement),
+) -> String {
     let interrupted = rows.iter().any(|(run, _)| run.outcome != Outcome::Complete);
     let partial = kept.manifest.as_ref().is_some_and(|manifest| !manifest.complete);
-    let placement = place(rows, &built_in().unwrap_or_default());
     let report = CheckReport {
-        answer: Answer::of_runs(rows, &judgement.verdict, placement.words().as_deref())
-            .judged(&judgement.judged),
-        placement: &placement,
+        answer,
+        placement,
         rows,
         verdict: &judgement.verdict,
         judged: &judgement.judged,

@@ -10,6 +10,7 @@ use iosonde_engine::backend::vhost::{AdmitError, ConnectError, Server};
 use iosonde_engine::engine::Medium;
 use iosonde_engine::target::vhost::{VhostConsent, VhostRefusal, admit_writes};
 use iosonde_model::plan::{Plan, Target, Wait};
+use iosonde_model::units::count;
 
 /// Connects to the server.
 pub(super) fn resolve_target(
@@ -72,8 +73,10 @@ pub(super) fn admit(
     let polling = plan.jobs.iter().filter(|job| job.reap.wait == Wait::Poll).count();
     if polling >= cpus as usize {
         note(&format!(
-            "warning: {polling} polling job(s) on {cpus} CPU(s) leave none for the server: the \
-             latencies will be those of the scheduler"
+            "warning: {} on {} leave none for the server: the latencies will be those of the \
+             scheduler",
+            count::of(polling as u64, "polling job"),
+            count::of(cpus.into(), "CPU")
         ));
     }
     if plan.writes() {

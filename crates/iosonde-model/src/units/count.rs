@@ -13,6 +13,12 @@ pub fn thousands(number: u64) -> String {
     out
 }
 
+/// A number of things: `1 job`, `1,200 jobs`.
+pub fn of(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", thousands(number))
+}
+
 /// Three significant digits, without an exponent: `0.0123`, `1.23`, `12.3`, `123`, `1,230`.
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {

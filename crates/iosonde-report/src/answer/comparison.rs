@@ -57,7 +57,9 @@ impl Answer {
             true => "no metric could be compared".to_owned(),
             false => parts.join("; "),
         };
-        let [a, b] = [compared.sides[0].runs, compared.sides[1].runs];
+        // A side of several rows has one run of each.
+        let fewest = |side: usize| rows.iter().map(|(_, row)| row.contrast.runs[side]).min();
+        let [a, b] = [0, 1].map(|side| fewest(side).unwrap_or(compared.sides[side].runs));
         let confidence = match compared.warnings.first() {
             _ if is_too_few || rows.is_empty() => format!("low: {a} and {b} runs"),
             Some(warning) => format!("medium: {warning}"),

@@ -13,7 +13,7 @@ impl Answer {
     pub fn of_profile(run: &ProfileRun, figures: &Figures) -> Answer {
         let load = match &figures.program {
             Some(side) if side.requests() > 0 => load(side),
-            Some(_) => "no request of the program reached a device".to_owned(),
+            Some(_) => "no request reached a device".to_owned(),
             None => match &figures.calls {
                 Some(calls) => format!(
                     "{} read and {} written, by its counters",
@@ -23,6 +23,7 @@ impl Answer {
                 None => "its requests could not be seen".to_owned(),
             },
         };
+        let is_idle = figures.program.as_ref().is_some_and(|side| side.requests() == 0);
         let finding = figures.findings.first().filter(|finding| says_something(finding));
         let found = finding.map(|finding| format!("; {}", finding.subject)).unwrap_or_default();
         let lost: u64 = run.lost.values().sum();
@@ -55,6 +56,7 @@ impl Answer {
             Method::Counters => {
                 "Trace each request: repeat as root, or with CAP_BPF and CAP_PERFMON.".to_owned()
             }
+            Method::Tracepoints if is_idle => "Profile a time in which it does I/O".to_owned(),
             Method::Tracepoints => "Replay it elsewhere: repeat with --emit app.toml, then \
                                     iosonde run app.toml --path PATH"
                 .to_owned(),

@@ -31,7 +31,8 @@ impl Answer {
                 format!("Test fsync: iosonde verify fsync {path}")
             }
             VerifyVerdict::Written => {
-                format!("Read it back: iosonde verify check {path} --ledger FILE")
+                let ledger = run.ledger.as_ref().map_or("FILE", |ledger| ledger.path.as_str());
+                format!("Read it back: iosonde verify check {path} --ledger {ledger}")
             }
             VerifyVerdict::Inconclusive { .. } => format!(
                 "Repeat it to its end{}: iosonde {}",
@@ -85,8 +86,8 @@ impl Answer {
             ),
             (false, true) => format!("PARTIAL: {faults} visible faults detected until it ended"),
             (true, true) => format!(
-                "PASS: each of {faults} visible faults was detected and rightly named, and \
-                 nothing else was"
+                "PASS: each of {faults} visible faults was detected and named correctly, \
+                 without a false alarm"
             ),
         };
         let confidence = match (complete, matrix.visible() < MANY) {

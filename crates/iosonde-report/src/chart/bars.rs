@@ -33,6 +33,8 @@ pub struct Bar {
     pub value: Measured,
     /// Lower and upper end of its interval.
     pub range: Option<(f64, f64)>,
+    /// Where it begins, if not at the foot of the plot: it is a range then, and has no label.
+    pub begins: Option<f64>,
     /// Tooltip text.
     pub hover: String,
 }
@@ -40,7 +42,12 @@ pub struct Bar {
 impl Bar {
     /// A bar without an interval.
     pub fn new(value: f64, hover: impl Into<String>) -> Bar {
-        Bar { value: Measured::Good(value), range: None, hover: hover.into() }
+        Bar { value: Measured::Good(value), range: None, begins: None, hover: hover.into() }
+    }
+
+    /// A range without a value of its own.
+    pub fn spanning(low: f64, high: f64, hover: impl Into<String>) -> Bar {
+        Bar { begins: Some(low), ..Bar::new(high, hover) }
     }
 
     /// The same with an interval.
@@ -91,7 +98,11 @@ impl Bars {
                     continue;
                 };
                 let mut top = plot.y(y.place(value)?);
-                let frame = Frame { left, top, width, height: plot.bottom() - top };
+                let foot = match bar.begins {
+                    Some(low) => plot.y(y.place(low)?),
+                    None => plot.bottom(),
+                };
+                let frame = Frame { left, top, width, height: foot - top };
                 let paint = match bar.value {
                     Measured::LowConfidence(_) => format!(
                         "fill=\"{PAPER}\" stroke=\"{}\" stroke-width=\"1.6\"{datum}",
@@ -110,7 +121,7 @@ impl Bars {
                     svg.path("interval", &d, &paint, "");
                     top = top.min(high);
                 }
-                if labelled {
+                if labelled && bar.begins.is_none() {
                     svg.inside((middle, top - GAP), Anchor::Middle, Type::LABEL, &y.written(value));
                 }
             }
@@ -128,6 +139,6 @@ impl Bars {
     pub fn values(&self) -> Vec<f64> {
         let all = self.series.iter().flat_map(|series| series.values.iter().flatten());
         let ends = |bar: &Bar| bar.range.into_iter().flat_map(|(low, high)| [low, high]);
-        all.flat_map(|bar| ends(bar).chain(bar.value.number())).collect()
+        all.flat_map(|bar| ends(bar).chain(bar.value.number()).chain(bar.begins)).collect()
     }
 }

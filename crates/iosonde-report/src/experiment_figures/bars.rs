@@ -56,7 +56,7 @@ fn panel(
     let bar = |measure: Measure| {
         move |point: &&Point| {
             let datum = view.datum(point, measure, Direction::Total)?;
-            Some(Bar { value: datum.value, range: datum.range, hover: datum.hover })
+            Some(Bar { value: datum.value, range: datum.range, ..Bar::new(0.0, datum.hover) })
         }
     };
     let series = measures.iter().enumerate().map(|(number, measure)| BarSeries {

@@ -95,7 +95,7 @@ fn draw(
         Side::Above => {
             let scale =
                 Scale::fit(Kind::Log10, [1.0 / largest as f64, 1.0].into_iter().chain(shares))?;
-            Axis::new("share above it (logarithmic)", Quantity::Share, scale)
+            Axis::new("fraction slower (logarithmic)", Quantity::Share, scale)
         }
     };
     sheet.push("", x, y, Marks::Curves(Vec::new(), thin), 380.0);

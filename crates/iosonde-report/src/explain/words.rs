@@ -184,6 +184,98 @@ pub(super) const WORDS: &[Term] = terms! {
             "Nothing if it is near 1.";
         "syncs": "How similar the rates of syncs are.", "both profiles",
             "Nothing if it is near 1.";
+        // Marks and headings of tables.
+        "*": "A warning or a limit concerns this row.", "the findings below the table",
+            "Read them.";
+        "!": "The figure has low confidence, or the row failed.", "the findings below the table",
+            "Read them before you use the figure.";
+        "~": "The percentile has no 95 % interval.",
+            "too few of its requests are independent of each other", "Measure longer.";
+        "n/a": "There is no such figure, and the report says why.",
+            "too few requests, or a fact that cannot be seen", "Read the reason.";
+        "+D": "The workload above, each write durable before it completes (RWF_DSYNC).", "",
+            "Compare it with the row above: the difference is the cost of durability.";
+        "Pattern": "Order of the offsets, and what is done at them.", "", "Nothing.";
+        "IO Size": "Block size of a request.", "", "Nothing.";
+        "Thr": "Threads of the workload, each with a queue of its own.", "", "Nothing.";
+        "Avg Lat": "Arithmetic mean of the latency.", "sum of latencies / number of them",
+            "Read the percentiles: a few slow requests move a mean.";
+        "P99 Lat": "99 % of the requests took this long or less.",
+            "nearest rank in the histogram of all requests", "Read its interval below the row.";
+        "R/W %": "Shares of reads and writes, as achieved.", "operations completed", "Nothing.";
+        "sd": "Standard deviation over runs.", "square root of the variance over runs",
+            "Use the interval to compare: a standard deviation is none.";
+        "acknowledged": "Writes that completed, whether or not they are durable.",
+            "completions in the measured window", "Read the durable rate beside it.";
+        "tool_overhead": "Time that this program adds to each operation.",
+            "a calibration of the engine on this machine", "Nothing, if it is a small share.";
+        "class": "The class of storage whose ranges fit most rows.",
+            "references/storage.toml, by transport and model of the device",
+            "Name classes of your own in references.toml.";
+        "typical": "Within the range of the class, and a quarter beyond.",
+            "references/storage.toml", "Nothing.";
+        "slow": "Below the range of the class by more than a quarter.",
+            "references/storage.toml", "Read the findings, or compare with an earlier result.";
+        "fast": "Above the range of the class by more than a quarter.",
+            "references/storage.toml", "Look for a cache that answers.";
+        // Self-test of the verifier.
+        "visible": "Injected faults that changed what can be read.",
+            "the simulated device compared with what was written", "Nothing.";
+        "injected": "Simulations in which the fault was carried out.", "", "Nothing.";
+        "detected": "Visible faults that the verifier reported.", "", "Nothing.";
+        "named": "Detected faults that were given the right kind.", "", "Nothing.";
+        "alarms": "Reports of corruption where there was none.",
+            "simulations without a fault", "Report it: the verifier is wrong.";
+        "drop": "Injected: a write is acknowledged and lost.", "", "Nothing.";
+        "delay": "Injected: a write takes effect later.", "", "Nothing.";
+        "tear": "Injected: a part of a write takes effect.", "", "Nothing.";
+        "flip": "Injected: bits of a stored block change.", "", "Nothing.";
+        "byte": "Injected: a byte of a stored block changes.", "", "Nothing.";
+        "zero": "Injected: a block is stored as zeros.", "", "Nothing.";
+        "duplicate": "Injected: a block is stored at a second place, too.", "", "Nothing.";
+        "swap": "Injected: two blocks change places.", "", "Nothing.";
+        "misdirect": "Injected: a write goes to another place.", "", "Nothing.";
+        "bit-stored": "Injected: a bit of the file changes.", "", "Nothing.";
+        "tear-stored": "Injected: a part of a block in the file is of an older write.",
+            "", "Nothing.";
+        "zeros-stored": "Injected: a block of the file becomes zeros.", "", "Nothing.";
+        "older-stored": "Injected: a block of the file is of an older write.", "", "Nothing.";
+        "newer-stored": "Injected: a block of the file is of a write that was never made.",
+            "", "Nothing.";
+        "other-run": "Injected: a block of the file is of another run.", "", "Nothing.";
+        "other-shape": "Injected: a block of the file is of a load with other sizes.",
+            "", "Nothing.";
+        "untrimmed": "Injected: a trimmed block of the file has its data again.", "", "Nothing.";
+        "superseded": "Injected: a block of the file is of a write that a later one replaced.",
+            "", "Nothing.";
+        "swap-jobs": "Injected: sectors of two jobs change places in the file.", "", "Nothing.";
+        "swap-in-block": "Injected: two sectors of a block change places in the file.",
+            "", "Nothing.";
+        "swap-blocks": "Injected: sectors of two blocks change places in the file.", "", "Nothing.";
+        "copy-in-block": "Injected: a sector is copied over another of its block in the file.",
+            "", "Nothing.";
+        "copy-blocks": "Injected: a sector is copied into another block in the file.",
+            "", "Nothing.";
+        "copy-jobs": "Injected: a sector is copied into a block of another job in the file.",
+            "", "Nothing.";
+        "shift-in-block": "Injected: sectors of a block move on within it in the file.",
+            "", "Nothing.";
+        "shift-blocks": "Injected: sectors move into the next block in the file.", "", "Nothing.";
+        "shift-jobs": "Injected: sectors move into a block of another job in the file.",
+            "", "Nothing.";
+        "swap-sectors": "Injected: two sectors of a block change places.", "", "Nothing.";
+        "copy-sector": "Injected: a sector is stored over another one.", "", "Nothing.";
+        "shift-sectors": "Injected: the sectors of a block are stored one place further.", "",
+            "Nothing.";
+        "reorder": "Injected: writes take effect in another order.", "", "Nothing.";
+        "read-flip": "Injected: bits change on the way of a read.", "", "Nothing.";
+        "read-misdirect": "Injected: a read returns another block.", "", "Nothing.";
+        "sync-eio": "Injected: a sync reports an I/O error.", "", "Nothing.";
+        "sync-lie": "Injected: a sync reports success and does nothing.", "", "Nothing.";
+        "write-eio": "Injected: a write reports an I/O error.", "", "Nothing.";
+        "read-eio": "Injected: a read reports an I/O error.", "", "Nothing.";
+        "short": "Injected: a transfer moves fewer bytes than requested.", "", "Nothing.";
+        "enospc": "Injected: a write finds no space.", "", "Nothing.";
         // Verification.
         "pass": "Every block that was read back contains what it must.",
             "identity and checksum of each sector, compared with the ledger", "Nothing.";

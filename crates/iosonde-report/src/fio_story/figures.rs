@@ -66,7 +66,7 @@ fn bars_of(rows: &[Row<'_>], way: IoKind) -> Result<Option<Figure>, ChartError> 
                 let hover = format!("{}: {name} {}", row.name, duration::latency(ns));
                 let measured =
                     if row.is_severe { Measured::LowConfidence(ns) } else { Measured::Good(ns) };
-                Some(Bar { value: measured, range: None, hover })
+                Some(Bar { value: measured, ..Bar::new(0.0, hover) })
             })
             .collect(),
     });

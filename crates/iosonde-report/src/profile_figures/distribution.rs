@@ -145,7 +145,7 @@ pub(crate) fn body_and_tail(times: &[Times], what: &str) -> Result<Vec<Panel>, C
     };
     let share = Scale::exactly(Kind::Linear, 0.0, 1.0)?;
     let body = Axis::new("share within that time", Quantity::Share, share);
-    let tail = Axis::new("share above it (logarithmic)", Quantity::Share, tail_scale);
+    let tail = Axis::new("fraction slower (logarithmic)", Quantity::Share, tail_scale);
     Ok(vec![
         panel("Distribution", body, times.iter().map(|t| cumulative(t, scale.ends())).collect()),
         panel("Tail: the slowest", tail, times.iter().flat_map(|t| exceeding(t, from)).collect()),

@@ -59,9 +59,9 @@ pub(super) fn source(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     let off = figures.consistency.broken().count();
     let consistency = match figures.consistency.entries.len() {
         0 => "nothing to compare: sums from one source only".to_owned(),
-        1 if off == 0 => "1 identity holds".to_owned(),
-        all if off == 0 => format!("all {all} identities hold"),
-        all => format!("{off} of {all} identities do not hold"),
+        1 if off == 0 => "1 check passed".to_owned(),
+        all if off == 0 => format!("all {all} checks passed"),
+        all => format!("{off} of {all} checks failed"),
     };
     out.hanging("Consistency: ", &consistency);
     broken(out, figures.consistency.broken().filter(|entry| !matters(entry)));

@@ -21,7 +21,7 @@ pub(super) fn threads(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     match threads_table(run, figures) {
         Some((table, left)) => {
             out.push_str(&table.text(out.columns));
-            more(out, left, "names of threads");
+            more(out, left, "thread name");
         }
         None => {
             let reason = figures.unseen.as_deref().unwrap_or("no thread did I/O");
@@ -128,7 +128,8 @@ fn in_sync(share: f64) -> String {
 
 fn more(out: &mut Text, left: usize, what: &str) {
     if left > 0 {
-        out.push_str(&format!("  … and {left} more {what}, in the record\n"));
+        let left = count::of(left as u64, &format!("more {what}"));
+        out.push_str(&format!("  … and {left}, in the record\n"));
     }
 }
 
@@ -245,7 +246,7 @@ pub(super) fn files(out: &mut Text, figures: &Figures) {
     if !table.is_empty() {
         out.push_str("\nFiles:\n");
         out.push_str(&table.text(out.columns));
-        more(out, left, "files");
+        more(out, left, "file");
     }
 }
 
@@ -285,7 +286,7 @@ pub(super) fn cgroups(out: &mut Text, figures: &Figures) {
     if figures.cgroups.len() > 1 {
         out.push_str("\nCgroups:\n");
         out.push_str(&cgroups_table(figures).text(out.columns));
-        more(out, figures.cgroups.len().saturating_sub(ROWS), "cgroups");
+        more(out, figures.cgroups.len().saturating_sub(ROWS), "cgroup");
     }
 }
 

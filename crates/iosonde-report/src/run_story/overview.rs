@@ -33,10 +33,10 @@ pub(super) fn overview(rows: &[(&Run, &Assessment)], subject: &str) -> Result<Fi
         series.push(BarSeries { name, style: style(6), values: usual.collect() });
     }
     series.retain(|series| series.values.iter().any(Option::is_some));
-    let values = series.iter().flat_map(|series| series.values.iter().flatten()).flat_map(|bar| {
-        let (low, high) = bar.range.unwrap_or_default();
-        [bar.value.number().unwrap_or_default(), low, high]
-    });
+    let values = series
+        .iter()
+        .flat_map(|series| series.values.iter().flatten())
+        .flat_map(|bar| [bar.value.number().unwrap_or_default(), bar.begins.unwrap_or_default()]);
     let positive: Vec<f64> = values.filter(|value| *value > 0.0).collect();
     let least = positive.iter().copied().fold(f64::INFINITY, f64::min);
     let y = Scale::fit(Kind::Log10, positive.into_iter().chain([least / 2.0]))?;
@@ -52,10 +52,7 @@ pub(super) fn overview(rows: &[(&Run, &Assessment)], subject: &str) -> Result<Fi
             marks: Marks::Bars(Bars { series, labelled: true }),
             height: 300.0,
         }],
-        notes: vec![
-            "The usual range is drawn as its middle, with a line from its lower to its upper end."
-                .into(),
-        ],
+        notes: Vec::new(),
     })
 }
 
@@ -77,5 +74,5 @@ fn usual(placement: &Placement, run: &Run, title: &str) -> Option<Bar> {
         row.figure(row.range[0]),
         row.figure(row.range[1])
     );
-    Some(Bar::new((low * high).sqrt(), hover).between(low, high))
+    Some(Bar::spanning(low, high, hover))
 }

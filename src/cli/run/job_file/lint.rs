@@ -12,6 +12,7 @@ use crate::cli::place::Place;
 use iosonde_model::record::given;
 use iosonde_model::spec::fio::JobFile;
 use iosonde_model::spec::fio::lint::{Around, lint as of_jobs};
+use iosonde_model::units::count;
 
 /// Operations that a percentile of 99.9 takes.
 const P999_OPS: u64 = 3_700;
@@ -44,14 +45,16 @@ pub(super) fn lint(
     for line in &found {
         output.text(&format!("{line}\n"));
     }
-    let count = found.len();
+    let total = found.len();
     let jobs: usize = file.groups.iter().map(|group| group.jobs.len()).sum();
-    output.text(&match count {
-        0 => format!("{jobs} job(s): nothing found that would make a result misleading\n"),
-        _ => format!("{jobs} job(s): {count} reason(s) why a result would be misleading\n"),
+    let of_jobs = count::of(jobs as u64, "job");
+    let reasons = count::of(total as u64, "reason");
+    output.text(&match total {
+        0 => format!("{of_jobs}: nothing found that would make a result misleading\n"),
+        _ => format!("{of_jobs}: {reasons} why a result would be misleading\n"),
     });
     output.value(&json!({ "jobs": jobs, "findings": found }));
-    Ok(output.end(if count == 0 { Exit::Done } else { Exit::Missed }))
+    Ok(output.end(if total == 0 { Exit::Done } else { Exit::Missed }))
 }
 
 /// What makes a JSON result of fio misleading.
