@@ -11,7 +11,7 @@ use iosonde_rig::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::program::{Place, listing};
+use super::program::{Place, json_of, listing};
 
 const SIGNOFF: &str = include_str!("../../schema/iosonde-signoff-1.schema.json");
 
@@ -189,7 +189,7 @@ fn simulated(output: &Path) -> Vec<Value> {
     let all = all.filter(|folder| folder.to_string_lossy().contains("devices/s/"));
     let files = all.flat_map(|folder| listing(&folder.join("trials")));
     let jobs = files.map(|path| {
-        let mut trial: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let mut trial = json_of(&path);
         let mut jobs = trial["run"]["jobs"].take();
         for job in jobs.as_array_mut().unwrap() {
             for key in ["cpus", "cpu_user_ns", "cpu_system_ns"] {

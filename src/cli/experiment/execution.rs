@@ -349,7 +349,7 @@ impl Session<'_> {
                     progress.clear();
                     let name =
                         TrialRun::file_name(&trial.stage, trial.position, trial.cell, trial.repeat);
-                    keeper.keep_cell(&format!("trials/{name}"), trial);
+                    keeper.keep_packed_cell(&format!("trials/{name}"), trial);
                     is_lost.store(keeper.is_lost(), Ordering::Relaxed);
                     keeper.log(&json!({
                         "event": "finished", "trial": name, "outcome": trial.run.outcome,

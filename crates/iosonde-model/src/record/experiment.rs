@@ -182,7 +182,7 @@ pub struct TrialRun {
 impl TrialRun {
     /// Name of its file: it sorts in the order of the runs.
     pub fn file_name(stage: &str, position: u32, cell: usize, repeat: u32) -> String {
-        format!("{stage}-{position:05}-c{cell:04}-r{repeat:02}.json")
+        format!("{stage}-{position:05}-c{cell:04}-r{repeat:02}.json.zst")
     }
 }
 
