@@ -209,6 +209,7 @@ fn carry_out(
                 quiet.watch(&context.root, device);
             }
             let figures = TrialFigures::of(&record, &file, job.host);
+            quiet.iter_mut().for_each(|quiet| quiet.seen(&figures.findings));
             job.written_bytes.fetch_add(figures.written_bytes, Ordering::Relaxed);
             on_event(&StageEvent::Finished(&record, &figures));
             finished.push(figures);
