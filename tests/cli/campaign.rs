@@ -172,6 +172,38 @@ fn a_device_that_is_gone_stops_alone() {
     resume.says("No such file").says("stop: f: second.toml not begun");
 }
 
+/// A power cut may leave a folder in which nothing is begun yet, and a clock that was set back since
+/// then gives what follows an older name.
+#[test]
+fn a_folder_in_which_nothing_was_begun_is_passed_over() {
+    let place = place();
+    let output = place.work().join("out");
+    let empty = [
+        "fleet-campaign-1.partial",
+        "devices/s/01-mini/99991231T000000Z-experiment-00000001.partial",
+    ];
+    for name in empty {
+        fs::create_dir_all(output.join(name)).unwrap();
+        fs::write(output.join(name).join("log.jsonl"), "").unwrap();
+    }
+    place.iosonde("campaign status out").end().exits(2).says("holds no campaign");
+    place.iosonde("campaign run fleet.toml --output out").end().exits(0);
+    place.iosonde("campaign status out").end().exits(0).prints("4 of 4 done");
+}
+
+#[test]
+fn a_campaign_of_another_version_is_refused() {
+    let place = place();
+    place.iosonde("campaign run fleet.toml --output out").end().exits(0);
+    let path = campaign_folder(&place.work().join("out")).join("campaign.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen('{', "{\"weather\":\"fair\",", 1)).unwrap();
+    for verb in ["status", "resume", "report"] {
+        let ended = place.iosonde(&format!("campaign {verb} out")).end().exits(2);
+        ended.says("campaign.json").says("not a campaign of this version");
+    }
+}
+
 /// Kills of the test below, all in all.
 const KILLS: u32 = 50;
 
