@@ -105,7 +105,8 @@ pub(crate) fn end_of(study: &Study) -> Exit {
         }
     }
     for facts in &study.stages {
-        if facts.laid_out.ended_early.starts_with(StageRun::UNPREPARED) {
+        let ends_with = |reason: &str| facts.laid_out.ended_early.starts_with(reason);
+        if ends_with(StageRun::UNPREPARED) || ends_with(StageRun::TOO_HOT) {
             exit = exit.or_graver(Exit::Environment);
         }
         let judged = facts.steadiness.as_ref().filter(|_| facts.laid_out.skipped.is_empty());
