@@ -172,6 +172,40 @@ fn a_device_that_is_gone_stops_alone() {
     resume.says("No such file").says("stop: f: second.toml not begun");
 }
 
+/// Points with eight jobs' latencies all over the scale, on a simulated device and on a file: what a
+/// campaign stores of each, tables, pictures and pages included, stays below 50 kB.
+#[test]
+fn a_point_takes_less_than_50_kb() {
+    let place = place();
+    let wide = MINI.replace("seconds = 0.2", "seconds = 1").replace("[1, 4]", "[1, 2, 4, 8]");
+    let wide = wide.replace(
+        "rounds = { max = 6, range-percent = 1000, slope-percent = 1000, \
+                             track = [{}] }\n",
+        "",
+    );
+    let wide = wide + "[[stage.axis]]\nname = \"numjobs\"\nvalues = [1, 2, 4, 8]\n";
+    place.file("mini.toml", wide.as_bytes());
+    place.iosonde("campaign run fleet.toml --output out --set experiment.1.name=mini.toml").end();
+    let output = place.work().join("out");
+    let points: usize = results(&output).iter().map(|folder| trials(folder).len()).sum();
+    assert!(points >= 64, "{points}");
+    let bytes = bytes_below(&output);
+    assert!(bytes / points as u64 <= 50_000, "{bytes} B for {points} points");
+    // That they are compressed is no reason to doubt them.
+    for folder in results(&output) {
+        place.iosonde("report --recheck").arg(folder).end().exits(0);
+    }
+}
+
+/// Bytes of all files below a directory.
+fn bytes_below(directory: &Path) -> u64 {
+    let all = listing(directory).into_iter();
+    all.map(
+        |path| if path.is_dir() { bytes_below(&path) } else { fs::metadata(path).unwrap().len() },
+    )
+    .sum()
+}
+
 /// A power cut may leave a folder in which nothing is begun yet, and a clock that was set back since
 /// then gives what follows an older name.
 #[test]

@@ -145,9 +145,11 @@ fn execute(
     out.text(&signoff.text(output, screen::columns()));
     out.value(&json!(signoff));
     let exit = out.end(exit);
-    keeper.finish(is_complete, exit.code(), &signoff.verdict);
+    let is_stored = keeper.finish(is_complete, exit.code(), &signoff.verdict).is_some();
     let shown = clean(&output.display().to_string());
-    note(&format!("results stored in {shown}"));
+    if is_stored {
+        note(&format!("results stored in {shown}"));
+    }
     if !is_complete {
         note(&format!("to run what is missing: iosonde campaign resume {shown}"));
     }

@@ -62,6 +62,9 @@ impl Printer {
             exit = exit.or_graver(Exit::Environment);
             analysed.source.exit_code = exit.code();
         }
+        if keeper.is_lost() {
+            exit = exit.or_graver(Exit::Environment);
+        }
         for facts in study.stages.iter().filter(|facts| !facts.laid_out.ended_early.is_empty()) {
             let (name, why) = (&facts.stage.name, clean(&facts.laid_out.ended_early));
             note(&format!("warning: stage {name} ended early: {why}"));
