@@ -256,6 +256,16 @@ impl Keeper {
         watchdog::has_result();
     }
 
+    /// The same, compressed.
+    pub(crate) fn keep_packed_cell<T: Serialize>(&mut self, name: &str, run: &T) {
+        self.manifest.cells.push(name.into());
+        if let Some(folder) = &mut self.folder {
+            let kept = folder.keep_packed(name, run);
+            self.check(kept);
+        }
+        watchdog::has_result();
+    }
+
     /// Adds a line to the log.
     pub(crate) fn log<T: Serialize>(&mut self, event: &T) {
         if let Some(folder) = &mut self.folder {

@@ -10,6 +10,7 @@ mod rounds;
 mod search;
 mod waiting;
 mod write_cache;
+mod written;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use iosonde_stats::cheapest::{Setting as Level, Worse, gets_worse};
 pub use job::{StageEnd, StageEvent, StageJob};
 use quiet::{MOST_FURTHER, Quiet, is_disturbed};
 use search::Turn;
+pub use written::drive_written_bytes;
 
 /// Runs what is left of a stage, with the write cache of the device as the stage requests it.
 /// `finished` are its completed runs; new ones are added.
@@ -209,6 +211,7 @@ fn carry_out(
                 quiet.watch(&context.root, device);
             }
             let figures = TrialFigures::of(&record, &file, job.host);
+            quiet.iter_mut().for_each(|quiet| quiet.seen(&figures.findings));
             job.written_bytes.fetch_add(figures.written_bytes, Ordering::Relaxed);
             on_event(&StageEvent::Finished(&record, &figures));
             finished.push(figures);
@@ -362,10 +365,7 @@ fn over(job: &StageJob<'_>, context: &RunContext, began_ns: u64) -> Option<Strin
     {
         return Some(format!("its time limit of {minutes} min was reached"));
     }
-    let written = job.written_bytes.load(Ordering::Relaxed);
-    let limit = job.write_limit_bytes.filter(|limit| written >= *limit)?;
-    let limit = iosonde_model::units::bytes::rough(limit);
-    Some(format!("the write limit of {limit} (--max-written) was reached"))
+    written::limit_reached(job, context)
 }
 
 fn signal(context: &RunContext) -> Option<i32> {

@@ -11,7 +11,7 @@ use iosonde_rig::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::program::{Place, listing};
+use super::program::{Place, json_of, listing};
 
 const SIGNOFF: &str = include_str!("../../schema/iosonde-signoff-1.schema.json");
 
@@ -172,6 +172,72 @@ fn a_device_that_is_gone_stops_alone() {
     resume.says("No such file").says("stop: f: second.toml not begun");
 }
 
+/// Points with eight jobs' latencies all over the scale, on a simulated device and on a file: what a
+/// campaign stores of each, tables, pictures and pages included, stays below 50 kB.
+#[test]
+fn a_point_takes_less_than_50_kb() {
+    let place = place();
+    let wide = MINI.replace("seconds = 0.2", "seconds = 1").replace("[1, 4]", "[1, 2, 4, 8]");
+    let wide = wide.replace(
+        "rounds = { max = 6, range-percent = 1000, slope-percent = 1000, \
+                             track = [{}] }\n",
+        "",
+    );
+    let wide = wide + "[[stage.axis]]\nname = \"numjobs\"\nvalues = [1, 2, 4, 8]\n";
+    place.file("mini.toml", wide.as_bytes());
+    place.iosonde("campaign run fleet.toml --output out --set experiment.1.name=mini.toml").end();
+    let output = place.work().join("out");
+    let points: usize = results(&output).iter().map(|folder| trials(folder).len()).sum();
+    assert!(points >= 64, "{points}");
+    let bytes = bytes_below(&output);
+    assert!(bytes / points as u64 <= 50_000, "{bytes} B for {points} points");
+    // That they are compressed is no reason to doubt them.
+    for folder in results(&output) {
+        place.iosonde("report --recheck").arg(folder).end().exits(0);
+    }
+}
+
+/// Bytes of all files below a directory.
+fn bytes_below(directory: &Path) -> u64 {
+    let all = listing(directory).into_iter();
+    all.map(
+        |path| if path.is_dir() { bytes_below(&path) } else { fs::metadata(path).unwrap().len() },
+    )
+    .sum()
+}
+
+/// A power cut may leave a folder in which nothing is begun yet, and a clock that was set back since
+/// then gives what follows an older name.
+#[test]
+fn a_folder_in_which_nothing_was_begun_is_passed_over() {
+    let place = place();
+    let output = place.work().join("out");
+    let empty = [
+        "fleet-campaign-1.partial",
+        "devices/s/01-mini/99991231T000000Z-experiment-00000001.partial",
+    ];
+    for name in empty {
+        fs::create_dir_all(output.join(name)).unwrap();
+        fs::write(output.join(name).join("log.jsonl"), "").unwrap();
+    }
+    place.iosonde("campaign status out").end().exits(2).says("holds no campaign");
+    place.iosonde("campaign run fleet.toml --output out").end().exits(0);
+    place.iosonde("campaign status out").end().exits(0).prints("4 of 4 done");
+}
+
+#[test]
+fn a_campaign_of_another_version_is_refused() {
+    let place = place();
+    place.iosonde("campaign run fleet.toml --output out").end().exits(0);
+    let path = campaign_folder(&place.work().join("out")).join("campaign.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen('{', "{\"weather\":\"fair\",", 1)).unwrap();
+    for verb in ["status", "resume", "report"] {
+        let ended = place.iosonde(&format!("campaign {verb} out")).end().exits(2);
+        ended.says("campaign.json").says("not a campaign of this version");
+    }
+}
+
 /// Kills of the test below, all in all.
 const KILLS: u32 = 50;
 
@@ -189,7 +255,7 @@ fn simulated(output: &Path) -> Vec<Value> {
     let all = all.filter(|folder| folder.to_string_lossy().contains("devices/s/"));
     let files = all.flat_map(|folder| listing(&folder.join("trials")));
     let jobs = files.map(|path| {
-        let mut trial: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let mut trial = json_of(&path);
         let mut jobs = trial["run"]["jobs"].take();
         for job in jobs.as_array_mut().unwrap() {
             for key in ["cpus", "cpu_user_ns", "cpu_system_ns"] {

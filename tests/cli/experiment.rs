@@ -8,7 +8,7 @@ use iosonde_rig::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::program::{Place, listing};
+use super::program::{Place, json_of, listing};
 
 /// Eight servers of 1 ms: the knee is at a depth of 8.
 const SIM: &str = "servers=8,read=1ms,write=2ms";
@@ -26,10 +26,6 @@ set = { rw = "randread", block-size = "4k" }
 name = "iodepth"
 values = [1, 4, 16]
 "#;
-
-fn json_of(path: &Path) -> Value {
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-}
 
 fn only(place: &Place) -> PathBuf {
     let kept = place.kept();
@@ -319,7 +315,7 @@ fn what_was_killed_goes_on_too() {
     place.iosonde("report").arg(only(&place)).end().exits(0).lacks("altered");
     let folder = only(&place);
     assert!(!folder.to_string_lossy().ends_with(".partial"));
-    let whole = trials(&folder).iter().filter(|name| name.ends_with(".json")).count();
+    let whole = trials(&folder).iter().filter(|name| name.ends_with(".json.zst")).count();
     assert!(before < 8 && whole == 8, "{before} {whole}");
     // What is complete is not gone on with.
     let resume = format!("experiment resume {}", folder.display());

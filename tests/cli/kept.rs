@@ -6,13 +6,9 @@ use std::path::Path;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::program::{Place, listing};
+use super::program::{Place, json_of, listing};
 
 const SIM: &str = "run --ioengine sim --path read=1ms --rw randread --runtime 1";
-
-fn json_of(path: &Path) -> Value {
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-}
 
 /// The folder's files are those its checksums name, and the sums are right.
 fn verify(folder: &Path) -> Vec<String> {

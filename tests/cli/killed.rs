@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::altered::until_ended;
-use super::program::{Place, listing};
+use super::program::{Place, json_of, listing};
 
 /// Kills in an ordinary run; the environment asks for more.
 const KILLS: u64 = 16;
@@ -49,13 +49,11 @@ fn records(folder: &Path) -> usize {
     let is_record = |path: &Path| {
         let name = path.file_name().unwrap().to_string_lossy();
         let is_trial = path.parent().is_some_and(|parent| parent.ends_with("trials"));
-        name.ends_with(".json") && !name.starts_with('.') && (is_trial || name.starts_with('0'))
+        let is_run = if is_trial { name.ends_with(".json.zst") } else { name.starts_with('0') };
+        is_run && name.contains(".json") && !name.starts_with('.')
     };
     let records = inside.filter(|path| is_record(path));
-    records
-        .map(|path| serde_json::from_slice::<Value>(&fs::read(path).unwrap()).unwrap())
-        .filter(|record| record["schema"].is_string())
-        .count()
+    records.map(|path| json_of(&path)).filter(|record| record["schema"].is_string()).count()
 }
 
 #[test]

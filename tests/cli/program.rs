@@ -113,6 +113,15 @@ pub(crate) fn listing(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
+/// A record of a result folder, compressed or not.
+pub(crate) fn json_of(path: &Path) -> Value {
+    let bytes = fs::read(path).unwrap();
+    if path.extension().is_some_and(|extension| extension == "zst") {
+        return serde_json::from_reader(zstd::Decoder::new(&*bytes).unwrap()).unwrap();
+    }
+    serde_json::from_slice(&bytes).unwrap()
+}
+
 /// A command that has not been started yet.
 pub(crate) struct Call {
     command: Command,

@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::program::{Place, listing};
+use super::program::{Place, json_of, listing};
 
 const SIM: &str = "servers=8,read=exp:1ms,write=exp:2ms,size=64M";
 
@@ -37,10 +37,6 @@ values = [100, 50, 0]
 
 fn file(place: &Place, range: &str) {
     place.file("rounds.toml", ROUNDS.replace("RANGE", range).as_bytes());
-}
-
-fn json_of(path: &Path) -> Value {
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
 fn only(place: &Place) -> PathBuf {

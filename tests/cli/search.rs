@@ -97,7 +97,7 @@ fn a_search_is_resumed_where_it_ended() {
     };
     let after = names(&listing(&folder.join("trials")));
     // What was being stored when it was killed has no name yet.
-    let stored = |name: &&String| name.ends_with(".json");
+    let stored = |name: &&String| name.ends_with(".json.zst");
     let missing = names(&before).iter().filter(stored).find(|name| !after.contains(name)).cloned();
     assert_eq!(missing, None, "a run was repeated");
     let cells = |name: &String| name.rsplit_once("-c").unwrap().1.to_owned();

@@ -45,7 +45,7 @@ fn nvme_is_formatted_with_consent_alone_and_its_write_cache_comes_back() {
     let dir = ScratchDir::new().unwrap();
     let disk = image(dir.path(), "a", DISK_BYTES);
     fs::write(&disk, vec![0x5a; DISK_BYTES as usize]).unwrap();
-    let Some(machine) = machine(&[]) else { return };
+    let Some(machine) = machine(&["zstd"]) else { return };
     let machine = nvme(machine.modules(&["nvme"]), "a", &disk);
     let mut guest = boot(&machine, &["/dev/nvme0n1"]);
     let file = |guest: &mut _, method: &str| {
@@ -79,7 +79,7 @@ fn nvme_is_formatted_with_consent_alone_and_its_write_cache_comes_back() {
     let answer = inside(&mut guest, &part).exits(1, "a part of the drive");
     assert!(answer.stderr.contains("Format erases all of it"), "{}", answer.stderr);
     // Health comes from the drive itself, without smartctl.
-    let smart = sh(&mut guest, "cat /tmp/results/*/trials/*.json");
+    let smart = sh(&mut guest, "zstd -dc /tmp/results/*/trials/*.json.zst");
     for word in ["\"percentage_used\"", "\"data_units_written\"", "\"temperature\""] {
         assert!(smart.contains(word), "{word} was not read");
     }
@@ -124,7 +124,7 @@ fn the_write_cache_of_a_scsi_disk_is_switched_and_a_disk_that_turns_is_measured(
              {consent}"
         );
         let answer = inside(&mut guest, &line);
-        let ran = guest.run(&format!("ls /tmp/{name}/*/trials/*.json >/dev/null")).unwrap();
+        let ran = guest.run(&format!("ls /tmp/{name}/*/trials/*.json.zst >/dev/null")).unwrap();
         assert_eq!(ran.exit, 0, "{name}: {} {}", answer.json, answer.stderr);
     }
 }

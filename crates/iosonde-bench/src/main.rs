@@ -6,6 +6,7 @@
 //! prints the numbers without a verdict.
 #![forbid(unsafe_code)]
 
+mod campaign;
 mod case;
 mod cost;
 mod hosts;
@@ -100,6 +101,8 @@ enum Verb {
     Programs(programs::ProgramArgs),
     /// What the live view costs a run: with it and without it in turn
     Live(live::LiveArgs),
+    /// Time of a campaign outside I/O, its space per point, and what its status costs
+    Campaign(campaign::CampaignArgs),
     /// What a coordinator of many hosts costs, for 10 to 1,000 pretended agents
     Hosts(hosts::HostsArgs),
     /// Go through the protocol of an agent and measure nothing
@@ -208,6 +211,7 @@ fn main() -> ExitCode {
         Some(Verb::Rendering(args)) => rendering::rendering(&args, &mut out),
         Some(Verb::Programs(args)) => programs::programs(&args, &mut out),
         Some(Verb::Live(args)) => live::live(&args, &mut out),
+        Some(Verb::Campaign(args)) => campaign::campaign(&args, &mut out),
         Some(Verb::Hosts(args)) => hosts::hosts(&args, &mut out),
         Some(Verb::Pretend(args)) => hosts::pretend(&args, &mut out),
         Some(Verb::Within(args)) => watched::within(&args, &mut out),

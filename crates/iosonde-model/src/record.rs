@@ -20,6 +20,7 @@ pub mod import;
 pub mod ladder;
 pub mod layers;
 pub mod ledger_file;
+pub mod packed;
 pub mod precision;
 pub mod profile;
 pub mod run;

@@ -40,7 +40,27 @@ fn unpack(output: &Path) -> std::io::Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        fs::write(path, content)?;
+        fs::write(&path, bytes_of(&path, content))?;
     }
     Ok(())
+}
+
+/// The bytes of a file: each byte of one that is compressed itself is a character.
+fn bytes_of(path: &Path, content: String) -> Vec<u8> {
+    match path.extension().is_some_and(|extension| extension == "zst") {
+        true => content.chars().map(|byte| byte as u8).collect(),
+        false => content.into_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_of_a_compressed_file_comes_back() {
+        let all: String = (0..=255_u8).map(char::from).collect();
+        assert_eq!(bytes_of(Path::new("a.json.zst"), all), (0..=255).collect::<Vec<u8>>());
+        assert_eq!(bytes_of(Path::new("a.json"), "µ".into()), "µ".as_bytes());
+    }
 }

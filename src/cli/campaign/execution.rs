@@ -133,6 +133,9 @@ fn execute(
     if events.is_lost() {
         exit = exit.or_graver(Exit::Environment);
     }
+    if !is_complete {
+        exit = exit.or_graver(Exit::Inconclusive);
+    }
     let mut keeper = events.into_keeper();
     keeper.keep_cell("signoff.json", &signoff);
     match html(&signoff.story(output)) {
@@ -142,9 +145,11 @@ fn execute(
     out.text(&signoff.text(output, screen::columns()));
     out.value(&json!(signoff));
     let exit = out.end(exit);
-    keeper.finish(is_complete, exit.code(), &signoff.verdict);
+    let is_stored = keeper.finish(is_complete, exit.code(), &signoff.verdict).is_some();
     let shown = clean(&output.display().to_string());
-    note(&format!("results stored in {shown}"));
+    if is_stored {
+        note(&format!("results stored in {shown}"));
+    }
     if !is_complete {
         note(&format!("to run what is missing: iosonde campaign resume {shown}"));
     }
@@ -212,11 +217,13 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
         };
         shared.add("start", name, &how);
         let (code, said) = carry_out(shared, &step, &state, &claim);
-        exit = exit.or_graver(Exit::of_code(code));
-        let verdict = match step.state() {
-            Ok(State::Done(_, _, verdict)) => verdict,
-            _ => said,
+        let (code, verdict) = match step.state() {
+            Ok(State::Done(_, _, verdict)) => (code, verdict),
+            // It ended before its time, by one of its limits: what is missing can be run later.
+            _ if code == Exit::Done.code() => (Exit::Inconclusive.code(), said),
+            _ => (code, said),
         };
+        exit = exit.or_graver(Exit::of_code(code));
         for (action, details) in step.happened() {
             shared.events().add(action, name, &details);
         }

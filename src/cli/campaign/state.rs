@@ -15,6 +15,11 @@ use iosonde_model::spec::campaign::{Campaign, Device, Requested};
 /// Largest file of a campaign that is read, bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// What the name of a folder holds, and the file without which nothing was begun in it: a power cut
+/// may come between the two.
+const CAMPAIGN: (&str, &str) = ("-campaign-", "campaign.json");
+const EXPERIMENT: (&str, &str) = ("-experiment-", "experiment.json");
+
 /// How far one experiment on one device is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum State {
@@ -61,7 +66,7 @@ impl Step<'_> {
     /// # Errors
     /// If its folder cannot be read.
     pub(super) fn state(&self) -> Result<State, Failure> {
-        let Some(folder) = newest(&self.folder, "-experiment-")? else {
+        let Some(folder) = newest(&self.folder, EXPERIMENT)? else {
             return Ok(State::Waiting);
         };
         let trials = fs::read_dir(folder.join("trials")).map_or(0, Iterator::count);
@@ -82,7 +87,7 @@ impl Step<'_> {
     pub(super) fn happened(&self) -> Vec<(&'static str, String)> {
         let mut all = Vec::new();
         let name = &self.requested.name;
-        let folder = newest(&self.folder, "-experiment-").ok().flatten();
+        let folder = newest(&self.folder, EXPERIMENT).ok().flatten();
         let opened = folder.and_then(|folder| ExperimentFolder::open(&folder).ok());
         let Some(opened) = opened else { return all };
         let stages = opened.run.experiment.stages.iter();
@@ -122,7 +127,7 @@ impl Step<'_> {
 /// # Errors
 /// If there is none.
 pub(super) fn folder(output: &Path) -> Result<PathBuf, Failure> {
-    newest(output, "-campaign-")?.ok_or_else(|| {
+    newest(output, CAMPAIGN)?.ok_or_else(|| {
         let shown = output.display();
         wrong(format!("`{shown}` holds no campaign: give the output directory of `campaign run`"))
     })
@@ -130,7 +135,7 @@ pub(super) fn folder(output: &Path) -> Result<PathBuf, Failure> {
 
 /// Whether a directory holds a campaign.
 pub(super) fn is_one(output: &Path) -> bool {
-    newest(output, "-campaign-").is_ok_and(|found| found.is_some())
+    newest(output, CAMPAIGN).is_ok_and(|found| found.is_some())
 }
 
 /// The campaign in its output directory, as it was begun.
@@ -152,8 +157,8 @@ pub(super) fn events(folder: &Path) -> String {
     given::text(&folder.join(EVENTS), MAX_BYTES).unwrap_or_default()
 }
 
-/// The last folder by name that holds this word.
-fn newest(parent: &Path, word: &str) -> Result<Option<PathBuf>, Failure> {
+/// The last folder by name of a kind.
+fn newest(parent: &Path, (word, file): (&str, &str)) -> Result<Option<PathBuf>, Failure> {
     if !parent.is_dir() {
         return Ok(None);
     }
@@ -162,7 +167,10 @@ fn newest(parent: &Path, word: &str) -> Result<Option<PathBuf>, Failure> {
     for entry in fs::read_dir(parent).map_err(said)? {
         let path = entry.map_err(said)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.contains(word) && path.is_dir() && found.as_ref().is_none_or(|old| *old < path) {
+        if name.contains(word)
+            && path.join(file).is_file()
+            && found.as_ref().is_none_or(|old| *old < path)
+        {
             found = Some(path);
         }
     }

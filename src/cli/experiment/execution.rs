@@ -18,7 +18,7 @@ use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
-use crate::schedule::experiment::{StageEvent, StageJob, execute_stage};
+use crate::schedule::experiment::{StageEvent, StageJob, drive_written_bytes, execute_stage};
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
 use iosonde_model::plan::chance;
@@ -137,6 +137,8 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         seed,
         target: resolved.found(&target, &place),
         max_written_bytes,
+        drive_written_before: max_written_bytes
+            .and_then(|_| drive_written_bytes(resolved.held.as_ref())),
         max_temperature_c: args.max_temperature,
         started_unix_ns: iosonde_sys::clock::realtime_ns(),
     };
@@ -291,6 +293,7 @@ impl Session<'_> {
                 host: self.study.host.as_ref(),
                 reads_only: self.resolved.reads_only.as_deref(),
                 write_limit_bytes: self.study.run.max_written_bytes,
+                drive_written_before: self.study.run.drive_written_before,
                 max_temperature_c: self.study.run.max_temperature_c,
                 written_bytes: &self.written_bytes,
                 keeps_state: self.resolved.keeps_state,
@@ -349,7 +352,7 @@ impl Session<'_> {
                     progress.clear();
                     let name =
                         TrialRun::file_name(&trial.stage, trial.position, trial.cell, trial.repeat);
-                    keeper.keep_cell(&format!("trials/{name}"), trial);
+                    keeper.keep_packed_cell(&format!("trials/{name}"), trial);
                     is_lost.store(keeper.is_lost(), Ordering::Relaxed);
                     keeper.log(&json!({
                         "event": "finished", "trial": name, "outcome": trial.run.outcome,

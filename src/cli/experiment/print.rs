@@ -62,6 +62,9 @@ impl Printer {
             exit = exit.or_graver(Exit::Environment);
             analysed.source.exit_code = exit.code();
         }
+        if keeper.is_lost() {
+            exit = exit.or_graver(Exit::Environment);
+        }
         for facts in study.stages.iter().filter(|facts| !facts.laid_out.ended_early.is_empty()) {
             let (name, why) = (&facts.stage.name, clean(&facts.laid_out.ended_early));
             note(&format!("warning: stage {name} ended early: {why}"));
@@ -105,7 +108,8 @@ pub(crate) fn end_of(study: &Study) -> Exit {
         }
     }
     for facts in &study.stages {
-        if facts.laid_out.ended_early.starts_with(StageRun::UNPREPARED) {
+        let ends_with = |reason: &str| facts.laid_out.ended_early.starts_with(reason);
+        if ends_with(StageRun::UNPREPARED) || ends_with(StageRun::TOO_HOT) {
             exit = exit.or_graver(Exit::Environment);
         }
         let judged = facts.steadiness.as_ref().filter(|_| facts.laid_out.skipped.is_empty());

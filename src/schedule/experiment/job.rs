@@ -33,6 +33,8 @@ pub struct StageJob<'a> {
     pub reads_only: Option<&'a str>,
     /// Bytes that the whole experiment may write; `None` for no limit.
     pub write_limit_bytes: Option<u64>,
+    /// Bytes written to the drive before the experiment, by its own count, where it has one.
+    pub drive_written_before: Option<u64>,
     /// Temperature of the device above which no run begins, degrees Celsius.
     pub max_temperature_c: Option<u32>,
     /// Bytes written so far, test file preparation included.

@@ -1,7 +1,9 @@
 //! Waits for a quiet machine before a run, and repeats what others disturbed nevertheless.
 //!
-//! A look lasts a tenth of a second. The wait ends after a bound per run and per stage, so that a
-//! machine that is always busy costs at most a quarter more time.
+//! A look lasts a tenth of a second. There is one before the first run of a stage, and before each
+//! run that follows a disturbed one: a run that nothing disturbed was a longer look. The wait ends
+//! after a bound per run and per stage, so that a machine that is always busy costs at most a
+//! quarter more time.
 
 use std::time::Duration;
 
@@ -43,11 +45,14 @@ pub(super) fn is_disturbed(job: &StageJob<'_>, cell: usize, finished: &[TrialFig
     let own = || finished.iter().filter(|trial| trial.cell == cell);
     let good = own().filter(|trial| trial.standing == Standing::Good).count();
     let passes = |trial: &TrialFigures| {
-        let low = |finding: &&Finding| finding.severity >= Severity::LowConfidence;
-        let mut low = trial.findings.iter().filter(low).peekable();
+        let mut low = trial.findings.iter().filter(is_low).peekable();
         low.peek().is_some() && low.all(|finding| PASSING.contains(&finding.code))
     };
     good < job.stage.repeats as usize && own().any(passes)
+}
+
+fn is_low(finding: &&Finding) -> bool {
+    finding.severity >= Severity::LowConfidence
 }
 
 /// The wait of one stage.
@@ -55,6 +60,8 @@ pub(super) struct Quiet {
     sampler: Sampler,
     /// Whether the counters of the device are among what is sampled.
     has_device: bool,
+    /// Whether there is no run yet, or the last one was disturbed.
+    must_look: bool,
     left: Duration,
     /// Runs before which it waited.
     pub(super) waits: u32,
@@ -74,7 +81,8 @@ impl Quiet {
     fn new(root: &Root, planned_s: f64) -> Quiet {
         let left = Duration::from_secs_f64((planned_s * SHARE_OF_STAGE).clamp(0.0, 86_400.0));
         let sampler = Sampler::new(root, None);
-        Quiet { sampler, has_device: false, left, waits: 0, waited: Duration::ZERO }
+        let waited = Duration::ZERO;
+        Quiet { sampler, has_device: false, must_look: true, left, waits: 0, waited }
     }
 
     /// Adds the device, which the first run names.
@@ -85,6 +93,12 @@ impl Quiet {
         }
     }
 
+    /// Notes what the run that has just ended says about the machine.
+    pub(super) fn seen(&mut self, findings: &[Finding]) {
+        let mut low = findings.iter().filter(is_low);
+        self.must_look = low.any(|finding| PASSING.contains(&finding.code));
+    }
+
     /// Waits until the machine is quiet, a bound is reached, or `is_over`.
     pub(super) fn wait(
         &mut self,
@@ -93,7 +107,7 @@ impl Quiet {
     ) {
         let mut spent = Duration::ZERO;
         let mut last: Option<&'static str> = None;
-        while spent < MOST_PER_RUN.min(self.left) && !is_over() {
+        while self.must_look && spent < MOST_PER_RUN.min(self.left) && !is_over() {
             let before = self.sampler.sample();
             std::thread::sleep(LOOK);
             let Some(why) = busy(&before, &self.sampler.sample()) else { break };
@@ -145,6 +159,32 @@ mod tests {
         assert!(busy(&idle, &look([106, 101, 1_013, 0, 0])).is_some_and(|w| w.ends_with("CPUs")));
         assert!(busy(&idle, &look([100, 100, 1_018, 0, 2])).is_some_and(|w| w.ends_with("steal")));
         assert_eq!(busy(&TelemetrySample::default(), &TelemetrySample::default()), None);
+    }
+
+    #[test]
+    fn there_is_a_look_before_the_first_run_and_after_a_disturbed_one() {
+        let mut quiet = Quiet::new(&Root::system(), 1e6);
+        let looks = |quiet: &mut Quiet| {
+            let looked = std::cell::Cell::new(false);
+            quiet.wait(|_| {}, || !looked.replace(true) || looked.get());
+            looked.get()
+        };
+        assert!(looks(&mut quiet));
+        quiet.seen(&[]);
+        assert!(!looks(&mut quiet));
+        let finding = |code, severity| Finding {
+            code,
+            severity,
+            subject: String::new(),
+            strength: iosonde_analysis::finding::Strength::Proven,
+            words: String::new(),
+            evidence: std::collections::BTreeMap::new(),
+            effect: None,
+        };
+        quiet.seen(&[finding("noisy_neighbour", Severity::Warning)]);
+        assert!(!looks(&mut quiet));
+        quiet.seen(&[finding("noisy_neighbour", Severity::LowConfidence)]);
+        assert!(looks(&mut quiet));
     }
 
     #[test]

@@ -1,18 +1,21 @@
 //! What a stage waits for: a device that is powered long enough, and one that is not too hot.
 
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{StageEnd, StageEvent, StageJob, signal};
 use crate::schedule::RunContext;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::host::nvme_health;
 use iosonde_engine::host::telemetry::Sampler;
+use iosonde_model::record::experiment::StageRun;
 use iosonde_model::spec::experiment::Stage;
 use iosonde_model::units::duration;
 
 /// A device that was too hot is left alone until it is this much below the limit, degrees.
 const COOLER: i64 = 5;
+/// How long it is left alone at most: without load nothing takes longer to cool.
+const MOST_COOLING: Duration = Duration::from_secs(3600);
 /// It is looked this often.
 const LOOK: Duration = Duration::from_secs(1);
 const SLICE: Duration = Duration::from_millis(50);
@@ -53,7 +56,7 @@ pub(super) fn energised(
     true
 }
 
-/// Waits while the device is too hot; the reason, if its temperature cannot be read.
+/// Waits while the device is too hot; the reason, if its temperature cannot be read, or it stays so.
 pub(super) fn cool(
     job: &StageJob<'_>,
     context: &RunContext,
@@ -65,19 +68,36 @@ pub(super) fn cool(
     }
     let now =
         |context| celsius(context).ok_or("its temperature cannot be read here (--max-temperature)");
-    let mut is_hot = now(context)? >= limit;
-    if is_hot {
-        on_event(&StageEvent::Hot(now(context)?));
+    let mut found = now(context)?;
+    if is_cool(found, limit, None)? {
+        return Ok(());
     }
-    while is_hot && signal(context).is_none() {
+    on_event(&StageEvent::Hot(found));
+    let began = Instant::now();
+    while signal(context).is_none() && !is_cool(found, limit, Some(began.elapsed()))? {
         for _ in 0..LOOK.as_millis() / SLICE.as_millis() {
             if signal(context).is_none() {
                 std::thread::sleep(SLICE);
             }
         }
-        is_hot = now(context)? > limit - COOLER;
+        found = now(context)?;
     }
     Ok(())
+}
+
+/// Whether a run may begin on a device of this temperature, which was left alone for so long, if it
+/// was; the reason, if it is not left alone longer.
+fn is_cool(found: i64, limit: i64, waited: Option<Duration>) -> Result<bool, String> {
+    match waited {
+        None => Ok(found < limit),
+        Some(_) if found <= limit - COOLER => Ok(true),
+        Some(waited) if waited < MOST_COOLING => Ok(false),
+        Some(waited) => Err(format!(
+            "{}: {found} °C after {} without load, and --max-temperature is {limit}",
+            StageRun::TOO_HOT,
+            duration::span(waited.as_nanos() as u64),
+        )),
+    }
 }
 
 /// Temperature of the device, degrees Celsius: by its sensor, or else by its own health log.
@@ -104,4 +124,23 @@ pub(super) fn idle(stage: &Stage, context: &RunContext) -> bool {
         left -= pause;
     }
     signal(context).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_hot_device_rests_until_it_is_cooler_or_an_hour_has_passed() {
+        let after = |seconds| Some(Duration::from_secs(seconds));
+        assert!(is_cool(69, 70, None).unwrap());
+        assert!(!is_cool(70, 70, None).unwrap());
+        assert!(!is_cool(66, 70, after(60)).unwrap(), "it would be hot again at once");
+        assert!(is_cool(65, 70, after(60)).unwrap());
+        assert!(is_cool(65, 70, after(3600)).unwrap());
+        let reason = is_cool(66, 70, after(3600)).unwrap_err();
+        assert!(reason.starts_with(StageRun::TOO_HOT) && reason.contains("66 °C"), "{reason}");
+    }
 }

@@ -97,6 +97,7 @@ pub fn study(stages: Vec<StageFacts>, claims: Option<Claims>) -> Study {
             seed: 1,
             target: RequestedTarget::default(),
             max_written_bytes: None,
+            drive_written_before: None,
             max_temperature_c: None,
             started_unix_ns: 0,
         },

@@ -31,10 +31,16 @@ impl HiccupRecorder {
             // median shows it.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
             let mut overslept = Histogram::new();
+            let mut due_ns = monotonic_ns() + NAP_NS;
             while !seen.load(Ordering::Relaxed) {
-                let before_ns = monotonic_ns();
-                std::thread::sleep(Duration::from_nanos(NAP_NS));
-                overslept.record((monotonic_ns() - before_ns).saturating_sub(NAP_NS));
+                // The end of the run wakes it, which must not wait for the end of a nap.
+                let now_ns = monotonic_ns();
+                if now_ns < due_ns {
+                    std::thread::park_timeout(Duration::from_nanos(due_ns - now_ns));
+                    continue;
+                }
+                overslept.record(now_ns - due_ns);
+                due_ns = monotonic_ns() + NAP_NS;
             }
             overslept
         });
@@ -44,6 +50,7 @@ impl HiccupRecorder {
     /// Ends it and gives what it saw.
     pub(super) fn stop(mut self) -> Histogram {
         self.stop.store(true, Ordering::Relaxed);
+        self.thread.iter().for_each(|thread| thread.thread().unpark());
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }

@@ -33,6 +33,9 @@ pub struct ExperimentRun {
     /// Bytes that it may write in all; `None` for no limit.
     #[serde(default)]
     pub max_written_bytes: Option<u64>,
+    /// Bytes written to the drive before it, by the drive's own count, where it has one.
+    #[serde(default)]
+    pub drive_written_before: Option<u64>,
     /// Temperature of the device above which no run begins, degrees Celsius; `None` for no limit.
     #[serde(default)]
     pub max_temperature_c: Option<u32>,
@@ -182,13 +185,16 @@ pub struct TrialRun {
 impl TrialRun {
     /// Name of its file: it sorts in the order of the runs.
     pub fn file_name(stage: &str, position: u32, cell: usize, repeat: u32) -> String {
-        format!("{stage}-{position:05}-c{cell:04}-r{repeat:02}.json")
+        format!("{stage}-{position:05}-c{cell:04}-r{repeat:02}.json.zst")
     }
 }
 
 impl StageRun {
     /// How [`StageRun::ended_early`] begins where the preconditioning did not succeed.
     pub const UNPREPARED: &'static str = "its target could not be preconditioned";
+
+    /// How it begins where the device did not become cooler.
+    pub const TOO_HOT: &'static str = "the device stays too hot";
 
     /// Name of its file.
     pub fn file_name(stage: &str) -> String {

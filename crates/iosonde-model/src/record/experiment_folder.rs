@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use super::experiment::{
     EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TRIAL_SCHEMA, TrialRun,
 };
+use super::packed::{PACKED, unpacked};
 use super::{HostFacts, given};
 
 /// A folder that holds an experiment.
@@ -116,7 +117,7 @@ impl ExperimentFolder {
         let path = self.path.join("trials").join(name);
         let trial: TrialRun = read(&path, TRIAL_SCHEMA)?;
         let own = TrialRun::file_name(&trial.stage, trial.position, trial.cell, trial.repeat);
-        if own != name {
+        if plain(&own) != plain(name) {
             let what = format!("it contains data of {own}: it was copied or renamed");
             return Err(FolderError::Malformed { path, what });
         }
@@ -124,10 +125,17 @@ impl ExperimentFolder {
     }
 }
 
+/// The name of a run's file as older programs wrote it, which did not compress it.
+fn plain(name: &str) -> &str {
+    name.strip_suffix(PACKED).unwrap_or(name)
+}
+
 /// Whether this is what stands behind the stage in the name of a run's file.
 fn is_place(rest: &str) -> bool {
     let digits = rest.split('-').next().unwrap_or_default();
-    rest.ends_with(".json") && digits.len() == 5 && digits.bytes().all(|b| b.is_ascii_digit())
+    plain(rest).ends_with(".json")
+        && digits.len() == 5
+        && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
 fn read<T: DeserializeOwned>(path: &Path, schema: &str) -> Result<T, FolderError> {
@@ -157,6 +165,10 @@ fn version(schema: &str) -> u32 {
 /// A JSON file of bounded length.
 fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
     let wrong = |what: String| FolderError::Malformed { path: path.into(), what };
-    let text = given::bytes(path, MAX_BYTES).map_err(|error| wrong(error.to_string()))?;
+    let mut text = given::bytes(path, MAX_BYTES).map_err(|error| wrong(error.to_string()))?;
+    if path.to_string_lossy().ends_with(PACKED) {
+        text = unpacked(&text, MAX_BYTES)
+            .map_err(|error| wrong(format!("not a compressed record ({error})")))?;
+    }
     serde_json::from_slice(&text).map_err(|error| wrong(format!("not a record ({error})")))
 }

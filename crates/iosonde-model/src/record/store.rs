@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::checksums::{Checksums, SUMS, checksum, checksum_of, hex};
 use super::given;
+use super::packed::packed;
 
 /// Name and version of the manifest's schema.
 pub const MANIFEST_SCHEMA: &str = "iosonde.manifest/1";
@@ -97,6 +98,15 @@ impl RunFolder {
     pub fn keep<T: Serialize>(&mut self, name: &str, value: &T) -> io::Result<()> {
         let text = serde_json::to_vec(value)?;
         self.keep_bytes(name, &text)
+    }
+
+    /// Keeps a value as compressed JSON, in the same way; the name ends in `.json.zst`.
+    ///
+    /// # Errors
+    /// As [`keep`](RunFolder::keep).
+    pub fn keep_packed<T: Serialize>(&mut self, name: &str, value: &T) -> io::Result<()> {
+        let text = serde_json::to_vec(value)?;
+        self.keep_bytes(name, &packed(&text)?)
     }
 
     /// Keeps a text, in the same way.

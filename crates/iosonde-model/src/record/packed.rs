@@ -1,0 +1,55 @@
+//! Records that are kept compressed (Zstandard, RFC 8878): `zstd -dc FILE` gives their JSON.
+
+use std::io::{self, Read};
+
+/// How the name of a compressed file ends.
+pub const PACKED: &str = ".zst";
+/// More takes several times as long for a tenth less.
+const LEVEL: i32 = 9;
+
+/// The bytes compressed, with a checksum of what they were.
+///
+/// # Errors
+/// If the compressor cannot be had.
+pub fn packed(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
+    compressor.include_checksum(true)?;
+    compressor.compress(bytes)
+}
+
+/// What was compressed, if that is no longer than `most` bytes.
+///
+/// # Errors
+/// If it is damaged, or longer.
+pub fn unpacked(bytes: &[u8], most: u64) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    zstd::Decoder::new(bytes)?.take(most.saturating_add(1)).read_to_end(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(io::Error::other(format!("longer than {most} B, which is more than is read")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn what_is_unpacked_is_what_was_packed_or_an_error() {
+        let text: Vec<u8> =
+            (0..10_000_u32).flat_map(|n| format!("[{n},1],").into_bytes()).collect();
+        let small = packed(&text).unwrap();
+        assert!(small.len() < text.len() / 4, "{} of {}", small.len(), text.len());
+        assert_eq!(unpacked(&small, text.len() as u64).unwrap(), text);
+        assert!(
+            unpacked(&small, text.len() as u64 - 1).unwrap_err().to_string().contains("longer")
+        );
+        let mut altered = small.clone();
+        altered[small.len() / 2] ^= 1;
+        assert!(unpacked(&altered, 1 << 20).is_err(), "its checksum is compared");
+        assert!(unpacked(&small[..small.len() - 8], 1 << 20).is_err(), "it is not whole");
+        assert!(unpacked(b"{}", 1 << 20).is_err());
+    }
+}

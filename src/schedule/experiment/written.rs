@@ -1,0 +1,56 @@
+//! The write limit of an experiment: by its own count, and by that of the drive, which knows of what
+//! others write, and of passes that were interrupted.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use super::StageJob;
+use crate::schedule::RunContext;
+use iosonde_engine::host::nvme_health;
+use iosonde_engine::target::Held;
+use iosonde_model::units::bytes;
+
+/// A unit in which an NVMe drive counts (NVM Express Base Specification 2.0, figure 207), bytes.
+const UNIT_BYTES: u64 = 512_000;
+
+/// Bytes that a drive says were written to it in its life; `None` where it does not say so itself.
+pub fn drive_written_bytes(held: Option<&Held>) -> Option<u64> {
+    let health = nvme_health(held?.file.as_fd()).ok()?;
+    let units = health["nvme_smart_health_information_log"]["data_units_written"].as_u64()?;
+    Some(units.saturating_mul(UNIT_BYTES))
+}
+
+/// Why no run begins any more, if so much was written.
+pub(super) fn limit_reached(job: &StageJob<'_>, context: &RunContext) -> Option<String> {
+    let limit = job.write_limit_bytes?;
+    let own = job.written_bytes.load(Ordering::Relaxed);
+    let now = job.drive_written_before.and_then(|_| drive_written_bytes(context.held.as_ref()));
+    words(limit, own, now.zip(job.drive_written_before).map(|(now, before)| now - before.min(now)))
+}
+
+fn words(limit: u64, own: u64, by_drive: Option<u64>) -> Option<String> {
+    let limited = bytes::rough(limit);
+    if own >= limit {
+        return Some(format!("the write limit of {limited} (--max-written) was reached"));
+    }
+    let counted = by_drive.filter(|counted| *counted >= limit)?;
+    Some(format!(
+        "the write limit of {limited} (--max-written) was reached: the drive counts {} since the \
+         experiment began, {} of them by it",
+        bytes::rough(counted),
+        bytes::rough(own),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_count_reaches_the_limit() {
+        assert_eq!(words(1000, 999, None), None);
+        assert_eq!(words(1000, 999, Some(999)), None);
+        assert!(words(1000, 1000, None).is_some_and(|why| why.ends_with("was reached")));
+        assert!(words(1000, 0, Some(1000)).is_some_and(|why| why.contains("the drive counts")));
+    }
+}
