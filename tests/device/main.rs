@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
+mod erase_tools;
 mod fault;
 mod fsync;
 mod in_use;
