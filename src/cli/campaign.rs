@@ -75,7 +75,8 @@ struct FileArgs {
     file: PathBuf,
     /// Preset: `quick` shortens all experiments, `enterprise` and `client` set range and write
     /// cache for them, `none` removes them; `all` (the PTS-style experiments),
-    /// `provision-sequential`, `provision-random` and `families` replace them
+    /// `provision-sequential`, `provision-random` and `families` replace them;
+    /// `provision-mixed` gives both kinds of provisioning to the devices in turn
     #[arg(long, value_name = "NAME",
           value_parser = clap::builder::PossibleValuesParser::new(file::PRESETS.map(|(n, _)| n)))]
     preset: Option<String>,

@@ -23,7 +23,7 @@ use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat, has_png};
 use super::place::fresh_seed;
 use super::results;
-pub(crate) use execution::study;
+pub(crate) use folder::study;
 pub(super) use points::points;
 pub(crate) use print::{documents, end_of};
 
@@ -115,6 +115,10 @@ struct RunArgs {
     /// Temperature of the device, degrees Celsius, from which on no run begins until it is 5 cooler
     #[arg(long, value_name = "C", value_parser = clap::value_parser!(u32).range(20..=120))]
     max_temperature: Option<u32>,
+    /// Folder of an earlier experiment on this target: what it prepared is left out of the first
+    /// stage, if measurements on the target agree; the decision is in the report
+    #[arg(long, value_name = "FOLDER", value_parser = results::parser())]
+    prepared_by: Option<PathBuf>,
     #[command(flatten)]
     consent: ConsentArgs,
     /// Seed of the order of the runs, of offsets and data

@@ -5,6 +5,7 @@
 
 mod job;
 mod precondition;
+mod prepared;
 mod quiet;
 mod rounds;
 mod search;

@@ -28,6 +28,7 @@ mod namespaces;
 mod output_text;
 mod profile;
 mod program;
+mod qualify;
 mod ranks;
 mod read_only;
 mod recipes;

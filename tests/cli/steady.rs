@@ -1,6 +1,7 @@
 //! A single run that goes on until it is steady (`run --steady`): its verdict, computed again from
 //! the record by another program in another language.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -125,4 +126,43 @@ fn python_agrees_on_the_rounds_of_an_experiment() {
             Err(_) => drop(ended.exits(3).prints("Steady state: not steady after 12 rounds")),
         }
     }
+}
+
+/// Range and slope of every window of every tracked figure, from raw counts, and the window that is
+/// measured: reports say what Python finds.
+#[test]
+fn python_agrees_on_every_window_of_the_built_in_tests() {
+    let place = Place::new();
+    let mut compared = 0;
+    for (name, more) in [
+        ("pts-iops-core", ""),
+        ("pts-throughput", ""),
+        ("pts-latency", "--stages pts-latency"),
+        ("pts-write-saturation", "--stages pts-write-saturation"),
+        ("provision-random", ""),
+    ] {
+        let words = format!(
+            "experiment run {name} {DRIVE} --ioengine sim --seed 5 --seconds 0.1 --rounds 8 {more}"
+        );
+        let ended = place.iosonde(&words).end();
+        assert!([Some(0), Some(3)].contains(&ended.code), "{name}: {}", ended.err);
+        let folder = place.kept().pop().unwrap();
+        let report = folder.join("report.json");
+        let words = ["--windows", report.to_str().unwrap()];
+        let Some(found) = by_python(&words, &folder) else { return };
+        let windows: u32 = found.parse().unwrap();
+        assert!(windows > 0, "{name}: no window was compared");
+        compared += windows;
+        // A report that says otherwise is found out.
+        let altered = place.work().join("altered.json");
+        let text = fs::read_to_string(&report).unwrap();
+        fs::write(&altered, text.replace("\"measurement\"", "\"steady\"")).unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/steady_state.py");
+        let mut python = Command::new("python3");
+        let python = python.arg(script).arg(&folder).arg("--windows").arg(&altered);
+        if text.contains("\"measurement\"") {
+            assert_eq!(python.output().unwrap().status.code(), Some(1), "{name}");
+        }
+    }
+    assert!(compared >= 15, "{compared} windows");
 }

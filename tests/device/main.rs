@@ -7,6 +7,7 @@
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
 mod campaign;
+mod erase_tools;
 mod fault;
 mod fsync;
 mod in_use;

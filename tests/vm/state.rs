@@ -78,6 +78,10 @@ fn nvme_is_formatted_with_consent_alone_and_its_write_cache_comes_back() {
     let part = format!("{free} {PATIENT} --destroy-data=SNa --size 2M");
     let answer = inside(&mut guest, &part).exits(1, "a part of the drive");
     assert!(answer.stderr.contains("Format erases all of it"), "{}", answer.stderr);
+    // QEMU's drive cannot sanitize itself: that is said, and nothing else is done in its place.
+    let sanitize = format!("{free} {PATIENT} --destroy-data=SNa --purge nvme-sanitize");
+    let answer = inside(&mut guest, &sanitize).exits(1, "sanitize");
+    assert!(answer.stderr.contains("has no Sanitize command"), "{}", answer.stderr);
     // Health comes from the drive itself, without smartctl.
     let smart = sh(&mut guest, "zstd -dc /tmp/results/*/trials/*.json.zst");
     for word in ["\"percentage_used\"", "\"data_units_written\"", "\"temperature\""] {

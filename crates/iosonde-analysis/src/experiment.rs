@@ -18,6 +18,7 @@ mod load;
 pub mod measure;
 mod mix;
 pub mod point;
+pub mod prepared;
 mod recovery;
 pub mod rounds;
 pub mod search;

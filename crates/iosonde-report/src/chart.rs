@@ -5,7 +5,8 @@
 //! scale is never moved to the edge; every text is escaped.
 //!
 //! A [`Figure`] is made of panels, a [`Panel`] of two axes and marks: curves, a [`Plot`] of
-//! measured points, a heat map or bars. A scale is fitted to the data, so nothing needs cutting.
+//! measured points, a heat map, bars or towers. A scale is fitted to the data, so nothing needs
+//! cutting.
 //! Each shape has a `<title>` with its meaning, which browsers show as a tooltip.
 
 mod annotation;
@@ -28,6 +29,7 @@ pub(crate) mod reading;
 mod scale;
 mod svg;
 mod text;
+mod towers;
 
 pub use annotation::{Annotation, Callout, Crossing, Marker, merge_annotations};
 pub use axis::Axis;
@@ -41,6 +43,7 @@ pub use plot::{Edge, Line, Measured, Plot, Point};
 pub use quantity::Quantity;
 pub use scale::{Kind, Scale};
 pub(crate) use text::{shortened, wrapped};
+pub use towers::{Tower, Towers};
 
 #[cfg(feature = "png")]
 pub use png::png;

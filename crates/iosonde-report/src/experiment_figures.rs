@@ -6,6 +6,7 @@
 
 mod bars;
 mod best;
+mod by_round;
 mod distribution;
 mod dual_axis;
 mod found;
@@ -21,21 +22,23 @@ mod sheet;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod towers;
 mod trade_off;
 mod view;
 
 use crate::chart::{self, ChartError};
 use crate::story::Picture;
 use iosonde_analysis::experiment::{Measure, StageFacts, Study};
+use iosonde_model::plan::design;
 use iosonde_model::spec::Experiment;
-use iosonde_model::spec::experiment::{Figure, Stage};
+use iosonde_model::spec::experiment::{Figure, Stage, Track};
 use iosonde_model::units::count;
 
 /// Draws a stage as a file asks for it; `None` where there is nothing to draw.
 pub type Draw = fn(&StageFacts, &Figure) -> Result<Option<chart::Figure>, ChartError>;
 
 /// Every kind of picture, by the name that a file gives.
-pub const FIGURES: [(&str, Draw); 12] = [
+pub const FIGURES: [(&str, Draw); 15] = [
     ("bars", bars::draw),
     ("line", lines::draw),
     ("dual-axis", dual_axis::draw),
@@ -46,8 +49,11 @@ pub const FIGURES: [(&str, Draw); 12] = [
     ("histogram", histogram::draw),
     ("time-series", over_time::draw),
     ("heat", heat::draw),
+    ("bars-3d", towers::draw),
     ("convergence", rounds::convergence),
     ("window", rounds::window),
+    ("rounds", by_round::draw),
+    ("saturation", by_round::saturation),
 ];
 /// Pictures of every stage in rounds, whether its file names them or not.
 const OF_ROUNDS: [&str; 2] = ["convergence", "window"];
@@ -65,6 +71,9 @@ fn described(kind: &str) -> &'static str {
         "histogram" => "share of requests by response time, with levels of confidence",
         "time-series" => "one curve for each run over its time",
         "heat" => "a heat map of two axes",
+        "rounds" => "a line for each cell over its rounds",
+        "saturation" => "lines over the bytes that were written by then",
+        "bars-3d" => "bars on a floor of two axes",
         "convergence" => "each tracked figure over all rounds, the measurement window shaded",
         "window" => "each tracked figure over the measurement window, with limits and fitted line",
         _ => "a picture",
@@ -104,16 +113,34 @@ fn faults_of(stage: &Stage) -> Vec<String> {
             faults.push((!axis.is_empty()).then(|| refuse(key, axis, &axes)).flatten());
         }
         faults.extend(figure.metrics.iter().map(|word| refuse("a metric", word, &measures)));
-        let stage = &stage.name;
+        let name = &stage.name;
         let is_of_lines = figure.direction.is_none() || figure.kind == "line";
         faults.push((!is_of_lines).then(|| {
-            format!(
-                "stage `{stage}`, figure: direction has an effect in `line` alone; leave it out"
-            )
+            format!("stage `{name}`, figure: direction has an effect in `line` alone; leave it out")
         }));
+        faults.push(cell_fault(stage, figure));
         faults.into_iter().flatten().collect::<Vec<String>>()
     };
     stage.figures.iter().flat_map(of_figure).collect()
+}
+
+/// What is wrong with the levels of a picture: no cell has them, or its kind ignores them.
+fn cell_fault(stage: &Stage, figure: &Figure) -> Option<String> {
+    let (name, kind) = (&stage.name, &figure.kind);
+    if figure.cell.is_empty() {
+        return None;
+    }
+    if !["rounds", "saturation"].contains(&kind.as_str()) {
+        return Some(format!(
+            "stage `{name}`, figure: cell has an effect in `rounds` and `saturation` alone; leave \
+             it out"
+        ));
+    }
+    // Levels that an earlier stage is to find are not known yet.
+    let cells = design::cells(stage, &design::Found::new(), None).ok()?;
+    let track = Track { metric: String::new(), cell: figure.cell.clone() };
+    let error = design::tracked(stage, &cells, &track).err()?;
+    Some(error.to_string().replace("rounds.track", "figure, cell"))
 }
 
 fn draw_of(kind: &str) -> Option<Draw> {

@@ -4,6 +4,7 @@ mod data;
 mod environment;
 mod method;
 mod stage;
+mod windows;
 
 use std::collections::BTreeMap;
 
@@ -50,7 +51,10 @@ pub fn story(study: &Study, command: &[String], complete: bool, exit_code: u8) -
         sections,
         method: method::method(study),
         environment: environment::environment(study),
-        data: vec![data::points(study), data::trials(study), data::metrics(study)],
+        data: [data::points(study), data::trials(study), data::metrics(study)]
+            .into_iter()
+            .chain(windows::windows(study))
+            .collect(),
     }
 }
 

@@ -6,6 +6,8 @@
 
 use serde::Serialize;
 
+use crate::summary::t_p;
+
 /// Quantile 0.95 of Student's t distribution for 1 to 10 degrees of freedom.
 const T_95: [f64; 10] = [6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812];
 
@@ -81,6 +83,26 @@ impl Window {
     }
 }
 
+/// Whether later values are shown to have another mean than those before: Student's test of two
+/// samples with a pooled variance, two-sided at this level. `false` below two values before, or
+/// without one after.
+pub fn differ(before: &[f64], after: &[f64], level: f64) -> bool {
+    let (n, m) = (before.len() as f64, after.len() as f64);
+    if before.len() < 2 || after.is_empty() {
+        return false;
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let squares = |values: &[f64]| -> f64 {
+        let own = mean(values);
+        values.iter().map(|value| (value - own).powi(2)).sum()
+    };
+    let freedom = before.len() + after.len() - 2;
+    let variance = (squares(before) + squares(after)) / freedom as f64;
+    let error = (variance * (1.0 / n + 1.0 / m)).sqrt();
+    let distance = (mean(after) - mean(before)).abs();
+    if error > 0.0 { t_p(distance / error, freedom) <= level } else { distance > 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -142,6 +164,28 @@ mod tests {
             let found = passes(noise, drift);
             assert!((found - expected).abs() < 0.04, "{noise} {drift}: {found}, not {expected}");
         }
+    }
+
+    #[test]
+    fn a_change_is_shown_as_rarely_as_its_level_says_and_a_large_one_always() {
+        let mut chance = Chance::new(9);
+        let mut shown = |shift: f64, after: usize| {
+            let mut values =
+                |n: usize, mean: f64| (0..n).map(|_| mean + 5.0 * chance.normal()).collect();
+            let trials = 4_000;
+            let found = (0..trials).filter(|_| {
+                let (before, after): (Vec<f64>, Vec<f64>) =
+                    (values(5, 100.0), values(after, 100.0 + shift));
+                differ(&before, &after, 0.005)
+            });
+            found.count() as f64 / f64::from(trials)
+        };
+        for after in [1, 3, 5] {
+            assert!((0.002..0.009).contains(&shown(0.0, after)), "{after} values");
+        }
+        assert!(shown(-75.0, 1) > 0.99 && shown(-30.0, 5) > 0.98);
+        assert!(differ(&[2.0, 2.0], &[1.0], 0.005) && !differ(&[2.0, 2.0], &[2.0], 0.005));
+        assert!(!differ(&[2.0], &[1.0], 0.005) && !differ(&[2.0, 2.0], &[], 0.005));
     }
 
     #[test]

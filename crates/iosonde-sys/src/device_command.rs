@@ -29,6 +29,7 @@ struct Admin {
 
 /// Opcodes of the NVMe specification.
 const FORMAT_NVM: u8 = 0x80;
+const SANITIZE: u8 = 0x84;
 const IDENTIFY: u8 = 0x06;
 const GET_LOG_PAGE: u8 = 0x02;
 const SET_FEATURES: u8 = 0x09;
@@ -43,6 +44,28 @@ pub enum SecureErase {
     UserData = 1,
     /// The key that encrypts it.
     Key = 2,
+}
+
+/// How NVMe sanitizes all of a drive.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Sanitize {
+    /// Its blocks are erased.
+    Blocks = 2,
+    /// Its blocks are overwritten once with zeros.
+    Overwrite = 3,
+}
+
+/// How far a drive is with it, as its log says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SanitizeState {
+    /// It has never been sanitized.
+    Never,
+    /// The last time was successful.
+    Done,
+    /// It is under way: parts of 65,536 that are done.
+    Running(u16),
+    /// The last time failed.
+    Failed,
 }
 
 fn ranged(device: BorrowedFd<'_>, number: u32, start: u64, length: u64) -> io::Result<()> {
@@ -125,6 +148,34 @@ pub fn format(
     admin(device, command, &mut []).map(|_| ())
 }
 
+/// Begins to sanitize all of a drive, every namespace of it.
+///
+/// # Errors
+/// The kernel's or the drive's.
+pub fn sanitize(device: BorrowedFd<'_>, how: Sanitize) -> io::Result<()> {
+    let passes = if how == Sanitize::Overwrite { 1 << 4 } else { 0 };
+    let command = Admin { opcode: SANITIZE, cdw10: how as u32 | passes, ..Admin::default() };
+    admin(device, command, &mut []).map(|_| ())
+}
+
+/// How far that is.
+///
+/// # Errors
+/// The kernel's or the drive's.
+pub fn sanitize_state(device: BorrowedFd<'_>) -> io::Result<SanitizeState> {
+    log_page(device, 0x81).map(|log| state_of(&log))
+}
+
+/// NVM Express Base Specification 2.0, figure 267.
+fn state_of(log: &[u8; 512]) -> SanitizeState {
+    match log[2] & 0b111 {
+        0 => SanitizeState::Never,
+        1 | 4 => SanitizeState::Done,
+        2 => SanitizeState::Running(u16::from_le_bytes([log[0], log[1]])),
+        _ => SanitizeState::Failed,
+    }
+}
+
 /// Whether an NVMe drive's volatile write cache is on.
 ///
 /// # Errors
@@ -149,9 +200,13 @@ pub fn set_write_cache(device: BorrowedFd<'_>, on: bool) -> io::Result<()> {
 /// # Errors
 /// The kernel's or the drive's.
 pub fn smart_log(device: BorrowedFd<'_>) -> io::Result<[u8; 512]> {
+    log_page(device, 0x02)
+}
+
+fn log_page(device: BorrowedFd<'_>, number: u32) -> io::Result<[u8; 512]> {
     let mut data = [0_u8; 512];
     let dwords = data.len() as u32 / 4 - 1;
-    let cdw10 = 0x02 | dwords << 16;
+    let cdw10 = number | dwords << 16;
     let command = Admin { opcode: GET_LOG_PAGE, namespace: u32::MAX, cdw10, ..Admin::default() };
     admin(device, command, &mut data)?;
     Ok(data)
@@ -170,6 +225,23 @@ mod tests {
         assert!(namespace(file.as_fd()).is_err());
         assert!(identify(file.as_fd(), None).is_err());
         assert!(smart_log(file.as_fd()).is_err());
+        assert!(sanitize(file.as_fd(), Sanitize::Blocks).is_err());
+        assert!(sanitize_state(file.as_fd()).is_err());
         assert_eq!(size_of::<Admin>(), 72);
+    }
+
+    #[test]
+    fn the_log_of_sanitizing_is_read_as_the_specification_has_it() {
+        let of = |bytes: [u8; 4]| {
+            let mut log = [0_u8; 512];
+            log[..4].copy_from_slice(&bytes);
+            state_of(&log)
+        };
+        assert_eq!(of([0xff, 0xff, 0, 0]), SanitizeState::Never);
+        assert_eq!(of([0xff, 0xff, 0x01, 0x01]), SanitizeState::Done);
+        // Done, and deallocated as well.
+        assert_eq!(of([0xff, 0xff, 0x04, 0x01]), SanitizeState::Done);
+        assert_eq!(of([0x00, 0x80, 0x02, 0x00]), SanitizeState::Running(0x8000));
+        assert_eq!(of([0xff, 0xff, 0x0b, 0x00]), SanitizeState::Failed);
     }
 }

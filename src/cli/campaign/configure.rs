@@ -34,7 +34,8 @@ pub(super) struct ConfigureArgs {
     #[arg(default_value = "campaign.toml")]
     file: PathBuf,
     /// Apply a preset and save, without a menu: `quick`, `none`, `all`, `provision-sequential`,
-    /// `provision-random`, `enterprise`, `client`, `families`, or NAME.toml of --presets
+    /// `provision-random`, `provision-mixed`, `enterprise`, `client`, `families`, or NAME.toml of
+    /// --presets
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Set a value by its dotted key and save, without a menu; may be repeated
@@ -99,6 +100,7 @@ fn apply(document: &mut Document, name: &str, presets: Option<&Path>) -> Result<
     let mut campaign = document.campaign().map_err(wrong)?;
     file::apply(&mut campaign, Some(name));
     document.replace_experiments(&campaign.experiments);
+    document.replace_profiles(&campaign);
     Ok(())
 }
 

@@ -282,6 +282,7 @@ fn carry_out(shared: &Shared<'_>, step: &Step<'_>, state: &State, claim: &File) 
         _ => {
             let mut words = step.requested.words(step.device);
             words.push(format!("--results={}", step.folder.to_string_lossy()));
+            words.extend(prepared_by(shared, step));
             words
         }
     };
@@ -310,6 +311,26 @@ fn carry_out(shared: &Shared<'_>, step: &Step<'_>, state: &State, claim: &File) 
         let code = ended(shared, &mut process);
         (code, reason(&reader.join().unwrap_or_default()))
     })
+}
+
+/// The option that names the experiment before this one on the device, if that may have prepared
+/// it. Only what was completed counts, and the next to last counts no more: it was written since.
+fn prepared_by(shared: &Shared<'_>, step: &Step<'_>) -> Option<String> {
+    if !step.requested.skip_if_prepared {
+        return None;
+    }
+    let all = steps(shared.campaign, step.device, shared.output);
+    let before = all.iter().take_while(|other| other.folder != step.folder).last();
+    let folder = before.and_then(|before| match before.state() {
+        Ok(State::Done(folder, ..)) if before.is_prepared() => Some(folder),
+        _ => None,
+    });
+    let name = &step.requested.name;
+    if folder.is_none() {
+        let why = format!("{name}: nothing is left out: no experiment just before it prepared it");
+        shared.add("skip-decision", &step.device.name, &why);
+    }
+    Some(format!("--prepared-by={}", folder?.to_string_lossy()))
 }
 
 /// The exit code of a process; a signal that asks for an end is passed on to it.

@@ -14,7 +14,7 @@ use iosonde_model::spec::experiment::Switch;
 /// Largest campaign file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 /// Experiments of a preset that replace those of the file.
-pub(super) const PRESETS: [(&str, &[&str]); 8] = [
+pub(super) const PRESETS: [(&str, &[&str]); 9] = [
     ("none", &[]),
     ("quick", &[]),
     ("all", &["pts-iops", "pts-throughput", "pts-latency", "pts-write-saturation"]),
@@ -23,7 +23,10 @@ pub(super) const PRESETS: [(&str, &[&str]); 8] = [
     ("families", &["basic", "iobatch", "max-iobatch-single-job", "max-iobatch-jobs"]),
     ("provision-sequential", &["provision-sequential"]),
     ("provision-random", &["provision-random"]),
+    (MIXED, &["provision-sequential", "provision-random"]),
 ];
+/// The preset whose experiments are given to the devices in turn.
+const MIXED: &str = "provision-mixed";
 
 /// Reads a campaign with what the command line changes in it.
 ///
@@ -56,7 +59,10 @@ pub(super) fn load(path: &Path, preset: Option<&str>, set: &[String]) -> Result<
 pub(super) fn apply(campaign: &mut Campaign, preset: Option<&str>) {
     match preset {
         None => {}
-        Some("none") => campaign.experiments.clear(),
+        Some("none") => {
+            campaign.experiments.clear();
+            give_in_turn(campaign, false);
+        }
         Some("quick") => campaign.experiments.iter_mut().for_each(|each| each.quick = true),
         // SNIA SSS PTS 2.0.2: enterprise drives are tested with their write cache off, all over;
         // client drives with it on, over three quarters.
@@ -67,7 +73,19 @@ pub(super) fn apply(campaign: &mut Campaign, preset: Option<&str>) {
             let named = |name: &&str| Requested { name: (*name).into(), ..Requested::default() };
             campaign.experiments =
                 names.map_or_else(Vec::new, |(_, names)| names.iter().map(named).collect());
+            give_in_turn(campaign, preset == MIXED);
         }
+    }
+}
+
+/// Whether each experiment is the profile of some of the devices, which have them in turn; if not,
+/// all run on every device.
+fn give_in_turn(campaign: &mut Campaign, is_mixed: bool) {
+    campaign.devices.iter_mut().for_each(|device| device.profile = None);
+    campaign.round_robin.clear();
+    for each in campaign.experiments.iter_mut().filter(|_| is_mixed) {
+        each.profile = Some(each.name.clone());
+        campaign.round_robin.push(each.name.clone());
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn plan(args: &FileArgs) -> Result<Exit, Failure> {
     let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
     let mut exit = Exit::Done;
     let mut totals: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    output.text(&format!("{}\n", clean(&campaign.name)));
+    output.text(&format!("{}\n{}", clean(&campaign.name), profiles(&campaign)));
     for each in &all {
         let words = match &each.estimate {
             Ok(estimate) => {
@@ -104,6 +104,9 @@ pub(super) fn plan(args: &FileArgs) -> Result<Exit, Failure> {
     ));
     output.value(&json!({
         "campaign": campaign,
+        "profiles": campaign.devices.iter().filter_map(|device| {
+            Some((device.name.clone(), campaign.profile_of(device)?.into()))
+        }).collect::<serde_json::Map<String, Value>>(),
         "length_ns": length_ns,
         "prepare_bytes": written,
         "experiments": all.iter().map(|each| json!({
@@ -112,6 +115,14 @@ pub(super) fn plan(args: &FileArgs) -> Result<Exit, Failure> {
         })).collect::<Vec<_>>(),
     }));
     Ok(output.end(exit))
+}
+
+/// The profile of each device, on a line; nothing if none has one.
+fn profiles(campaign: &Campaign) -> String {
+    let named =
+        |device: &Device| Some(format!("{} {}", device.name, clean(campaign.profile_of(device)?)));
+    let all: Vec<String> = campaign.devices.iter().filter_map(named).collect();
+    if all.is_empty() { String::new() } else { format!("  profiles: {}\n", all.join(", ")) }
 }
 
 /// Rehearses every experiment of every device, in the order of the file.

@@ -82,6 +82,12 @@ impl Step<'_> {
 }
 
 impl Step<'_> {
+    /// Whether a stage of it purged or preconditioned the device.
+    pub(super) fn is_prepared(&self) -> bool {
+        let done = self.happened();
+        done.iter().any(|(action, _)| ["purge", "precondition"].contains(action))
+    }
+
     /// What its stages did to the device before their runs, for the log; what cannot be read is
     /// left to the report.
     pub(super) fn happened(&self) -> Vec<(&'static str, String)> {
@@ -100,6 +106,9 @@ impl Step<'_> {
                 all.push(("write-cache", words));
             }
             for prepared in &begun.prepared {
+                if !prepared.decision.is_empty() {
+                    all.push(("skip-decision", format!("{of}: {}", prepared.decision)));
+                }
                 let ended_s = prepared.ended_unix_ns / 1_000_000_000;
                 if let Some(purge) = &prepared.purge {
                     let (blank, checked) = (purge.blank_blocks, purge.checked_blocks);

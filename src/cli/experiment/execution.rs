@@ -2,7 +2,6 @@
 
 mod needs;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::json;
@@ -20,6 +19,7 @@ use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
 use crate::schedule::experiment::{StageEvent, StageJob, drive_written_bytes, execute_stage};
 use crate::schedule::{Event, RunContext, execute};
+use iosonde_analysis::experiment::prepared::Left;
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
 use iosonde_model::plan::chance;
 use iosonde_model::plan::design::{self, Found};
@@ -43,6 +43,8 @@ pub(super) struct Session<'a> {
     printer: Printer,
     study: Study,
     /// Of the order of the runs of each stage.
+    /// What an earlier experiment left on the target, if that may be used.
+    left: Option<Left>,
     order_seed: u64,
     /// What was altered in what is gone on with, in words.
     altered: Vec<String>,
@@ -122,6 +124,8 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     if let (true, Some(why)) = (place.has_peers(), differs(&experiment)) {
         return Err(wrong(format!("--hosts: {why}")));
     }
+    let left =
+        args.prepared_by.as_deref().map(|path| folder::left(path, &experiment)).transpose()?;
     place.admit(resolved.held.as_slice(), resolved.layout.is_some())?;
     let mut keeper = match args.results.as_deref() {
         // If --results is given, hours of results must be stored there.
@@ -154,6 +158,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         conclusions: Vec::new(),
     };
     let mut session = session(&place, resolved, keeper, (study, Vec::new()), &args.common)?;
+    session.left = left;
     session.order_seed = args.order_seed.unwrap_or(session.order_seed);
     session.execute(None)
 }
@@ -182,6 +187,7 @@ pub(super) fn session<'a>(
         progress: Progress::new("experiment", eta_interval_ns, form, None),
         printer: Printer::new(args),
         order_seed: chance::mix(study.run.seed ^ 0x0be5),
+        left: None,
         study,
         altered,
         written_bytes: AtomicU64::new(0),
@@ -297,6 +303,7 @@ impl Session<'_> {
                 max_temperature_c: self.study.run.max_temperature_c,
                 written_bytes: &self.written_bytes,
                 keeps_state: self.resolved.keeps_state,
+                left: self.left.as_ref().filter(|_| self.study.stages.is_empty()),
                 may_repeat: self.study.run.experiment.procedure.is_none()
                     && !stage.fixed_repeats
                     && !self.place.has_peers(),
@@ -475,29 +482,4 @@ fn differs(experiment: &Experiment) -> Option<String> {
 fn cell_name(cell: &design::Cell) -> String {
     let labels: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
     labels.join(", ")
-}
-
-/// The folder of an experiment, read and analysed again.
-pub(crate) fn study(path: &Path) -> Result<Study, Failure> {
-    let folder = ExperimentFolder::open(path).map_err(wrong)?;
-    let mut study = Study {
-        run: folder.run.clone(),
-        host: folder.host.clone(),
-        target: None,
-        stages: Vec::new(),
-        conclusions: Vec::new(),
-    };
-    for stage in &folder.run.experiment.stages {
-        let Some(laid_out) = folder.stage(&stage.name).map_err(wrong)? else { break };
-        let names = folder.trials(&stage.name).map_err(wrong)?;
-        let (trials, first) =
-            folder::trials(&folder, &names, folder.host.as_ref(), &mut |_, e| Err(wrong(e)))?;
-        if study.target.is_none() {
-            study.target = first;
-        }
-        let facts = StageFacts::of(stage, laid_out, trials, &study.stages);
-        study.stages.push(facts);
-    }
-    study.conclude();
-    Ok(study)
 }

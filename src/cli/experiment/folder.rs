@@ -1,12 +1,16 @@
-//! The runs of a stage, read from its folder by as many threads as there are CPUs.
+//! An experiment read again from its folder, the runs by as many threads as there are CPUs.
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::wrong;
 use crate::cli::exit::Failure;
-use iosonde_analysis::experiment::TrialFigures;
+use iosonde_analysis::experiment::prepared::Left;
+use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
 use iosonde_model::record::experiment_folder::{ExperimentFolder, FolderError};
 use iosonde_model::record::{HostFacts, TargetFacts};
+use iosonde_model::spec::Experiment;
 
 /// Result of reading one record.
 type ReadTrial = Result<(TrialFigures, TargetFacts), FolderError>;
@@ -56,4 +60,43 @@ pub(crate) fn trials(
         }
     }
     Ok((all, first))
+}
+
+/// The folder of an experiment, read and analysed again.
+pub(crate) fn study(path: &Path) -> Result<Study, Failure> {
+    let folder = ExperimentFolder::open(path).map_err(wrong)?;
+    let mut study = Study {
+        run: folder.run.clone(),
+        host: folder.host.clone(),
+        target: None,
+        stages: Vec::new(),
+        conclusions: Vec::new(),
+    };
+    for stage in &folder.run.experiment.stages {
+        let Some(laid_out) = folder.stage(&stage.name).map_err(wrong)? else { break };
+        let names = folder.trials(&stage.name).map_err(wrong)?;
+        let (trials, first) =
+            trials(&folder, &names, folder.host.as_ref(), &mut |_, e| Err(wrong(e)))?;
+        if study.target.is_none() {
+            study.target = first;
+        }
+        let facts = StageFacts::of(stage, laid_out, trials, &study.stages);
+        study.stages.push(facts);
+    }
+    study.conclude();
+    Ok(study)
+}
+
+/// What an earlier experiment left on the target.
+pub(super) fn left(folder: &Path, experiment: &Experiment) -> Result<Left, Failure> {
+    let first = experiment.stages.first();
+    if !first.is_some_and(|stage| stage.purged().is_some() || stage.precondition.is_some()) {
+        return Err(wrong(
+            "--prepared-by has no effect: the first stage neither purges nor preconditions",
+        ));
+    }
+    let shown = folder.display().to_string();
+    Left::of(&study(folder)?, &shown).ok_or_else(|| {
+        wrong(format!("--prepared-by: `{shown}` neither purged nor preconditioned its target"))
+    })
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use iosonde_analysis::experiment::TrialFigures;
+use iosonde_analysis::experiment::prepared::Left;
 use iosonde_engine::engine::Progress;
 use iosonde_model::plan::design::Cell;
 use iosonde_model::plan::{Plan, Setting};
@@ -42,6 +43,8 @@ pub struct StageJob<'a> {
     /// Whether the target keeps what was written while the program does not run: a test file that
     /// is created again does not.
     pub keeps_state: bool,
+    /// What an earlier experiment left on the target, if that may be used.
+    pub left: Option<&'a Left>,
     /// Whether runs may wait for a quiet machine, and be repeated if others disturbed them: not in
     /// a published procedure.
     pub may_repeat: bool,

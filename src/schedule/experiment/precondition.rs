@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{StageEnd, StageEvent, StageJob, rounds};
+use super::{StageEnd, StageEvent, StageJob, prepared, rounds};
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::experiment::TrialFigures;
+use iosonde_analysis::experiment::prepared::Candidate;
 use iosonde_engine::engine::{EngineError, Medium};
 use iosonde_engine::target::purge;
 use iosonde_model::plan::precondition::{active_range, passes};
@@ -33,6 +34,12 @@ pub(super) fn precondition(
     if is_resumed && (job.keeps_state || nothing_left(job, end, finished)) {
         return Ok(true);
     }
+    let decision = prepared::decide(job, context, on_event)?;
+    if decision.signal.is_some() {
+        end.signal = decision.signal;
+        return Ok(false);
+    }
+    let skips = |part: Candidate| decision.skips == Some(part);
     let mut preparation = Preparation {
         first_round: finished.iter().map(|trial| trial.repeat + 1).max().unwrap_or(0),
         passes: 0,
@@ -41,15 +48,17 @@ pub(super) fn precondition(
         started_unix_ns: iosonde_sys::clock::realtime_ns(),
         ended_unix_ns: 0,
         purge: None,
+        decision: decision.words.clone(),
     };
-    if let Some(method) = job.stage.purged() {
+    if let Some(method) = job.stage.purged().filter(|_| !skips(Candidate::Purge)) {
         on_event(&StageEvent::Preparing("purging"));
         match purge(job, context, preparation.range_bytes, method) {
             Ok(purged) => preparation.purge = Some(purged),
             Err(why) => return Ok(stop(end, format!("purge: {why}"))),
         }
     }
-    if let Some(requested) = &job.stage.precondition {
+    let passes_of = job.stage.precondition.as_ref();
+    if let Some(requested) = passes_of.filter(|_| !skips(Candidate::Passes)) {
         let plans = match passes(requested, &active_range(job.stage, job.setting)) {
             Ok(plans) => plans,
             Err(refusal) => return Ok(stop(end, refusal.to_string())),
@@ -116,6 +125,7 @@ fn purge(
             Ok(Purged {
                 method: "simulated".into(),
                 reason: "the target is a simulated device".into(),
+                tool: String::new(),
                 identity: String::new(),
                 firmware: String::new(),
                 range_bytes,
@@ -143,6 +153,6 @@ fn stop(end: &mut StageEnd, reason: String) -> bool {
 }
 
 /// Bytes that were written, by the counts of all jobs.
-fn written_bytes(run: &Run) -> u64 {
+pub(super) fn written_bytes(run: &Run) -> u64 {
     run.jobs.iter().map(|job| job.write.bytes).sum()
 }

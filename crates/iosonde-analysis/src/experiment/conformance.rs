@@ -1,10 +1,13 @@
 //! How far an experiment follows the published procedure that its file names. It never claims
 //! certification: at best the procedure was followed, and the program says so of itself.
 
+use std::iter::repeat;
+
 use serde::Serialize;
 
 use super::Study;
 use iosonde_model::record::experiment::Purged;
+use iosonde_model::spec::experiment::Purge;
 use iosonde_model::units::{bytes, count};
 
 /// How an experiment relates to a published procedure.
@@ -31,7 +34,7 @@ impl Conformance {
             .collect();
         match purges.as_slice() {
             [] => deviations.push("purge:none".to_owned()),
-            [first, ..] if !["nvme-format", "nvme-crypto"].contains(&first.method.as_str()) => {
+            [first, ..] if !Purge::parse(&first.method).is_some_and(Purge::is_of_the_drive) => {
                 deviations.push(format!("purge:{}", first.method));
             }
             _ => {}
@@ -69,6 +72,15 @@ impl Conformance {
             for (cell, reason) in &facts.laid_out.left_out {
                 let name = facts.points.get(*cell).map(super::Point::name).unwrap_or_default();
                 deviations.push(format!("cell_left_out:{name}: {reason}"));
+            }
+        }
+        let stages = study.stages.iter();
+        let prepared = stages.flat_map(|facts| facts.laid_out.prepared.iter().zip(repeat(facts)));
+        for (prepared, facts) in prepared {
+            let requested = facts.stage.precondition.as_ref().map_or(0, |each| each.passes);
+            if prepared.passes < requested {
+                let (name, passes) = (&facts.stage.name, prepared.passes);
+                deviations.push(format!("preconditioning:{name} {passes} of {requested} passes"));
             }
         }
         deviations.extend(procedure.deviations.iter().cloned());

@@ -5,9 +5,12 @@
 //! checked: blocks all over the range are read afterwards and must be blank, or, where the key of a
 //! drive was changed, must not be what they were.
 
+mod nvme;
+mod tool;
+
 use std::os::fd::AsFd;
 
-use iosonde_sys::device_command::{self, SecureErase};
+use iosonde_sys::device_command;
 use rustix::fs::{FallocateFlags, fallocate, fsync};
 use rustix::io::{Errno, pread};
 
@@ -46,14 +49,15 @@ pub fn purge(
     if is_device && held.identity().is_none() {
         return Err("it was not opened with a consent that names the device".into());
     }
-    let chosen = choose(held, is_device, range_bytes, requested)?;
+    let chosen = choose(held, root, is_device, range_bytes, requested)?;
     let started_unix_ns = now();
     let word = chosen.method.word();
     let before = match chosen.method {
         Purge::NvmeCrypto => sampled(held, range_bytes)?,
         _ => Vec::new(),
     };
-    carry_out(held, range_bytes, chosen.method).map_err(|error| format!("{word}: {error}"))?;
+    let tool = carry_out(held, root, range_bytes, chosen.method)
+        .map_err(|error| format!("{word}: {error}"))?;
     let after = sampled(held, range_bytes)?;
     let checked_blocks = after.len() as u32;
     let blank_blocks = after.iter().filter(|block| is_blank(block)).count() as u32;
@@ -74,6 +78,7 @@ pub fn purge(
     Ok(Purged {
         method: chosen.method.word().into(),
         reason: chosen.reason,
+        tool,
         identity: held.identity().unwrap_or_default().into(),
         firmware: facts.and_then(|facts| facts.firmware).unwrap_or_default(),
         range_bytes,
@@ -84,9 +89,20 @@ pub fn purge(
     })
 }
 
+/// Blocks that were read all over the first `range_bytes` of a target, and how many are blank.
+///
+/// # Errors
+/// In words: it cannot be read.
+pub fn blank_blocks(held: &Held, range_bytes: u64) -> Result<(u32, u32), String> {
+    let sampled = sampled(held, range_bytes)?;
+    let blank = sampled.iter().filter(|block| is_blank(block)).count();
+    Ok((sampled.len() as u32, blank as u32))
+}
+
 /// The method to use: the one requested, if the target has it.
 fn choose(
     held: &Held,
+    root: &Root,
     is_device: bool,
     range_bytes: u64,
     requested: Purge,
@@ -101,10 +117,15 @@ fn choose(
         Purge::Recreate if !is_device => asked(Purge::Recreate),
         Purge::Recreate => Err("recreate: the target is a block device: use discard".into()),
         _ if !is_device => Err(format!("{}: {for_device}", requested.word())),
-        Purge::NvmeFormat => formats(held, range_bytes, false).and_then(|()| asked(requested)),
-        Purge::NvmeCrypto => formats(held, range_bytes, true).and_then(|()| asked(requested)),
+        Purge::NvmeFormat | Purge::NvmeCrypto => {
+            nvme::formats(held, range_bytes, requested).and_then(|()| asked(requested))
+        }
+        Purge::NvmeSanitize => nvme::sanitizes(held, range_bytes).and_then(|_| asked(requested)),
+        Purge::AtaErase | Purge::ScsiSanitize | Purge::ScsiFormat => {
+            tool::erases(held, root, range_bytes, requested).and_then(|_| asked(requested))
+        }
         Purge::Discard | Purge::Zero => asked(requested),
-        Purge::Any => Ok(match formats(held, range_bytes, false) {
+        Purge::Any => Ok(match nvme::formats(held, range_bytes, Purge::NvmeFormat) {
             Ok(()) => Chosen {
                 method: Purge::NvmeFormat,
                 reason: "the drive has NVMe Format, and all of it is used".into(),
@@ -114,37 +135,17 @@ fn choose(
     }
 }
 
-/// Whether NVMe Format erases this namespace, all of what is used, and nothing else.
-fn formats(held: &Held, range_bytes: u64, by_key: bool) -> Result<(), String> {
-    let device = held.file.as_fd();
-    let own = device_command::namespace(device).map_err(|_| "the target is no NVMe namespace")?;
-    let asked = |error| format!("the drive does not identify itself: {error}");
-    let controller = device_command::identify(device, None).map_err(asked)?;
-    device_command::identify(device, Some(own)).map_err(asked)?;
-    if u16::from_le_bytes([controller[256], controller[257]]) & 0b10 == 0 {
-        return Err("the drive has no Format command".into());
-    }
-    let attributes = controller[524];
-    if by_key && attributes & 0b100 == 0 {
-        return Err("the drive cannot erase by its key".into());
-    }
-    let namespaces =
-        u32::from_le_bytes([controller[516], controller[517], controller[518], controller[519]]);
-    let others = (1..=namespaces.min(1024)).any(|other| {
-        let found = device_command::identify(device, Some(other));
-        other != own && found.is_ok_and(|data| data[..8] != [0; 8])
-    });
-    if attributes & 0b11 != 0 && others {
-        return Err("it would erase the other namespaces of the drive too".into());
-    }
+/// Why a command that erases all of a drive is none for this range, if so.
+fn of_a_part(held: &Held, range_bytes: u64, command: &str) -> Result<(), String> {
     if range_bytes + (1 << 20) <= held.bytes {
         let (used, all) = (bytes::rough(range_bytes), bytes::rough(held.bytes));
-        return Err(format!("only {used} of {all} are used, and Format erases all of it"));
+        return Err(format!("only {used} of {all} are used, and {command} erases all of it"));
     }
     Ok(())
 }
 
-fn carry_out(held: &Held, range_bytes: u64, method: Purge) -> Result<(), String> {
+/// Carries it out; the commands of an outside program, where one did it.
+fn carry_out(held: &Held, root: &Root, range_bytes: u64, method: Purge) -> Result<String, String> {
     let device = held.file.as_fd();
     let said = |error: std::io::Error| error.to_string();
     let pieces = (0..range_bytes.div_ceil(PIECE_BYTES))
@@ -152,19 +153,15 @@ fn carry_out(held: &Held, range_bytes: u64, method: Purge) -> Result<(), String>
         .map(|start| (start, PIECE_BYTES.min(range_bytes - start)));
     match method {
         Purge::NvmeFormat | Purge::NvmeCrypto => {
-            let own = device_command::namespace(device).map_err(said)?;
-            let namespace = device_command::identify(device, Some(own)).map_err(said)?;
-            // The place of its block format in the list: four bits, and two more above.
-            let format = u32::from(namespace[26] & 0xf) | u32::from(namespace[26] >> 5 & 0x3) << 4;
-            let erase = match method {
-                Purge::NvmeFormat => SecureErase::UserData,
-                _ => SecureErase::Key,
-            };
-            device_command::format(device, own, format, erase).map_err(said)?;
-            let size = iosonde_sys::inspect::block_device_bytes(device).map_err(said)?;
-            if size != held.bytes {
-                return Err(format!("its size changed from {} B to {size} B", held.bytes));
-            }
+            nvme::format(held, method)?;
+            same_size(held)?;
+        }
+        Purge::NvmeSanitize => nvme::sanitize(held, range_bytes)?,
+        Purge::AtaErase | Purge::ScsiSanitize | Purge::ScsiFormat => {
+            let said = tool::erases(held, root, range_bytes, method)?.run()?;
+            same_size(held)?;
+            flushed(held)?;
+            return Ok(said);
         }
         Purge::Discard => {
             for (start, length) in pieces {
@@ -179,11 +176,26 @@ fn carry_out(held: &Held, range_bytes: u64, method: Purge) -> Result<(), String>
         Purge::Recreate => recreate(held, range_bytes).map_err(|error| error.to_string())?,
         Purge::Any | Purge::None => return Err("it is no method by itself".into()),
     }
+    flushed(held).map(|()| String::new())
+}
+
+/// What was read or written before is in no cache of this machine.
+fn flushed(held: &Held) -> Result<(), String> {
     match fsync(&held.file) {
         Ok(()) | Err(Errno::INVAL) => {}
         Err(error) => return Err(error.to_string()),
     }
     drop_cache(&held.file);
+    Ok(())
+}
+
+/// A format may change the size of the blocks.
+fn same_size(held: &Held) -> Result<(), String> {
+    let size = iosonde_sys::inspect::block_device_bytes(held.file.as_fd())
+        .map_err(|error| error.to_string())?;
+    if size != held.bytes {
+        return Err(format!("its size changed from {} B to {size} B", held.bytes));
+    }
     Ok(())
 }
 
@@ -265,7 +277,10 @@ mod tests {
     #[test]
     fn a_method_that_the_target_lacks_is_refused_and_changes_nothing() {
         let (dir, held) = file(&[7; 1 << 20]);
-        for method in [Purge::NvmeFormat, Purge::NvmeCrypto, Purge::Discard, Purge::Zero] {
+        let of_devices = Purge::ALL.into_iter().filter(|method| {
+            method.is_of_the_drive() || [Purge::Discard, Purge::Zero].contains(method)
+        });
+        for method in of_devices {
             let why = purge(&held, &Root::system(), 1 << 20, method, || 5).unwrap_err();
             assert!(why.contains("use recreate"), "{why}");
         }

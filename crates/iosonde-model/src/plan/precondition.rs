@@ -7,6 +7,10 @@ use crate::spec::{Access, Role, Rw, Threads, Workload};
 
 /// Unit of an active range, bytes, so that every usual block size divides it.
 const UNIT_BYTES: u64 = 1 << 20;
+/// Runs that show whether writes have one rate: as many as a window has rounds.
+const PROBES: u64 = 5;
+/// Length of each.
+const PROBE_NS: u64 = 1_000_000_000;
 
 /// The setting with the target reduced to the active range of a stage. Where the stage has a share
 /// of its own, or is preconditioned, the range is a multiple of 1 MiB, or of the block of the
@@ -31,24 +35,7 @@ pub fn active_range(stage: &Stage, setting: &Setting) -> Setting {
 /// # Errors
 /// If the target does not take the block size, or the range holds no block.
 pub fn passes(precondition: &Precondition, active: &Setting) -> Result<Vec<Plan>, Refusal> {
-    let is_random = precondition.order == PassOrder::Random;
-    let depth = if active.engine.kind.is_synchronous() { 1 } else { precondition.iodepth };
-    let role = Role {
-        block_size: Some(precondition.block_size),
-        iodepth: Some(depth),
-        threads: Threads::Count(1),
-        access: Access::Permutation,
-        ..Role::new("precondition", if is_random { Rw::RandWrite } else { Rw::Write })
-    };
-    let workload = Workload {
-        name: "precondition".into(),
-        title: "preconditioning".into(),
-        pattern: if is_random { "randwrite" } else { "write" }.into(),
-        models: String::new(),
-        block_size: precondition.block_size,
-        read_percent: 0,
-        roles: vec![role],
-    };
+    let workload = workload(precondition, active, Access::Permutation);
     let pass = |number: u32| {
         let setting = Setting {
             seed: mix(active.seed ^ mix(0x9c0d ^ u64::from(number))),
@@ -60,6 +47,45 @@ pub fn passes(precondition: &Precondition, active: &Setting) -> Result<Vec<Plan>
         resolve(&workload, &setting)
     };
     (0..precondition.passes).map(pass).collect()
+}
+
+/// Short runs of the same writes, one after the other: do they have one rate?
+///
+/// # Errors
+/// As [`passes`].
+pub fn probes(precondition: &Precondition, active: &Setting) -> Result<Vec<Plan>, Refusal> {
+    let workload = workload(precondition, active, Access::default());
+    let probe = |number: u64| {
+        let setting = Setting {
+            seed: mix(active.seed ^ mix(0x50be ^ number)),
+            warmup_ns: 0,
+            stop: Stop::AfterNs(PROBE_NS),
+            ..active.clone()
+        };
+        resolve(&workload, &setting)
+    };
+    (0..PROBES).map(probe).collect()
+}
+
+fn workload(precondition: &Precondition, active: &Setting, access: Access) -> Workload {
+    let is_random = precondition.order == PassOrder::Random;
+    let depth = if active.engine.kind.is_synchronous() { 1 } else { precondition.iodepth };
+    let role = Role {
+        block_size: Some(precondition.block_size),
+        iodepth: Some(depth),
+        threads: Threads::Count(1),
+        access,
+        ..Role::new("precondition", if is_random { Rw::RandWrite } else { Rw::Write })
+    };
+    Workload {
+        name: "precondition".into(),
+        title: "preconditioning".into(),
+        pattern: if is_random { "randwrite" } else { "write" }.into(),
+        models: String::new(),
+        block_size: precondition.block_size,
+        read_percent: 0,
+        roles: vec![role],
+    }
 }
 
 #[cfg(test)]

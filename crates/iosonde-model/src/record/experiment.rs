@@ -121,6 +121,9 @@ pub struct Preparation {
     /// The purge that came first.
     #[serde(default)]
     pub purge: Option<Purged>,
+    /// What was decided on leaving out a part of it, and why; empty where that was not requested.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub decision: String,
 }
 
 /// A purge, and what was seen of it.
@@ -130,6 +133,9 @@ pub struct Purged {
     pub method: String,
     /// Why this method.
     pub reason: String,
+    /// Commands of an outside program that did it, and what it printed last; empty where none did.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool: String,
     /// Who agreed: identity of the device, as the consent named it; empty for a file.
     pub identity: String,
     /// First revision of the firmware, where the device tells it.

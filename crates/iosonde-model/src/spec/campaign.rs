@@ -23,6 +23,9 @@ pub struct Campaign {
     /// Devices at once, at most; all of them if absent.
     #[serde(default)]
     pub parallel: Option<usize>,
+    /// Profiles that the devices have in turn, in the order of the file.
+    #[serde(default)]
+    pub round_robin: Vec<String>,
     /// What ends the work on a device before its last experiment.
     #[serde(default)]
     pub stop: StopRules,
@@ -54,6 +57,8 @@ pub struct Device {
     pub name: String,
     /// Block device, file or directory; device spec where `ioengine` is `sim`.
     pub path: String,
+    /// Its profile, in place of one given in turn.
+    pub profile: Option<String>,
     /// The serial number that a block device must have.
     pub serial: Option<String>,
     /// As `--destroy-data`.
@@ -84,6 +89,8 @@ pub struct Requested {
     pub name: String,
     /// Only on these devices, by name; on all if empty.
     pub devices: Vec<String>,
+    /// Only on devices with this profile.
+    pub profile: Option<String>,
     /// As `--quick`.
     pub quick: bool,
     /// As `--seconds`.
@@ -96,6 +103,9 @@ pub struct Requested {
     pub precondition_passes: Option<u32>,
     /// As `--purge`.
     pub purge: Option<Purge>,
+    /// Whether the purge or the preconditioning is left out if the experiment before it on the
+    /// device did it, and measurements agree (`--prepared-by`).
+    pub skip_if_prepared: bool,
     /// As `--write-cache`.
     pub write_cache: Option<Switch>,
     /// As `--active-range-percent`.
@@ -171,16 +181,57 @@ pub fn check(campaign: &Campaign) -> Result<(), CampaignError> {
             }
         }
     }
-    Ok(())
+    check_profiles(campaign)
+}
+
+/// Whether each profile is that of a device and of an experiment.
+fn check_profiles(campaign: &Campaign) -> Result<(), CampaignError> {
+    let of_devices: BTreeSet<&str> =
+        campaign.devices.iter().filter_map(|device| campaign.profile_of(device)).collect();
+    let of_experiments: BTreeSet<&str> =
+        campaign.experiments.iter().filter_map(|each| each.profile.as_deref()).collect();
+    let given = campaign.round_robin.iter().map(String::as_str);
+    for profile in given.chain(of_devices.iter().copied()) {
+        if !of_devices.contains(profile) {
+            return Err(CampaignError(format!(
+                "round-robin: no device is left for the profile `{profile}`: remove it, or add a \
+                 device without a profile of its own"
+            )));
+        }
+        if !of_experiments.contains(profile) {
+            return Err(CampaignError(format!(
+                "no experiment has the profile `{profile}`: give one `profile = \"{profile}\"`"
+            )));
+        }
+    }
+    let Some(lost) = of_experiments.difference(&of_devices).next() else { return Ok(()) };
+    let near = count::nearest(lost, of_devices.iter().copied());
+    let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    Err(CampaignError(format!(
+        "no device has the profile `{lost}` of an experiment: add it to round-robin{meant}"
+    )))
 }
 
 impl Campaign {
     /// Experiments of a device, in order, each with its number in the file.
     pub fn steps<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = (usize, &'a Requested)> {
-        let own = |requested: &Requested| {
-            requested.devices.is_empty() || requested.devices.contains(&device.name)
+        let profile = self.profile_of(device);
+        let own = move |requested: &Requested| {
+            (requested.devices.is_empty() || requested.devices.contains(&device.name))
+                && (requested.profile.is_none() || requested.profile.as_deref() == profile)
         };
         (1..).zip(&self.experiments).filter(move |(_, requested)| own(requested))
+    }
+
+    /// The profile of a device: its own, or the one that it has in turn among those without.
+    pub fn profile_of<'a>(&'a self, device: &'a Device) -> Option<&'a str> {
+        if device.profile.is_some() {
+            return device.profile.as_deref();
+        }
+        let mut without = self.devices.iter().filter(|other| other.profile.is_none());
+        let turn = without.position(|other| other.name == device.name)?;
+        let turn = turn.checked_rem(self.round_robin.len())?;
+        self.round_robin.get(turn).map(String::as_str)
     }
 
     /// Time after which no experiment begins on a device, ns.
@@ -287,6 +338,50 @@ mod tests {
             "experiment run queue-depth /dev/x --seconds=1s --set=block-size=8k --destroy-data=S1"
         );
         assert!(!campaign.experiments[0].words(&campaign.devices[1]).join(" ").contains("destroy"));
+    }
+
+    #[test]
+    fn profiles_are_given_to_the_devices_in_turn() {
+        let device = |name: &str, own: &str| {
+            format!("[[device]]\nname = \"{name}\"\npath = \"/dev/{name}\"\n{own}\n")
+        };
+        let devices = ["a", "b", "c", "d"]
+            .map(|name| device(name, if name == "b" { "profile = \"reads\"" } else { "" }));
+        let experiment = |name: &str, profile: &str| {
+            format!("[[experiment]]\nname = \"{name}\"\nprofile = \"{profile}\"\n")
+        };
+        let text = format!(
+            "name = \"c\"\nround-robin = [\"seq\", \"rand\"]\n{}{}{}{}[[experiment]]\nname = \
+             \"jobs\"\n",
+            devices.concat(),
+            experiment("provision-sequential", "seq"),
+            experiment("provision-random", "rand"),
+            experiment("random", "reads"),
+        );
+        let campaign: Campaign = toml::from_str(&text).unwrap();
+        check(&campaign).unwrap();
+        let profiles: Vec<_> = campaign.devices.iter().map(|d| campaign.profile_of(d)).collect();
+        assert_eq!(profiles, [Some("seq"), Some("reads"), Some("rand"), Some("seq")]);
+        let steps = |device: usize| -> Vec<String> {
+            let device = &campaign.devices[device];
+            campaign.steps(device).map(|(number, step)| step.folder(number)).collect()
+        };
+        assert_eq!(steps(0), ["01-provision-sequential", "04-jobs"]);
+        assert_eq!(steps(1), ["03-random", "04-jobs"]);
+        assert_eq!(steps(2), ["02-provision-random", "04-jobs"]);
+        assert_eq!(steps(3), steps(0));
+        let refused = |old: &str, new: &str| {
+            let campaign: Campaign = toml::from_str(&text.replace(old, new)).unwrap();
+            check(&campaign).unwrap_err().to_string()
+        };
+        let said = refused("\"seq\", \"rand\"]", "\"seq\", \"rand\", \"x\"]");
+        assert!(said.contains("no experiment has the profile `x`"), "{said}");
+        let said = refused("\"seq\", \"rand\"]", "\"seq\", \"rand\", \"seq\", \"y\"]");
+        assert!(said.contains("no device is left for the profile `y`"), "{said}");
+        let said = refused("profile = \"rand\"", "profile = \"rnd\"");
+        assert!(said.contains("no experiment has the profile `rand`"), "{said}");
+        let said = refused("round-robin = [\"seq\", \"rand\"]", "");
+        assert!(said.contains("no device has the profile"), "{said}");
     }
 
     #[test]

@@ -295,6 +295,9 @@ pub struct Figure {
     /// Of reads or writes alone; of both together if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
+    /// Levels that all cells of it have, where the kind shows rounds.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub cell: Table,
 }
 
 impl Experiment {

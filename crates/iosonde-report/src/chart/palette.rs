@@ -124,6 +124,16 @@ pub fn style(number: usize) -> Style {
     STYLES[number % STYLES.len()]
 }
 
+/// A colour with this share of white (255) or black (0) in it.
+pub(super) fn shaded(colour: &str, with: f64, share: f64) -> String {
+    let part = |at: usize| {
+        let own = colour.get(at..at + 2).and_then(|part| u8::from_str_radix(part, 16).ok());
+        let own = f64::from(own.unwrap_or(0));
+        (own + (with - own) * share).round() as u8
+    };
+    format!("#{:02x}{:02x}{:02x}", part(1), part(3), part(5))
+}
+
 /// Viridis (van der Walt and Smith, CC0) from its light end to its dark end, at equal distances:
 /// lightness falls all the way, so that more is darker in print too.
 const RAMP: [(f64, f64, f64); 9] = [
@@ -176,6 +186,13 @@ mod tests {
     fn more_is_darker_all_the_way() {
         let ramp: Vec<f64> = (0..=64).map(|i| luminance(&ramp(f64::from(i) / 64.0))).collect();
         assert!(ramp.windows(2).all(|pair| pair[1] < pair[0]), "{ramp:?}");
+    }
+
+    #[test]
+    fn a_shade_lies_between_the_colour_and_white_or_black() {
+        assert_eq!(shaded("#0072b2", 255.0, 0.0), "#0072b2");
+        assert_eq!(shaded("#0072b2", 255.0, 1.0), "#ffffff");
+        assert_eq!(shaded("#0064c8", 0.0, 0.5), "#003264");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::heat::HeatMap;
 use super::palette::{FAINT_GRID, GRID, INK, NOTHING, Style};
 use super::plot::{Edge, Measured, Plot};
 use super::svg::{Anchor, Frame, Svg, Type, number};
+use super::towers::Towers;
 use super::{ChartError, text};
 
 /// A plot: two axes and what is drawn between them.
@@ -35,6 +36,8 @@ pub enum Marks {
     Heat(HeatMap),
     /// Groups of bars over names.
     Bars(Bars),
+    /// Bars over two axes of names.
+    Towers(Towers),
 }
 
 /// How a name of the legend is shown.
@@ -99,6 +102,10 @@ impl Panel {
                 let states = keys_of_states(all.map(|bar| bar.value), Key::HollowArea);
                 series.chain(states).collect()
             }
+            Marks::Towers(towers) => {
+                let values = towers.towers.iter().map(|tower| tower.value);
+                keys_of_states(values, Key::HollowArea).collect()
+            }
             Marks::Heat(map) => {
                 map.missing.iter().map(|m| (m.word.as_str(), NOTHING, Key::Area)).collect()
             }
@@ -134,7 +141,8 @@ impl Panel {
         let y_ticks = self.y.ticks(field.height, false);
         let is_map = matches!(self.marks, Marks::Heat(_));
         svg.open_plot(plot, is_map, &self.scales(field));
-        if !is_map {
+        let is_flat = !matches!(self.marks, Marks::Towers(_));
+        if is_flat && !is_map {
             self.draw_grid(svg, (plot, field), &x_ticks, &y_ticks);
         }
         match &self.marks {
@@ -149,12 +157,15 @@ impl Panel {
             Marks::Plot(marks) => marks.draw(svg, plot, &self.x, &self.y)?,
             Marks::Heat(map) => map.draw(svg, plot, &self.x, &self.y)?,
             Marks::Bars(bars) => bars.draw(svg, field, &self.x, &self.y)?,
+            Marks::Towers(towers) => towers.draw(svg, field, (&self.x, &self.y), &y_ticks)?,
         }
         svg.close();
         if let Marks::Heat(map) = &self.marks {
             map.draw_bar(svg, plot);
         }
-        self.draw_axes(svg, (plot, field), &x_ticks, &y_ticks);
+        let sides = if is_flat { plot } else { field };
+        self.draw_axes(svg, (sides, field), &x_ticks, &y_ticks);
+        self.draw_title(svg, plot);
         if let Marks::Plot(Plot { right: Some(axis), .. }) = &self.marks {
             self.draw_right_axis(svg, (plot, field), axis);
         }
@@ -166,6 +177,7 @@ impl Panel {
         match &self.marks {
             Marks::Plot(marks) => marks.field(plot),
             Marks::Bars(bars) => bars.field(plot),
+            Marks::Towers(towers) => towers.field(plot),
             Marks::Curves(..) | Marks::Heat(_) => plot,
         }
     }
@@ -251,6 +263,9 @@ impl Panel {
             let x = plot.left - LABEL_GAP - widest_label(&self.y, self.height) - TITLE_GAP;
             draw_upright_title(svg, x, plot, self.y.title(), look);
         }
+    }
+
+    fn draw_title(&self, svg: &mut Svg, plot: Frame) {
         if !self.title.is_empty() {
             let title = text::shortened_in(&self.title, Type::PANEL.size, true, plot.width);
             let at = (plot.left, plot.top - Type::TICK.size / 2.0 - 3.0);

@@ -18,13 +18,7 @@ pub(super) fn draw(
     facts: &StageFacts,
     requested: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    // Without an axis for the rows the second of the stage is it.
-    let x = View::of(facts, requested, Layout::Named).x.map(|axis| axis.name.clone());
-    let other = facts.stage.axes.iter().find(|axis| Some(&axis.name) != x.as_ref());
-    let mut requested = requested.clone();
-    if requested.series.is_empty() {
-        requested.series = other.map_or(String::new(), |axis| axis.name.clone());
-    }
+    let requested = with_rows(facts, requested);
     let view = View::of(facts, &requested, Layout::Named);
     let measures = view.measures(&[Measure::Iops]);
     let mut sheet = Sheet::new(&view).of_runs();
@@ -45,6 +39,17 @@ pub(super) fn draw(
     sheet.note("Each rectangle is the mean over its runs.");
     let what: Vec<&str> = measures.iter().map(|measure| measure.title()).collect();
     Ok(sheet.finish(&what.join(", ")))
+}
+
+/// Without an axis for the rows the second of the stage is it.
+pub(super) fn with_rows(facts: &StageFacts, requested: &experiment::Figure) -> experiment::Figure {
+    let x = View::of(facts, requested, Layout::Named).x.map(|axis| axis.name.clone());
+    let other = facts.stage.axes.iter().find(|axis| Some(&axis.name) != x.as_ref());
+    let mut requested = requested.clone();
+    if requested.series.is_empty() {
+        requested.series = other.map_or(String::new(), |axis| axis.name.clone());
+    }
+    requested
 }
 
 fn panel(

@@ -220,12 +220,14 @@ pub(super) fn qd1_baseline(figures: &str) -> StageFacts {
 }
 
 /// Random writes that settle within some rounds, and reads that do so at once.
-pub(super) fn settling() -> StageFacts {
-    let text = "name = \"iops\"\ntitle = \"IOPS\"\norder = \"given\"\nrepeats = 1\n\
-                rounds = { max = 12, track = [{ cell = { read-percent = 0 } }, \
-                { metric = \"mean\", cell = { read-percent = 100 } }] }\n\
-                [[stage.axis]]\nname = \"read-percent\"\nvalues = [100, 0]\n";
-    stage(text, |cell, round| {
+pub(super) fn settling(figures: &str) -> StageFacts {
+    let text = format!(
+        "name = \"iops\"\ntitle = \"IOPS\"\norder = \"given\"\nrepeats = 1\n\
+         rounds = {{ max = 12, track = [{{ cell = {{ read-percent = 0 }} }}, \
+         {{ metric = \"mean\", cell = {{ read-percent = 100 }} }}] }}\n\
+         [[stage.axis]]\nname = \"read-percent\"\nvalues = [100, 0]\n{figures}"
+    );
+    stage(&text, |cell, round| {
         let reads = cell.levels[0].value.unwrap();
         let settled = 20e3 * (1.0 + 3.0 / f64::from(1 + round * round));
         let iops = if reads == 0.0 { settled } else { 60e3 };

@@ -34,8 +34,11 @@ fn all() -> Vec<Picture> {
         sizes(&[requested("dual-axis", ""), requested("line", "metrics = [\"bw\"]")].concat()),
         mixture(&requested("mix", "")),
         surface(&requested("heat", "series = \"block-size\"\nmetrics = [\"bw\", \"mean\"]")),
+        surface(&requested("bars-3d", "metrics = [\"iops\", \"mean\"]")),
         cliff(&requested("time-series", "metrics = [\"bw\"]")),
-        settling(),
+        settling(""),
+        settling(&requested("rounds", "metrics = [\"iops\", \"max\"]")),
+        settling(&requested("saturation", "cell = { read-percent = 0 }")),
     ];
     facts.iter().flat_map(|facts| pictures_of(facts, "invented · /data/file").unwrap()).collect()
 }

@@ -116,6 +116,10 @@ fn of_stage(facts: &StageFacts, is_written: bool, said: &mut Vec<String>) {
             bytes::exact(purge.range_bytes),
         ));
     }
+    let decisions = facts.laid_out.prepared.iter().map(|each| each.decision.as_str());
+    for decision in decisions.filter(|words| !words.is_empty()) {
+        said.push(format!("{}: {}.", stage.name, clean(decision)));
+    }
     if let Some(cache) = &facts.laid_out.write_cache {
         let after = match cache.after {
             Some(after) => format!("and {} afterwards, each read back", after.word()),

@@ -169,6 +169,17 @@ impl Document {
         }
         self.0["experiment"] = Item::ArrayOfTables(list);
     }
+
+    /// The profiles of the devices as this campaign has them.
+    pub(super) fn replace_profiles(&mut self, campaign: &Campaign) {
+        let names = campaign.round_robin.iter().map(String::as_str);
+        let names = (!campaign.round_robin.is_empty()).then(|| Value::from_iter(names));
+        set(self.0.as_table_mut(), "round-robin", names);
+        for (number, device) in campaign.devices.iter().enumerate() {
+            let profile = device.profile.as_deref().map(Value::from);
+            self.put(Place::Device(number, "profile"), profile);
+        }
+    }
 }
 
 /// Whether a value says no more than that it is absent.

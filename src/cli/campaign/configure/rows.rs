@@ -41,10 +41,16 @@ pub(super) struct Row {
 /// An option of a table: key, what it takes, help.
 type Option_ = (&'static str, fn() -> Kind, &'static str);
 
-const TOP: [Option_; 3] = [
+const TOP: [Option_; 4] = [
     ("name", || Kind::Text, "Name of the campaign: part of its log and of its sign-off."),
     ("output", || Kind::Text, "Directory of the results; --output replaces it."),
     ("parallel", || Kind::Number, "Devices at once, at most. Not set: all of them."),
+    (
+        "round-robin",
+        || Kind::Text,
+        "Profiles that the devices have in turn, as a list; an experiment with a profile runs on \
+         its devices alone.",
+    ),
 ];
 
 const STOP: [Option_; 3] = [
@@ -53,7 +59,7 @@ const STOP: [Option_; 3] = [
     ("after", || Kind::Text, "No experiment begins on a device this long after its first (8h)."),
 ];
 
-const DEVICE: [Option_; 10] = [
+const DEVICE: [Option_; 11] = [
     ("name", || Kind::Text, "Name in logs and folders: letters, digits, - _ and ."),
     (
         "path",
@@ -72,9 +78,10 @@ const DEVICE: [Option_; 10] = [
     ("ioengine", || Kind::Text, "I/O engine (io_uring, libaio, psync, sim)."),
     ("buffered", || Kind::Toggle, "Through the page cache, in place of direct I/O."),
     ("overwrite-signature", || Kind::Text, "Kinds of content that may be lost, as a list."),
+    ("profile", || Kind::Text, "Its profile, in place of one of round-robin."),
 ];
 
-const EXPERIMENT: [Option_; 12] = [
+const EXPERIMENT: [Option_; 14] = [
     ("quick", || Kind::Toggle, "Short runs and few repeats: an estimate."),
     ("seconds", || Kind::Text, "Length of each run (60s)."),
     ("repeats", || Kind::Number, "Runs of each cell."),
@@ -86,6 +93,11 @@ const EXPERIMENT: [Option_; 12] = [
         "How the target is purged first: the strongest method it has, one of the others, or none.",
     ),
     (
+        "skip-if-prepared",
+        || Kind::Toggle,
+        "No purge or preconditioning where the experiment before did it, and measurements agree.",
+    ),
+    (
         "write-cache",
         || Kind::Choice(vec!["on", "off"]),
         "Write cache of the device meanwhile; read back, and restored afterwards.",
@@ -95,6 +107,7 @@ const EXPERIMENT: [Option_; 12] = [
     ("max-temperature", || Kind::Number, "No run begins from this temperature on, °C."),
     ("rated-endurance", || Kind::Text, "Rated endurance of the drive, to report the wear (600TB)."),
     ("randseed", || Kind::Number, "Seed of order, offsets and data, to repeat it exactly."),
+    ("profile", || Kind::Text, "Only on devices with this profile."),
 ];
 
 /// All rows, in order.

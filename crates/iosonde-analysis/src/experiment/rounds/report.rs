@@ -95,7 +95,8 @@ impl Steadiness {
         if let Some(left) = self.left_in {
             let words = format!(
                 "The state was steady, and was left while it was measured: the window that ends \
-                 with round {} is outside the limits. The figures are of no one state.",
+                 with round {} is outside the limits, and the latest rounds are shown to differ \
+                 from those before them. The figures are of no one state.",
                 left + 1
             );
             let (strength, severity) = (Strength::Proven, Severity::LowConfidence);

@@ -107,6 +107,7 @@ fn rounds_of_another_state_and_rounds_that_are_incomplete_do_not_count() {
             started_unix_ns: 0,
             ended_unix_ns: 1,
             purge: None,
+            decision: String::new(),
         });
         let trials = steady.trials[..trials].to_vec();
         StageFacts::of(&steady.stage, laid_out, trials, &[])

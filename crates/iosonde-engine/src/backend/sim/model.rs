@@ -8,7 +8,7 @@ use super::cache::WriteCache;
 use super::errors::{Fault, Faulty};
 use super::flash::{Flash, Geometry, PAGE_BYTES, SharedFlash};
 use super::neighbour::Neighbour;
-use super::pace::Paced;
+use super::pace::{Paced, Runs};
 use super::platter::{Platter, Turning};
 use super::servers::{Latency, Servers};
 use super::slow::Slow;
@@ -22,6 +22,7 @@ pub struct Model {
     /// Size of the device, bytes.
     pub bytes: u64,
     flash: SharedFlash,
+    runs: Runs,
 }
 
 /// Why a description was not understood.
@@ -67,7 +68,7 @@ pub enum ModelError {
 }
 
 /// Every key, with its default.
-const KEYS: [(&str, &str); 29] = [
+const KEYS: [(&str, &str); 30] = [
     ("servers", "1"),
     ("read", "100us"),
     ("write", "100us"),
@@ -96,6 +97,7 @@ const KEYS: [(&str, &str); 29] = [
     ("stall-for", "0"),
     ("neighbour", "0"),
     ("run-noise", "0"),
+    ("run-drift", "0"),
     ("steal", "0"),
 ];
 
@@ -154,10 +156,11 @@ impl Model {
                 }
             }
         }
-        let mut model = Model { words, bytes: 0, flash: SharedFlash::default() };
+        let mut model =
+            Model { words, bytes: 0, flash: SharedFlash::default(), runs: Runs::default() };
         model.bytes = model.size("size")?;
         // Everything is read once here, so that `build` cannot meet a bad word later.
-        model.try_build(0)?;
+        model.try_build(0, 0)?;
         model.is_effective(&given)?;
         Ok(model)
     }
@@ -176,14 +179,14 @@ impl Model {
 
     /// A new device; the seed fixes its chance.
     pub fn build(&self, seed: u64) -> Box<dyn Device> {
-        match self.try_build(seed) {
+        match self.try_build(seed, self.runs.next()) {
             Ok(device) => device,
             Err(error) => unreachable!("checked by parse: {error}"),
         }
     }
 
     /// Innermost first; a further model adds its lines here.
-    fn try_build(&self, seed: u64) -> Result<Box<dyn Device>, ModelError> {
+    fn try_build(&self, seed: u64, run: u64) -> Result<Box<dyn Device>, ModelError> {
         let servers = self.between("servers", 1, 65_536, "a number from 1 to 65,536")? as u32;
         let (read, write) = (self.latency("read")?, self.latency("write")?);
         let mut device: Box<dyn Device> = Box::new(Servers::new(servers, read, write, seed));
@@ -218,8 +221,9 @@ impl Model {
             device = Box::new(Stalling::new(device, every_ns, for_ns));
         }
         let noise = self.between("run-noise", 0, 100, "a percentage from 0 to 100")?;
-        if noise > 0 {
-            device = Box::new(Paced::new(device, noise, seed));
+        let drift = self.between("run-drift", 0, 99, "a percentage from 0 to 99")?;
+        if noise > 0 || drift > 0 {
+            device = Box::new(Paced::new(device, (noise, drift), run, seed));
         }
         let steal = self.between("steal", 0, 99, "a percentage from 0 to 99")?;
         if steal > 0 {
@@ -255,6 +259,7 @@ impl Model {
     /// As new.
     pub fn forget(&self) {
         self.flash.forget();
+        self.runs.forget();
     }
 
     /// Time without requests.

@@ -1,7 +1,33 @@
-//! Noise from run to run: the device's own time runs faster or slower throughout a run.
+//! Noise and drift from run to run: the device's own time runs faster or slower throughout a run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Device, Served, Transfer};
 use iosonde_stats::chance::Chance;
+
+/// Runs of a device so far, shared by all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Runs(Arc<AtomicU64>);
+
+/// How often it ran is no part of a description.
+impl PartialEq for Runs {
+    fn eq(&self, _: &Runs) -> bool {
+        true
+    }
+}
+
+impl Runs {
+    /// The number of the run that begins, from 0.
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// As new.
+    pub fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
 
 /// A device whose time runs `factor` times as fast as the clock.
 pub struct Paced {
@@ -10,11 +36,13 @@ pub struct Paced {
 }
 
 impl Paced {
-    /// Draws the factor from a log-normal law with this standard deviation in percent.
-    pub fn new(inner: Box<dyn Device>, percent: u64, seed: u64) -> Paced {
+    /// Draws the factor from a log-normal law with this standard deviation in percent. Each run is
+    /// slower than the one before by `drift` percent.
+    pub fn new(inner: Box<dyn Device>, (noise, drift): (u64, u64), run: u64, seed: u64) -> Paced {
         // The servers draw from the same seed.
         let mut chance = Chance::of_part(seed, 1);
-        Paced { inner, factor: (percent as f64 / 100.0 * chance.normal()).exp() }
+        let slower = (1.0 - drift as f64 / 100.0).powi(i32::try_from(run).unwrap_or(i32::MAX));
+        Paced { inner, factor: (noise as f64 / 100.0 * chance.normal()).exp() * slower }
     }
 }
 
@@ -49,5 +77,18 @@ mod tests {
         assert!((summary.mean - 1000f64.ln()).abs() < 0.02, "{summary:?}");
         assert!((0.09..0.11).contains(&summary.std_dev), "{summary:?}");
         assert_eq!(rate(7), rate(7));
+    }
+
+    #[test]
+    fn each_run_is_slower_than_the_one_before_until_the_device_is_new() {
+        let model = Model::parse("read=1ms,run-drift=10").unwrap();
+        let read = Transfer { way: IoKind::Read, target: 0, offset: 0, skip: 0, bytes: 512 };
+        let took = || model.build(1).serve(0, &read).done_ns as f64 / 1e6;
+        for run in 0..5 {
+            assert!((took() - 0.9f64.powi(-run)).abs() < 1e-3, "run {run}");
+        }
+        model.forget();
+        assert!((took() - 1.0).abs() < 1e-3);
+        assert!(Model::parse("run-drift=100").is_err());
     }
 }

@@ -13,6 +13,14 @@ pub enum Purge {
     NvmeFormat,
     /// NVMe Format that erases the key of the encryption.
     NvmeCrypto,
+    /// NVMe Sanitize: all of the drive, every namespace.
+    NvmeSanitize,
+    /// ATA Security Erase of all of the drive, by `hdparm`.
+    AtaErase,
+    /// SCSI Sanitize of all of the drive, by `sg_sanitize`.
+    ScsiSanitize,
+    /// SCSI Format Unit of all of the drive, by `sg_format`.
+    ScsiFormat,
     /// Discard of the range that is used.
     Discard,
     /// Zeros over that range.
@@ -35,10 +43,14 @@ pub enum Switch {
 
 impl Purge {
     /// All, for messages and completion.
-    pub const ALL: [Purge; 7] = [
+    pub const ALL: [Purge; 11] = [
         Purge::Any,
         Purge::NvmeFormat,
         Purge::NvmeCrypto,
+        Purge::NvmeSanitize,
+        Purge::AtaErase,
+        Purge::ScsiSanitize,
+        Purge::ScsiFormat,
         Purge::Discard,
         Purge::Zero,
         Purge::Recreate,
@@ -51,11 +63,24 @@ impl Purge {
             Purge::Any => "any",
             Purge::NvmeFormat => "nvme-format",
             Purge::NvmeCrypto => "nvme-crypto",
+            Purge::NvmeSanitize => "nvme-sanitize",
+            Purge::AtaErase => "ata-erase",
+            Purge::ScsiSanitize => "scsi-sanitize",
+            Purge::ScsiFormat => "scsi-format",
             Purge::Discard => "discard",
             Purge::Zero => "zero",
             Purge::Recreate => "recreate",
             Purge::None => "none",
         }
+    }
+
+    /// Whether a command of the drive itself erases all of it.
+    pub fn is_of_the_drive(self) -> bool {
+        use Purge::{AtaErase, NvmeCrypto, NvmeFormat, NvmeSanitize, ScsiFormat, ScsiSanitize};
+        matches!(
+            self,
+            NvmeFormat | NvmeCrypto | NvmeSanitize | AtaErase | ScsiSanitize | ScsiFormat
+        )
     }
 
     /// The method of this word.

@@ -1,0 +1,140 @@
+//! What each run of a cell gave, in the order of the rounds: over their number, and over what was
+//! written by then.
+
+use super::sheet::{Sheet, titled};
+use super::view::{Layout, View, unit};
+use crate::chart::{
+    Axis, ChartError, Edge, Figure, Kind, Line, Marker, Marks, Plot, Point, Quantity, Scale, style,
+};
+use iosonde_analysis::experiment::{Measure, StageFacts, TrialFigures};
+use iosonde_model::plan::design::tracked;
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment::{self, Track};
+
+/// More lines than this in one panel cannot be distinguished.
+const MOST_LINES: usize = super::view::MOST_SERIES;
+/// Pixels of a panel.
+const HEIGHT: f64 = 210.0;
+
+/// A panel for each measure, a line for each cell that has the levels of the picture.
+pub(super) fn draw(
+    facts: &StageFacts,
+    requested: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    let view = View::of(facts, requested, Layout::Scaled);
+    let measures = view.measures(&[Measure::Iops]);
+    let mut sheet = Sheet::new(&view).of_runs();
+    let cells = cells(facts, requested);
+    let word = if facts.stage.rounds.is_some() { "round" } else { "run" };
+    for measure in &measures {
+        let x = |trial: &TrialFigures| Some(f64::from(trial.repeat + 1));
+        let lines = lines(&view, &cells, *measure, x);
+        let mut places: Vec<f64> =
+            lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        let markers = window(facts).into_iter().collect();
+        let plot = Plot { lines, markers, ..Plot::default() };
+        if places.is_empty() {
+            continue;
+        }
+        let x = Scale::fit(Kind::Linear, places.iter().copied())?;
+        let x = Axis::new(word, Quantity::Count, x).ticks_at(places);
+        push(&mut sheet, *measure, x, plot)?;
+    }
+    note_left_out(&mut sheet, &cells);
+    let what: Vec<&str> = measures.iter().map(|measure| measure.title()).collect();
+    Ok(sheet.finish(&format!("{} in each {word}", what.join(", "))))
+}
+
+/// The same over the bytes written by the end of each round, and over the fills of the range.
+pub(super) fn saturation(
+    facts: &StageFacts,
+    requested: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    let view = View::of(facts, requested, Layout::Scaled);
+    let measure = view.measures(&[Measure::Iops])[0];
+    let mut sheet = Sheet::new(&view).of_runs();
+    let cells = cells(facts, requested);
+    let range = facts.laid_out.prepared.last().map(|prepared| prepared.range_bytes);
+    let by_then = |trial: &TrialFigures| -> f64 {
+        let before = facts.trials.iter().filter(|other| other.position <= trial.position);
+        before.map(|other| other.written_bytes as f64).sum()
+    };
+    let written = lines(&view, &cells, measure, |trial| Some(by_then(trial) / 1e9));
+    over(&mut sheet, measure, "written so far, GB", written)?;
+    if let Some(range) = range.filter(|range| *range > 0) {
+        let fills = lines(&view, &cells, measure, |trial| Some(by_then(trial) / range as f64));
+        over(&mut sheet, measure, "fills of the active range", fills)?;
+    }
+    note_left_out(&mut sheet, &cells);
+    Ok(sheet.finish(&format!("{} over what was written", measure.title())))
+}
+
+fn over(
+    sheet: &mut Sheet,
+    measure: Measure,
+    title: &str,
+    lines: Vec<Line>,
+) -> Result<(), ChartError> {
+    let plot = Plot { lines, ..Plot::default() };
+    if plot.xs().is_empty() {
+        return Ok(());
+    }
+    let x = Scale::fit(Kind::Linear, plot.xs().into_iter().chain([0.0]))?;
+    push(sheet, measure, Axis::new(title, Quantity::Count, x), plot)
+}
+
+fn push(sheet: &mut Sheet, measure: Measure, x: Axis, plot: Plot) -> Result<(), ChartError> {
+    let y = Scale::fit(Kind::Linear, plot.ys(Edge::Left).into_iter().chain([0.0]))?;
+    let (title, quantity) = titled(measure);
+    let y = Axis::new(title, quantity, y);
+    let heading = super::notes::capital(measure.title());
+    sheet.push(&heading, x, y, Marks::Plot(plot), HEIGHT);
+    Ok(())
+}
+
+/// The cells that have all levels of the picture; a file that names others was refused.
+fn cells(facts: &StageFacts, requested: &experiment::Figure) -> Vec<usize> {
+    let track = Track { metric: String::new(), cell: requested.cell.clone() };
+    tracked(&facts.stage, &facts.laid_out.cells, &track).unwrap_or_default()
+}
+
+fn note_left_out(sheet: &mut Sheet, cells: &[usize]) {
+    let further = cells.len().saturating_sub(MOST_LINES);
+    if further > 0 {
+        sheet.note(format!("{further} further cells are in the table of runs only."));
+    }
+}
+
+/// A line for each cell; runs that cannot be used are gaps.
+fn lines(
+    view: &View,
+    cells: &[usize],
+    measure: Measure,
+    x: impl Fn(&TrialFigures) -> Option<f64>,
+) -> Vec<Line> {
+    let (one, ..) = unit(measure);
+    let facts = view.facts;
+    let points = |cell: usize| -> Vec<Point> {
+        let own = facts.trials.iter().filter(|trial| trial.cell == cell && trial.is_usable());
+        let value = |trial: &TrialFigures| measure.of(&trial.figures, Direction::Total);
+        own.filter_map(|trial| Some(Point::new(x(trial)?, value(trial)? * one))).collect()
+    };
+    let named = cells.iter().take(MOST_LINES).enumerate();
+    let lines = named.map(|(number, cell)| {
+        let point = facts.points.iter().find(|point| point.cell == *cell);
+        let name = point.map_or(String::new(), |point| view.setting(point));
+        let (style, points, hover) = (style(number), points(*cell), name.clone());
+        Line { name, style, edge: Edge::Left, points, dotted: true, hover }
+    });
+    lines.collect()
+}
+
+/// The measurement window, where the stage has reached one.
+fn window(facts: &StageFacts) -> Option<Marker> {
+    let steadiness = facts.steadiness.as_ref().filter(|steadiness| steadiness.is_steady)?;
+    let start = steadiness.window_start?;
+    let (first, last) = (f64::from(start + 1), f64::from(start + steadiness.window_rounds));
+    Some(Marker::over_x(first, last, "measurement window"))
+}

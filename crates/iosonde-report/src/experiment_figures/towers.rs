@@ -1,0 +1,83 @@
+//! Bars on a floor of two axes, the matrix of a test at a glance; its values are in the table.
+
+use super::lines::titled_in;
+use super::sheet::{Sheet, titled};
+use super::view::{Facet, Layout, View};
+use crate::chart::{Axis, ChartError, Figure, Kind, Marks, Scale, Tower, Towers};
+use iosonde_analysis::experiment::{Measure, StageFacts};
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment;
+
+/// Pixels of a plot.
+const HEIGHT: f64 = 380.0;
+
+/// One panel for each measure and for each combination of further axes.
+pub(super) fn draw(
+    facts: &StageFacts,
+    requested: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    let requested = super::heat::with_rows(facts, requested);
+    let view = View::of(facts, &requested, Layout::Named);
+    let measures = view.measures(&[Measure::Iops]);
+    let mut sheet = Sheet::new(&view).of_runs();
+    for measure in &measures {
+        for facet in &view.facets {
+            panel(&view, &mut sheet, facet, *measure)?;
+        }
+        sheet.note_unknown(*measure);
+    }
+    sheet.note("Each bar is the mean over its runs, drawn from zero.");
+    let what: Vec<&str> = measures.iter().map(|measure| measure.title()).collect();
+    Ok(sheet.finish(&what.join(", ")))
+}
+
+fn panel(
+    view: &View,
+    sheet: &mut Sheet,
+    facet: &Facet,
+    measure: Measure,
+) -> Result<(), ChartError> {
+    let mut towers = Vec::new();
+    for (row, series) in facet.series.iter().enumerate() {
+        for point in &series.points {
+            let place = view.place(point).map(|place| place.floor() as usize);
+            let (Some(column), Some(datum)) = (place, view.datum(point, measure, Direction::Total))
+            else {
+                continue;
+            };
+            towers.push(Tower { column, row, value: datum.value, hover: datum.hover });
+        }
+    }
+    let rows = facet.series.iter().map(|series| series.name.clone()).collect();
+    let title = view.facts.stage.axes.iter().find(|axis| axis.name == view.requested.series);
+    let title = title.map_or("", |axis| axis.heading()).to_owned();
+    let towers = lowest_in_front(Towers { title, rows, towers });
+    let values = towers.values();
+    if values.is_empty() {
+        return Ok(());
+    }
+    let scale = Scale::fit(Kind::Linear, values.into_iter().chain([0.0]))?;
+    let (title, quantity) = titled(measure);
+    let y = Axis::new(title, quantity, scale);
+    let heading = titled_in(&facet.heading, measure.title());
+    sheet.push(&heading, view.x_axis()?, y, Marks::Towers(towers), HEIGHT);
+    Ok(())
+}
+
+/// The rows in their order or the other way round, so that the lower end hides less of the others.
+fn lowest_in_front(towers: Towers) -> Towers {
+    let last = towers.rows.len().saturating_sub(1);
+    let sum = |row: usize| -> f64 {
+        let own = towers.towers.iter().filter(|tower| tower.row == row);
+        own.filter_map(|tower| tower.value.number()).sum()
+    };
+    if sum(0) <= sum(last) {
+        return towers;
+    }
+    let turned = |tower: Tower| Tower { row: last - tower.row, ..tower };
+    Towers {
+        rows: towers.rows.into_iter().rev().collect(),
+        towers: towers.towers.into_iter().map(turned).collect(),
+        ..towers
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether a stage leaves out a part of its preparation: the records of an earlier experiment make
+//! it possible, measurements on the target decide.
+
+use std::sync::atomic::Ordering;
+
+use super::precondition::written_bytes;
+use super::{StageEvent, StageJob};
+use crate::schedule::{Event, RunContext, execute};
+use iosonde_analysis::experiment::prepared::{Candidate, Left, Seen};
+use iosonde_engine::engine::EngineError;
+use iosonde_engine::target::purge::blank_blocks;
+use iosonde_model::plan::precondition::{active_range, probes};
+use iosonde_model::record::run::Outcome;
+
+/// What is left out, and the reason.
+#[derive(Debug, Default)]
+pub(super) struct Decision {
+    pub(super) skips: Option<Candidate>,
+    /// Empty where no earlier experiment was named.
+    pub(super) words: String,
+    /// The signal that ended it.
+    pub(super) signal: Option<i32>,
+}
+
+/// Decides for the range of a stage.
+///
+/// # Errors
+/// If nothing can be run.
+pub(super) fn decide(
+    job: &StageJob<'_>,
+    context: &RunContext,
+    on_event: &mut dyn FnMut(&StageEvent<'_>),
+) -> Result<Decision, EngineError> {
+    let Some(left) = job.left else { return Ok(Decision::default()) };
+    on_event(&StageEvent::Preparing("looking whether it is prepared"));
+    let not = |why: String| Decision {
+        words: format!("nothing is left out: {why} (`{}`)", left.folder),
+        ..Decision::default()
+    };
+    let (candidate, mut seen) = match looked_at(job, context, left) {
+        Ok(found) => found,
+        Err(why) => return Ok(not(why)),
+    };
+    if candidate == Candidate::Passes && seen.blank_blocks == 0 {
+        match rates(job, context, on_event)? {
+            Ok(rates) => seen.rates = rates,
+            Err(Outcome::Interrupted { signal }) => {
+                return Ok(Decision { signal: Some(signal), ..Decision::default() });
+            }
+            Err(outcome) => return Ok(not(format!("its writes ended as {outcome:?}"))),
+        }
+    }
+    Ok(match candidate.confirmed(&seen) {
+        Ok(why) => Decision {
+            skips: Some(candidate),
+            words: format!("{} is left out: {why} (`{}`)", candidate.word(), left.folder),
+            signal: None,
+        },
+        Err(why) => not(why),
+    })
+}
+
+/// What the records allow, and the blocks of the target.
+fn looked_at(
+    job: &StageJob<'_>,
+    context: &RunContext,
+    left: &Left,
+) -> Result<(Candidate, Seen), String> {
+    let Some(held) = &context.held else {
+        return Err("a simulated device keeps nothing from one program to the next".into());
+    };
+    let range_bytes = active_range(job.stage, job.setting).targets[0].bytes;
+    let candidate = left.candidate(&held.describe(&context.root), job.stage, range_bytes)?;
+    let (checked_blocks, blank_blocks) = blank_blocks(held, range_bytes)?;
+    Ok((candidate, Seen { checked_blocks, blank_blocks, rates: Vec::new() }))
+}
+
+/// Bytes per second of short runs of the writes of the preconditioning; how one ended, if not well.
+fn rates(
+    job: &StageJob<'_>,
+    context: &RunContext,
+    on_event: &mut dyn FnMut(&StageEvent<'_>),
+) -> Result<Result<Vec<f64>, Outcome>, EngineError> {
+    let active = active_range(job.stage, job.setting);
+    let requested = job.stage.precondition.clone().unwrap_or_default();
+    let plans = match probes(&requested, &active) {
+        Ok(plans) => plans,
+        Err(refusal) => return Ok(Err(Outcome::Failed { error: refusal.to_string() })),
+    };
+    let alone = RunContext { peers: None, ..context.clone() };
+    let mut rates = Vec::new();
+    for plan in &plans {
+        let mut ended = Outcome::Complete;
+        execute(std::slice::from_ref(plan), &alone, &mut |event| match event {
+            Event::Moved { progress, .. } => on_event(&StageEvent::Moved(progress)),
+            Event::Finished { run, .. } => {
+                let written = written_bytes(run);
+                job.written_bytes.fetch_add(written, Ordering::Relaxed);
+                rates.push(written as f64 * 1e9 / run.measured_ns.max(1) as f64);
+                ended = run.outcome.clone();
+            }
+            Event::Started { .. } => {}
+        })?;
+        if ended != Outcome::Complete {
+            return Ok(Err(ended));
+        }
+    }
+    Ok(Ok(rates))
+}
