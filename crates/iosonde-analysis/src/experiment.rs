@@ -47,6 +47,7 @@ pub use conformance::Conformance;
 pub use measure::{Measure, Quantity};
 pub use point::{Point, Spread};
 pub use rounds::Steadiness;
+pub use words::TOO_FEW;
 
 use super::figures::Figures;
 use super::intervals;

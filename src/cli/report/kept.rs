@@ -104,7 +104,9 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
     }
     if path.join(DEVICES).is_dir() {
         let shown = format!("iosonde campaign report {}", path.display());
-        return Err(refuse(format!("found a campaign, which has its own report: {shown}")));
+        return Err(refuse(format!(
+            "found a campaign, which has its own report: {shown}; with --page FILE as a page"
+        )));
     }
     if !is_folder(path) {
         let why = "found neither manifest.json nor fio results, expected an iosonde result folder \

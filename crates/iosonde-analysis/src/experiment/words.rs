@@ -120,6 +120,9 @@ impl Times {
     }
 }
 
+/// What stands where a figure has no interval for want of repeats.
+pub const TOO_FEW: &str = "too few for an interval";
+
 /// ` (95 % 7.50 to 8.30, n = 5)`, or the range of too few runs for an interval.
 pub(super) fn interval(
     interval: Option<Interval>,
@@ -127,15 +130,13 @@ pub(super) fn interval(
     formatted: impl Fn(f64) -> String,
 ) -> String {
     match interval {
-        Some(Interval { low, high, method: Method::Range, .. }) => format!(
-            " ({} to {} over {runs} repeats, too few for an interval)",
-            formatted(low),
-            formatted(high)
-        ),
+        Some(Interval { low, high, method: Method::Range, .. }) => {
+            format!(" ({} to {} over {runs} repeats, {TOO_FEW})", formatted(low), formatted(high))
+        }
         Some(Interval { low, high, .. }) => {
             format!(" (95 % {} to {}, n = {runs})", formatted(low), formatted(high))
         }
-        None => format!(" (n = {runs}, too few for an interval)"),
+        None => format!(" (n = {runs}, {TOO_FEW})"),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Answer;
 use crate::explain::terms;
 use crate::story::Story;
+use iosonde_analysis::experiment::TOO_FEW;
 
 /// Sentences of the result.
 const SENTENCES: usize = 2;
@@ -20,6 +21,9 @@ impl Answer {
             _ if !story.source.complete => "low: not everything was run".to_owned(),
             (Some(warning), _) => format!("low: {}", warning.words),
             (None, Some(warning)) => format!("medium: {}", warning.words),
+            (None, None) if result.contains(TOO_FEW) => {
+                format!("medium: repeats {TOO_FEW}")
+            }
             (None, None) => "high".to_owned(),
         };
         let resume = folder.filter(|_| !story.source.complete);
@@ -72,6 +76,10 @@ mod tests {
         story.source.complete = false;
         let found = Answer::of_story(&story, Some("/results/x"));
         assert_eq!(found.next, "Run what is missing: iosonde experiment resume /results/x");
+        (story.source.complete, story.warnings) = (true, Vec::new());
+        assert_eq!(Answer::of_story(&story, None).confidence, "high");
+        story.answer[0] = format!("The knee is at iodepth 8 (n = 3, {TOO_FEW}).");
+        assert!(Answer::of_story(&story, None).confidence.starts_with("medium: "));
         story.answer.clear();
         assert!(Answer::of_story(&story, None).result.starts_with("no question was answered"));
     }
