@@ -107,7 +107,7 @@ fn beside(args: &CampaignArgs, target: &str) -> Result<String, BenchError> {
     let mut pairs = Vec::new();
     let points = args.file_points.min(20);
     for round in 0..args.rounds {
-        let mut iops = |is_asked: bool| {
+        let iops = |is_asked: bool| {
             measured(args, target, points, args.seconds, is_asked).map(|took| took.iops)
         };
         pairs.push(if round.is_multiple_of(2) {
