@@ -48,4 +48,3 @@ mod verify_damage;
 mod verify_kill;
 mod verify_selftest;
 mod verify_witness;
-mod walkthrough;
