@@ -172,8 +172,8 @@ fn a_device_that_is_gone_stops_alone() {
     resume.says("No such file").says("stop: f: second.toml not begun");
 }
 
-/// Points with eight jobs' latencies all over the scale, on a simulated device and on a file: what a
-/// campaign stores of each, tables, pictures and pages included, stays below 50 kB.
+/// Points with latencies all over the scale, on a simulated device and on a file: what a campaign
+/// stores of each, tables, pictures and pages included, stays below 50 kB.
 #[test]
 fn a_point_takes_less_than_50_kb() {
     let place = place();
@@ -206,8 +206,8 @@ fn bytes_below(directory: &Path) -> u64 {
     .sum()
 }
 
-/// A power cut may leave a folder in which nothing is begun yet, and a clock that was set back since
-/// then gives what follows an older name.
+/// A power cut may leave a folder in which nothing is begun yet, and a clock that was set back
+/// since then gives what follows an older name.
 #[test]
 fn a_folder_in_which_nothing_was_begun_is_passed_over() {
     let place = place();

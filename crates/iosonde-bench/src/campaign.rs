@@ -41,9 +41,9 @@ pub(crate) struct CampaignArgs {
     rounds: u32,
 }
 
-/// A point has eight units of 1 ms: some 80 requests in the 10 ms that it is simulated for.
+/// Eight units of 1 ms: one request at a time, so 50 in the time that a point is simulated for.
 const DEVICE: &str = "servers=8,read=exp:1ms,size=64M";
-const SIMULATED_S: f64 = 0.01;
+const SIMULATED_S: f64 = 0.05;
 /// Larger than the points need, and quickly written.
 const FILE_BYTES: usize = 64 << 20;
 /// Largest share of time outside I/O, percent, and largest space per point, bytes.

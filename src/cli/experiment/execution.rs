@@ -141,8 +141,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         seed,
         target: resolved.found(&target, &place),
         max_written_bytes,
-        drive_written_before: max_written_bytes
-            .and_then(|_| drive_written_bytes(resolved.held.as_ref())),
+        drive_written_before: drive_written_bytes(resolved.held.as_ref()),
         max_temperature_c: args.max_temperature,
         started_unix_ns: iosonde_sys::clock::realtime_ns(),
     };
@@ -309,8 +308,7 @@ impl Session<'_> {
                     && !self.place.has_peers(),
                 is_lost: &self.is_lost,
             };
-            let is_lost = &self.is_lost;
-            let mut cache_set = None;
+            let (is_lost, mut cache_set) = (&self.is_lost, None);
             let (keeper, progress) = (&mut self.keeper, &mut self.progress);
             let (target, printer) = (&mut self.study.target, &mut self.printer);
             let names = laid_out.cells.iter().map(cell_name).collect();
@@ -480,6 +478,5 @@ fn differs(experiment: &Experiment) -> Option<String> {
 
 /// The levels of a cell.
 fn cell_name(cell: &design::Cell) -> String {
-    let labels: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
-    labels.join(", ")
+    cell.levels.iter().map(|level| level.label.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -1,7 +1,7 @@
 //! What a stage waits for: a device that is powered long enough, and one that is not too hot.
 
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{StageEnd, StageEvent, StageJob, signal};
 use crate::schedule::RunContext;
@@ -56,7 +56,8 @@ pub(super) fn energised(
     true
 }
 
-/// Waits while the device is too hot; the reason, if its temperature cannot be read, or it stays so.
+/// Waits while the device is too hot; the reason, if it stays so or
+/// its temperature cannot be read.
 pub(super) fn cool(
     job: &StageJob<'_>,
     context: &RunContext,
@@ -73,8 +74,9 @@ pub(super) fn cool(
         return Ok(());
     }
     on_event(&StageEvent::Hot(found));
-    let began = Instant::now();
-    while signal(context).is_none() && !is_cool(found, limit, Some(began.elapsed()))? {
+    let began_ns = context.clock.now_ns();
+    let waited = || Duration::from_nanos(context.clock.now_ns().saturating_sub(began_ns));
+    while signal(context).is_none() && !is_cool(found, limit, Some(waited()))? {
         for _ in 0..LOOK.as_millis() / SLICE.as_millis() {
             if signal(context).is_none() {
                 std::thread::sleep(SLICE);

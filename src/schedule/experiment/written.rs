@@ -1,5 +1,5 @@
-//! The write limit of an experiment: by its own count, and by that of the drive, which knows of what
-//! others write, and of passes that were interrupted.
+//! The write limit of an experiment: by its own count, and by that of the drive, which knows of
+//! what others write, and of passes that were interrupted.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
