@@ -156,6 +156,24 @@ fn what_settles_is_found_and_what_falls_is_not() {
     assert!(fell <= 10, "{fell} of 200 falls of 5 % per round");
 }
 
+/// The same of held rounds: noise alone is no change, and a fast region that is full is one.
+#[test]
+fn held_rounds_find_a_change_and_take_no_noise_for_one() {
+    let stage = stage_of(&STAGE.replace("MAX", "25").replace("track", "hold = 5, track"));
+    let requested = stage.rounds.unwrap();
+    let left = |seed: u64, shape: &dyn Fn(u32) -> f64| {
+        let mut noise = noise(seed, 0.05);
+        let values = (0..25).map(|round| Some(shape(round) * noise())).collect();
+        let (name, measure) = (String::new(), Measure::Iops);
+        let tracked = Tracked { cell: 0, name, measure, values, window: None, is_steady: false };
+        Steadiness::judged(&requested, 25, 0, vec![tracked]).left_in.is_some()
+    };
+    let count = |shape: &dyn Fn(u32) -> f64| (0..200).filter(|seed| left(*seed, shape)).count();
+    let (steady, cliff) = (count(&|_| 20e3), count(&|round| if round < 8 { 20e3 } else { 5e3 }));
+    assert!(steady <= 8, "{steady} of 200 steady figures");
+    assert!(cliff >= 190, "{cliff} of 200 cliffs");
+}
+
 #[test]
 fn a_measure_that_does_not_exist_is_named_with_those_near_it() {
     let text = "name = \"x\"\nquestion = \"?\"\n[[stage]]\nname = \"s\"\n\
