@@ -14,6 +14,7 @@ Needs root, strace, git, sqlite3, fio and 1 GiB of /dev/shm. Exit code 1 if anyt
 """
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -22,7 +23,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TOOLS = ("strace", "git", "sqlite3", "fio", "mkfs.ext4", "losetup")
+# Set within the mount namespace of this script.
+OWN = "WITNESSES_OWN_MOUNTS"
+TOOLS = ("unshare", "strace", "git", "sqlite3", "fio", "mkfs.ext4", "losetup")
 SECTOR = 512
 SYNCS = ("fsync", "fdatasync", "syncfs", "sync")
 WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2", "copy_file_range", "sendfile")
@@ -210,11 +213,25 @@ def file_rows(files, written, place):
     return pairs + [("all files listed", sum(write for _, write in files.values()), calls)]
 
 
+def own_mounts():
+    """Starts again where no other program sees the mounts: one that copies them for a namespace of
+    its own would keep the device in use after it is unmounted."""
+    os.environ[OWN] = "1"
+    words = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
+    os.execvp(words[0], words)
+
+
 def main():
     binary = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/release/iosonde")
     missing = [tool for tool in TOOLS if not shutil.which(tool)]
     if missing:
         sys.exit(f"not found: {', '.join(missing)}; install them, and run this again")
+    if not binary.is_file():
+        sys.exit(f"{binary} not found; build it with `cargo build --release`, or name another")
+    if os.geteuid() != 0:
+        sys.exit("root is needed for the loop device and its mount; run this with sudo")
+    if OWN not in os.environ:
+        own_mounts()
     disk = Disk()
     failed = False
     try:
