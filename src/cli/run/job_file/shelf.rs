@@ -110,13 +110,15 @@ pub(super) fn opened(
             }
         };
         let needed = requested.bytes.filter(|needed| *needed > held.bytes);
-        if let Some(needed) = needed {
-            let message = format!(
-                "{} size and offset reach to {needed} B, but `{}` has {} B",
-                requested.place, requested.path, held.bytes
-            );
-            return Err(Failure::new(Exit::Usage, message));
-        }
+        let held = match needed {
+            None => held,
+            Some(needed) => {
+                if asking.prepares(index) && !opened.fresh.contains(&index) {
+                    opened.fresh.push(index);
+                }
+                longer(beside, requested, &held, needed, shelf)?
+            }
+        };
         opened.targets.push(Target {
             path: requested.path.clone(),
             bytes: held.bytes,
@@ -126,6 +128,49 @@ pub(super) fn opened(
         opened.held.push(held);
     }
     Ok(opened)
+}
+
+/// A file that is shorter than what the jobs use of it: lengthened, as by fio, if it may be written.
+fn longer(
+    beside: &Beside<'_>,
+    requested: &TargetRequest,
+    held: &Held,
+    needed: u64,
+    shelf: &mut Shelf,
+) -> Result<Held, Failure> {
+    let (place, path) = (&requested.place, Path::new(&requested.path));
+    if !path.is_file() || beside.line.readonly {
+        let message = format!(
+            "{place} size and offset reach to {needed} B, but `{}` has {} B",
+            requested.path, held.bytes
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let of_all = shelf.needed.get(&requested.path).copied().flatten();
+    let bytes = of_all.unwrap_or(needed).max(needed);
+    let (free_bytes, total_bytes) = open::space(path)?;
+    open::fits(path, bytes - held.bytes, free_bytes, total_bytes)?;
+    if beside.args.run.dry_run {
+        return Ok(Held { bytes, ..held.clone() });
+    }
+    let is_ours = shelf.kept.contains_key(&requested.path);
+    let held = if is_ours { held.clone() } else { to_write(beside, requested, held.direct)? };
+    let held = open::lengthened(&held, bytes)?;
+    shelf.kept.insert(requested.path.clone(), held.clone());
+    note(&format!(
+        "note: {place} `{}` is lengthened to {}, as by fio",
+        requested.path,
+        bytes::exact(bytes)
+    ));
+    Ok(held)
+}
+
+/// The file once more, for writing: only a file that holds nothing of others may be.
+fn to_write(beside: &Beside<'_>, requested: &TargetRequest, direct: bool) -> Result<Held, Failure> {
+    let intent = Intent { write: true, ..device::intent(beside.args) };
+    let direct = if direct { Direct::Demanded } else { Direct::Never };
+    open::existing(Path::new(&requested.path), &intent, direct)
+        .map_err(|error| at(&requested.place, &Failure::from(error)))
 }
 
 /// A failure that says where in the job file it comes from.
