@@ -252,10 +252,8 @@ fn jobs_of_a_group_have_engines_ends_and_logs_of_their_own() {
     let count = |job: usize, way: &str| result["jobs"][job][way]["total_ios"].as_u64().unwrap();
     assert_eq!((count(0, "write"), count(1, "read")), (256, 64));
     assert_eq!(count(2, "read") + count(2, "write"), 64);
-    assert_eq!(
-        (result["jobs"][3]["jobname"].as_str(), count(3, "read")),
-        (Some("w+r+m-verify"), 256)
-    );
+    let jobs = result["jobs"].as_array().unwrap();
+    assert_eq!((jobs.len(), count(0, "read")), (3, 256), "verified by the job that wrote");
     let log = fs::read_to_string(place.work().join("w_bw.1.log")).unwrap();
     assert!(log.lines().all(|line| line.split(", ").count() == 5) && !log.is_empty(), "{log}");
     let log = fs::read_to_string(place.work().join("r_clat_hist.2.log")).unwrap();

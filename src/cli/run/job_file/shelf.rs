@@ -130,7 +130,8 @@ pub(super) fn opened(
     Ok(opened)
 }
 
-/// A file that is shorter than what the jobs use of it: lengthened, as by fio, if it may be written.
+/// A file that is shorter than what the jobs use of it: lengthened, as by fio, if it may be
+/// written.
 fn longer(
     beside: &Beside<'_>,
     requested: &TargetRequest,
@@ -148,8 +149,9 @@ fn longer(
     }
     let of_all = shelf.needed.get(&requested.path).copied().flatten();
     let bytes = of_all.unwrap_or(needed).max(needed);
-    let (free_bytes, total_bytes) = open::space(path)?;
-    open::fits(path, bytes - held.bytes, free_bytes, total_bytes)?;
+    open::space(directory_of(path))
+        .and_then(|(free, total)| open::fits(path, bytes - held.bytes, free, total))
+        .map_err(|error| at(place, &Failure::from(error)))?;
     if beside.args.run.dry_run {
         return Ok(Held { bytes, ..held.clone() });
     }
@@ -180,6 +182,11 @@ pub(super) fn at(place: &iosonde_model::spec::fio::Place, failure: &Failure) -> 
     failure
 }
 
+fn directory_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
 /// A file that does not exist: made exclusively under its name, which stays, or without one where
 /// it is unlinked after the run.
 fn made(
@@ -190,8 +197,7 @@ fn made(
     kept: &mut Vec<Fresh>,
 ) -> Result<Held, Failure> {
     let path = Path::new(&requested.path);
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     if beside.line.readonly {
         let message = format!("--readonly: `{}` does not exist", requested.path);
         return Err(Failure::new(Exit::Usage, message));

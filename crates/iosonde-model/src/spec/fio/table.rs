@@ -66,14 +66,14 @@ pub fn summary() -> String {
 pub(super) type Family = (Stand, Kind, &'static str);
 
 const PROGRAM: &str = "it runs a program, which a job file may not do here";
-const ZBD: &str = "zoned devices are not supported; zonemode=strided, or random_distribution=zoned, \
-                   divides a conventional one";
+const ZBD: &str = "zoned devices are not supported; zonemode=strided, or \
+                   random_distribution=zoned, divides a conventional one";
 const SYSTEM: &str = "it changes the system or the process, which a job file may not do here";
 const LAYOUT: &str = "creation of the test file, not the load";
 const TELLING: &str = "reporting of the run, not the load";
 const TIMING: &str = "every operation is timed here, at less cost";
-const SPRANDOM: &str = "it prepares a flash drive by a model of its spare area; `iosonde campaign` does so by \
-                        passes until its rate is steady";
+const SPRANDOM: &str = "it prepares a flash drive by a model of its spare area; `iosonde \
+                        campaign` does so by passes until its rate is steady";
 const OFF: &[&str] = &["0"];
 const ON: &[&str] = &["1"];
 
