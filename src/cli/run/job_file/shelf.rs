@@ -1,6 +1,6 @@
 //! The targets of the groups of a job file: opened, or made, and kept for later groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ use iosonde_model::units::bytes;
 pub(super) struct Shelf {
     /// What all groups together need of each path, bytes.
     needed: BTreeMap<String, Option<u64>>,
+    /// Paths that a group writes.
+    written: BTreeSet<String>,
     kept: BTreeMap<String, Held>,
     /// Names of files that were made, which go again unless the run begins.
     made: Vec<Fresh>,
@@ -33,7 +35,18 @@ impl Shelf {
             let known = needed.entry(target.path.clone()).or_insert(target.bytes);
             *known = known.zip(target.bytes).map(|(a, b)| a.max(b));
         }
-        Shelf { needed, kept: BTreeMap::new(), made: Vec::new() }
+        let is_written =
+            |path: &&String| askings.iter().any(|asking| asking.writes_to(path.as_str()));
+        let written = needed.keys().filter(is_written).cloned().collect();
+        Shelf { needed, written, kept: BTreeMap::new(), made: Vec::new() }
+    }
+
+    /// Whether any group writes it, or it has to be lengthened: it is then opened for writing from
+    /// the start, for a descriptor of our own would later count as use by others.
+    fn is_written(&self, path: &str, readonly: bool) -> bool {
+        let needed = self.needed.get(path).copied().flatten().unwrap_or(0);
+        let is_short = || Path::new(path).metadata().is_ok_and(|facts| facts.len() < needed);
+        self.written.contains(path) || (!readonly && Path::new(path).is_file() && is_short())
     }
 
     /// The run begins: files that were made for it stay.
@@ -65,7 +78,7 @@ pub(super) fn opened(
     for (index, requested) in (0u16..).zip(&asking.targets) {
         let path = Path::new(&requested.path);
         let direct = if requested.direct { Direct::Demanded } else { Direct::Never };
-        let writes = asking.writes_to(&requested.path);
+        let writes = shelf.is_written(&requested.path, beside.line.readonly);
         let held = if let Some(held) = shelf.kept.get(&requested.path) {
             if held.direct != requested.direct {
                 let what = "jobs that share a file have to agree on direct";
@@ -155,9 +168,7 @@ fn longer(
     if beside.args.run.dry_run {
         return Ok(Held { bytes, ..held.clone() });
     }
-    let is_ours = shelf.kept.contains_key(&requested.path);
-    let held = if is_ours { held.clone() } else { to_write(beside, requested, held.direct)? };
-    let held = open::lengthened(&held, bytes)?;
+    let held = open::lengthened(held, bytes)?;
     shelf.kept.insert(requested.path.clone(), held.clone());
     note(&format!(
         "note: {place} `{}` is lengthened to {}, as by fio",
@@ -165,14 +176,6 @@ fn longer(
         bytes::exact(bytes)
     ));
     Ok(held)
-}
-
-/// The file once more, for writing: only a file that holds nothing of others may be.
-fn to_write(beside: &Beside<'_>, requested: &TargetRequest, direct: bool) -> Result<Held, Failure> {
-    let intent = Intent { write: true, ..device::intent(beside.args) };
-    let direct = if direct { Direct::Demanded } else { Direct::Never };
-    open::existing(Path::new(&requested.path), &intent, direct)
-        .map_err(|error| at(&requested.place, &Failure::from(error)))
 }
 
 /// A failure that says where in the job file it comes from.
