@@ -21,11 +21,18 @@ fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fio")
 }
 
-/// Parses with includes from the fixtures and an environment of one variable.
+/// The environment: of our job files, and as the comments of fio's examples ask for it.
+const VARIABLES: [(&str, &str); 4] =
+    [("DISK", "/dev/sdb"), ("FIO_BS", "4k"), ("FIO_RW", "randread"), ("FIO_IODEPTH", "16")];
+
+/// Parses with includes from the fixtures and this environment.
 fn parse(text: &str, name: &str) -> Result<JobFile, String> {
     let mut load =
         |name: &str| fs::read_to_string(fixtures().join(name)).map_err(|error| error.to_string());
-    let env = |name: &str| (name == "DISK").then(|| "/dev/sdb".to_string());
+    let env = |name: &str| {
+        let given = VARIABLES.iter().find(|(known, _)| *known == name);
+        given.map(|(_, value)| (*value).to_string())
+    };
     let mut outside =
         Outside { load: &mut load, env: Some(&env), page_bytes: 4096, memory_mib: 1024, cpus: 2 };
     fio::parse(text, name, &mut outside).map_err(|faults| faults.to_string())
@@ -111,7 +118,10 @@ fn role_output(role: &Role, workload: &Workload) -> String {
     also(role.data != Data::default(), format!("{:?}", role.data));
     also(role.batch.is_some(), format!("batch {}", role.batch.unwrap_or(0)));
     let Reap { complete_min, complete_max, .. } = role.reap;
-    also(role.reap != Reap::default(), format!("reap {complete_min}..{complete_max}"));
+    also(
+        Reap { counts: false, ..role.reap } != Reap::default(),
+        format!("reap {complete_min}..{complete_max}"),
+    );
     also(!role.place.cpus.is_empty(), format!("cpus {:?}", role.place.cpus));
     text
 }
@@ -288,7 +298,8 @@ fn options_of_public_job_files_are_read_as_fio_reads_them() {
     assert!(same_uses * 100 >= uses * 98, "{same_uses} of {uses} uses");
 }
 
-/// What becomes of a job file that is not ours: it runs, it needs another engine, or it is refused.
+/// What becomes of a job file that is not ours: it runs, it needs another engine or a zoned device,
+/// or it is refused.
 fn fate(text: &str, name: &str) -> String {
     let Err(refused) = parse(text, name).and_then(|file| reported(&file)) else {
         return format!("runs     {name}");
@@ -302,6 +313,9 @@ fn fate(text: &str, name: &str) -> String {
     engines.sort_unstable();
     engines.dedup();
     match engines.is_empty() {
+        true if refused.contains("zonemode=zbd is not supported") => {
+            format!("device   {name}: needs a zoned device")
+        }
         true => format!("refused  {}", refused.lines().next().unwrap_or_default()),
         false => format!("engine   {name}: needs {}", engines.join(", ")),
     }
@@ -330,10 +344,12 @@ fn the_examples_of_fio_stand_as_documented() {
     found.sort();
     let count = |word: &str| found.iter().filter(|line| line.starts_with(word)).count();
     let sum = format!(
-        "{} examples of fio: {} run, {} need an engine that is not had here, {} are refused\n",
+        "{} examples of fio: {} run, {} need an engine that is not had here, {} a zoned device, {} \
+         are refused\n",
         found.len(),
         count("runs"),
         count("engine"),
+        count("device"),
         count("refused")
     );
     let table = found.join("\n") + "\n" + &sum;

@@ -47,6 +47,24 @@ pub(crate) enum OutputFormat {
 }
 
 impl OutputFormat {
+    /// A format by fio's name or ours.
+    pub(crate) fn of_fio(word: &str) -> Option<OutputFormat> {
+        match word {
+            "json" => Some(OutputFormat::FioJson),
+            word => OutputFormat::from_str(word, false).ok(),
+        }
+    }
+
+    /// Where a document of this format stands among those of one command: fio's order.
+    pub(crate) fn turn(self) -> u8 {
+        match self {
+            OutputFormat::Terse | OutputFormat::TerseFive => 0,
+            OutputFormat::FioJson | OutputFormat::JsonPlus => 1,
+            OutputFormat::Json | OutputFormat::FioJob => 2,
+            OutputFormat::Normal => 3,
+        }
+    }
+
     /// The requested format, determined even if the rest of the command line is invalid.
     pub(crate) fn in_words(words: &[String]) -> OutputFormat {
         let spaced = words.windows(2).find(|pair| pair[0] == "--output-format");
@@ -113,11 +131,22 @@ pub(crate) struct Output {
     lost: bool,
     /// The file that takes the place of stdout, and what it will hold.
     file: Option<(PathBuf, String)>,
+    /// Formats of which the document is written besides.
+    more: Vec<OutputFormat>,
+    /// Text for people that waits for the documents, which come first, as in fio.
+    waiting: String,
 }
 
 impl Output {
     pub(crate) fn new(format: OutputFormat) -> Output {
-        Output { format, closed: false, lost: false, file: None }
+        Output {
+            format,
+            closed: false,
+            lost: false,
+            file: None,
+            more: Vec::new(),
+            waiting: String::new(),
+        }
     }
 
     /// To a file instead of stdout, if one is given; of files that exist only an earlier result is
@@ -128,6 +157,12 @@ impl Output {
             Failure::new(Exit::Usage, format!("--output: `{}`: {error}", path.display()))
         })?;
         Ok(Output { file: Some((path.into(), String::new())), ..Output::new(format) })
+    }
+
+    /// Besides, the document in these formats.
+    pub(crate) fn also(mut self, more: &[OutputFormat]) -> Output {
+        self.more = more.to_vec();
+        self
     }
 
     pub(crate) fn is_fio_job(&self) -> bool {
@@ -143,6 +178,9 @@ impl Output {
         if self.format == OutputFormat::Normal {
             let text = shown(text);
             let text = screen::wrap_at().map_or(text.clone(), |most| wrapped(&text, most));
+            if !self.more.is_empty() {
+                return self.waiting.push_str(&text);
+            }
             match self.file {
                 Some(_) => self.write(&text),
                 None => self.write(&colored(&text, &io::stdout())),
@@ -157,8 +195,24 @@ impl Output {
         }
     }
 
-    /// The one document; nothing for people.
+    /// The one document in each of the formats; nothing for people but what has waited for it.
     pub(crate) fn document(&mut self, document: &Document<'_>) {
+        let formats: Vec<OutputFormat> = self.more.drain(..).chain([self.format]).collect();
+        for format in &formats {
+            self.format = *format;
+            self.one_document(document);
+        }
+        let has_all = |format: &OutputFormat| {
+            matches!(format, OutputFormat::Normal | OutputFormat::FioJob | OutputFormat::Json)
+        };
+        if !formats.iter().all(has_all) {
+            self.print_left_out(document);
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        self.text(&waiting);
+    }
+
+    fn one_document(&mut self, document: &Document<'_>) {
         let now_ns = iosonde_sys::clock::realtime_ns;
         let fio = |form| json::json_text(&fio_json(document, form, now_ns()));
         let text = match self.format {
@@ -171,16 +225,11 @@ impl Output {
                     OutputFormat::Terse => Version::Three,
                     _ => Version::Five,
                 };
-                let line = |(first_group, run, facts)| {
-                    terse(run, facts, document.grouped, (version, first_group))
-                };
-                numbered(document).into_iter().map(line).collect()
+                let runs = numbered(document);
+                runs.iter().map(|run| terse(run, document.grouped, version)).collect()
             }
         };
         self.write(&text);
-        if self.format != OutputFormat::Json {
-            self.print_left_out(document);
-        }
     }
 
     /// fio's formats cannot represent a run whose consistency checks failed.

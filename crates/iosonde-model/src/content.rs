@@ -38,6 +38,8 @@ const BASE_BYTES: usize = 16 << 10;
 const SECTOR: usize = 512;
 /// Earlier blocks that may be repeated.
 const REMEMBERED: usize = 1024;
+/// Tells the seed of a set of repeated blocks from other seeds.
+const SET: u64 = 0x7265_7065_6174_6564;
 
 /// Makes the content of one job's writes.
 #[derive(Clone, Debug)]
@@ -78,8 +80,16 @@ struct Shape {
     random_bytes: usize,
     /// A 32-bit draw below this repeats an earlier block.
     repeat_below: u64,
-    /// Blocks that may be repeated, the latest ones; a ring.
-    earlier: Vec<Block>,
+    repeated: Repeated,
+}
+
+/// Which blocks may be repeated.
+#[derive(Clone, Debug)]
+enum Repeated {
+    /// The latest ones; a ring.
+    Earlier(Vec<Block>),
+    /// So many that follow from a seed.
+    Set { seed: u64, blocks: u64 },
 }
 
 /// What a block is made from.
@@ -94,7 +104,7 @@ impl Filler {
     /// A filler for the writes of a job, whose stamps carry this run identity.
     pub fn new(run: u64, job: &Job) -> Filler {
         let keys = Chance::new(mix(run) ^ job.seed);
-        Filler { run, sequence: 0, keys, base: base(), kind: Kind::of(job) }
+        Filler { run, sequence: 0, keys, base: base(), kind: Kind::of(run, job) }
     }
 
     /// Fills a buffer for the first time, before the clock starts, so that its memory is there.
@@ -195,14 +205,13 @@ impl Filler {
         let mut at = offset;
         for bytes in blocks_of(buffer, offset) {
             let repeats = self.keys.bits() >> 32 < shape.repeat_below;
-            let block = if repeats && !shape.earlier.is_empty() {
-                shape.earlier[self.keys.below(shape.earlier.len() as u64) as usize]
-            } else {
+            let repeated = if repeats { shape.repeated.draw(&mut self.keys) } else { None };
+            let block = repeated.unwrap_or_else(|| {
                 self.sequence += 1;
                 let block = Block { key: self.keys.bits(), offset: at, sequence: self.sequence };
-                shape.remember(block);
+                shape.repeated.remember(block);
                 block
-            };
+            });
             let random = share_of(bytes.len(), shape.random_bytes);
             combine(&mut bytes[..random], &self.base, block.key);
             bytes[random..].fill(0);
@@ -213,7 +222,7 @@ impl Filler {
 }
 
 impl Kind {
-    fn of(job: &Job) -> Kind {
+    fn of(run: u64, job: &Job) -> Kind {
         let data = &job.data;
         if !data.pattern.is_empty() {
             return Kind::Pattern(data.pattern.clone());
@@ -233,18 +242,42 @@ impl Kind {
             None => Kind::Shaped(Shape {
                 random_bytes,
                 repeat_below: u64::from(data.dedupe_percent) * (1 << 32) / 100,
-                earlier: Vec::with_capacity(REMEMBERED),
+                repeated: Repeated::of(run, job),
             }),
         }
     }
 }
 
-impl Shape {
+impl Repeated {
+    fn of(run: u64, job: &Job) -> Repeated {
+        let percent = u128::from(job.data.set_percent);
+        if percent == 0 {
+            return Repeated::Earlier(Vec::with_capacity(REMEMBERED));
+        }
+        let bytes = u128::from(job.region_bytes) * job.targets.len().max(1) as u128;
+        let blocks = ((bytes * percent / 100) as u64 / STAMP_EVERY as u64).max(1);
+        let seed = if job.data.set_shared { mix(run) } else { mix(run) ^ job.seed };
+        Repeated::Set { seed: mix(seed ^ SET), blocks }
+    }
+
+    /// One of them, if there is one.
+    fn draw(&self, keys: &mut Chance) -> Option<Block> {
+        match self {
+            Repeated::Earlier(blocks) if blocks.is_empty() => None,
+            Repeated::Earlier(blocks) => Some(blocks[keys.below(blocks.len() as u64) as usize]),
+            Repeated::Set { seed, blocks } => {
+                let index = keys.below(*blocks);
+                let offset = index * STAMP_EVERY as u64;
+                Some(Block { key: mix(seed ^ mix(index)), offset, sequence: 0 })
+            }
+        }
+    }
+
     fn remember(&mut self, block: Block) {
-        if self.earlier.len() < REMEMBERED {
-            self.earlier.push(block);
-        } else {
-            self.earlier[block.sequence as usize % REMEMBERED] = block;
+        match self {
+            Repeated::Earlier(blocks) if blocks.len() < REMEMBERED => blocks.push(block),
+            Repeated::Earlier(blocks) => blocks[block.sequence as usize % REMEMBERED] = block,
+            Repeated::Set { .. } => {}
         }
     }
 }
@@ -314,6 +347,19 @@ mod tests {
 
     use super::*;
     use crate::spec::Data;
+
+    #[test]
+    fn repeated_blocks_of_a_set_are_those_of_the_set() {
+        let written = |seed: u64, set_shared: bool| -> BTreeSet<Vec<u8>> {
+            let data = Data { dedupe_percent: 100, set_percent: 10, set_shared, ..Data::default() };
+            let job = Job { seed, region_bytes: 80 * 4096, ..writer(data) };
+            image_of(&job, 400, 4096, 4).chunks(4096).map(<[u8]>::to_vec).collect()
+        };
+        let (one, other) = (written(1, true), written(2, true));
+        assert_eq!(one.len(), 8, "a tenth of 80 blocks");
+        assert_eq!(one, other, "all jobs have one set");
+        assert!(written(1, false).is_disjoint(&written(2, false)), "each job has its own");
+    }
 
     /// A writer of this kind of data.
     fn writer(data: Data) -> Job {

@@ -32,8 +32,8 @@ pub use verify::{RunId, VerifyMode, VerifyOp, VerifyPlan, VerifySetting, VerifyS
 pub use crate::spec::engine::{Engine, EngineKind};
 pub use crate::spec::{
     Arrivals, Data, Direction, Draw, EachWrite, Flow, LatencyTarget, Limits, Metric, NumaMode,
-    Pace, Phase, Placement, Precision, Pursuit, Rate, Reap, Service, Settling, SettlingFigure,
-    Sizes, Span, Stop, Strides, Sync, SyncCall, Think, Wait, Zone,
+    Pace, Phase, Placement, Precision, Pursuit, Rate, Reap, Sequence, Service, Settling,
+    SettlingFigure, Sizes, Span, Stop, Strides, Sync, SyncCall, Think, Wait, Zone,
 };
 
 /// Everything one run will do.

@@ -56,7 +56,7 @@ pub use ladder::LadderRun;
 pub use layers::LayersRun;
 pub use precision::PrecisionRun;
 pub use profile::ProfileRun;
-pub use run::{DirectionRun, JobRun, Outcome, Run};
+pub use run::{Batches, DirectionRun, JobRun, Outcome, Run};
 pub use selftest::{Matrix, MatrixRow, Repetition, RepetitionBlock};
 pub use store::{Manifest, RunFolder};
 pub use verify::{VerifyJobRun, VerifyRun};

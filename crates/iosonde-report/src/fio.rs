@@ -128,16 +128,66 @@ struct JobReport<'a> {
     withheld: bool,
 }
 
+/// A run and what was found about it.
+type Judged<'a> = (&'a Run, &'a Assessment);
+
+/// A run whose consistency checks passed.
+pub struct Numbered<'a> {
+    first_group: usize,
+    run: Judged<'a>,
+    /// The run that verified what this one had written, whose reads are those of its jobs to fio.
+    verification: Option<Judged<'a>>,
+}
+
 /// The runs whose consistency checks passed, each with the number of its first group of jobs.
-pub fn numbered<'a>(document: &Document<'a>) -> Vec<(usize, &'a Run, &'a Assessment)> {
-    let mut first_group = 0;
-    let number = |&(run, facts): &(&'a Run, &'a Assessment)| {
-        let first = first_group;
+pub fn numbered<'a>(document: &Document<'a>) -> Vec<Numbered<'a>> {
+    let (mut first_group, mut numbered) = (0, Vec::<Numbered<'a>>::new());
+    for &(run, facts) in document.cells {
+        let is_valid = facts.consistency.valid();
+        let rereads = !run.plan.jobs.is_empty() && run.plan.jobs.iter().all(|job| job.rereads);
+        let verifies =
+            |written: &Run| rereads && run.plan.name == format!("{}-verify", written.plan.name);
+        let written = numbered.last_mut().filter(|written| verifies(written.run.0));
+        if let Some(written) = written.filter(|_| is_valid) {
+            written.verification = Some((run, facts));
+            continue;
+        }
+        if is_valid {
+            numbered.push(Numbered { first_group, run: (run, facts), verification: None });
+        }
         let groups = run.plan.jobs.iter().map(|job| job.span.group as usize + 1);
         first_group += groups.max().unwrap_or(1);
-        facts.consistency.valid().then_some((first, run, facts))
-    };
-    document.cells.iter().filter_map(number).collect()
+    }
+    numbered
+}
+
+impl<'a> Numbered<'a> {
+    /// Every job, or one for those of a group if they are `grouped`, with the same of the
+    /// verification where there was one.
+    fn reports(&self, grouped: bool) -> Vec<(JobReport<'a>, Option<JobReport<'a>>)> {
+        let of = |(run, facts): Judged<'a>| job_report(run, facts, grouped);
+        let mut rereads: Vec<Option<JobReport<'a>>> =
+            self.verification.map(of).into_iter().flatten().map(Some).collect();
+        let with = |report: JobReport<'a>| {
+            let is_its = |read: &&mut Option<JobReport<'a>>| {
+                read.as_ref().is_some_and(|read| read.plan.role == report.plan.role)
+            };
+            let reread = rereads.iter_mut().find(is_its).and_then(Option::take);
+            (report, reread)
+        };
+        of(self.run).into_iter().map(with).collect()
+    }
+}
+
+/// The report that a direction of a job is in: its reads are those of the verification, if it has
+/// none of its own.
+fn of_direction<'a, 'b>(
+    job: &'b JobReport<'a>,
+    reread: Option<&'b JobReport<'a>>,
+    of: Direction,
+) -> &'b JobReport<'a> {
+    let is_read = of.0 == "read" && job.job.read.ops == 0;
+    reread.filter(|_| is_read).unwrap_or(job)
 }
 
 /// Every job of a run; one for those of a group if they are `grouped`.
@@ -183,6 +233,7 @@ fn together(jobs: &[JobRun]) -> JobRun {
             sum.clat.merge(&way.clat);
             sum.response.merge(&way.response);
         }
+        all.batches.add(&job.batches);
         all.in_flight_area_ns += job.in_flight_area_ns / jobs.len() as u64;
         all.cpu_user_ns += job.cpu_user_ns / jobs.len() as u64;
         all.cpu_system_ns += job.cpu_system_ns / jobs.len() as u64;
@@ -227,6 +278,22 @@ impl JobReport<'_> {
         let process = &self.run.process;
         let all = process.voluntary_switches + process.involuntary_switches;
         if self.index == 0 { all } else { 0 }
+    }
+
+    /// Shares of the requests in fio's classes `1, 2, 4, … >=64` of the number in flight, percent:
+    /// as counted, else all in the class of the mean.
+    fn depth_shares(&self) -> [f64; 7] {
+        shares(&self.job.batches.depths).unwrap_or_else(|| whole(Some(self.depth_class())))
+    }
+
+    /// Shares of the hand-overs in fio's classes `0, 4, 8, … >=64` of their size, percent.
+    fn submit_shares(&self) -> [f64; 7] {
+        shares(&self.job.batches.submitted).unwrap_or_else(|| whole(self.batch_class()))
+    }
+
+    /// The same of requests that came back at once.
+    fn complete_shares(&self) -> [f64; 7] {
+        shares(&self.job.batches.completed).unwrap_or_else(|| whole(self.batch_class()))
     }
 
     /// Class of fio's `1, 2, 4, … >=64` that holds the mean number in flight.
@@ -329,6 +396,17 @@ impl JobReport<'_> {
         }
         options
     }
+}
+
+/// Percent of each count; `None` where nothing was counted.
+fn shares(counts: &[u64; 7]) -> Option<[f64; 7]> {
+    let sum: u64 = counts.iter().sum();
+    (sum > 0).then(|| counts.map(|count| count as f64 * 100.0 / sum as f64))
+}
+
+/// All in one class.
+fn whole(class: Option<usize>) -> [f64; 7] {
+    std::array::from_fn(|at| if class == Some(at) { 100.0 } else { 0.0 })
 }
 
 /// Seconds with as many digits as it takes.

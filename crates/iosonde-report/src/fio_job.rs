@@ -363,6 +363,11 @@ fn law(order: &Order, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             let said: Vec<String> = zones.iter().map(zone).collect();
             say(words, "random_distribution", format!("zoned:{}", said.join(":")));
         }
+        Order::Sequence(sequence) => {
+            let blocks: Vec<String> = sequence.blocks.iter().map(u32::to_string).collect();
+            say(words, "random_distribution", format!("sequence:{}", blocks.join(",")));
+            say(words, "random_sequence_stride", u8::from(sequence.advances));
+        }
         Order::Runs { same, between, .. } => {
             if *same {
                 say(words, "rw_sequencer", "identical");
@@ -398,6 +403,9 @@ fn durability(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
         EachWrite::Dsync => say(words, "sync", "dsync"),
         EachWrite::Sync => say(words, "sync", "sync"),
     }
+    if job.sync.atomic {
+        say(words, "atomic", 1);
+    }
 }
 
 fn data(data: &Data, words: &mut Words) {
@@ -421,6 +429,11 @@ fn data(data: &Data, words: &mut Words) {
     }
     if data.dedupe_percent > 0 {
         say(words, "dedupe_percentage", data.dedupe_percent);
+    }
+    if data.set_percent > 0 {
+        say(words, "dedupe_mode", "working_set");
+        say(words, "dedupe_working_set_percentage", data.set_percent);
+        say(words, "dedupe_global", u8::from(data.set_shared));
     }
 }
 

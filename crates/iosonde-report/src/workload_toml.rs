@@ -143,7 +143,7 @@ mod tests {
     use iosonde_model::plan::chance::Chance;
     use iosonde_model::spec::{
         Access, Arrivals, Data, Draw, EachWrite, Flow, Limits, NumaMode, Pace, Phase, Placement,
-        Rate, Reap, Region, Rw, Sizes, Start, Sync, SyncCall, Think, Threads, Wait, Zone,
+        Rate, Reap, Region, Rw, Sequence, Sizes, Start, Sync, SyncCall, Think, Threads, Wait, Zone,
     };
 
     /// One of them, by chance.
@@ -195,6 +195,7 @@ mod tests {
             Access::Pareto(share),
             Access::Normal(share),
             Access::Zoned(zones),
+            Access::Sequence(Sequence { blocks: vec![2, 0, 1], advances: true }),
         ];
         pick(chance, &laws)
     }
@@ -243,10 +244,13 @@ mod tests {
                 call: pick(chance, &[SyncCall::Fsync, SyncCall::Fdatasync]),
                 barrier: flag(chance),
                 each_write: pick(chance, &[EachWrite::Accepted, EachWrite::Dsync, EachWrite::Sync]),
+                atomic: flag(chance),
             },
             data: Data {
                 compress_percent: 7,
                 dedupe_percent: 0,
+                set_percent: 5,
+                set_shared: flag(chance),
                 zeros: flag(chance),
                 constant: flag(chance),
                 pattern: vec![1, 255],
@@ -259,6 +263,7 @@ mod tests {
                 refill_at: 2,
                 wait: pick(chance, &[Wait::Event, Wait::Poll, Wait::Hybrid]),
                 slat: flag(chance),
+                counts: flag(chance),
             },
             place: Placement {
                 cpus: (0..chance.below(3)).map(|cpu| cpu as u32).collect(),

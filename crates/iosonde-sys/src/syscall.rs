@@ -31,6 +31,8 @@ pub fn transfer(file: BorrowedFd<'_>, way: Direction, buffer: &mut [u8], offset:
 pub const DSYNC: u32 = libc::RWF_DSYNC as u32;
 /// A flag of [`write_with`]: data and metadata are durable (`RWF_SYNC`).
 pub const SYNC: u32 = libc::RWF_SYNC as u32;
+/// A flag of [`write_with`]: all of it is stored or nothing (`RWF_ATOMIC`, Linux 6.11).
+pub const ATOMIC: u32 = 0x40;
 
 #[cold]
 fn moves_nothing() -> ! {

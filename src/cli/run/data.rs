@@ -79,6 +79,7 @@ impl DataArgs {
                            give one of them";
             return Err(Failure::new(Exit::Usage, message));
         }
-        Ok(Sync { every_writes, call, barrier: switched(self.group_commit), each_write })
+        let barrier = switched(self.group_commit);
+        Ok(Sync { every_writes, call, barrier, each_write, ..Sync::default() })
     }
 }

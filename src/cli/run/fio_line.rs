@@ -8,7 +8,10 @@ use iosonde_model::spec::catalogue;
 use iosonde_model::spec::fio::command::{Word, canonical};
 use iosonde_model::spec::fio::{command, table};
 
+use clap::ValueEnum;
+
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::OutputFormat;
 
 /// A command line that is read as fio's.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +26,12 @@ pub(crate) struct FioLine {
     pub(super) readonly: bool,
     /// What is done instead of a run.
     pub(super) instead: Instead,
+    /// Formats of the result besides the one that our own parser sees; all of them are ascending.
+    pub(super) more_formats: Vec<OutputFormat>,
     /// The terse output is that of version 5.
-    pub(super) terse_five: bool,
+    terse_five: bool,
+    /// The terse output is added.
+    terse_too: bool,
     /// The bandwidth of all jobs of a group is logged.
     pub(super) bandwidth_log: bool,
     /// Accepted without effect, in words.
@@ -107,8 +114,7 @@ const SEVERAL_MACHINES: &str = "use --hosts=node1,node2, which starts iosonde th
 const TRIGGER: &str = "iosonde does not run programs; use `iosonde verify powercut` for power cuts";
 
 /// Options of fio's command line that are refused, with what to use instead.
-const REFUSED: [(&str, &str); 16] = [
-    ("append-terse", "one format at a time; use --output-format=terse"),
+const REFUSED: [(&str, &str); 15] = [
     ("latency-log", "use --series=FILE.csv, which has the latency of every interval"),
     ("idle-prof", "the report always has the CPU time of the run"),
     ("debug", "the plan is printed by --dry-run"),
@@ -161,11 +167,7 @@ impl FioLine {
                 Item::Option { name, value } => line.option(&name, value)?,
             }
         }
-        if line.terse_five {
-            line.own.iter_mut().filter(|word| *word == "--output-format=terse").for_each(|word| {
-                *word = "--output-format=terse-5".into();
-            });
-        }
+        line.settle_formats();
         // Our own parser needs to see a load.
         let placeholder = "job.fio".to_string();
         let own = line.own.iter().cloned().chain([placeholder]).map(OsString::from);
@@ -205,6 +207,29 @@ impl FioLine {
         }
     }
 
+    /// The formats in fio's order; the last of them is for our own parser.
+    fn settle_formats(&mut self) {
+        let formats = &mut self.more_formats;
+        if self.terse_too {
+            let is_first = formats.is_empty();
+            formats.extend(is_first.then_some(OutputFormat::Normal));
+            formats.push(OutputFormat::Terse);
+        }
+        if formats.contains(&OutputFormat::JsonPlus) {
+            formats.retain(|format| *format != OutputFormat::FioJson);
+        }
+        if self.terse_five {
+            let terse = formats.iter_mut().filter(|format| **format == OutputFormat::Terse);
+            terse.for_each(|format| *format = OutputFormat::TerseFive);
+        }
+        formats.sort_by_key(|format| format.turn());
+        formats.dedup();
+        let name = formats.pop().and_then(|format| format.to_possible_value());
+        if let Some(name) = name {
+            self.own.insert(0, format!("--output-format={}", name.get_name()));
+        }
+    }
+
     fn session(&mut self, name: &str, value: Option<String>) -> Result<(), Failure> {
         let needed = SESSION.iter().any(|(session, takes)| *session == name && *takes);
         let value = match value {
@@ -223,13 +248,14 @@ impl FioLine {
         };
         match name {
             "output-format" => {
-                let format = match value.as_str() {
-                    "json" => "fio-json",
-                    other => other,
-                };
-                self.own.push(format!("--output-format={format}"));
+                let formats = value.split(',').map(|word| OutputFormat::of_fio(word.trim()));
+                match formats.collect() {
+                    Some(formats) => self.more_formats = formats,
+                    None => return wrong("normal, json, json+ or terse, separated by commas"),
+                }
             }
-            "minimal" => self.own.push("--output-format=terse".into()),
+            "minimal" => self.more_formats = vec![OutputFormat::Terse],
+            "append-terse" => self.terse_too = true,
             "terse-version" if !matches!(value.as_str(), "3" | "5") => {
                 return wrong("3 or 5, the versions that are written");
             }
@@ -390,6 +416,26 @@ mod tests {
     }
 
     #[test]
+    fn several_formats_stand_in_fios_order() {
+        let formats = |words: &str| {
+            let (line, own) = find(&format!("--name=a {words}")).unwrap();
+            (line.more_formats, own)
+        };
+        use OutputFormat::{FioJson, JsonPlus, Terse, TerseFive};
+        for (words, more, last) in [
+            ("--output-format=normal,json", vec![FioJson], "normal"),
+            ("--output-format=json,json+,terse", vec![Terse], "json+"),
+            ("--output-format=terse,json+,normal", vec![Terse, JsonPlus], "normal"),
+            ("--append-terse --terse-version=5", vec![TerseFive], "normal"),
+            ("--output-format=json --append-terse", vec![Terse], "fio-json"),
+            ("--output-format=json --minimal", vec![], "terse"),
+        ] {
+            let own = format!("--output-format={last} job.fio");
+            assert_eq!(formats(words), (more, own), "{words}");
+        }
+    }
+
+    #[test]
     fn what_is_not_fios_is_refused_by_name() {
         let refused = |words: &str| {
             let words: Vec<OsString> =
@@ -400,6 +446,7 @@ mod tests {
         assert!(refused("--iodpeth=3").contains("did you mean `iodepth`"));
         assert!(refused("--client=x").contains("--hosts=node1,node2"));
         assert!(refused("--terse-version=4").contains("expected 3 or 5"));
+        assert!(refused("--output-format=json,xml").contains("separated by commas"));
         assert!(refused("--section").contains("no value"));
     }
 }

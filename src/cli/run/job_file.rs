@@ -119,7 +119,8 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     }
     let held: Vec<Held> = groups.iter().flat_map(|group| group.held.clone()).collect();
     place.admit(&held, askings.iter().any(written))?;
-    let mut output = Output::to(args.run.output_format, args.run.output.as_deref())?;
+    let output = Output::to(args.run.output_format, args.run.output.as_deref())?;
+    let mut output = output.also(&line.more_formats);
     output.text(DEFAULTS);
     let outputs = Outputs::new(&args.run.files, &LogArgs::default(), 0, eta_interval_ns)?;
     let plans: Vec<&Plan> = groups.iter().map(|ready| &ready.plan).collect();

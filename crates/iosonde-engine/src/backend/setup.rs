@@ -52,11 +52,12 @@ pub(super) fn slab(job: &Job) -> Result<Slab, OpenError> {
 
 /// What each write of the job promises, as a flag of the system call.
 pub(super) fn write_flags(job: &Job) -> u32 {
-    match job.sync.each_write {
+    let durable = match job.sync.each_write {
         EachWrite::Accepted => 0,
         EachWrite::Dsync => syscall::DSYNC,
         EachWrite::Sync => syscall::SYNC,
-    }
+    };
+    durable | if job.sync.atomic { syscall::ATOMIC } else { 0 }
 }
 
 /// Whether the job's syncs leave out metadata that reading does not need.
@@ -118,6 +119,14 @@ mod tests {
         assert!(refused.starts_with("target 0 cannot be trimmed"), "{refused}");
         assert!(can_trim(&Job { trims: false, ..job.clone() }, &[device()]).is_ok());
         assert!(can_trim(&Job { read_percent: 100, ..job }, &[device()]).is_ok());
+    }
+
+    #[test]
+    fn a_promise_of_a_write_is_a_flag_of_the_call() {
+        let mut job = Job::default();
+        assert_eq!(write_flags(&job), 0);
+        (job.sync.each_write, job.sync.atomic) = (EachWrite::Dsync, true);
+        assert_eq!(write_flags(&job), syscall::DSYNC | syscall::ATOMIC);
     }
 
     #[test]

@@ -83,8 +83,8 @@ pub(super) struct JobLoop<'a, Q> {
 pub(super) struct Reaping {
     complete_min: u32,
     pub(super) wait: WaitMode,
-    /// Handing over and waiting are separate calls.
-    apart: bool,
+    /// Handing over and waiting are separate calls, or are counted.
+    closely: bool,
     /// Hybrid: nothing came back in the last sleep, so that now it polls.
     slept: bool,
 }
@@ -163,7 +163,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             reaping: Reaping {
                 complete_min: job.reap.complete_min.clamp(1, job.iodepth),
                 wait: job.reap.wait,
-                apart: job.reap.slat,
+                closely: job.reap.slat || job.reap.counts,
                 slept: false,
             },
             may_inline: plan.engine_of(job).kind != EngineKind::VhostUser,
@@ -221,8 +221,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.wait()
         };
         let before_ns = self.queue.now_ns();
-        let entered = if self.reaping.apart {
-            self.enter_apart(wait)
+        let entered = if self.reaping.closely {
+            self.enter_closely(wait)
         } else {
             self.queue.enter(wait.count, wait.patience_ns)
         };
@@ -285,9 +285,16 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.staged.push(slot);
     }
 
-    /// Hands over, notes the time, and only then waits: so the time of submission is known.
+    /// Counts what is handed over and what came back since the last time. Where the time of
+    /// submission is to be known, hands over, notes the time, and only then waits.
     #[inline(never)]
-    fn enter_apart(&mut self, wait: Wait) -> std::io::Result<()> {
+    fn enter_closely(&mut self, wait: Wait) -> std::io::Result<()> {
+        if self.job.reap.counts {
+            self.requests.count_batch(self.staged.len());
+        }
+        if !self.job.reap.slat {
+            return self.queue.enter(wait.count, wait.patience_ns);
+        }
         self.queue.enter(0, 0)?;
         self.requests.handed(&self.staged, self.queue.now_ns());
         if wait.count == 0 { Ok(()) } else { self.queue.enter(wait.count, wait.patience_ns) }
@@ -404,6 +411,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let window = self.requests.tally.window();
         if self.opened.is_none() && now_ns >= window.open_ns {
             self.opened = Some(self.read());
+            self.requests.forget_batches();
             self.requests.report.in_flight_start = self.requests.in_flight as u32;
         }
         self.lane.ops.store(self.requests.tally.all_ops, Ordering::Relaxed);

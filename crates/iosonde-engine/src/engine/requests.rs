@@ -10,7 +10,7 @@ use super::steer::Watch;
 use super::tally::Tally;
 use super::window::Area;
 use iosonde_model::plan::{EngineKind, IoKind, Job, OnError, Op, Plan};
-use iosonde_model::record::JobRun;
+use iosonde_model::record::{Batches, JobRun};
 
 /// EIO, EAGAIN, EINTR, EBUSY, ENODATA, EILSEQ as Linux numbers them on every architecture.
 const EIO: i32 = 5;
@@ -68,6 +68,8 @@ pub(super) struct Requests<'a> {
     pub(super) area: Area,
     pub(super) tally: Tally,
     pub(super) report: JobRun,
+    /// Requests in flight when batches were last counted.
+    counted_in_flight: usize,
     pub(super) errors: Vec<(IoKind, i32, u64)>,
     pub(super) arrivals: ArrivalCounts,
     pub(super) watch: Watch,
@@ -104,6 +106,7 @@ impl<'a> Requests<'a> {
             area: Area::default(),
             tally: Tally::new(plan, job),
             report: JobRun::default(),
+            counted_in_flight: 0,
             errors: Vec::with_capacity(16),
             arrivals: ArrivalCounts::new(job),
             watch,
@@ -144,6 +147,26 @@ impl<'a> Requests<'a> {
         }
         self.in_flight += staged.len();
         self.report.in_flight_max = self.report.in_flight_max.max(self.in_flight as u32);
+    }
+
+    /// So many requests are handed over now; what is missing from those in flight came back at
+    /// once since the last time.
+    pub(super) fn count_batch(&mut self, staged: usize) {
+        let returned = self.counted_in_flight.saturating_sub(self.in_flight);
+        let (batches, in_flight) = (&mut self.report.batches, self.in_flight + staged);
+        if returned > 0 {
+            batches.completed[Batches::class_of(returned)] += 1;
+        }
+        if staged > 0 {
+            batches.submitted[Batches::class_of(staged)] += 1;
+            batches.depths[(in_flight.ilog2() as usize).min(6)] += staged as u64;
+        }
+        self.counted_in_flight = in_flight;
+    }
+
+    /// The measurement begins: what was counted before is of the warm-up.
+    pub(super) fn forget_batches(&mut self) {
+        self.report.batches = Batches::default();
     }
 
     /// The hand-over of these slots returned at this time.

@@ -207,6 +207,16 @@ pub(super) fn reserve(file: &OwnedFd, size_bytes: u64) -> Result<(), Errno> {
     }
 }
 
+/// A file that is open for writing, made as long as this; its space is reserved.
+///
+/// # Errors
+/// If the space cannot be had.
+pub fn lengthened(held: &Held, bytes: u64) -> Result<Held, TargetError> {
+    reserve(&held.file, bytes)
+        .map_err(|error| system("reserve the space of", &held.path, error))?;
+    Ok(Held { bytes, ..held.clone() })
+}
+
 /// Opens a file or device that exists.
 ///
 /// # Errors

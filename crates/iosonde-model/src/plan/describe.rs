@@ -1,7 +1,7 @@
 //! A plan in words, for `--dry-run`: one line per fact, resolved values only.
 
 use super::{Job, LatencyGoal, Order, Plan, PrecisionGoal, Pursuit, Stop};
-use crate::spec::{Arrivals, Draw, EachWrite, Pace, Rate, Sizes, SyncCall, Think, Zone};
+use crate::spec::{Arrivals, Draw, EachWrite, Pace, Rate, Sequence, Sizes, SyncCall, Think, Zone};
 use crate::units::clean::clean;
 use crate::units::{bytes, count, duration};
 
@@ -221,10 +221,14 @@ fn load_words(job: &Job) -> String {
     say(sync.every_writes > 0, format!("{call} after every {} writes{alone}", sync.every_writes));
     say(sync.each_write == EachWrite::Dsync, "every write durable (data)".into());
     say(sync.each_write == EachWrite::Sync, "every write durable (data and metadata)".into());
+    say(sync.atomic, "every write as a whole or not at all".into());
     let data = &job.data;
     say(!data.pattern.is_empty(), format!("a pattern of {} B", data.pattern.len()));
     say(data.compress_percent > 0, format!("{} % compressible", data.compress_percent));
     say(data.dedupe_percent > 0, format!("{} % repeated", data.dedupe_percent));
+    let whose = if data.set_shared { "one set for all jobs" } else { "a set" };
+    let of_set = format!("from {whose}, {} % of the region", data.set_percent);
+    say(data.set_percent > 0, of_set);
     say(data.zeros, "zeros".into());
     say(data.constant, "the same bytes again and again".into());
     say(!job.place.cpus.is_empty(), format!("on CPUs {:?}", job.place.cpus));
@@ -295,6 +299,11 @@ fn order_words(order: &Order) -> String {
         Order::Zoned { ref zones } => {
             let zone = |zone: &Zone| format!("{}/{}", zone.access_percent, zone.size_percent);
             format!("zoned:{}", zones.iter().map(zone).collect::<Vec<_>>().join(":"))
+        }
+        Order::Sequence(Sequence { ref blocks, advances }) => {
+            let blocks: Vec<String> = blocks.iter().map(u32::to_string).collect();
+            let how = if advances { ", further on each time" } else { "" };
+            format!("sequence:{}{how}", blocks.join(","))
         }
         Order::Runs { length, same, ref between } => {
             let how = if same { "at each place" } else { "from each place on" };

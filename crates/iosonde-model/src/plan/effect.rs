@@ -1,7 +1,7 @@
 //! What of a role has no effect, or contradicts something else.
 
 use super::resolve::Refusal;
-use super::{Engine, EngineKind, Job};
+use super::{Engine, EngineKind, Job, Order};
 use crate::spec::{Access, Arrivals, Draw, EachWrite, Pace, Rate, Region, Role, Sizes, Wait};
 
 /// What has no effect, or contradicts something else, is refused.
@@ -15,7 +15,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 36] = [
+    let faults: [(bool, &str); 40] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -51,6 +51,19 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "syncs (--fsync, --fdatasync, --sync) have no effect: nothing is written",
         ),
         (
+            job.data.dedupe_percent == 0 && (job.data.set_percent > 0 || job.data.set_shared),
+            "a set of repeated blocks has no effect: nothing is repeated",
+        ),
+        (!writes && job.sync.atomic, "atomic writes have no effect: nothing is written"),
+        (
+            job.sync.atomic && !has_write_flags(engine.kind),
+            "atomic writes need the io_uring, libaio or psync engine",
+        ),
+        (
+            names_beyond(&job.order, job),
+            "a sequence names a block that lies beyond the region; give a larger size",
+        ),
+        (
             job.sync.barrier && job.sync.every_writes == 0,
             "group commit needs a number of writes: give --fsync, --fdatasync or --sync",
         ),
@@ -63,7 +76,9 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "zeros cannot be compressible or repeated to a degree; give one of them",
         ),
         (
-            job.data.compress_percent > 100 || job.data.dedupe_percent > 100,
+            job.data.compress_percent > 100
+                || job.data.dedupe_percent > 100
+                || job.data.set_percent > 100,
             "a percentage of the data above 100, expected 0 to 100",
         ),
         (
@@ -200,6 +215,25 @@ fn recorded_is_sound(pace: &Pace) -> bool {
     }
 }
 
+/// Whether an engine hands flags of single writes to the kernel.
+fn has_write_flags(kind: EngineKind) -> bool {
+    matches!(kind, EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync)
+}
+
+/// Whether a sequence has blocks that the region has not.
+fn names_beyond(order: &Order, job: &Job) -> bool {
+    let places = job.region_bytes.saturating_sub(job.block_bytes) / job.unit().max(1) + 1;
+    match order {
+        Order::Sequence(sequence) => {
+            sequence.blocks.iter().any(|block| u64::from(*block) >= places)
+        }
+        Order::Runs { between, .. } | Order::Following { between, .. } => {
+            names_beyond(between, job)
+        }
+        _ => false,
+    }
+}
+
 /// Whether the parameters of a distribution mean something.
 fn distribution(role: &Role) -> Result<(), Refusal> {
     let adds_up = |sum: f64| (sum - 100.0).abs() < 0.01;
@@ -209,6 +243,8 @@ fn distribution(role: &Role) -> Result<(), Refusal> {
     }
     let what = match &role.access {
         Access::Permutation | Access::Uniform => return Ok(()),
+        Access::Sequence(sequence) if !sequence.blocks.is_empty() => return Ok(()),
+        Access::Sequence(_) => "a sequence without blocks, expected one at least".into(),
         Access::Zipf(theta) if theta.is_finite() && *theta > 0.0 => return Ok(()),
         Access::Zipf(theta) => format!("zipf:{theta}, expected a skew above 0"),
         Access::Pareto(h) if *h > 0.0 && *h < 1.0 => return Ok(()),

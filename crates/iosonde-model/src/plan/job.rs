@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::IoKind;
 use crate::spec::engine::Engine;
 use crate::spec::{
-    Data, Draw, Flow, Limits, Listed, ListedWay, Pace, Phase, Placement, Reap, Service, Sizes,
-    Span, Strides, Sync, Think, Zone,
+    Data, Draw, Flow, Limits, Listed, ListedWay, Pace, Phase, Placement, Reap, Sequence, Service,
+    Sizes, Span, Strides, Sync, Think, Zone,
 };
 
 /// One thread and one queue.
@@ -275,6 +275,8 @@ pub enum Order {
         /// The zones; shares of each kind add up to 100.
         zones: Vec<Zone>,
     },
+    /// Blocks one by one as they stand in a list, again and again.
+    Sequence(Sequence),
     /// Runs of operations: the first of each begins where another order has it, and the others
     /// where the one before ended, or again at the same place.
     Runs {

@@ -152,6 +152,7 @@ fn order_of(role: &Role, start_block: u64, turns: &Turns, lane: u32, lanes: u32)
         Access::Pareto(h) => Order::Pareto { h: *h },
         Access::Normal(deviation) => Order::Normal { deviation_percent: *deviation },
         Access::Zoned(zones) => Order::Zoned { zones: zones.clone() },
+        Access::Sequence(sequence) => Order::Sequence(sequence.clone()),
     };
     match (role.random_percent, role.run_length) {
         (Some(drawn_percent), _) if drawn_percent < 100.0 => {

@@ -129,6 +129,9 @@ pub struct JobRun {
     pub in_flight_max: u32,
     /// System calls made for I/O in the window.
     pub syscalls: u64,
+    /// How many requests were handed over and came back at once, where that was to be counted.
+    #[serde(skip_serializing_if = "Batches::is_empty")]
+    pub batches: Batches,
     /// Requests of which it was checked whether they complete inside submission, and that did.
     pub inline_probed: u64,
     /// Of those, how many completed inside submission.
@@ -159,6 +162,45 @@ impl JobRun {
     /// All ways, in the order of [`crate::plan::IoKind::ALL`].
     pub fn directions(&self) -> [&DirectionRun; 4] {
         [&self.read, &self.write, &self.trim, &self.sync]
+    }
+}
+
+/// Counts by classes of powers of two: fio's.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Batches {
+    /// Requests by the number in flight when they were handed over, themselves included: 1, 2 to
+    /// 3, 4 to 7, … 64 and more.
+    pub depths: [u64; 7],
+    /// Hand-overs by their number of requests: none, 1 to 4, 5 to 8, … 33 to 64, more.
+    pub submitted: [u64; 7],
+    /// The same of requests that came back at once.
+    pub completed: [u64; 7],
+}
+
+impl Batches {
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        *self == Batches::default()
+    }
+
+    /// The class of a batch.
+    pub fn class_of(requests: usize) -> usize {
+        match requests {
+            0 => 0,
+            1..=4 => 1,
+            65.. => 6,
+            _ => (requests - 1).ilog2() as usize,
+        }
+    }
+
+    /// Adds the counts of another job.
+    pub fn add(&mut self, other: &Batches) {
+        let theirs = [&other.depths, &other.submitted, &other.completed];
+        let ours = [&mut self.depths, &mut self.submitted, &mut self.completed];
+        for (ours, theirs) in ours.into_iter().zip(theirs) {
+            ours.iter_mut().zip(theirs).for_each(|(ours, theirs)| *ours += theirs);
+        }
     }
 }
 

@@ -143,6 +143,9 @@ pub struct Sync {
     /// What each single write promises.
     #[serde(alias = "each-write")]
     pub each_write: EachWrite,
+    /// Whether each write is stored as a whole or not at all (RWF_ATOMIC), even if power fails.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub atomic: bool,
 }
 
 /// The call that makes data durable.
@@ -179,6 +182,13 @@ pub struct Data {
     /// Share of the blocks that repeat an earlier one, percent.
     #[serde(alias = "dedupe-percent")]
     pub dedupe_percent: u8,
+    /// What is repeated is drawn from a set of blocks of this size, percent of the region; 0 means
+    /// that it is an earlier block.
+    #[serde(alias = "set-percent", skip_serializing_if = "is_zero")]
+    pub set_percent: u8,
+    /// Whether all jobs draw from one such set.
+    #[serde(alias = "set-shared", skip_serializing_if = "std::ops::Not::not")]
+    pub set_shared: bool,
     /// Nothing but zeros.
     pub zeros: bool,
     /// The same bytes again and again, made once before the start.
@@ -188,6 +198,10 @@ pub struct Data {
     /// The place decides about the bytes, so that what is read can be compared with what must have
     /// been written, and is.
     pub checked: bool,
+}
+
+fn is_zero(percent: &u8) -> bool {
+    *percent == 0
 }
 
 /// How completions are waited for.
@@ -209,11 +223,22 @@ pub struct Reap {
     /// Whether handing over and waiting are separate calls, so that the time of submission is known
     /// of every request.
     pub slat: bool,
+    /// Whether it is counted how many requests are handed over and come back at once, and how many
+    /// are in flight then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub counts: bool,
 }
 
 impl Default for Reap {
     fn default() -> Reap {
-        Reap { complete_min: 1, complete_max: 0, refill_at: 0, wait: Wait::Event, slat: false }
+        Reap {
+            complete_min: 1,
+            complete_max: 0,
+            refill_at: 0,
+            wait: Wait::Event,
+            slat: false,
+            counts: false,
+        }
     }
 }
 
@@ -272,6 +297,16 @@ impl NumaMode {
     fn is_bind(&self) -> bool {
         *self == NumaMode::Bind
     }
+}
+
+/// Blocks in a given order.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sequence {
+    /// Indexes of blocks within the region.
+    pub blocks: Vec<u32>,
+    /// Whether each repetition begins so many blocks further on as there are in the list.
+    pub advances: bool,
 }
 
 /// A part of a region and its share of the operations.

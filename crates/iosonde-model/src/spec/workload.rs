@@ -8,7 +8,8 @@ use super::engine::Engine;
 use super::limits::{Flow, Limits};
 use super::listed::Listed;
 use super::load::{
-    Data, EachWrite, Pace, Phase, Placement, Reap, Service, Sizes, Span, Strides, Sync, Think, Zone,
+    Data, EachWrite, Pace, Phase, Placement, Reap, Sequence, Service, Sizes, Span, Strides, Sync,
+    Think, Zone,
 };
 use crate::units;
 
@@ -371,4 +372,6 @@ pub enum Access {
     Normal(f64),
     /// Uniform within zones, each with its share of the operations and of the region: hot and cold.
     Zoned(Vec<Zone>),
+    /// Blocks of the region one by one as they stand here, again and again.
+    Sequence(Sequence),
 }

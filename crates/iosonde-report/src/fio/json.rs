@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    CLASSES, JobReport, VERSION, bins, clat, job_report, moving, numbered, percentiles, settled,
+    CLASSES, JobReport, VERSION, bins, clat, moving, numbered, of_direction, percentiles, settled,
 };
 use crate::json::Document;
 use iosonde_analysis::intervals::Direction;
@@ -31,11 +31,14 @@ pub enum Form {
 pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value {
     let mut jobs = Vec::new();
     let balanced = numbered(document);
-    for (first_group, run, facts) in &balanced {
-        let reports = job_report(run, facts, document.grouped);
-        jobs.extend(reports.iter().map(|report| job(report, *first_group, form)));
+    for numbered in &balanced {
+        let reports = numbered.reports(document.grouped);
+        let value = |(report, reread): &(JobReport<'_>, Option<JobReport<'_>>)| {
+            job(report, reread.as_ref(), numbered.first_group, form)
+        };
+        jobs.extend(reports.iter().map(value));
     }
-    let disks: Vec<Value> = balanced.iter().filter_map(|(_, run, _)| disk(run)).collect();
+    let disks: Vec<Value> = balanced.iter().filter_map(|numbered| disk(numbered.run.0)).collect();
     let mut out = json!({
         "fio version": VERSION,
         "timestamp": now_unix_ns / 1_000_000_000,
@@ -60,8 +63,13 @@ pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value 
     out
 }
 
-/// A job of a run whose groups are counted from `first_group`.
-fn job(job_report: &JobReport<'_>, first_group: usize, form: Form) -> Value {
+/// A job of a run whose groups are counted from `first_group`, with what verified it.
+fn job<'a>(
+    job_report: &JobReport<'a>,
+    reread: Option<&JobReport<'a>>,
+    first_group: usize,
+    form: Form,
+) -> Value {
     let options: Map<String, Value> =
         job_report.options().into_iter().map(|(name, value)| (name.into(), json!(value))).collect();
     let (user, system) = job_report.cpu_percent();
@@ -84,9 +92,9 @@ fn job(job_report: &JobReport<'_>, first_group: usize, form: Form) -> Value {
         "ctx": job_report.switches(),
         "majf": 0,
         "minf": 0,
-        "iodepth_level": shares(&DEPTHS, Some(job_report.depth_class())),
-        "iodepth_submit": shares(&BATCHES, job_report.batch_class()),
-        "iodepth_complete": shares(&BATCHES, job_report.batch_class()),
+        "iodepth_level": named(&DEPTHS, job_report.depth_shares()),
+        "iodepth_submit": named(&BATCHES, job_report.submit_shares()),
+        "iodepth_complete": named(&BATCHES, job_report.complete_shares()),
         "latency_ns": classed(&classes.ns),
         "latency_us": classed(&classes.us),
         "latency_ms": classed(&classes.ms),
@@ -99,7 +107,7 @@ fn job(job_report: &JobReport<'_>, first_group: usize, form: Form) -> Value {
         out["steadystate"] = settled;
     }
     for of in moving() {
-        out[of.0] = direction(job_report, of, form);
+        out[of.0] = direction(of_direction(job_report, reread, of), of, form);
     }
     out
 }
@@ -166,9 +174,8 @@ fn distribution(latency: &Histogram, form: Form) -> Value {
     out
 }
 
-fn shares(names: &[&str], all_in: Option<usize>) -> Value {
-    let share = |at| if all_in == Some(at) { 100.0 } else { 0.0 };
-    let pairs = names.iter().enumerate().map(|(at, name)| (name.to_string(), json!(share(at))));
+fn named(names: &[&str], shares: [f64; 7]) -> Value {
+    let pairs = names.iter().zip(shares).map(|(name, share)| (name.to_string(), json!(share)));
     Value::Object(pairs.collect())
 }
 

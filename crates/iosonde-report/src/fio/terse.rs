@@ -3,9 +3,8 @@
 
 use std::fmt::Write;
 
-use super::{JobReport, VERSION, clat, job_report, moving, percentiles};
+use super::{JobReport, Numbered, VERSION, clat, moving, of_direction, percentiles};
 use crate::clean::clean;
-use iosonde_analysis::Assessment;
 use iosonde_analysis::intervals::Direction;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
@@ -24,19 +23,21 @@ pub enum Version {
     Five,
 }
 
-/// The lines of a run whose consistency checks passed and whose groups are counted from
-/// `first_group`; one for the jobs of a group if they are `grouped`.
-pub fn terse(
-    run: &Run,
-    facts: &Assessment,
-    grouped: bool,
-    (version, first_group): (Version, usize),
-) -> String {
-    let reports = job_report(run, facts, grouped);
-    reports.iter().map(|report| line(report, version, first_group)).collect()
+/// The lines of a run; one for the jobs of a group if they are `grouped`.
+pub fn terse(numbered: &Numbered<'_>, grouped: bool, version: Version) -> String {
+    let reports = numbered.reports(grouped);
+    let lines = reports
+        .iter()
+        .map(|(report, reread)| line(report, reread.as_ref(), version, numbered.first_group));
+    lines.collect()
 }
 
-fn line(job_report: &JobReport<'_>, version: Version, first_group: usize) -> String {
+fn line<'a>(
+    job_report: &JobReport<'a>,
+    reread: Option<&JobReport<'a>>,
+    version: Version,
+    first_group: usize,
+) -> String {
     let group = first_group + job_report.plan.span.group as usize;
     // A semicolon in a name would move every field after it.
     let name = clean(job_report.name()).replace(';', "_");
@@ -46,12 +47,11 @@ fn line(job_report: &JobReport<'_>, version: Version, first_group: usize) -> Str
     };
     let mut out = format!("{number};{VERSION};{name};{group};{}", job_report.errno());
     for of in moving().filter(|(word, _)| directions.contains(word)) {
-        direction(&mut out, job_report, of, version);
+        direction(&mut out, of_direction(job_report, reread, of), of, version);
     }
     let (user, system) = job_report.cpu_percent();
     let _ = write!(out, ";{user:.6}%;{system:.6}%;{};0;0", job_report.switches());
-    for class in 0..7 {
-        let share = if class == job_report.depth_class() { 100.0 } else { 0.0 };
+    for share in job_report.depth_shares() {
         let _ = write!(out, ";{share:.1}%");
     }
     let classes = job_report.classes();
@@ -140,6 +140,7 @@ fn disk(out: &mut String, run: &Run) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iosonde_analysis::Assessment;
     use iosonde_analysis::assess;
     use iosonde_fixtures::{Load, run_of};
 
@@ -152,12 +153,18 @@ mod tests {
         value.unwrap_or_default().to_owned()
     }
 
+    /// The lines of a run whose groups are counted from `first_group`.
+    fn of(run: &Run, facts: &Assessment, version: Version, first_group: usize) -> String {
+        let numbered = Numbered { first_group, run: (run, facts), verification: None };
+        terse(&numbered, false, version)
+    }
+
     #[test]
     fn each_field_stands_where_fio_has_it() {
         // T20: 5,000 operations of 4 KiB per second, 32 in flight, are 6.4 ms each.
         let mut run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
         run.plan.name = "a;b".into();
-        let line = terse(&run, &assess(&run, None), false, (Version::Three, 0));
+        let line = of(&run, &assess(&run, None), Version::Three, 0);
         assert_eq!(line.trim_end().split(';').count(), FIELDS.lines().count());
         assert_eq!(
             (field(&line, "terse_version_3"), field(&line, "jobname")),
@@ -187,8 +194,8 @@ mod tests {
     fn version_five_has_trims_and_samples() {
         let run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
         let facts = assess(&run, None);
-        let three = terse(&run, &facts, false, (Version::Three, 0));
-        let five = terse(&run, &facts, false, (Version::Five, 2));
+        let three = of(&run, &facts, Version::Three, 0);
+        let five = of(&run, &facts, Version::Five, 2);
         let fields = |line: &str| line.trim_end().split(';').count();
         // 41 fields of a direction, and 6 more of each of three.
         assert_eq!(fields(&five), fields(&three) + 41 + 18);
@@ -198,8 +205,7 @@ mod tests {
     #[test]
     fn the_line_stands_as_kept() {
         let run = run_of(&[Load { read_percent: 50, jobs: 2, noise: 0.0, ..Load::default() }]);
-        let text =
-            terse(&run, &assess(&run, None), false, (Version::Three, 0)).replace(VERSION, "…");
+        let text = of(&run, &assess(&run, None), Version::Three, 0).replace(VERSION, "…");
         crate::golden::assert_golden("run.terse", &text);
     }
 }

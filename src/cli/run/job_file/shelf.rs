@@ -1,6 +1,6 @@
 //! The targets of the groups of a job file: opened, or made, and kept for later groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ use iosonde_model::units::bytes;
 pub(super) struct Shelf {
     /// What all groups together need of each path, bytes.
     needed: BTreeMap<String, Option<u64>>,
+    /// Paths that a group writes.
+    written: BTreeSet<String>,
     kept: BTreeMap<String, Held>,
     /// Names of files that were made, which go again unless the run begins.
     made: Vec<Fresh>,
@@ -33,7 +35,18 @@ impl Shelf {
             let known = needed.entry(target.path.clone()).or_insert(target.bytes);
             *known = known.zip(target.bytes).map(|(a, b)| a.max(b));
         }
-        Shelf { needed, kept: BTreeMap::new(), made: Vec::new() }
+        let is_written =
+            |path: &&String| askings.iter().any(|asking| asking.writes_to(path.as_str()));
+        let written = needed.keys().filter(is_written).cloned().collect();
+        Shelf { needed, written, kept: BTreeMap::new(), made: Vec::new() }
+    }
+
+    /// Whether any group writes it, or it has to be lengthened: it is then opened for writing from
+    /// the start, for a descriptor of our own would later count as use by others.
+    fn is_written(&self, path: &str, readonly: bool) -> bool {
+        let needed = self.needed.get(path).copied().flatten().unwrap_or(0);
+        let is_short = || Path::new(path).metadata().is_ok_and(|facts| facts.len() < needed);
+        self.written.contains(path) || (!readonly && Path::new(path).is_file() && is_short())
     }
 
     /// The run begins: files that were made for it stay.
@@ -65,7 +78,7 @@ pub(super) fn opened(
     for (index, requested) in (0u16..).zip(&asking.targets) {
         let path = Path::new(&requested.path);
         let direct = if requested.direct { Direct::Demanded } else { Direct::Never };
-        let writes = asking.writes_to(&requested.path);
+        let writes = shelf.is_written(&requested.path, beside.line.readonly);
         let held = if let Some(held) = shelf.kept.get(&requested.path) {
             if held.direct != requested.direct {
                 let what = "jobs that share a file have to agree on direct";
@@ -110,13 +123,15 @@ pub(super) fn opened(
             }
         };
         let needed = requested.bytes.filter(|needed| *needed > held.bytes);
-        if let Some(needed) = needed {
-            let message = format!(
-                "{} size and offset reach to {needed} B, but `{}` has {} B",
-                requested.place, requested.path, held.bytes
-            );
-            return Err(Failure::new(Exit::Usage, message));
-        }
+        let held = match needed {
+            None => held,
+            Some(needed) => {
+                if asking.prepares(index) && !opened.fresh.contains(&index) {
+                    opened.fresh.push(index);
+                }
+                longer(beside, requested, &held, needed, shelf)?
+            }
+        };
         opened.targets.push(Target {
             path: requested.path.clone(),
             bytes: held.bytes,
@@ -128,11 +143,51 @@ pub(super) fn opened(
     Ok(opened)
 }
 
+/// A file that is shorter than what the jobs use of it: lengthened, as by fio, if it may be
+/// written.
+fn longer(
+    beside: &Beside<'_>,
+    requested: &TargetRequest,
+    held: &Held,
+    needed: u64,
+    shelf: &mut Shelf,
+) -> Result<Held, Failure> {
+    let (place, path) = (&requested.place, Path::new(&requested.path));
+    if !path.is_file() || beside.line.readonly {
+        let message = format!(
+            "{place} size and offset reach to {needed} B, but `{}` has {} B",
+            requested.path, held.bytes
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let of_all = shelf.needed.get(&requested.path).copied().flatten();
+    let bytes = of_all.unwrap_or(needed).max(needed);
+    open::space(directory_of(path))
+        .and_then(|(free, total)| open::fits(path, bytes - held.bytes, free, total))
+        .map_err(|error| at(place, &Failure::from(error)))?;
+    if beside.args.run.dry_run {
+        return Ok(Held { bytes, ..held.clone() });
+    }
+    let held = open::lengthened(held, bytes)?;
+    shelf.kept.insert(requested.path.clone(), held.clone());
+    note(&format!(
+        "note: {place} `{}` is lengthened to {}, as by fio",
+        requested.path,
+        bytes::exact(bytes)
+    ));
+    Ok(held)
+}
+
 /// A failure that says where in the job file it comes from.
 pub(super) fn at(place: &iosonde_model::spec::fio::Place, failure: &Failure) -> Failure {
     let mut failure = failure.clone();
     failure.message = format!("{place} {}", failure.message);
     failure
+}
+
+fn directory_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
 }
 
 /// A file that does not exist: made exclusively under its name, which stays, or without one where
@@ -145,8 +200,7 @@ fn made(
     kept: &mut Vec<Fresh>,
 ) -> Result<Held, Failure> {
     let path = Path::new(&requested.path);
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     if beside.line.readonly {
         let message = format!("--readonly: `{}` does not exist", requested.path);
         return Err(Failure::new(Exit::Usage, message));

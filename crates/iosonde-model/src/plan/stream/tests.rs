@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::spec::{Draw, Sizes};
+use crate::spec::{Draw, Sequence, Sizes};
 
 fn job(order: Order, read_percent: u8) -> Job {
     Job {
@@ -136,6 +136,18 @@ fn every_kind_of_load_stays_inside_and_on_its_grid() {
             }
         }
     }
+}
+
+#[test]
+fn a_sequence_is_repeated_in_place_or_further_on() {
+    let blocks = |advances: bool| {
+        let order = Order::Sequence(Sequence { blocks: vec![2, 0, 1], advances });
+        let job = Job { region_bytes: 8 * 4096, ..job(order, 100) };
+        offsets(&job, 10).into_iter().map(|offset| offset / 4096).collect::<Vec<u64>>()
+    };
+    assert_eq!(blocks(false), [2, 0, 1, 2, 0, 1, 2, 0, 1, 2]);
+    // A region of 8 has no place for the third repetition's 8: it begins again.
+    assert_eq!(blocks(true), [2, 0, 1, 5, 3, 4, 2, 0, 1, 5]);
 }
 
 #[test]

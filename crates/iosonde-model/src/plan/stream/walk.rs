@@ -3,6 +3,7 @@
 use super::law::{Law, Zipf};
 use crate::plan::chance::{Chance, Permutation, mix};
 use crate::plan::{Job, Order, Strides};
+use crate::spec::Sequence;
 
 /// The way over one target; gives offsets within the region.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub(super) enum Walk {
     Adjoining { at: u64, region_bytes: u64 },
     /// Independent draws.
     Drawn { law: Law, unit: u64 },
+    /// The blocks of a list, from `first` on, which may step on with each repetition.
+    Sequence { blocks: Box<[u32]>, next: usize, first: u64, advances: bool, unit: u64, count: u64 },
     /// The first of every so many operations takes a step of another walk; the others begin where
     /// the one before ended, or at its place.
     Runs { length: u64, done: u64, same: bool, at: u64, region_bytes: u64, between: Box<Walk> },
@@ -89,6 +92,17 @@ impl Walk {
                 Law::Normal { positions, deviation: deviation_percent / 100.0 }
             }
             Order::Zoned { ref zones } => Law::zoned(positions, zones),
+            Order::Sequence(Sequence { ref blocks, advances }) => {
+                let blocks = blocks.clone().into_boxed_slice();
+                return Walk::Sequence {
+                    blocks,
+                    next: 0,
+                    first: 0,
+                    advances,
+                    unit,
+                    count: positions,
+                };
+            }
             Order::Runs { length, same, ref between } => {
                 return Walk::Runs {
                     length,
@@ -139,6 +153,20 @@ impl Walk {
                 begins
             }
             Walk::Drawn { law, unit } => law.draw(chance) * *unit,
+            Walk::Sequence { blocks, next, first, advances, unit, count } => {
+                let listed = |next: usize| blocks.get(next).map_or(0, |block| u64::from(*block));
+                let mut block = *first + listed(*next);
+                if block >= *count {
+                    (*first, *next) = (0, 0);
+                    block = listed(0).min(*count - 1);
+                }
+                *next += 1;
+                if *next >= blocks.len() {
+                    *next = 0;
+                    *first += if *advances { blocks.len() as u64 } else { 0 };
+                }
+                block * *unit
+            }
             Walk::Following { below, at, region_bytes, between } => {
                 let bytes_long = u64::from(bytes);
                 // There is no operation before the first, and none fits behind the last place.
@@ -208,6 +236,7 @@ impl Walk {
             }
             Walk::Permuted { turns, .. } | Walk::Stepped { turns, .. } => turns.count,
             Walk::Drawn { unit, .. } => last / unit + 1,
+            Walk::Sequence { count, .. } => *count,
             Walk::Following { between, .. } | Walk::Runs { between, .. } => {
                 return between.pass(job);
             }

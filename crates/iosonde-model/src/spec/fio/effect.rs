@@ -57,7 +57,13 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
     tell(&["rwmixread", "rwmixwrite"], !rw.is_mixed(), &with_rw);
     let of_random = ["random_distribution", "norandommap", "percentage_random", "ba"];
     tell(&of_random, !rw.is_random(), &with_rw);
-    tell(&["fsync", "fdatasync", "sync"], !writes, &with_rw);
+    tell(&["fsync", "fdatasync", "sync", "atomic"], !writes, &with_rw);
+    let set = job.word("dedupe_mode").is_some_and(|(word, _)| word == "working_set");
+    tell(&["dedupe_working_set_percentage", "dedupe_global"], !set, &|| {
+        "without dedupe_mode=working_set".into()
+    });
+    let is_sequence = job.word("random_distribution").is_some_and(|(word, _)| word == "sequence");
+    tell(&["random_sequence_stride"], !is_sequence, &|| "without a sequence".into());
     let of_data =
         ["zero_buffers", "refill_buffers", "buffer_compress_percentage", "dedupe_percentage"];
     tell(&of_data, !writes, &with_rw);

@@ -27,8 +27,10 @@ pub struct Group {
 /// One job section with everything it inherits.
 #[derive(Clone, Debug)]
 pub struct FioJob {
-    /// Its name.
+    /// Its name: `name`, where its own section gives one, else that of the section.
     pub name: String,
+    /// Its section, after which its files are named.
+    pub section: String,
     /// Where its section begins.
     pub place: Place,
     /// Text of the log that `read_iolog` names: whoever can read files fills it in.
@@ -165,9 +167,11 @@ impl Reader {
         }
         self.unused = None;
         let place = section.place.clone();
-        let job = FioJob { name: section.name.clone(), place, iolog: None, settings };
-        let named = job.text("name").map(str::to_string);
-        let job = FioJob { name: named.unwrap_or(job.name), ..job };
+        // As in fio, an inherited name is not the job's.
+        let named = section.lines.iter().rfind(|line| line.key == "name");
+        let name = named.and_then(|line| line.value.as_deref()).unwrap_or(&section.name);
+        let (name, section) = (name.to_string(), section.name.clone());
+        let job = FioJob { name, section, place, iolog: None, settings };
         let walled = std::mem::take(&mut self.walled) || job.flag("stonewall") == Some(true);
         match self.groups.last_mut().filter(|_| !walled) {
             Some(group) => group.jobs.push(job),
@@ -371,6 +375,14 @@ mod tests {
         assert_eq!(file.groups[1].jobs[0].amount("size"), Some(Amount::Bytes(2 << 20)));
         assert_eq!(file.groups[0].jobs[1].place("bs").line, 7);
         assert_eq!(file.groups[0].jobs[1].place("size").line, 4);
+    }
+
+    #[test]
+    fn a_name_is_of_the_section_that_gives_it() {
+        let file = read("[global]\nname=all\nsize=1m\n[a]\n[b]\nname=bees\n").unwrap();
+        let jobs = file.groups[0].jobs.iter();
+        let names: Vec<_> = jobs.map(|job| (job.name.as_str(), job.section.as_str())).collect();
+        assert_eq!(names, [("a", "a"), ("bees", "b")]);
     }
 
     #[test]

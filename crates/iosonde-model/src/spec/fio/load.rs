@@ -276,7 +276,12 @@ fn sync(job: &FioJob) -> Result<Sync, Fault> {
         _ => EachWrite::Accepted,
     };
     let call = if fsync > 0 { SyncCall::Fsync } else { SyncCall::Fdatasync };
-    Ok(Sync { every_writes: fsync + fdatasync, call, barrier: false, each_write })
+    let atomic = job.flag("atomic") == Some(true);
+    if atomic && !matches!(engine(job), "io_uring" | "libaio" | "pvsync2") {
+        let what = "expected ioengine=io_uring, libaio or pvsync2, which have atomic writes";
+        return Err(job.fault("atomic", what));
+    }
+    Ok(Sync { every_writes: fsync + fdatasync, call, barrier: false, each_write, atomic })
 }
 
 fn data(job: &FioJob) -> Result<Data, Fault> {
@@ -301,11 +306,22 @@ fn data(job: &FioJob) -> Result<Data, Fault> {
     if checked {
         return Ok(Data { checked, ..Data::default() });
     }
+    let (set_percent, set_shared) = match job.word("dedupe_mode") {
+        Some(("working_set", _)) if dedupe_percent > 0 => {
+            // fio's own size of the set where none is given.
+            let given = job.get("dedupe_working_set_percentage").is_some();
+            let percent = if given { percent("dedupe_working_set_percentage")? } else { 5 };
+            (percent.max(1), job.flag("dedupe_global") == Some(true))
+        }
+        _ => (0, false),
+    };
     let refilled = job.flag("refill_buffers") == Some(true) || compress > 0 || dedupe_percent > 0;
     let scrambled = job.flag("scramble_buffers") != Some(false);
     Ok(Data {
         compress_percent: if zeros { 0 } else { compress },
         dedupe_percent,
+        set_percent,
+        set_shared,
         zeros,
         constant: !refilled && !scrambled && !zeros,
         pattern,
@@ -361,7 +377,7 @@ fn reap(job: &FioJob, depth: u32) -> Result<Reap, Fault> {
         Some(low) if low < u64::from(depth) => narrow(job, "iodepth_low", low)?,
         _ => 0,
     };
-    Ok(Reap { complete_min, complete_max, refill_at, ..Reap::default() })
+    Ok(Reap { complete_min, complete_max, refill_at, counts: true, ..Reap::default() })
 }
 
 fn placement(job: &FioJob) -> Result<Placement, Fault> {

@@ -66,11 +66,14 @@ pub fn summary() -> String {
 pub(super) type Family = (Stand, Kind, &'static str);
 
 const PROGRAM: &str = "it runs a program, which a job file may not do here";
-const ZBD: &str = "zones of the device or of the offsets are not supported";
+const ZBD: &str = "zoned devices are not supported; zonemode=strided, or \
+                   random_distribution=zoned, divides a conventional one";
 const SYSTEM: &str = "it changes the system or the process, which a job file may not do here";
 const LAYOUT: &str = "creation of the test file, not the load";
 const TELLING: &str = "reporting of the run, not the load";
 const TIMING: &str = "every operation is timed here, at less cost";
+const SPRANDOM: &str = "it prepares a flash drive by a model of its spare area; `iosonde \
+                        campaign` does so by passes until its rate is steady";
 const OFF: &[&str] = &["0"];
 const ON: &[&str] = &["1"];
 
@@ -89,7 +92,7 @@ const RW: Kind = Kind::Word(&[
     "randtrimwrite",
 ]);
 const DISTRIBUTION: Kind =
-    Kind::Word(&["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"]);
+    Kind::Word(&["random", "zipf", "pareto", "normal", "zoned", "zoned_abs", "sequence"]);
 const CONTINUE: Kind = Kind::Word(&["none", "read", "write", "io", "verify", "all", "0", "1"]);
 const MEMORY: Kind = Kind::Word(&["malloc", "shm", "shmhuge", "mmap", "mmapshared", "mmaphuge"]);
 const VERIFIED: &str = "every byte is compared with what was written, after the writes";
@@ -132,6 +135,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Word(&["group", "stonewall", "all"]), "exit_what"),
     (Stand::Supported, Kind::Word(&["1024", "1000"]), "kb_base"),
     (Stand::Supported, Kind::Word(&["1", "0", "none", "random", "sequential"]), "fadvise_hint"),
+    (Stand::Supported, Kind::Word(&["repeat", "working_set"]), "dedupe_mode"),
     (Stand::Supported, CONTINUE, "continue_on_error"),
     (Stand::Supported, MEMORY, "mem"),
     (Stand::Supported, Kind::Counts, "bs ba rate rate_iops percentage_random"),
@@ -141,7 +145,8 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Count,
         "iodepth iodepth_batch iodepth_batch_complete_min iodepth_batch_complete_max number_ios \
          numjobs loops nrfiles fsync fdatasync rwmixread rwmixwrite thinktime_blocks randseed \
-         buffer_compress_percentage dedupe_percentage cpumask filesize"),
+         buffer_compress_percentage dedupe_percentage dedupe_working_set_percentage cpumask \
+         filesize"),
     (Stand::Supported, Kind::Time(TimeUnit::Seconds), "runtime ramp_time"),
     (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime"),
     (Stand::Supported, Kind::Switch,
@@ -149,7 +154,8 @@ const FAMILIES: &[Family] = &[
          sqthread_poll fixedbufs registerfiles"),
     (Stand::Supported, Kind::Bool,
         "direct buffered randrepeat allrandrepeat scramble_buffers nonvectored hipri unlink \
-         invalidate create_only overwrite"),
+         invalidate create_only overwrite random_sequence_stride atomic \
+         dedupe_global"),
     (Stand::Supported, Kind::Cpus, "cpus_allowed"),
     (Stand::Supported, Kind::Time(TimeUnit::Seconds), "startdelay thinktime_iotime"),
     (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime_spin max_latency"),
@@ -234,7 +240,6 @@ const FAMILIES: &[Family] = &[
         Kind::Switch, "userspace_reap"),
 
     (Stand::Only(OFF, "the file keeps its length"), Kind::Bool, "file_append"),
-    (Stand::Only(OFF, "atomic writes are not supported"), Kind::Bool, "atomic"),
     (Stand::Only(OFF, "requests that overlap are not held back"), Kind::Bool, "serialize_overlap"),
     (Stand::Only(OFF, "consent to write is given with --destroy-data or --overwrite-file"),
         Kind::Bool, "allow_mounted_write"),
@@ -243,7 +248,6 @@ const FAMILIES: &[Family] = &[
     (Stand::Only(&["none"], "files are not locked"), Kind::Text, "lockfile"),
     (Stand::Only(OFF, "after a pause the rate is caught up with"), Kind::Bool,
         "rate_ignore_thinktime"),
-    (Stand::Only(&["repeat"], "repeated blocks repeat an earlier one"), Kind::Text, "dedupe_mode"),
     (Stand::Only(&["none"], "writes carry no hint"), Kind::Text, "write_hint"),
     (Stand::Only(&["2m", "2097152"], "huge pages are the system's own"), Kind::Count,
         "hugepage-size"),
@@ -251,7 +255,6 @@ const FAMILIES: &[Family] = &[
     (Stand::Only(OFF, "memory is not taken away"), Kind::Size, "lockmem"),
     (Stand::Only(OFF, "requests have no such flag"), Kind::Switch,
         "uncached nowait readfua writefua force_async thp"),
-    (Stand::Only(OFF, "repeated blocks are each job's own"), Kind::Bool, "dedupe_global"),
 
     (Stand::Refused(PROGRAM), Kind::Text, "exec_prerun exec_postrun program arguments grace_time \
         std_redirect"),
@@ -266,14 +269,12 @@ const FAMILIES: &[Family] = &[
     (Stand::Refused(SYSTEM), Kind::Text,
         "ioscheduler cgroup cgroup_nodelete cgroup_weight uid gid priohint"),
     (Stand::Refused("files are named one by one"), Kind::Text, "opendir"),
-    (Stand::Refused("repeated blocks repeat an earlier one of the job"), Kind::Text,
-        "dedupe_working_set_percentage"),
     (Stand::Refused("it has no part in a run"), Kind::Text,
         "profile write_barrier sync_file_range comm thinkcycles percentage_sequential"),
     (Stand::Refused("newer than what is supported"), Kind::Text,
         "bs_is_seq_rand dataplacement dp_scheme plid_select plids end_syncfs \
-         job_start_clock_id num_range ramp_size random_sequence_stride spr_cs \
-         spr_num_regions spr_op sprandom fdp"),
+         job_start_clock_id num_range ramp_size fdp"),
+    (Stand::Refused(SPRANDOM), Kind::Text, "spr_cs spr_num_regions spr_op sprandom"),
     (Stand::Refused("priorities and other flags of single requests are not supported"), Kind::Text,
         "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit cmdprio_hint hipri_percentage \
          sqthread_poll_cpu stream_id"),

@@ -37,7 +37,7 @@ pub(super) fn own(job: &FioJob, clone: u64, files: u64) -> Result<Vec<String>, F
     let name = |file: u64| {
         let name = format
             .replace("$clientuid", "")
-            .replace("$jobname", &job.name)
+            .replace("$jobname", &job.section)
             .replace("$jobnum", &clone.to_string())
             .replace("$filenum", &file.to_string());
         match directories.get(clone as usize % directories.len().max(1)) {

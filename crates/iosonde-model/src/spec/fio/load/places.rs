@@ -4,7 +4,7 @@ use super::super::job::FioJob;
 use super::super::number::{self, KbBase};
 use super::super::{Fault, shown};
 use super::{BLOCK_BYTES, of_way};
-use crate::spec::{Access, Role, Rw, Service, Sizes, Strides, Zone};
+use crate::spec::{Access, Role, Rw, Sequence, Service, Sizes, Strides, Zone};
 
 /// fio's skew where none is given.
 const ZIPF_THETA: f64 = 1.1;
@@ -141,12 +141,38 @@ pub(super) fn access(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
         },
         ("zoned", Some(rest)) => zones(job, rest).map(Access::Zoned),
         ("zoned", None) => wrong("expected zones such as zoned:90/10:10/90"),
+        ("sequence", rest) => sequence(job, rest.unwrap_or_default(), rw).map(Access::Sequence),
         ("zoned_abs", _) => wrong("zones in bytes are not supported; give zoned and percentages"),
         _ if job.flag("norandommap") == Some(true) || job.get("ba").is_some() => {
             Ok(Access::Uniform)
         }
         _ => Ok(Access::Permutation),
     }
+}
+
+/// Blocks of a sequence, at most, as in fio.
+const MAX_SEQUENCE: usize = 256;
+
+/// `2,0,1`: these blocks one after another.
+fn sequence(job: &FioJob, text: &str, rw: Rw) -> Result<Sequence, Fault> {
+    let wrong = |what: String| job.fault("random_distribution", what);
+    let block = |text: &str| {
+        let text = text.trim();
+        let expected = format!("found `{}`, expected blocks such as sequence:2,0,1", shown(text));
+        text.parse::<u32>().map_err(|_error| wrong(expected))
+    };
+    let blocks = text.split(',').map(block).collect::<Result<Vec<u32>, Fault>>()?;
+    if blocks.len() > MAX_SEQUENCE {
+        let what = format!("found {} blocks, expected at most {MAX_SEQUENCE}", blocks.len());
+        return Err(wrong(what));
+    }
+    let names = job.text("filename").unwrap_or_default().replace("\\:", "");
+    let files = job.count("nrfiles").unwrap_or(1).max(1 + names.matches(':').count() as u64);
+    if rw.is_mixed() || files > 1 {
+        let what = "a sequence is of one direction and one file here; give a job for each";
+        return Err(wrong(what.into()));
+    }
+    Ok(Sequence { blocks, advances: job.flag("random_sequence_stride") == Some(true) })
 }
 
 /// `60/10:30/20:8/30:2/40`: percent of the accesses, percent of the region.
@@ -187,4 +213,34 @@ fn zones(job: &FioJob, text: &str) -> Result<Vec<Zone>, Fault> {
         )));
     }
     Ok(zones)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::super::job::testing::read;
+    use super::*;
+
+    fn of(lines: &str) -> Result<Access, String> {
+        let file = read(&format!("[a]\nsize=1m\nrw=randread\n{lines}")).unwrap();
+        let job = &file.groups[0].jobs[0];
+        access(job, super::super::rw(job).unwrap()).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn a_sequence_is_a_list_of_blocks() {
+        let sequence = |advances| Access::Sequence(Sequence { blocks: vec![2, 0, 1], advances });
+        assert_eq!(of("random_distribution=sequence:2,0, 1\n"), Ok(sequence(false)));
+        let further = "random_distribution=sequence:2,0,1\nrandom_sequence_stride=1\n";
+        assert_eq!(of(further), Ok(sequence(true)));
+        for wrong in ["sequence", "sequence:1,-2", "sequence:1,,2", "sequence:a"] {
+            let error = of(&format!("random_distribution={wrong}\n")).unwrap_err();
+            assert!(error.contains("expected blocks such as sequence:2,0,1"), "{error}");
+        }
+        let many = format!("random_distribution=sequence:{}0\n", "1,".repeat(300));
+        assert!(of(&many).unwrap_err().contains("at most 256"));
+        let files = "random_distribution=sequence:1,0\nfilename=a:b\n";
+        assert!(of(files).unwrap_err().contains("one file"));
+    }
 }
