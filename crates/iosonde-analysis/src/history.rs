@@ -128,7 +128,7 @@ mod tests {
     fn a_usual_check_is_a_share_of_the_median_and_has_a_range() {
         let earlier = [check(&[90.0, 900.0]), check(&[100.0, 1000.0]), check(&[110.0, 1100.0])];
         let words = against_earlier(&check(&[100.0, 1000.0]), &earlier, "check");
-        let expected = "1.00 of the median of 3 earlier checks here (they: 0.900 to 1.10)";
+        let expected = "1.00 of the median of 3 earlier checks here (those: 0.900 to 1.10)";
         assert_eq!(words.as_deref(), Some(expected));
     }
 
