@@ -30,6 +30,9 @@ const THREE: &str = "fio version 3 iolog\n50 a.img add\n60 a.img open\n100 a.img
     5100 a.img write 12288 8192\n9100 a.img read 16384 4096\n9200 a.img close\n";
 /// No further job file begins after this time.
 const TIME: Duration = Duration::from_secs(220);
+/// A job file on one of the programs takes a second or two; one that has not ended after this many
+/// seconds waits for something that never happens.
+const LIMIT: &str = "90";
 const CALLS: &str = "trace=read,write,lseek,pread64,pwrite64,preadv2,pwritev2,fsync,fdatasync,\
     io_submit";
 
@@ -159,17 +162,20 @@ fn traced(
     let ended = Command::new("strace")
         .args(["-f", "-y", "-s", "32", "-e", CALLS, "-o"])
         .arg(&trace)
-        .arg(program)
+        .args(["timeout", "--signal=KILL", LIMIT, program])
         .args(words)
         .current_dir(folder)
         .env("HOME", folder)
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    if !ended.status.success() {
-        return Err(String::from_utf8_lossy(&ended.stderr).into_owned());
-    }
     let text = String::from_utf8_lossy(&fs::read(trace).unwrap()).into_owned();
+    if !ended.status.success() {
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let last: Vec<&str> = text.lines().rev().take(12).collect();
+        let last = last.into_iter().rev().collect::<Vec<_>>().join("\n");
+        return Err(format!("{program}: {}\n{said}last calls:\n{last}\n", ended.status));
+    }
     Ok(operations(&text))
 }
 
