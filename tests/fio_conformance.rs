@@ -9,10 +9,11 @@
 //! `IOSONDE_CONFORMANCE_TABLE=FILE` has the table written there.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use iosonde_rig::{ScratchDir, skip, skip_part};
@@ -32,7 +33,7 @@ const THREE: &str = "fio version 3 iolog\n50 a.img add\n60 a.img open\n100 a.img
 const TIME: Duration = Duration::from_secs(220);
 /// A job file on one of the programs takes a second or two; one that has not ended after this many
 /// seconds waits for something that never happens.
-const LIMIT: &str = "90";
+const LIMIT: Duration = Duration::from_secs(90);
 const CALLS: &str = "trace=read,write,lseek,pread64,pwrite64,preadv2,pwritev2,fsync,fdatasync,\
     io_submit";
 
@@ -89,7 +90,8 @@ fn job_files() -> Vec<String> {
             "zonemode=strided\nzonesize=4k\nzonerange=8k\nzoneskip=4k",
             "filename=a.img:b.img\nfile_service_type=sequential",
             "filename=a.img:b.img\nfile_service_type=roundrobin:4",
-            "thinktime=50\nthinktime_blocks=4\nthinktime_spin=20",
+            // fio 3.33 sleeps for ever where the spin takes longer than the whole think time.
+            "thinktime=100ms\nthinktime_blocks=4\nthinktime_spin=20",
             "thinktime=1ms\nthinktime_iotime=1ms",
             "rate_iops=2000",
             "rate=40m",
@@ -159,16 +161,27 @@ fn traced(
         fs::write(folder.join(name), vec![0; bytes]).unwrap();
     }
     let trace = folder.join("trace");
-    let ended = Command::new("strace")
+    let mut strace = Command::new("strace")
         .args(["-f", "-y", "-s", "32", "-e", CALLS, "-o"])
         .arg(&trace)
-        .args(["timeout", "--signal=KILL", LIMIT, program])
+        .arg(program)
         .args(words)
         .current_dir(folder)
         .env("HOME", folder)
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
+    let latest = Instant::now() + LIMIT;
+    while strace.try_wait().unwrap().is_none() {
+        if Instant::now() > latest {
+            // Again until all have ended: there may be new ones.
+            kill_traced(&fs::read_to_string(&trace).unwrap());
+        }
+        sleep(Duration::from_millis(5));
+    }
+    let ended = strace.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&fs::read(trace).unwrap()).into_owned();
     if !ended.status.success() {
         let said = String::from_utf8_lossy(&ended.stderr);
@@ -177,6 +190,18 @@ fn traced(
         return Err(format!("{program}: {}\n{said}last calls:\n{last}\n", ended.status));
     }
     Ok(operations(&text))
+}
+
+/// Ends every process of a trace that has not ended; those of fio's jobs are in sessions of their own.
+fn kill_traced(trace: &str) {
+    let mut alive = BTreeSet::new();
+    for (thread, call) in trace.lines().filter_map(|line| line.split_once(' ')) {
+        match call.trim_start().starts_with("+++") {
+            true => alive.remove(thread),
+            false => alive.insert(thread),
+        };
+    }
+    Command::new("kill").arg("-KILL").args(alive).output().unwrap();
 }
 
 /// The operations in a trace. Who reads the job file does no job: it opens and inspects; and a
