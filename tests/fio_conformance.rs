@@ -192,7 +192,7 @@ fn traced(
     Ok(operations(&text))
 }
 
-/// Ends every process of a trace that has not ended; those of fio's jobs are in sessions of their own.
+/// Ends each process of a trace that still runs; the jobs of fio are in sessions of their own.
 fn kill_traced(trace: &str) {
     let mut alive = BTreeSet::new();
     for (thread, call) in trace.lines().filter_map(|line| line.split_once(' ')) {
