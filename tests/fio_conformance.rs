@@ -160,7 +160,7 @@ fn traced(
     for name in ["a.img", "b.img"] {
         fs::write(folder.join(name), vec![0; bytes]).unwrap();
     }
-    let trace = folder.join("trace");
+    let (trace, said) = (folder.join("trace"), folder.join("said"));
     let mut strace = Command::new("strace")
         .args(["-f", "-y", "-s", "32", "-e", CALLS, "-o"])
         .arg(&trace)
@@ -170,24 +170,26 @@ fn traced(
         .env("HOME", folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
+        .stderr(fs::File::create(&said).unwrap())
         .spawn()
         .unwrap();
     let latest = Instant::now() + LIMIT;
-    while strace.try_wait().unwrap().is_none() {
+    let ended = loop {
+        if let Some(status) = strace.try_wait().unwrap() {
+            break status;
+        }
         if Instant::now() > latest {
             // Again until all have ended: there may be new ones.
             kill_traced(&fs::read_to_string(&trace).unwrap());
         }
         sleep(Duration::from_millis(5));
-    }
-    let ended = strace.wait_with_output().unwrap();
+    };
     let text = String::from_utf8_lossy(&fs::read(trace).unwrap()).into_owned();
-    if !ended.status.success() {
-        let said = String::from_utf8_lossy(&ended.stderr);
-        let last: Vec<&str> = text.lines().rev().take(12).collect();
-        let last = last.into_iter().rev().collect::<Vec<_>>().join("\n");
-        return Err(format!("{program}: {}\n{said}last calls:\n{last}\n", ended.status));
+    if !ended.success() {
+        let said = fs::read_to_string(said).unwrap();
+        let calls: Vec<&str> = text.lines().collect();
+        let last = calls[calls.len().saturating_sub(12)..].join("\n");
+        return Err(format!("{program}: {ended}\n{said}last calls:\n{last}\n"));
     }
     Ok(operations(&text))
 }
@@ -324,7 +326,7 @@ fn both(folder: &Path, job: &str, bytes: usize) -> Result<(Vec<Vec<Op>>, Vec<Vec
     let ours = match traced(folder, program, &["run", "job.fio"]) {
         // Not every process can be examined here, and consent may name only what needs it.
         Err(refused) if refused.contains("accept-unseen-processes") => {
-            let consent = &consent[usize::from(refused.contains("=b.img"))];
+            let consent = &consent[usize::from(refused.contains("processes=b.img"))];
             traced(folder, program, &["run", "job.fio", consent])?
         }
         ours => ours?,
