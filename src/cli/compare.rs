@@ -185,6 +185,11 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         }
     };
     no_replay(args)?;
+    if let Some(shared) = sides::shared(a, b) {
+        let message = format!("`{}` is part of both A and B", shared.display());
+        let hint = "expected different runs: a result does not differ from itself";
+        return Err(Failure { hint: Some(hint.into()), ..requested(message) });
+    }
     let (a, altered_a) = sides::read("A", a, args.accept)?;
     let (b, altered_b) = sides::read("B", b, args.accept)?;
     let mut analysed = contrasted(&a, &b, &requested_comparison)?;

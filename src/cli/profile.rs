@@ -25,6 +25,7 @@ use iosonde_analysis::profile::{Against, figures};
 use iosonde_engine::host::{self, Root};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Ended, Method, Missing, Source};
+use iosonde_model::record::run::by_signal;
 use iosonde_report::profile_text;
 use iosonde_watch::{Live, WatchError, rehearse, wake_writing, watch};
 
@@ -227,7 +228,7 @@ pub(super) fn ended_text(ended: &Ended) -> String {
         Ended::TimeUp => "the time limit was reached".into(),
         Ended::Stopped => "ended by the user".into(),
         Ended::Gone => "the profiled process or cgroup has ended".into(),
-        Ended::Interrupted { signal } => format!("interrupted by signal {signal}"),
+        Ended::Interrupted { signal } => format!("interrupted {}", by_signal(*signal)),
     }
 }
 

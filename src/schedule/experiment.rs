@@ -189,6 +189,10 @@ fn carry_out(
                 );
                 (end.waits, end.waited_ms) = (quiet.waits, quiet.waited.as_millis() as u64);
             }
+            end.signal = signal(context);
+            if end.signal.is_some() {
+                continue;
+            }
             let total = blocks_to_come(job.stage, job.laid_out.cells.len() - out.len());
             on_event(&StageEvent::Started(finished.len(), total, &planned.plan));
             let Some(run) = one(&planned, context, on_event)? else { continue };

@@ -197,11 +197,11 @@ fn is_doubt(finding: &Finding, cache: &str) -> bool {
 }
 
 fn ended(run: &iosonde_model::record::Run) -> String {
-    use iosonde_model::record::run::Outcome;
+    use iosonde_model::record::run::{Outcome, by_signal};
     match &run.outcome {
         Outcome::Complete => "nothing was completed in its window".into(),
         Outcome::Failed { error } => format!("it failed: {error}"),
-        Outcome::Interrupted { signal } => format!("it was interrupted by signal {signal}"),
+        Outcome::Interrupted { signal } => format!("it was interrupted {}", by_signal(*signal)),
     }
 }
 

@@ -14,6 +14,8 @@ const SMALL: u64 = 64 << 10;
 const LEEWAY: f64 = 1.25;
 /// Share of rows within their ranges for a class to fit.
 const FITS: f64 = 0.6;
+/// A range with this ratio of its ends leaves so much open that a place in it says more.
+const WIDE: f64 = 10.0;
 /// A figure so near a limit sits on it.
 const ON_LIMIT: f64 = 0.03;
 /// Mean latency of small requests that no flash and no virtual disk should have, ns.
@@ -46,6 +48,20 @@ pub struct PlacedRow {
 }
 
 impl PlacedRow {
+    /// Where it is in its range, on a logarithmic scale; `None` where the range says enough: it is
+    /// narrower than a decade, or the row is outside.
+    pub fn third(&self) -> Option<&'static str> {
+        let [low, high] = self.range;
+        if self.place != Place::Typical || high < low * WIDE {
+            return None;
+        }
+        match (self.measured / low).ln() / (high / low).ln() * 3.0 {
+            third if third < 1.0 => Some("lower third"),
+            third if third < 2.0 => Some("middle third"),
+            _ => Some("upper third"),
+        }
+    }
+
     /// A figure of it with its unit.
     pub fn figure(&self, value: f64) -> String {
         match self.is_rate_of_bytes {
@@ -302,6 +318,23 @@ mod tests {
         assert!(slow.ends_with("slow for a SATA SSD"), "{slow}");
         let hdd = device("sata", true, false);
         assert_eq!(words(&check(&hdd, 150.0, 180.0)), "typical of a hard disk, 7,200/min");
+    }
+
+    #[test]
+    fn a_place_in_a_wide_range_is_a_third_of_it() {
+        let row = |measured: f64, range: [f64; 2], place: Place| PlacedRow {
+            title: "Cache".into(),
+            place,
+            is_rate_of_bytes: false,
+            measured,
+            range,
+        };
+        let wide = |measured| row(measured, [1e3, 1e6], Place::Typical).third();
+        let thirds = [900.0, 9_000.0, 11_000.0, 99_000.0, 101_000.0, 1.2e6].map(wide);
+        let words = [["lower third"; 2], ["middle third"; 2], ["upper third"; 2]].concat();
+        assert_eq!(thirds.to_vec(), words.into_iter().map(Some).collect::<Vec<_>>());
+        assert_eq!(row(5e3, [1e3, 9e3], Place::Typical).third(), None);
+        assert_eq!(row(100.0, [1e3, 1e6], Place::Slow).third(), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use iosonde_analysis::figures::{self, Figures, GroupFigures, Steady};
 use iosonde_analysis::finding::Severity;
 use iosonde_analysis::reference::{Place, Placement};
 use iosonde_analysis::verdict::{Assessment, Verdict};
-use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::record::run::{Outcome, Run, by_signal};
 use iosonde_model::spec::workload::DURABLE;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::dependent::NoInterval;
@@ -226,17 +226,18 @@ fn placement_text(placement: &Placement, screen: usize) -> String {
     let rows: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
-            let word = match row.place {
-                Place::Typical => "typical of",
-                Place::Slow => "slow for",
-                Place::Fast => "fast for",
+            let words = match (row.place, row.third()) {
+                (Place::Typical, Some(third)) => format!("{third} of"),
+                (Place::Typical, None) => "typical of".to_owned(),
+                (Place::Slow, _) => "slow for".to_owned(),
+                (Place::Fast, _) => "fast for".to_owned(),
             };
             let [low, high] = row.range.map(|value| row.figure(value));
             let low = low.split(' ').next().unwrap_or_default().to_owned();
             vec![
                 format!("  {}", clean(&row.title)),
                 row.figure(row.measured),
-                format!("{word} {low} to {high}"),
+                format!("{words} {low} to {high}"),
             ]
         })
         .collect();
@@ -297,7 +298,8 @@ fn no_headline(run: &Run, assessment: &Assessment) -> Option<String> {
     let ops = assessment.figures.all.total.ops;
     match run.outcome {
         Outcome::Interrupted { signal } => Some(format!(
-            "PARTIAL: interrupted by signal {signal} after {}, {} ops",
+            "PARTIAL: interrupted {} after {}, {} ops",
+            by_signal(signal),
             duration::span(run.measured_ns),
             count::thousands(ops)
         )),

@@ -13,6 +13,7 @@ mod waits;
 use iosonde_analysis::profile::{Against, Figures};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Ended, Subject};
+use iosonde_model::record::run::by_signal;
 use iosonde_model::units::duration;
 
 use super::answer::Answer;
@@ -112,7 +113,7 @@ fn ended(ended: &Ended) -> Option<String> {
         Ended::Killed { signal } => Some(format!("the command was killed by signal {signal}")),
         Ended::Gone => Some("what was watched ended".into()),
         Ended::Interrupted { signal } => {
-            Some(format!("watching was interrupted by signal {signal}; this is what was seen"))
+            Some(format!("watching was interrupted {}; this is what was seen", by_signal(*signal)))
         }
     }
 }

@@ -9,7 +9,7 @@ use iosonde_analysis::figures::{DirectionFigures, GroupFigures};
 use iosonde_analysis::finding::Severity;
 use iosonde_analysis::{Assessment, Verdict, intervals};
 use iosonde_model::plan::Plan;
-use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::record::run::{Outcome, Run, by_signal};
 use iosonde_model::record::{HostFacts, Manifest, TargetFacts, WriteAudit};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
@@ -135,7 +135,7 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
                 code: "partial".into(),
                 strength: "proven".into(),
                 severe: false,
-                words: format!("{title}The run was interrupted by signal {signal}."),
+                words: format!("{title}The run was interrupted {}.", by_signal(*signal)),
             }),
         }
         for identity in row.consistency.broken() {

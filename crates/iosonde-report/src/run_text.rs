@@ -9,7 +9,7 @@ use iosonde_analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
 use iosonde_analysis::consistency::{Consistency, Severity};
 use iosonde_analysis::figures::{self, DirectionFigures, Durable, Figures, LatencyFigures, Steady};
 use iosonde_model::plan::EngineKind;
-use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::record::run::{Outcome, Run, by_signal};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::dependent::NoInterval;
 use iosonde_stats::{Estimate, Quantile, Standing};
@@ -33,7 +33,7 @@ pub fn run_text(run: &Run, figures: &Figures, consistency: &Consistency) -> Stri
         Outcome::Complete => {}
         Outcome::Failed { error } => line(&mut out, &format!("  FAILED: {}", clean(error))),
         Outcome::Interrupted { signal } => {
-            line(&mut out, &format!("  PARTIAL: interrupted by signal {signal}"));
+            line(&mut out, &format!("  PARTIAL: interrupted {}", by_signal(*signal)));
         }
     }
     if consistency.valid() {

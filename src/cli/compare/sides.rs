@@ -26,6 +26,19 @@ pub(super) fn read(
     Ok((Side { name: names.join(", "), runs }, altered))
 }
 
+/// What stands in both sides by its path, whatever its name: the same file or folder, or one below
+/// the other.
+pub(super) fn shared(a: &[PathBuf], b: &[PathBuf]) -> Option<PathBuf> {
+    let resolved = |paths: &[PathBuf]| -> Vec<PathBuf> {
+        // What cannot be opened is reported by who reads it.
+        paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
+    };
+    let b = resolved(b);
+    let is_in_b =
+        |path: &PathBuf| b.iter().any(|other| path.starts_with(other) || other.starts_with(path));
+    resolved(a).into_iter().find(is_in_b)
+}
+
 /// Stores runs as a baseline.
 pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Failure> {
     no_replay(args)?;

@@ -5,7 +5,7 @@ use crate::profile::missing;
 use iosonde_model::record::profile::{
     Ended, Method, Op, Places, ProfileRun, Subject, SyncKind, Traffic,
 };
-use iosonde_model::record::run::{CounterSeries, Outcome, Run};
+use iosonde_model::record::run::{CounterSeries, Outcome, Run, by_signal};
 use iosonde_stats::Histogram;
 
 /// A known value, or why it is unknown.
@@ -266,7 +266,9 @@ impl Observed {
             course: Course::new(&series, (0, run.measured_ns)),
             failed: match &run.outcome {
                 Outcome::Failed { error } => Some(error.clone()),
-                Outcome::Interrupted { signal } => Some(format!("interrupted by signal {signal}")),
+                Outcome::Interrupted { signal } => {
+                    Some(format!("interrupted {}", by_signal(*signal)))
+                }
                 Outcome::Complete => None,
             },
             notes: vec![
@@ -361,7 +363,7 @@ fn failed(run: &ProfileRun) -> Option<String> {
         Ended::Exited { code } if VERDICTS.contains(&code) && jobs_alone(run).is_some() => None,
         Ended::Exited { code } => Some(format!("exit code {code}")),
         Ended::Killed { signal } => Some(format!("killed by signal {signal}")),
-        Ended::Interrupted { signal } => Some(format!("interrupted by signal {signal}")),
+        Ended::Interrupted { signal } => Some(format!("interrupted {}", by_signal(signal))),
     }
 }
 

@@ -6,7 +6,7 @@ use super::figures::is_of_newer_run;
 use super::{FlushEvidence, VerifyFigures};
 use iosonde_model::content::classify::Class;
 use iosonde_model::plan::VerifyMode;
-use iosonde_model::record::run::Outcome;
+use iosonde_model::record::run::{Outcome, by_signal};
 use iosonde_model::record::store::utc;
 use iosonde_model::record::verify::{Failure, VerifyRun};
 use iosonde_model::units::bytes;
@@ -93,7 +93,8 @@ fn ended(run: &VerifyRun) -> Option<String> {
         Outcome::Interrupted { signal } => {
             let ops: u64 = run.jobs.iter().map(|job| job.ops).sum();
             Some(format!(
-                "the run was interrupted by signal {signal} after {} operations",
+                "the run was interrupted {} after {} operations",
+                by_signal(*signal),
                 thousands(ops)
             ))
         }
@@ -339,7 +340,7 @@ mod tests {
         run.outcome = Outcome::Interrupted { signal: 2 };
         let judged = judge(&run, &[]);
         assert_eq!(judged.verdict, VerifyVerdict::Fail);
-        assert!(judged.doubts[0].contains("signal 2"));
+        assert!(judged.doubts[0].contains("by SIGINT"));
         let mut run = soak();
         fail_with(&mut run, failure(Class::Phantom));
         let judged = judge(&run, &[]);
@@ -422,7 +423,7 @@ mod tests {
         run.outcome = Outcome::Failed { error: "flush: EIO".into() };
         assert!(doubt(&run).contains("flush: EIO"));
         run.outcome = Outcome::Interrupted { signal: 15 };
-        assert!(doubt(&run).contains("signal 15 after 1,000 operations"), "{}", doubt(&run));
+        assert!(doubt(&run).contains("by SIGTERM after 1,000 operations"), "{}", doubt(&run));
     }
 
     #[test]

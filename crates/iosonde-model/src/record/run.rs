@@ -80,6 +80,17 @@ pub enum Outcome {
     },
 }
 
+/// What interrupted a command, for a sentence: `by SIGTERM`. The key `q` of the live view is recorded
+/// as SIGINT, which Ctrl-C sends.
+pub fn by_signal(signal: i32) -> String {
+    match signal {
+        1 => "by SIGHUP".into(),
+        2 => "by SIGINT (Ctrl-C or q)".into(),
+        15 => "by SIGTERM".into(),
+        other => format!("by signal {other}"),
+    }
+}
+
 /// What carried the I/O, as found out at start.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct BackendFacts {

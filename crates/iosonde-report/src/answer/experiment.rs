@@ -5,6 +5,9 @@ use crate::explain::terms;
 use crate::story::Story;
 use iosonde_analysis::experiment::TOO_FEW;
 
+/// The next action of a result without a problem, on a terminal and on the page itself.
+const OPEN_PAGE: &str = "Open report.html: every point with its figure.";
+const ON_PAGE: &str = "Each point is below, with its figure.";
 /// Sentences of the result.
 const SENTENCES: usize = 2;
 
@@ -35,8 +38,7 @@ impl Answer {
             Some(format!("{action} (iosonde report --explain {})", warning.code))
         };
         let next = next.or_else(of_warning);
-        let next =
-            next.unwrap_or_else(|| "Open report.html: every point with its figure.".to_owned());
+        let next = next.unwrap_or_else(|| OPEN_PAGE.to_owned());
         Answer { result, confidence, next }
     }
 
@@ -47,6 +49,7 @@ impl Answer {
             return story.answer.clone();
         }
         let Answer { result, confidence, next } = Answer::of_story(story, None);
+        let next = if next == OPEN_PAGE { ON_PAGE.to_owned() } else { next };
         let own = match story.answer.is_empty() {
             true => vec![result],
             false => story.answer.clone(),

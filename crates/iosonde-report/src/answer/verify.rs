@@ -18,7 +18,7 @@ impl Answer {
                 || "Stop writing to it, and read the kernel log (dmesg).".to_owned(),
                 |failure| {
                     format!(
-                        "Stop writing to it, and repeat the first failure by the command below it \
+                        "Stop writing to it, and read the first failure again by its command \
                          (iosonde report --explain {})",
                         failure.class.word()
                     )

@@ -24,11 +24,11 @@ pub(super) fn size(bytes: f64) -> String {
     format!("{bytes:.0}")
 }
 
-/// `162us`, `1.23ms`: a time without a space, for a narrow cell.
+/// `162µs`, `1.23ms`: a time without a space, for a narrow cell.
 pub(super) fn time(ns: f64) -> String {
     let (scale, unit) = match ns {
         ns if ns < 999.5 => (1.0, "ns"),
-        ns if ns < 999.5e3 => (1e3, "us"),
+        ns if ns < 999.5e3 => (1e3, "µs"),
         ns if ns < 999.5e6 => (1e6, "ms"),
         _ => (1e9, "s"),
     };
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn cells_are_short() {
         assert_eq!([size(512.0), size(4096.0), size(1536.0 * 1024.0)], ["512", "4K", "1.50M"]);
-        assert_eq!([time(80.0), time(162_000.0), time(2.5e9)], ["80.0ns", "162us", "2.50s"]);
+        assert_eq!([time(80.0), time(162_000.0), time(2.5e9)], ["80.0ns", "162µs", "2.50s"]);
         assert_eq!(
             [percent(0.0), percent(0.0001), percent(0.034), percent(1.0)],
             ["0%", "<0.1%", "3.4%", "100%"]
