@@ -203,6 +203,7 @@ fn the_other_half_of_the_verifier_fits_every_screen() {
     let words = "verify write data --ledger ledger --ops 300 --randseed 1 --eta-interval 0";
     place.iosonde(words).end().exits(0);
     check(&place, "verify-check", "verify check data --ledger ledger --eta-interval 0", false);
+    check(&place, "verify-fsync", "verify fsync .", false);
 }
 
 #[test]
@@ -309,6 +310,11 @@ fn a_profile_fits_every_screen() {
         return skip(format!("nothing can be profiled here: {}", profiled.err));
     }
     check(&place, "profile", "report last", false);
+    place.hole("data", 1 << 20);
+    for _ in 0..2 {
+        place.iosonde("profile -- dd if=data of=/dev/null bs=4k iflag=direct").end().exits(0);
+    }
+    check(&place, "fidelity", "compare last~1 last", false);
 }
 
 #[test]

@@ -78,6 +78,7 @@ pub fn story() -> Story {
                 words: "Nothing here was measured. All numbers are invented, to show what a \
                         report looks like."
                     .into(),
+                ..Warning::default()
             },
             Warning {
                 code: "consistency".into(),
@@ -86,6 +87,7 @@ pub fn story() -> Story {
                 words: "At a depth of 256 a consistency check failed: 71,304 requests were \
                         submitted and 71,296 came back. This point has no number."
                     .into(),
+                ..Warning::default()
             },
             Warning {
                 code: "neighbour".into(),
@@ -94,6 +96,7 @@ pub fn story() -> Story {
                 words: "At a depth of 128 the rate fell by a third in second 41, while the device \
                         counted 2.1 GB that were not ours."
                     .into(),
+                ..Warning::default()
             },
         ],
         sections: vec![queue_depth(&levels), tails(), course()],

@@ -122,6 +122,7 @@ fn warnings(study: &Study) -> Vec<Warning> {
     all.sort_by_key(|(finding, ..)| std::cmp::Reverse((finding.severity, finding.strength)));
     let warning = |finding: &Finding, words: String| Warning {
         code: finding.code.into(),
+        subject: finding.subject.clone(),
         strength: finding.strength.word().into(),
         severe: finding.severity >= Severity::LowConfidence,
         words,

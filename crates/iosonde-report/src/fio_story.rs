@@ -152,7 +152,7 @@ fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Warning>) {
 }
 
 fn warning(code: &str, strength: &str, severe: bool, words: String) -> Warning {
-    Warning { code: code.into(), strength: strength.into(), severe, words }
+    Warning { code: code.into(), strength: strength.into(), severe, words, ..Warning::default() }
 }
 
 /// As findings say it.

@@ -112,7 +112,7 @@ fn warnings(report: HostsReport<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: &str, severe: bool, words: String| {
         let strength = "proven".into();
-        warnings.push(Warning { code: code.into(), strength, severe, words });
+        warnings.push(Warning { code: code.into(), strength, severe, words, ..Warning::default() });
     };
     for host in report.record.hosts.iter().filter(|host| !host.end.is_done()) {
         warn("lost_host", true, format!("{}: {}.", host.name, end_words(host)));

@@ -170,7 +170,7 @@ fn contents(answer: &str, parts: &[Part]) -> String {
 fn command(story: &Story) -> String {
     match telling::command(&story.source) {
         words if words.is_empty() => String::new(),
-        words => format!("<p>Command:</p>\n<pre tabindex=\"0\">{}</pre>\n", text(&words)),
+        words => format!("<p>Command:</p>\n<pre class=\"command\">{}</pre>\n", text(&words)),
     }
 }
 

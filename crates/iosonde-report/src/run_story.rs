@@ -9,6 +9,7 @@ use iosonde_analysis::figures::{DirectionFigures, GroupFigures};
 use iosonde_analysis::finding::Severity;
 use iosonde_analysis::{Assessment, Verdict, intervals};
 use iosonde_model::plan::Plan;
+use iosonde_model::record::facts::DeviceFacts;
 use iosonde_model::record::run::{Outcome, Run, by_signal};
 use iosonde_model::record::{HostFacts, Manifest, TargetFacts, WriteAudit};
 use iosonde_model::units::{bytes, count, duration};
@@ -119,7 +120,7 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for words in report.warnings {
         let (code, strength) = (String::new(), String::new());
-        warnings.push(Warning { code, strength, severe: false, words: capital(words) });
+        warnings.push(Warning { code, strength, words: capital(words), ..Warning::default() });
     }
     for (run, row) in report.rows {
         let title = if report.rows.len() > 1 { format!("{}: ", row.title) } else { String::new() };
@@ -130,12 +131,14 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
                 strength: "proven".into(),
                 severe: true,
                 words: format!("{title}The run failed: {error}."),
+                ..Warning::default()
             }),
             Outcome::Interrupted { signal } => warnings.push(Warning {
                 code: "partial".into(),
                 strength: "proven".into(),
                 severe: false,
                 words: format!("{title}The run was interrupted {}.", by_signal(*signal)),
+                ..Warning::default()
             }),
         }
         for identity in row.consistency.broken() {
@@ -144,6 +147,7 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
                 strength: "proven".into(),
                 severe: identity.severity == iosonde_analysis::consistency::Severity::Invalid,
                 words: format!("{title}{}", identity.equation),
+                ..Warning::default()
             });
         }
         for finding in row.findings.iter().filter(|each| each.severity > Severity::Fact) {
@@ -151,6 +155,7 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
                 code: finding.code.into(),
                 strength: strength(finding.strength).into(),
                 severe: finding.severity >= Severity::LowConfidence,
+                subject: finding.subject.clone(),
                 words: format!("{title}{}", finding.words),
             });
         }
@@ -296,13 +301,19 @@ pub fn environment_of(
     host: Option<&HostFacts>,
 ) -> Vec<(String, String)> {
     let of_target = target.into_iter().flat_map(|target| {
-        let device = target.device.as_ref().map(|device| {
+        let device = target.device.as_ref();
+        let name = device.map(|device| {
             let model = device.model.as_ref().map(|model| format!(" ({model})"));
             format!("{}{}", device.name, model.unwrap_or_default())
         });
+        let of_device = |fact: fn(&DeviceFacts) -> Option<String>| device.and_then(fact);
         present([
             ("target", Some(format!("{} ({})", target.path, target.kind))),
-            ("device", device),
+            ("device", name),
+            ("firmware", of_device(|device| device.firmware.clone())),
+            ("capacity", of_device(|device| device.bytes.map(bytes::exact))),
+            ("scheduler", of_device(|device| device.scheduler.clone())),
+            ("write cache", of_device(|device| device.write_cache.clone())),
             ("file system", target.filesystem.clone()),
             ("mounted from", target.mount_source.clone()),
             ("mount options", Some(target.mount_options.join(","))),
@@ -312,6 +323,7 @@ pub fn environment_of(
     });
     let of_host = host.into_iter().flat_map(|host| {
         present([
+            ("host", host.hostname.clone()),
             ("kernel", host.kernel.clone()),
             ("system", host.os.clone()),
             ("processor", host.cpu_model.clone()),

@@ -126,13 +126,22 @@ impl SignOff {
     pub fn answer(&self, output: &Path) -> Answer {
         let incomplete = self.experiments().filter(|each| each.result.is_none()).count();
         let results = self.experiments().filter_map(|each| each.result.as_ref());
-        let stages = results.flat_map(|result| &result.stages);
-        let unsteady: Vec<&str> =
-            stages.filter(|stage| !stage.is_steady).map(|stage| stage.name.as_str()).collect();
+        let stages: Vec<&SignedStage> = results.flat_map(|result| &result.stages).collect();
+        let unsteady: Vec<&str> = stages
+            .iter()
+            .filter(|stage| !stage.is_steady)
+            .map(|stage| stage.name.as_str())
+            .collect();
+        let steady = match stages.len() {
+            0 => String::new(),
+            all => {
+                format!("{} of {} steady, ", all - unsteady.len(), count::of(all as u64, "stage"))
+            }
+        };
         let shown = output.display();
         Answer {
             result: format!(
-                "{}: {}, {} on {}",
+                "{}: {}, {steady}{} on {}",
                 self.campaign,
                 self.verdict,
                 count::of(self.experiments().count() as u64, "experiment"),

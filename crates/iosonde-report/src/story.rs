@@ -51,10 +51,13 @@ pub struct Source {
 }
 
 /// Something that limits trust.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Warning {
     /// Code of the finding (`page_cache`), or empty.
     pub code: String,
+    /// The same in a few words, or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub subject: String,
     /// `proven`, `supported`, `consistent with`, or empty.
     pub strength: String,
     /// Whether it forbids the use of a number.
@@ -67,7 +70,7 @@ impl Warning {
     /// What the story was made from is not as it was kept, in these words.
     pub fn altered(words: &[String]) -> Warning {
         let (code, strength) = ("altered".into(), String::new());
-        Warning { code, strength, severe: true, words: words.join(" ") }
+        Warning { code, strength, severe: true, words: words.join(" "), ..Warning::default() }
     }
 }
 

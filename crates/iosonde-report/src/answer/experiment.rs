@@ -2,7 +2,7 @@
 
 use super::Answer;
 use crate::explain::terms;
-use crate::story::Story;
+use crate::story::{Story, Warning};
 use iosonde_analysis::experiment::TOO_FEW;
 
 /// The next action of a result without a problem, on a terminal and on the page itself.
@@ -22,8 +22,8 @@ impl Answer {
         let severe = story.warnings.iter().find(|warning| warning.severe);
         let confidence = match (severe, story.warnings.first()) {
             _ if !story.source.complete => "low: not everything was run".to_owned(),
-            (Some(warning), _) => format!("low: {}", warning.words),
-            (None, Some(warning)) => format!("medium: {}", warning.words),
+            (Some(warning), _) => format!("low: {}", reason(warning)),
+            (None, Some(warning)) => format!("medium: {}", reason(warning)),
             (None, None) if result.contains(TOO_FEW) => {
                 format!("medium: repeats {TOO_FEW}")
             }
@@ -63,6 +63,11 @@ impl Answer {
     pub fn further(story: &Story) -> &[String] {
         story.answer.get(SENTENCES..).unwrap_or_default()
     }
+}
+
+/// What a warning is about, in as few words as there are; its sentence stands further down.
+fn reason(warning: &Warning) -> &str {
+    if warning.subject.is_empty() { &warning.words } else { &warning.subject }
 }
 
 #[cfg(test)]

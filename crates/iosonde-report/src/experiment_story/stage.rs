@@ -86,7 +86,8 @@ fn table(facts: &StageFacts) -> Table {
     let mut columns: Vec<Column> = axes.iter().map(|axis| Column::words(axis.heading())).collect();
     columns.extend(shown.iter().map(|measure| Column::numbers(measure.title())));
     columns.push(Column::numbers("runs"));
-    columns.push(Column::words("note"));
+    let has_notes = facts.points.iter().any(|point| point.standing != Standing::Good);
+    columns.extend(has_notes.then(|| Column::words("note")));
     let rows = facts.points.iter().map(|point| {
         let trust = trust(&point.standing);
         let level = |axis: &iosonde_model::spec::experiment::Axis| {
@@ -98,7 +99,7 @@ fn table(facts: &StageFacts) -> Table {
             Entry { trust, ..entry(**measure, spread.as_ref()) }
         }));
         row.push(Entry::of(point.runs.len().to_string()));
-        row.push(Entry { trust, ..Entry::of(note(&point.standing)) });
+        row.extend(has_notes.then(|| Entry { trust, ..Entry::of(note(&point.standing)) }));
         row
     });
     Table {
