@@ -11,7 +11,7 @@ pub mod selftest;
 pub mod verify;
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use iosonde_engine::engine::waits::Wait;
 use iosonde_sys::Clock;
@@ -45,6 +45,8 @@ pub struct RunContext {
     pub medium: Medium,
     /// External control (stop requests).
     pub control: Arc<Control>,
+    /// The accounting of all processes at the end of the last run.
+    pub census: Arc<Mutex<Option<Census>>>,
     /// Whether the page cache is kept before a run.
     pub keeps_cache: bool,
     /// Others who carry out the same plans elsewhere, at the same time.
@@ -259,6 +261,8 @@ struct Beside<'a> {
     sampler: Option<Sampler>,
     /// Before the run: during it, reading `/proc` would take CPU time from the load.
     census: Option<Census>,
+    /// Where the next run finds the accounting at the end of this one.
+    last_census: &'a Mutex<Option<Census>>,
     opened_ns: u64,
     next_sample_ns: u64,
     counters: (Option<DeviceCounters>, Option<DeviceCounters>),
@@ -296,7 +300,12 @@ impl<'a> Beside<'a> {
             device: device.map(|device| device.name.clone()),
             // A simulated run takes no real time, and does not depend on this machine.
             sampler: is_real.then(|| Sampler::new(&context.root, device)),
-            census: is_real.then(|| Census::take(&context.root)),
+            census: is_real.then(|| {
+                let last = context.census.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let last = last.filter(Census::is_recent);
+                last.unwrap_or_else(|| Census::take(&context.root))
+            }),
+            last_census: &context.census,
             opened_ns: 0,
             next_sample_ns: 0,
             counters: (None, None),
@@ -325,7 +334,9 @@ impl<'a> Beside<'a> {
     fn into_seen(self) -> Seen {
         let neighbours = self.census.as_ref().map(|before| {
             let after = Census::take(self.root);
-            after.since(before, self.root)
+            let neighbours = after.since(before, self.root);
+            *self.last_census.lock().unwrap_or_else(PoisonError::into_inner) = Some(after);
+            neighbours
         });
         let opened_ns = self.opened_ns as i64;
         let samples = self

@@ -22,7 +22,7 @@ use super::progress::Progress;
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::expectation::Expectation;
 use iosonde_engine::engine::waits::Wait;
-use iosonde_engine::engine::{Control, Medium};
+use iosonde_engine::engine::Medium;
 use iosonde_engine::target::Held;
 use iosonde_model::plan::{
     self, LatencyTarget, OnError, Plan, Pursuit, Setting, Stop, Target, resolve,
@@ -179,15 +179,8 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         args.output_format.supports("--dry-run")?;
         return Ok(print_plans(&mut output, layout.as_ref(), &cells));
     }
-    let context = RunContext {
-        root: place.root.clone(),
-        clock: place.clock,
-        medium: Medium::Files(vec![Arc::clone(&held.file)]),
-        held: Some(held),
-        control: Arc::new(Control::new(Arc::clone(&place.signal))),
-        keeps_cache: false,
-        peers: None,
-    };
+    let medium = Medium::Files(vec![Arc::clone(&held.file)]);
+    let context = place.context(Some(held), medium);
     place.admit(context.held.as_slice(), layout.is_some())?;
     let mut keeper = Keeper::open(args.results.as_deref(), "check", words);
     keeper.keep("host.json", &place.host);

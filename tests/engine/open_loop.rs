@@ -61,6 +61,7 @@ fn judged_until(
         medium: Medium::Sim(Model::parse(device).unwrap()),
         control: Arc::new(Control::default()),
         keeps_cache: false,
+        census: Arc::default(),
         peers: None,
     };
     let plan = resolve(&workload, &setting).unwrap();

@@ -35,7 +35,7 @@ use iosonde_analysis::expectation::{Expectation, judge_all};
 use iosonde_analysis::history;
 use iosonde_analysis::verdict::{assess, verdict};
 use iosonde_engine::engine::waits::Wait;
-use iosonde_engine::engine::{Control, Medium};
+use iosonde_engine::engine::Medium;
 use iosonde_engine::target::Held;
 use iosonde_engine::target::held::advise;
 use iosonde_model::plan::{
@@ -362,13 +362,8 @@ fn group(
     let warnings = ready.held.iter().filter_map(|held| held.direct_refused.clone());
     warn_about(&ready.setting.engine, &warnings.collect::<Vec<String>>());
     let context = RunContext {
-        root: place.root.clone(),
-        clock: place.clock,
-        held: Held::first_for_all(&ready.held),
-        medium: ready.medium,
-        control: Arc::new(Control::new(Arc::clone(&place.signal))),
         keeps_cache: asking.keeps_cache || asking.pre_reads(),
-        peers: None,
+        ..place.context(Held::first_for_all(&ready.held), ready.medium)
     };
     for index in ready.fresh {
         let layout = layout(&ready.setting, index)?;
