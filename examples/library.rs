@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         medium: Medium::Sim(Model::parse("servers=8,read=exp:90us,write=exp:120us")?),
         control: Arc::new(Control::default()),
         keeps_cache: false,
-        census: Arc::default(),
+        last_end: Arc::default(),
         peers: None,
     };
     let mut runs: Vec<Run> = Vec::new();

@@ -176,7 +176,7 @@ impl Case {
             medium: Medium::Sim(model),
             control: Arc::new(Control::default()),
             keeps_cache: false,
-            census: Arc::default(),
+            last_end: Arc::default(),
             peers: None,
         };
         let laid_out = StageRun {

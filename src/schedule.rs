@@ -7,11 +7,14 @@
 pub mod cross_check;
 pub mod experiment;
 pub mod ladder;
+mod recent;
 pub mod selftest;
 pub mod verify;
 
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+pub use recent::LastEnd;
 
 use iosonde_engine::engine::waits::Wait;
 use iosonde_sys::Clock;
@@ -45,8 +48,8 @@ pub struct RunContext {
     pub medium: Medium,
     /// External control (stop requests).
     pub control: Arc<Control>,
-    /// The accounting of all processes at the end of the last run.
-    pub census: Arc<Mutex<Option<Census>>>,
+    /// What was read of the machine at the end of the last run.
+    pub last_end: Arc<LastEnd>,
     /// Whether the page cache is kept before a run.
     pub keeps_cache: bool,
     /// Others who carry out the same plans elsewhere, at the same time.
@@ -104,7 +107,7 @@ pub fn execute(
     context: &RunContext,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<(), EngineError> {
-    let mut health = Health::now(context);
+    let mut health = context.last_end.health.take().unwrap_or_else(|| Health::now(context));
     for (index, plan) in cells.iter().enumerate() {
         on_event(&Event::Started { index, plan });
         let mut run = execute_one(plan, context, &mut |progress| {
@@ -125,10 +128,12 @@ pub fn execute(
             break;
         }
     }
+    context.last_end.health.put(health);
     Ok(())
 }
 
 /// The drive's SMART report at one time, or why there is none.
+#[derive(Debug)]
 struct Health(Result<Value, String>);
 
 impl Health {
@@ -261,8 +266,7 @@ struct Beside<'a> {
     sampler: Option<Sampler>,
     /// Before the run: during it, reading `/proc` would take CPU time from the load.
     census: Option<Census>,
-    /// Where the next run finds the accounting at the end of this one.
-    last_census: &'a Mutex<Option<Census>>,
+    last_end: &'a LastEnd,
     opened_ns: u64,
     next_sample_ns: u64,
     counters: (Option<DeviceCounters>, Option<DeviceCounters>),
@@ -301,11 +305,9 @@ impl<'a> Beside<'a> {
             // A simulated run takes no real time, and does not depend on this machine.
             sampler: is_real.then(|| Sampler::new(&context.root, device)),
             census: is_real.then(|| {
-                let last = context.census.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let last = last.filter(Census::is_recent);
-                last.unwrap_or_else(|| Census::take(&context.root))
+                context.last_end.census.take().unwrap_or_else(|| Census::take(&context.root))
             }),
-            last_census: &context.census,
+            last_end: &context.last_end,
             opened_ns: 0,
             next_sample_ns: 0,
             counters: (None, None),
@@ -335,7 +337,7 @@ impl<'a> Beside<'a> {
         let neighbours = self.census.as_ref().map(|before| {
             let after = Census::take(self.root);
             let neighbours = after.since(before, self.root);
-            *self.last_census.lock().unwrap_or_else(PoisonError::into_inner) = Some(after);
+            self.last_end.census.put(after);
             neighbours
         });
         let opened_ns = self.opened_ns as i64;

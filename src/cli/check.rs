@@ -21,8 +21,8 @@ use super::place::{self, Place};
 use super::progress::Progress;
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::expectation::Expectation;
-use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::Medium;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::Held;
 use iosonde_model::plan::{
     self, LatencyTarget, OnError, Plan, Pursuit, Setting, Stop, Target, resolve,

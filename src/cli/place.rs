@@ -73,7 +73,7 @@ impl Place {
             held,
             medium,
             control: Arc::new(Control::new(Arc::clone(&self.signal))),
-            census: Arc::default(),
+            last_end: Arc::default(),
             keeps_cache: false,
             peers: None,
         }

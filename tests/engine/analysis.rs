@@ -60,7 +60,7 @@ fn judged(load: &Load, device: &str) -> (Run, Assessment) {
         medium: Medium::Sim(Model::parse(device).unwrap()),
         control: Arc::new(Control::default()),
         keeps_cache: false,
-        census: Arc::default(),
+        last_end: Arc::default(),
         peers: None,
     };
     let plan = resolve(&workload, &setting).unwrap();

@@ -436,7 +436,7 @@ impl Load {
             medium,
             control: Arc::new(Control::default()),
             keeps_cache: false,
-            census: Arc::default(),
+            last_end: Arc::default(),
             peers: None,
         };
         let mut record = None;
@@ -555,7 +555,7 @@ fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
             medium: Medium::Files(vec![Arc::new(file.try_clone().unwrap().into())]),
             control: Arc::new(Control::default()),
             keeps_cache: false,
-            census: Arc::default(),
+            last_end: Arc::default(),
             peers: None,
         };
         let mut record = None;

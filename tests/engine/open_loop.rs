@@ -61,7 +61,7 @@ fn judged_until(
         medium: Medium::Sim(Model::parse(device).unwrap()),
         control: Arc::new(Control::default()),
         keeps_cache: false,
-        census: Arc::default(),
+        last_end: Arc::default(),
         peers: None,
     };
     let plan = resolve(&workload, &setting).unwrap();

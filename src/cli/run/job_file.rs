@@ -34,8 +34,8 @@ use crate::schedule::RunContext;
 use iosonde_analysis::expectation::{Expectation, judge_all};
 use iosonde_analysis::history;
 use iosonde_analysis::verdict::{assess, verdict};
-use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::Medium;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::Held;
 use iosonde_engine::target::held::advise;
 use iosonde_model::plan::{

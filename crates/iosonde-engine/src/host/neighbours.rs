@@ -4,7 +4,6 @@
 //! is in the accounting of the one that waited for it.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use super::Root;
 use iosonde_model::record::facts::Neighbour;
@@ -14,13 +13,10 @@ const NAMED: usize = 3;
 /// I/O and CPU time below which a process disturbs nobody.
 const LEAST_BYTES: u64 = 1 << 20;
 const LEAST_CPU_NS: u64 = 50_000_000;
-/// What is no older serves as the accounting at the begin of a run.
-const RECENT: Duration = Duration::from_millis(100);
 
 /// The accounting of all processes but this one.
 #[derive(Debug)]
 pub struct Census {
-    taken: Instant,
     /// By process id and start, which together name a process.
     processes: BTreeMap<(u32, u64), Account>,
 }
@@ -53,14 +49,7 @@ impl Census {
         let own = std::process::id();
         let pids = root.names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
         let accounts = pids.filter(|pid| *pid != own || !root.is_system());
-        let processes = accounts.filter_map(|pid| account(root, pid)).collect();
-        Census { taken: Instant::now(), processes }
-    }
-
-    /// Whether it says how things are now: reading the accounting of 100 processes takes 2 ms.
-    #[must_use]
-    pub fn is_recent(&self) -> bool {
-        self.taken.elapsed() < RECENT
+        Census { processes: accounts.filter_map(|pid| account(root, pid)).collect() }
     }
 
     /// The processes that did most since an earlier one.
