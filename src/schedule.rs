@@ -18,6 +18,7 @@ pub use recent::LastEnd;
 
 use iosonde_engine::engine::waits::Wait;
 use iosonde_sys::Clock;
+use iosonde_sys::clock::monotonic_ns;
 use serde_json::Value;
 
 use iosonde_engine::engine::{
@@ -107,7 +108,8 @@ pub fn execute(
     context: &RunContext,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<(), EngineError> {
-    let mut health = context.last_end.health.take().unwrap_or_else(|| Health::now(context));
+    let mut health =
+        context.last_end.health.take(monotonic_ns()).unwrap_or_else(|| Health::now(context));
     for (index, plan) in cells.iter().enumerate() {
         on_event(&Event::Started { index, plan });
         let mut run = execute_one(plan, context, &mut |progress| {
@@ -128,7 +130,7 @@ pub fn execute(
             break;
         }
     }
-    context.last_end.health.put(health);
+    context.last_end.health.put(monotonic_ns(), health);
     Ok(())
 }
 
@@ -305,7 +307,11 @@ impl<'a> Beside<'a> {
             // A simulated run takes no real time, and does not depend on this machine.
             sampler: is_real.then(|| Sampler::new(&context.root, device)),
             census: is_real.then(|| {
-                context.last_end.census.take().unwrap_or_else(|| Census::take(&context.root))
+                context
+                    .last_end
+                    .census
+                    .take(monotonic_ns())
+                    .unwrap_or_else(|| Census::take(&context.root))
             }),
             last_end: &context.last_end,
             opened_ns: 0,
@@ -337,7 +343,7 @@ impl<'a> Beside<'a> {
         let neighbours = self.census.as_ref().map(|before| {
             let after = Census::take(self.root);
             let neighbours = after.since(before, self.root);
-            self.last_end.census.put(after);
+            self.last_end.census.put(monotonic_ns(), after);
             neighbours
         });
         let opened_ns = self.opened_ns as i64;

@@ -2,14 +2,13 @@
 //! things are at its begin: reading it again would take time from every run of a series.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use iosonde_engine::host::neighbours::Census;
 
 use super::Health;
 
 /// What is older is read again.
-const AT_ONCE: Duration = Duration::from_millis(100);
+const AT_ONCE_NS: u64 = 100_000_000;
 
 /// The end of the last run.
 #[derive(Debug, Default)]
@@ -20,9 +19,9 @@ pub struct LastEnd {
     pub(super) health: Recent<Health>,
 }
 
-/// A value with its time.
+/// A value with its time, in ns of a clock that never goes back.
 #[derive(Debug)]
-pub(super) struct Recent<T>(Mutex<Option<(Instant, T)>>);
+pub(super) struct Recent<T>(Mutex<Option<(u64, T)>>);
 
 impl<T> Default for Recent<T> {
     fn default() -> Recent<T> {
@@ -32,14 +31,14 @@ impl<T> Default for Recent<T> {
 
 impl<T> Recent<T> {
     /// Keeps it for the next run.
-    pub(super) fn put(&self, value: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), value));
+    pub(super) fn put(&self, now_ns: u64, value: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now_ns, value));
     }
 
     /// The value, unless it is too old; it is given once.
-    pub(super) fn take(&self) -> Option<T> {
-        let (at, value) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        (at.elapsed() < AT_ONCE).then_some(value)
+    pub(super) fn take(&self, now_ns: u64) -> Option<T> {
+        let (at_ns, value) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        (now_ns - at_ns < AT_ONCE_NS).then_some(value)
     }
 }
 
@@ -50,11 +49,10 @@ mod tests {
     #[test]
     fn a_value_serves_once_and_only_at_once() {
         let recent = Recent::default();
-        assert_eq!(recent.take(), None);
-        recent.put(1);
-        assert_eq!((recent.take(), recent.take()), (Some(1), None));
-        recent.put(2);
-        std::thread::sleep(AT_ONCE);
-        assert_eq!(recent.take(), None);
+        assert_eq!(recent.take(0), None);
+        recent.put(5, 1);
+        assert_eq!((recent.take(5), recent.take(5)), (Some(1), None));
+        recent.put(5, 2);
+        assert_eq!(recent.take(5 + AT_ONCE_NS), None);
     }
 }

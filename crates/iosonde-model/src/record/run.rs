@@ -80,8 +80,8 @@ pub enum Outcome {
     },
 }
 
-/// What interrupted a command, for a sentence: `by SIGTERM`. The key `q` of the live view is recorded
-/// as SIGINT, which Ctrl-C sends.
+/// What interrupted a command, for a sentence: `by SIGTERM`. The key `q` of the live view is
+/// recorded as SIGINT, which Ctrl-C sends.
 pub fn by_signal(signal: i32) -> String {
     match signal {
         1 => "by SIGHUP".into(),
