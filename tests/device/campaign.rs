@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice, TmpfsMount};
-use iosonde_rig::{ScratchDir, default_signals_for_children};
+use iosonde_rig::{ScratchDir, default_signals_for_children, skip_part};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::request::{here, served, turn, until};
+use crate::request::{here, program, served, turn, until};
 use crate::rounds::{READS, consents, iosonde};
 
 const MIB: u64 = 1 << 20;
@@ -326,4 +326,19 @@ fn a_directory_that_fills_up_stops_alone() {
     let ended = iosonde(dir.path(), "campaign resume out").output().unwrap();
     assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
     assert_eq!(count(&events(&output), "finish", "d"), 2);
+}
+
+/// The walk-through of fio-tests, verb for verb: the script checks each step.
+#[test]
+fn the_walk_through_of_fio_tests_is_complete() {
+    let _turn = turn();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/walkthrough.sh");
+    let ended = Command::new(script).arg(program()).output().unwrap();
+    let said = said(&ended);
+    for line in said.lines() {
+        if let Some(reason) = line.strip_prefix("skipped: ") {
+            skip_part("a part of the walk-through", reason);
+        }
+    }
+    assert!(ended.status.success(), "{said}");
 }
