@@ -303,6 +303,41 @@ fn a_simulated_drive_saturates_and_is_as_new_after_a_purge() {
     assert_eq!(stage["prepared"][0]["purge"]["method"], "simulated");
 }
 
+/// The rounds are the check of a single pass: on a drive with the spare flash that it was made for,
+/// they are steady from the first on; without it, and with another one, they are not.
+#[test]
+fn a_single_pass_brings_a_simulated_drive_to_its_steady_state() {
+    let place = Place::new();
+    let drive = "servers=32,read=20us,write=5us,size=64M,flash=12,flash-block=256k,program=20us";
+    let file = |precondition: &str| {
+        format!(
+            "name = \"w\"\nquestion = \"How slow?\"\n[[stage]]\nname = \"a\"\norder = \"given\"\n\
+             repeats = 1\nseconds = 0.25\nwarm-up-percent = 0\npurge = \"any\"\n{precondition}\n\
+             set = {{ rw = \"randwrite\", block-size = \"4k\", iodepth = 8 }}\n\
+             rounds = {{ max = 40, track = [{{}}] }}\n"
+        )
+    };
+    let single = |spare: u32| {
+        format!(
+            "precondition = {{ passes = 1, order = \"single-pass\", block-size = \"4k\", iodepth = 8, \
+             over-provisioning-percent = {spare} }}"
+        )
+    };
+    let run = |precondition: &str| {
+        place.file("w.toml", file(precondition).as_bytes());
+        let words = format!("experiment run w.toml {drive} --ioengine sim --seed 3");
+        place.iosonde(&words).end().exits(0)
+    };
+    run(&single(12)).prints("steady in rounds 1 to 5");
+    let folder = only(&place);
+    let prepared = json_of(&folder.join("stage-a.json"))["prepared"][0].clone();
+    assert_eq!(prepared["written_bytes"], (64 << 20) / 4096 * 112 / 100 * 4096u64);
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains("a single pass of random 4 KiB writes over its active range and 12 %"));
+    run("").prints("steady in rounds 8 to 12");
+    run(&single(6)).prints("steady in rounds 2 to 6");
+}
+
 #[test]
 fn a_file_is_purged_by_giving_its_blocks_back_and_only_with_consent() {
     let place = Place::new();

@@ -117,5 +117,7 @@ pub fn point_line(point: &Point) -> String {
     let [name, iops, bandwidth, mean, p99, mark] =
         row(point).try_into().unwrap_or([const { String::new() }; 6]);
     let mark = if mark.is_empty() { mark } else { format!("  {mark}") };
-    format!("{name}: {iops} IOPS, {bandwidth}, mean {mean}, p99 {p99}{mark}")
+    // The only cell of a stage has no name.
+    let name = if name.is_empty() { name } else { format!("{name}: ") };
+    format!("{name}{iops} IOPS, {bandwidth}, mean {mean}, p99 {p99}{mark}")
 }

@@ -338,6 +338,9 @@ fn law(order: &Order, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             missing.push("every block once on another grid than the block size".into());
         }
         Order::Permutation { .. } => {}
+        Order::SinglePass { .. } => {
+            missing.push("a single pass that leaves flash as many passes would".into());
+        }
         Order::Uniform => words.push(("norandommap", None)),
         Order::Zipf { theta } => {
             if *theta == 1.0 {

@@ -191,6 +191,7 @@ mod tests {
         let laws = [
             Access::Permutation,
             Access::Uniform,
+            Access::SinglePass(share * 100.0),
             Access::Zipf(share),
             Access::Pareto(share),
             Access::Normal(share),

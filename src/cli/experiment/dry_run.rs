@@ -84,13 +84,13 @@ impl Estimate {
     pub(super) fn text(&self) -> String {
         let mut out = format!("{} on {}\n\n", self.name, clean(&self.target));
         for stage in &self.stages {
-            let cells = stage.cells.len();
+            let cells = count::of(stage.cells.len() as u64, "cell");
             let (runs, upto) = match stage.rounds {
                 None => (format!("{} runs", stage.repeats), ""),
                 Some((least, most)) => (format!("{least} to {most} rounds"), "up to "),
             };
             out += &format!(
-                "  {}: {cells} cells x {runs}, {upto}{}{}\n",
+                "  {}: {cells} x {runs}, {upto}{}{}\n",
                 stage.name,
                 duration::span(stage.length_ns),
                 stage.note

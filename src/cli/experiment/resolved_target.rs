@@ -12,7 +12,7 @@ use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::open::{self, Direct};
 use iosonde_engine::target::{Held, TargetError};
-use iosonde_model::plan::precondition::active_range;
+use iosonde_model::plan::precondition::{active_range, pass_bytes};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
 use iosonde_model::record::experiment::RequestedTarget;
 use iosonde_model::record::facts::FilesystemClass;
@@ -74,7 +74,8 @@ impl ResolvedTarget {
         else {
             return 0;
         };
-        self.active_bytes(stage).saturating_mul(u64::from(precondition.passes))
+        let pass = pass_bytes(precondition, self.active_bytes(stage));
+        pass.saturating_mul(u64::from(precondition.passes))
     }
 
     /// Whether the first stage brings about the state of all that any stage uses: by a purge, or

@@ -66,7 +66,8 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "SIZE")]
     offset_increment: Option<String>,
     /// random (every block once before any twice), uniform, zipf:THETA, pareto:H, normal:PERCENT,
-    /// zoned:ACCESS/SIZE:…
+    /// zoned:ACCESS/SIZE:…, single-pass:SPARE_PERCENT (writes once over all flash, which leaves it as
+    /// many random passes would)
     #[arg(long, value_name = "LAW")]
     random_distribution: Option<String>,
     /// Draw random offsets independently; without it every block is used once before any is used
@@ -243,10 +244,21 @@ impl LoadArgs {
             "normal" | "gauss" => Access::Normal(percent(
                 "normal:PERCENT, a deviation in percent of the region, without further values",
             )?),
+            "single-pass" => Access::SinglePass(percent(
+                "single-pass:PERCENT, flash beyond the region in percent of it",
+            )?),
             "zoned" => Access::Zoned(zones(option, value)?),
             word => {
-                let names =
-                    ["random", "uniform", "permutation", "zipf", "pareto", "normal", "zoned"];
+                let names = [
+                    "random",
+                    "uniform",
+                    "permutation",
+                    "zipf",
+                    "pareto",
+                    "normal",
+                    "zoned",
+                    "single-pass",
+                ];
                 return Err(not_one_of(option, word, &names));
             }
         };

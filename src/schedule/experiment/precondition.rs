@@ -8,7 +8,7 @@ use iosonde_analysis::experiment::TrialFigures;
 use iosonde_analysis::experiment::prepared::Candidate;
 use iosonde_engine::engine::{EngineError, Medium};
 use iosonde_engine::target::purge;
-use iosonde_model::plan::precondition::{active_range, passes};
+use iosonde_model::plan::precondition::{active_range, pass_bytes, passes};
 use iosonde_model::record::Run;
 use iosonde_model::record::experiment::{Preparation, Purged, StageRun};
 use iosonde_model::record::run::Outcome;
@@ -63,7 +63,8 @@ pub(super) fn precondition(
             Ok(plans) => plans,
             Err(refusal) => return Ok(stop(end, refusal.to_string())),
         };
-        let all = preparation.range_bytes.saturating_mul(u64::from(requested.passes));
+        let pass = pass_bytes(requested, preparation.range_bytes);
+        let all = pass.saturating_mul(u64::from(requested.passes));
         let so_far = job.written_bytes.load(Ordering::Relaxed);
         if let Some(limit) = job.write_limit_bytes
             && so_far.saturating_add(all) > limit
@@ -87,9 +88,8 @@ pub(super) fn precondition(
             job.written_bytes.fetch_add(written, Ordering::Relaxed);
             preparation.written_bytes += written;
             match outcome {
-                Outcome::Complete if written != preparation.range_bytes => {
-                    let range = preparation.range_bytes;
-                    let reason = format!("pass {} wrote {written} of {range} B", number + 1);
+                Outcome::Complete if written != pass => {
+                    let reason = format!("pass {} wrote {written} of {pass} B", number + 1);
                     return Ok(stop(end, reason));
                 }
                 Outcome::Complete => preparation.passes += 1,

@@ -108,6 +108,9 @@ impl Left {
         let Some(requested) = stage.precondition.as_ref().filter(|each| each.passes > 0) else {
             return Err("the stage neither purges nor preconditions".into());
         };
+        if requested.order == PassOrder::SinglePass {
+            return Err("how much flash a single pass was made for is not compared".into());
+        }
         match self.passes {
             Some((passes, order)) if passes >= requested.passes && order == requested.order => {
                 Ok(Candidate::Passes)
@@ -205,6 +208,7 @@ fn word(order: PassOrder) -> &'static str {
     match order {
         PassOrder::Sequential => "sequential",
         PassOrder::Random => "random",
+        PassOrder::SinglePass => "single",
     }
 }
 

@@ -292,6 +292,7 @@ fn order_words(order: &Order) -> String {
         Order::Sequential { start_block, lane, lanes } => {
             format!("sequential from block {start_block} (turn {lane} of {lanes})")
         }
+        Order::SinglePass { spare_percent, .. } => format!("single-pass:{spare_percent}"),
         Order::Uniform => "uniform".into(),
         Order::Zipf { theta } => format!("zipf:{theta}"),
         Order::Pareto { h } => format!("pareto:{h}"),

@@ -2,7 +2,7 @@
 
 use super::resolve::Refusal;
 use super::{Engine, EngineKind, Job, Order};
-use crate::spec::{Access, Arrivals, Draw, EachWrite, Pace, Rate, Region, Role, Sizes, Wait};
+use crate::spec::{Access, Arrivals, Draw, EachWrite, Pace, Rate, Region, Role, Rw, Sizes, Wait};
 
 /// What has no effect, or contradicts something else, is refused.
 pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
@@ -252,6 +252,16 @@ fn distribution(role: &Role) -> Result<(), Refusal> {
         Access::Normal(deviation) if *deviation > 0.0 && *deviation <= 100.0 => return Ok(()),
         Access::Normal(deviation) => {
             format!("normal:{deviation}, expected a deviation above 0 and up to 100 percent")
+        }
+        Access::SinglePass(_) if role.rw != Rw::RandWrite => {
+            "a single pass that does not only write, expected randwrite".into()
+        }
+        Access::SinglePass(_) if role.random_percent.is_some() || role.run_length.is_some() => {
+            "a single pass in runs, or with sequential writes between".into()
+        }
+        Access::SinglePass(spare) if *spare > 0.0 && *spare <= 1000.0 => return Ok(()),
+        Access::SinglePass(spare) => {
+            format!("single-pass:{spare}, expected spare flash above 0 and up to 1000 percent")
         }
         Access::Zoned(zones) => {
             let access: f64 = zones.iter().map(|zone| zone.access_percent).sum();

@@ -275,6 +275,14 @@ pub enum Order {
         /// The zones; shares of each kind add up to 100.
         zones: Vec<Zone>,
     },
+    /// One pass that leaves flash with this much spare as many random passes would: blocks are
+    /// written again, so that what stays valid falls with age.
+    SinglePass {
+        /// Seed of the order in which blocks are written for the last time.
+        seed: u64,
+        /// Flash beyond the region, percent of it, above 0.
+        spare_percent: f64,
+    },
     /// Blocks one by one as they stand in a list, again and again.
     Sequence(Sequence),
     /// Runs of operations: the first of each begins where another order has it, and the others

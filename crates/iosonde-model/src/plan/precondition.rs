@@ -1,6 +1,7 @@
 //! The active range of a stage, and the passes that precondition it.
 
 use super::chance::mix;
+use super::stream::single_pass;
 use super::{Plan, Refusal, Setting, Stop, resolve};
 use crate::spec::experiment::{PassOrder, Precondition, Stage};
 use crate::spec::{Access, Role, Rw, Threads, Workload};
@@ -29,13 +30,28 @@ pub fn active_range(stage: &Stage, setting: &Setting) -> Setting {
     setting
 }
 
+/// Bytes that one pass over an active range writes.
+pub fn pass_bytes(precondition: &Precondition, range_bytes: u64) -> u64 {
+    match (precondition.order, precondition.over_provisioning_percent) {
+        (PassOrder::SinglePass, Some(spare_percent)) => {
+            let blocks = range_bytes / precondition.block_size;
+            single_pass::writes(blocks, spare_percent) * precondition.block_size
+        }
+        _ => range_bytes,
+    }
+}
+
 /// The plans of the passes over an active range, one for each: one writer, so that every address is
-/// written exactly once in each pass.
+/// written exactly once in each pass, or as a single pass has it.
 ///
 /// # Errors
 /// If the target does not take the block size, or the range holds no block.
 pub fn passes(precondition: &Precondition, active: &Setting) -> Result<Vec<Plan>, Refusal> {
-    let workload = workload(precondition, active, Access::Permutation);
+    let access = match precondition.over_provisioning_percent {
+        Some(spare_percent) => Access::SinglePass(spare_percent),
+        None => Access::Permutation,
+    };
+    let workload = workload(precondition, active, access);
     let pass = |number: u32| {
         let setting = Setting {
             seed: mix(active.seed ^ mix(0x9c0d ^ u64::from(number))),
@@ -68,7 +84,7 @@ pub fn probes(precondition: &Precondition, active: &Setting) -> Result<Vec<Plan>
 }
 
 fn workload(precondition: &Precondition, active: &Setting, access: Access) -> Workload {
-    let is_random = precondition.order == PassOrder::Random;
+    let is_random = precondition.order != PassOrder::Sequential;
     let depth = if active.engine.kind.is_synchronous() { 1 } else { precondition.iodepth };
     let role = Role {
         block_size: Some(precondition.block_size),

@@ -147,6 +147,9 @@ fn order_of(role: &Role, start_block: u64, turns: &Turns, lane: u32, lanes: u32)
         Access::Permutation => {
             Order::Permutation { seed: turns.seed, lane: turns.first + lane, lanes: turns.of }
         }
+        Access::SinglePass(spare_percent) => {
+            Order::SinglePass { seed: turns.seed, spare_percent: *spare_percent }
+        }
         Access::Uniform => Order::Uniform,
         Access::Zipf(theta) => Order::Zipf { theta: *theta },
         Access::Pareto(h) => Order::Pareto { h: *h },

@@ -5,6 +5,7 @@
 //! one pass covers every target. All walks have the same number of positions.
 
 mod law;
+pub(crate) mod single_pass;
 mod size;
 mod walk;
 

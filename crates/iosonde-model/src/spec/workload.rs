@@ -372,6 +372,9 @@ pub enum Access {
     Normal(f64),
     /// Uniform within zones, each with its share of the operations and of the region: hot and cold.
     Zoned(Vec<Zone>),
+    /// One pass of writes that leaves flash with this much spare, in percent of the region, as many
+    /// random passes would.
+    SinglePass(f64),
     /// Blocks of the region one by one as they stand here, again and again.
     Sequence(Sequence),
 }

@@ -135,15 +135,20 @@ fn of_stage(facts: &StageFacts, is_written: bool, said: &mut Vec<String>) {
     let passes: u32 = facts.laid_out.prepared.iter().map(|each| each.passes).sum();
     if let Some(precondition) = stage.precondition.as_ref().filter(|_| passes > 0) {
         let written: u64 = facts.laid_out.prepared.iter().map(|each| each.written_bytes).sum();
-        let order = match precondition.order {
-            PassOrder::Sequential => "sequential",
-            PassOrder::Random => "random",
+        let size = bytes::exact(precondition.block_size);
+        let how = match (precondition.order, precondition.over_provisioning_percent) {
+            (PassOrder::SinglePass, spare) => format!(
+                "a single pass of random {size} writes over its active range and {} % of spare \
+                 flash, after which the share of valid data falls with age as after many random \
+                 passes",
+                spare.unwrap_or_default()
+            ),
+            (PassOrder::Sequential, _) => in_passes(passes, "sequential", &size),
+            (PassOrder::Random, _) => in_passes(passes, "random", &size),
         };
         said.push(format!(
-            "{} was preconditioned by {passes} {order} passes of {} writes over its active range, \
-             each address once in each pass: {written} B in all, counted.",
-            stage.name,
-            bytes::exact(precondition.block_size),
+            "{} was preconditioned by {how}: {written} B in all, counted.",
+            stage.name
         ));
     }
     if let Some(rounds) = &stage.rounds {
@@ -170,6 +175,13 @@ fn repeats(facts: &StageFacts) -> String {
         (Some(least), Some(most)) => format!("{least} to {most} runs each"),
         _ => "none of them carried out".into(),
     }
+}
+
+fn in_passes(passes: u32, order: &str, size: &str) -> String {
+    format!(
+        "{passes} {order} passes of {size} writes over its active range, each address once in each \
+         pass"
+    )
 }
 
 #[cfg(test)]

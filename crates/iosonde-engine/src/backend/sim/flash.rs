@@ -234,9 +234,13 @@ impl State {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use std::cell::RefCell;
+
     use super::super::Model;
     use super::*;
     use iosonde_model::plan::chance::mix;
+    use iosonde_model::plan::stream::OpStream;
+    use iosonde_model::plan::{Job, Order, Stop};
 
     const PAGES: u64 = 4096;
 
@@ -320,5 +324,57 @@ mod tests {
         device.serve(0, &Transfer { way: IoKind::Trim, target: 0, offset: 0, skip: 0, bytes });
         let took = write(&model, PAGES / 2, 1, at_random);
         assert!(took[0] < PAGES / 2 * 10_500, "{took:?}");
+    }
+
+    /// After one single pass, random writes take as long as they do after ten random passes; after
+    /// one or two random passes they do not, and neither if the spare flash is another one than was
+    /// assumed.
+    #[test]
+    fn a_single_pass_leaves_what_many_random_passes_do() {
+        let pages = 16_384;
+        let amplified = |spare: u64, prepare: &dyn Fn(&Model)| {
+            let words = format!("size=64M,flash={spare},flash-block=256k,program=10us,write=1us");
+            let model = Model::parse(&words).unwrap();
+            prepare(&model);
+            // A tenth of the device is written at random.
+            let took = write(&model, pages / 10, 1, |number| mix(number ^ 0x51) % pages);
+            took[0] as f64 / (pages / 10 * 10_000) as f64
+        };
+        let at_random = |passes: u64| {
+            move |model: &Model| {
+                write(model, passes * pages, 1, |number| mix(number) % pages);
+            }
+        };
+        let single_pass = |spare_percent: f64| {
+            move |model: &Model| {
+                let order = Order::SinglePass { seed: 3, spare_percent };
+                let job = Job {
+                    read_percent: 0,
+                    region_bytes: pages * PAGE_BYTES,
+                    order,
+                    ..Job::default()
+                };
+                let stream = RefCell::new(OpStream::new(&job, Stop::AfterOnePass));
+                let writes = (pages as f64 * (1.0 + spare_percent / 100.0)).round() as u64;
+                write(model, writes, 1, |_| {
+                    stream.borrow_mut().next_op().map_or(0, |op| op.offset / PAGE_BYTES)
+                });
+                assert!(stream.borrow().has_ended());
+            }
+        };
+        for spare in [7, 12, 28] {
+            let steady = amplified(spare, &at_random(10));
+            let after = |prepare: &dyn Fn(&Model)| amplified(spare, prepare) / steady;
+            let single = after(&single_pass(spare as f64));
+            assert!((single - 1.0).abs() < 0.05, "{spare} %: {single}");
+            for (what, short) in [("one", at_random(1)), ("two", at_random(2))] {
+                let found = after(&short);
+                assert!(found < 0.75, "{spare} %, {what} passes: {found}");
+            }
+            for wrong in [0.5, 2.0] {
+                let found = after(&single_pass(spare as f64 * wrong));
+                assert!(found < 0.95, "{spare} %, {wrong} times of it assumed: {found}");
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{DesignError, of_stage};
 use crate::spec::LatencyTarget;
-use crate::spec::experiment::{Design, Order, Prefill, Stage};
+use crate::spec::experiment::{Design, Order, PassOrder, Precondition, Prefill, Stage};
 use crate::units::duration;
 
 /// Longest name of a stage, which becomes part of names of files.
@@ -109,6 +109,31 @@ fn search_makes_sense(stage: &Stage) -> Result<(), DesignError> {
     )
 }
 
+/// Whether a single pass knows the spare flash, and is one.
+fn single_pass_makes_sense(stage: &Stage, precondition: &Precondition) -> Result<(), DesignError> {
+    let is_single = precondition.order == PassOrder::SinglePass;
+    let what = match precondition.over_provisioning_percent {
+        Some(_) if !is_single => {
+            "precondition.over-provisioning-percent has no effect; give order = \"single-pass\""
+                .into()
+        }
+        Some(percent) if !(percent > 0.0 && percent <= 1000.0) => format!(
+            "precondition.over-provisioning-percent: found {percent}, expected above 0 and up to 1000"
+        ),
+        None if is_single => {
+            "precondition: a single pass needs over-provisioning-percent, the flash \
+                              beyond the active range in percent of it"
+                .into()
+        }
+        _ if is_single && precondition.passes != 1 => format!(
+            "precondition.passes: found {}, expected 1: one single pass is enough",
+            precondition.passes
+        ),
+        _ => return Ok(()),
+    };
+    Err(of_stage(stage, what))
+}
+
 /// Whether preconditioning and rounds make sense, and nothing beside them is without effect.
 fn rounds_make_sense(stage: &Stage) -> Result<(), DesignError> {
     let between = |key: &str, found: f64, least: f64, most: f64| {
@@ -128,6 +153,7 @@ fn rounds_make_sense(stage: &Stage) -> Result<(), DesignError> {
             !block.is_power_of_two(),
             "precondition.block-size: expected a power of two, or no whole range consists of it",
         )?;
+        single_pass_makes_sense(stage, precondition)?;
         refuse(
             stage.prefill != Prefill::Once,
             "prefill rewrites what precondition has written: give one of them",

@@ -89,6 +89,12 @@ mod tests {
         assert!(refused("prefill = \"run\"").contains("no state is reached"));
         assert!(refused("precondition = { passes = 0 }").contains("precondition.passes"));
         assert!(refused("precondition = { block-size = 3000 }").contains("power of two"));
+        let single = |more: &str| refused(&format!("precondition = {{ {more} }}"));
+        assert!(single("over-provisioning-percent = 7").contains("has no effect"));
+        assert!(single("order = \"single-pass\"").contains("needs over-provisioning-percent"));
+        let order = "order = \"single-pass\", over-provisioning-percent";
+        assert!(single(&format!("{order} = 7")).contains("found 2, expected 1"));
+        assert!(single(&format!("{order} = 0, passes = 1")).contains("above 0"));
         assert!(refused("precondition = {}\nprefill = \"stage\"").contains("give one of them"));
         assert!(refused("active-range-percent = 0").contains("active-range-percent"));
         let text = |key: &str, value: &str| {

@@ -1,6 +1,7 @@
 //! How a job moves over the region of one target.
 
 use super::law::{Law, Zipf};
+use super::single_pass::SinglePass;
 use crate::plan::chance::{Chance, Permutation, mix};
 use crate::plan::{Job, Order, Strides};
 use crate::spec::Sequence;
@@ -18,6 +19,8 @@ pub(super) enum Walk {
     Drawn { law: Law, unit: u64 },
     /// The blocks of a list, from `first` on, which may step on with each repetition.
     Sequence { blocks: Box<[u32]>, next: usize, first: u64, advances: bool, unit: u64, count: u64 },
+    /// All flash once, so that what is valid at the end is as after many passes.
+    SinglePass { pass: Box<SinglePass>, unit: u64 },
     /// The first of every so many operations takes a step of another walk; the others begin where
     /// the one before ended, or at its place.
     Runs { length: u64, done: u64, same: bool, at: u64, region_bytes: u64, between: Box<Walk> },
@@ -103,6 +106,10 @@ impl Walk {
                     count: positions,
                 };
             }
+            Order::SinglePass { seed, spare_percent } => {
+                let pass = SinglePass::new(positions, spare_percent, of_target(seed));
+                return Walk::SinglePass { pass: Box::new(pass), unit };
+            }
             Order::Runs { length, same, ref between } => {
                 return Walk::Runs {
                     length,
@@ -167,6 +174,7 @@ impl Walk {
                 }
                 block * *unit
             }
+            Walk::SinglePass { pass, unit } => pass.next(chance) * *unit,
             Walk::Following { below, at, region_bytes, between } => {
                 let bytes_long = u64::from(bytes);
                 // There is no operation before the first, and none fits behind the last place.
@@ -237,6 +245,7 @@ impl Walk {
             Walk::Permuted { turns, .. } | Walk::Stepped { turns, .. } => turns.count,
             Walk::Drawn { unit, .. } => last / unit + 1,
             Walk::Sequence { count, .. } => *count,
+            Walk::SinglePass { pass, .. } => pass.writes(),
             Walk::Following { between, .. } | Walk::Runs { between, .. } => {
                 return between.pass(job);
             }

@@ -11,7 +11,8 @@ use crate::units;
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Precondition {
-    /// Passes over the active range; in each, every address is written exactly once.
+    /// Passes over the active range; in each, every address is written exactly once, but in a single
+    /// pass over all flash.
     pub passes: u32,
     /// Order of the offsets of a pass.
     pub order: PassOrder,
@@ -20,11 +21,20 @@ pub struct Precondition {
     pub block_size: u64,
     /// Writes in flight.
     pub iodepth: u32,
+    /// Flash beyond the active range, percent of it; needed for a single pass, and for nothing else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_provisioning_percent: Option<f64>,
 }
 
 impl Default for Precondition {
     fn default() -> Precondition {
-        Precondition { passes: 2, order: PassOrder::Sequential, block_size: 128 << 10, iodepth: 32 }
+        Precondition {
+            passes: 2,
+            order: PassOrder::Sequential,
+            block_size: 128 << 10,
+            iodepth: 32,
+            over_provisioning_percent: None,
+        }
     }
 }
 
@@ -37,6 +47,9 @@ pub enum PassOrder {
     Sequential,
     /// A permutation of all blocks, another one in each pass.
     Random,
+    /// One pass of random writes over all flash, after which what is valid in it is distributed as
+    /// after many.
+    SinglePass,
 }
 
 /// A stage in rounds: each is one pass over all cells, until the tracked figures are steady.

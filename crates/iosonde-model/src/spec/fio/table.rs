@@ -72,8 +72,8 @@ const SYSTEM: &str = "it changes the system or the process, which a job file may
 const LAYOUT: &str = "creation of the test file, not the load";
 const TELLING: &str = "reporting of the run, not the load";
 const TIMING: &str = "every operation is timed here, at less cost";
-const SPRANDOM: &str = "it prepares a flash drive by a model of its spare area; `iosonde \
-                        campaign` does so by passes until its rate is steady";
+const SPRANDOM: &str = "give --random-distribution single-pass:PERCENT without --name, or order = \
+                        \"single-pass\" in the preconditioning of an experiment";
 const OFF: &[&str] = &["0"];
 const ON: &[&str] = &["1"];
 
