@@ -55,6 +55,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     // What it means: figures, consistency checks, findings, a verdict.
     let assessed: Vec<Assessment> = runs.iter().map(|run| assess(run, None)).collect();
     let rows: Vec<(&Run, &Assessment)> = runs.iter().zip(&assessed).collect();
-    print!("{}", Answer::of_runs(&rows, &verdict(&assessed), None).text(80));
+    print!("{}", Answer::of_runs(&rows, true, &verdict(&assessed), None).text(80));
     Ok(())
 }

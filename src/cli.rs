@@ -53,7 +53,9 @@ use supervisor::Role;
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    max_term_width = 100
+    max_term_width = 100,
+    after_long_help = "With every verb: --use NAME takes the options of [named.NAME] in \
+                       ~/.config/iosonde/config.toml."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -94,7 +96,7 @@ impl Verb {
 pub fn main() -> ExitCode {
     color::none_without_a_true_terminal();
     let mut given = verify::instead_of_run(normalised(std::env::args_os()));
-    match config::with_defaults(given.clone()) {
+    match config::with_defaults(given.clone(), &Cli::command()) {
         Ok(words) => given = words,
         Err(failure) => {
             let words: Vec<String> =
@@ -107,8 +109,8 @@ pub fn main() -> ExitCode {
     if given.len() == 1 {
         given.push("check".into());
         note(
-            "no verb given: iosonde check . (--dry-run shows what it would write, --help lists the \
-             verbs)",
+            "no verb given: iosonde check . (iosonde check --dry-run shows what it would write, \
+             --help lists the verbs)",
         );
     }
     // For the record and for messages; clap gets the arguments unchanged, so that any path can be

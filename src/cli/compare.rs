@@ -29,10 +29,11 @@ use iosonde_report::{comparison_json, comparison_text};
 ///
 /// A and B are result folders, records in them, baselines, or directories that contain several of
 /// these (as given to --results). Each run gives one value per metric; at least five runs per side,
-/// or six rounds of --run, are needed, ten are better. The verdict is faster or slower, different
-/// but below the tolerance, the same within it, or inconclusive with the numbers of missing runs.
-/// Runs of different engines, versions, targets or plans are refused unless --allow names the
-/// difference. --run measures now: both command lines alternate, in new processes.
+/// or six rounds of --run (more for many metrics), are needed, ten are better. The verdict is
+/// faster or slower, different but below the tolerance, the same within it, or inconclusive with
+/// the numbers of missing runs. Runs of different engines, versions, targets or plans are refused
+/// unless --allow names the difference. --run measures now: both command lines alternate, in new
+/// processes.
 ///
 /// --peers takes results of many devices, at least ten of a model, and names those that are unlike
 /// the others; of the groups in which a device is named, 5 % are false on average.

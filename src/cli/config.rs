@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::{Arg, Command};
 use serde::Deserialize;
 
 use super::exit::{Exit, Failure};
@@ -71,11 +72,14 @@ pub(super) fn keep_at_most() -> Result<u64, Failure> {
     }
 }
 
-/// The command line with the user's defaults.
+/// The command line with the user's defaults; one that contradicts what counts more is left out.
 ///
 /// # Errors
 /// If the file of settings is not understood, or has nothing of the name that `--use` gives.
-pub(super) fn with_defaults(mut words: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+pub(super) fn with_defaults(
+    mut words: Vec<OsString>,
+    known: &Command,
+) -> Result<Vec<OsString>, Failure> {
     let name = take_use(&mut words)?;
     let config = config()?;
     let named = match &name {
@@ -105,7 +109,10 @@ pub(super) fn with_defaults(mut words: Vec<OsString>) -> Result<Vec<OsString>, F
         for group in groups(&options) {
             let is_there =
                 |all: &[String]| all.iter().any(|word| option(word) == option(&group[0]));
-            if !is_there(&typed) && !is_there(&added) {
+            let command = deepest(known, &typed[1..]);
+            let contradicts =
+                |all: &[String]| all.iter().any(|word| excludes(command, option(word), &group[0]));
+            if [&typed, &added].iter().all(|all| !is_there(all) && !contradicts(all)) {
                 added.extend(group);
             }
         }
@@ -117,6 +124,25 @@ pub(super) fn with_defaults(mut words: Vec<OsString>) -> Result<Vec<OsString>, F
         words.splice(at..at, added.into_iter().map(OsString::from));
     }
     Ok(words)
+}
+
+/// The command that these words name.
+fn deepest<'a>(known: &'a Command, words: &[String]) -> &'a Command {
+    let found = words.first().and_then(|word| known.find_subcommand(word));
+    found.map_or(known, |command| deepest(command, &words[1..]))
+}
+
+/// Whether two options of a command cannot be given together.
+fn excludes(command: &Command, one: &str, other: &str) -> bool {
+    let arg = |word: &str| {
+        let long = option(word).strip_prefix("--")?;
+        command.get_arguments().find(|arg| arg.get_long() == Some(long))
+    };
+    let (Some(one), Some(other)) = (arg(one), arg(other)) else { return false };
+    let names = |a: &Arg, b: &Arg| {
+        command.get_arg_conflicts_with(a).iter().any(|each| each.get_id() == b.get_id())
+    };
+    names(one, other) || names(other, one)
 }
 
 /// Takes `--use NAME` out of the words before `--`.

@@ -6,7 +6,7 @@
 use clap::Command;
 
 /// Commands with their first screen, in which `NAME` stands for the command.
-const SCREENS: [(&[&str], &str); 17] = [
+const SCREENS: [(&[&str], &str); 18] = [
     (
         &[""],
         "\
@@ -68,7 +68,22 @@ Usage: iosonde verify MODE [OPTIONS] [PATH]
 ",
     ),
     (
-        &["verify soak", "verify flush", "verify pipeline", "verify write"],
+        &["verify write"],
+        "\
+Usage: iosonde verify write [OPTIONS] --ledger FILE [PATH]
+  [PATH]           file, device or directory
+  --ledger FILE    new file that remembers what was written
+  --size SIZE      of the region; in a directory: needed
+  --bs SIZE        of a block
+  --numjobs N      jobs, each in its part of the region
+  --runtime TIME   at most so long
+  --dry-run        print what would be done and written
+  --help           every option
+Then: iosonde verify check PATH --ledger FILE
+",
+    ),
+    (
+        &["verify soak", "verify flush", "verify pipeline"],
         "\
 Usage: iosonde NAME [OPTIONS] [PATH]
   [PATH]           file, device or directory

@@ -171,6 +171,9 @@ impl Keeper {
             program: env!("CARGO_PKG_VERSION").into(),
             verb: verb.into(),
             command: words.to_vec(),
+            directory: std::env::current_dir()
+                .map(|path| path.to_string_lossy().into_owned())
+                .unwrap_or_default(),
             started_unix_ns: now_ns,
             complete: false,
             exit_code: 0,

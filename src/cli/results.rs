@@ -60,13 +60,14 @@ impl KeptResult {
         let began = timestamp(self.manifest.started_unix_ns);
         let minute = began.get(..16).unwrap_or(&began).replace('T', " ");
         let words = self.manifest.command.iter().skip(1).map(|word| clean(word));
-        vec![name, minute, words.collect::<Vec<_>>().join(" "), clean(outcome)]
+        let directory = clean(&self.manifest.directory);
+        vec![name, minute, words.collect::<Vec<_>>().join(" "), directory, clean(outcome)]
     }
 }
 
 /// Columns of the list of results, all on the left.
-const COLUMNS: [(&str, bool); 4] =
-    [("Name", true), ("Began (UTC)", true), ("Command", true), ("Verdict", true)];
+const COLUMNS: [(&str, bool); 5] =
+    [("Name", true), ("Began (UTC)", true), ("Command", true), ("In", true), ("Verdict", true)];
 
 /// All kept results, the oldest first.
 pub(crate) fn all(directory: &Path) -> Vec<KeptResult> {

@@ -421,7 +421,8 @@ fn conclude(
     }
     let earlier = history::of_run(&[(run, row)])
         .and_then(|now| results::against_earlier(&mut keeper, "run", &now));
-    let answer = Answer::of_runs(&[(run, row)], &analysed, earlier.as_deref()).judged(&judged);
+    let answer = Answer::of_runs(&[(run, row)], row.complete, &analysed, earlier.as_deref());
+    let answer = answer.judged(&judged);
     output.text(&answer.text(screen::columns()));
     output.text(&run_text(run, &row.figures, &row.consistency));
     output.text(&layers_text(run));

@@ -319,8 +319,8 @@ fn a_single_pass_brings_a_simulated_drive_to_its_steady_state() {
     };
     let single = |spare: u32| {
         format!(
-            "precondition = {{ passes = 1, order = \"single-pass\", block-size = \"4k\", iodepth = 8, \
-             over-provisioning-percent = {spare} }}"
+            "precondition = {{ passes = 1, order = \"single-pass\", block-size = \"4k\", \
+             iodepth = 8, over-provisioning-percent = {spare} }}"
         )
     };
     let run = |precondition: &str| {

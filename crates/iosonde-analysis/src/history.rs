@@ -5,6 +5,7 @@ use iosonde_model::record::summary::{Summary, SummaryRow};
 use iosonde_model::units::count;
 
 use crate::comparison::identity::Identity;
+use crate::finding::Severity;
 use crate::verdict::Assessment;
 
 /// From this factor on the direction is said in words: repeats on one machine differ by less.
@@ -17,11 +18,20 @@ pub fn of_check(rows: &[(&Run, &Assessment)], length_ns: u64) -> Option<Summary>
     let rates = usable.map(|(run, row)| SummaryRow {
         title: run.plan.title.clone(),
         iops: row.figures.all.total.iops,
+        is_reference: is_reference(row),
     });
     let rates: Vec<SummaryRow> = rates.collect();
     let (run, _) = rows.first().filter(|_| !rates.is_empty())?;
     let bytes = run.plan.target().bytes;
     Some(Summary { rows: rates, ..Summary::of(&run.target, bytes, length_ns) })
+}
+
+/// Whether a rate is what the storage usually has: no low confidence, and no limit that was set on
+/// this program alone.
+fn is_reference(row: &Assessment) -> bool {
+    row.findings
+        .iter()
+        .all(|each| each.severity != Severity::LowConfidence && each.code != "cgroup_limit")
 }
 
 /// The same of a run, which is compared with runs of the same load alone.
@@ -38,8 +48,14 @@ pub fn of_run(rows: &[(&Run, &Assessment)]) -> Option<Summary> {
 /// median of these ratios over the rows; the range is that of the earlier checks, each divided by
 /// the same medians. A range of few checks is no interval, and is not called one.
 pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option<String> {
-    let earlier: Vec<&Summary> = earlier.iter().filter(|each| each.is_like(now)).collect();
-    let usual = |title: &str| median(earlier.iter().filter_map(|each| rate(each, title)).collect());
+    let serves = |each: &&Summary| {
+        each.is_like(now) && now.rows.iter().any(|row| reference_rate(each, &row.title).is_some())
+    };
+    let earlier: Vec<&Summary> = earlier.iter().filter(serves).collect();
+    let usual = |title: &str| {
+        let rates = earlier.iter().filter_map(|each| reference_rate(each, title));
+        median(rates.collect())
+    };
     let ratios = |of: &Summary| -> Vec<(String, f64)> {
         let ratio = |title: &str| Some(rate(of, title)? / usual(title)?);
         let titles = now.rows.iter().map(|row| row.title.clone());
@@ -62,7 +78,7 @@ pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option
     let words = match ratio {
         ratio if ratio <= 1.0 / FACTOR => format!("{} times slower than {checks}", n(1.0 / ratio)),
         ratio if ratio >= FACTOR => format!("{} times faster than {checks}", n(ratio)),
-        ratio => format!("{} of {checks}", n(ratio)),
+        ratio => format!("{} times the rate of {checks}", n(ratio)),
     };
     let worst = ratios(now).into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let worst = worst.filter(|(_, row)| *row <= 1.0 / FACTOR && now.rows.len() > 1);
@@ -82,7 +98,7 @@ pub fn against(now: &Summary, reference: &Summary, name: &str) -> Option<String>
     let words = match ratio {
         ratio if ratio <= 1.0 / FACTOR => format!("{} times slower than {name}", n(1.0 / ratio)),
         ratio if ratio >= FACTOR => format!("{} times faster than {name}", n(ratio)),
-        ratio => format!("{} of {name}", n(ratio)),
+        ratio => format!("{} times the rate of {name}", n(ratio)),
     };
     let range = match ratios.as_slice() {
         [_] => String::new(),
@@ -93,6 +109,12 @@ pub fn against(now: &Summary, reference: &Summary, name: &str) -> Option<String>
         }
     };
     Some(format!("{words}{range}"))
+}
+
+/// The rate of a row with which later ones are compared.
+fn reference_rate(of: &Summary, title: &str) -> Option<f64> {
+    let serves = of.rows.iter().any(|row| row.title == title && row.is_reference);
+    rate(of, title).filter(|_| serves)
 }
 
 fn rate(of: &Summary, title: &str) -> Option<f64> {
@@ -120,7 +142,11 @@ mod tests {
         let target = TargetFacts { mount_point: Some("/data".into()), ..TargetFacts::default() };
         let titles = ["Backup", "Cache", "Logging"];
         let rows = titles.iter().zip(rates);
-        let rows = rows.map(|(title, iops)| SummaryRow { title: (*title).into(), iops: *iops });
+        let rows = rows.map(|(title, iops)| SummaryRow {
+            title: (*title).into(),
+            iops: *iops,
+            is_reference: true,
+        });
         Summary { rows: rows.collect(), ..Summary::of(&target, 1 << 30, 1_000_000_000) }
     }
 
@@ -128,7 +154,8 @@ mod tests {
     fn a_usual_check_is_a_share_of_the_median_and_has_a_range() {
         let earlier = [check(&[90.0, 900.0]), check(&[100.0, 1000.0]), check(&[110.0, 1100.0])];
         let words = against_earlier(&check(&[100.0, 1000.0]), &earlier, "check");
-        let expected = "1.00 of the median of 3 earlier checks here (those: 0.900 to 1.10)";
+        let expected =
+            "1.00 times the rate of the median of 3 earlier checks here (those: 0.900 to 1.10)";
         assert_eq!(words.as_deref(), Some(expected));
     }
 
@@ -141,6 +168,23 @@ mod tests {
         assert!(words.ends_with(", most in Logging: 344 times"), "{words}");
         let words = against_earlier(&check(&[300.0]), &earlier[..1], "check").unwrap_or_default();
         assert_eq!(words, "3.00 times faster than an earlier check here");
+    }
+
+    #[test]
+    fn what_was_of_low_confidence_is_no_reference() {
+        let mut low = check(&[1.0, 1000.0]);
+        low.rows[0].is_reference = false;
+        let words = |earlier: &[Summary]| {
+            against_earlier(&check(&[100.0, 1000.0]), earlier, "check").unwrap_or_default()
+        };
+        assert_eq!(
+            words(std::slice::from_ref(&low)),
+            "1.00 times the rate of an earlier check here"
+        );
+        low.rows[1].is_reference = false;
+        assert_eq!(words(std::slice::from_ref(&low)), "");
+        let good = check(&[100.0, 1000.0]);
+        assert_eq!(words(&[low, good]), "1.00 times the rate of an earlier check here");
     }
 
     #[test]

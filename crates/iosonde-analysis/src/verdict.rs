@@ -144,7 +144,12 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         }
         Kind::Failing => format!("failed: {subjects}"),
     };
-    let (confidence, because) = confidence(kind, &reported);
+    let (confidence, because) = match confidence(kind, &reported) {
+        (Confidence::High, _) if rows.iter().all(has_no_interval) => {
+            (Confidence::Medium, "too short for an interval of the rate".into())
+        }
+        found => found,
+    };
     Verdict {
         kind,
         words,
@@ -152,6 +157,11 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         because,
         findings: reported.into_iter().take(SHOWN).collect(),
     }
+}
+
+/// Whether nothing says how far the rate of a row may be off.
+fn has_no_interval(row: &Assessment) -> bool {
+    row.figures.all.total.iops_interval.is_err() && row.precision.is_none() && row.steady.is_none()
 }
 
 fn confidence(kind: Kind, reported: &[ReportedFinding]) -> (Confidence, String) {

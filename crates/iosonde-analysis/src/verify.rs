@@ -42,6 +42,9 @@ pub struct VerifyJudgement {
     pub flushes: FlushEvidence,
     /// The failures recorded in detail, in the order of the jobs that saw them.
     pub failures: Vec<FailureDetails>,
+    /// The ledger that the command line names.
+    #[serde(skip)]
+    pub ledger: Option<String>,
 }
 
 /// Evaluates a run. `words` is the command line after the program's name: options that are not in
@@ -59,6 +62,7 @@ pub fn judge(run: &VerifyRun, words: &[String]) -> VerifyJudgement {
         errors: figures.errors.clone(),
         caches: caches::caches(run),
         failures: failure::details_of(run, words),
+        ledger: reproducer::values(words, "--ledger").pop(),
         flushes,
         figures,
     }

@@ -31,9 +31,11 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The answer of `run` and `check`. `earlier` compares with earlier results of the same target.
+    /// The answer of `run` and `check`, with whether all that was planned was measured. `earlier`
+    /// compares with earlier results of the same target.
     pub fn of_runs(
         rows: &[(&Run, &Assessment)],
+        complete: bool,
         verdict: &Verdict,
         earlier: Option<&str>,
     ) -> Answer {
@@ -66,6 +68,7 @@ impl Answer {
                     Kind::NoFaultSeen if rows.iter().any(|(_, row)| is_unsteady(row)) => {
                         String::new()
                     }
+                    Kind::NoFaultSeen if !complete => "no fault seen in what was measured; ".into(),
                     Kind::NoFaultSeen => format!("{}; ", verdict.words),
                     _ => String::new(),
                 };
@@ -73,16 +76,15 @@ impl Answer {
                 format!("{health}{earlier}{figures}")
             }
         };
-        let is_partial = rows.iter().any(|(_, row)| !row.complete);
         let confidence = match verdict.kind {
             Kind::Failing => "none: the figures cannot be used as they are".to_owned(),
-            _ if is_partial => "low: not everything was measured completely".to_owned(),
+            _ if !complete => "low: not everything was measured completely".to_owned(),
             _ => match verdict.because.as_str() {
                 "" => verdict.confidence.word().to_owned(),
                 because => format!("{}: {because}", verdict.confidence.word()),
             },
         };
-        Answer { result, confidence, next: next(rows, verdict) }
+        Answer { result, confidence, next: next(rows, complete, verdict) }
     }
 
     /// The same with what was missed of declared expectations, which decides the exit code: it
@@ -161,11 +163,13 @@ fn proven_limit(verdict: &Verdict) -> Option<&ReportedFinding> {
 
 /// What helps most: a whole measurement, then against the limit that is proven, then against the
 /// most severe finding, else the next question.
-fn next(rows: &[(&Run, &Assessment)], verdict: &Verdict) -> String {
-    let is_interrupted = |(run, _): &(&Run, &Assessment)| {
-        matches!(run.outcome, Outcome::Interrupted { .. }) && verdict.kind != Kind::Failing
-    };
-    if rows.iter().any(is_interrupted) {
+fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> String {
+    let is_interrupted =
+        |(run, _): &(&Run, &Assessment)| matches!(run.outcome, Outcome::Interrupted { .. });
+    let is_whole = rows.iter().all(|(_, row)| row.complete);
+    // Rows that are whole, and not all of them: something ended it between two.
+    let ended_between = !complete && is_whole;
+    if verdict.kind != Kind::Failing && (rows.iter().any(is_interrupted) || ended_between) {
         return "Repeat it without an interruption".to_owned();
     }
     let is_severe = |severity: Severity| severity > Severity::Warning;
@@ -180,7 +184,7 @@ fn next(rows: &[(&Run, &Assessment)], verdict: &Verdict) -> String {
         Some(format!("{action} (iosonde report --explain {code})"))
     });
     of_finding.unwrap_or_else(|| {
-        if rows.iter().any(|(_, row)| !row.complete) {
+        if !complete {
             return "Repeat it without an interruption".to_owned();
         }
         let path = rows.first().map_or(".", |(run, _)| run.plan.target().path.as_str());
@@ -252,7 +256,8 @@ mod tests {
     fn answer(runs: &[Run], earlier: Option<&str>) -> Answer {
         let assessed: Vec<Assessment> = runs.iter().map(|run| assess(run, None)).collect();
         let pairs: Vec<(&Run, &Assessment)> = runs.iter().zip(&assessed).collect();
-        Answer::of_runs(&pairs, &verdict(&assessed), earlier)
+        let complete = assessed.iter().all(|row| row.complete);
+        Answer::of_runs(&pairs, complete, &verdict(&assessed), earlier)
     }
 
     #[test]

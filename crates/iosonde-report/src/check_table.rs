@@ -493,8 +493,9 @@ mod tests {
             let pairs: Vec<(&Run, &Assessment)> = runs.iter().zip(&assessed).collect();
             let verdict = verdict(&assessed);
             let placement = place(&pairs, &classes);
+            let complete = assessed.iter().all(|row| row.complete);
             let report = CheckReport {
-                answer: Answer::of_runs(&pairs, &verdict, placement.words().as_deref()),
+                answer: Answer::of_runs(&pairs, complete, &verdict, placement.words().as_deref()),
                 rows: &pairs,
                 placement: &placement,
                 verdict: &verdict,

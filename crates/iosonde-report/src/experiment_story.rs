@@ -32,7 +32,8 @@ pub fn story(study: &Study, command: &[String], complete: bool, exit_code: u8) -
     let subject = [label.unwrap_or_default(), &subject];
     let subject: Vec<&str> = subject.into_iter().filter(|part| !part.is_empty()).collect();
     let subject = subject.join(" · ");
-    sections.extend(study.stages.iter().map(|facts| stage::section(facts, &subject)));
+    let answer = answer(study);
+    sections.extend(study.stages.iter().map(|facts| stage::section(facts, &subject, &answer)));
     let target = run.target.path.clone();
     let label = label.map_or(String::new(), |label| format!(" ({label})"));
     Story {
@@ -46,7 +47,7 @@ pub fn story(study: &Study, command: &[String], complete: bool, exit_code: u8) -
             exit_code,
         },
         question: experiment.question.clone(),
-        answer: answer(study),
+        answer,
         warnings: warnings(study),
         sections,
         method: method::method(study),

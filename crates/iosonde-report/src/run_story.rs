@@ -50,7 +50,6 @@ pub fn run_story(report: RunReport<'_>) -> Story {
     let rows = report.rows;
     let verb = report.manifest.map_or("run", |manifest| manifest.verb.as_str());
     let path = rows.first().map_or("", |(run, _)| run.target.path.as_str());
-    let complete = rows.iter().all(|(_, row)| row.complete);
     let mut sections = vec![Section {
         name: "figures".into(),
         heading: "Figures".into(),
@@ -72,7 +71,7 @@ pub fn run_story(report: RunReport<'_>) -> Story {
     }
     Story {
         conformance: None,
-        title: format!("{verb} on {path}"),
+        title: format!("{verb} on {}", absolute(path, report.manifest)),
         source: Source {
             program: rows
                 .first()
@@ -86,7 +85,7 @@ pub fn run_story(report: RunReport<'_>) -> Story {
                     started.filter(|ns| *ns > 1_000_000_000)
                 }
             },
-            complete: report.manifest.map_or(complete, |manifest| manifest.complete && complete),
+            complete: is_complete(&report),
             exit_code: report.manifest.map_or(0, |manifest| manifest.exit_code),
         },
         question: match rows {
@@ -103,8 +102,27 @@ pub fn run_story(report: RunReport<'_>) -> Story {
     }
 }
 
+/// A path from the root where it is known from where the command was given.
+fn absolute(path: &str, manifest: Option<&Manifest>) -> String {
+    let directory = manifest.map_or("", |manifest| manifest.directory.as_str());
+    // A simulated device is no path.
+    let is_relative = !path.starts_with('/') && !path.contains('=') && !directory.is_empty();
+    match path.trim_start_matches("./") {
+        _ if !is_relative => path.to_owned(),
+        "." => directory.to_owned(),
+        below => format!("{directory}/{below}"),
+    }
+}
+
+/// Whether all that was planned was measured.
+fn is_complete(report: &RunReport<'_>) -> bool {
+    report.rows.iter().all(|(_, row)| row.complete)
+        && report.manifest.is_none_or(|manifest| manifest.complete)
+}
+
 fn answer(report: RunReport<'_>) -> Vec<String> {
-    let first = Answer::of_runs(report.rows, report.verdict, report.beside);
+    let complete = is_complete(&report);
+    let first = Answer::of_runs(report.rows, complete, report.verdict, report.beside);
     let mut answer = vec![
         format!("{}.", capital(&first.result)),
         format!("Confidence: {}.", first.confidence.trim_end_matches('.')),

@@ -153,7 +153,7 @@ impl Session<'_> {
             [self.earlier.clone(), placement.words()].into_iter().flatten().collect();
         let beside = (!beside.is_empty()).then(|| beside.join("; "));
         let report = CheckReport {
-            answer: Answer::of_runs(&rows, analysed, beside.as_deref()).judged(judged),
+            answer: Answer::of_runs(&rows, complete, analysed, beside.as_deref()).judged(judged),
             placement: &placement,
             rows: &rows,
             verdict: analysed,

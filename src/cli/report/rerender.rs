@@ -199,7 +199,9 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
     let beside: Vec<String> =
         [results::kept_against_earlier(&kept.path), class].into_iter().flatten().collect();
     let beside = (!beside.is_empty()).then(|| beside.join("; "));
-    let answer = Answer::of_runs(&rows, &judgement.verdict, beside.as_deref());
+    let complete = rows.iter().all(|(_, row)| row.complete)
+        && kept.manifest.as_ref().is_none_or(|manifest| manifest.complete);
+    let answer = Answer::of_runs(&rows, complete, &judgement.verdict, beside.as_deref());
     let answer = answer.judged(&judgement.judged);
     let rendered = run_story::RunReport {
         rows: &rows,

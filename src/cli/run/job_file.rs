@@ -445,7 +445,7 @@ fn conclude(
     let complete = all && rows.iter().all(|row| row.complete);
     let earlier =
         history::of_run(&cells).and_then(|now| results::against_earlier(&mut keeper, "run", &now));
-    let answer = Answer::of_runs(&cells, &reported, earlier.as_deref()).judged(&judged);
+    let answer = Answer::of_runs(&cells, complete, &reported, earlier.as_deref()).judged(&judged);
     output.text(&answer.text(screen::columns()));
     for (run, row) in &cells {
         output.text(&run_text(run, &row.figures, &row.consistency));

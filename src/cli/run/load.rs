@@ -66,8 +66,8 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "SIZE")]
     offset_increment: Option<String>,
     /// random (every block once before any twice), uniform, zipf:THETA, pareto:H, normal:PERCENT,
-    /// zoned:ACCESS/SIZE:…, single-pass:SPARE_PERCENT (writes once over all flash, which leaves it as
-    /// many random passes would)
+    /// zoned:ACCESS/SIZE:…, single-pass:SPARE_PERCENT (writes once over all flash, which leaves it
+    /// as many random passes would)
     #[arg(long, value_name = "LAW")]
     random_distribution: Option<String>,
     /// Draw random offsets independently; without it every block is used once before any is used

@@ -160,7 +160,11 @@ impl ProveArgs {
         match self.region()? {
             (offset, Some(length)) => Ok(offset.saturating_add(length)),
             (_, None) => {
-                Err(wrong(format!("`{}` does not exist: give --size to create it", path.display())))
+                let (place, what) = match path.is_dir() {
+                    true => ("is a directory", "make a file there"),
+                    false => ("does not exist", "create it"),
+                };
+                Err(wrong(format!("`{}` {place}: give --size to {what}", path.display())))
             }
         }
     }

@@ -34,10 +34,10 @@ pub(in crate::cli) struct SelftestArgs {
     /// Simulations with a visible fault, all kinds together
     #[arg(long, value_name = "N", default_value = "10000", value_parser = at_least_one)]
     runs: u64,
-    /// Simulations that resemble a fault but have none; 0 for none
+    /// Simulations that only resemble a fault; 0 for none
     #[arg(long, value_name = "N", default_value = "10000", value_parser = number)]
     look_alikes: u64,
-    /// Operations of one long simulation without a fault; 0 for none
+    /// Operations of a long simulation, no fault; 0 for none
     #[arg(long, value_name = "N", default_value = "1m", value_parser = number)]
     soak_ops: u64,
     /// Seed; with --only the seed of the single simulation

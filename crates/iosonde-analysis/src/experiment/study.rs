@@ -23,6 +23,9 @@ pub(super) fn study(study: &Study) -> Answer {
         return nothing("Nothing was measured, so there is nothing to conclude.");
     }
     let mut answer = Answer::default();
+    if let Some(words) = summary(study) {
+        answer.say(words);
+    }
     for facts in study.stages.iter().filter(|facts| !facts.points.is_empty()) {
         let first = facts.answers.iter().find_map(|(_, answer)| answer.sentences.first());
         if let Some(first) = first {
@@ -36,6 +39,28 @@ pub(super) fn study(study: &Study) -> Answer {
     anomalies(&mut answer, study);
     limits(&mut answer, study);
     answer
+}
+
+/// The highest rates of all levels whose figures can be used, and the latency of the baseline.
+fn summary(study: &Study) -> Option<String> {
+    let highest = |measure: Measure| {
+        let points =
+            study.stages.iter().flat_map(|facts| facts.points.iter().map(move |p| (facts, p)));
+        let rated = points
+            .filter(|(_, point)| point.standing == Standing::Good)
+            .filter_map(|(facts, point)| Some((point.mean(measure)?, facts, point)));
+        let (rate, facts, point) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let place = format!("{}: {}", facts.stage.heading(), point.name());
+        let unit = if measure == Measure::Iops { " IOPS" } else { "" };
+        Some(format!("up to {}{unit} ({place})", measure.formatted(rate)))
+    };
+    let rates = [highest(Measure::Iops)?, highest(Measure::Bandwidth)?].join(" and ");
+    let base = study.stage("qd1-baseline").and_then(|facts| facts.points.first());
+    let base = base.and_then(|point| {
+        let mean = Measure::Mean.formatted(point.mean(Measure::Mean)?);
+        Some(format!("; one request at a time takes {mean} ({})", point.name()))
+    });
+    Some(format!("It does {rates}{}.", base.unwrap_or_default()))
 }
 
 /// The best pattern of all that was measured.

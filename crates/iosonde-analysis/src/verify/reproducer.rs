@@ -149,7 +149,7 @@ impl Args {
 }
 
 /// The values that an option was given, as `--option=value` or `--option value`.
-fn values(words: &[String], option: &str) -> Vec<String> {
+pub(super) fn values(words: &[String], option: &str) -> Vec<String> {
     let next = words.iter().skip(1).map(Some).chain([None]);
     words
         .iter()

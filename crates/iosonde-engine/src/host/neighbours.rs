@@ -1,7 +1,8 @@
 //! Who else did I/O or used CPUs: the accounting of all processes at two times.
 //!
-//! Sources: proc_pid_stat(5), proc_pid_io(5), cgroups(7). What a process did that ended meanwhile
-//! is in the accounting of the one that waited for it.
+//! Sources: proc_pid_stat(5), proc_pid_io(5), cgroups(7). The I/O of a process that ended meanwhile
+//! is in the accounting of the one that waited for it; what it had done before the first of the two
+//! times is taken off there.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,8 @@ const NAMED: usize = 3;
 /// I/O and CPU time below which a process disturbs nobody.
 const LEAST_BYTES: u64 = 1 << 20;
 const LEAST_CPU_NS: u64 = 50_000_000;
+/// Ancestors that are asked for, so that a loop in what was read while it changed ends.
+const MAX_GENERATIONS: usize = 64;
 
 /// The accounting of all processes but this one.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub struct Census {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
+    /// Process id of its parent.
+    parent: u32,
     cpu_ns: u64,
     read_bytes: u64,
     written_bytes: u64,
@@ -31,6 +36,7 @@ struct Account {
 impl Account {
     fn since(self, before: Account) -> Account {
         Account {
+            parent: self.parent,
             cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
             read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
@@ -55,11 +61,16 @@ impl Census {
     /// The processes that did most since an earlier one.
     #[must_use]
     pub fn since(&self, before: &Census, root: &Root) -> Vec<Neighbour> {
+        let inherited = self.inherited(before);
         let done: Vec<(u32, Account)> = self
             .processes
             .iter()
             .map(|(key, now)| {
-                (key.0, now.since(before.processes.get(key).copied().unwrap_or_default()))
+                let mut from = before.processes.get(key).copied().unwrap_or_default();
+                let ended = inherited.get(&key.0).copied().unwrap_or_default();
+                from.read_bytes = from.read_bytes.saturating_add(ended.read_bytes);
+                from.written_bytes = from.written_bytes.saturating_add(ended.written_bytes);
+                (key.0, now.since(from))
             })
             .collect();
         let mut chosen = most(&done, LEAST_BYTES, Account::io_bytes);
@@ -69,6 +80,30 @@ impl Census {
             }
         }
         chosen.into_iter().map(|(pid, account)| neighbour(root, pid, account)).collect()
+    }
+
+    /// The I/O up to an earlier time of processes that have ended since, by the ancestor that is left.
+    fn inherited(&self, before: &Census) -> BTreeMap<u32, Account> {
+        let is_left = |pid: u32| self.processes.range((pid, 0)..=(pid, u64::MAX)).next().is_some();
+        let parent = |pid: u32| {
+            let mut of_pid = before.processes.range((pid, 0)..=(pid, u64::MAX));
+            of_pid.next().map(|(_, account)| account.parent)
+        };
+        let mut inherited: BTreeMap<u32, Account> = BTreeMap::new();
+        let ended = before.processes.iter().filter(|(key, _)| !self.processes.contains_key(key));
+        for (_, account) in ended {
+            let mut heir = account.parent;
+            for _ in 0..MAX_GENERATIONS {
+                match parent(heir).filter(|_| !is_left(heir)) {
+                    Some(next) => heir = next,
+                    None => break,
+                }
+            }
+            let sum = inherited.entry(heir).or_default();
+            sum.read_bytes = sum.read_bytes.saturating_add(account.read_bytes);
+            sum.written_bytes = sum.written_bytes.saturating_add(account.written_bytes);
+        }
+        inherited
     }
 }
 
@@ -95,6 +130,7 @@ fn account(root: &Root, pid: u32) -> Option<((u32, u64), Account)> {
         value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
     };
     let account = Account {
+        parent: field(4).and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0),
         cpu_ns: ticks.saturating_mul(tick_ns),
         read_bytes: bytes("read_bytes"),
         written_bytes: bytes("write_bytes"),
@@ -134,8 +170,8 @@ mod tests {
     fn process(root: &std::path::Path, pid: u32, started: u64, ticks: u64, written: u64) {
         let directory = root.join(format!("proc/{pid}"));
         std::fs::create_dir_all(&directory).unwrap();
-        let zeros = "0 ".repeat(10);
-        let rest = format!("{zeros}{ticks} 0 0 0 0 0 1 0 {started} 0");
+        let zeros = "0 ".repeat(9);
+        let rest = format!("1 {zeros}{ticks} 0 0 0 0 0 1 0 {started} 0");
         let write = |name: &str, text: String| std::fs::write(directory.join(name), text).unwrap();
         write("stat", format!("{pid} (a) b) S {rest}\n"));
         write("io", format!("rchar: 1\nread_bytes: 4096\nwrite_bytes: {written}\n"));
@@ -162,6 +198,22 @@ mod tests {
             ("program-11", Some("/disk"))
         );
         assert!(found[2].cpu_ns >= 400_000_000, "{}", found[2].cpu_ns);
+    }
+
+    #[test]
+    fn what_an_ended_child_had_done_before_is_not_that_of_its_parent() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::at(directory.path());
+        // Process 1 is the parent of all.
+        process(directory.path(), 1, 1, 0, 0);
+        process(directory.path(), 10, 2, 0, 3 << 30);
+        let before = Census::take(&root);
+        std::fs::remove_dir_all(directory.path().join("proc/10")).unwrap();
+        process(directory.path(), 1, 1, 0, (3 << 30) + 4096);
+        assert!(Census::take(&root).since(&before, &root).is_empty());
+        // What it did after the first time is.
+        process(directory.path(), 1, 1, 0, (3 << 30) + (5 << 20));
+        assert_eq!(Census::take(&root).since(&before, &root)[0].written_bytes, 5 << 20);
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub struct Manifest {
     pub verb: String,
     /// The command line, word by word.
     pub command: Vec<String>,
+    /// The directory in which it was given.
+    #[serde(default)]
+    pub directory: String,
     /// Start, ns since 1970.
     pub started_unix_ns: u64,
     /// Whether everything that was planned was done.

@@ -36,6 +36,13 @@ pub struct SummaryRow {
     pub title: String,
     /// Operations per second.
     pub iops: f64,
+    /// Whether later ones are compared with it.
+    #[serde(default = "yes")]
+    pub is_reference: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Summary {

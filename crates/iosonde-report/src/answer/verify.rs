@@ -31,13 +31,13 @@ impl Answer {
                 format!("Test fsync: iosonde verify fsync {path}")
             }
             VerifyVerdict::Written => {
-                let ledger = run.ledger.as_ref().map_or("FILE", |ledger| ledger.path.as_str());
+                let ledger = judged.ledger.as_deref().unwrap_or("FILE");
                 format!("Read it back: iosonde verify check {path} --ledger {ledger}")
             }
             VerifyVerdict::Inconclusive { .. } => format!(
-                "Repeat it to its end{}: iosonde {}",
+                "Repeat it to its end{}: iosonde verify {} {path}",
                 ledger.map(|words| format!(" with {words}")).unwrap_or_default(),
-                format_args!("verify {}", run.plan.mode.word())
+                run.plan.mode.word()
             ),
         };
         Answer {

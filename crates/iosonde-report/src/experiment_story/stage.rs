@@ -19,8 +19,8 @@ const SHOWN: [Measure; 8] = [
     Measure::Depth,
 ];
 
-/// A stage; `subject` says of what its pictures are.
-pub(super) fn section(facts: &StageFacts, subject: &str) -> Section {
+/// A stage; `subject` says of what its pictures are, and what is in `said` is not said again.
+pub(super) fn section(facts: &StageFacts, subject: &str, said: &[String]) -> Section {
     let stage = &facts.stage;
     let mut blocks = Vec::new();
     if !stage.question.is_empty() {
@@ -31,8 +31,10 @@ pub(super) fn section(facts: &StageFacts, subject: &str) -> Section {
         return Section { name: stage.name.clone(), heading: stage.heading().into(), blocks };
     }
     for (_, answer) in &facts.answers {
-        if !answer.sentences.is_empty() {
-            blocks.push(Block::List(answer.sentences.clone()));
+        let own: Vec<String> =
+            answer.sentences.iter().filter(|each| !said.contains(each)).cloned().collect();
+        if !own.is_empty() {
+            blocks.push(Block::List(own));
         }
     }
     match experiment_figures::pictures_of(facts, subject) {

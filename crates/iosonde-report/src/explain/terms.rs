@@ -103,7 +103,7 @@ const TERMS: &[Term] = terms! {
             "Write incompressible data (the default), or measure below the compression.";
         "depth_not_applied": "The requested queue depth was not reached.",
             "time integral of the requests in flight, compared with --iodepth",
-            "Read the QD column instead of the option; a larger --iodepth changes little.";
+            "Read the QD column instead of the option; a larger depth changes little.";
         "engine_fallback": "A less suitable engine was used than the one that was wanted.",
             "what the kernel answered when io_uring was set up",
             "Allow io_uring (`iosonde doctor` says what blocks it), or choose --ioengine.";
@@ -350,6 +350,11 @@ const TERMS: &[Term] = terms! {
         "6": "INVALID: consistency checks failed.", "", "Discard the figures.";
         "7": "Inconclusive: too little was measured for a verdict.", "", "Measure longer.";
         "125": "A command could not be profiled.", "", "Read the error.";
+        "126": "The command of `profile` was found and could not be executed.", "",
+            "Read the error: it names the file.";
+        "127": "The command of `profile` was not found.", "", "Check its name and PATH.";
+        "129": "The terminal was closed (SIGHUP).", "",
+            "Read the partial result, or resume the experiment.";
         "130": "Interrupted (SIGINT).", "", "Read the partial result, or resume the experiment.";
         "143": "Terminated (SIGTERM).", "", "Read the partial result, or resume the experiment.";
     }

@@ -184,7 +184,28 @@ pub(super) const WORDS: &[Term] = terms! {
             "Nothing if it is near 1.";
         "syncs": "How similar the rates of syncs are.", "both profiles",
             "Nothing if it is near 1.";
-        // Marks and headings of tables.
+        // The first lines of a report, and marks and headings of its tables.
+        "Result": "What was found, compared with something where there is something.",
+            "the figures, the class of storage, earlier results", "Read Confidence beside it.";
+        "Confidence": "How far the figures are to be trusted: high, medium or low.",
+            "the effect of each finding on the headline figures", "Read the reason after the colon.";
+        "Next": "The one action that helps most.", "the gravest finding", "Do it.";
+        "Waits": "What the threads of the program waited for, with shares.",
+            "time off the CPU, by what ended it", "Start with the largest share.";
+        "Heaviest": "The files with most bytes.", "requests by inode", "Nothing.";
+        "lower_third": "In the lowest third of a range of a class, on a logarithmic scale.",
+            "references/storage.toml", "Nothing.";
+        "middle_third": "In the middle third of a range of a class, on a logarithmic scale.",
+            "references/storage.toml", "Nothing.";
+        "upper_third": "In the highest third of a range of a class, on a logarithmic scale.",
+            "references/storage.toml", "Nothing.";
+        "service": "Latency from submission, without the wait for a free slot.",
+            "time of completion - time of submission", "Compare it with the response time.";
+        "response": "Latency from the time at which a request was due.",
+            "time of completion - due time (open loop)", "Use it: it is what a user waits for.";
+        "stdev": "Standard deviation of the latencies of one run.",
+            "square root of the variance over requests",
+            "Read the percentiles: latencies are skewed.";
         "*": "A warning or a limit concerns this row.", "the findings below the table",
             "Read them.";
         "!": "The figure has low confidence, or the row failed.", "the findings below the table",

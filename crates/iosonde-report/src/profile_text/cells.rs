@@ -169,11 +169,14 @@ impl Table {
     }
 }
 
-/// The end of a text too long for its cell, where paths differ.
+/// The end of a path too long for its cell, where paths differ, and the beginning of other names.
 pub(super) fn shortened(text: &str, room: usize) -> String {
     let length = text.chars().count();
     if length <= room {
         return text.to_owned();
+    }
+    if !text.contains('/') {
+        return text.chars().take(room.saturating_sub(1)).chain(['…']).collect();
     }
     let kept: String = text.chars().skip(length + 1 - room).collect();
     format!("…{kept}")

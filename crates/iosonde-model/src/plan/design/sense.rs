@@ -118,7 +118,8 @@ fn single_pass_makes_sense(stage: &Stage, precondition: &Precondition) -> Result
                 .into()
         }
         Some(percent) if !(percent > 0.0 && percent <= 1000.0) => format!(
-            "precondition.over-provisioning-percent: found {percent}, expected above 0 and up to 1000"
+            "precondition.over-provisioning-percent: found {percent}, expected above 0 and up to \
+             1000"
         ),
         None if is_single => {
             "precondition: a single pass needs over-provisioning-percent, the flash \

@@ -2,8 +2,8 @@
 //!
 //! Under random writes of one size, a flash translation layer that collects its oldest blocks first
 //! comes to a state in which the share of a block that is still valid falls exponentially with its
-//! age, from 1 for the newest to `v` for the oldest, where `v = exp(-(1 + s) (1 - v))` and `s` is the
-//! spare flash as a share of what the host sees (P. Desnoyers, "Analytic models of SSD write
+//! age, from 1 for the newest to `v` for the oldest, where `v = exp(-(1 + s) (1 - v))` and `s` is
+//! the spare flash as a share of what the host sees (P. Desnoyers, "Analytic models of SSD write
 //! performance", ACM TOS 10(2), 2014, for LRU cleaning). Writing all flash once, so that just these
 //! shares of it stay valid, brings that state about without a collection.
 

@@ -11,8 +11,8 @@ use crate::units;
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Precondition {
-    /// Passes over the active range; in each, every address is written exactly once, but in a single
-    /// pass over all flash.
+    /// Passes over the active range; in each, every address is written exactly once, but in a
+    /// single pass over all flash.
     pub passes: u32,
     /// Order of the offsets of a pass.
     pub order: PassOrder,
@@ -21,7 +21,7 @@ pub struct Precondition {
     pub block_size: u64,
     /// Writes in flight.
     pub iodepth: u32,
-    /// Flash beyond the active range, percent of it; needed for a single pass, and for nothing else.
+    /// Flash beyond the active range, percent of it; for a single pass alone, which needs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_provisioning_percent: Option<f64>,
 }
