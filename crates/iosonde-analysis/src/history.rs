@@ -44,18 +44,18 @@ pub fn of_run(rows: &[(&Run, &Assessment)]) -> Option<Summary> {
 /// How the rates compare with those of earlier ones, which are called `noun`; `None` without one
 /// of the same storage, load, size and length.
 ///
-/// The rate of a row is divided by the median of the earlier rates of that row. The figure is the
+/// The rate of a row is divided by the median of the earlier rates of that row; those of low
+/// confidence count only where there are no others, which is said. The figure is the
 /// median of these ratios over the rows; the range is that of the earlier checks, each divided by
 /// the same medians. A range of few checks is no interval, and is not called one.
 pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option<String> {
-    let serves = |each: &&Summary| {
-        each.is_like(now) && now.rows.iter().any(|row| reference_rate(each, &row.title).is_some())
+    let alike: Vec<Summary> = earlier.iter().filter(|each| each.is_like(now)).cloned().collect();
+    let sound: Vec<Summary> = alike.iter().filter_map(reliable).collect();
+    let (earlier, weakness) = match sound.is_empty() {
+        true => (alike, ", of low confidence"),
+        false => (sound, ""),
     };
-    let earlier: Vec<&Summary> = earlier.iter().filter(serves).collect();
-    let usual = |title: &str| {
-        let rates = earlier.iter().filter_map(|each| reference_rate(each, title));
-        median(rates.collect())
-    };
+    let usual = |title: &str| median(earlier.iter().filter_map(|each| rate(each, title)).collect());
     let ratios = |of: &Summary| -> Vec<(String, f64)> {
         let ratio = |title: &str| Some(rate(of, title)? / usual(title)?);
         let titles = now.rows.iter().map(|row| row.title.clone());
@@ -64,8 +64,8 @@ pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option
     let overall = |of: &Summary| median(ratios(of).into_iter().map(|(_, ratio)| ratio).collect());
     let ratio = overall(now)?;
     let checks = match earlier.len() {
-        1 => format!("an earlier {noun} here"),
-        several => format!("the median of {several} earlier {noun}s here"),
+        1 => format!("an earlier {noun} here{weakness}"),
+        several => format!("the median of {several} earlier {noun}s here{weakness}"),
     };
     let all: Vec<f64> = earlier.iter().filter_map(|each| overall(each)).collect();
     let least = all.iter().copied().fold(f64::INFINITY, f64::min);
@@ -111,10 +111,10 @@ pub fn against(now: &Summary, reference: &Summary, name: &str) -> Option<String>
     Some(format!("{words}{range}"))
 }
 
-/// The rate of a row with which later ones are compared.
-fn reference_rate(of: &Summary, title: &str) -> Option<f64> {
-    let serves = of.rows.iter().any(|row| row.title == title && row.is_reference);
-    rate(of, title).filter(|_| serves)
+/// With those rows alone whose rates are what the storage usually has; `None` without one.
+fn reliable(of: &Summary) -> Option<Summary> {
+    let rows: Vec<SummaryRow> = of.rows.iter().filter(|row| row.is_reference).cloned().collect();
+    (!rows.is_empty()).then(|| Summary { rows, ..of.clone() })
 }
 
 fn rate(of: &Summary, title: &str) -> Option<f64> {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_of_low_confidence_is_no_reference() {
+    fn what_was_of_low_confidence_is_no_reference_beside_what_was_not() {
         let mut low = check(&[1.0, 1000.0]);
         low.rows[0].is_reference = false;
         let words = |earlier: &[Summary]| {
@@ -182,7 +182,8 @@ mod tests {
             "1.00 times the rate of an earlier check here"
         );
         low.rows[1].is_reference = false;
-        assert_eq!(words(std::slice::from_ref(&low)), "");
+        let alone = words(std::slice::from_ref(&low));
+        assert!(alone.ends_with("of an earlier check here, of low confidence"), "{alone}");
         let good = check(&[100.0, 1000.0]);
         assert_eq!(words(&[low, good]), "1.00 times the rate of an earlier check here");
     }

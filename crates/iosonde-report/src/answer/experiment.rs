@@ -13,7 +13,7 @@ const SENTENCES: usize = 2;
 
 impl Answer {
     /// The first sentences of the answer, the gravest warning, and what helps against it. `folder`
-    /// holds the experiment: the page, and what an interrupted one goes on with.
+    /// is where an interrupted experiment can be gone on with.
     pub fn of_story(story: &Story, folder: Option<&str>) -> Answer {
         let result = match story.answer.as_slice() {
             [] => "no question was answered; the points are below".to_owned(),
@@ -38,10 +38,7 @@ impl Answer {
             Some(format!("{action} (iosonde report --explain {})", warning.code))
         };
         let next = next.or_else(of_warning);
-        let next = next.unwrap_or_else(|| match folder {
-            Some(folder) => format!("Open {folder}/report.html: every point with its figure."),
-            None => OPEN_PAGE.to_owned(),
-        });
+        let next = next.unwrap_or_else(|| OPEN_PAGE.to_owned());
         Answer { result, confidence, next }
     }
 

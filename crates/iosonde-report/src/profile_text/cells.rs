@@ -175,7 +175,7 @@ pub(super) fn shortened(text: &str, room: usize) -> String {
     if length <= room {
         return text.to_owned();
     }
-    if !text.contains('/') {
+    if !text.starts_with('/') {
         return text.chars().take(room.saturating_sub(1)).chain(['…']).collect();
     }
     let kept: String = text.chars().skip(length + 1 - room).collect();
