@@ -32,7 +32,7 @@ pub use depth::DepthFigures;
 pub use machine::{CallFigures, CounterFigures, MachineFigures};
 pub use places::PlaceFigures;
 pub use spread::{Latency, Percentile, Spread};
-pub use syncs::SyncFigures;
+pub use syncs::{PartFigures, SyncFigures, SyncPart};
 pub use traffic::{ClassFigures, OpFigures, Side};
 pub use waits::WaitFigures;
 pub use who::{FileFigures, ThreadCounts, ThreadFigures};

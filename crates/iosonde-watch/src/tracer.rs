@@ -403,6 +403,7 @@ impl Tracer {
                     calls: tally.calls(),
                     errors: tally.errors(),
                     latency: tally.latency(),
+                    phases: Some(tally.phases()),
                 })
             })
             .filter(|sync| sync.calls > 0)

@@ -12,7 +12,7 @@ use super::run::{CounterSeries, HistogramSeries, ProcessUse};
 use super::stacks::StackRun;
 use iosonde_stats::Histogram;
 
-pub use calls::{CallCounts, OpenCounts, SyncKind, SyncRun};
+pub use calls::{CallCounts, OpenCounts, SyncKind, SyncPhases, SyncRun};
 
 /// Name and version of the record schema; the version grows with every incompatible change.
 pub const PROFILE_SCHEMA: &str = "iosonde.profile/1";

@@ -186,6 +186,11 @@ pub(super) fn syncs(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     let Some(syncs) = called(figures) else { return };
     out.push_str("\nSync Calls:\n");
     out.push_str(&syncs_table(syncs).text(out.columns));
+    let parts = sync_parts_table(syncs);
+    if !parts.is_empty() {
+        out.push_str(&format!("  {SYNC_PARTS}:\n"));
+        out.push_str(&parts.text(out.columns));
+    }
     for group in syncs.groups.iter().take(ROWS) {
         let threads = match group.threads {
             1 => String::new(),
@@ -236,6 +241,32 @@ pub(super) fn syncs_table(syncs: &SyncFigures) -> Table {
             formatted(kind.latency.at(0.99).map(|ns| ns as f64)),
             formatted(kind.latency.max_ns.map(|ns| ns as f64)),
         ]);
+    }
+    table
+}
+
+/// Heading of their table.
+pub(super) const SYNC_PARTS: &str = "Where their time goes";
+
+/// Time of each kind of call by what was in flight.
+pub(super) fn sync_parts_table(syncs: &SyncFigures) -> Table {
+    let mut table = Table::new(&[
+        ("Sync Call", true),
+        ("In Flight", true),
+        ("per call", false),
+        ("total", false),
+        ("Share", false),
+    ]);
+    for kind in &syncs.kinds {
+        for part in &kind.parts {
+            table.push(vec![
+                kind.word.into(),
+                part.part.word().into(),
+                time(part.mean_ns),
+                time(part.total_ns as f64),
+                maybe_percent(part.share),
+            ]);
+        }
     }
     table
 }

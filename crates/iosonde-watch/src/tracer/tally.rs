@@ -4,7 +4,7 @@
 use iosonde_bpf::layout::{SIZE_BUCKETS, SIZE_SHIFT, TIME_SHIFT, bucket_edges, bucket_of};
 use iosonde_bpf::{Flight, Slot, SlotKey};
 
-use iosonde_model::record::profile::Traffic;
+use iosonde_model::record::profile::{SyncPhases, Traffic};
 use iosonde_stats::Histogram;
 use iosonde_stats::histogram::Exact;
 
@@ -189,6 +189,12 @@ impl Tally {
         self.total.times(self.sum(|slot| slot.total_ns), min.zip(max))
     }
 
+    /// Time of syncs in each phase, ns.
+    pub(super) fn phases(&self) -> SyncPhases {
+        let sum = |at: usize| self.sum(|slot| slot.phase_ns[at]);
+        SyncPhases { data_ns: sum(0), journal_ns: sum(1), flush_ns: sum(2) }
+    }
+
     /// The record's traffic; times count from `zero_ns`.
     pub(super) fn traffic(&self, zero_ns: u64) -> Traffic {
         let first = self.before.iter().map(|slot| slot.first_ns).filter(|ns| *ns > 0).min();
@@ -251,6 +257,7 @@ mod tests {
             gap_us_squared: 0,
             first_ns: 500,
             last_ns: 9000,
+            phase_ns: [u64::from(count) * 200, u64::from(count) * 300, u64::from(count) * 400],
             total: [0; TIME_BUCKETS],
             queued: [0; TIME_BUCKETS],
             device: [0; TIME_BUCKETS],
@@ -289,5 +296,7 @@ mod tests {
         assert_eq!(traffic.latency.quantile(0.5), Some(1000));
         assert_eq!(traffic.sizes, [(4096, 5)]);
         assert_eq!(traffic.active_ns, Some((100, 8600)));
+        let phases = SyncPhases { data_ns: 1000, journal_ns: 1500, flush_ns: 2000 };
+        assert_eq!(tally.phases(), phases);
     }
 }
