@@ -47,6 +47,16 @@ struct phases {
 	u64 is_wanted; /* once somebody has synced */
 };
 
+/* Flags that say why a request was made. */
+enum { FLAG_NONE, FLAG_READ_AHEAD, FLAG_SYNC, FLAG_META, FLAG_FUA, FLAGS };
+
+/* Reads or writes with a flag, on one CPU. */
+struct flag_use {
+	u64 bytes;
+	u64 total_ns;
+	u64 time[TIME_BUCKETS];
+};
+
 /* A sync of io_uring under way. */
 struct uring_sync {
 	u64 since_ns;
@@ -232,7 +242,7 @@ struct flight {
 	u32 bytes;
 	u32 done_bytes;
 	u32 phase; /* one of PHASE_… */
-	u32 spare;
+	u32 flag; /* one of FLAG_… */
 };
 
 /* Who made a stretch of a file's pages dirty. */

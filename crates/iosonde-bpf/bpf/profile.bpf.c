@@ -13,6 +13,7 @@
 #include "dirty.h"
 #include "depth.h"
 #include "phase.h"
+#include "flag.h"
 #include "flight.h"
 #include "place.h"
 #include "layers.h"
@@ -260,6 +261,7 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 	}
 	flight.slot = slot;
 	flight.phase = phase_of_request(&flight, flags);
+	flight.flag = flag_of(&flight, flags);
 	lapse(key, now);
 	if (keep_flight(key, &flight)) {
 		COUNT(lost_flights, 1);
@@ -566,6 +568,7 @@ inlined void tally_end(struct flight *flight, u32 bytes, u64 now)
 		TALLY(slot->device, TIME_BUCKETS, (total - queued) >> TIME_SHIFT);
 	}
 	TALLY(slot->size, SIZE_BUCKETS, (u64)bytes >> SIZE_SHIFT);
+	tally_flag(flight, bytes, total);
 }
 
 SEC("tp_btf/block_rq_complete")

@@ -25,6 +25,8 @@ pub const NAME_BYTES: usize = 56;
 pub const SYNC: u8 = 16;
 /// Phases of a sync: the program's data are written, then the journal, then the cache is flushed.
 pub const PHASES: usize = 3;
+/// Flags of requests, none among them.
+pub const FLAGS: u32 = 5;
 /// Places of files.
 pub const FILE_PLACES: u32 = 8192;
 
@@ -186,6 +188,18 @@ shared! {
         all: Levels,
         /// The program's.
         program: Levels,
+    }
+}
+
+shared! {
+    /// Reads or writes with a flag, on one CPU.
+    FlagUse {
+        /// Bytes.
+        bytes: u64,
+        /// Sum of latencies, ns.
+        total_ns: u64,
+        /// Latencies.
+        time: [u64; TIME_BUCKETS],
     }
 }
 
@@ -407,7 +421,7 @@ shared! {
         /// Internal.
         phase: u32,
         /// Internal.
-        spare: u32,
+        flag: u32,
     }
 }
 

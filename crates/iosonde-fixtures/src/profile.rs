@@ -6,9 +6,9 @@ use iosonde_model::record::HostFacts;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::facts::{DeviceCounters, DeviceFacts, TelemetrySample};
 use iosonde_model::record::profile::{
-    CallCounts, Chunk, Class, Depth, Ended, FileRun, Group, Method, Op, OpenCounts, PROFILE_SCHEMA,
-    Places, ProfiledDevice, Source, Subject, SyncKind, SyncPhases, SyncRun, ThreadRun, Traffic,
-    TrafficSeries,
+    CallCounts, Chunk, Class, Depth, Ended, FileRun, Flag, FlagRun, Group, Method, Op, OpenCounts,
+    PROFILE_SCHEMA, Places, ProfiledDevice, Source, Subject, SyncKind, SyncPhases, SyncRun,
+    ThreadRun, Traffic, TrafficSeries,
 };
 use iosonde_model::record::run::{CounterSeries, HistogramSeries, ProcessUse};
 use iosonde_stats::Histogram;
@@ -355,6 +355,7 @@ pub fn by_counters() -> ProfileRun {
     run.files.clear();
     run.series.clear();
     run.groups.clear();
+    run.flags.clear();
     run.opens = None;
     run.lost = BTreeMap::new();
     for device in &mut run.devices {
@@ -403,6 +404,18 @@ pub fn database() -> ProfileRun {
         },
         Flow { class: Class::Other, requests: 3_000, ..kernel },
     ]);
+    let flag = |op, flag, requests, size: u64, latency_ns| FlagRun {
+        op,
+        flag,
+        bytes: requests * size,
+        latency: many(latency_ns, requests),
+    };
+    run.flags = vec![
+        flag(Op::Read, Flag::None, 80_000, 8192, 100_000),
+        flag(Op::Write, Flag::None, 1_000, 256 << 10, 2_005_000),
+        flag(Op::Write, Flag::Sync, 20_000, 4096, 50_000),
+        flag(Op::Write, Flag::Meta, 10_000, 8192, 100_000),
+    ];
     with_syncs(&mut run, "log writer", SyncKind::Fdatasync, 20_000, 455_000);
     with_syncs(&mut run, "reader", SyncKind::Fsync, 20, 9_000_000);
     let each = Chunk {

@@ -43,6 +43,13 @@ pub fn profile_json(
             "byte_share": class.byte_share,
             "latency_ns": latency(&class.latency),
         })).collect::<Vec<_>>(),
+        "flags": figures.flags.iter().map(|flag| json!({
+            "op": flag.op,
+            "flag": flag.flag,
+            "requests": flag.requests,
+            "bytes": flag.bytes,
+            "latency_ns": latency(&flag.latency),
+        })).collect::<Vec<_>>(),
         "devices": figures
             .devices
             .iter()

@@ -44,8 +44,8 @@ pub struct KindFigures {
     pub per_s: f64,
     /// From call to return.
     pub latency: Latency,
-    /// Where that time went, each part of [`SyncPart::ALL`]; empty if there were no calls, or a record
-    /// does not have it.
+    /// Where that time went, each part of [`SyncPart::ALL`]; empty if there were no calls, or a
+    /// record does not have it.
     pub parts: Vec<PartFigures>,
 }
 

@@ -33,6 +33,7 @@ pub fn profile_sections(
     let threads = tables::threads_table(run, figures);
     add("threads", "Threads", block(threads.map(|(table, _)| table)));
     add("classes", "Who the requests are for", block(Some(tables::classes_table(run, figures))));
+    add("flags", "Requests by flag", block(Some(tables::flags_table(figures))));
     let cgroups = (figures.cgroups.len() > 1).then(|| tables::cgroups_table(figures));
     add("cgroups", "Cgroups", block(cgroups));
     let pictures = pictures.map(|picture| Block::Picture(Box::new(picture)));

@@ -4,7 +4,7 @@ use crate::clean::clean;
 use crate::wrap::Text;
 use iosonde_analysis::profile::{Figures, FileFigures, SyncFigures, ThreadFigures, missing};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, FileRun, Method, Subject, ThreadRun};
+use iosonde_model::record::profile::{Class, FileRun, Flag, Method, Op, Subject, ThreadRun};
 use iosonde_model::units::count;
 
 use super::cells::{Table, maybe_percent, megabytes, percent, rate, time};
@@ -165,6 +165,56 @@ pub(super) fn classes_table(run: &ProfileRun, figures: &Figures) -> Table {
         ]);
     }
     table
+}
+
+/// Reads and writes by why they were made, where that differs.
+pub(super) fn flags(out: &mut Text, figures: &Figures) {
+    let table = flags_table(figures);
+    if !table.is_empty() {
+        out.push_str("\nRequests by Flag:\n");
+        out.push_str(&table.text(out.columns));
+    }
+}
+
+pub(super) fn flags_table(figures: &Figures) -> Table {
+    let mut table = Table::new(&[
+        ("Requests with", true),
+        ("Requests", false),
+        ("MB", false),
+        ("mean", false),
+        ("p50", false),
+        ("p99", false),
+    ]);
+    if figures.flags.iter().all(|each| each.flag == Flag::None) {
+        return table;
+    }
+    for each in &figures.flags {
+        let formatted = |ns: Option<f64>| ns.map_or("n/a".into(), time);
+        let at = |q: f64| each.latency.at(q).map(|ns| ns as f64);
+        table.push(vec![
+            format!(
+                "{}, {}",
+                if each.op == Op::Read { "reads" } else { "writes" },
+                word(each.flag)
+            ),
+            count::thousands(each.requests),
+            megabytes(each.bytes),
+            formatted(each.latency.mean_ns),
+            formatted(at(0.5)),
+            formatted(at(0.99)),
+        ]);
+    }
+    table
+}
+
+fn word(flag: Flag) -> &'static str {
+    match flag {
+        Flag::None => "no flag",
+        Flag::ReadAhead => "read-ahead",
+        Flag::Sync => "sync",
+        Flag::Meta => "metadata",
+        Flag::Fua => "FUA",
+    }
 }
 
 fn made_for(class: Class, subject: &Subject) -> String {

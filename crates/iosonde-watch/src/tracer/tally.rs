@@ -2,7 +2,7 @@
 //! added at each reading.
 
 use iosonde_bpf::layout::{SIZE_BUCKETS, SIZE_SHIFT, TIME_SHIFT, bucket_edges, bucket_of};
-use iosonde_bpf::{Flight, Slot, SlotKey};
+use iosonde_bpf::{FlagUse, Flight, Slot, SlotKey};
 
 use iosonde_model::record::profile::{SyncPhases, Traffic};
 use iosonde_stats::Histogram;
@@ -34,6 +34,49 @@ impl Buckets {
     /// A histogram of times, ns, with exact figures.
     fn times(&self, sum_ns: u64, extremes: Option<(u64, u64)>) -> Histogram {
         histogram(self.occupied(), sum_ns, extremes)
+    }
+}
+
+/// What is left of some slots when parts of them are taken out.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    times: Buckets,
+    bytes: u64,
+    sum_ns: u64,
+}
+
+impl Rest {
+    pub(super) fn of<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Rest {
+        let mut rest = Rest::default();
+        for tally in tallies {
+            rest.times.0.resize(rest.times.0.len().max(tally.total.0.len()), 0);
+            rest.times.0.iter_mut().zip(&tally.total.0).for_each(|(sum, more)| *sum += more);
+            rest.bytes += tally.sum(|slot| slot.bytes);
+            rest.sum_ns += tally.latencies_ns();
+        }
+        rest
+    }
+
+    /// Takes out what was counted of a flag on each CPU, and returns its bytes and latencies.
+    pub(super) fn take(&mut self, cpus: &[FlagUse]) -> (u64, Histogram) {
+        let mut part = Rest::default();
+        for cpu in cpus {
+            part.times.0.resize(cpu.time.len(), 0);
+            part.times.0.iter_mut().zip(&cpu.time).for_each(|(sum, more)| *sum += more);
+            part.bytes += cpu.bytes;
+            part.sum_ns += cpu.total_ns;
+        }
+        for (left, taken) in self.times.0.iter_mut().zip(&part.times.0) {
+            *left = left.saturating_sub(*taken);
+        }
+        self.bytes = self.bytes.saturating_sub(part.bytes);
+        self.sum_ns = self.sum_ns.saturating_sub(part.sum_ns);
+        part.left()
+    }
+
+    /// Bytes and latencies.
+    pub(super) fn left(&self) -> (u64, Histogram) {
+        (self.bytes, self.times.times(self.sum_ns, None))
     }
 }
 
@@ -284,6 +327,19 @@ mod tests {
         let more = tally.look(vec![slot(4), wrapped]);
         assert_eq!((more.requests, more.bytes, more.latency.count()), (3, 3 * 4096, 3));
         assert_eq!(tally.latency().count(), 3 + u64::from(u32::MAX) + 3);
+    }
+
+    #[test]
+    fn what_has_a_flag_is_taken_out_and_the_rest_has_none() {
+        let mut tally = tally();
+        tally.look(vec![slot(3), slot(4)]);
+        let mut rest = Rest::of([&tally].into_iter());
+        let mut time = [0; TIME_BUCKETS];
+        time[1000 >> TIME_SHIFT] = 5;
+        let (bytes, latency) = rest.take(&[FlagUse { bytes: 20_480, total_ns: 5_000, time }]);
+        assert_eq!((bytes, latency.count(), latency.sum()), (20_480, 5, 5_000));
+        let (bytes, latency) = rest.left();
+        assert_eq!((bytes, latency.count(), latency.sum()), (8_192, 2, 2_000));
     }
 
     #[test]

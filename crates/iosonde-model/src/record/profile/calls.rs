@@ -55,8 +55,9 @@ pub struct SyncRun {
     pub phases: Option<SyncPhases>,
 }
 
-/// Time of sync calls by what was in flight meanwhile. Where several were, the last of these counts,
-/// so that the three add up to no more than the whole; the rest is waiting for anything else.
+/// Time of sync calls by what was in flight meanwhile. Where several were, the last of these
+/// counts, so that the three add up to no more than the whole; the rest is waiting for anything
+/// else.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SyncPhases {
     /// Writes of the program's data, ns.
