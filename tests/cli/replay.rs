@@ -83,6 +83,7 @@ fn profile() -> ProfileRun {
             calls: 100,
             errors: 0,
             latency: Histogram::new(),
+            phases: None,
         }],
         places: vec![Places {
             device: "vdz".into(),

@@ -6,6 +6,7 @@ mod counts;
 mod latency;
 mod machine;
 mod stacks;
+mod syncs;
 mod whose;
 
 use std::fs;

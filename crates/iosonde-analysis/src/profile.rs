@@ -32,8 +32,8 @@ pub use depth::DepthFigures;
 pub use machine::{CallFigures, CounterFigures, MachineFigures};
 pub use places::PlaceFigures;
 pub use spread::{Latency, Percentile, Spread};
-pub use syncs::SyncFigures;
-pub use traffic::{ClassFigures, OpFigures, Side};
+pub use syncs::{PartFigures, SyncFigures, SyncPart};
+pub use traffic::{ClassFigures, FlagFigures, OpFigures, Side};
 pub use waits::WaitFigures;
 pub use who::{FileFigures, ThreadCounts, ThreadFigures};
 
@@ -52,6 +52,8 @@ pub struct Figures {
     pub everybody: Option<Side>,
     /// Each class with requests.
     pub classes: Vec<ClassFigures>,
+    /// Reads and writes by their flags.
+    pub flags: Vec<FlagFigures>,
     /// Each device, in the order of the record.
     pub devices: Vec<DeviceFigures>,
     /// Threads that did I/O.
@@ -111,6 +113,7 @@ pub fn figures(run: &ProfileRun) -> Figures {
         program: seen.then(|| traffic::side(run, |each| each.class.is_of_the_program())),
         everybody: (seen || !run.traffic.is_empty()).then(|| traffic::side(run, |_| true)),
         classes: traffic::classes(run),
+        flags: traffic::flags(run),
         devices: run.devices.iter().map(|each| device(run, each)).collect(),
         io_threads: seen.then(|| who::counts(run)),
         syncs: (run.source.method == Method::Tracepoints && missing(run, "syncs").is_none())

@@ -41,25 +41,32 @@ static __attribute__((noinline)) int sync_begins(void)
 		return 0;
 	thread = this_thread();
 	if (thread && has_begun()) {
-		thread->sync_since_ns = ktime_ns();
+		u64 now = ktime_ns();
+
+		thread->sync_since_ns = now;
 		thread->call_ns = 0;
+		phase_sums(now, thread->sync_phase_ns);
 	}
 	return 0;
 }
 
-static __attribute__((noinline)) int tally_sync(u32 kind, u32 group, u64 ns, u32 failed)
+static __attribute__((noinline)) int tally_sync(u32 kind, u32 group, u64 ns, u64 *phase_ns,
+						 u32 failed)
 {
 	int index = slot_of(0, SYNC + kind, CLASS_PROGRAM, group);
 	u32 place = index;
 	struct slot *slot = index < 0 ? 0 : map_lookup(&slot_data, &place);
 
-	if (!slot) {
+	if (!slot || !phase_ns) {
 		COUNT(lost_syncs, 1);
 		return 0;
 	}
 	slot->requests += 1;
 	slot->errors += !!failed;
 	slot->total_ns += ns;
+	slot->phase_ns[0] += phase_ns[0];
+	slot->phase_ns[1] += phase_ns[1];
+	slot->phase_ns[2] += phase_ns[2];
 	if (!slot->total_max_ns || ns < slot->total_min_ns)
 		slot->total_min_ns = ns;
 	if (ns > slot->total_max_ns)
@@ -84,7 +91,8 @@ static __attribute__((noinline)) int sync_ends(u32 kind, s64 result)
 	thread->posted_ns = 0;
 	thread->syncs += 1;
 	thread->sync_ns += now - since;
-	tally_sync(kind, thread->group, now - since, result < 0);
+	phases_since(now, now - since, thread->sync_phase_ns);
+	tally_sync(kind, thread->group, now - since, thread->sync_phase_ns, result < 0);
 	return 0;
 }
 
@@ -141,7 +149,8 @@ int uring_submit(u64 *ctx)
 {
 	struct io_kiocb *request = (struct io_kiocb *)ctx[0];
 	u8 opcode = request->opcode;
-	u64 key = ctx[0], now;
+	struct uring_sync sync = {};
+	u64 key = ctx[0];
 
 	if (wants_layers && opcode != URING_FSYNC && opcode != URING_SYNC_FILE_RANGE) {
 		layer_of_submit(key);
@@ -151,10 +160,11 @@ int uring_submit(u64 *ctx)
 		return 0;
 	if (!is_followed(current_pid_tgid() >> 32) || !has_begun())
 		return 0;
-	now = ktime_ns();
-	if (!map_update(&uring_syncs, &key, &now, NOEXIST))
+	sync.since_ns = ktime_ns();
+	phase_sums(sync.since_ns, sync.phase_ns);
+	if (!map_update(&uring_syncs, &key, &sync, NOEXIST))
 		count_uring_syncs(1);
-	else if (map_update(&uring_syncs, &key, &now, ANY))
+	else if (map_update(&uring_syncs, &key, &sync, ANY))
 		COUNT(lost_syncs, 1);
 	return 0;
 }
@@ -162,7 +172,8 @@ int uring_submit(u64 *ctx)
 SEC("tp_btf/io_uring_complete")
 int uring_complete(u64 *ctx)
 {
-	u64 key = ctx[1], now, *since;
+	u64 key = ctx[1], now, ns;
+	struct uring_sync *sync;
 	struct io_kiocb *request = (struct io_kiocb *)key;
 	struct thread *thread;
 	s32 result = 0;
@@ -171,8 +182,8 @@ int uring_complete(u64 *ctx)
 	/* Most programs never sync this way. */
 	if (!wants_layers && !count_uring_syncs(0))
 		return 0;
-	since = map_lookup(&uring_syncs, &key);
-	if (!since) {
+	sync = map_lookup(&uring_syncs, &key);
+	if (!sync) {
 		if (wants_layers)
 			layer_of_completion(key);
 		return 0;
@@ -185,15 +196,17 @@ int uring_complete(u64 *ctx)
 		return 0;
 	}
 	now = ktime_ns();
+	ns = now - sync->since_ns;
+	phases_since(now, ns, sync->phase_ns);
 	/* In the submitter, in a worker of it, or in its polling thread: all of one process. */
 	thread = this_thread();
 	if (HAS(struct io_kiocb, cqe.res))
 		result = FIELD(request, cqe.res);
 	if (thread) {
 		thread->syncs += 1;
-		thread->sync_ns += now - *since;
+		thread->sync_ns += ns;
 	}
-	tally_sync(URING_SYNC, thread ? thread->group : 0, now - *since, result < 0);
+	tally_sync(URING_SYNC, thread ? thread->group : 0, ns, sync->phase_ns, result < 0);
 	map_delete(&uring_syncs, &key);
 	count_uring_syncs(-1);
 	return 0;

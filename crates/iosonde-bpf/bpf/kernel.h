@@ -247,9 +247,11 @@ enum {
 
 /* Flags of a request have moved between kernels; their bits are read from its types. */
 enum req_flag_bits {
+	__REQ_SYNC = 11,
 	__REQ_META = 12,
 	__REQ_FUA = 17,
 	__REQ_PREFLUSH = 18,
+	__REQ_RAHEAD = 19,
 };
 
 enum {

@@ -36,6 +36,33 @@ enum { CLASS_PROGRAM, CLASS_WRITE_BACK, CLASS_JOURNAL, CLASS_DEVICE_FLUSH, CLASS
 enum { OP_READ, OP_WRITE, OP_DISCARD, OP_FLUSH, OP_OTHER, SYNC = 16 };
 enum { FSYNC, FDATASYNC, SYNC_FILE_RANGE, MSYNC, SYNC_ALL, SYNCFS, URING_SYNC };
 
+/* What the disks do while somebody syncs. */
+enum { PHASE_NONE, PHASE_DATA, PHASE_JOURNAL, PHASE_FLUSH, PHASES = 3 };
+
+/* Requests in flight in each phase now, 16 bits each; and the time in each so far. */
+struct phases {
+	u64 level;
+	u64 since_ns; /* of the phase of now */
+	u64 sum_ns[PHASES];
+	u64 is_wanted; /* once somebody has synced */
+};
+
+/* Flags that say why a request was made. */
+enum { FLAG_NONE, FLAG_READ_AHEAD, FLAG_SYNC, FLAG_META, FLAG_FUA, FLAGS };
+
+/* Reads or writes with a flag, on one CPU. */
+struct flag_use {
+	u64 bytes;
+	u64 total_ns;
+	u64 time[TIME_BUCKETS];
+};
+
+/* A sync of io_uring under way. */
+struct uring_sync {
+	u64 since_ns;
+	u64 phase_ns[PHASES]; /* sums at its begin */
+};
+
 /* What is counted together: a slot's name. */
 struct slot_key {
 	u32 disk; /* dev_t of the whole disk; 0 for syncs */
@@ -63,6 +90,7 @@ struct slot {
 	u64 gap_us_squared;
 	u64 first_ns;
 	u64 last_ns;
+	u64 phase_ns[PHASES]; /* of syncs: time in each phase */
 	u32 total[TIME_BUCKETS];
 	u32 queued[TIME_BUCKETS];
 	u32 device[TIME_BUCKETS];
@@ -125,6 +153,7 @@ struct thread {
 	u64 syncs;
 	u64 sync_ns;
 	u64 sync_since_ns;
+	u64 sync_phase_ns[PHASES]; /* sums at its begin */
 	u64 ended_ns;
 	/* Where the next request of each recent stream would begin, in sectors; with the disk's
 	 * number in the top bits. The first PROBATION places are for new streams. */
@@ -212,6 +241,8 @@ struct flight {
 	u8 kind; /* sequential, strided or neither */
 	u32 bytes;
 	u32 done_bytes;
+	u32 phase; /* one of PHASE_… */
+	u32 flag; /* one of FLAG_… */
 };
 
 /* Who made a stretch of a file's pages dirty. */

@@ -75,7 +75,9 @@ TABLE(thread_scratch, MAP_PERCPU_ARRAY, 1, u32, struct thread);
 TABLE(cgroups, MAP_HASH, 1024, u64, struct cgroup_use);
 TABLE(chunks, MAP_HASH, 32768, struct chunk_key, struct chunk);
 TABLE(sampling_state, MAP_ARRAY, 1, u32, struct sampling);
-TABLE(uring_syncs, MAP_HASH, 8192, u64, u64);
+TABLE(flag_data, MAP_PERCPU_ARRAY, 2 * FLAGS, u32, struct flag_use); /* reads, writes */
+TABLE(phase_state, MAP_ARRAY, 1, u32, struct phases);
+TABLE(uring_syncs, MAP_HASH, 8192, u64, struct uring_sync);
 TABLE(uring_count, MAP_ARRAY, 1, u32, u64); /* of them now */
 TABLE(submits, MAP_HASH, 16384, u64, struct submitted);
 /* As long as asked for; the loader makes them short where nobody asks. */

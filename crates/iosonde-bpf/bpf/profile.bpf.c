@@ -12,6 +12,8 @@
 #include "file.h"
 #include "dirty.h"
 #include "depth.h"
+#include "phase.h"
+#include "flag.h"
 #include "flight.h"
 #include "place.h"
 #include "layers.h"
@@ -192,6 +194,7 @@ inlined void lapse(u64 key, u64 now)
 	if (!former)
 		return;
 	enter_depth(former, now, -1);
+	enter_phase(former, now, -1);
 	COUNT(lost_ends, 1);
 	count_written(former, former->bytes);
 	index = former->slot;
@@ -257,12 +260,15 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 		return 0;
 	}
 	flight.slot = slot;
+	flight.phase = phase_of_request(&flight, flags);
+	flight.flag = flag_of(&flight, flags);
 	lapse(key, now);
 	if (keep_flight(key, &flight)) {
 		COUNT(lost_flights, 1);
 		return 0;
 	}
 	enter_depth(&flight, now, 1);
+	enter_phase(&flight, now, 1);
 	tally_gap(slot, now);
 	if (wants_layers && flight.class == CLASS_PROGRAM && flight.op <= OP_WRITE)
 		layer_of_begin(&flight, now);
@@ -478,11 +484,13 @@ inlined void begin_flush(struct request *rq, u64 key, u64 now)
 		return;
 	flight.disk_index = index;
 	flight.slot = slot;
+	flight.phase = phase_of_request(&flight, 0);
 	if (keep_flight(key, &flight)) {
 		COUNT(lost_flights, 1);
 		return;
 	}
 	enter_depth(&flight, now, 1);
+	enter_phase(&flight, now, 1);
 	tally_gap(slot, now);
 }
 
@@ -525,6 +533,7 @@ int rq_merge(u64 *ctx)
 		return 0;
 	now = ktime_ns();
 	enter_depth(flight, now, -1);
+	enter_phase(flight, now, -1);
 	add_merged(flight, now - flight->start_ns);
 	drop_flight(key, flight);
 	return 0;
@@ -559,6 +568,7 @@ inlined void tally_end(struct flight *flight, u32 bytes, u64 now)
 		TALLY(slot->device, TIME_BUCKETS, (total - queued) >> TIME_SHIFT);
 	}
 	TALLY(slot->size, SIZE_BUCKETS, (u64)bytes >> SIZE_SHIFT);
+	tally_flag(flight, bytes, total);
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -593,6 +603,7 @@ int rq_complete(u64 *ctx)
 	if (wants_layers && flight->class == CLASS_PROGRAM)
 		layer_of_end(flight, now);
 	enter_depth(flight, now, -1);
+	enter_phase(flight, now, -1);
 	drop_flight(key, flight);
 	return 0;
 }

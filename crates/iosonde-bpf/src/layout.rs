@@ -23,6 +23,10 @@ pub const NAMES: usize = 10;
 pub const NAME_BYTES: usize = 56;
 /// Operations from this number on are syncs, by kind.
 pub const SYNC: u8 = 16;
+/// Phases of a sync: the program's data are written, then the journal, then the cache is flushed.
+pub const PHASES: usize = 3;
+/// Flags of requests, none among them.
+pub const FLAGS: u32 = 5;
 /// Places of files.
 pub const FILE_PLACES: u32 = 8192;
 
@@ -131,6 +135,8 @@ shared! {
         first_ns: u64,
         /// Last end on this CPU, ns.
         last_ns: u64,
+        /// Of syncs: time in each of [`PHASES`], ns.
+        phase_ns: [u64; PHASES],
         /// Latencies.
         total: [u32; TIME_BUCKETS],
         /// Waiting times.
@@ -186,6 +192,18 @@ shared! {
 }
 
 shared! {
+    /// Reads or writes with a flag, on one CPU.
+    FlagUse {
+        /// Bytes.
+        bytes: u64,
+        /// Sum of latencies, ns.
+        total_ns: u64,
+        /// Latencies.
+        time: [u64; TIME_BUCKETS],
+    }
+}
+
+shared! {
     /// A thread.
     Thread {
         /// Thread id.
@@ -220,6 +238,8 @@ shared! {
         sync_ns: u64,
         /// Begin of the one under way, ns; 0 for none.
         sync_since_ns: u64,
+        /// Internal.
+        sync_phase_ns: [u64; PHASES],
         /// When the thread ended, ns; 0 if it has not.
         ended_ns: u64,
         /// Internal.
@@ -398,6 +418,10 @@ shared! {
         bytes: u32,
         /// Of it, done, bytes.
         done_bytes: u32,
+        /// Internal.
+        phase: u32,
+        /// Internal.
+        flag: u32,
     }
 }
 

@@ -21,7 +21,7 @@ use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 pub use layout::{
     Blocked, CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, DepthUse, FileKey, FilePlace,
-    FileUse, Flight, Layers, Levels, Sampling, Slot, SlotKey, StackKey, StackUse, Thread,
+    FileUse, FlagUse, Flight, Layers, Levels, Sampling, Slot, SlotKey, StackKey, StackUse, Thread,
 };
 pub use programs::{Part, Program, Runs};
 
@@ -170,6 +170,7 @@ impl Collector {
             self.table::<ChunkKey, Chunk>("chunks").map(|_| ()),
             self.table::<SlotKey, u32>("slots").map(|_| ()),
             self.slot_data().map(|_| ()),
+            self.flag_data().map(|_| ()),
             self.table::<StackKey, StackUse>("stacks").map(|_| ()),
             self.table::<u32, Blocked>("blocked_threads").map(|_| ()),
         ];
@@ -302,6 +303,15 @@ impl Collector {
         Ok(values.to_vec())
     }
 
+    /// Counts of the reads or, from [`layout::FLAGS`] on, the writes with each flag, for each CPU.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn flags(&self, place: u32) -> Result<Vec<FlagUse>, String> {
+        let values = self.flag_data()?.get(&place, 0).map_err(|error| chain(&error))?;
+        Ok(values.to_vec())
+    }
+
     /// Thread groups with their numbers.
     ///
     /// # Errors
@@ -403,6 +413,11 @@ impl Collector {
     fn depth_data(&self) -> Result<PerCpuArray<&MapData, DepthUse>, String> {
         PerCpuArray::try_from(self.map("depth_data")?)
             .map_err(|error| format!("map `depth_data`: {}", chain(&error)))
+    }
+
+    fn flag_data(&self) -> Result<PerCpuArray<&MapData, FlagUse>, String> {
+        PerCpuArray::try_from(self.map("flag_data")?)
+            .map_err(|error| format!("map `flag_data`: {}", chain(&error)))
     }
 
     fn slot_data(&self) -> Result<PerCpuArray<&MapData, Slot>, String> {

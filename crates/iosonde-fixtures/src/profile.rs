@@ -6,8 +6,9 @@ use iosonde_model::record::HostFacts;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::facts::{DeviceCounters, DeviceFacts, TelemetrySample};
 use iosonde_model::record::profile::{
-    CallCounts, Chunk, Class, Depth, Ended, FileRun, Group, Method, Op, OpenCounts, PROFILE_SCHEMA,
-    Places, ProfiledDevice, Source, Subject, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
+    CallCounts, Chunk, Class, Depth, Ended, FileRun, Flag, FlagRun, Group, Method, Op, OpenCounts,
+    PROFILE_SCHEMA, Places, ProfiledDevice, Source, Subject, SyncKind, SyncPhases, SyncRun,
+    ThreadRun, Traffic, TrafficSeries,
 };
 use iosonde_model::record::run::{CounterSeries, HistogramSeries, ProcessUse};
 use iosonde_stats::Histogram;
@@ -119,11 +120,15 @@ fn look(second: u64) -> TelemetrySample {
     }
 }
 
-/// Calls of one kind by a group that has requests already, each as long.
+/// Calls of one kind by a group that has requests already, each as long: a tenth of it for data, a
+/// fifth for the journal, half for flushes.
 pub fn with_syncs(run: &mut ProfileRun, group: &str, kind: SyncKind, calls: u64, latency_ns: u64) {
     let index = group_index(run, group, 1);
     let latency = many(latency_ns, calls);
-    run.syncs.push(SyncRun { kind, group: index, calls, errors: 0, latency });
+    let time_ns = calls * latency_ns;
+    let phases =
+        Some(SyncPhases { data_ns: time_ns / 10, journal_ns: time_ns / 5, flush_ns: time_ns / 2 });
+    run.syncs.push(SyncRun { kind, group: index, calls, errors: 0, latency, phases });
     if let Some(thread) = run.threads.iter_mut().find(|thread| thread.name == group) {
         thread.syncs += calls;
         thread.sync_ns += calls * latency_ns;
@@ -350,6 +355,7 @@ pub fn by_counters() -> ProfileRun {
     run.files.clear();
     run.series.clear();
     run.groups.clear();
+    run.flags.clear();
     run.opens = None;
     run.lost = BTreeMap::new();
     for device in &mut run.devices {
@@ -398,6 +404,18 @@ pub fn database() -> ProfileRun {
         },
         Flow { class: Class::Other, requests: 3_000, ..kernel },
     ]);
+    let flag = |op, flag, requests, size: u64, latency_ns| FlagRun {
+        op,
+        flag,
+        bytes: requests * size,
+        latency: many(latency_ns, requests),
+    };
+    run.flags = vec![
+        flag(Op::Read, Flag::None, 80_000, 8192, 100_000),
+        flag(Op::Write, Flag::None, 1_000, 256 << 10, 2_005_000),
+        flag(Op::Write, Flag::Sync, 20_000, 4096, 50_000),
+        flag(Op::Write, Flag::Meta, 10_000, 8192, 100_000),
+    ];
     with_syncs(&mut run, "log writer", SyncKind::Fdatasync, 20_000, 455_000);
     with_syncs(&mut run, "reader", SyncKind::Fsync, 20, 9_000_000);
     let each = Chunk {

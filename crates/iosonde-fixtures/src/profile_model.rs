@@ -86,5 +86,5 @@ pub fn chunk(number: u64, reads: (u32, u64), writes: (u32, u64)) -> Chunk {
 pub fn sync(kind: SyncKind, group: u32, calls: u64) -> SyncRun {
     let mut latency = Histogram::new();
     latency.record_many(3_000_000, calls);
-    SyncRun { kind, group, calls, errors: 0, latency }
+    SyncRun { kind, group, calls, errors: 0, latency, phases: None }
 }

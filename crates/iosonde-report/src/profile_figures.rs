@@ -11,6 +11,7 @@ mod over_time;
 mod places;
 mod pool;
 mod sizes;
+mod sync_parts;
 #[cfg(test)]
 mod testing;
 
@@ -23,7 +24,8 @@ pub use comparison::comparison;
 /// Name of a file and its content.
 pub type Picture = (String, String);
 
-/// Every picture of a profile, as SVG: latencies by operation and of syncs, latency and rates over
+/// Every picture of a profile, as SVG: latencies by operation and of syncs, parts of
+/// syncs, latency and rates over
 /// time, sizes, requests in flight, places on the devices, and stacks, if they were taken.
 ///
 /// # Errors
@@ -41,6 +43,7 @@ pub fn figures(run: &ProfileRun) -> Result<Vec<Picture>, ChartError> {
 pub fn drawn(run: &ProfileRun) -> Result<Vec<(String, Figure)>, ChartError> {
     let mut drawn = distribution::latencies(run)?;
     drawn.extend(distribution::syncs(run)?);
+    drawn.extend(sync_parts::sync_parts(run)?);
     drawn.extend(over_time::latency_map(run)?);
     drawn.extend(over_time::rates(run)?);
     drawn.extend(sizes::sizes(run)?);
@@ -90,6 +93,7 @@ mod tests {
                 "latency-flush-vda.svg",
                 "latency-device-flush-vda.svg",
                 "latency-syncs.svg",
+                "sync-parts.svg",
                 "latency-over-time.svg",
                 "rates-over-time.svg",
                 "sizes.svg",

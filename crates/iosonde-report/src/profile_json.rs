@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use iosonde_analysis::profile::spread::QUANTILES;
 use iosonde_analysis::profile::{
-    Against, DepthFigures, DeviceFigures, Figures, Heat, Latency, OpFigures, PlaceFigures, Side,
-    Spread, SyncFigures,
+    Against, DepthFigures, DeviceFigures, Figures, Heat, Latency, OpFigures, PartFigures,
+    PlaceFigures, Side, Spread, SyncFigures, SyncPart,
 };
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
@@ -42,6 +42,13 @@ pub fn profile_json(
             "write_bytes": class.write_bytes,
             "byte_share": class.byte_share,
             "latency_ns": latency(&class.latency),
+        })).collect::<Vec<_>>(),
+        "flags": figures.flags.iter().map(|flag| json!({
+            "op": flag.op,
+            "flag": flag.flag,
+            "requests": flag.requests,
+            "bytes": flag.bytes,
+            "latency_ns": latency(&flag.latency),
         })).collect::<Vec<_>>(),
         "devices": figures
             .devices
@@ -169,6 +176,7 @@ fn syncs(syncs: &SyncFigures) -> Value {
             "errors": kind.errors,
             "per_s": kind.per_s,
             "latency_ns": latency(&kind.latency),
+            "parts": sync_parts(&kind.parts),
         });
         kinds.insert(kind.word.replace(' ', "_"), value);
     }
@@ -188,6 +196,28 @@ fn syncs(syncs: &SyncFigures) -> Value {
         "kinds": kinds,
         "groups": groups.collect::<Vec<_>>(),
     })
+}
+
+/// Where the time of calls went; `null` if there were none, or it is not known.
+fn sync_parts(parts: &[PartFigures]) -> Value {
+    if parts.is_empty() {
+        return Value::Null;
+    }
+    let fields = parts.iter().map(|part| {
+        let name = match part.part {
+            SyncPart::Data => "data",
+            SyncPart::Journal => "journal",
+            SyncPart::Flush => "flush",
+            SyncPart::Other => "other",
+        };
+        let value = json!({
+            "total_ns": part.total_ns,
+            "mean_ns": whole(part.mean_ns),
+            "share": part.share,
+        });
+        (name.to_owned(), value)
+    });
+    Value::Object(fields.collect())
 }
 
 fn cpu(run: &ProfileRun, figures: &Figures) -> Value {

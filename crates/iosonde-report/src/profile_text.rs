@@ -46,6 +46,7 @@ pub fn profile_text(
     out.push('\n');
     tables::threads(&mut out, run, figures);
     tables::classes(&mut out, run, figures);
+    tables::flags(&mut out, figures);
     tables::syncs(&mut out, run, figures);
     tables::files(&mut out, figures);
     tables::cgroups(&mut out, figures);

@@ -50,6 +50,7 @@ pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over
         add(&mut run.devices, root, device);
     }
     run.traffic = traced.traffic;
+    run.flags = traced.flags;
     run.groups = traced.groups;
     run.threads = traced.threads;
     run.files = traced.files;

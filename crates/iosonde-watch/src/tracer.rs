@@ -4,6 +4,7 @@
 mod containers;
 mod convert;
 mod files;
+mod flags;
 mod layers;
 mod names;
 mod places;
@@ -33,8 +34,8 @@ use self::threads::Ended;
 use iosonde_engine::host::{Root, mounts};
 use iosonde_model::record::layers::Layer;
 use iosonde_model::record::profile::{
-    CallCounts, CgroupRun, Class, Depth, FileRun, Group, KernelProgram, Method, Missing, Op,
-    OpenCounts, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
+    CallCounts, CgroupRun, Class, Depth, FileRun, FlagRun, Group, KernelProgram, Method, Missing,
+    Op, OpenCounts, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
 };
 use iosonde_model::record::stacks::StackRun;
 use iosonde_stats::Histogram;
@@ -84,6 +85,8 @@ pub struct Traced {
     pub devices: Vec<TracedDevice>,
     /// See [`iosonde_model::record::ProfileRun::traffic`], and so on for the others.
     pub traffic: Vec<Traffic>,
+    /// Reads and writes by flag.
+    pub flags: Vec<FlagRun>,
     /// Thread groups.
     pub groups: Vec<Group>,
     /// Threads.
@@ -292,6 +295,8 @@ impl Tracer {
         let left = self.settle();
         let stacks = self.stacks.take().map(|stacks| stacks.finish(&self.collector, now_ns));
         let stacks = stacks.transpose().map_err(|trouble| self.heed(Err(trouble)));
+        let flags = flags::flags(&self.collector, self.tallies.values());
+        let flags = flags.map_err(|trouble| self.heed(Err(trouble))).unwrap_or_default();
         let counts = self.collector.counts();
         let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
         let (threads, sizes) = std::mem::take(&mut self.ended).finish(&self.collector);
@@ -304,6 +309,7 @@ impl Tracer {
         let calls_seen = counts.as_ref().filter(|_| self.has("sys_enter")).copied();
         Traced {
             devices: self.devices(now_ns),
+            flags,
             groups: self.groups(&sizes),
             threads: convert::threads(threads),
             files: self.files(),
@@ -403,6 +409,7 @@ impl Tracer {
                     calls: tally.calls(),
                     errors: tally.errors(),
                     latency: tally.latency(),
+                    phases: Some(tally.phases()),
                 })
             })
             .filter(|sync| sync.calls > 0)

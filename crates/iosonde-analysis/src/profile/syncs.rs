@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{SyncKind, SyncRun};
+use iosonde_model::record::profile::{SyncKind, SyncPhases, SyncRun};
 use iosonde_stats::Histogram;
 
 use super::spread::Latency;
@@ -44,6 +44,52 @@ pub struct KindFigures {
     pub per_s: f64,
     /// From call to return.
     pub latency: Latency,
+    /// Where that time went, each part of [`SyncPart::ALL`]; empty if there were no calls, or a
+    /// record does not have it.
+    pub parts: Vec<PartFigures>,
+}
+
+/// A part of the time of sync calls.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncPart {
+    /// Writes of the program's data were in flight, and nothing of the parts that follow.
+    Data,
+    /// Writes of journals or metadata were in flight, and no flush.
+    Journal,
+    /// A flush of a device's cache was in flight.
+    Flush,
+    /// None of these: waiting for a CPU, for locks, or for I/O of others.
+    Other,
+}
+
+impl SyncPart {
+    /// In the order in which a sync does them.
+    pub const ALL: [SyncPart; 4] =
+        [SyncPart::Data, SyncPart::Journal, SyncPart::Flush, SyncPart::Other];
+
+    /// Its name in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            SyncPart::Data => "data writes",
+            SyncPart::Journal => "journal and metadata",
+            SyncPart::Flush => "cache flush",
+            SyncPart::Other => "none of these",
+        }
+    }
+}
+
+/// How long one part took. All parts of a kind add up to the time of its calls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartFigures {
+    /// Part.
+    pub part: SyncPart,
+    /// Of all calls, ns.
+    pub total_ns: u64,
+    /// Per call, ns.
+    pub mean_ns: f64,
+    /// Share of the time of the calls; `None` if they took none.
+    pub share: Option<f64>,
 }
 
 /// The calls of one thread group.
@@ -68,7 +114,7 @@ pub struct GroupSyncs {
 }
 
 /// The figures of all sync calls.
-pub(super) fn syncs(run: &ProfileRun) -> SyncFigures {
+pub fn syncs(run: &ProfileRun) -> SyncFigures {
     let kinds: Vec<KindFigures> =
         SyncKind::WORDS.iter().map(|(kind, word)| of_kind(run, *kind, word)).collect();
     let calls = kinds.iter().map(|kind| kind.calls).sum();
@@ -86,8 +132,41 @@ fn of_kind(run: &ProfileRun, kind: SyncKind, word: &'static str) -> KindFigures 
         calls,
         errors: chosen().map(|sync| sync.errors).sum(),
         per_s: per_second(calls, run.measured_ns),
+        parts: parts(chosen(), calls, latency.sum()),
         latency: Latency::of(&latency),
     }
+}
+
+/// The parts of the time of these calls.
+fn parts<'a>(
+    syncs: impl Iterator<Item = &'a SyncRun>,
+    calls: u64,
+    all_ns: u128,
+) -> Vec<PartFigures> {
+    let Some(phases) = syncs.map(|sync| sync.phases).collect::<Option<Vec<SyncPhases>>>() else {
+        return Vec::new();
+    };
+    if calls == 0 {
+        return Vec::new();
+    }
+    let all_ns = u64::try_from(all_ns).unwrap_or(u64::MAX);
+    let mut left_ns = all_ns;
+    let mut sum = |of: fn(&SyncPhases) -> u64| {
+        let sum = phases.iter().map(of).fold(0, u64::saturating_add).min(left_ns);
+        left_ns -= sum;
+        sum
+    };
+    let flush_ns = sum(|phases| phases.flush_ns);
+    let journal_ns = sum(|phases| phases.journal_ns);
+    let data_ns = sum(|phases| phases.data_ns);
+    let totals = [data_ns, journal_ns, flush_ns, left_ns];
+    let part = |(part, total_ns): (SyncPart, u64)| PartFigures {
+        part,
+        total_ns,
+        mean_ns: total_ns as f64 / calls as f64,
+        share: share(total_ns, all_ns),
+    };
+    SyncPart::ALL.into_iter().zip(totals).map(part).collect()
 }
 
 fn groups(run: &ProfileRun) -> Vec<GroupSyncs> {
@@ -145,6 +224,33 @@ mod tests {
         // 5 s of one thread's 10; 1 s of the 20 that two have, and 1 s in flight.
         let expected = [("log", 50, Some(0.5), None), ("app", 300, Some(0.05), Some(0.05))];
         assert_eq!(groups, expected);
+    }
+
+    #[test]
+    fn the_parts_of_syncs_add_up_to_their_time() {
+        let mut run = profile_of(&[Flow::default()]);
+        with_syncs(&mut run, "app", SyncKind::Fsync, 100, 10_000_000);
+        with_syncs(&mut run, "log", SyncKind::Fsync, 100, 20_000_000);
+        let parts = |run: &ProfileRun| -> Vec<(SyncPart, u64, f64, Option<f64>)> {
+            let kinds = syncs(run).kinds;
+            assert!(kinds[1..].iter().all(|kind| kind.parts.is_empty()));
+            let each = kinds[0].parts.iter();
+            each.map(|part| (part.part, part.total_ns, part.mean_ns, part.share)).collect()
+        };
+        let expected = [
+            (SyncPart::Data, 300_000_000, 1.5e6, Some(0.1)),
+            (SyncPart::Journal, 600_000_000, 3e6, Some(0.2)),
+            (SyncPart::Flush, 1_500_000_000, 7.5e6, Some(0.5)),
+            (SyncPart::Other, 600_000_000, 3e6, Some(0.2)),
+        ];
+        assert_eq!(parts(&run), expected);
+        // A record that has it of some calls only has it of none.
+        run.syncs[1].phases = None;
+        assert_eq!(parts(&run), []);
+        // No part is longer than what is left of the whole.
+        run.syncs[1].phases = Some(SyncPhases { flush_ns: u64::MAX, ..SyncPhases::default() });
+        let shares: Vec<Option<f64>> = parts(&run).iter().map(|part| part.3).collect();
+        assert_eq!(shares, [Some(0.0), Some(0.0), Some(1.0), Some(0.0)]);
     }
 
     #[test]

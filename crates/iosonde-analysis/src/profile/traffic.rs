@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op, Traffic};
+use iosonde_model::record::profile::{Class, Flag, Op, Traffic};
 use iosonde_stats::Histogram;
 
 use super::spread::{Latency, Spread};
@@ -144,6 +144,38 @@ pub(super) fn classes(run: &ProfileRun) -> Vec<ClassFigures> {
 }
 
 /// A part of a whole; `None` of nothing.
+/// Reads or writes with one flag.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlagFigures {
+    /// Reads or writes.
+    pub op: Op,
+    /// Flag.
+    pub flag: Flag,
+    /// Requests that were seen to end.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// From attribution to the end.
+    pub latency: Latency,
+}
+
+/// Reads, then writes, those with the most requests first.
+pub(super) fn flags(run: &ProfileRun) -> Vec<FlagFigures> {
+    let mut flags: Vec<FlagFigures> = run
+        .flags
+        .iter()
+        .map(|flag| FlagFigures {
+            op: flag.op,
+            flag: flag.flag,
+            requests: flag.latency.count(),
+            bytes: flag.bytes,
+            latency: Latency::of(&flag.latency),
+        })
+        .collect();
+    flags.sort_by_key(|each| (each.op, std::cmp::Reverse(each.requests), each.flag));
+    flags
+}
+
 pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

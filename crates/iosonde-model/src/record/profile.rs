@@ -12,7 +12,7 @@ use super::run::{CounterSeries, HistogramSeries, ProcessUse};
 use super::stacks::StackRun;
 use iosonde_stats::Histogram;
 
-pub use calls::{CallCounts, OpenCounts, SyncKind, SyncRun};
+pub use calls::{CallCounts, OpenCounts, SyncKind, SyncPhases, SyncRun};
 
 /// Name and version of the record schema; the version grows with every incompatible change.
 pub const PROFILE_SCHEMA: &str = "iosonde.profile/1";
@@ -46,6 +46,10 @@ pub struct ProfileRun {
     pub devices: Vec<ProfiledDevice>,
     /// Requests by device, class, operation and thread group. Empty without `Method::Tracepoints`.
     pub traffic: Vec<Traffic>,
+    /// Reads and writes by their flags, of the program and of journals; empty in records of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<FlagRun>,
     /// Threads by name: entry 0 is for all that found no place of their own.
     pub groups: Vec<Group>,
     /// Threads that did I/O or syncs, of the program and of the kernel, the busiest first.
@@ -268,6 +272,42 @@ pub enum Op {
 impl Op {
     /// Each, in the order of reports.
     pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Discard, Op::Flush, Op::Other];
+}
+
+/// A flag of a request that says why it was made. Of several the last of these counts.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flag {
+    /// None of the others: of reads, those that a thread waits for; of writes, write-back in the
+    /// background.
+    #[default]
+    None,
+    /// Read ahead of what the program has asked for.
+    ReadAhead,
+    /// A write that somebody waits for. Reads do not count here.
+    Sync,
+    /// Metadata.
+    Meta,
+    /// A write that must be durable when it completes.
+    Fua,
+}
+
+impl Flag {
+    /// Each, by its number in the kernel programs.
+    pub const ALL: [Flag; 5] = [Flag::None, Flag::ReadAhead, Flag::Sync, Flag::Meta, Flag::Fua];
+}
+
+/// Reads or writes with a flag.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct FlagRun {
+    /// [`Op::Read`] or [`Op::Write`].
+    pub op: Op,
+    /// Flag.
+    pub flag: Flag,
+    /// Bytes.
+    pub bytes: u64,
+    /// Of every request that was seen to end.
+    pub latency: Histogram,
 }
 
 /// All requests of one kind. Latencies run from attribution (allocation of the request) to its end.

@@ -1,4 +1,4 @@
-//! Bars side by side over names.
+//! Bars side by side, or stacked, over names.
 
 use super::ChartError;
 use super::axis::Axis;
@@ -13,6 +13,8 @@ pub struct Bars {
     pub series: Vec<BarSeries>,
     /// Whether each bar has its value written over it, where there is room.
     pub labelled: bool,
+    /// Whether the bars of a group have one place: each begins where the one below it ends.
+    pub stacked: bool,
 }
 
 /// The bars of one name.
@@ -81,14 +83,15 @@ impl Bars {
         y: &Axis,
     ) -> Result<(), ChartError> {
         let groups = x.name_count().unwrap_or(0).max(1) as f64;
-        let count = self.series.len().max(1) as f64;
+        let count = if self.stacked { 1.0 } else { self.series.len().max(1) as f64 };
         let width = (plot.width / groups * FILLED / count).min(WIDEST);
         let labelled = self.labelled && self.widest_label(y) <= width;
         for (index, series) in self.series.iter().enumerate() {
+            let column = if self.stacked { 0.0 } else { index as f64 };
             for (group, bar) in series.values.iter().enumerate() {
                 let Some(bar) = bar else { continue };
                 let group = group as f64 + 0.5;
-                let left = plot.x(x.place(group)?) + (index as f64 - count / 2.0) * width;
+                let left = plot.x(x.place(group)?) + (column - count / 2.0) * width;
                 let middle = left + width / 2.0;
                 let datum = datum(&x.formatted(group), bar.value.number(), &series.name);
                 let Some(value) = bar.value.number() else {

@@ -271,6 +271,7 @@ mod tests {
                     series("regenerated", 1, &[95.0, 0.0, 830.0]),
                 ],
                 labelled: false,
+                stacked: false,
             }),
             height: 180.0,
         }

@@ -217,6 +217,7 @@ fn baseline() -> Panel {
     let bars = Bars {
         series: vec![series("mean", 0, 1.0), series("p95", 1, 1.6), series("p99", 2, 2.4)],
         labelled: true,
+        stacked: false,
     };
     let y = scale(Kind::Linear, bars.values().into_iter().chain([0.0]));
     Panel {

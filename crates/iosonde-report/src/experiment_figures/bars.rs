@@ -64,7 +64,7 @@ fn panel(
         style: style(number),
         values: points.iter().map(bar(*measure)).collect(),
     });
-    let bars = Bars { series: series.collect(), labelled: false };
+    let bars = Bars { series: series.collect(), labelled: false, stacked: false };
     let values = bars.values();
     if values.is_empty() {
         return Ok(());

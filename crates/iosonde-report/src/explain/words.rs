@@ -309,7 +309,7 @@ pub(super) const WORDS: &[Term] = terms! {
             "type and state of each cache on the way", "Bypass it, or read after a restart.";
         "not": "A cache cannot have answered.", "type and state of each cache on the way",
             "Nothing.";
-        "none": "Not read a second time.", "", "Nothing.";
+        "none": "Not read a second time; of a request of a profile: no flag.", "", "Nothing.";
         "right": "The second read returned the right data.", "a second read",
             "Look for a fault on the way: memory, cable, controller.";
         "other": "The second read returned other wrong data; of a profile: requests of others.",
@@ -335,6 +335,13 @@ pub(super) const WORDS: &[Term] = terms! {
             "the owner of each page", "Count them as the program's.";
         "device_flush": "Flushes that a file system sends to the device.",
             "flags of each request", "Batch the syncs of the program if they are many.";
+        "read_ahead": "Reads that the kernel made before the program asked for the data.",
+            "flags of each request", "Nothing.";
+        "sync": "Writes that somebody waits for.", "flags of each request", "Nothing.";
+        "meta": "Metadata of a file system, its journal included.", "flags of each request",
+            "Nothing.";
+        "fua": "Writes that must be durable when they complete.", "flags of each request",
+            "Batch the syncs of the program if they are many.";
         "tracepoints": "Each request was traced.", "tracepoints of the kernel", "Nothing.";
         "counters": "Only sums are known; no request was traced.", "counters of the kernel",
             "Repeat as root, or with CAP_BPF and CAP_PERFMON.";

@@ -82,7 +82,7 @@ fn bars_of(rows: &[Row<'_>], way: IoKind) -> Result<Option<Figure>, ChartError> 
             title: String::new(),
             x: Axis::names("job", jobs.iter().map(|(row, _)| row.name.clone()).collect()),
             y: Axis::new("latency", Quantity::Latency, scale),
-            marks: Marks::Bars(Bars { series, labelled: jobs.len() <= 4 }),
+            marks: Marks::Bars(Bars { series, labelled: jobs.len() <= 4, stacked: false }),
             height: 240.0,
         }],
         notes: Vec::new(),

@@ -67,7 +67,7 @@ pub(super) fn panel(title: &str, of: &str, all: &[Named]) -> Result<Panel, Chart
         title: title.into(),
         x: Axis::names("requests in flight", labels),
         y: share_axis(of, &series)?,
-        marks: Marks::Bars(Bars { series, labelled: false }),
+        marks: Marks::Bars(Bars { series, labelled: false, stacked: false }),
         height: 180.0,
     })
 }

@@ -103,7 +103,7 @@ impl Classes {
             title,
             x: Axis::names(title_of_axis, self.labels()),
             y: share_axis("share", &series)?,
-            marks: Marks::Bars(Bars { series, labelled: false }),
+            marks: Marks::Bars(Bars { series, labelled: false, stacked: false }),
             height: 170.0,
         })
     }

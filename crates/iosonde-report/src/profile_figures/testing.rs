@@ -6,8 +6,8 @@ use crate::chart::reading;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::facts::DeviceFacts;
 use iosonde_model::record::profile::{
-    Chunk, Class, Depth, Op, Places, ProfiledDevice, Subject, SyncKind, SyncRun, Traffic,
-    TrafficSeries,
+    Chunk, Class, Depth, Op, Places, ProfiledDevice, Subject, SyncKind, SyncPhases, SyncRun,
+    Traffic, TrafficSeries,
 };
 use iosonde_model::record::run::{CounterSeries, HistogramSeries};
 use iosonde_stats::Histogram;
@@ -91,7 +91,14 @@ fn traffic(lot: &mut Lot, op: Op, requests: u64, middle: f64, sizes: &[(u64, u64
 fn sync(lot: &mut Lot, kind: SyncKind, calls: u64) -> SyncRun {
     let mut latency = Histogram::new();
     (0..calls).for_each(|_| latency.record(lot.latency(2.6e6)));
-    SyncRun { kind, group: 0, calls, errors: 0, latency }
+    let time_ns = latency.sum() as f64;
+    let journal = if kind == SyncKind::Fsync { 0.3 } else { 0.02 };
+    let phases = Some(SyncPhases {
+        data_ns: (time_ns * 0.15) as u64,
+        journal_ns: (time_ns * journal) as u64,
+        flush_ns: (time_ns * 0.4) as u64,
+    });
+    SyncRun { kind, group: 0, calls, errors: 0, latency, phases }
 }
 
 fn series(lot: &mut Lot, op: Op, middle: f64, rate: f64) -> TrafficSeries {

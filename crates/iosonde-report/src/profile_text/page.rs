@@ -26,10 +26,14 @@ pub fn profile_sections(
     add("waits", "What it waits for", list(waits::shares(figures)));
     add("findings", "Findings", list(source::found(figures)));
     add("files", "Files", block(Some(tables::files_table(figures).0)));
-    add("syncs", "Sync calls", block(tables::called(figures).map(tables::syncs_table)));
+    let called = tables::called(figures);
+    let mut syncs = block(called.map(tables::syncs_table));
+    syncs.extend(captioned(tables::SYNC_PARTS, called.map(tables::sync_parts_table)));
+    add("syncs", "Sync calls", syncs);
     let threads = tables::threads_table(run, figures);
     add("threads", "Threads", block(threads.map(|(table, _)| table)));
     add("classes", "Who the requests are for", block(Some(tables::classes_table(run, figures))));
+    add("flags", "Requests by flag", block(Some(tables::flags_table(figures))));
     let cgroups = (figures.cgroups.len() > 1).then(|| tables::cgroups_table(figures));
     add("cgroups", "Cgroups", block(cgroups));
     let pictures = pictures.map(|picture| Block::Picture(Box::new(picture)));
@@ -39,13 +43,18 @@ pub fn profile_sections(
 
 /// The same table for a page, unless it has no row.
 fn block(table: Option<cells::Table>) -> Vec<Block> {
+    captioned("", table)
+}
+
+/// The same under a caption.
+fn captioned(caption: &str, table: Option<cells::Table>) -> Vec<Block> {
     let Some(table) = table.filter(|table| !table.is_empty()) else { return Vec::new() };
     let column = |(title, is_words): &(&str, bool)| Column {
         title: (*title).to_owned(),
         is_number: !is_words,
     };
     vec![Block::Table(story::Table {
-        caption: String::new(),
+        caption: caption.to_owned(),
         columns: table.heads.iter().map(column).collect(),
         rows: table.rows.into_iter().map(|row| row.into_iter().map(Entry::of).collect()).collect(),
     })]

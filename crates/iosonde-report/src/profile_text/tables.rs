@@ -4,7 +4,7 @@ use crate::clean::clean;
 use crate::wrap::Text;
 use iosonde_analysis::profile::{Figures, FileFigures, SyncFigures, ThreadFigures, missing};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, FileRun, Method, Subject, ThreadRun};
+use iosonde_model::record::profile::{Class, FileRun, Flag, Method, Op, Subject, ThreadRun};
 use iosonde_model::units::count;
 
 use super::cells::{Table, maybe_percent, megabytes, percent, rate, time};
@@ -167,6 +167,56 @@ pub(super) fn classes_table(run: &ProfileRun, figures: &Figures) -> Table {
     table
 }
 
+/// Reads and writes by why they were made, where that differs.
+pub(super) fn flags(out: &mut Text, figures: &Figures) {
+    let table = flags_table(figures);
+    if !table.is_empty() {
+        out.push_str("\nRequests by Flag:\n");
+        out.push_str(&table.text(out.columns));
+    }
+}
+
+pub(super) fn flags_table(figures: &Figures) -> Table {
+    let mut table = Table::new(&[
+        ("Requests with", true),
+        ("Requests", false),
+        ("MB", false),
+        ("mean", false),
+        ("p50", false),
+        ("p99", false),
+    ]);
+    if figures.flags.iter().all(|each| each.flag == Flag::None) {
+        return table;
+    }
+    for each in &figures.flags {
+        let formatted = |ns: Option<f64>| ns.map_or("n/a".into(), time);
+        let at = |q: f64| each.latency.at(q).map(|ns| ns as f64);
+        table.push(vec![
+            format!(
+                "{}, {}",
+                if each.op == Op::Read { "reads" } else { "writes" },
+                word(each.flag)
+            ),
+            count::thousands(each.requests),
+            megabytes(each.bytes),
+            formatted(each.latency.mean_ns),
+            formatted(at(0.5)),
+            formatted(at(0.99)),
+        ]);
+    }
+    table
+}
+
+fn word(flag: Flag) -> &'static str {
+    match flag {
+        Flag::None => "no flag",
+        Flag::ReadAhead => "read-ahead",
+        Flag::Sync => "sync",
+        Flag::Meta => "metadata",
+        Flag::Fua => "FUA",
+    }
+}
+
 fn made_for(class: Class, subject: &Subject) -> String {
     let (of, their) = match subject {
         Subject::Machine => ("processes", "their"),
@@ -186,6 +236,11 @@ pub(super) fn syncs(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     let Some(syncs) = called(figures) else { return };
     out.push_str("\nSync Calls:\n");
     out.push_str(&syncs_table(syncs).text(out.columns));
+    let parts = sync_parts_table(syncs);
+    if !parts.is_empty() {
+        out.push_str(&format!("  {SYNC_PARTS}:\n"));
+        out.push_str(&parts.text(out.columns));
+    }
     for group in syncs.groups.iter().take(ROWS) {
         let threads = match group.threads {
             1 => String::new(),
@@ -236,6 +291,32 @@ pub(super) fn syncs_table(syncs: &SyncFigures) -> Table {
             formatted(kind.latency.at(0.99).map(|ns| ns as f64)),
             formatted(kind.latency.max_ns.map(|ns| ns as f64)),
         ]);
+    }
+    table
+}
+
+/// Heading of their table.
+pub(super) const SYNC_PARTS: &str = "Where their time goes";
+
+/// Time of each kind of call by what was in flight.
+pub(super) fn sync_parts_table(syncs: &SyncFigures) -> Table {
+    let mut table = Table::new(&[
+        ("Sync Call", true),
+        ("In Flight", true),
+        ("per call", false),
+        ("total", false),
+        ("Share", false),
+    ]);
+    for kind in &syncs.kinds {
+        for part in &kind.parts {
+            table.push(vec![
+                kind.word.into(),
+                part.part.word().into(),
+                time(part.mean_ns),
+                time(part.total_ns as f64),
+                maybe_percent(part.share),
+            ]);
+        }
     }
     table
 }

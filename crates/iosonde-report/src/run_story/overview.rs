@@ -49,7 +49,7 @@ pub(super) fn overview(rows: &[(&Run, &Assessment)], subject: &str) -> Result<Fi
             title: String::new(),
             x: Axis::names("", names),
             y: Axis::new("MB/s (log)", Quantity::Count, y),
-            marks: Marks::Bars(Bars { series, labelled: true }),
+            marks: Marks::Bars(Bars { series, labelled: true, stacked: false }),
             height: 300.0,
         }],
         notes: Vec::new(),

@@ -70,7 +70,29 @@ impl ImageMount {
         require_root()?;
         let dir = ScratchDir::below(parent).map_err(doing("make a temporary directory"))?;
         let image = dir.path().join("image");
-        let device = LoopDevice::new(&image, size_bytes)?;
+        Self::over(&image, dir, kind, size_bytes, options)
+    }
+
+    /// The same with the image at this path, which is new and stays.
+    pub fn at(
+        image: &Path,
+        kind: FsKind,
+        size_bytes: u64,
+        options: &str,
+    ) -> Result<Self, Unavailable> {
+        require_root()?;
+        let dir = ScratchDir::new().map_err(doing("make a temporary directory"))?;
+        Self::over(image, dir, kind, size_bytes, options)
+    }
+
+    fn over(
+        image: &Path,
+        dir: ScratchDir,
+        kind: FsKind,
+        size_bytes: u64,
+        options: &str,
+    ) -> Result<Self, Unavailable> {
+        let device = LoopDevice::new(image, size_bytes)?;
         let mkfs = format!("mkfs.{}", kind.name());
         run(Command::new(mkfs).args(kind.quiet_flags()).arg(device.path()))?;
         let path = dir.path().join("mount");

@@ -2,9 +2,9 @@
 //! added at each reading.
 
 use iosonde_bpf::layout::{SIZE_BUCKETS, SIZE_SHIFT, TIME_SHIFT, bucket_edges, bucket_of};
-use iosonde_bpf::{Flight, Slot, SlotKey};
+use iosonde_bpf::{FlagUse, Flight, Slot, SlotKey};
 
-use iosonde_model::record::profile::Traffic;
+use iosonde_model::record::profile::{SyncPhases, Traffic};
 use iosonde_stats::Histogram;
 use iosonde_stats::histogram::Exact;
 
@@ -34,6 +34,49 @@ impl Buckets {
     /// A histogram of times, ns, with exact figures.
     fn times(&self, sum_ns: u64, extremes: Option<(u64, u64)>) -> Histogram {
         histogram(self.occupied(), sum_ns, extremes)
+    }
+}
+
+/// What is left of some slots when parts of them are taken out.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    times: Buckets,
+    bytes: u64,
+    sum_ns: u64,
+}
+
+impl Rest {
+    pub(super) fn of<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Rest {
+        let mut rest = Rest::default();
+        for tally in tallies {
+            rest.times.0.resize(rest.times.0.len().max(tally.total.0.len()), 0);
+            rest.times.0.iter_mut().zip(&tally.total.0).for_each(|(sum, more)| *sum += more);
+            rest.bytes += tally.sum(|slot| slot.bytes);
+            rest.sum_ns += tally.latencies_ns();
+        }
+        rest
+    }
+
+    /// Takes out what was counted of a flag on each CPU, and returns its bytes and latencies.
+    pub(super) fn take(&mut self, cpus: &[FlagUse]) -> (u64, Histogram) {
+        let mut part = Rest::default();
+        for cpu in cpus {
+            part.times.0.resize(cpu.time.len(), 0);
+            part.times.0.iter_mut().zip(&cpu.time).for_each(|(sum, more)| *sum += more);
+            part.bytes += cpu.bytes;
+            part.sum_ns += cpu.total_ns;
+        }
+        for (left, taken) in self.times.0.iter_mut().zip(&part.times.0) {
+            *left = left.saturating_sub(*taken);
+        }
+        self.bytes = self.bytes.saturating_sub(part.bytes);
+        self.sum_ns = self.sum_ns.saturating_sub(part.sum_ns);
+        part.left()
+    }
+
+    /// Bytes and latencies.
+    pub(super) fn left(&self) -> (u64, Histogram) {
+        (self.bytes, self.times.times(self.sum_ns, None))
     }
 }
 
@@ -189,6 +232,12 @@ impl Tally {
         self.total.times(self.sum(|slot| slot.total_ns), min.zip(max))
     }
 
+    /// Time of syncs in each phase, ns.
+    pub(super) fn phases(&self) -> SyncPhases {
+        let sum = |at: usize| self.sum(|slot| slot.phase_ns[at]);
+        SyncPhases { data_ns: sum(0), journal_ns: sum(1), flush_ns: sum(2) }
+    }
+
     /// The record's traffic; times count from `zero_ns`.
     pub(super) fn traffic(&self, zero_ns: u64) -> Traffic {
         let first = self.before.iter().map(|slot| slot.first_ns).filter(|ns| *ns > 0).min();
@@ -251,6 +300,7 @@ mod tests {
             gap_us_squared: 0,
             first_ns: 500,
             last_ns: 9000,
+            phase_ns: [u64::from(count) * 200, u64::from(count) * 300, u64::from(count) * 400],
             total: [0; TIME_BUCKETS],
             queued: [0; TIME_BUCKETS],
             device: [0; TIME_BUCKETS],
@@ -280,6 +330,19 @@ mod tests {
     }
 
     #[test]
+    fn what_has_a_flag_is_taken_out_and_the_rest_has_none() {
+        let mut tally = tally();
+        tally.look(vec![slot(3), slot(4)]);
+        let mut rest = Rest::of([&tally].into_iter());
+        let mut time = [0; TIME_BUCKETS];
+        time[1000 >> TIME_SHIFT] = 5;
+        let (bytes, latency) = rest.take(&[FlagUse { bytes: 20_480, total_ns: 5_000, time }]);
+        assert_eq!((bytes, latency.count(), latency.sum()), (20_480, 5, 5_000));
+        let (bytes, latency) = rest.left();
+        assert_eq!((bytes, latency.count(), latency.sum()), (8_192, 2, 2_000));
+    }
+
+    #[test]
     fn sums_and_extremes_are_exact_and_sizes_are_lower_edges() {
         let mut tally = tally();
         tally.look(vec![slot(5)]);
@@ -289,5 +352,7 @@ mod tests {
         assert_eq!(traffic.latency.quantile(0.5), Some(1000));
         assert_eq!(traffic.sizes, [(4096, 5)]);
         assert_eq!(traffic.active_ns, Some((100, 8600)));
+        let phases = SyncPhases { data_ns: 1000, journal_ns: 1500, flush_ns: 2000 };
+        assert_eq!(tally.phases(), phases);
     }
 }

@@ -139,6 +139,7 @@ mod tests {
             syncs: 0,
             sync_ns: 0,
             sync_since_ns: 0,
+            sync_phase_ns: [0; 3],
             ended_ns: 1,
             streams: [0; 12],
             last_sector: 0,

@@ -50,6 +50,22 @@ pub struct SyncRun {
     pub errors: u64,
     /// From call to return, ns.
     pub latency: Histogram,
+    /// Where that time went; `None` in records of earlier versions.
+    #[serde(default)]
+    pub phases: Option<SyncPhases>,
+}
+
+/// Time of sync calls by what was in flight meanwhile. Where several were, the last of these
+/// counts, so that the three add up to no more than the whole; the rest is waiting for anything
+/// else.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct SyncPhases {
+    /// Writes of the program's data, ns.
+    pub data_ns: u64,
+    /// Writes of journals and metadata, ns.
+    pub journal_ns: u64,
+    /// Flushes of the devices' caches, ns.
+    pub flush_ns: u64,
 }
 
 /// How files were opened, and flags set later.

@@ -1,0 +1,80 @@
+//! Where the time of sync calls goes.
+
+use super::Drawn;
+use super::pool::subject;
+use crate::chart::{
+    Arrangement, Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity,
+    Scale, style,
+};
+use iosonde_analysis::profile::syncs::{KindFigures, syncs};
+use iosonde_analysis::profile::{PartFigures, SyncPart};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::units::count::{significant, thousands};
+use iosonde_model::units::duration;
+
+/// A stacked bar for each kind of call: its time per call, and the shares of its parts.
+pub(super) fn sync_parts(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
+    let figures = syncs(run);
+    let kinds: Vec<&KindFigures> = figures
+        .kinds
+        .iter()
+        .filter(|kind| kind.parts.iter().any(|part| part.total_ns > 0))
+        .collect();
+    if kinds.is_empty() {
+        return Ok(None);
+    }
+    let names: Vec<String> = kinds.iter().map(|kind| kind.word.into()).collect();
+    let calls = kinds.iter().map(|kind| format!("{} {}", thousands(kind.calls), kind.word));
+    let times = stacked(&kinds, |part| part.mean_ns);
+    let heights = times.values();
+    let time_scale = Scale::fit(Kind::Linear, heights.into_iter().chain([0.0]))?;
+    let shares = stacked(&kinds, |part| part.share.unwrap_or(0.0));
+    let share_scale = Scale::exactly(Kind::Linear, 0.0, 1.0)?;
+    let panel = |title: &str, y: Axis, bars: Bars| Panel {
+        title: title.into(),
+        x: Axis::names("call", names.clone()),
+        y,
+        marks: Marks::Bars(bars),
+        height: 240.0,
+    };
+    let figure = Figure {
+        title: "Where the time of sync calls goes".into(),
+        subtitle: format!("{} · {}", subject(run), calls.collect::<Vec<_>>().join(", ")),
+        arrangement: Arrangement::SideBySide,
+        panels: vec![
+            panel("Per call", Axis::new("mean time", Quantity::Latency, time_scale), times),
+            panel("Shares", Axis::new("share of the time", Quantity::Share, share_scale), shares),
+        ],
+        notes: vec![
+            "By what was in flight: a flush, else journal or metadata, else data of the program. \
+             None of these: waiting for a CPU, for locks, or for I/O of others."
+                .into(),
+        ],
+    };
+    Ok(Some(("sync-parts".into(), figure)))
+}
+
+/// A bar for each kind, of its parts, the first at the foot.
+fn stacked(kinds: &[&KindFigures], height: fn(&PartFigures) -> f64) -> Bars {
+    let looks = SyncPart::ALL.into_iter().zip([1, 4, 5, 6]).enumerate();
+    let series = looks.map(|(at, (part, look))| BarSeries {
+        name: part.word().into(),
+        style: style(look),
+        values: kinds.iter().map(|kind| bar(kind, at, height)).collect(),
+    });
+    Bars { series: series.collect(), labelled: false, stacked: true }
+}
+
+/// The part of a bar; `None` if it has no height.
+fn bar(kind: &KindFigures, at: usize, height: fn(&PartFigures) -> f64) -> Option<Bar> {
+    let part = kind.parts.get(at).filter(|part| part.total_ns > 0)?;
+    let low: f64 = kind.parts.iter().take(at).map(height).sum();
+    let hover = format!(
+        "{}, {}: {} per call, {} % of the time",
+        kind.word,
+        part.part.word(),
+        duration::latency(part.mean_ns),
+        significant(part.share.unwrap_or(0.0) * 100.0)
+    );
+    Some(Bar::spanning(low, low + height(part), hover))
+}

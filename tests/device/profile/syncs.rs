@@ -1,0 +1,148 @@
+//! Where the time of syncs goes: against the latencies of their requests, and on devices whose
+//! writes or flushes are slow by a known time. Flags of requests.
+
+use std::fs;
+
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, Flag, Op, SyncKind, SyncPhases};
+use iosonde_rig::guard::{FsKind, ImageMount};
+
+use super::{MIB, disk, has, merged, profile, settle, traffic};
+use crate::request::{here, served, turn};
+
+/// Writes and as many syncs of fio, one after the other.
+fn synced_writes(writes: u64, sync: &str) -> String {
+    format!(
+        "fio --name=load --ioengine=psync --directory=. --rw=write --bs=16k --size={} \
+         --{sync}=1 --fallocate=none --output=/dev/null",
+        writes << 14
+    )
+}
+
+/// Calls of a kind, their time, and its parts.
+struct Syncs {
+    calls: u64,
+    ns: u64,
+    phases: SyncPhases,
+}
+
+impl Syncs {
+    fn of(run: &ProfileRun, kind: SyncKind) -> Syncs {
+        let mut all = Syncs { calls: 0, ns: 0, phases: SyncPhases::default() };
+        for sync in run.syncs.iter().filter(|sync| sync.kind == kind) {
+            let phases = sync.phases.unwrap();
+            let known = phases.data_ns + phases.journal_ns + phases.flush_ns;
+            let ns = u64::try_from(sync.latency.sum()).unwrap();
+            assert!(known <= ns, "{kind:?}: {phases:?} of {ns} ns");
+            all.calls += sync.calls;
+            all.ns += ns;
+            all.phases.data_ns += phases.data_ns;
+            all.phases.journal_ns += phases.journal_ns;
+            all.phases.flush_ns += phases.flush_ns;
+        }
+        eprintln!("{kind:?}: {} calls, {} us: {:?}", all.calls, all.ns / 1000, all.phases);
+        all
+    }
+}
+
+/// Sum of the latencies of these requests, ns.
+fn latencies(run: &ProfileRun, is_meant: impl Fn(Class, Op) -> bool) -> u64 {
+    let all = merged(&traffic(run, |kind| is_meant(kind.class, kind.op)), |kind| &kind.latency);
+    u64::try_from(all.sum()).unwrap()
+}
+
+#[test]
+fn parts_of_syncs_are_those_of_their_requests() {
+    let _turn = turn();
+    let Some(mount) = has("fio").then(disk).flatten() else { return };
+    for (kind, sync) in [(SyncKind::Fsync, "fsync"), (SyncKind::Fdatasync, "fdatasync")] {
+        let script = synced_writes(300, sync);
+        let Some(run) = profile(mount.device(), mount.path(), &script).seen() else { return };
+        let syncs = Syncs::of(&run, kind);
+        // Nothing follows the last write.
+        assert_eq!(syncs.calls, 299);
+        let SyncPhases { data_ns, journal_ns, flush_ns } = syncs.phases;
+        assert!(data_ns > 0 && flush_ns > 0, "{:?}", syncs.phases);
+        // What fdatasync writes over needs no commit.
+        assert!(journal_ns > 0 || kind == SyncKind::Fdatasync, "{:?}", syncs.phases);
+        // One thread makes all requests of each class, one by one, within its syncs.
+        let flushes = latencies(&run, |class, op| class == Class::DeviceFlush || op == Op::Flush);
+        assert!(flush_ns <= flushes + flushes / 10, "{flush_ns} of {flushes} ns");
+        let at_once = latencies(&run, |class, _| class == Class::DeviceFlush);
+        assert!(flush_ns >= at_once / 2, "{flush_ns} of {at_once} ns");
+        let data = latencies(&run, |class, op| class == Class::Program && op == Op::Write);
+        assert!(data_ns <= data + data / 10, "{data_ns} of {data} ns");
+    }
+}
+
+/// Requests that were seen to end with that flag.
+fn flagged(run: &ProfileRun, op: Op, flag: Flag) -> u64 {
+    let runs = run.flags.iter().filter(|run| run.op == op && run.flag == flag);
+    runs.map(|run| run.latency.count()).sum()
+}
+
+#[test]
+fn flags_say_why_requests_were_made() {
+    let _turn = turn();
+    let Some(mount) = has("fio").then(disk).flatten() else { return };
+    let script = synced_writes(200, "fsync");
+    let Some(run) = profile(mount.device(), mount.path(), &script).seen() else { return };
+    let written = traffic(&run, |kind| {
+        kind.op == Op::Write && kind.class != Class::Other && kind.class != Class::DeviceFlush
+    });
+    let all: u64 = written.iter().map(|kind| kind.latency.count()).sum();
+    let each = [Flag::None, Flag::Sync, Flag::Meta, Flag::Fua];
+    let each = each.map(|flag| flagged(&run, Op::Write, flag));
+    eprintln!("writes without a flag, sync, meta, FUA: {each:?}");
+    assert_eq!(each.iter().sum::<u64>(), all);
+    // Each sync writes its data, a descriptor and a commit record.
+    assert!(each[1] >= 199 && each[2] >= 199 && each[3] >= 199, "{each:?}");
+
+    fs::write(mount.path().join("plain"), vec![7; 8 << 20]).unwrap();
+    settle(&mount);
+    let drop = "echo 1 > /proc/sys/vm/drop_caches && dd if=plain of=/dev/null bs=4k";
+    let Some(run) = profile(mount.device(), mount.path(), drop).seen() else { return };
+    let ahead = flagged(&run, Op::Read, Flag::ReadAhead);
+    assert!(ahead > 0, "{:?}", traffic(&run, |kind| kind.op == Op::Read).len());
+}
+
+#[test]
+fn a_slow_flush_is_the_time_of_the_syncs() {
+    let _turn = turn();
+    if !has("fio") {
+        return;
+    }
+    let Some(fuse) = served(&["sync=const:4ms"]) else { return };
+    let Some(mount) = here(ImageMount::at(&fuse.path().join("image"), FsKind::Ext4, 64 * MIB, ""))
+    else {
+        return;
+    };
+    settle(&mount);
+    let script = synced_writes(40, "fsync");
+    let Some(run) = profile(mount.device(), mount.path(), &script).seen() else { return };
+    let syncs = Syncs::of(&run, SyncKind::Fsync);
+    // Before the commit and after it: the loop device takes no write with FUA.
+    assert!(syncs.phases.flush_ns >= syncs.calls * 4_000_000, "{:?}", syncs.phases);
+    assert!(syncs.phases.flush_ns * 2 >= syncs.ns, "{:?} of {} ns", syncs.phases, syncs.ns);
+}
+
+#[test]
+fn slow_writes_are_the_time_of_the_syncs() {
+    let _turn = turn();
+    if !has("fio") {
+        return;
+    }
+    let Some(fuse) = served(&["write=const:4ms", "direct_io=on"]) else { return };
+    let Some(mount) = here(ImageMount::at(&fuse.path().join("image"), FsKind::Ext4, 64 * MIB, ""))
+    else {
+        return;
+    };
+    settle(&mount);
+    let script = synced_writes(40, "fsync");
+    let Some(run) = profile(mount.device(), mount.path(), &script).seen() else { return };
+    let syncs = Syncs::of(&run, SyncKind::Fsync);
+    let SyncPhases { data_ns, journal_ns, flush_ns } = syncs.phases;
+    assert!(data_ns >= syncs.calls * 4_000_000, "{:?}", syncs.phases);
+    assert!(journal_ns >= syncs.calls * 4_000_000, "{:?}", syncs.phases);
+    assert!(flush_ns < data_ns.min(journal_ns), "{:?}", syncs.phases);
+}
