@@ -74,3 +74,16 @@ fn what_is_wrong_with_the_settings_is_said_before_anything_runs() {
     }
     assert!(unknown.kept().is_empty());
 }
+
+/// Options that exclude each other: the same order decides.
+#[test]
+fn a_default_that_contradicts_what_counts_more_is_left_out() {
+    let place =
+        place("[defaults]\ncheck = [\"--quick\"]\n[named.long]\ncheck = [\"--seconds\", \"7\"]\n");
+    let planned = |words: &str| {
+        place.iosonde(&format!("check . {words} --dry-run")).without_env("XDG_CONFIG_HOME").end()
+    };
+    planned("").exits(0).says("config.toml: --quick");
+    planned("--use long").exits(0).says("config.toml: --seconds 7");
+    planned("--seconds 5").exits(0).lacks("--quick");
+}

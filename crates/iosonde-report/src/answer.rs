@@ -284,6 +284,17 @@ mod tests {
     }
 
     #[test]
+    fn what_ended_between_two_rows_is_not_whole() {
+        let runs = [run_of(&[Load { noise: 0.0, ..Load::default() }])];
+        let assessed = [assess(&runs[0], None)];
+        let rows = [(&runs[0], &assessed[0])];
+        let found = Answer::of_runs(&rows, false, &verdict(&assessed), None);
+        assert!(found.result.starts_with("no fault seen in what was measured; "), "{found:?}");
+        assert_eq!(found.confidence, "low: not everything was measured completely");
+        assert_eq!(found.next, "Repeat it without an interruption");
+    }
+
+    #[test]
     fn what_was_interrupted_is_to_be_repeated() {
         let mut run = run_of(&[Load::default()]);
         run.outcome = Outcome::Interrupted { signal: 2 };

@@ -82,7 +82,8 @@ impl Census {
         chosen.into_iter().map(|(pid, account)| neighbour(root, pid, account)).collect()
     }
 
-    /// The I/O up to an earlier time of processes that have ended since, by the ancestor that is left.
+    /// The I/O up to an earlier time of processes that have ended since, by the ancestor that is
+    /// left.
     fn inherited(&self, before: &Census) -> BTreeMap<u32, Account> {
         let is_left = |pid: u32| self.processes.range((pid, 0)..=(pid, u64::MAX)).next().is_some();
         let parent = |pid: u32| {

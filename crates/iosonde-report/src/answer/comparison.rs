@@ -69,7 +69,8 @@ impl Answer {
             None => "high".to_owned(),
         };
         let failed_gate = || {
-            "Find the cause before B becomes a baseline: iosonde report of a run of B beside one of A"
+            "Find the cause before B becomes a baseline: iosonde report of a run of B beside one \
+             of A"
                 .to_owned()
         };
         let next = match needed(compared) {

@@ -188,7 +188,8 @@ pub(super) const WORDS: &[Term] = terms! {
         "Result": "What was found, compared with something where there is something.",
             "the figures, the class of storage, earlier results", "Read Confidence beside it.";
         "Confidence": "How far the figures are to be trusted: high, medium or low.",
-            "the effect of each finding on the headline figures", "Read the reason after the colon.";
+            "the effect of each finding on the headline figures",
+            "Read the reason after the colon.";
         "Next": "The one action that helps most.", "the gravest finding", "Do it.";
         "Waits": "What the threads of the program waited for, with shares.",
             "time off the CPU, by what ended it", "Start with the largest share.";
