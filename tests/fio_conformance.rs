@@ -29,6 +29,8 @@ const TWO: &str = "fio version 2 iolog\na.img add\nb.img add\na.img open\nb.img 
 const THREE: &str = "fio version 3 iolog\n50 a.img add\n60 a.img open\n100 a.img read 0 4096\n\
     2100 a.img write 20480 4096\n2200 a.img read 24576 4096\n5000 a.img sync 24576 0\n\
     5100 a.img write 12288 8192\n9100 a.img read 16384 4096\n9200 a.img close\n";
+/// The one priority that requests have of their own, best effort and level 3.
+const PRIORITY: &str = "aio_reqprio=IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 3)";
 /// No further job file begins after this time.
 const TIME: Duration = Duration::from_secs(220);
 /// A job file on one of the programs takes a second or two; one that has not ended after this many
@@ -37,7 +39,8 @@ const LIMIT: Duration = Duration::from_secs(90);
 const CALLS: &str = "trace=read,write,lseek,pread64,pwrite64,preadv2,pwritev2,fsync,fdatasync,\
     io_submit";
 
-/// One operation: direction, file, offset, length.
+/// One operation: direction, in small letters where it has a priority of its own; file, offset,
+/// length.
 type Op = (char, String, u64, u64);
 
 /// The job files; those that read and those that write take turns.
@@ -103,6 +106,9 @@ fn job_files() -> Vec<String> {
             "startdelay=100ms",
             "invalidate=0\nfadvise_hint=0",
             "nice=5\nthread",
+            "ioengine=libaio\niodepth=4\ncmdprio_percentage=100\ncmdprio_class=2\ncmdprio=3",
+            "ioengine=libaio\ncmdprio_bssplit=4k/60/2/3:4k/40/2/3:8k/100/2/1",
+            "ioengine=libaio\ncmdprio_percentage=0\ncmdprio_class=2",
         ] {
             add(rw, "4k", more);
         }
@@ -248,6 +254,7 @@ fn submitted(text: &str) -> Option<Op> {
         return Some(('S', file(text)?, 0, 0));
     }
     let way = if text.starts_with("IOCB_CMD_PREAD") { 'R' } else { 'W' };
+    let way = if text.contains(PRIORITY) { way.to_ascii_lowercase() } else { way };
     Some((way, file(text)?, number("aio_offset=")?, number("aio_nbytes=")?))
 }
 

@@ -16,6 +16,7 @@ mod live;
 mod observer;
 mod pace;
 mod paced;
+mod priorities;
 mod queues;
 mod reading;
 mod requests;

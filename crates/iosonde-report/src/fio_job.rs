@@ -14,7 +14,7 @@ use span::{limits, service, span};
 use iosonde_model::plan::{
     Engine, EngineKind, Job, NumaMode, OnError, Order, Plan, PrecisionGoal, Stop,
 };
-use iosonde_model::spec::{Data, EachWrite, SyncCall, Wait};
+use iosonde_model::spec::{Data, EachWrite, Priority, Sizes, SyncCall, Wait};
 
 /// A plan that fio has no words for.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -226,6 +226,7 @@ fn own(plan: &Plan, job: &Job, fresh: &[u16], words: &mut Words, missing: &mut V
     limits(job, words);
     service(job, words);
     placement(job, words);
+    priorities(job, words, missing);
 }
 
 /// The files of a job, and how many there are.
@@ -464,6 +465,40 @@ fn placement(job: &Job, words: &mut Words) {
     }
 }
 
+/// Priorities of single requests: a percentage of each way where sizes do not matter.
+fn priorities(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    if job.priorities.is_none() {
+        return;
+    }
+    if job.priorities.all().any(|one| one.hint > 0) {
+        // fio 3.33 knows none.
+        missing.push("hints of I/O priorities".into());
+    }
+    let of_ways = [&job.priorities.read, &job.priorities.write];
+    if job.priorities.all().all(|priority| priority.bytes == 0)
+        && of_ways.iter().all(|list| list.len() < 2)
+    {
+        let each = |value: fn(&Priority) -> u8, other: u8| {
+            of_ways.map(|list| list.first().map_or(other, value).to_string()).join(",")
+        };
+        say(words, "cmdprio_percentage", each(|one| one.percent, 0));
+        say(words, "cmdprio_class", each(|one| one.class, 1));
+        say(words, "cmdprio", each(|one| one.level, 0));
+        return;
+    }
+    if job.priorities.all().any(|one| one.bytes == 0) && job.sizes != Sizes::default() {
+        missing.push("several priorities of requests of any size".into());
+    }
+    let split = |list: &Vec<Priority>| {
+        let entry = |one: &Priority| {
+            let bytes = if one.bytes == 0 { job.block_bytes } else { one.bytes };
+            format!("{bytes}/{}/{}/{}", one.percent, one.class, one.level)
+        };
+        list.iter().map(entry).collect::<Vec<_>>().join(":")
+    };
+    say(words, "cmdprio_bssplit", of_ways.map(split).join(","));
+}
+
 /// A time as fio reads it, which knows nothing shorter than a microsecond.
 fn time(ns: u64, missing: &mut Vec<String>) -> String {
     if !ns.is_multiple_of(1000) {
@@ -497,7 +532,7 @@ mod tests {
 
     use super::*;
     use iosonde_model::plan::Target;
-    use iosonde_model::spec::{Phase, Sync};
+    use iosonde_model::spec::{Phase, Priorities, Sync};
 
     fn plan(jobs: Vec<Job>) -> Plan {
         let target = Target { path: "/d:1".into(), bytes: 1 << 30, direct: true, align_bytes: 512 };
@@ -532,6 +567,23 @@ mod tests {
         assert!(text.contains("offset_increment=8192"), "{text}");
         assert!(text.contains("filename=/d\\:1\n") && text.contains("runtime=1500ms"), "{text}");
         assert_eq!(text.matches("[a]").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn priorities_are_a_percentage_or_a_split() {
+        let of = |percent, bytes| Priority { percent, bytes, class: 2, level: 1, hint: 0 };
+        let said = |read: Vec<Priority>| {
+            let priorities = Priorities { read, write: Vec::new() };
+            fio_job(&[(&plan(vec![Job { priorities, ..Job::default() }]), &[])])
+        };
+        let text = said(vec![of(20, 0)]).unwrap();
+        for line in ["cmdprio_percentage=20,0\n", "cmdprio_class=2,1\n", "cmdprio=1,0\n"] {
+            assert!(text.contains(line), "{text}");
+        }
+        let text = said(vec![of(20, 4096), of(30, 8192)]).unwrap();
+        assert!(text.contains("cmdprio_bssplit=4096/20/2/1:8192/30/2/1,\n"), "{text}");
+        let error = said(vec![Priority { hint: 1, ..of(20, 0) }]).unwrap_err();
+        assert_eq!(error.0, ["hints of I/O priorities"]);
     }
 
     #[test]

@@ -143,7 +143,8 @@ mod tests {
     use iosonde_model::plan::chance::Chance;
     use iosonde_model::spec::{
         Access, Arrivals, Data, Draw, EachWrite, Flow, Limits, NumaMode, Pace, Phase, Placement,
-        Rate, Reap, Region, Rw, Sequence, Sizes, Start, Sync, SyncCall, Think, Threads, Wait, Zone,
+        Priorities, Priority, Rate, Reap, Region, Rw, Sequence, Sizes, Start, Sync, SyncCall,
+        Think, Threads, Wait, Zone,
     };
 
     /// One of them, by chance.
@@ -273,6 +274,16 @@ mod tests {
                 huge_pages: flag(chance),
                 nice: -3,
                 io_priority: (2, 7),
+            },
+            priorities: Priorities {
+                read: vec![Priority {
+                    percent: 20,
+                    bytes: number(chance),
+                    class: 1,
+                    level: 7,
+                    hint: 2,
+                }],
+                write: Vec::new(),
             },
             limits: Limits {
                 least_read: (chance.below(2) == 0).then_some(Rate::Ops(9.0)),

@@ -235,3 +235,5 @@ pub(crate) const IOCB_FSYNC: u16 = 2;
 pub(crate) const IOCB_FDSYNC: u16 = 3;
 pub(crate) const IOCB_PREADV: u16 = 7;
 pub(crate) const IOCB_PWRITEV: u16 = 8;
+/// `IOCB_FLAG_IOPRIO`: the request has a priority of its own.
+pub(crate) const IOCB_FLAG_PRIORITY: u32 = 1 << 1;

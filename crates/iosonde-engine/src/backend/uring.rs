@@ -30,6 +30,7 @@ impl UringQueue {
         clock: Clock,
     ) -> Result<Self, OpenError> {
         setup::can_trim(job, &files)?;
+        setup::may_have_priorities(job)?;
         if engine.iopoll && (setup::trims(job) || setup::syncs(job)) {
             let message = "polled completions (--hipri) are for reads and writes only, and this \
                            job has trims or syncs";
@@ -139,6 +140,10 @@ impl Queue for UringQueue {
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {
         self.ring.push(slot, setup::request(&transfer));
+    }
+
+    fn set_priority(&mut self, _slot: usize, priority: u16) {
+        self.ring.set_priority(priority);
     }
 
     #[inline(always)]

@@ -12,6 +12,7 @@ use iosonde_sys::thread;
 use super::flow;
 use super::least::Least;
 use super::pace::Pacer;
+use super::priorities::PriorityDraw;
 use super::requests::{Requests, Slot, error_table};
 use super::steer::IDLE_NS;
 use super::sync::Syncing;
@@ -56,6 +57,7 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) pacer: Pacer,
     pub(super) syncing: Syncing,
     pub(super) flow: Option<flow::Part>,
+    pub(super) priorities: Option<PriorityDraw>,
     pub(super) least: Least,
     /// Share of reads outside of phases that have their own.
     pub(super) read_percent: u8,
@@ -152,11 +154,13 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             paced: !pacer.is_idle_talk()
                 || job.sync.every_writes > 0
                 || job.reap.refill_at > 0
-                || job.flow.is_some(),
+                || job.flow.is_some()
+                || !job.priorities.is_none(),
             draining: false,
             pacer,
             syncing: Syncing::new(job),
             flow: flow::Part::new(job.flow, lane.flow.as_ref()),
+            priorities: PriorityDraw::new(job),
             least: Least::new(&job.limits),
             read_percent: job.read_percent,
             region_start: job.region_start,
@@ -312,6 +316,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             bytes: op.bytes - moved,
         };
         self.queue.push(slot as usize, transfer);
+        self.prioritise(slot);
         self.staged.push(slot);
     }
 

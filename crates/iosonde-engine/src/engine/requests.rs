@@ -38,6 +38,8 @@ pub(super) struct Times {
     pub(super) due_ns: u64,
     /// When the hand-over returned; 0 where that is not asked.
     pub(super) handed_ns: u64,
+    /// Its own priority; 0 where it has that of the thread.
+    pub(super) priority: u16,
 }
 
 impl Slot {
@@ -87,7 +89,10 @@ pub(super) struct Requests<'a> {
 impl<'a> Requests<'a> {
     pub(super) fn new(plan: &Plan, job: &Job, control: &'a Control) -> Requests<'a> {
         let depth = job.iodepth as usize;
-        let more = job.is_open_loop() || job.reap.slat || job.targets.len() > 1;
+        let more = job.is_open_loop()
+            || job.reap.slat
+            || job.targets.len() > 1
+            || !job.priorities.is_none();
         let watch = Watch::new(plan, depth);
         // What is read is looked at before it is settled.
         let settle_at_once = match job.reap.complete_max {

@@ -15,7 +15,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 40] = [
+    let faults: [(bool, &str); 42] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -180,11 +180,23 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             job.strides.range_bytes > 0 && job.strides.zone_bytes == 0,
             "zones need a number of bytes in each",
         ),
+        (
+            !job.priorities.is_none() && !has_priorities(engine.kind),
+            "priorities of single requests need the io_uring or libaio engine",
+        ),
+        (
+            (!job.reads() && !job.priorities.read.is_empty())
+                || (!writes && !job.priorities.write.is_empty()),
+            "I/O priorities for a direction in which it never goes have no effect",
+        ),
         (varied && !random, "sequential blocks of several sizes need an asynchronous engine"),
     ];
     match faults.iter().find(|(found, _)| *found) {
         Some((_, what)) => Err(Refusal::Conflict { role: role.name.clone(), what: (*what).into() }),
-        None => distribution(role),
+        None => match job.priorities.fault() {
+            Some(what) => Err(Refusal::Conflict { role: role.name.clone(), what }),
+            None => distribution(role),
+        },
     }
 }
 
@@ -218,6 +230,11 @@ fn recorded_is_sound(pace: &Pace) -> bool {
 /// Whether an engine hands flags of single writes to the kernel.
 fn has_write_flags(kind: EngineKind) -> bool {
     matches!(kind, EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync)
+}
+
+/// Whether an engine hands priorities of single requests to the kernel.
+fn has_priorities(kind: EngineKind) -> bool {
+    matches!(kind, EngineKind::IoUring | EngineKind::Libaio)
 }
 
 /// Whether a sequence has blocks that the region has not.

@@ -45,6 +45,7 @@ pub(super) fn jobs_of(
         data: role.data.clone(),
         reap: role.reap,
         place: role.place.clone(),
+        priorities: role.priorities.clone(),
         engine: role.engine.clone(),
         span: role.span.clone(),
         service: role.service,

@@ -246,6 +246,20 @@ pub struct DirectionRun {
     pub latencies: HistogramSeries,
     /// Open loop: the same of the response.
     pub responses: HistogramSeries,
+    /// Latency by priority of the request, where some have one of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub priorities: Vec<PriorityRun>,
+}
+
+/// The requests of one priority.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct PriorityRun {
+    /// Class and level as ioprio_set(2) has them, the class from bit 13 on; 0 stands for the
+    /// requests that have the priority of their thread.
+    pub priority: u16,
+    /// Latency, ns.
+    pub latency: Histogram,
 }
 
 /// An open loop's side of a job, counted over the measured window.

@@ -11,6 +11,7 @@ use super::load::{
     Data, EachWrite, Pace, Phase, Placement, Reap, Sequence, Service, Sizes, Span, Strides, Sync,
     Think, Zone,
 };
+use super::priority::Priorities;
 use crate::units;
 
 /// A load, as a user or a catalogue file words it.
@@ -136,6 +137,9 @@ pub struct Role {
     /// Where its threads and their memory are.
     #[serde(default)]
     pub place: Placement,
+    /// Which of its requests have a priority of their own.
+    #[serde(default)]
+    pub priorities: Priorities,
     /// Its own engine, where the roles of a workload differ in it.
     #[serde(default)]
     pub engine: Option<Engine>,
@@ -198,6 +202,7 @@ impl Role {
             batch: None,
             reap: Reap::default(),
             place: Placement::default(),
+            priorities: Priorities::default(),
             engine: None,
             span: Span::default(),
             service: Service::default(),

@@ -3,17 +3,19 @@
 
 mod limits;
 mod places;
+mod priorities;
 
 use super::Fault;
 use super::job::FioJob;
 use super::value::{Value, Ways};
 use crate::spec::EngineKind;
 use crate::spec::{
-    Arrivals, Data, Draw, EachWrite, NumaMode, Pace, Placement, Rate, Reap, Role, Rw, Sizes, Span,
-    Sync, SyncCall, Think,
+    Access, Arrivals, Data, Draw, EachWrite, NumaMode, Pace, Placement, Rate, Reap, Role, Rw,
+    Sizes, Span, Sync, SyncCall, Think,
 };
 use limits::{flow, limits};
 use places::{access, random_percent, run_length, service, stride, strides};
+use priorities::priorities;
 
 /// fio's block size where none is given.
 const BLOCK_BYTES: u64 = 4096;
@@ -57,6 +59,7 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
         batch: batch(job, depth)?,
         reap: if is_synchronous(job) { Reap::default() } else { reap(job, depth)? },
         place: placement(job)?,
+        priorities: priorities(job, rw)?,
         ..Role::new(name, rw)
     };
     Ok(Role {
