@@ -118,6 +118,10 @@ fn job_files() -> Vec<String> {
         for more in ["", "ioengine=libaio\niodepth=4"] {
             add(&format!("rand{rw}"), "16k", more);
         }
+        for sizes in ["bssplit=4k/50:16k/50", "bsrange=4k-32k", "bssplit=8k/20:4k\nloops=2"] {
+            add(rw, "4k", sizes);
+            add(&format!("rand{rw}"), "4k", sizes);
+        }
         groups.push(format!(
             "[global]\nfilename=a.img\nbs=4k\nrw={rw}\n[a]\nsize=16k\n[b]\nsize=32k\n\
              ioengine=libaio\n"
@@ -316,11 +320,24 @@ fn comparable(job: &str, mut all: Vec<Vec<Op>>) -> Vec<Vec<Op>> {
             ops.pop();
         }
     }
+    if job.contains("bssplit") || job.contains("bsrange") {
+        all.iter_mut().for_each(|ops| *ops = places_used(ops));
+    }
     if job.contains("rw=rand") {
         all.iter_mut().for_each(|ops| ops.sort());
     }
     all.sort();
     all
+}
+
+/// The smallest blocks that operations use, each as often as it is used: their lengths are chance.
+fn places_used(ops: &[Op]) -> Vec<Op> {
+    const SMALLEST: u64 = 4 << 10;
+    let blocks = ops.iter().flat_map(|(way, file, offset, bytes)| {
+        let places = (*offset..offset + bytes).step_by(SMALLEST as usize);
+        places.map(|place| (*way, file.clone(), place, SMALLEST))
+    });
+    blocks.collect()
 }
 
 /// What fio and iosonde do with a job file on files of so many bytes.

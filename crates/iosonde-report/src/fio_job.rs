@@ -106,6 +106,7 @@ fn copies(jobs: &[Job]) -> (usize, u64) {
                 Order::Permutation { lanes, .. } => {
                     Order::Permutation { seed: 0, lane: 0, lanes: *lanes }
                 }
+                Order::RandomMap { .. } => Order::RandomMap { seed: 0 },
                 other => other.clone(),
             },
             ..job.clone()
@@ -335,10 +336,11 @@ fn law(order: &Order, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             }
         }
         // fio keeps no map of another grid; every block once is not sure then.
-        Order::Permutation { .. } if !on_own_grid => {
+        Order::Permutation { .. } | Order::RandomMap { .. } if !on_own_grid => {
             missing.push("every block once on another grid than the block size".into());
         }
         Order::Permutation { .. } => {}
+        Order::RandomMap { .. } => {}
         Order::Uniform => words.push(("norandommap", None)),
         Order::Zipf { theta } => {
             if *theta == 1.0 {

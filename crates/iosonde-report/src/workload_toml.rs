@@ -192,6 +192,7 @@ mod tests {
         let laws = [
             Access::Permutation,
             Access::Uniform,
+            Access::RandomMap,
             Access::Zipf(share),
             Access::Pareto(share),
             Access::Normal(share),

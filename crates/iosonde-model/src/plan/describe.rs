@@ -305,6 +305,7 @@ fn order_words(order: &Order) -> String {
         Order::Sequential { start_block, lane, lanes } => {
             format!("sequential from block {start_block} (turn {lane} of {lanes})")
         }
+        Order::RandomMap { .. } => "random, every byte once".into(),
         Order::Uniform => "uniform".into(),
         Order::Zipf { theta } => format!("zipf:{theta}"),
         Order::Pareto { h } => format!("pareto:{h}"),

@@ -189,7 +189,11 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
                 || (!writes && !job.priorities.write.is_empty()),
             "I/O priorities for a direction in which it never goes have no effect",
         ),
-        (varied && !random, "sequential blocks of several sizes need an asynchronous engine"),
+        (
+            varied && (!random || role.access == Access::RandomMap),
+            "blocks of several sizes need an asynchronous engine where they are sequential or in a \
+             random map",
+        ),
     ];
     match faults.iter().find(|(found, _)| *found) {
         Some((_, what)) => Err(Refusal::Conflict { role: role.name.clone(), what: (*what).into() }),
@@ -259,7 +263,7 @@ fn distribution(role: &Role) -> Result<(), Refusal> {
         return Err(Refusal::Conflict { role: role.name.clone(), what });
     }
     let what = match &role.access {
-        Access::Permutation | Access::Uniform => return Ok(()),
+        Access::Permutation | Access::RandomMap | Access::Uniform => return Ok(()),
         Access::Sequence(sequence) if !sequence.blocks.is_empty() => return Ok(()),
         Access::Sequence(_) => "a sequence without blocks, expected one at least".into(),
         Access::Zipf(theta) if theta.is_finite() && *theta > 0.0 => return Ok(()),

@@ -255,6 +255,11 @@ pub enum Order {
         /// Threads sharing the stream.
         lanes: u32,
     },
+    /// Operations of several sizes, every byte once before any twice, by a map of what is used.
+    RandomMap {
+        /// Seed of the places.
+        seed: u64,
+    },
     /// Independent uniform draws.
     Uniform,
     /// Independent draws; the k-th most popular block has a share proportional to k^-theta. The

@@ -148,6 +148,7 @@ fn order_of(role: &Role, start_block: u64, turns: &Turns, lane: u32, lanes: u32)
         Access::Permutation => {
             Order::Permutation { seed: turns.seed, lane: turns.first + lane, lanes: turns.of }
         }
+        Access::RandomMap => Order::RandomMap { seed: turns.seed ^ u64::from(turns.first + lane) },
         Access::Uniform => Order::Uniform,
         Access::Zipf(theta) => Order::Zipf { theta: *theta },
         Access::Pareto(h) => Order::Pareto { h: *h },

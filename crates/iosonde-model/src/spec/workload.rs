@@ -367,6 +367,9 @@ pub enum Access {
     /// A seeded permutation: every block once before any block twice.
     #[default]
     Permutation,
+    /// Operations of several sizes, every byte once before any twice: each takes the next free
+    /// place after a random one and ends where a used one begins, as with fio's random map.
+    RandomMap,
     /// Independent uniform draws: blocks may repeat.
     Uniform,
     /// Few blocks get most operations: shares fall with this power of the rank.

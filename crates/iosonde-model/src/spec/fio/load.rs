@@ -62,12 +62,18 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
         priorities: priorities(job, rw)?,
         ..Role::new(name, rw)
     };
+    let (random_percent, run_length) = (random_percent(job, rw)?, run_length(job, rw)?);
+    let strides = strides(job, &role)?;
+    let mapped = places::has_random_map(&role, random_percent, run_length, strides);
     Ok(Role {
-        access: access(job, rw)?,
-        random_percent: random_percent(job, rw)?,
-        run_length: run_length(job, rw)?,
+        access: match access(job, rw)? {
+            Access::Permutation if mapped => Access::RandomMap,
+            access => access,
+        },
+        random_percent,
+        run_length,
         run_repeats: job.word("rw_sequencer").is_some_and(|(word, _)| word == "identical"),
-        strides: strides(job, &role)?,
+        strides,
         stride: stride(job, &role)?,
         block_align: grid(job, rw)?,
         ..role
