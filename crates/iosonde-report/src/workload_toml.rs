@@ -266,6 +266,7 @@ mod tests {
                 wait: pick(chance, &[Wait::Event, Wait::Poll, Wait::Hybrid]),
                 slat: flag(chance),
                 counts: flag(chance),
+                times: flag(chance),
             },
             place: Placement {
                 cpus: (0..chance.below(3)).map(|cpu| cpu as u32).collect(),

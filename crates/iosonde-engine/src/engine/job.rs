@@ -85,7 +85,7 @@ pub(super) struct JobLoop<'a, Q> {
 pub(super) struct Reaping {
     complete_min: u32,
     pub(super) wait: WaitMode,
-    /// Handing over and waiting are separate calls, or are counted.
+    /// Handing over and waiting are separate calls, or are counted or timed.
     closely: bool,
     /// Hybrid: nothing came back in the last sleep, so that now it polls.
     slept: bool,
@@ -167,7 +167,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             reaping: Reaping {
                 complete_min: job.reap.complete_min.clamp(1, job.iodepth),
                 wait: job.reap.wait,
-                closely: job.reap.slat || job.reap.counts,
+                closely: job.reap.slat || job.reap.counts || job.reap.times,
                 slept: false,
             },
             may_inline: plan.engine_of(job).kind != EngineKind::VhostUser,
@@ -189,6 +189,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// that all jobs start together.
     pub(super) fn begin(&mut self, start_ns: u64) {
         let window = Window::of_job(self.plan, self.job, start_ns);
+        self.requests.start_ns = start_ns;
         self.requests.tally.set_window(window);
         self.requests.area.begin(start_ns, window);
         self.pacer.begin(start_ns);
@@ -226,7 +227,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         };
         let before_ns = self.queue.now_ns();
         let entered = if self.reaping.closely {
-            self.enter_closely(wait)
+            self.enter_closely(wait, before_ns)
         } else {
             self.queue.enter(wait.count, wait.patience_ns)
         };
@@ -289,10 +290,14 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.staged.push(slot);
     }
 
-    /// Counts what is handed over and what came back since the last time. Where the time of
+    /// Notes when requests are handed over, and counts them and what came back since the last time.
+    /// Where the time of
     /// submission is to be known, hands over, notes the time, and only then waits.
     #[inline(never)]
-    fn enter_closely(&mut self, wait: Wait) -> std::io::Result<()> {
+    fn enter_closely(&mut self, wait: Wait, now_ns: u64) -> std::io::Result<()> {
+        if self.job.reap.times {
+            self.requests.note_times(&self.staged, now_ns);
+        }
         if self.job.reap.counts {
             self.requests.count_batch(self.staged.len());
         }

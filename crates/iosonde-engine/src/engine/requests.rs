@@ -11,6 +11,7 @@ use super::tally::Tally;
 use super::window::Area;
 use iosonde_model::plan::{EngineKind, IoKind, Job, OnError, Op, Plan};
 use iosonde_model::record::{Batches, JobRun};
+use iosonde_model::spec::listed::MAX_LISTED;
 
 /// EIO, EAGAIN, EINTR, EBUSY, ENODATA, EILSEQ as Linux numbers them on every architecture.
 const EIO: i32 = 5;
@@ -70,6 +71,8 @@ pub(super) struct Requests<'a> {
     pub(super) area: Area,
     pub(super) tally: Tally,
     pub(super) report: JobRun,
+    /// When the run began.
+    pub(super) start_ns: u64,
     /// Requests in flight when batches were last counted.
     counted_in_flight: usize,
     pub(super) errors: Vec<(IoKind, i32, u64)>,
@@ -110,7 +113,11 @@ impl<'a> Requests<'a> {
             in_flight: 0,
             area: Area::default(),
             tally: Tally::new(plan, job),
-            report: JobRun::default(),
+            report: JobRun {
+                handed_over_us: Vec::with_capacity(if job.reap.times { MAX_LISTED } else { 0 }),
+                ..JobRun::default()
+            },
+            start_ns: 0,
             counted_in_flight: 0,
             errors: Vec::with_capacity(16),
             arrivals: ArrivalCounts::new(job),
@@ -172,6 +179,15 @@ impl<'a> Requests<'a> {
     /// The measurement begins: what was counted before is of the warm-up.
     pub(super) fn forget_batches(&mut self) {
         self.report.batches = Batches::default();
+    }
+
+    /// These slots are handed over now; of a repeated request its first time is noted.
+    pub(super) fn note_times(&mut self, staged: &[u32], now_ns: u64) {
+        let since_us = now_ns.saturating_sub(self.start_ns) / 1_000;
+        let is_new = |slot: &&u32| !self.slots[**slot as usize].again;
+        let times = &mut self.report.handed_over_us;
+        let count = staged.iter().filter(is_new).count().min(MAX_LISTED - times.len());
+        times.extend(std::iter::repeat_n(since_us, count));
     }
 
     /// The hand-over of these slots returned at this time.

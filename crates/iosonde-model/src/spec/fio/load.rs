@@ -57,7 +57,10 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
             Data { checked: verifies(job) && !rw.trims(), ..Data::default() }
         },
         batch: batch(job, depth)?,
-        reap: if is_synchronous(job) { Reap::default() } else { reap(job, depth)? },
+        reap: Reap {
+            times: job.get("write_iolog").is_some(),
+            ..if is_synchronous(job) { Reap::default() } else { reap(job, depth)? }
+        },
         place: placement(job)?,
         priorities: priorities(job, rw)?,
         ..Role::new(name, rw)
