@@ -190,6 +190,9 @@ fn engine(engine: &Engine, words: &mut Words, missing: &mut Vec<String>) {
         for (option, _) in modes.iter().filter(|(_, on)| *on) {
             say(words, option, 1);
         }
+        if let Some(cpu) = engine.sqpoll_cpu {
+            say(words, "sqthread_poll_cpu", cpu);
+        }
         say(words, "nonvectored", u8::from(!engine.vectored));
     }
 }

@@ -23,6 +23,8 @@ pub struct RingOptions {
     pub depth: u32,
     /// A kernel thread submits (IORING_SETUP_SQPOLL).
     pub sqpoll: bool,
+    /// The CPU of that thread (IORING_SETUP_SQ_AFF).
+    pub sqpoll_cpu: Option<u32>,
     /// Completions are polled for (IORING_SETUP_IOPOLL).
     pub iopoll: bool,
     /// The files are registered.
@@ -43,6 +45,7 @@ impl RingOptions {
         RingOptions {
             depth,
             sqpoll: false,
+            sqpoll_cpu: None,
             iopoll: false,
             registered_files: true,
             fixed_buffers: true,
@@ -628,6 +631,26 @@ mod tests {
             }
         }
         assert!(back && ring.syscalls() > before);
+    }
+
+    #[test]
+    fn the_polling_kernel_thread_has_the_cpu_that_was_given() {
+        if let Err(error) = probe() {
+            return eprintln_skip(&error);
+        }
+        let on = |cpu: u32| {
+            let file = std::fs::File::open("/dev/null").unwrap();
+            let sqpoll_cpu = Some(cpu);
+            let options = RingOptions { sqpoll: true, sqpoll_cpu, ..RingOptions::of_depth(1) };
+            Ring::new(vec![file.into()], Slab::new(1, 4096).unwrap(), options)
+        };
+        let cpu = crate::thread::allowed_cpus()[0];
+        match on(cpu) {
+            Ok(ring) => assert!(ring.features().contains(&"sqpoll_cpu"), "{:?}", ring.features()),
+            Err(error) => return eprintln_skip(&error),
+        }
+        let refused = on(1 << 20).err().and_then(|error| error.raw_os_error());
+        assert_eq!(refused, Some(libc::EINVAL));
     }
 
     #[test]

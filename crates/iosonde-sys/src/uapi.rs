@@ -194,6 +194,7 @@ pub(crate) const CMD_DISCARD: u64 = 0x1200;
 
 pub(crate) const SETUP_IOPOLL: u32 = 1 << 0;
 pub(crate) const SETUP_SQPOLL: u32 = 1 << 1;
+pub(crate) const SETUP_SQ_AFF: u32 = 1 << 2;
 pub(crate) const SETUP_CQSIZE: u32 = 1 << 3;
 pub(crate) const SETUP_CLAMP: u32 = 1 << 4;
 pub(crate) const SETUP_SUBMIT_ALL: u32 = 1 << 7;

@@ -41,6 +41,7 @@ impl UringQueue {
         let options = RingOptions {
             depth: job.iodepth,
             sqpoll: engine.sqpoll,
+            sqpoll_cpu: engine.sqpoll_cpu,
             iopoll: engine.iopoll,
             registered_files: engine.registered_files,
             fixed_buffers: engine.fixed_buffers,
@@ -49,7 +50,7 @@ impl UringQueue {
             sync_data_only: setup::syncs_data_only(job),
         };
         let mut ring = Ring::new(files, slab, options)
-            .map_err(|error| OpenError::Ring { hint: hint(&error), error })?;
+            .map_err(|error| OpenError::Ring { hint: hint_of(engine, &error), error })?;
         if engine.iopoll {
             prove_polling(&mut ring, job)?;
         }
@@ -99,6 +100,16 @@ fn prove_discard(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
         })?;
     }
     Ok(())
+}
+
+/// The same of a set-up: of a CPU that is not to be had, the kernel says what it says of any option.
+fn hint_of(engine: &Engine, error: &io::Error) -> String {
+    match engine.sqpoll_cpu {
+        Some(cpu) if error.kind() == io::ErrorKind::InvalidInput => {
+            format!("; CPU {cpu} of sqthread_poll_cpu is none that this process may use")
+        }
+        _ => hint(error),
+    }
 }
 
 /// Likely cause of a refusal, and how to fix it.

@@ -147,7 +147,7 @@ const FAMILIES: &[Family] = &[
         "iodepth iodepth_batch iodepth_batch_complete_min iodepth_batch_complete_max number_ios \
          numjobs loops nrfiles fsync fdatasync rwmixread rwmixwrite thinktime_blocks randseed \
          buffer_compress_percentage dedupe_percentage dedupe_working_set_percentage cpumask \
-         filesize"),
+         filesize sqthread_poll_cpu"),
     (Stand::Supported, Kind::Time(TimeUnit::Seconds), "runtime ramp_time"),
     (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime"),
     (Stand::Supported, Kind::Switch,
@@ -276,9 +276,8 @@ const FAMILIES: &[Family] = &[
         "bs_is_seq_rand dataplacement dp_scheme plid_select plids end_syncfs \
          job_start_clock_id num_range ramp_size fdp"),
     (Stand::Refused(SPRANDOM), Kind::Text, "spr_cs spr_num_regions spr_op sprandom"),
-    (Stand::Refused("priorities and other flags of single requests are not supported"), Kind::Text,
-        "hipri_percentage \
-         sqthread_poll_cpu stream_id"),
+    (Stand::Refused("such flags of single requests are not supported"), Kind::Text,
+        "hipri_percentage stream_id"),
 ];
 
 /// Other names that fio knows, with the one that counts.

@@ -64,6 +64,13 @@ pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
             kind,
             hipri: job.flag("hipri") == Some(true),
             sqpoll: job.flag("sqthread_poll") == Some(true),
+            sqpoll_cpu: match job.count("sqthread_poll_cpu").map(u32::try_from) {
+                None => None,
+                Some(Ok(cpu)) => Some(cpu),
+                Some(Err(_)) => {
+                    return Err(job.fault("sqthread_poll_cpu", "expected the number of a CPU"));
+                }
+            },
             registered_files: job.flag("registerfiles"),
             fixed_buffers: job.flag("fixedbufs"),
             vectored: job.flag("nonvectored") == Some(false),
