@@ -2,19 +2,21 @@
 //! written that every fio since 3.33 accepts; what fio has no words for is said instead.
 
 mod pace;
+mod priorities;
 mod sizes;
 mod span;
 
 use std::fmt::Write as _;
 
 use pace::pace;
+use priorities::priorities;
 use sizes::{sizes, smallest};
 use span::{limits, service, span};
 
 use iosonde_model::plan::{
     Engine, EngineKind, Job, NumaMode, OnError, Order, Plan, PrecisionGoal, Stop,
 };
-use iosonde_model::spec::{Data, EachWrite, Priority, Sizes, SyncCall, Wait};
+use iosonde_model::spec::{Data, EachWrite, SyncCall, Wait};
 
 /// A plan that fio has no words for.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -342,8 +344,7 @@ fn law(order: &Order, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
         Order::Permutation { .. } | Order::RandomMap { .. } if !on_own_grid => {
             missing.push("every block once on another grid than the block size".into());
         }
-        Order::Permutation { .. } => {}
-        Order::RandomMap { .. } => {}
+        Order::Permutation { .. } | Order::RandomMap { .. } => {}
         Order::Uniform => words.push(("norandommap", None)),
         Order::Zipf { theta } => {
             if *theta == 1.0 {
@@ -470,40 +471,6 @@ fn placement(job: &Job, words: &mut Words) {
     }
 }
 
-/// Priorities of single requests: a percentage of each way where sizes do not matter.
-fn priorities(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
-    if job.priorities.is_none() {
-        return;
-    }
-    if job.priorities.all().any(|one| one.hint > 0) {
-        // fio 3.33 knows none.
-        missing.push("hints of I/O priorities".into());
-    }
-    let of_ways = [&job.priorities.read, &job.priorities.write];
-    if job.priorities.all().all(|priority| priority.bytes == 0)
-        && of_ways.iter().all(|list| list.len() < 2)
-    {
-        let each = |value: fn(&Priority) -> u8, other: u8| {
-            of_ways.map(|list| list.first().map_or(other, value).to_string()).join(",")
-        };
-        say(words, "cmdprio_percentage", each(|one| one.percent, 0));
-        say(words, "cmdprio_class", each(|one| one.class, 1));
-        say(words, "cmdprio", each(|one| one.level, 0));
-        return;
-    }
-    if job.priorities.all().any(|one| one.bytes == 0) && job.sizes != Sizes::default() {
-        missing.push("several priorities of requests of any size".into());
-    }
-    let split = |list: &Vec<Priority>| {
-        let entry = |one: &Priority| {
-            let bytes = if one.bytes == 0 { job.block_bytes } else { one.bytes };
-            format!("{bytes}/{}/{}/{}", one.percent, one.class, one.level)
-        };
-        list.iter().map(entry).collect::<Vec<_>>().join(":")
-    };
-    say(words, "cmdprio_bssplit", of_ways.map(split).join(","));
-}
-
 /// A time as fio reads it, which knows nothing shorter than a microsecond.
 fn time(ns: u64, missing: &mut Vec<String>) -> String {
     if !ns.is_multiple_of(1000) {
@@ -537,7 +504,7 @@ mod tests {
 
     use super::*;
     use iosonde_model::plan::Target;
-    use iosonde_model::spec::{Phase, Priorities, Sync};
+    use iosonde_model::spec::{Phase, Priorities, Priority, Sync};
 
     fn plan(jobs: Vec<Job>) -> Plan {
         let target = Target { path: "/d:1".into(), bytes: 1 << 30, direct: true, align_bytes: 512 };

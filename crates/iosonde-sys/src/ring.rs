@@ -1,6 +1,7 @@
 //! io_uring without a layer between: entries are filled in place from templates, and `enter` is one
 //! inline system call. One ring, its files, one slab, used by one thread.
 
+mod options;
 mod setup;
 
 use std::io;
@@ -14,47 +15,8 @@ use crate::slots::Slots;
 use crate::syscall::{BEYOND, PROBE_BYTES, PUNCH_HOLE, raw};
 use crate::uapi::{self, Sqe, SyncCancel, Timespec, WaitArguments};
 use crate::{Direction, Request, Slab};
+pub use options::RingOptions;
 use setup::Shared;
-
-/// What is asked of a ring.
-#[derive(Clone, Copy, Debug)]
-pub struct RingOptions {
-    /// Requests in flight, at most; as many as the slab has slots.
-    pub depth: u32,
-    /// A kernel thread submits (IORING_SETUP_SQPOLL).
-    pub sqpoll: bool,
-    /// The CPU of that thread (IORING_SETUP_SQ_AFF).
-    pub sqpoll_cpu: Option<u32>,
-    /// Completions are polled for (IORING_SETUP_IOPOLL).
-    pub iopoll: bool,
-    /// The files are registered.
-    pub registered_files: bool,
-    /// The buffers are registered, unless requests carry vectors.
-    pub fixed_buffers: bool,
-    /// Requests carry vectors of one buffer.
-    pub vectored: bool,
-    /// `RWF_*` of every write.
-    pub write_flags: u32,
-    /// A sync is of the data and what is needed to read it back (fdatasync), not of all metadata.
-    pub sync_data_only: bool,
-}
-
-impl RingOptions {
-    /// The usual ones.
-    pub fn of_depth(depth: u32) -> RingOptions {
-        RingOptions {
-            depth,
-            sqpoll: false,
-            sqpoll_cpu: None,
-            iopoll: false,
-            registered_files: true,
-            fixed_buffers: true,
-            vectored: false,
-            write_flags: 0,
-            sync_data_only: true,
-        }
-    }
-}
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The largest region that the kernel registers as one buffer.

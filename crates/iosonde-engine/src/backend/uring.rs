@@ -102,7 +102,8 @@ fn prove_discard(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// The same of a set-up: of a CPU that is not to be had, the kernel says what it says of any option.
+/// The same of a set-up: of a CPU that is not to be had, the kernel says what it says of any
+/// option.
 fn hint_of(engine: &Engine, error: &io::Error) -> String {
     match engine.sqpoll_cpu {
         Some(cpu) if error.kind() == io::ErrorKind::InvalidInput => {

@@ -290,25 +290,6 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.staged.push(slot);
     }
 
-    /// Notes when requests are handed over, and counts them and what came back since the last time.
-    /// Where the time of
-    /// submission is to be known, hands over, notes the time, and only then waits.
-    #[inline(never)]
-    fn enter_closely(&mut self, wait: Wait, now_ns: u64) -> std::io::Result<()> {
-        if self.job.reap.times {
-            self.requests.note_times(&self.staged, now_ns);
-        }
-        if self.job.reap.counts {
-            self.requests.count_batch(self.staged.len());
-        }
-        if !self.job.reap.slat {
-            return self.queue.enter(wait.count, wait.patience_ns);
-        }
-        self.queue.enter(0, 0)?;
-        self.requests.handed(&self.staged, self.queue.now_ns());
-        if wait.count == 0 { Ok(()) } else { self.queue.enter(wait.count, wait.patience_ns) }
-    }
-
     /// Stages the rest of an operation.
     #[cold]
     pub(super) fn push(&mut self, slot: u32) {

@@ -143,8 +143,8 @@ pub struct JobRun {
     /// How many requests were handed over and came back at once, where that was to be counted.
     #[serde(skip_serializing_if = "Batches::is_empty")]
     pub batches: Batches,
-    /// When requests were handed over, µs from the start of the run, in the order of the plan and the
-    /// syncs among its operations; the first of them, where that was to be recorded.
+    /// When requests were handed over, µs from the start of the run, in the order of the plan and
+    /// the syncs among its operations; the first of them, where that was to be recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub handed_over_us: Vec<u64>,
     /// Requests of which it was checked whether they complete inside submission, and that did.

@@ -12,8 +12,8 @@ const CLASS: u64 = 1;
 /// Entries of a split, at most.
 const MAX_SPLIT: usize = 64;
 
-/// The priorities of the ways that the job goes. Other engines of fio do not know these options,
-/// and are told in a note that they have no effect.
+/// The priorities of the ways that the job goes. Other engines of fio do not know these options; a
+/// note says that they have no effect.
 pub(super) fn priorities(job: &FioJob, rw: Rw) -> Result<Priorities, Fault> {
     let percentages = of_ways(job, "cmdprio_percentage", 0, 100)?;
     let classes = of_ways(job, "cmdprio_class", 1, 3)?.map(|class| class.unwrap_or(CLASS));
