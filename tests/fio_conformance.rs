@@ -29,6 +29,8 @@ const TWO: &str = "fio version 2 iolog\na.img add\nb.img add\na.img open\nb.img 
 const THREE: &str = "fio version 3 iolog\n50 a.img add\n60 a.img open\n100 a.img read 0 4096\n\
     2100 a.img write 20480 4096\n2200 a.img read 24576 4096\n5000 a.img sync 24576 0\n\
     5100 a.img write 12288 8192\n9100 a.img read 16384 4096\n9200 a.img close\n";
+/// The one priority that requests have of their own, best effort and level 3.
+const PRIORITY: &str = "aio_reqprio=IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 3)";
 /// No further job file begins after this time.
 const TIME: Duration = Duration::from_secs(220);
 /// A job file on one of the programs takes a second or two; one that has not ended after this many
@@ -37,7 +39,8 @@ const LIMIT: Duration = Duration::from_secs(90);
 const CALLS: &str = "trace=read,write,lseek,pread64,pwrite64,preadv2,pwritev2,fsync,fdatasync,\
     io_submit";
 
-/// One operation: direction, file, offset, length.
+/// One operation: direction, in small letters where it has a priority of its own; file, offset,
+/// length.
 type Op = (char, String, u64, u64);
 
 /// The job files; those that read and those that write take turns.
@@ -103,6 +106,9 @@ fn job_files() -> Vec<String> {
             "startdelay=100ms",
             "invalidate=0\nfadvise_hint=0",
             "nice=5\nthread",
+            "ioengine=libaio\niodepth=4\ncmdprio_percentage=100\ncmdprio_class=2\ncmdprio=3",
+            "ioengine=libaio\ncmdprio_bssplit=4k/60/2/3:4k/40/2/3:8k/100/2/1",
+            "ioengine=libaio\ncmdprio_percentage=0\ncmdprio_class=2",
         ] {
             add(rw, "4k", more);
         }
@@ -111,6 +117,10 @@ fn job_files() -> Vec<String> {
         }
         for more in ["", "ioengine=libaio\niodepth=4"] {
             add(&format!("rand{rw}"), "16k", more);
+        }
+        for sizes in ["bssplit=4k/50:16k/50", "bsrange=4k-32k", "bssplit=8k/20:4k\nloops=2"] {
+            add(rw, "4k", sizes);
+            add(&format!("rand{rw}"), "4k", sizes);
         }
         groups.push(format!(
             "[global]\nfilename=a.img\nbs=4k\nrw={rw}\n[a]\nsize=16k\n[b]\nsize=32k\n\
@@ -248,6 +258,7 @@ fn submitted(text: &str) -> Option<Op> {
         return Some(('S', file(text)?, 0, 0));
     }
     let way = if text.starts_with("IOCB_CMD_PREAD") { 'R' } else { 'W' };
+    let way = if text.contains(PRIORITY) { way.to_ascii_lowercase() } else { way };
     Some((way, file(text)?, number("aio_offset=")?, number("aio_nbytes=")?))
 }
 
@@ -309,11 +320,24 @@ fn comparable(job: &str, mut all: Vec<Vec<Op>>) -> Vec<Vec<Op>> {
             ops.pop();
         }
     }
+    if job.contains("bssplit") || job.contains("bsrange") {
+        all.iter_mut().for_each(|ops| *ops = places_used(ops));
+    }
     if job.contains("rw=rand") {
         all.iter_mut().for_each(|ops| ops.sort());
     }
     all.sort();
     all
+}
+
+/// The smallest blocks that operations use, each as often as it is used: their lengths are chance.
+fn places_used(ops: &[Op]) -> Vec<Op> {
+    const SMALLEST: u64 = 4 << 10;
+    let blocks = ops.iter().flat_map(|(way, file, offset, bytes)| {
+        let places = (*offset..offset + bytes).step_by(SMALLEST as usize);
+        places.map(|place| (*way, file.clone(), place, SMALLEST))
+    });
+    blocks.collect()
 }
 
 /// What fio and iosonde do with a job file on files of so many bytes.

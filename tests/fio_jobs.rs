@@ -119,7 +119,7 @@ fn role_output(role: &Role, workload: &Workload) -> String {
     also(role.batch.is_some(), format!("batch {}", role.batch.unwrap_or(0)));
     let Reap { complete_min, complete_max, .. } = role.reap;
     also(
-        Reap { counts: false, ..role.reap } != Reap::default(),
+        Reap { counts: false, times: false, ..role.reap } != Reap::default(),
         format!("reap {complete_min}..{complete_max}"),
     );
     also(!role.place.cpus.is_empty(), format!("cpus {:?}", role.place.cpus));

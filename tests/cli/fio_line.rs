@@ -266,7 +266,10 @@ fn a_log_of_operations_is_written_and_replayed() {
     let writes = "run --name=a --filename=a.img --rw=randwrite --bs=4k --size=32k --fsync=3";
     place.iosonde(&format!("{writes} --write_iolog=out.log")).end().exits(0);
     let log = fs::read_to_string(place.work().join("out.log")).unwrap();
-    assert!(log.starts_with("fio version 2 iolog\na.img add\na.img open\n"), "{log}");
+    assert!(log.starts_with("fio version 3 iolog\n0 a.img add\n0 a.img open\n"), "{log}");
+    let times: Vec<u64> =
+        log.lines().skip(1).map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert!(times.is_sorted() && *times.last().unwrap() > 0, "{log}");
     assert_eq!((log.matches(" write ").count(), log.matches(" sync ").count()), (8, 2), "{log}");
     let replays = "run --name=a --read_iolog=out.log --bs=8k --output-format=json";
     let ended = place.iosonde(replays).end().exits(0).says("bs has no effect beside read_iolog");

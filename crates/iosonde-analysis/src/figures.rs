@@ -17,6 +17,7 @@ use iosonde_stats::steady::{self, WarmUp};
 use iosonde_stats::{Histogram, Quantile};
 
 use super::arrivals::{ArrivalFigures, ArrivalVerdict};
+use super::priorities::{PriorityFigures, priorities};
 use super::series;
 use super::targets::{TargetFigures, targets};
 use tally::Tally;
@@ -73,6 +74,8 @@ pub struct Figures {
     pub arrivals: Option<ArrivalFigures>,
     /// Each target, where jobs use several, all jobs together.
     pub targets: Vec<TargetFigures>,
+    /// Requests by priority, where some have one of their own, all jobs together.
+    pub priorities: Vec<PriorityFigures>,
 }
 
 /// Whether the planned warm-up was enough.
@@ -279,6 +282,7 @@ pub fn figures(run: &Run) -> Figures {
         durable: durable(run),
         arrivals,
         targets: targets(run),
+        priorities: priorities(run),
     }
 }
 

@@ -19,6 +19,7 @@ pub mod hosts;
 pub mod intervals;
 pub mod ladder;
 pub mod precision;
+pub mod priorities;
 pub mod profile;
 pub mod profile_model;
 pub mod pursuit;

@@ -72,6 +72,11 @@ pub trait Queue {
     /// Stages a transfer; `enter` hands it over.
     fn push(&mut self, slot: usize, transfer: Transfer);
 
+    /// Gives the transfer that was staged last, on this slot, a priority of its own, as
+    /// ioprio_set(2) has it. A plan asks for it only where the engine can
+    /// (`plan::effect`); the others have nothing to do here.
+    fn set_priority(&mut self, _slot: usize, _priority: u16) {}
+
     /// Hands over what is staged and, if `wait_for > 0`, waits until that many requests are
     /// finished, at most `patience_ns` (where the queue can give up waiting at all: a synchronous
     /// one cannot). With `wait_for` 0 nothing is waited for.

@@ -5,6 +5,7 @@
 //! outcomes in the record; an [`EngineError`] means that nothing could be measured.
 
 mod arrivals;
+mod closely;
 mod control;
 mod controller;
 mod durable;
@@ -16,6 +17,7 @@ mod live;
 mod observer;
 mod pace;
 mod paced;
+mod priorities;
 mod queues;
 mod reading;
 mod requests;

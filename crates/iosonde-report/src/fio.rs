@@ -18,6 +18,7 @@ use crate::run_text::{rw, size};
 use iosonde_analysis::Assessment;
 use iosonde_analysis::arrivals::ArrivalVerdict;
 use iosonde_analysis::intervals::{self, DIRECTIONS, Direction};
+use iosonde_analysis::priorities;
 use iosonde_model::plan::{EngineKind, Job, Stop};
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_stats::{Histogram, Quantile};
@@ -232,6 +233,7 @@ fn together(jobs: &[JobRun]) -> JobRun {
             sum.slat.merge(&way.slat);
             sum.clat.merge(&way.clat);
             sum.response.merge(&way.response);
+            priorities::merge(&mut sum.priorities, &way.priorities);
         }
         all.batches.add(&job.batches);
         all.in_flight_area_ns += job.in_flight_area_ns / jobs.len() as u64;

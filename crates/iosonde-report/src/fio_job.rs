@@ -2,12 +2,14 @@
 //! written that every fio since 3.33 accepts; what fio has no words for is said instead.
 
 mod pace;
+mod priorities;
 mod sizes;
 mod span;
 
 use std::fmt::Write as _;
 
 use pace::pace;
+use priorities::priorities;
 use sizes::{sizes, smallest};
 use span::{limits, service, span};
 
@@ -106,6 +108,7 @@ fn copies(jobs: &[Job]) -> (usize, u64) {
                 Order::Permutation { lanes, .. } => {
                     Order::Permutation { seed: 0, lane: 0, lanes: *lanes }
                 }
+                Order::RandomMap { .. } => Order::RandomMap { seed: 0 },
                 other => other.clone(),
             },
             ..job.clone()
@@ -189,6 +192,9 @@ fn engine(engine: &Engine, words: &mut Words, missing: &mut Vec<String>) {
         for (option, _) in modes.iter().filter(|(_, on)| *on) {
             say(words, option, 1);
         }
+        if let Some(cpu) = engine.sqpoll_cpu {
+            say(words, "sqthread_poll_cpu", cpu);
+        }
         say(words, "nonvectored", u8::from(!engine.vectored));
     }
 }
@@ -226,6 +232,7 @@ fn own(plan: &Plan, job: &Job, fresh: &[u16], words: &mut Words, missing: &mut V
     limits(job, words);
     service(job, words);
     placement(job, words);
+    priorities(job, words, missing);
 }
 
 /// The files of a job, and how many there are.
@@ -334,10 +341,10 @@ fn law(order: &Order, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             }
         }
         // fio keeps no map of another grid; every block once is not sure then.
-        Order::Permutation { .. } if !on_own_grid => {
+        Order::Permutation { .. } | Order::RandomMap { .. } if !on_own_grid => {
             missing.push("every block once on another grid than the block size".into());
         }
-        Order::Permutation { .. } => {}
+        Order::Permutation { .. } | Order::RandomMap { .. } => {}
         Order::SinglePass { .. } => {
             missing.push("a single pass that leaves flash as many passes would".into());
         }
@@ -500,7 +507,7 @@ mod tests {
 
     use super::*;
     use iosonde_model::plan::Target;
-    use iosonde_model::spec::{Phase, Sync};
+    use iosonde_model::spec::{Phase, Priorities, Priority, Sync};
 
     fn plan(jobs: Vec<Job>) -> Plan {
         let target = Target { path: "/d:1".into(), bytes: 1 << 30, direct: true, align_bytes: 512 };
@@ -535,6 +542,23 @@ mod tests {
         assert!(text.contains("offset_increment=8192"), "{text}");
         assert!(text.contains("filename=/d\\:1\n") && text.contains("runtime=1500ms"), "{text}");
         assert_eq!(text.matches("[a]").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn priorities_are_a_percentage_or_a_split() {
+        let of = |percent, bytes| Priority { percent, bytes, class: 2, level: 1, hint: 0 };
+        let said = |read: Vec<Priority>| {
+            let priorities = Priorities { read, write: Vec::new() };
+            fio_job(&[(&plan(vec![Job { priorities, ..Job::default() }]), &[])])
+        };
+        let text = said(vec![of(20, 0)]).unwrap();
+        for line in ["cmdprio_percentage=20,0\n", "cmdprio_class=2,1\n", "cmdprio=1,0\n"] {
+            assert!(text.contains(line), "{text}");
+        }
+        let text = said(vec![of(20, 4096), of(30, 8192)]).unwrap();
+        assert!(text.contains("cmdprio_bssplit=4096/20/2/1:8192/30/2/1,\n"), "{text}");
+        let error = said(vec![Priority { hint: 1, ..of(20, 0) }]).unwrap_err();
+        assert_eq!(error.0, ["hints of I/O priorities"]);
     }
 
     #[test]

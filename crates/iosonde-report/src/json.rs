@@ -244,6 +244,14 @@ fn rest(figures: &Figures) -> Value {
             "bytes_per_s": whole(target.bytes_per_s),
             "latency_ns": latency(&target.latency),
         })).collect::<Vec<_>>(),
+        "priorities": figures.priorities.iter().map(|of| json!({
+            "direction": of.direction,
+            "class": of.class,
+            "level": of.level,
+            "hint": of.hint,
+            "percent": of.percent,
+            "latency_ns": latency(&of.latency),
+        })).collect::<Vec<_>>(),
     })
 }
 

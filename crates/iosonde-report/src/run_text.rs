@@ -129,6 +129,16 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
         );
         line(out, &text);
     }
+    for of in &figures.priorities {
+        let whose = match of.class {
+            0 => "priority of the thread".into(),
+            class if of.hint > 0 => format!("priority {class}/{}, hint {}", of.level, of.hint),
+            class => format!("priority {class}/{}", of.level),
+        };
+        let share = count::significant(of.percent);
+        line(out, &format!("  {}, {whose}: {share} % of the requests", of.direction));
+        line(out, &in_short("lat", &of.latency));
+    }
     if let Some(open) = &figures.arrivals {
         open_loop(out, open);
     }

@@ -143,7 +143,8 @@ mod tests {
     use iosonde_model::plan::chance::Chance;
     use iosonde_model::spec::{
         Access, Arrivals, Data, Draw, EachWrite, Flow, Limits, NumaMode, Pace, Phase, Placement,
-        Rate, Reap, Region, Rw, Sequence, Sizes, Start, Sync, SyncCall, Think, Threads, Wait, Zone,
+        Priorities, Priority, Rate, Reap, Region, Rw, Sequence, Sizes, Start, Sync, SyncCall,
+        Think, Threads, Wait, Zone,
     };
 
     /// One of them, by chance.
@@ -192,6 +193,7 @@ mod tests {
             Access::Permutation,
             Access::Uniform,
             Access::SinglePass(share * 100.0),
+            Access::RandomMap,
             Access::Zipf(share),
             Access::Pareto(share),
             Access::Normal(share),
@@ -265,6 +267,7 @@ mod tests {
                 wait: pick(chance, &[Wait::Event, Wait::Poll, Wait::Hybrid]),
                 slat: flag(chance),
                 counts: flag(chance),
+                times: flag(chance),
             },
             place: Placement {
                 cpus: (0..chance.below(3)).map(|cpu| cpu as u32).collect(),
@@ -274,6 +277,16 @@ mod tests {
                 huge_pages: flag(chance),
                 nice: -3,
                 io_priority: (2, 7),
+            },
+            priorities: Priorities {
+                read: vec![Priority {
+                    percent: 20,
+                    bytes: number(chance),
+                    class: 1,
+                    level: 7,
+                    hint: 2,
+                }],
+                write: Vec::new(),
             },
             limits: Limits {
                 least_read: (chance.below(2) == 0).then_some(Rate::Ops(9.0)),

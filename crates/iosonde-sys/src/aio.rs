@@ -121,6 +121,13 @@ impl Aio {
         self.staged.push((&raw mut *place) as usize);
     }
 
+    /// Gives a request that is staged on this slot a priority of its own, as ioprio_set(2) has it.
+    pub fn set_priority(&mut self, slot: usize, priority: u16) {
+        let request = &mut self.requests[slot];
+        request.priority = priority as i16;
+        request.flags |= uapi::IOCB_FLAG_PRIORITY;
+    }
+
     /// Hands over what is staged; waits until `wait_for` completions are there, or `patience_ns`
     /// have passed.
     ///
@@ -264,6 +271,29 @@ mod tests {
         back.sort_unstable();
         assert_eq!(back, [(0, 4), (1, -libc::EBADF), (2, 4), (3, 0)]);
         assert_eq!(&aio.buffer(2)[..4], b"\x7fELF");
+    }
+
+    #[test]
+    fn the_kernel_is_told_the_priority_of_a_request() {
+        let mut aio = match aio(3) {
+            Ok(aio) => aio,
+            Err(error) => return eprintln_skip(&error),
+        };
+        // There is no class 7, and class 3 is anyone's.
+        for (slot, priority) in [None, Some(7 << 13), Some(3 << 13)].into_iter().enumerate() {
+            aio.push(
+                slot,
+                Request { way: Direction::Read, target: 0, offset: 0, skip: 0, bytes: 4 },
+            );
+            priority.into_iter().for_each(|priority| aio.set_priority(slot, priority));
+        }
+        let mut back = Vec::new();
+        for _ in 0..10 {
+            aio.enter(1, SECOND_NS).unwrap();
+            aio.reap(|slot, result| back.push((slot, result)));
+        }
+        back.sort_unstable();
+        assert_eq!(back, [(0, 4), (1, -libc::EINVAL), (2, 4)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! io_uring without a layer between: entries are filled in place from templates, and `enter` is one
 //! inline system call. One ring, its files, one slab, used by one thread.
 
+mod options;
 mod setup;
 
 use std::io;
@@ -14,44 +15,8 @@ use crate::slots::Slots;
 use crate::syscall::{BEYOND, PROBE_BYTES, PUNCH_HOLE, raw};
 use crate::uapi::{self, Sqe, SyncCancel, Timespec, WaitArguments};
 use crate::{Direction, Request, Slab};
+pub use options::RingOptions;
 use setup::Shared;
-
-/// What is asked of a ring.
-#[derive(Clone, Copy, Debug)]
-pub struct RingOptions {
-    /// Requests in flight, at most; as many as the slab has slots.
-    pub depth: u32,
-    /// A kernel thread submits (IORING_SETUP_SQPOLL).
-    pub sqpoll: bool,
-    /// Completions are polled for (IORING_SETUP_IOPOLL).
-    pub iopoll: bool,
-    /// The files are registered.
-    pub registered_files: bool,
-    /// The buffers are registered, unless requests carry vectors.
-    pub fixed_buffers: bool,
-    /// Requests carry vectors of one buffer.
-    pub vectored: bool,
-    /// `RWF_*` of every write.
-    pub write_flags: u32,
-    /// A sync is of the data and what is needed to read it back (fdatasync), not of all metadata.
-    pub sync_data_only: bool,
-}
-
-impl RingOptions {
-    /// The usual ones.
-    pub fn of_depth(depth: u32) -> RingOptions {
-        RingOptions {
-            depth,
-            sqpoll: false,
-            iopoll: false,
-            registered_files: true,
-            fixed_buffers: true,
-            vectored: false,
-            write_flags: 0,
-            sync_data_only: true,
-        }
-    }
-}
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The largest region that the kernel registers as one buffer.
@@ -193,6 +158,19 @@ impl Ring {
         // is marked so that nobody touches it meanwhile (rule 1).
         unsafe { place.write(entry) };
         self.sq_tail = self.sq_tail.wrapping_add(1);
+    }
+
+    /// Gives the request that was staged last a priority of its own, as ioprio_set(2) has it.
+    ///
+    /// # Panics
+    /// If it was handed over already.
+    pub fn set_priority(&mut self, priority: u16) {
+        let handed_over = word(self.shared.sq_tail).load(Relaxed);
+        assert!(self.sq_tail != handed_over, "no request is staged");
+        let last = self.sq_tail.wrapping_sub(1) & (self.shared.sq_entries - 1);
+        // SAFETY: there are `sq_entries` of them, a power of two, and the kernel does not look at
+        // this one before the tail in its memory has passed it, which `enter` moves.
+        unsafe { (*self.shared.sqes.add(last as usize).as_ptr()).priority = priority };
     }
 
     /// Stages a request that does nothing, for measuring the ring itself.
@@ -535,6 +513,39 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_is_told_the_priority_of_a_request() {
+        if let Err(error) = probe() {
+            return eprintln_skip(&error);
+        }
+        // There is no class 7, and class 3 is anyone's.
+        let mut ring = ring(3);
+        for (slot, priority) in [None, Some(7 << 13), Some(3 << 13)].into_iter().enumerate() {
+            ring.push(slot, read(4));
+            priority.into_iter().for_each(|priority| ring.set_priority(priority));
+        }
+        let mut back = Vec::new();
+        while back.len() < 3 {
+            ring.enter(1, SECOND_NS).unwrap();
+            ring.reap(|slot, result| back.push((slot, result)));
+        }
+        back.sort_unstable();
+        assert_eq!(back, [(0, 4), (1, -libc::EINVAL), (2, 4)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "no request is staged")]
+    fn what_was_handed_over_keeps_its_priority() {
+        if let Err(error) = probe() {
+            eprintln_skip(&error);
+            panic!("no request is staged");
+        }
+        let mut ring = ring(1);
+        ring.push(0, read(4));
+        ring.enter(0, 0).unwrap();
+        ring.set_priority(3 << 13);
+    }
+
+    #[test]
     fn more_rings_than_a_thread_can_register_work_one_after_another() {
         if let Err(error) = probe() {
             return eprintln_skip(&error);
@@ -582,6 +593,26 @@ mod tests {
             }
         }
         assert!(back && ring.syscalls() > before);
+    }
+
+    #[test]
+    fn the_polling_kernel_thread_has_the_cpu_that_was_given() {
+        if let Err(error) = probe() {
+            return eprintln_skip(&error);
+        }
+        let on = |cpu: u32| {
+            let file = std::fs::File::open("/dev/null").unwrap();
+            let sqpoll_cpu = Some(cpu);
+            let options = RingOptions { sqpoll: true, sqpoll_cpu, ..RingOptions::of_depth(1) };
+            Ring::new(vec![file.into()], Slab::new(1, 4096).unwrap(), options)
+        };
+        let cpu = crate::thread::allowed_cpus()[0];
+        match on(cpu) {
+            Ok(ring) => assert!(ring.features().contains(&"sqpoll_cpu"), "{:?}", ring.features()),
+            Err(error) => return eprintln_skip(&error),
+        }
+        let refused = on(1 << 20).err().and_then(|error| error.raw_os_error());
+        assert_eq!(refused, Some(libc::EINVAL));
     }
 
     #[test]

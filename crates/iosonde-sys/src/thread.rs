@@ -121,11 +121,24 @@ pub fn renice(niceness: i32) -> bool {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) == 0 }
 }
 
+/// ioprio_set(2) and ioprio_get(2) of one thread.
+const WHO_PROCESS: libc::c_int = 1;
+
 /// Sets class and level of the calling thread's I/O priority; `false` if the kernel refuses.
 pub fn set_io_priority((class, level): (u8, u8)) -> bool {
-    const WHO_PROCESS: libc::c_int = 1;
     const CLASS_SHIFT: u32 = 13;
-    let priority = libc::c_int::from(class) << CLASS_SHIFT | libc::c_int::from(level);
+    set_priority(libc::c_long::from(class) << CLASS_SHIFT | libc::c_long::from(level))
+}
+
+/// Whether the kernel lets the calling thread have this priority, which is class, hint and level in
+/// one number. It has what it had before when the call returns.
+pub fn may_have_io_priority(priority: u16) -> bool {
+    // SAFETY: takes no pointer. The thread is named by 0, the caller.
+    let before = unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, 0) };
+    set_priority(priority.into()) && set_priority(before.max(0))
+}
+
+fn set_priority(priority: libc::c_long) -> bool {
     // SAFETY: takes no pointer. The thread is named by 0, the caller.
     unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, priority) == 0 }
 }

@@ -194,6 +194,7 @@ pub(crate) const CMD_DISCARD: u64 = 0x1200;
 
 pub(crate) const SETUP_IOPOLL: u32 = 1 << 0;
 pub(crate) const SETUP_SQPOLL: u32 = 1 << 1;
+pub(crate) const SETUP_SQ_AFF: u32 = 1 << 2;
 pub(crate) const SETUP_CQSIZE: u32 = 1 << 3;
 pub(crate) const SETUP_CLAMP: u32 = 1 << 4;
 pub(crate) const SETUP_SUBMIT_ALL: u32 = 1 << 7;
@@ -235,3 +236,5 @@ pub(crate) const IOCB_FSYNC: u16 = 2;
 pub(crate) const IOCB_FDSYNC: u16 = 3;
 pub(crate) const IOCB_PREADV: u16 = 7;
 pub(crate) const IOCB_PWRITEV: u16 = 8;
+/// `IOCB_FLAG_IOPRIO`: the request has a priority of its own.
+pub(crate) const IOCB_FLAG_PRIORITY: u32 = 1 << 1;

@@ -41,6 +41,7 @@ impl LibaioQueue {
             let message = "libaio has no trim: use --ioengine io_uring or psync";
             return Err(OpenError::Unable(message.into()));
         }
+        setup::may_have_priorities(job)?;
         let slab = setup::slab(job)?;
         let page_bytes = slab.page_bytes() as u64;
         let options = AioOptions {
@@ -114,6 +115,10 @@ impl Queue for LibaioQueue {
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {
         self.aio.push(slot, setup::request(&transfer));
+    }
+
+    fn set_priority(&mut self, slot: usize, priority: u16) {
+        self.aio.set_priority(slot, priority);
     }
 
     #[inline(always)]

@@ -78,6 +78,10 @@ impl Queue for MixedQueue {
         each!(self, queue => queue.push(slot, transfer));
     }
 
+    fn set_priority(&mut self, slot: usize, priority: u16) {
+        each!(self, queue => queue.set_priority(slot, priority));
+    }
+
     fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
         each!(self, queue => queue.enter(wait_for, patience_ns))
     }

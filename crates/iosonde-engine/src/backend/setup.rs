@@ -4,10 +4,11 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use iosonde_sys::{Direction, Nodes, Placement, Request, Slab, SlabError, Spread, syscall};
+use iosonde_sys::{Direction, Nodes, Placement, Request, Slab, SlabError, Spread, syscall, thread};
 
 use super::{OpenError, Transfer};
 use iosonde_model::plan::{EachWrite, IoKind, Job, NumaMode, SyncCall};
+use iosonde_model::spec::Priority;
 
 /// The same request in the words of those who make system calls.
 #[inline(always)]
@@ -73,6 +74,18 @@ pub(super) fn syncs(job: &Job) -> bool {
 /// Whether the job trims at all.
 pub(super) fn trims(job: &Job) -> bool {
     job.discards()
+}
+
+/// Whether the kernel takes the priorities of the job's requests: it refuses each request else.
+pub(super) fn may_have_priorities(job: &Job) -> Result<(), OpenError> {
+    match job.priorities.all().find(|one| !thread::may_have_io_priority(one.number())) {
+        Some(Priority { class, level, hint, .. }) => Err(OpenError::Unable(format!(
+            "the kernel refuses the I/O priority {class}/{level} with hint {hint} of single \
+             requests; class 1 (real-time) needs CAP_SYS_ADMIN or CAP_SYS_NICE (run it as root, or \
+             give class 2), a hint needs Linux 6.5"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The targets of a job, of those that there are.

@@ -30,6 +30,7 @@ impl UringQueue {
         clock: Clock,
     ) -> Result<Self, OpenError> {
         setup::can_trim(job, &files)?;
+        setup::may_have_priorities(job)?;
         if engine.iopoll && (setup::trims(job) || setup::syncs(job)) {
             let message = "polled completions (--hipri) are for reads and writes only, and this \
                            job has trims or syncs";
@@ -40,6 +41,7 @@ impl UringQueue {
         let options = RingOptions {
             depth: job.iodepth,
             sqpoll: engine.sqpoll,
+            sqpoll_cpu: engine.sqpoll_cpu,
             iopoll: engine.iopoll,
             registered_files: engine.registered_files,
             fixed_buffers: engine.fixed_buffers,
@@ -48,7 +50,7 @@ impl UringQueue {
             sync_data_only: setup::syncs_data_only(job),
         };
         let mut ring = Ring::new(files, slab, options)
-            .map_err(|error| OpenError::Ring { hint: hint(&error), error })?;
+            .map_err(|error| OpenError::Ring { hint: hint_of(engine, &error), error })?;
         if engine.iopoll {
             prove_polling(&mut ring, job)?;
         }
@@ -100,6 +102,17 @@ fn prove_discard(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
     Ok(())
 }
 
+/// The same of a set-up: of a CPU that is not to be had, the kernel says what it says of any
+/// option.
+fn hint_of(engine: &Engine, error: &io::Error) -> String {
+    match engine.sqpoll_cpu {
+        Some(cpu) if error.kind() == io::ErrorKind::InvalidInput => {
+            format!("; CPU {cpu} of sqthread_poll_cpu is none that this process may use")
+        }
+        _ => hint(error),
+    }
+}
+
 /// Likely cause of a refusal, and how to fix it.
 fn hint(error: &io::Error) -> String {
     match error.kind() {
@@ -139,6 +152,10 @@ impl Queue for UringQueue {
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {
         self.ring.push(slot, setup::request(&transfer));
+    }
+
+    fn set_priority(&mut self, _slot: usize, priority: u16) {
+        self.ring.set_priority(priority);
     }
 
     #[inline(always)]

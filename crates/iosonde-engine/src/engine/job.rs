@@ -12,6 +12,7 @@ use iosonde_sys::thread;
 use super::flow;
 use super::least::Least;
 use super::pace::Pacer;
+use super::priorities::PriorityDraw;
 use super::requests::{Requests, Slot, error_table};
 use super::steer::IDLE_NS;
 use super::sync::Syncing;
@@ -56,6 +57,7 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) pacer: Pacer,
     pub(super) syncing: Syncing,
     pub(super) flow: Option<flow::Part>,
+    pub(super) priorities: Option<PriorityDraw>,
     pub(super) least: Least,
     /// Share of reads outside of phases that have their own.
     pub(super) read_percent: u8,
@@ -83,7 +85,7 @@ pub(super) struct JobLoop<'a, Q> {
 pub(super) struct Reaping {
     complete_min: u32,
     pub(super) wait: WaitMode,
-    /// Handing over and waiting are separate calls, or are counted.
+    /// Handing over and waiting are separate calls, or are counted or timed.
     closely: bool,
     /// Hybrid: nothing came back in the last sleep, so that now it polls.
     slept: bool,
@@ -152,18 +154,20 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             paced: !pacer.is_idle_talk()
                 || job.sync.every_writes > 0
                 || job.reap.refill_at > 0
-                || job.flow.is_some(),
+                || job.flow.is_some()
+                || !job.priorities.is_none(),
             draining: false,
             pacer,
             syncing: Syncing::new(job),
             flow: flow::Part::new(job.flow, lane.flow.as_ref()),
+            priorities: PriorityDraw::new(job),
             least: Least::new(&job.limits),
             read_percent: job.read_percent,
             region_start: job.region_start,
             reaping: Reaping {
                 complete_min: job.reap.complete_min.clamp(1, job.iodepth),
                 wait: job.reap.wait,
-                closely: job.reap.slat || job.reap.counts,
+                closely: job.reap.slat || job.reap.counts || job.reap.times,
                 slept: false,
             },
             may_inline: plan.engine_of(job).kind != EngineKind::VhostUser,
@@ -185,6 +189,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// that all jobs start together.
     pub(super) fn begin(&mut self, start_ns: u64) {
         let window = Window::of_job(self.plan, self.job, start_ns);
+        self.requests.start_ns = start_ns;
         self.requests.tally.set_window(window);
         self.requests.area.begin(start_ns, window);
         self.pacer.begin(start_ns);
@@ -222,7 +227,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         };
         let before_ns = self.queue.now_ns();
         let entered = if self.reaping.closely {
-            self.enter_closely(wait)
+            self.enter_closely(wait, before_ns)
         } else {
             self.queue.enter(wait.count, wait.patience_ns)
         };
@@ -285,21 +290,6 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.staged.push(slot);
     }
 
-    /// Counts what is handed over and what came back since the last time. Where the time of
-    /// submission is to be known, hands over, notes the time, and only then waits.
-    #[inline(never)]
-    fn enter_closely(&mut self, wait: Wait) -> std::io::Result<()> {
-        if self.job.reap.counts {
-            self.requests.count_batch(self.staged.len());
-        }
-        if !self.job.reap.slat {
-            return self.queue.enter(wait.count, wait.patience_ns);
-        }
-        self.queue.enter(0, 0)?;
-        self.requests.handed(&self.staged, self.queue.now_ns());
-        if wait.count == 0 { Ok(()) } else { self.queue.enter(wait.count, wait.patience_ns) }
-    }
-
     /// Stages the rest of an operation.
     #[cold]
     pub(super) fn push(&mut self, slot: u32) {
@@ -312,6 +302,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             bytes: op.bytes - moved,
         };
         self.queue.push(slot as usize, transfer);
+        self.prioritise(slot);
         self.staged.push(slot);
     }
 

@@ -2,6 +2,7 @@
 
 use super::flow;
 use super::job::{JobLoop, PATIENCE_NS, Wait};
+use super::requests::Times;
 use super::sync::Turn;
 use crate::backend::Queue;
 use iosonde_model::plan::{IoKind, Op, Wait as WaitMode};
@@ -62,6 +63,10 @@ impl<Q: Queue> JobLoop<'_, Q> {
                     }
                     self.requests.times[slot as usize].due_ns = due_ns;
                     self.stage(slot, op);
+                    if let Some(priorities) = &mut self.priorities {
+                        self.requests.times[slot as usize].priority = priorities.of(&op);
+                        self.prioritise(slot);
+                    }
                     continue;
                 }
             };
@@ -70,7 +75,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
                 break;
             };
             self.syncing.sent();
-            self.requests.times[slot as usize].due_ns = now_ns;
+            self.requests.times[slot as usize] = Times { due_ns: now_ns, ..Times::default() };
             self.stage(slot, op);
         }
         self.requests.arrivals.starved_until(starved.then_some(now_ns));
@@ -78,6 +83,14 @@ impl<Q: Queue> JobLoop<'_, Q> {
             return self.wait_held(now_ns);
         }
         self.wait_paced(now_ns)
+    }
+
+    /// Gives a request that has just been staged its own priority, if it has one.
+    pub(super) fn prioritise(&mut self, slot: u32) {
+        let priority = self.requests.times[slot as usize].priority;
+        if priority != 0 {
+            self.queue.set_priority(slot as usize, priority);
+        }
     }
 
     /// Ahead of the other jobs of a flow: until one of them has done more, or a pause is over.

@@ -11,6 +11,7 @@ use super::tally::Tally;
 use super::window::Area;
 use iosonde_model::plan::{EngineKind, IoKind, Job, OnError, Op, Plan};
 use iosonde_model::record::{Batches, JobRun};
+use iosonde_model::spec::listed::MAX_LISTED;
 
 /// EIO, EAGAIN, EINTR, EBUSY, ENODATA, EILSEQ as Linux numbers them on every architecture.
 const EIO: i32 = 5;
@@ -38,6 +39,8 @@ pub(super) struct Times {
     pub(super) due_ns: u64,
     /// When the hand-over returned; 0 where that is not asked.
     pub(super) handed_ns: u64,
+    /// Its own priority; 0 where it has that of the thread.
+    pub(super) priority: u16,
 }
 
 impl Slot {
@@ -68,6 +71,8 @@ pub(super) struct Requests<'a> {
     pub(super) area: Area,
     pub(super) tally: Tally,
     pub(super) report: JobRun,
+    /// When the run began.
+    pub(super) start_ns: u64,
     /// Requests in flight when batches were last counted.
     counted_in_flight: usize,
     pub(super) errors: Vec<(IoKind, i32, u64)>,
@@ -87,7 +92,10 @@ pub(super) struct Requests<'a> {
 impl<'a> Requests<'a> {
     pub(super) fn new(plan: &Plan, job: &Job, control: &'a Control) -> Requests<'a> {
         let depth = job.iodepth as usize;
-        let more = job.is_open_loop() || job.reap.slat || job.targets.len() > 1;
+        let more = job.is_open_loop()
+            || job.reap.slat
+            || job.targets.len() > 1
+            || !job.priorities.is_none();
         let watch = Watch::new(plan, depth);
         // What is read is looked at before it is settled.
         let settle_at_once = match job.reap.complete_max {
@@ -105,7 +113,11 @@ impl<'a> Requests<'a> {
             in_flight: 0,
             area: Area::default(),
             tally: Tally::new(plan, job),
-            report: JobRun::default(),
+            report: JobRun {
+                handed_over_us: Vec::with_capacity(if job.reap.times { MAX_LISTED } else { 0 }),
+                ..JobRun::default()
+            },
+            start_ns: 0,
             counted_in_flight: 0,
             errors: Vec::with_capacity(16),
             arrivals: ArrivalCounts::new(job),
@@ -167,6 +179,15 @@ impl<'a> Requests<'a> {
     /// The measurement begins: what was counted before is of the warm-up.
     pub(super) fn forget_batches(&mut self) {
         self.report.batches = Batches::default();
+    }
+
+    /// These slots are handed over now; of a repeated request its first time is noted.
+    pub(super) fn note_times(&mut self, staged: &[u32], now_ns: u64) {
+        let since_us = now_ns.saturating_sub(self.start_ns) / 1_000;
+        let is_new = |slot: &&u32| !self.slots[**slot as usize].again;
+        let times = &mut self.report.handed_over_us;
+        let count = staged.iter().filter(is_new).count().min(MAX_LISTED - times.len());
+        times.extend(std::iter::repeat_n(since_us, count));
     }
 
     /// The hand-over of these slots returned at this time.

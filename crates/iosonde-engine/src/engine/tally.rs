@@ -1,13 +1,16 @@
 //! What one job counts while it runs. Every buffer is allocated before the clock starts.
 
 use super::live::{LiveCounts, LiveLatency};
+use super::priorities::of_way;
 use super::requests::{Slot, Times};
 use super::timed::{SparseSeries, Timed};
 use super::until::Sums;
 use super::window::Window;
 use iosonde_model::plan::{Direction as Request, IoKind, Job, Plan};
 use iosonde_model::record::JobRun;
-use iosonde_model::record::run::{CounterSeries, DirectionRun, HistogramSeries, TargetRun};
+use iosonde_model::record::run::{
+    CounterSeries, DirectionRun, HistogramSeries, PriorityRun, TargetRun,
+};
 use iosonde_stats::Histogram;
 
 /// Counter intervals kept before neighbours are merged: 80 s at 10 ms, 800 s at 100 ms.
@@ -57,10 +60,10 @@ impl Tally {
         Tally {
             window: Window { open_ns: 0, close_ns: u64::MAX },
             directions: [
-                Direction::new(job.reads(), job),
-                Direction::new(job.writes_data(), job),
-                Direction::new(job.discards(), job),
-                Direction::new(job.syncs(), job),
+                Direction::new(job.reads(), IoKind::Read, job),
+                Direction::new(job.writes_data(), IoKind::Write, job),
+                Direction::new(job.discards(), IoKind::Trim, job),
+                Direction::new(job.syncs(), IoKind::Sync, job),
             ],
             targets: targets(job),
             width_ns,
@@ -202,6 +205,10 @@ impl Tally {
             apart.slat.record(slat_ns);
             apart.clat.record(latency_ns - slat_ns);
         }
+        let of_its = |run: &&mut PriorityRun| run.priority == times.priority;
+        if let Some(run) = direction.priorities.iter_mut().find(of_its) {
+            run.latency.record(latency_ns);
+        }
         let index = self.targets.iter().position(|run| run.target == request.op.target);
         if let Some(target) = index.map(|index| &mut self.targets[index]) {
             target.ops += u64::from(request.op.way != IoKind::Sync);
@@ -332,6 +339,7 @@ struct Direction {
     latency: Timed,
     open: Option<Box<OpenLatency>>,
     apart: Option<Box<ApartLatency>>,
+    priorities: Vec<PriorityRun>,
 }
 
 /// Latencies that only an open loop has.
@@ -355,7 +363,8 @@ struct ApartLatency {
 }
 
 impl Direction {
-    fn new(used: bool, job: &Job) -> Direction {
+    fn new(used: bool, way: IoKind, job: &Job) -> Direction {
+        let empty = |priority| PriorityRun { priority, ..PriorityRun::default() };
         Direction {
             used,
             carried_in: 0,
@@ -364,6 +373,7 @@ impl Direction {
             latency: Timed::new(used),
             open: (used && job.is_open_loop()).then(|| Box::new(OpenLatency::new())),
             apart: (used && job.reap.slat).then(Box::default),
+            priorities: of_way(job, way).into_iter().map(empty).collect(),
         }
     }
 
@@ -417,6 +427,7 @@ impl Direction {
             clat,
             response,
             lag,
+            priorities: self.priorities,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! A plan in words, for `--dry-run`: one line per fact, resolved values only.
 
 use super::{Job, LatencyGoal, Order, Plan, PrecisionGoal, Pursuit, Stop};
-use crate::spec::{Arrivals, Draw, EachWrite, Pace, Rate, Sequence, Sizes, SyncCall, Think, Zone};
+use crate::spec::{
+    Arrivals, Draw, EachWrite, Pace, Priority, Rate, Sequence, Sizes, SyncCall, Think, Zone,
+};
 use crate::units::clean::clean;
 use crate::units::{bytes, count, duration};
 
@@ -231,9 +233,20 @@ fn load_words(job: &Job) -> String {
     say(data.set_percent > 0, of_set);
     say(data.zeros, "zeros".into());
     say(data.constant, "the same bytes again and again".into());
+    for (way, list) in [("reads", &job.priorities.read), ("writes", &job.priorities.write)] {
+        list.iter().for_each(|priority| say(true, priority_words(way, priority)));
+    }
     say(!job.place.cpus.is_empty(), format!("on CPUs {:?}", job.place.cpus));
     say(job.place.huge_pages, "buffers in huge pages".into());
     words.concat()
+}
+
+/// Which requests have a priority of their own.
+fn priority_words(way: &str, priority: &Priority) -> String {
+    let Priority { percent, bytes: size, class, level, hint } = priority;
+    let of_size = if *size > 0 { format!(" of {}", bytes::exact(*size)) } else { String::new() };
+    let hint = if *hint > 0 { format!(", hint {hint}") } else { String::new() };
+    format!("{percent} % of the {way}{of_size} with I/O priority {class}/{level}{hint}")
 }
 
 /// How much will be written, as far as the plan knows.
@@ -293,6 +306,7 @@ fn order_words(order: &Order) -> String {
             format!("sequential from block {start_block} (turn {lane} of {lanes})")
         }
         Order::SinglePass { spare_percent, .. } => format!("single-pass:{spare_percent}"),
+        Order::RandomMap { .. } => "random, every byte once".into(),
         Order::Uniform => "uniform".into(),
         Order::Zipf { theta } => format!("zipf:{theta}"),
         Order::Pareto { h } => format!("pareto:{h}"),

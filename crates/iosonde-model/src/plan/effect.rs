@@ -15,7 +15,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 40] = [
+    let faults: [(bool, &str); 42] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -180,11 +180,27 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             job.strides.range_bytes > 0 && job.strides.zone_bytes == 0,
             "zones need a number of bytes in each",
         ),
-        (varied && !random, "sequential blocks of several sizes need an asynchronous engine"),
+        (
+            !job.priorities.is_none() && !has_priorities(engine.kind),
+            "priorities of single requests need the io_uring or libaio engine",
+        ),
+        (
+            (!job.reads() && !job.priorities.read.is_empty())
+                || (!writes && !job.priorities.write.is_empty()),
+            "I/O priorities for a direction in which it never goes have no effect",
+        ),
+        (
+            varied && (!random || role.access == Access::RandomMap),
+            "blocks of several sizes need an asynchronous engine where they are sequential or in a \
+             random map",
+        ),
     ];
     match faults.iter().find(|(found, _)| *found) {
         Some((_, what)) => Err(Refusal::Conflict { role: role.name.clone(), what: (*what).into() }),
-        None => distribution(role),
+        None => match job.priorities.fault() {
+            Some(what) => Err(Refusal::Conflict { role: role.name.clone(), what }),
+            None => distribution(role),
+        },
     }
 }
 
@@ -220,6 +236,11 @@ fn has_write_flags(kind: EngineKind) -> bool {
     matches!(kind, EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync)
 }
 
+/// Whether an engine hands priorities of single requests to the kernel.
+fn has_priorities(kind: EngineKind) -> bool {
+    matches!(kind, EngineKind::IoUring | EngineKind::Libaio)
+}
+
 /// Whether a sequence has blocks that the region has not.
 fn names_beyond(order: &Order, job: &Job) -> bool {
     let places = job.region_bytes.saturating_sub(job.block_bytes) / job.unit().max(1) + 1;
@@ -242,7 +263,7 @@ fn distribution(role: &Role) -> Result<(), Refusal> {
         return Err(Refusal::Conflict { role: role.name.clone(), what });
     }
     let what = match &role.access {
-        Access::Permutation | Access::Uniform => return Ok(()),
+        Access::Permutation | Access::RandomMap | Access::Uniform => return Ok(()),
         Access::Sequence(sequence) if !sequence.blocks.is_empty() => return Ok(()),
         Access::Sequence(_) => "a sequence without blocks, expected one at least".into(),
         Access::Zipf(theta) if theta.is_finite() && *theta > 0.0 => return Ok(()),

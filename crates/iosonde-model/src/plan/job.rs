@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::IoKind;
 use crate::spec::engine::Engine;
 use crate::spec::{
-    Data, Draw, Flow, Limits, Listed, ListedWay, Pace, Phase, Placement, Reap, Sequence, Service,
-    Sizes, Span, Strides, Sync, Think, Zone,
+    Data, Draw, Flow, Limits, Listed, ListedWay, Pace, Phase, Placement, Priorities, Reap,
+    Sequence, Service, Sizes, Span, Strides, Sync, Think, Zone,
 };
 
 /// One thread and one queue.
@@ -73,6 +73,9 @@ pub struct Job {
     /// Where the job's thread and memory are.
     #[serde(default)]
     pub place: Placement,
+    /// Which of its requests have a priority of their own.
+    #[serde(default, skip_serializing_if = "Priorities::is_none")]
+    pub priorities: Priorities,
     /// Its own engine, where the jobs of a run differ in it.
     #[serde(default)]
     pub engine: Option<Engine>,
@@ -128,6 +131,7 @@ impl Default for Job {
             data: Data::default(),
             reap: Reap::default(),
             place: Placement::default(),
+            priorities: Priorities::default(),
             engine: None,
             span: Span::default(),
             service: Service::default(),
@@ -250,6 +254,11 @@ pub enum Order {
         lane: u32,
         /// Threads sharing the stream.
         lanes: u32,
+    },
+    /// Operations of several sizes, every byte once before any twice, by a map of what is used.
+    RandomMap {
+        /// Seed of the places.
+        seed: u64,
     },
     /// Independent uniform draws.
     Uniform,

@@ -277,7 +277,7 @@ mod tests {
 
     use super::super::{EngineKind, Order, describe};
     use super::*;
-    use crate::spec::{Arrivals, Draw, Pace, Rate, Region, Rw, Wait};
+    use crate::spec::{Arrivals, Draw, Pace, Priority, Rate, Region, Rw, Wait};
 
     fn role(name: &str, rw: Rw, threads: Threads) -> Role {
         Role { threads, ..Role::new(name, rw) }
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn what_has_no_effect_or_reaches_beyond_everything_is_refused() {
         type Change = fn(&mut Role, &mut Setting);
-        let changes: [(Change, &str); 12] = [
+        let changes: [(Change, &str); 15] = [
             (
                 |role, _| {
                     role.sizes.read = Draw::Range { low: 512, high: 1536, step: 256 };
@@ -454,6 +454,15 @@ mod tests {
                 "null engine",
             ),
             (|role, _| (role.pace, role.reap.complete_min) = (rate(), 2), "wakes for each"),
+            (|role, _| role.priorities.write = vec![IDLE], "never goes"),
+            (|role, _| role.priorities.read = vec![IDLE; 3], "add up to 120 %"),
+            (
+                |role, setting| {
+                    (setting.engine.kind, setting.iodepth) = (EngineKind::Psync, 1);
+                    role.priorities.read = vec![IDLE];
+                },
+                "need the io_uring or libaio engine",
+            ),
             (|role, _| (role.pace, role.reap.wait) = (rate(), Wait::Hybrid), "hybrid"),
             (
                 |_, setting| (setting.stop, setting.warmup_ns) = (Stop::AfterOps(9), 1),
@@ -471,6 +480,8 @@ mod tests {
             assert!(refusal.contains(expected), "{index}: {refusal}");
         }
     }
+
+    const IDLE: Priority = Priority { percent: 40, bytes: 0, class: 3, level: 0, hint: 0 };
 
     fn rate() -> Pace {
         Pace::Rate { rate: Rate::Ops(100.0), arrivals: Arrivals::default() }

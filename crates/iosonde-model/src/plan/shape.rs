@@ -45,6 +45,7 @@ pub(super) fn jobs_of(
         data: role.data.clone(),
         reap: role.reap,
         place: role.place.clone(),
+        priorities: role.priorities.clone(),
         engine: role.engine.clone(),
         span: role.span.clone(),
         service: role.service,
@@ -150,6 +151,7 @@ fn order_of(role: &Role, start_block: u64, turns: &Turns, lane: u32, lanes: u32)
         Access::SinglePass(spare_percent) => {
             Order::SinglePass { seed: turns.seed, spare_percent: *spare_percent }
         }
+        Access::RandomMap => Order::RandomMap { seed: turns.seed ^ u64::from(turns.first + lane) },
         Access::Uniform => Order::Uniform,
         Access::Zipf(theta) => Order::Zipf { theta: *theta },
         Access::Pareto(h) => Order::Pareto { h: *h },

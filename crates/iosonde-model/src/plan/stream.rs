@@ -5,6 +5,7 @@
 //! one pass covers every target. All walks have the same number of positions.
 
 mod law;
+mod random_map;
 pub(crate) mod single_pass;
 mod size;
 mod walk;
@@ -202,11 +203,11 @@ impl OpStream {
                 way
             }
         };
-        let (bytes, cost) = match self.lengths.one {
-            0 => self.drawn(way),
-            bytes => (bytes, self.cost),
+        let bytes = match self.lengths.one {
+            0 => return Some(self.next_varied(way)),
+            bytes => bytes,
         };
-        self.remaining = self.remaining.saturating_sub(cost);
+        self.remaining = self.remaining.saturating_sub(self.cost);
         let OnTarget { target, walk, .. } = &mut self.now;
         let offset = self.region_start + walk.next(bytes, &mut self.chance);
         let op = Op { way, target: *target, offset, bytes };
@@ -296,10 +297,18 @@ impl OpStream {
         }
     }
 
-    /// The length of an operation where there are several, and what it takes from what is left.
-    fn drawn(&mut self, way: IoKind) -> (u32, u64) {
-        let bytes = self.lengths.draw(way, &mut self.chance);
-        (bytes, if self.counts_bytes { u64::from(bytes) } else { 1 })
+    /// The next operation where lengths differ: the walk may cut it short.
+    #[inline(never)]
+    fn next_varied(&mut self, way: IoKind) -> Op {
+        let OpStream { lengths, chance, now, .. } = self;
+        let (begins, bytes) = now.walk.next_varied(chance, |chance| lengths.draw(way, chance));
+        let op = Op { way, target: now.target, offset: self.region_start + begins, bytes };
+        let cost = if self.counts_bytes { u64::from(bytes) } else { 1 };
+        self.remaining = self.remaining.saturating_sub(cost);
+        if !self.others.is_empty() {
+            self.next_target(bytes);
+        }
+        op
     }
 
     /// The next target in turn; this one goes where that one was, which is after all others.

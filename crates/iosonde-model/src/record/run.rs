@@ -143,6 +143,10 @@ pub struct JobRun {
     /// How many requests were handed over and came back at once, where that was to be counted.
     #[serde(skip_serializing_if = "Batches::is_empty")]
     pub batches: Batches,
+    /// When requests were handed over, µs from the start of the run, in the order of the plan and
+    /// the syncs among its operations; the first of them, where that was to be recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub handed_over_us: Vec<u64>,
     /// Requests of which it was checked whether they complete inside submission, and that did.
     pub inline_probed: u64,
     /// Of those, how many completed inside submission.
@@ -246,6 +250,20 @@ pub struct DirectionRun {
     pub latencies: HistogramSeries,
     /// Open loop: the same of the response.
     pub responses: HistogramSeries,
+    /// Latency by priority of the request, where some have one of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub priorities: Vec<PriorityRun>,
+}
+
+/// The requests of one priority.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct PriorityRun {
+    /// Class and level as ioprio_set(2) has them, the class from bit 13 on; 0 stands for the
+    /// requests that have the priority of their thread.
+    pub priority: u16,
+    /// Latency, ns.
+    pub latency: Histogram,
 }
 
 /// An open loop's side of a job, counted over the measured window.

@@ -11,6 +11,9 @@ pub struct Engine {
     pub kind: EngineKind,
     /// io_uring: a kernel thread submits (SQPOLL).
     pub sqpoll: bool,
+    /// io_uring: the CPU of that kernel thread, where it is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sqpoll_cpu: Option<u32>,
     /// io_uring: completions are polled for (IOPOLL).
     pub iopoll: bool,
     /// io_uring: the target's descriptor is registered with the ring.
@@ -36,6 +39,7 @@ impl Engine {
         Engine {
             kind,
             sqpoll: false,
+            sqpoll_cpu: None,
             iopoll: false,
             registered_files: true,
             fixed_buffers: true,

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Operations of a list, at most.
+pub const MAX_LISTED: usize = 1_000_000;
+
 /// Which way an operation of a list goes.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]

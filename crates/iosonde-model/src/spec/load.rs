@@ -227,6 +227,9 @@ pub struct Reap {
     /// are in flight then.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub counts: bool,
+    /// Whether it is recorded when each request is handed over.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub times: bool,
 }
 
 impl Default for Reap {
@@ -238,6 +241,7 @@ impl Default for Reap {
             wait: Wait::Event,
             slat: false,
             counts: false,
+            times: false,
         }
     }
 }

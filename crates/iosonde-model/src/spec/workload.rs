@@ -11,6 +11,7 @@ use super::load::{
     Data, EachWrite, Pace, Phase, Placement, Reap, Sequence, Service, Sizes, Span, Strides, Sync,
     Think, Zone,
 };
+use super::priority::Priorities;
 use crate::units;
 
 /// A load, as a user or a catalogue file words it.
@@ -136,6 +137,9 @@ pub struct Role {
     /// Where its threads and their memory are.
     #[serde(default)]
     pub place: Placement,
+    /// Which of its requests have a priority of their own.
+    #[serde(default)]
+    pub priorities: Priorities,
     /// Its own engine, where the roles of a workload differ in it.
     #[serde(default)]
     pub engine: Option<Engine>,
@@ -198,6 +202,7 @@ impl Role {
             batch: None,
             reap: Reap::default(),
             place: Placement::default(),
+            priorities: Priorities::default(),
             engine: None,
             span: Span::default(),
             service: Service::default(),
@@ -362,6 +367,9 @@ pub enum Access {
     /// A seeded permutation: every block once before any block twice.
     #[default]
     Permutation,
+    /// Operations of several sizes, every byte once before any twice: each takes the next free
+    /// place after a random one and ends where a used one begins, as with fio's random map.
+    RandomMap,
     /// Independent uniform draws: blocks may repeat.
     Uniform,
     /// Few blocks get most operations: shares fall with this power of the rank.

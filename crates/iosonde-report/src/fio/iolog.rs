@@ -1,12 +1,13 @@
-//! fio's log of operations, version 2: their order without times. A plan determines the operations
-//! of its jobs, so that none was recorded while they ran.
+//! fio's log of operations, version 3: their order and times. A plan determines the operations of
+//! its jobs, so that only the times are recorded while they run.
 
 use std::fmt::Write;
 
-use iosonde_model::plan::{IoKind, Job, OpStream, Stop, SyncCall};
-use iosonde_model::record::run::Run;
+use iosonde_model::plan::{IoKind, Job, Op, OpStream, Stop, SyncCall};
+use iosonde_model::record::run::{JobRun, Run};
+use iosonde_model::spec::listed::MAX_LISTED;
 
-const HEAD: &str = "fio version 2 iolog";
+const HEAD: &str = "fio version 3 iolog";
 
 /// Whether a file of this beginning is such a log.
 pub fn is_iolog(text: &str) -> bool {
@@ -18,46 +19,60 @@ pub fn text(run: &Run, jobs: &[usize]) -> String {
     let mut text = format!("{HEAD}\n");
     for act in ["add", "open"] {
         for target in &run.plan.targets {
-            let _ = writeln!(text, "{} {act}", target.path);
+            let _ = writeln!(text, "0 {} {act}", target.path);
         }
     }
+    let mut last_us = 0;
     for index in jobs {
         let (Some(job), Some(done)) = (run.plan.jobs.get(*index), run.jobs.get(*index)) else {
             continue;
         };
-        of_job(&mut text, run, job, done.read.ops + done.write.ops + done.trim.ops);
+        of_job(&mut text, run, job, &done.handed_over_us);
+        last_us = last_us.max(done.handed_over_us.last().copied().unwrap_or(0));
     }
     for target in &run.plan.targets {
-        let _ = writeln!(text, "{} close", target.path);
+        let _ = writeln!(text, "{last_us} {} close", target.path);
     }
     text
 }
 
-/// The first operations of a job, as many as were done, with the syncs that follow them.
-fn of_job(text: &mut String, run: &Run, job: &Job, done: u64) {
+/// Whether a log has the first operations of a job only.
+pub fn is_cut(job: &JobRun) -> bool {
+    job.handed_over_us.len() >= MAX_LISTED
+}
+
+/// The operations of a job at these times, with the syncs among them.
+fn of_job(text: &mut String, run: &Run, job: &Job, times_us: &[u64]) {
     let sync = match job.sync.call {
         SyncCall::Fsync => "sync",
         SyncCall::Fdatasync => "datasync",
     };
-    let path = |target: u16| run.plan.targets.get(usize::from(target)).map_or("", |t| &t.path);
-    let synced: Vec<u16> = if job.targets.is_empty() { vec![0] } else { job.targets.clone() };
-    let mut stream = OpStream::new(job, Stop::AfterNs(u64::MAX));
-    let (mut moved, mut writes) = (0, 0);
-    while moved < done {
-        let Some(op) = stream.next_op() else { break };
+    for (us, op) in times_us.iter().zip(handed_over(job)) {
+        let path = run.plan.targets.get(usize::from(op.target)).map_or("", |target| &target.path);
         let word = if op.way == IoKind::Sync { sync } else { op.way.word() };
-        let _ = writeln!(text, "{} {word} {} {}", path(op.target), op.offset, op.bytes);
-        moved += u64::from(op.way != IoKind::Sync);
-        writes += u64::from(op.way == IoKind::Write);
-        if op.way == IoKind::Write
-            && job.sync.every_writes > 0
-            && writes % job.sync.every_writes == 0
-        {
-            for target in &synced {
-                let _ = writeln!(text, "{} {sync} {} 0", path(*target), job.region_start);
-            }
-        }
+        let _ = writeln!(text, "{us} {path} {word} {} {}", op.offset, op.bytes);
     }
+}
+
+/// What a job hands over, in order: after so many writes each target is synced.
+fn handed_over(job: &Job) -> impl Iterator<Item = Op> + '_ {
+    let targets: Vec<u16> = if job.targets.is_empty() { vec![0] } else { job.targets.clone() };
+    let mut stream = OpStream::new(job, Stop::AfterNs(u64::MAX));
+    let (mut writes, mut unsent) = (0, 0);
+    std::iter::from_fn(move || {
+        if unsent > 0 {
+            let target = targets[targets.len() - unsent];
+            unsent -= 1;
+            return Some(Op { way: IoKind::Sync, target, offset: job.region_start, bytes: 0 });
+        }
+        let op = stream.next_op()?;
+        writes += u64::from(op.way == IoKind::Write);
+        let every = job.sync.every_writes;
+        if op.way == IoKind::Write && every > 0 && writes % every == 0 {
+            unsent = targets.len();
+        }
+        Some(op)
+    })
 }
 
 #[cfg(test)]
@@ -73,13 +88,13 @@ mod tests {
         job.order = Order::Sequential { start_block: 0, lane: 0, lanes: 1 };
         (job.read_percent, job.block_bytes, job.region_bytes) = (0, 4096, 1 << 20);
         job.sync = Sync { every_writes: 2, ..Sync::default() };
-        (run.jobs[0].read.ops, run.jobs[0].write.ops) = (0, 3);
+        run.jobs[0].handed_over_us = vec![3, 70, 71, 9_000];
         run.plan.targets[0].path = "a".into();
         run.plan.targets.truncate(1);
         assert_eq!(
             text(&run, &[0]),
-            "fio version 2 iolog\na add\na open\na write 0 4096\na write 4096 4096\n\
-             a datasync 0 0\na write 8192 4096\na close\n"
+            "fio version 3 iolog\n0 a add\n0 a open\n3 a write 0 4096\n70 a write 4096 4096\n\
+             71 a datasync 0 0\n9000 a write 8192 4096\n9000 a close\n"
         );
         assert!(is_iolog(&text(&run, &[])) && !is_iolog("1, 2, 0, 0, 0\n"));
     }

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::json::Document;
 use iosonde_analysis::intervals::Direction;
-use iosonde_model::record::run::Run;
+use iosonde_model::record::run::{PriorityRun, Run};
+use iosonde_model::spec::Priority;
 use iosonde_stats::Histogram;
 
 /// fio's classes of requests in flight.
@@ -120,7 +121,7 @@ fn direction(job_report: &JobReport<'_>, of: Direction, form: Form) -> Value {
         _ => count as f64 * 1e9 / job_report.window_ns().max(1) as f64,
     };
     let bw_bytes = per_second(facts.bytes).round() as u64;
-    json!({
+    let mut out = json!({
         "io_bytes": facts.bytes,
         "io_kbytes": facts.bytes >> 10,
         "bw_bytes": bw_bytes,
@@ -144,6 +145,28 @@ fn direction(job_report: &JobReport<'_>, of: Direction, form: Form) -> Value {
         "iops_mean": iops.mean,
         "iops_stddev": iops.dev,
         "iops_samples": iops.count,
+    });
+    let with_samples = || facts.priorities.iter().filter(|run| run.latency.count() > 0);
+    // fio has them where there are two of them at least.
+    if with_samples().count() > 1 {
+        out["prios"] = with_samples().map(|run| priority(run, job_report, form)).collect();
+    }
+    out
+}
+
+/// The requests of one priority: class and level are those of the thread where they have none of
+/// their own.
+fn priority(run: &PriorityRun, job_report: &JobReport<'_>, form: Form) -> Value {
+    let (own_class, own_level) = job_report.plan.place.io_priority;
+    let (class, level, hint) = match run.priority {
+        0 => (own_class, own_level, 0),
+        priority => Priority::parts(priority),
+    };
+    json!({
+        "prioclass": class,
+        "prio": level,
+        "priohint": hint,
+        "clat_ns": distribution(&run.latency, form),
     })
 }
 
@@ -306,6 +329,27 @@ mod tests {
         assert_eq!(job["sync"]["total_ios"], 7);
         assert_eq!(job["sync"]["lat_ns"]["mean"], 3e6);
         assert_eq!(job["latency_us"]["10"], 100.0, "classes are those of clat");
+    }
+
+    #[test]
+    fn requests_of_two_priorities_stand_apart() {
+        let mut run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
+        run.plan.jobs[0].place.io_priority = (2, 7);
+        let of = |priority, latency_ns| {
+            let mut latency = Histogram::new();
+            latency.record_many(latency_ns, 1_000);
+            PriorityRun { priority, latency }
+        };
+        run.jobs[0].read.priorities = vec![of(0, 5_000), of(0x2003, 3_000)];
+        let prios = reported_of(&run, Form::Plain)["jobs"][0]["read"]["prios"].clone();
+        for (at, [class, level, mean]) in [[2, 7, 5_000], [1, 3, 3_000]].into_iter().enumerate() {
+            let found = &prios[at];
+            assert_eq!((&found["prioclass"], &found["prio"]), (&json!(class), &json!(level)));
+            assert_eq!(found["clat_ns"]["mean"], json!(mean as f64));
+        }
+        run.jobs[0].read.priorities.truncate(1);
+        let one = reported_of(&run, Form::Plain);
+        assert_eq!(one["jobs"][0]["read"].get("prios"), None, "as in fio");
     }
 
     #[test]

@@ -214,6 +214,11 @@ fn set_up(entries: u32, options: &RingOptions) -> io::Result<Made> {
             params.flags |= uapi::SETUP_SQPOLL;
             params.sq_thread_idle_ms = SQPOLL_IDLE_MS;
             features.push("sqpoll");
+            if let Some(cpu) = options.sqpoll_cpu {
+                params.flags |= uapi::SETUP_SQ_AFF;
+                params.sq_thread_cpu = cpu;
+                features.push("sqpoll_cpu");
+            }
         }
         if options.iopoll {
             params.flags |= uapi::SETUP_IOPOLL;

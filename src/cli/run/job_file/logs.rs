@@ -1,6 +1,6 @@
 //! The logs that jobs ask for: `write_bw_log` and its like, in the files that fio would write.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::super::fio_line::FioLine;
 use crate::cli::exit::{Exit, Failure};
@@ -9,6 +9,7 @@ use iosonde_model::plan::Plan;
 use iosonde_model::record::export;
 use iosonde_model::record::run::{JobRun, Run};
 use iosonde_model::spec::fio::{Asking, LogRequest};
+use iosonde_model::spec::listed::MAX_LISTED;
 use iosonde_report::fio::iolog;
 use iosonde_report::fio::log::{self, Kind};
 
@@ -112,7 +113,10 @@ impl Logs {
             let block_bytes = block.map_or(0, |job| job.block_bytes);
             let text = match file.of {
                 Of::Series(kind) => log::log(&jobs, kind, file.width_ns),
-                Of::Operations => iolog::text(run, &file.jobs),
+                Of::Operations => {
+                    note_cut(&file.path, &jobs);
+                    iolog::text(run, &file.jobs)
+                }
                 Of::Histograms { coarseness } => {
                     log::histograms(&jobs, file.width_ns, block_bytes, coarseness)
                 }
@@ -123,6 +127,17 @@ impl Logs {
             }
         }
         all
+    }
+}
+
+/// Says where a log lacks the last operations of a job.
+fn note_cut(path: &Path, jobs: &[&JobRun]) {
+    if jobs.iter().any(|job| iolog::is_cut(job)) {
+        note(&format!(
+            "note: `{}` has the first {MAX_LISTED} operations of the job: times are recorded of no \
+             more",
+            path.display()
+        ));
     }
 }
 

@@ -31,7 +31,11 @@ impl Lengths {
         let by_way =
             [&sizes.read, &sizes.write, &sizes.trim].map(|draw| Length::new(draw, job.block_bytes));
         let other = if job.trims { IoKind::Trim } else { IoKind::Write };
-        let used = [(IoKind::Read, job.reads()), (other, job.changes())];
+        // What reads again has the lengths of what was written.
+        let used = match job.rereads {
+            true => [(IoKind::Read, job.read_percent > 0), (IoKind::Write, true)],
+            false => [(IoKind::Read, job.reads()), (other, job.changes())],
+        };
         let mut fixed = used.into_iter().filter(|(_, used)| *used).map(|(way, _)| {
             let Length::Fixed(bytes) = by_way[way as usize] else { return 0 };
             bytes

@@ -106,6 +106,7 @@ fn every_kind_of_load_stays_inside_and_on_its_grid() {
         SEQUENTIAL,
         Order::Sequential { start_block: 91, lane: 0, lanes: 1 },
         Order::Uniform,
+        Order::RandomMap { seed: 7 },
         Order::Zipf { theta: 1.1 },
         Order::Pareto { h: 0.2 },
         Order::Normal { deviation_percent: 100.0 },
@@ -230,6 +231,39 @@ fn what_was_written_is_read_again_and_nothing_else() {
         let reader = Job { rereads: true, ..writer };
         assert!(reader.reads() && !reader.changes());
         assert_eq!(ops(&reader, Stop::AfterOps(500), 500), written);
+    }
+}
+
+/// A job of operations from 4 to 16 KiB.
+fn several_sizes(order: Order, read_percent: u8) -> Job {
+    let range = Draw::Range { low: 4096, high: 16_384, step: 4096 };
+    let sizes = Sizes { read: range.clone(), write: range, trim: Draw::Block };
+    Job { sizes, block_bytes: 16_384, unit_bytes: 4096, ..job(order, read_percent) }
+}
+
+#[test]
+fn operations_of_several_sizes_cover_the_region_once() {
+    for order in [SEQUENTIAL, Order::RandomMap { seed: 7 }] {
+        let all = ops(&several_sizes(order.clone(), 100), Stop::AfterOnePass, 1000);
+        let places = |op: &Op| (op.offset..op.offset + u64::from(op.bytes)).step_by(4096);
+        let mut used: Vec<u64> = all.iter().flat_map(places).collect();
+        used.sort_unstable();
+        let each: Vec<u64> = (0..100).map(|place| 8192 + place * 4096).collect();
+        assert_eq!(used, each, "{order:?}");
+        let longest = all.iter().map(|op| op.bytes).max();
+        assert!(all.len() < 70 && longest == Some(16_384), "{order:?}: {}", all.len());
+    }
+}
+
+#[test]
+fn what_was_written_in_several_sizes_is_read_in_the_same() {
+    for (order, percent) in [(Order::RandomMap { seed: 7 }, 0), (Order::Uniform, 40)] {
+        let writer = several_sizes(order, percent);
+        let written = ops(&writer, Stop::AfterOps(60), 60);
+        let written = written.into_iter().filter(|op| op.way == IoKind::Write);
+        let written: Vec<Op> = written.map(|op| Op { way: IoKind::Read, ..op }).collect();
+        let reader = Job { rereads: true, ..writer };
+        assert_eq!(ops(&reader, Stop::AfterOps(60), 60), written);
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a job moves over the region of one target.
 
 use super::law::{Law, Zipf};
+use super::random_map::{RandomMap, fitting};
 use super::single_pass::SinglePass;
 use crate::plan::chance::{Chance, Permutation, mix};
 use crate::plan::{Job, Order, Strides};
@@ -15,6 +16,8 @@ pub(super) enum Walk {
     Stepped { turns: Turns, step: u64, descends: bool },
     /// Each operation where the one before ended, whatever their lengths.
     Adjoining { at: u64, region_bytes: u64 },
+    /// Every byte once before any twice, whatever the lengths.
+    Mapped(RandomMap),
     /// Independent draws.
     Drawn { law: Law, unit: u64 },
     /// The blocks of a list, from `first` on, which may step on with each repetition.
@@ -86,6 +89,10 @@ impl Walk {
                 let turns = Turns::new(first, lanes, last / step + 1);
                 return Walk::Stepped { turns, step, descends: stride < 0 };
             }
+            Order::RandomMap { seed } => {
+                let map = RandomMap::new(job.region_bytes / unit, unit, of_target(seed));
+                return Walk::Mapped(map);
+            }
             Order::Uniform => Law::Uniform(positions),
             Order::Zipf { theta } => {
                 Law::Zipf(Zipf::new(positions, theta), Permutation::new(positions, scatter))
@@ -145,6 +152,27 @@ impl Walk {
             return position * *unit;
         }
         self.next_otherwise(bytes, chance)
+    }
+
+    /// Where the next operation begins, and its length, which is drawn and may be cut short.
+    pub(super) fn next_varied(
+        &mut self,
+        chance: &mut Chance,
+        mut draw: impl FnMut(&mut Chance) -> u32,
+    ) -> (u64, u32) {
+        match self {
+            Walk::Mapped(map) => map.next(|| draw(chance)),
+            Walk::Adjoining { at, region_bytes } => {
+                *at = if *at < *region_bytes { *at } else { 0 };
+                let bytes = fitting(*region_bytes - *at, || draw(chance));
+                *at += u64::from(bytes);
+                (*at - u64::from(bytes), bytes)
+            }
+            walk => {
+                let bytes = draw(chance);
+                (walk.next(bytes, chance), bytes)
+            }
+        }
     }
 
     #[inline]
@@ -211,6 +239,8 @@ impl Walk {
                 within.restart();
                 within.next(bytes, chance)
             }
+            // Its operations have no length before they have a place.
+            Walk::Mapped(map) => map.next(|| bytes).0,
             Walk::Permuted { .. } => 0,
         }
     }
@@ -243,6 +273,7 @@ impl Walk {
                 return Pass { count: *region_bytes, is_bytes: true };
             }
             Walk::Permuted { turns, .. } | Walk::Stepped { turns, .. } => turns.count,
+            Walk::Mapped(_) => return Pass { count: job.region_bytes, is_bytes: true },
             Walk::Drawn { unit, .. } => last / unit + 1,
             Walk::Sequence { count, .. } => *count,
             Walk::SinglePass { pass, .. } => pass.writes(),

@@ -73,6 +73,16 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
     tell(&["fixedbufs", "registerfiles", "sqthread_poll", "nonvectored", "hipri"], !ring, &|| {
         format!("with ioengine={engine}")
     });
+    let polls = ring && job.flag("sqthread_poll") == Some(true);
+    tell(&["sqthread_poll_cpu"], !polls, &|| "without sqthread_poll of io_uring".into());
+    let prioritised = ["cmdprio_percentage", "cmdprio_bssplit"];
+    let of_requests = [prioritised[0], prioritised[1], "cmdprio_class", "cmdprio", "cmdprio_hint"];
+    tell(&of_requests, !matches!(engine, "io_uring" | "libaio"), &|| {
+        format!("with ioengine={engine}")
+    });
+    tell(&of_requests[2..], !prioritised.iter().any(|name| says(job, name)), &|| {
+        "without cmdprio_percentage or cmdprio_bssplit".into()
+    });
     tell(
         &["thinktime_blocks", "thinktime_blocks_type"],
         job.time_ns("thinktime").unwrap_or(0) == 0,

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use super::job::FioJob;
 use super::load::narrow;
 use super::{Fault, shown};
+use crate::spec::listed::MAX_LISTED;
 use crate::spec::{Listed, ListedWay};
 
-/// Operations of a log, at most: a plan holds them all, and every record its plan.
-const MAX_OPS: usize = 1_000_000;
 /// Longest operation, bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
@@ -163,8 +162,8 @@ impl Reader {
             }
             _ => return Err(format!("`{}` is no line of a log", shown(line))),
         }
-        if self.log.ops.len() > MAX_OPS {
-            return Err(format!("more than {MAX_OPS} operations"));
+        if self.log.ops.len() > MAX_LISTED {
+            return Err(format!("more than {MAX_LISTED} operations"));
         }
         Ok(())
     }

@@ -3,17 +3,19 @@
 
 mod limits;
 mod places;
+mod priorities;
 
 use super::Fault;
 use super::job::FioJob;
 use super::value::{Value, Ways};
 use crate::spec::EngineKind;
 use crate::spec::{
-    Arrivals, Data, Draw, EachWrite, NumaMode, Pace, Placement, Rate, Reap, Role, Rw, Sizes, Span,
-    Sync, SyncCall, Think,
+    Access, Arrivals, Data, Draw, EachWrite, NumaMode, Pace, Placement, Rate, Reap, Role, Rw,
+    Sizes, Span, Sync, SyncCall, Think,
 };
 use limits::{flow, limits};
 use places::{access, random_percent, run_length, service, stride, strides};
+use priorities::priorities;
 
 /// fio's block size where none is given.
 const BLOCK_BYTES: u64 = 4096;
@@ -55,16 +57,26 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
             Data { checked: verifies(job) && !rw.trims(), ..Data::default() }
         },
         batch: batch(job, depth)?,
-        reap: if is_synchronous(job) { Reap::default() } else { reap(job, depth)? },
+        reap: Reap {
+            times: job.get("write_iolog").is_some(),
+            ..if is_synchronous(job) { Reap::default() } else { reap(job, depth)? }
+        },
         place: placement(job)?,
+        priorities: priorities(job, rw)?,
         ..Role::new(name, rw)
     };
+    let (random_percent, run_length) = (random_percent(job, rw)?, run_length(job, rw)?);
+    let strides = strides(job, &role)?;
+    let mapped = places::has_random_map(&role, random_percent, run_length, strides);
     Ok(Role {
-        access: access(job, rw)?,
-        random_percent: random_percent(job, rw)?,
-        run_length: run_length(job, rw)?,
+        access: match access(job, rw)? {
+            Access::Permutation if mapped => Access::RandomMap,
+            access => access,
+        },
+        random_percent,
+        run_length,
         run_repeats: job.word("rw_sequencer").is_some_and(|(word, _)| word == "identical"),
-        strides: strides(job, &role)?,
+        strides,
         stride: stride(job, &role)?,
         block_align: grid(job, rw)?,
         ..role

@@ -138,7 +138,8 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Word(&["repeat", "working_set"]), "dedupe_mode"),
     (Stand::Supported, CONTINUE, "continue_on_error"),
     (Stand::Supported, MEMORY, "mem"),
-    (Stand::Supported, Kind::Counts, "bs ba rate rate_iops percentage_random"),
+    (Stand::Supported, Kind::Counts, "bs ba rate rate_iops percentage_random \
+         cmdprio_percentage cmdprio_class cmdprio cmdprio_hint"),
     (Stand::Supported, Kind::Ranges, "bsrange"),
     (Stand::Supported, Kind::Splits, "bssplit"),
     (Stand::Supported, Kind::Size, "size io_size offset offset_increment"),
@@ -146,7 +147,7 @@ const FAMILIES: &[Family] = &[
         "iodepth iodepth_batch iodepth_batch_complete_min iodepth_batch_complete_max number_ios \
          numjobs loops nrfiles fsync fdatasync rwmixread rwmixwrite thinktime_blocks randseed \
          buffer_compress_percentage dedupe_percentage dedupe_working_set_percentage cpumask \
-         filesize"),
+         filesize sqthread_poll_cpu"),
     (Stand::Supported, Kind::Time(TimeUnit::Seconds), "runtime ramp_time"),
     (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime"),
     (Stand::Supported, Kind::Switch,
@@ -160,7 +161,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Time(TimeUnit::Seconds), "startdelay thinktime_iotime"),
     (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime_spin max_latency"),
     (Stand::Supported, Kind::Text,
-        "wait_for nice prio prioclass buffer_pattern numa_cpu_nodes ignore_error"),
+        "cmdprio_bssplit wait_for nice prio prioclass buffer_pattern numa_cpu_nodes ignore_error"),
     (Stand::Supported, Kind::Counts, "rate_min rate_iops_min"),
     (Stand::Supported, Kind::Count, "rate_cycle flow flow_id flow_sleep"),
     (Stand::Harmless("fio itself reads past it"), Kind::Text, "flow_watermark"),
@@ -275,9 +276,8 @@ const FAMILIES: &[Family] = &[
         "bs_is_seq_rand dataplacement dp_scheme plid_select plids end_syncfs \
          job_start_clock_id num_range ramp_size fdp"),
     (Stand::Refused(SPRANDOM), Kind::Text, "spr_cs spr_num_regions spr_op sprandom"),
-    (Stand::Refused("priorities and other flags of single requests are not supported"), Kind::Text,
-        "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit cmdprio_hint hipri_percentage \
-         sqthread_poll_cpu stream_id"),
+    (Stand::Refused("such flags of single requests are not supported"), Kind::Text,
+        "hipri_percentage stream_id"),
 ];
 
 /// Other names that fio knows, with the one that counts.

@@ -13,6 +13,8 @@ pub struct EngineRequest {
     pub hipri: bool,
     /// A kernel thread submits.
     pub sqpoll: bool,
+    /// The CPU of that thread.
+    pub sqpoll_cpu: Option<u32>,
     /// Whether files are registered; `None` leaves it open.
     pub registered_files: Option<bool>,
     /// Whether buffers are registered; `None` leaves it open.
@@ -82,6 +84,7 @@ impl EngineRequest {
     pub fn engine(&self) -> Engine {
         Engine {
             sqpoll: self.sqpoll,
+            sqpoll_cpu: self.sqpoll_cpu.filter(|_| self.sqpoll),
             iopoll: self.hipri,
             registered_files: self.registered_files.unwrap_or(true),
             fixed_buffers: self.fixed_buffers.unwrap_or(!self.vectored),

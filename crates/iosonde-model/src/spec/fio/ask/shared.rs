@@ -64,6 +64,13 @@ pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
             kind,
             hipri: job.flag("hipri") == Some(true),
             sqpoll: job.flag("sqthread_poll") == Some(true),
+            sqpoll_cpu: match job.count("sqthread_poll_cpu").map(u32::try_from) {
+                None => None,
+                Some(Ok(cpu)) => Some(cpu),
+                Some(Err(_)) => {
+                    return Err(job.fault("sqthread_poll_cpu", "expected the number of a CPU"));
+                }
+            },
             registered_files: job.flag("registerfiles"),
             fixed_buffers: job.flag("fixedbufs"),
             vectored: job.flag("nonvectored") == Some(false),
@@ -125,18 +132,16 @@ pub(super) fn latency(job: &FioJob) -> Result<Option<LatencyRequest>, Fault> {
     }))
 }
 
-/// The log of operations is regenerated from the plan, which leaves these to the run.
+/// The log of operations is regenerated from the plan and the times of the run; this order is left
+/// to the run.
 fn regenerable(job: &FioJob) -> Result<(), Fault> {
     let rw = load::rw(job)?;
     let rated = ["rate", "rate_iops"].into_iter().any(|name| job.get(name).is_some());
-    let what = if rated && rw.is_mixed() {
-        "with a rate for each direction of a mixed job the run decides which goes first; \
-         give a job for each direction"
-    } else if job.time_ns("ramp_time").unwrap_or(0) > 0 {
-        "operations of the warm-up are not counted; give no ramp_time"
-    } else {
+    if !(rated && rw.is_mixed()) {
         return Ok(());
-    };
+    }
+    let what = "with a rate for each direction of a mixed job the run decides which goes first; \
+                give a job for each direction";
     Err(job.fault("write_iolog", what))
 }
 

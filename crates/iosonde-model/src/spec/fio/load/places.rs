@@ -4,7 +4,7 @@ use super::super::job::FioJob;
 use super::super::number::{self, KbBase};
 use super::super::{Fault, shown};
 use super::{BLOCK_BYTES, of_way};
-use crate::spec::{Access, Role, Rw, Sequence, Service, Sizes, Strides, Zone};
+use crate::spec::{Access, Draw, Role, Rw, Sequence, Service, Sizes, Strides, Zone};
 
 /// fio's skew where none is given.
 const ZIPF_THETA: f64 = 1.1;
@@ -148,6 +148,26 @@ pub(super) fn access(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
         }
         _ => Ok(Access::Permutation),
     }
+}
+
+/// Whether the order of a random job is that of a map of what is used: where sizes differ and begin
+/// with the same one both ways, and nothing else decides about places. fio has a map then, too.
+pub(super) fn has_random_map(
+    role: &Role,
+    random_percent: Option<f64>,
+    run_length: Option<u64>,
+    strides: Strides,
+) -> bool {
+    let [read, write, trim] = [&role.sizes.read, &role.sizes.write, &role.sizes.trim];
+    let mut smallest = [read, write, trim].into_iter().filter(|draw| **draw != Draw::Block);
+    let first = smallest.next().map(super::smallest);
+    role.rw.is_random()
+        && !role.rw.rewrites()
+        && first.is_some()
+        && smallest.all(|draw| Some(super::smallest(draw)) == first)
+        && random_percent.is_none()
+        && run_length.is_none_or(|length| length == 1)
+        && strides == Strides::default()
 }
 
 /// Blocks of a sequence, at most, as in fio.

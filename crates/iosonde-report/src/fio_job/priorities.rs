@@ -1,0 +1,39 @@
+//! Priorities of single requests, in fio's words.
+
+use super::{Words, say};
+use iosonde_model::plan::Job;
+use iosonde_model::spec::{Priority, Sizes};
+
+/// Priorities of single requests: a percentage of each way where sizes do not matter.
+pub(super) fn priorities(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    if job.priorities.is_none() {
+        return;
+    }
+    if job.priorities.all().any(|one| one.hint > 0) {
+        // fio 3.33 knows none.
+        missing.push("hints of I/O priorities".into());
+    }
+    let of_ways = [&job.priorities.read, &job.priorities.write];
+    if job.priorities.all().all(|priority| priority.bytes == 0)
+        && of_ways.iter().all(|list| list.len() < 2)
+    {
+        let each = |value: fn(&Priority) -> u8, other: u8| {
+            of_ways.map(|list| list.first().map_or(other, value).to_string()).join(",")
+        };
+        say(words, "cmdprio_percentage", each(|one| one.percent, 0));
+        say(words, "cmdprio_class", each(|one| one.class, 1));
+        say(words, "cmdprio", each(|one| one.level, 0));
+        return;
+    }
+    if job.priorities.all().any(|one| one.bytes == 0) && job.sizes != Sizes::default() {
+        missing.push("several priorities of requests of any size".into());
+    }
+    let split = |list: &Vec<Priority>| {
+        let entry = |one: &Priority| {
+            let bytes = if one.bytes == 0 { job.block_bytes } else { one.bytes };
+            format!("{bytes}/{}/{}/{}", one.percent, one.class, one.level)
+        };
+        list.iter().map(entry).collect::<Vec<_>>().join(":")
+    };
+    say(words, "cmdprio_bssplit", of_ways.map(split).join(","));
+}
