@@ -67,7 +67,7 @@ pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option
         1 => format!("an earlier {noun} here{weakness}"),
         several => format!("the median of {several} earlier {noun}s here{weakness}"),
     };
-    let all: Vec<f64> = earlier.iter().filter_map(|each| overall(each)).collect();
+    let all: Vec<f64> = earlier.iter().filter_map(overall).collect();
     let least = all.iter().copied().fold(f64::INFINITY, f64::min);
     let most = all.iter().copied().fold(0.0, f64::max);
     let n = count::significant;

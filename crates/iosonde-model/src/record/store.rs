@@ -334,6 +334,7 @@ mod tests {
             program: "0".into(),
             verb: "check".into(),
             command: vec![],
+            directory: String::new(),
             started_unix_ns: 0,
             complete: true,
             exit_code: 0,
