@@ -164,7 +164,7 @@ impl Table {
             })
             .collect();
         // As blocks there is room for whole names.
-        let fits = others + 2 + SHORTEST <= screen;
+        let fits = others + 2 + SHORTEST.max(width(self.heads[0].0)) <= screen;
         wrap::table(&self.heads, if fits { &rows } else { &self.rows }, " | ", screen)
     }
 }
