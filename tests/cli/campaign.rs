@@ -140,6 +140,8 @@ fn what_contradicts_itself_or_is_not_there_is_refused_before_anything_is_made() 
     check("buffered = true", "buffring = true").says("buffring");
     let twice = "path = \"./data\"\n[[device]]\nname = \"g\"\npath = \"data\"";
     check("path = \"data\"", twice).says("are the same one");
+    fs::hard_link(place.work().join("data"), place.work().join("hard")).unwrap();
+    check("path = \"data\"", &twice.replace("./data", "hard")).says("are the same one");
     check("[[experiment]]", "[[experiment]]\ndevices = [\"sa\"]").says("no device `sa`");
     check("buffered = true", "serial = \"S1\"").says("no block device");
     assert!(!place.work().join("out").exists());

@@ -115,8 +115,9 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     }
     let mut output = Output::new(args.common.output_format);
     if args.dry_run {
-        let estimate =
-            dry_run::Estimate::of(&experiment, claims.as_ref(), &resolved, endurance_bytes)?;
+        resolved.can_prepare(&experiment.stages, &place).map_err(wrong)?;
+        let limits = (endurance_bytes, max_written_bytes);
+        let estimate = dry_run::Estimate::of(&experiment, claims.as_ref(), &resolved, limits)?;
         output.text(&estimate.text());
         output.value(&estimate.json());
         return Ok(output.end(Exit::Done));
