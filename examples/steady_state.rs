@@ -189,6 +189,7 @@ impl Case {
             skipped: String::new(),
             ended_early: String::new(),
             prepared: Vec::new(),
+            purges: Vec::new(),
             write_cache: None,
             waits: 0,
             waited_ms: 0,

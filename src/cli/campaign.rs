@@ -3,6 +3,7 @@
 //! Each experiment on a device is `iosonde experiment` in a process of its own, with its own gate
 //! before every write: a device that fails or vanishes ends its own work alone.
 
+mod begin;
 mod configure;
 mod demo;
 mod events;

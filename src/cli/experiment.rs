@@ -24,6 +24,7 @@ use super::output::{Output, OutputFormat, has_png};
 use super::place::fresh_seed;
 use super::results;
 pub(crate) use folder::study;
+pub(crate) use load::own_texts;
 pub(super) use points::points;
 pub(crate) use print::{documents, end_of};
 

@@ -221,6 +221,12 @@ fn carry_out(
             on_event(&StageEvent::Finished(&record, &figures));
             finished.push(figures);
             position += 1;
+            if job.stage.rounds.is_some()
+                && let Some(failed) = finished.last().filter(|trial| trial.has_failed())
+            {
+                end.ended_early = failed.failure();
+                return Ok(());
+            }
         }
     }
     Ok(())

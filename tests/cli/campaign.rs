@@ -140,6 +140,8 @@ fn what_contradicts_itself_or_is_not_there_is_refused_before_anything_is_made() 
     check("buffered = true", "buffring = true").says("buffring");
     let twice = "path = \"./data\"\n[[device]]\nname = \"g\"\npath = \"data\"";
     check("path = \"data\"", twice).says("are the same one");
+    fs::hard_link(place.work().join("data"), place.work().join("hard")).unwrap();
+    check("path = \"data\"", &twice.replace("./data", "hard")).says("are the same one");
     check("[[experiment]]", "[[experiment]]\ndevices = [\"sa\"]").says("no device `sa`");
     check("buffered = true", "serial = \"S1\"").says("no block device");
     assert!(!place.work().join("out").exists());
@@ -223,6 +225,104 @@ fn a_folder_in_which_nothing_was_begun_is_passed_over() {
     place.iosonde("campaign status out").end().exits(2).says("holds no campaign");
     place.iosonde("campaign run fleet.toml --output out").end().exits(0);
     place.iosonde("campaign status out").end().exits(0).prints("4 of 4 done");
+}
+
+/// Rounds on a device whose requests fail after a while: there is no verdict, the error is named
+/// wherever the result is, and what failed is not done.
+#[test]
+fn an_io_error_is_no_verdict_and_the_run_is_repeated() {
+    let place = place();
+    let set = "--set device.s.path=servers=8,read=exp:1ms,size=64M,error-every=1,error-after=100";
+    place.iosonde(&format!("campaign run fleet.toml --output out {set}")).end().exits(1);
+    let output = place.work().join("out");
+    let log = fs::read_to_string(campaign_folder(&output).join("events.log")).unwrap();
+    let failed = "mini.toml: exit code 1: stage depth: an I/O error ended run 1: read of 4096 B";
+    assert!(log.contains(failed) && log.contains("EIO"), "{log}");
+    assert!(!log.contains("not steady"), "{log}");
+    let page = fs::read_to_string(campaign_folder(&output).join("report.html")).unwrap();
+    assert!(page.contains("an I/O error ended run 1: read of 4096 B"));
+    let report = place.iosonde("campaign report out --output-format json").end().exits(7).json();
+    let first = &report["devices"][0]["experiments"][0];
+    assert_eq!(first["state"], "incomplete");
+    assert!(first["because"].as_str().unwrap().contains("EIO"), "{first}");
+    let schema: Value = serde_json::from_str(SIGNOFF).unwrap();
+    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&report));
+    let folder = listing(&output.join("devices/s/01-mini")).remove(0);
+    let text = fs::read_to_string(folder.join("report.txt")).unwrap();
+    assert!(text.contains("no verdict after 0 rounds"), "{text}");
+    let resumed = place.iosonde("campaign resume out").end().exits(1);
+    resumed.says("fail: s: mini.toml").says("EIO");
+    let kept: Vec<String> = trials(&folder).into_iter().collect();
+    assert_eq!(kept.len(), 2, "what failed is set aside, and was run again: {kept:?}");
+}
+
+/// What was changed since the begin is not carried out in place of what was planned.
+#[test]
+fn an_experiment_file_that_was_changed_is_refused_by_name() {
+    let place = place();
+    place.file("inner.toml", MINI.as_bytes());
+    let outer = "name = \"outer\"\nquestion = \"?\"\ninclude = [\"inner.toml\"]\n";
+    place.file("second.toml", outer.as_bytes());
+    let set = "--set stop.after=50ms";
+    place.iosonde(&format!("campaign run fleet.toml --output out {set}")).end().exits(7);
+    place.file("inner.toml", MINI.replace("[1, 4]", "[1, 2, 4]").as_bytes());
+    let path = campaign_folder(&place.work().join("out")).join("campaign.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"50ms\"", "null")).unwrap();
+    let refused = place.iosonde("campaign resume out").end().exits(2);
+    refused.says("`second.toml`, or a file that it includes, was changed");
+    place.file("inner.toml", MINI.as_bytes());
+    place.iosonde("campaign resume out").end().exits(0).prints("fleet: complete");
+}
+
+/// What was altered since, or is gone, is no evidence.
+#[test]
+fn a_report_names_records_that_were_altered_or_are_gone() {
+    let place = place();
+    place.iosonde("campaign run fleet.toml --output out").end().exits(0);
+    let folders = results(&place.work().join("out"));
+    let first = |folder: &Path| listing(&folder.join("trials")).remove(0);
+    fs::remove_file(first(&folders[0])).unwrap();
+    let report = folders[2].join("report.json");
+    fs::write(&report, fs::read_to_string(&report).unwrap().replace('1', "2")).unwrap();
+    let ended = place.iosonde("campaign report out").end().exits(7);
+    ended
+        .prints("found no such file")
+        .prints("report.json: found SHA-256")
+        .prints("fleet: incomplete");
+}
+
+/// Two commands at once: one of them is refused, and the other completes its campaign.
+#[test]
+fn an_output_directory_has_one_campaign() {
+    let place = place();
+    let start = || place.iosonde("campaign run fleet.toml --output out").start();
+    let both = [start(), start()].map(super::program::Running::end);
+    let codes: BTreeSet<Option<i32>> = both.iter().map(|ended| ended.code).collect();
+    assert_eq!(codes, BTreeSet::from([Some(0), Some(2)]));
+    let refused = both.into_iter().find(|ended| ended.code == Some(2)).unwrap();
+    refused.says("holds a campaign");
+    place.iosonde("campaign status out").end().exits(0).prints("4 of 4 done");
+}
+
+/// What a run would refuse, a check does; what is written is limited, and wears the drive.
+#[test]
+fn a_check_refuses_what_cannot_be_prepared_and_a_plan_has_the_wear() {
+    let place = place();
+    let refused = |set: &str, why: &str| {
+        let words = format!("campaign check fleet.toml --set experiment.0.{set}");
+        place.iosonde(&words).end().exits(2).says(why);
+    };
+    refused("purge=nvme-format", "it is a method for block devices");
+    refused("write-cache=off", "the target is no block device");
+    refused("skip-if-prepared=true", "skip-if-prepared has no effect");
+    let writes = MINI.replace("randread", "randwrite");
+    place.file("mini.toml", writes.as_bytes());
+    let words = "campaign plan fleet.toml --set experiment.0.max-written=20m \
+                 --set experiment.0.rated-endurance=1g --set experiment.0.devices=[\"f\"] \
+                 --set experiment.1.devices=[\"f\"]";
+    let plan = place.iosonde(words).end().exits(0);
+    plan.prints("4.00 MiB by runs, about 1.95 % of").prints("up to 4.00 MiB by the runs");
 }
 
 #[test]

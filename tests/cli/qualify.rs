@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::program::Place;
@@ -114,6 +115,42 @@ fn a_campaign_leaves_out_what_the_experiment_before_prepared() {
     assert!(decisions[0].contains("no experiment just before it prepared it"), "{log}");
     assert!(decisions[1].contains("the purge is left out: all 256 blocks"), "{log}");
     assert_eq!(log.lines().filter(|line| line.starts_with("purge|f|")).count(), 1, "{log}");
+}
+
+/// A purge stands in the log while the experiment goes on, and once; a campaign that was killed
+/// before it could say how the experiment ended says so later.
+#[test]
+fn a_kill_loses_no_line_of_the_log() {
+    let place = place();
+    let text = fs::read_to_string(place.work().join("purge.toml")).unwrap();
+    place.file("purge.toml", text.replace("seconds = 0.2", "seconds = 3").as_bytes());
+    let device = "[[device]]\nname = \"f\"\npath = \"data\"\nbuffered = true\n";
+    let experiment = "[[experiment]]\nname = \"purge.toml\"\n";
+    place.file("c.toml", format!("name = \"c\"\n{device}{experiment}").as_bytes());
+    let output = place.work().join("out");
+    let log = || {
+        let mut folders = fs::read_dir(&output).into_iter().flatten().flatten().map(|e| e.path());
+        let folder = folders.find(|path| path.to_string_lossy().contains("-campaign-"));
+        folder.and_then(|path| fs::read_to_string(path.join("events.log")).ok()).unwrap_or_default()
+    };
+    let is_done = || {
+        let all = fs::read_dir(output.join("devices/f/01-purge")).into_iter().flatten().flatten();
+        let mut names = all.map(|entry| entry.path());
+        names.any(|path| !path.to_string_lossy().ends_with(".partial"))
+    };
+    let running = place.iosonde("campaign run c.toml --output out").start();
+    let running = running.until("purge in the log", || log().contains("purge|f|"));
+    assert!(!is_done(), "it stands there before the experiment has ended");
+    // The experiment ends, and the campaign does not see it.
+    let running = running.signal(Signal::STOP).until("end of the experiment", is_done);
+    running.signal(Signal::KILL).end();
+    assert!(!log().contains("finish|f|"), "{}", log());
+    place.iosonde("campaign resume out").end().exits(0);
+    let log = log();
+    for action in ["purge", "finish"] {
+        let start = format!("{action}|f|");
+        assert_eq!(log.lines().filter(|line| line.starts_with(&start)).count(), 1, "{log}");
+    }
 }
 
 #[test]

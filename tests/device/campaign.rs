@@ -115,6 +115,48 @@ fn a_device_that_fails_stops_alone() {
     assert_eq!(count(&log, "start", "b"), 1, "{log}");
 }
 
+/// The same on a device alone: no round that failed gives a verdict, and with the device repaired
+/// the campaign is completed, without a run repeated that had not failed.
+#[test]
+fn what_failed_is_repeated_once_the_device_is_repaired() {
+    let _turn = turn();
+    let dir = ScratchDir::new().unwrap();
+    let image = dir.path().join("image");
+    let Some(device) = here(LoopDevice::new(&image, 16 * MIB)) else { return };
+    let rounds = READS.replace("max = 6", "max = 12, window = 12");
+    for (name, text) in [("rounds.toml", rounds.as_str()), ("depths.toml", DEPTHS)] {
+        fs::write(dir.path().join("reads.toml"), text).unwrap();
+        let (path, consent) = (device.path().display(), consents(&image).1);
+        let file = format!(
+            "name = \"one\"\n[[device]]\nname = \"a\"\npath = \"{path}\"\n{consent}\
+             [[experiment]]\nname = \"reads.toml\"\n"
+        );
+        fs::write(dir.path().join("one.toml"), file).unwrap();
+        let out = format!("out-{name}");
+        let output = dir.path().join(&out);
+        let mut running = iosonde(dir.path(), &format!("campaign run one.toml --output {out}"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        until("runs", || runs(&output, "a").len() >= 2 || running.try_wait().unwrap().is_some());
+        let before = runs(&output, "a");
+        File::options().write(true).open(&image).unwrap().set_len(0).unwrap();
+        let ended = running.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{}", said(&ended));
+        let log = events(&output);
+        assert!(log.contains("an I/O error ended run") && log.contains("EIO"), "{log}");
+        assert!(!log.contains("steady after"), "{log}");
+        File::options().write(true).open(&image).unwrap().set_len(16 * MIB).unwrap();
+        let resume = format!("campaign resume {out}");
+        let ended = iosonde(dir.path(), &resume).output().unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{name}: {}", said(&ended));
+        let after = runs(&output, "a");
+        assert!(before.iter().all(|(name, bytes)| after.get(name) == Some(bytes)), "{name}");
+        assert_eq!(count(&events(&output), "finish", "a"), 1);
+    }
+}
+
 /// The kernel lets who has a device open finish with it; the next experiment finds it gone.
 #[test]
 fn a_device_that_is_detached_stops_alone() {
@@ -221,7 +263,7 @@ fn a_device_that_was_detached_or_exchanged_stops_alone() {
     campaign.stops_alone(
         "truncate -s 16M $IMAGE.other; losetup -d $DEVICE; losetup $DEVICE $IMAGE.other",
         "losetup -d $DEVICE; losetup $DEVICE $IMAGE",
-        "--destroy-data",
+        "when the campaign began",
     );
 }
 
@@ -232,7 +274,7 @@ fn a_device_that_has_another_size_stops_alone() {
     campaign.stops_alone(
         "truncate -s 32M $IMAGE; losetup -c $DEVICE",
         "truncate -s 16M $IMAGE; losetup -c $DEVICE",
-        "one cell would mix runs of both",
+        "had 16 MiB",
     );
 }
 
@@ -253,6 +295,43 @@ fn a_device_that_was_mounted_meanwhile_stops_alone() {
         "umount $IMAGE.mount; dd if=$IMAGE.before of=$DEVICE bs=1M conv=fsync status=none",
         "mounted",
     );
+}
+
+/// A path that leads to another device later, between two experiments that only read.
+#[test]
+fn another_device_at_the_same_path_is_not_measured() {
+    let _turn = turn();
+    let dir = ScratchDir::new().unwrap();
+    let image = |name: &str| dir.path().join(name);
+    let Some(first) = here(LoopDevice::new(&image("one"), 16 * MIB)) else { return };
+    let Some(second) = here(LoopDevice::new(&image("two"), 16 * MIB)) else { return };
+    let path = dir.path().join("device");
+    std::os::unix::fs::symlink(first.path(), &path).unwrap();
+    fs::write(dir.path().join("depths.toml"), DEPTHS).unwrap();
+    let file = format!(
+        "name = \"one\"\n[[device]]\nname = \"a\"\npath = \"{}\"\n\
+         [[experiment]]\nname = \"depths.toml\"\n[[experiment]]\nname = \"depths.toml\"\n",
+        path.display()
+    );
+    fs::write(dir.path().join("one.toml"), file).unwrap();
+    let running = iosonde(dir.path(), "campaign run one.toml --output out")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = dir.path().join("out");
+    until("run", || !runs(&output, "a").is_empty());
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(second.path(), &path).unwrap();
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(5), "{}", said(&ended));
+    let log = events(&output);
+    assert!(log.contains("when the campaign began: it is another one"), "{log}");
+    assert_eq!((count(&log, "finish", "a"), count(&log, "stop", "a")), (1, 1), "{log}");
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(first.path(), &path).unwrap();
+    let ended = iosonde(dir.path(), "campaign resume out").output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
 }
 
 /// The results of all devices are on a file system that is full.

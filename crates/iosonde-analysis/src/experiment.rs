@@ -40,6 +40,7 @@ use super::finding::{Finding, Severity};
 use iosonde_model::plan::design::{Cell, Found};
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::experiment::{ExperimentRun, StageRun, TrialRun};
+use iosonde_model::record::run::{Outcome, by_signal};
 use iosonde_model::spec::experiment::{Parameter, Stage, Value};
 use iosonde_stats::{Histogram, Quantile};
 
@@ -69,6 +70,8 @@ pub struct TrialFigures {
     pub started_unix_ns: u64,
     /// Whether its figures may be used.
     pub standing: Standing,
+    /// The I/O error that ended it; empty where none did. Such a run is not done.
+    pub io_error: String,
     /// Its figures.
     pub figures: Figures,
     /// Its findings, most severe first.
@@ -169,6 +172,7 @@ impl TrialFigures {
             file: file.into(),
             started_unix_ns: run.started_unix_ns,
             standing,
+            io_error: io_error(run),
             written_bytes: row.figures.all.write.bytes,
             figures: row.figures,
             findings: row.findings,
@@ -181,6 +185,16 @@ impl TrialFigures {
                 .cached_samples
                 .map(|(hit, of)| f64::from(hit) / f64::from(of.max(1))),
         }
+    }
+
+    /// The I/O error that ended it, in words.
+    pub fn failure(&self) -> String {
+        format!("{} {}: {}", StageRun::RUN_FAILED, self.position + 1, self.io_error)
+    }
+
+    /// Whether an I/O error ended it: it is to be repeated.
+    pub fn has_failed(&self) -> bool {
+        !self.io_error.is_empty()
     }
 
     /// Whether its figures may be used.
@@ -196,8 +210,14 @@ fn is_doubt(finding: &Finding, cache: &str) -> bool {
     finding.severity >= Severity::LowConfidence && !(through_cache && of_the_cache)
 }
 
+fn io_error(run: &iosonde_model::record::Run) -> String {
+    match &run.outcome {
+        Outcome::Failed { error } => error.clone(),
+        Outcome::Complete | Outcome::Interrupted { .. } => String::new(),
+    }
+}
+
 fn ended(run: &iosonde_model::record::Run) -> String {
-    use iosonde_model::record::run::{Outcome, by_signal};
     match &run.outcome {
         Outcome::Complete => "nothing was completed in its window".into(),
         Outcome::Failed { error } => format!("it failed: {error}"),
@@ -366,6 +386,11 @@ impl StageFacts {
         facts
     }
 
+    /// Whether an I/O error ended it: no later stage can begin.
+    pub fn is_cut_off(&self) -> bool {
+        self.laid_out.ended_early.starts_with(StageRun::RUN_FAILED)
+    }
+
     /// A figure that one of its analyses has found.
     pub fn found(&self, name: &str) -> Option<f64> {
         self.answers.iter().find_map(|(_, answer)| answer.found.get(name).copied())
@@ -416,6 +441,21 @@ impl StageFacts {
 }
 
 impl Study {
+    /// Why it is not complete: the first stage that ended before its time, or else the first run
+    /// that an I/O error ended; empty if there is neither.
+    pub fn missing(&self) -> String {
+        let early = self.stages.iter().find(|facts| !facts.laid_out.ended_early.is_empty());
+        if let Some(facts) = early {
+            return format!("stage {}: {}", facts.stage.name, facts.laid_out.ended_early);
+        }
+        let runs =
+            self.stages.iter().flat_map(|facts| facts.trials.iter().map(move |t| (facts, t)));
+        let failed = runs.into_iter().find(|(_, trial)| trial.has_failed());
+        failed.map_or_else(String::new, |(facts, trial)| {
+            format!("stage {}: {}", facts.stage.name, trial.failure())
+        })
+    }
+
     /// The stage of this name.
     pub fn stage(&self, name: &str) -> Option<&StageFacts> {
         self.stages.iter().find(|facts| facts.stage.name == name)

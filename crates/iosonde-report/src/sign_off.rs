@@ -54,6 +54,9 @@ pub struct SignedExperiment {
     pub name: String,
     /// `complete` or `incomplete`.
     pub state: String,
+    /// Why it is not complete, as far as its records say; empty otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub because: String,
     /// What came out; `None` where it is not complete.
     #[serde(flatten)]
     pub result: Option<SignedResult>,
@@ -167,7 +170,7 @@ impl SignOff {
             for experiment in &device.experiments {
                 let name = clean(&experiment.name);
                 let Some(result) = &experiment.result else {
-                    text += &format!("    {name}: incomplete\n");
+                    text += &format!("    {name}: {}\n", clean(&experiment.incomplete()));
                     continue;
                 };
                 let date = utc(result.started_unix_ns);
@@ -256,6 +259,14 @@ impl SignOff {
     }
 }
 
+impl SignedExperiment {
+    /// That it is not complete, and why.
+    fn incomplete(&self) -> String {
+        let because = &self.because;
+        if because.is_empty() { "incomplete".into() } else { format!("incomplete: {because}") }
+    }
+}
+
 /// How many of how many: nothing to be used where some are missing.
 fn counted(good: usize, of: usize) -> Entry {
     let trust = if good == of { Trust::Good } else { Trust::Failed };
@@ -265,7 +276,7 @@ fn counted(good: usize, of: usize) -> Entry {
 /// An experiment, and what it came to.
 fn blocks_of(experiment: &SignedExperiment) -> [Block; 2] {
     let Some(result) = &experiment.result else {
-        let missing = vec!["Result: incomplete".to_owned()];
+        let missing = vec![format!("Result: {}", experiment.incomplete())];
         return [Block::Words(experiment.name.clone()), Block::List(missing)];
     };
     let stages = result.stages.iter().map(|stage| {
@@ -304,6 +315,7 @@ mod tests {
         SignedExperiment {
             name: "pts-iops".into(),
             state: "complete".into(),
+            because: String::new(),
             result: Some(SignedResult {
                 exit_code: 0,
                 verdict: "4,000 IOPS".into(),
@@ -357,16 +369,21 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_not_steady_stands_out() {
-        let missing =
-            SignedExperiment { name: "x".into(), state: "incomplete".into(), result: None };
+        let missing = SignedExperiment {
+            name: "x".into(),
+            state: "incomplete".into(),
+            because: "stage s: read EIO".into(),
+            result: None,
+        };
         let all = sign_off(vec![missing, experiment(vec![stage(false)])]);
         let answer = all.answer(Path::new("out"));
         assert!(answer.confidence.starts_with("low: not complete: 1 experiment"));
         assert!(answer.next.contains("campaign resume out"));
         let text = plain(&all.story(Path::new("out")), 200);
         assert!(text.contains("1 of 2") && text.contains("0 of 1"), "{text}");
-        assert!(text.contains("incomplete"), "{text}");
+        assert!(text.contains("incomplete: stage s: read EIO"), "{text}");
         let value = serde_json::to_value(&all).unwrap();
-        assert_eq!(value["devices"][0]["experiments"][0].as_object().unwrap().len(), 2);
+        // Name, state and reason, and nothing of a result.
+        assert_eq!(value["devices"][0]["experiments"][0].as_object().unwrap().len(), 3);
     }
 }

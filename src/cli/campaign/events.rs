@@ -28,7 +28,7 @@ impl Events {
     /// Adds a line, and stores it at once.
     pub(super) fn add(&mut self, action: &str, device: &str, details: &str) {
         let epoch = iosonde_sys::clock::realtime_ns() / 1_000_000_000;
-        let details = clean(details).replace('|', "/");
+        let details = plain(details);
         self.lines.push_str(&format!("{action}|{device}|{epoch}|{details}\n"));
         self.keeper.keep_text(EVENTS, &self.lines);
         if device != ALL {
@@ -37,6 +37,17 @@ impl Events {
         self.keeper.log(&json!({
             "action": action, "device": device, "epoch_s": epoch, "details": details,
         }));
+    }
+
+    /// How often such an event of a device stands in the log.
+    pub(super) fn count(&self, action: &str, device: &str, details: &str) -> usize {
+        let details = plain(details);
+        let is_it = |line: &&str| {
+            let mut parts = line.splitn(4, '|');
+            let is_action = parts.next() == Some(action) && parts.next() == Some(device);
+            is_action && parts.nth(1) == Some(&details)
+        };
+        self.lines.lines().filter(is_it).count()
     }
 
     /// Whether the log can no longer be written.
@@ -48,6 +59,11 @@ impl Events {
     pub(super) fn into_keeper(self) -> Keeper {
         self.keeper
     }
+}
+
+/// Details as they stand on a line.
+fn plain(details: &str) -> String {
+    clean(details).replace('|', "/")
 }
 
 /// The lines that concern a device.

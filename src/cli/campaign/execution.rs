@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
+use super::begin::{BEGIN, Begin, begin_of};
 use super::events::{ALL, Events};
 use super::plan::{devices, identity, reason, targets, unused};
 use super::state::{State, Step, events, folder_of, read, steps};
@@ -27,6 +28,8 @@ use iosonde_report::html::html;
 
 /// How often it is looked whether a process has ended.
 const LOOK: Duration = Duration::from_millis(20);
+/// How often it is looked what an experiment has done to its device.
+const LOOK_AT_FOLDER: Duration = Duration::from_secs(1);
 
 /// `campaign run`.
 pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
@@ -42,19 +45,29 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     devices(&campaign)?;
     let place = Place::find()?;
     place.admit_named(targets(&campaign))?;
+    let begin = Begin::of(&campaign)?;
     let environment = |why: String| Failure::new(Exit::Environment, format!("--output: {why}"));
+    // Of two that begin at once, the second finds the campaign of the first.
+    let locked = std::fs::create_dir_all(&output).and_then(|()| File::open(&output));
+    let locked = locked.and_then(|folder| folder.lock().map(|()| folder));
+    let locked = locked.map_err(|error| environment(format!("{}: {error}", output.display())))?;
+    unused(&output)?;
     let mut keeper =
         Keeper::insist("--output DIR", &output, "campaign", words).map_err(environment)?;
+    keeper.keep(BEGIN, &begin);
     keeper.keep_cell("campaign.json", &campaign);
+    drop(locked);
     let mut events = Events::new(keeper, String::new());
     events.add("begin", ALL, &format!("campaign {}", campaign.name));
-    execute(&campaign, &output, events, &place, Output::new(args.file.output_format))
+    let all = (&campaign, Some(begin));
+    execute(all, &output, events, &place, Output::new(args.file.output_format))
 }
 
 /// `campaign resume`.
 pub(super) fn resume(args: &OutputArgs, words: &[String]) -> Result<Exit, Failure> {
     args.output_format.supports("campaign resume")?;
     let (campaign, folder) = read(&args.output)?;
+    let begin = begin_of(&folder)?;
     devices_present(&campaign);
     let place = Place::find()?;
     place.admit_named(targets(&campaign))?;
@@ -63,7 +76,8 @@ pub(super) fn resume(args: &OutputArgs, words: &[String]) -> Result<Exit, Failur
         .map_err(|why| Failure::new(Exit::Environment, why))?;
     let mut events = Events::new(keeper, lines);
     events.add("resume", ALL, &format!("campaign {}", campaign.name));
-    execute(&campaign, &args.output, events, &place, Output::new(args.output_format))
+    let all = (&campaign, begin);
+    execute(all, &args.output, events, &place, Output::new(args.output_format))
 }
 
 /// A device that is missing ends its own work alone, later; here it is only named.
@@ -78,6 +92,8 @@ fn devices_present(campaign: &Campaign) {
 /// What all devices share.
 struct Shared<'a> {
     campaign: &'a Campaign,
+    /// What it began with, where that is known.
+    begin: Option<Begin>,
     output: &'a Path,
     place: &'a Place,
     events: Mutex<Events>,
@@ -98,14 +114,14 @@ impl Shared<'_> {
 }
 
 fn execute(
-    campaign: &Campaign,
+    (campaign, begin): (&Campaign, Option<Begin>),
     output: &Path,
     events: Events,
     place: &Place,
     mut out: Output,
 ) -> Result<Exit, Failure> {
     let next = AtomicUsize::new(0);
-    let shared = Shared { campaign, output, place, events: Mutex::new(events), next };
+    let shared = Shared { campaign, begin, output, place, events: Mutex::new(events), next };
     let threads = campaign.parallel.unwrap_or(campaign.devices.len()).min(campaign.devices.len());
     let mut exit = Exit::Done;
     std::thread::scope(|scope| {
@@ -178,14 +194,19 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
         }
     };
     let began = Instant::now();
+    let mut logged = Logged::default();
     for step in steps(shared.campaign, device, shared.output) {
         if shared.place.interrupted().is_some() {
             return exit;
         }
         let experiment = &step.requested.name;
         let state = match step.state() {
-            Ok(State::Done(_, code, _)) => {
+            Ok(State::Done(_, code, verdict)) => {
                 exit = exit.or_graver(Exit::of_code(code));
+                // A kill may have come between its end and the line that says so.
+                logged.add_events(shared, &step);
+                logged.add_end(shared, &step, code, &verdict);
+                logged.close(&step);
                 continue;
             }
             Ok(state) => state,
@@ -205,30 +226,44 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
         }
         // A device may have changed under the same name since the last experiment.
         if !device.is_simulated()
-            && let Err(failure) = identity(device)
+            && let Err(failure) = is_there(shared, device)
         {
             shared.add("stop", name, &format!("{experiment} not begun: {}", failure.message));
             let gone = Exit::Environment;
             return exit.or_graver(if failure.exit == Exit::Refused { failure.exit } else { gone });
+        }
+        // What is begun goes on with the copy in its folder.
+        if let (State::Waiting, Some(begin)) = (&state, &shared.begin)
+            && let Err(failure) = begin.are_same_files(step.requested)
+        {
+            shared.add("stop", name, &format!("{experiment} not begun: {}", failure.message));
+            return exit.or_graver(failure.exit);
         }
         let how = match &state {
             State::Partial(_, runs) => format!("{experiment}, resumed after {runs} runs"),
             _ => experiment.clone(),
         };
         shared.add("start", name, &how);
-        let (code, said) = carry_out(shared, &step, &state, &claim);
+        let (code, said) = carry_out(shared, &step, &state, &claim, &mut logged);
         let (code, verdict) = match step.state() {
-            Ok(State::Done(_, _, verdict)) => (code, verdict),
+            Ok(State::Done(_, code, verdict)) => {
+                logged.add_events(shared, &step);
+                logged.add_end(shared, &step, code, &verdict);
+                logged.close(&step);
+                (code, None)
+            }
             // It ended before its time, by one of its limits: what is missing can be run later.
-            _ if code == Exit::Done.code() => (Exit::Inconclusive.code(), said),
-            _ => (code, said),
+            _ if code == Exit::Done.code() => (Exit::Inconclusive.code(), Some(said)),
+            _ => match step.missing() {
+                because if because.is_empty() => (code, Some(said)),
+                because => (code, Some(because)),
+            },
         };
         exit = exit.or_graver(Exit::of_code(code));
-        for (action, details) in step.happened() {
-            shared.events().add(action, name, &details);
+        if let Some(verdict) = verdict {
+            logged.add_events(shared, &step);
+            shared.add("fail", name, &format!("{experiment}: exit code {code}: {verdict}"));
         }
-        let action = if code == 0 { "finish" } else { "fail" };
-        shared.add(action, name, &format!("{experiment}: exit code {code}: {verdict}"));
         let stop = &shared.campaign.stop;
         let ends = match code {
             0 | 7 => false,
@@ -242,6 +277,14 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
         }
     }
     exit
+}
+
+/// Whether a device is there, and is the one that is meant.
+fn is_there(shared: &Shared<'_>, device: &Device) -> Result<(), Failure> {
+    match &shared.begin {
+        Some(begin) => begin.is_same_device(device),
+        None => identity(device).map(drop),
+    }
 }
 
 /// The folder of a device, locked. Each process for the device inherits the lock as its standard
@@ -271,7 +314,13 @@ fn claimed(shared: &Shared<'_>, device: &Device) -> std::io::Result<Option<File>
 }
 
 /// Runs an experiment, or what is missing of it; gives its exit code, and what it said.
-fn carry_out(shared: &Shared<'_>, step: &Step<'_>, state: &State, claim: &File) -> (u8, String) {
+fn carry_out(
+    shared: &Shared<'_>,
+    step: &Step<'_>,
+    state: &State,
+    claim: &File,
+    logged: &mut Logged,
+) -> (u8, String) {
     let mut words = match state {
         State::Partial(folder, _) => {
             let folder = folder.to_string_lossy().into_owned();
@@ -308,7 +357,7 @@ fn carry_out(shared: &Shared<'_>, step: &Step<'_>, state: &State, claim: &File) 
             }
             said
         });
-        let code = ended(shared, &mut process);
+        let code = ended(shared, &mut process, &mut || logged.add_changes(shared, step));
         (code, reason(&reader.join().unwrap_or_default()))
     })
 }
@@ -334,8 +383,9 @@ fn prepared_by(shared: &Shared<'_>, step: &Step<'_>) -> Option<String> {
 }
 
 /// The exit code of a process; a signal that asks for an end is passed on to it.
-fn ended(shared: &Shared<'_>, process: &mut Child) -> u8 {
+fn ended(shared: &Shared<'_>, process: &mut Child, meanwhile: &mut dyn FnMut()) -> u8 {
     let mut is_passed_on = false;
+    let mut looked = Instant::now();
     loop {
         match process.try_wait() {
             Ok(Some(status)) => {
@@ -349,7 +399,69 @@ fn ended(shared: &Shared<'_>, process: &mut Child) -> u8 {
             let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
             is_passed_on = pid.is_some_and(|pid| kill_process(pid, Signal::INT).is_ok());
         }
+        if looked.elapsed() >= LOOK_AT_FOLDER {
+            meanwhile();
+            looked = Instant::now();
+        }
         std::thread::sleep(LOOK);
+    }
+}
+
+/// What the experiments of a device did to it, as far as the log has it. A kill may have come
+/// before a line: each event stands in the log as often as the folders say.
+#[derive(Default)]
+struct Logged {
+    /// Those of the experiments before.
+    before: Vec<(&'static str, String)>,
+    /// The state of the folder that was read last.
+    changed: Option<SystemTime>,
+}
+
+impl Logged {
+    /// Adds what the log lacks of an experiment.
+    fn add_events(&self, shared: &Shared<'_>, step: &Step<'_>) {
+        let all = step.happened();
+        for (place, event) in all.iter().enumerate() {
+            if self.is_missing(shared, step, event, &all[..=place]) {
+                shared.events().add(event.0, &step.device.name, &event.1);
+            }
+        }
+    }
+
+    /// The same, if its folder has changed since.
+    fn add_changes(&mut self, shared: &Shared<'_>, step: &Step<'_>) {
+        let changed = step.changed();
+        if changed != self.changed {
+            self.changed = changed;
+            self.add_events(shared, step);
+        }
+    }
+
+    /// Adds how an experiment ended, if the log lacks that.
+    fn add_end(&mut self, shared: &Shared<'_>, step: &Step<'_>, code: u8, verdict: &str) {
+        let details = format!("{}: exit code {code}: {verdict}", step.requested.name);
+        let event = (if code == 0 { "finish" } else { "fail" }, details);
+        if self.is_missing(shared, step, &event, std::slice::from_ref(&event)) {
+            shared.add(event.0, &step.device.name, &event.1);
+        }
+        self.before.push(event);
+    }
+
+    /// An experiment is complete.
+    fn close(&mut self, step: &Step<'_>) {
+        self.before.extend(step.happened());
+    }
+
+    /// Whether the log lacks an event, which is the last of `own` of its experiment.
+    fn is_missing(
+        &self,
+        shared: &Shared<'_>,
+        step: &Step<'_>,
+        event: &(&'static str, String),
+        own: &[(&'static str, String)],
+    ) -> bool {
+        let wanted = self.before.iter().chain(own).filter(|each| *each == event).count();
+        shared.events().count(event.0, &step.device.name, &event.1) < wanted
     }
 }
 

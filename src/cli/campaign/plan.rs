@@ -14,7 +14,7 @@ use crate::cli::output::{Output, note};
 use iosonde_engine::host::{self, Root};
 use iosonde_model::record::hosts::TargetIdentity;
 use iosonde_model::spec::campaign::{Campaign, Device};
-use iosonde_model::units::{bytes, duration};
+use iosonde_model::units::{bytes, count, duration};
 use iosonde_report::clean::clean;
 
 /// One experiment on one device, rehearsed.
@@ -63,6 +63,7 @@ pub(super) fn plan(args: &FileArgs) -> Result<Exit, Failure> {
     let mut output = Output::new(args.output_format);
     let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
     let mut exit = Exit::Done;
+    let mut by_runs = 0u64;
     let mut totals: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     output.text(&format!("{}\n{}", clean(&campaign.name), profiles(&campaign)));
     for each in &all {
@@ -76,8 +77,12 @@ pub(super) fn plan(args: &FileArgs) -> Result<Exit, Failure> {
                 let length_ns = number(estimate, "length_ns");
                 let total = totals.entry(&each.device).or_default();
                 *total = (total.0 + length_ns, total.1.saturating_add(before));
+                by_runs = by_runs.saturating_add(number(estimate, "assumed_written_bytes"));
+                let wear = estimate["wear_percent"].as_f64().map_or(String::new(), |percent| {
+                    format!(", about {} % of the rated endurance", count::significant(percent))
+                });
                 format!(
-                    "{} cells, at most {} of runs, {} to prepare, up to {} by runs",
+                    "{} cells, at most {} of runs, {} to prepare, up to {} by runs{wear}",
                     cells.sum::<usize>(),
                     duration::span(length_ns),
                     bytes::rough(before),
@@ -98,9 +103,10 @@ pub(super) fn plan(args: &FileArgs) -> Result<Exit, Failure> {
     let length_ns = longest.max(sum / at_once.max(1) as u64);
     output.text(&format!(
         "\n  time     at most {} of runs, {at_once} devices at once, plus preparing\n  written  \
-         {} to prepare, before the runs\n",
+         {} to prepare, before the runs; up to {} by the runs\n",
         duration::span(length_ns),
         bytes::rough(written),
+        bytes::rough(by_runs),
     ));
     output.value(&json!({
         "campaign": campaign,
@@ -109,6 +115,7 @@ pub(super) fn plan(args: &FileArgs) -> Result<Exit, Failure> {
         }).collect::<serde_json::Map<String, Value>>(),
         "length_ns": length_ns,
         "prepare_bytes": written,
+        "assumed_written_bytes": by_runs,
         "experiments": all.iter().map(|each| json!({
             "device": each.device, "experiment": each.experiment,
             "estimate": each.estimate.as_ref().ok(), "refused": each.estimate.as_ref().err(),
@@ -136,7 +143,13 @@ fn rehearse(campaign: &Campaign) -> Result<Vec<Rehearsed>, Failure> {
                 Failure::new(Exit::Environment, format!("a rehearsal: {error}"))
             })?;
             let value: Value = serde_json::from_slice(&ended.stdout).unwrap_or(Value::Null);
+            let first = &value["stages"][0];
             let estimate = match ended.status.success() {
+                true if requested.skip_if_prepared && first["prepares"] == false => {
+                    Err("skip-if-prepared has no effect: the first stage neither purges nor \
+                     preconditions"
+                        .into())
+                }
                 true => Ok(value),
                 false => Err(reason(&ended.stderr)),
             };
@@ -161,11 +174,15 @@ pub(super) fn reason(stderr: &[u8]) -> String {
 /// # Errors
 /// The first that does not.
 pub(super) fn devices(campaign: &Campaign) -> Result<(), Failure> {
-    let mut known: Vec<(PathBuf, u64, &Device)> = Vec::new();
+    let mut known: Vec<(PathBuf, [u64; 3], &Device)> = Vec::new();
     for device in campaign.devices.iter().filter(|device| !device.is_simulated()) {
         let (path, number) = identity(device)?;
-        let is_same = |(other, other_number, _): &&(PathBuf, u64, &Device)| {
-            *other == path || number != 0 && *other_number == number
+        // Two nodes may lead to one device, and two names to one file.
+        let facts = std::fs::metadata(&path)
+            .map_err(|error| wrong(format!("device `{}`: {error}", device.name)))?;
+        let numbers = [number, facts.dev(), facts.ino()];
+        let is_same = |(other, others, _): &&(PathBuf, [u64; 3], &Device)| {
+            *other == path || number != 0 && others[0] == number || others[1..] == numbers[1..]
         };
         if let Some((_, _, other)) = known.iter().find(is_same) {
             return Err(wrong(format!(
@@ -175,7 +192,7 @@ pub(super) fn devices(campaign: &Campaign) -> Result<(), Failure> {
                 path.display()
             )));
         }
-        known.push((path, number, device));
+        known.push((path, numbers, device));
     }
     Ok(())
 }

@@ -3,11 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::events::EVENTS;
 use super::wrong;
 use crate::cli::exit::Failure;
+use crate::cli::experiment::study;
 use crate::cli::report::{DEVICES, read_manifest};
+use iosonde_model::record::experiment::Purged;
 use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::given;
 use iosonde_model::spec::campaign::{Campaign, Device, Requested};
@@ -82,6 +85,23 @@ impl Step<'_> {
 }
 
 impl Step<'_> {
+    /// Why it is not complete, as far as its records say; empty if they do not.
+    pub(super) fn missing(&self) -> String {
+        match self.state() {
+            Ok(State::Partial(folder, _)) => {
+                study(&folder).map_or_else(|f| f.message, |s| s.missing())
+            }
+            Ok(State::Waiting | State::Done(..)) => String::new(),
+            Err(failure) => failure.message,
+        }
+    }
+
+    /// When something was last kept in its folder, apart from runs.
+    pub(super) fn changed(&self) -> Option<SystemTime> {
+        let folder = newest(&self.folder, EXPERIMENT).ok().flatten()?;
+        fs::metadata(folder).ok()?.modified().ok()
+    }
+
     /// Whether a stage of it purged or preconditioned the device.
     pub(super) fn is_prepared(&self) -> bool {
         let done = self.happened();
@@ -99,27 +119,36 @@ impl Step<'_> {
         let stages = opened.run.experiment.stages.iter();
         for begun in stages.filter_map(|stage| opened.stage(&stage.name).ok().flatten()) {
             let of = format!("{name}, stage {}", begun.stage);
-            if let Some(cache) = &begun.write_cache {
+            // While the stage runs, there is no state afterwards.
+            if let Some((cache, after)) =
+                begun.write_cache.as_ref().and_then(|c| Some((c, c.after?)))
+            {
                 let (before, during) = (cache.before.word(), cache.during.word());
-                let after = cache.after.map_or("not known", |state| state.word());
+                let after = after.word();
                 let words = format!("{of}: {before}, during the stage {during}, now {after}");
                 all.push(("write-cache", words));
+            }
+            let of_preparations = begun.prepared.iter().filter_map(|each| each.purge.as_ref());
+            let purges: Vec<&Purged> = match begun.purges.as_slice() {
+                // An older program noted them with the preparation alone.
+                [] => of_preparations.collect(),
+                all => all.iter().collect(),
+            };
+            for purge in purges {
+                let (blank, checked) = (purge.blank_blocks, purge.checked_blocks);
+                let words = format!(
+                    "{of}: {} ({}), {blank} of {checked} blocks blank, ended {}",
+                    purge.method,
+                    purge.reason,
+                    purge.ended_unix_ns / 1_000_000_000,
+                );
+                all.push(("purge", words));
             }
             for prepared in &begun.prepared {
                 if !prepared.decision.is_empty() {
                     all.push(("skip-decision", format!("{of}: {}", prepared.decision)));
                 }
                 let ended_s = prepared.ended_unix_ns / 1_000_000_000;
-                if let Some(purge) = &prepared.purge {
-                    let (blank, checked) = (purge.blank_blocks, purge.checked_blocks);
-                    let words = format!(
-                        "{of}: {} ({}), {blank} of {checked} blocks blank, ended {}",
-                        purge.method,
-                        purge.reason,
-                        purge.ended_unix_ns / 1_000_000_000,
-                    );
-                    all.push(("purge", words));
-                }
                 if prepared.passes > 0 {
                     let (passes, written) = (prepared.passes, prepared.written_bytes);
                     let words = format!("{of}: {passes} passes, {written} B, ended {ended_s}");

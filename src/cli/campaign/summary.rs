@@ -10,6 +10,7 @@ use super::OutputArgs;
 use super::state::{State, Step, events, read, steps};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::experiment::study;
+use crate::cli::intact::AcceptArgs;
 use crate::cli::output::{Output, OutputFormat};
 use crate::cli::page::write as write_page;
 use crate::cli::screen;
@@ -96,11 +97,7 @@ pub(super) fn report(
     out.text(&signoff.text(output, screen::columns()));
     out.value(&json!(signoff));
     let is_written = page.is_none_or(|path| write_page(path, Ok(signoff.story(output))));
-    let exit = match signoff.complete {
-        _ if signoff.exit_code == Exit::Missed.code() => Exit::Missed,
-        true => Exit::Done,
-        false => Exit::Inconclusive,
-    };
+    let exit = Exit::of_code(signoff.exit_code);
     Ok(out.end(if is_written { exit } else { exit.or_graver(Exit::Environment) }))
 }
 
@@ -126,7 +123,11 @@ pub(super) fn sign_off(campaign: &Campaign, output: &Path) -> Result<SignOff, Fa
         (true, true) => "complete",
         (true, false) => "complete, not steady throughout",
     };
-    let exit = if complete && !all_steady { Exit::Missed } else { Exit::Done };
+    let exit = match (complete, all_steady) {
+        (false, _) => Exit::Inconclusive,
+        (true, true) => Exit::Done,
+        (true, false) => Exit::Missed,
+    };
     Ok(SignOff {
         schema: SIGN_OFF_SCHEMA.into(),
         program: env!("CARGO_PKG_VERSION").into(),
@@ -143,8 +144,14 @@ pub(super) fn sign_off(campaign: &Campaign, output: &Path) -> Result<SignOff, Fa
 fn experiment(step: &Step<'_>, output: &Path) -> Result<SignedExperiment, Failure> {
     let name = step.requested.name.clone();
     let State::Done(folder, exit_code, verdict) = step.state()? else {
-        return Ok(SignedExperiment { name, state: "incomplete".into(), result: None });
+        let (state, because) = ("incomplete".into(), step.missing());
+        return Ok(SignedExperiment { name, state, because, result: None });
     };
+    // What was altered or is gone is no evidence.
+    if let Err(failure) = AcceptArgs::NEVER.read(&folder) {
+        let because = failure.message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        return Ok(SignedExperiment { name, state: "incomplete".into(), because, result: None });
+    }
     let study = study(&folder)?;
     let sums = std::fs::read(folder.join("SHA256SUMS")).unwrap_or_default();
     let place = folder.strip_prefix(output).unwrap_or(&folder).to_string_lossy();
@@ -161,7 +168,8 @@ fn experiment(step: &Step<'_>, output: &Path) -> Result<SignedExperiment, Failur
             sha256: Sha256::digest(&sums).iter().map(|byte| format!("{byte:02x}")).collect(),
         },
     };
-    Ok(SignedExperiment { name, state: "complete".into(), result: Some(result) })
+    let (state, because) = ("complete".into(), String::new());
+    Ok(SignedExperiment { name, state, because, result: Some(result) })
 }
 
 /// Maker's names and numbers of the device that was measured.

@@ -23,10 +23,14 @@ pub(super) struct Estimate {
     layout_bytes: u64,
     stages: Vec<StageEstimate>,
     endurance_bytes: Option<u64>,
+    /// Bytes that may be written in all, if that is limited.
+    limit_bytes: Option<u64>,
 }
 
 struct StageEstimate {
     name: String,
+    /// Whether it purges or preconditions.
+    prepares: bool,
     cells: Vec<String>,
     refused: Vec<(String, String)>,
     repeats: u32,
@@ -44,7 +48,7 @@ impl Estimate {
         experiment: &Experiment,
         claims: Option<&Claims>,
         resolved: &ResolvedTarget,
-        endurance_bytes: Option<u64>,
+        (endurance_bytes, limit_bytes): (Option<u64>, Option<u64>),
     ) -> Result<Estimate, Failure> {
         let mut stages = Vec::new();
         for stage in &experiment.stages {
@@ -56,6 +60,7 @@ impl Estimate {
             layout_bytes: resolved.layout_bytes(&experiment.stages),
             stages,
             endurance_bytes,
+            limit_bytes,
         })
     }
 
@@ -63,10 +68,12 @@ impl Estimate {
         self.stages.iter().map(|stage| stage.length_ns).sum()
     }
 
-    /// Bytes written by the runs at the assumed rate.
+    /// Bytes written by the runs at the assumed rate, as far as they may.
     fn assumed_bytes(&self) -> u64 {
         let seconds: f64 = self.stages.iter().map(|stage| stage.writing_ns as f64 / 1e9).sum();
-        (seconds * ASSUMED_BYTES_PER_S) as u64
+        let before = self.layout_bytes.saturating_add(self.precondition_bytes());
+        let most = self.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(before));
+        most.min((seconds * ASSUMED_BYTES_PER_S) as u64)
     }
 
     fn wear(&self) -> Option<f64> {
@@ -140,6 +147,7 @@ impl Estimate {
                 "repeats": stage.repeats,
                 "least_rounds": stage.rounds.map(|(least, _)| least),
                 "max_rounds": stage.rounds.map(|(_, most)| most),
+                "prepares": stage.prepares,
                 "precondition_bytes": stage.precondition_bytes,
                 "length_ns": stage.length_ns,
                 "writing_ns": stage.writing_ns,
@@ -185,6 +193,7 @@ impl StageEstimate {
         let shared = design::shared(stage).map_err(wrong)?;
         let mut estimate = StageEstimate {
             name: stage.name.clone(),
+            prepares: stage.purged().is_some() || stage.precondition.is_some(),
             cells: Vec::new(),
             refused: Vec::new(),
             repeats: stage.repeats,

@@ -1,6 +1,7 @@
 //! Runs an experiment, from its first stage to its report, or what is missing of it.
 
 mod needs;
+mod together;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,7 +9,7 @@ use serde_json::json;
 
 use super::folder;
 use super::load;
-use super::print::Printer;
+use super::print::{Printer, has_lost_runs};
 use super::quick::changed;
 use super::resolved_target::{ResolvedTarget, TargetOptions, resolve_target};
 use super::{CommonArgs, RunArgs, dry_run, wrong};
@@ -28,7 +29,6 @@ use iosonde_model::record::experiment::{
 };
 use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::run::Outcome;
-use iosonde_model::spec::Experiment;
 use iosonde_model::spec::experiment::{Needs, Stage};
 use iosonde_model::units::{bytes, duration};
 use iosonde_report::point_line;
@@ -115,13 +115,14 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     }
     let mut output = Output::new(args.common.output_format);
     if args.dry_run {
-        let estimate =
-            dry_run::Estimate::of(&experiment, claims.as_ref(), &resolved, endurance_bytes)?;
+        resolved.can_prepare(&experiment.stages, &place).map_err(wrong)?;
+        let limits = (endurance_bytes, max_written_bytes);
+        let estimate = dry_run::Estimate::of(&experiment, claims.as_ref(), &resolved, limits)?;
         output.text(&estimate.text());
         output.value(&estimate.json());
         return Ok(output.end(Exit::Done));
     }
-    if let (true, Some(why)) = (place.has_peers(), differs(&experiment)) {
+    if let (true, Some(why)) = (place.has_peers(), together::differs(&experiment)) {
         return Err(wrong(format!("--hosts: {why}")));
     }
     let left =
@@ -216,10 +217,13 @@ impl Session<'_> {
                 exit = exit.or_graver(Exit::Environment);
                 complete = false;
             }
+            if self.study.stages.last().is_some_and(StageFacts::is_cut_off) {
+                break;
+            }
         }
         self.progress.clear();
         let early = self.study.stages.iter().any(|facts| !facts.laid_out.ended_early.is_empty());
-        complete &= !early;
+        complete &= !early && !has_lost_runs(&self.study);
         self.study.conclude();
         let nothing = self.study.stages.iter().all(|facts| facts.trials.is_empty());
         if nothing && matches!(exit, Exit::Signal(_)) {
@@ -309,6 +313,7 @@ impl Session<'_> {
                 is_lost: &self.is_lost,
             };
             let (is_lost, mut cache_set) = (&self.is_lost, None);
+            let mut purges = laid_out.purges.clone();
             let (keeper, progress) = (&mut self.keeper, &mut self.progress);
             let (target, printer) = (&mut self.study.target, &mut self.printer);
             let names = laid_out.cells.iter().map(cell_name).collect();
@@ -336,14 +341,24 @@ impl Session<'_> {
                     let begun = StageRun { write_cache: cache_set.clone(), ..laid_out.clone() };
                     keeper.keep(&StageRun::file_name(&stage.name), &begun);
                 }
+                StageEvent::Purged(purged) => {
+                    progress.clear();
+                    keeper.log(&json!({
+                        "event": "purged", "stage": stage.name, "purge": purged,
+                    }));
+                    purges.push((*purged).clone());
+                    let (purges, write_cache) = (purges.clone(), cache_set.clone());
+                    let begun = StageRun { purges, write_cache, ..laid_out.clone() };
+                    keeper.keep(&StageRun::file_name(&stage.name), &begun);
+                }
                 StageEvent::Prepared(prepared) => {
                     progress.clear();
                     let prepared = prepared.to_vec();
                     keeper.log(&json!({
                         "event": "prepared", "stage": stage.name, "preparation": prepared.last(),
                     }));
-                    let write_cache = cache_set.clone();
-                    let begun = StageRun { prepared, write_cache, ..laid_out.clone() };
+                    let (purges, write_cache) = (purges.clone(), cache_set.clone());
+                    let begun = StageRun { prepared, purges, write_cache, ..laid_out.clone() };
                     keeper.keep(&StageRun::file_name(&stage.name), &begun);
                 }
                 StageEvent::Started(done, total, plan) => {
@@ -374,6 +389,7 @@ impl Session<'_> {
                     }));
                 }
             })?;
+            laid_out.purges = purges;
             laid_out.left_out = end.left_out;
             laid_out.ended_early = end.ended_early;
             laid_out.prepared = end.prepared;
@@ -405,12 +421,18 @@ impl Session<'_> {
             let names = old.trials(&stage.name).map_err(wrong)?;
             let host = self.study.host.as_ref();
             let keeper = &mut self.keeper;
-            let (trials, first) = folder::trials(old, &names, host, &mut |name, error| {
-                note(&format!("warning: {error}; it is set aside, and carried out again"));
+            let mut set_aside = |name: &str, why: &str| {
+                note(&format!("warning: {why}; it is set aside, and carried out again"));
                 keeper
                     .set_aside(&format!("trials/{name}"))
                     .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))
+            };
+            let (mut trials, first) = folder::trials(old, &names, host, &mut |name, error| {
+                set_aside(name, &error.to_string())
             })?;
+            for failed in trials.extract_if(.., |trial| trial.has_failed()) {
+                set_aside(&failed.file, &format!("{}: {}", stage.name, failed.failure()))?;
+            }
             if self.study.target.is_none() {
                 self.study.target = first;
             }
@@ -442,6 +464,7 @@ impl Session<'_> {
             skipped: self.lacking(stage).unwrap_or_default(),
             ended_early: String::new(),
             prepared: Vec::new(),
+            purges: Vec::new(),
             write_cache: None,
             waits: 0,
             waited_ms: 0,
@@ -458,22 +481,6 @@ impl Session<'_> {
         }
         Ok(laid_out)
     }
-}
-
-/// Why hosts would not carry out the same runs of an experiment, if so.
-fn differs(experiment: &Experiment) -> Option<String> {
-    let why = |stage: &Stage| {
-        let until = &stage.until;
-        let ends = until.worse_percent.or(until.width_percent).or(until.minutes).is_some();
-        if ends || stage.search.is_some() || stage.rounds.is_some() {
-            return Some("its results decide what comes next");
-        }
-        let depends = stage.axes.iter().any(|axis| !axis.from.is_empty());
-        depends.then_some("it depends on what an earlier stage finds")
-    };
-    let stage = experiment.stages.iter().find_map(|stage| Some((&stage.name, why(stage)?)));
-    let (name, why) = stage?;
-    Some(format!("stage `{name}` cannot run on several hosts together: {why}"))
 }
 
 /// The levels of a cell.

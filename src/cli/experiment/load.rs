@@ -50,6 +50,27 @@ pub(super) fn load_whole(name: &str) -> Result<(String, Experiment), Failure> {
     Ok((text, whole))
 }
 
+/// The text of a user's file, and those of the user's files that it includes; `None` for an
+/// experiment that is built in.
+pub(crate) fn own_texts(name: &str) -> Result<Option<Vec<String>>, Failure> {
+    if !is_path(name) {
+        return Ok(None);
+    }
+    // That no file includes itself, this has found out.
+    load_whole(name)?;
+    let mut all = Vec::new();
+    let mut places = vec![PathBuf::from(name)];
+    while let Some(place) = places.pop() {
+        let path = place.to_string_lossy().into_owned();
+        let (experiment, text) = load_text(&path)?;
+        if is_path(&path) {
+            all.push(text);
+        }
+        places.extend(experiment.include.iter().map(|name| included(name, place.parent())));
+    }
+    Ok(Some(all))
+}
+
 /// A complete experiment, ready for design.
 pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
     let (_, whole) = load_whole(name)?;

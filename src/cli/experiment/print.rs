@@ -91,6 +91,13 @@ impl Printer {
 /// One failed run of so many does not make the experiment fail.
 const FAILED_OF: usize = 50;
 
+/// Whether an I/O error ended more runs than can be done without: they are to be repeated.
+pub(super) fn has_lost_runs(study: &Study) -> bool {
+    let runs = || study.stages.iter().flat_map(|facts| &facts.trials);
+    let failed = runs().filter(|trial| trial.has_failed()).count();
+    failed * FAILED_OF > runs().count()
+}
+
 /// The exit code from the runs: failed consistency checks, errors.
 pub(crate) fn end_of(study: &Study) -> Exit {
     let trials: Vec<&TrialFigures> = study.stages.iter().flat_map(|facts| &facts.trials).collect();
@@ -109,11 +116,12 @@ pub(crate) fn end_of(study: &Study) -> Exit {
     }
     for facts in &study.stages {
         let ends_with = |reason: &str| facts.laid_out.ended_early.starts_with(reason);
-        if ends_with(StageRun::UNPREPARED) || ends_with(StageRun::TOO_HOT) {
+        let ends = [StageRun::UNPREPARED, StageRun::TOO_HOT, StageRun::RUN_FAILED];
+        if ends.into_iter().any(ends_with) {
             exit = exit.or_graver(Exit::Environment);
         }
         let judged = facts.steadiness.as_ref().filter(|_| facts.laid_out.skipped.is_empty());
-        if judged.is_some_and(|steadiness| !steadiness.is_steady) {
+        if judged.is_some_and(|steadiness| !steadiness.is_steady && !steadiness.is_cut_off) {
             exit = exit.or_graver(Exit::Missed);
         }
     }

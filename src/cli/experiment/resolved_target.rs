@@ -11,7 +11,7 @@ use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::open::{self, Direct};
-use iosonde_engine::target::{Held, TargetError};
+use iosonde_engine::target::{Held, TargetError, purge, write_cache};
 use iosonde_model::plan::precondition::{active_range, pass_bytes};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
 use iosonde_model::record::experiment::RequestedTarget;
@@ -92,6 +92,32 @@ impl ResolvedTarget {
         let written = self.active_bytes(first);
         let runs = matches!(first.needs, Needs::Nothing | Needs::Writing);
         runs && stages.iter().all(|stage| self.active_bytes(stage) <= written)
+    }
+
+    /// Whether the target can be purged, and its write cache switched, as the stages request.
+    ///
+    /// # Errors
+    /// In words, what it cannot.
+    pub(super) fn can_prepare(&self, stages: &[Stage], place: &Place) -> Result<(), String> {
+        if self.reads_only.is_some() {
+            return Ok(());
+        }
+        for stage in stages {
+            let said = |what: &str, why: String| format!("stage `{}`: {what}: {why}", stage.name);
+            if let (Some(method), Some(held)) = (stage.purged(), &self.held) {
+                let range_bytes = self.active_bytes(stage);
+                purge::is_possible(held, &place.root, range_bytes, method)
+                    .map_err(|why| said("purge", why))?;
+            }
+            if let Some(wanted) = stage.write_cache {
+                let possible = match &self.held {
+                    Some(held) => write_cache::is_possible(held, &place.root),
+                    None => Err("the target is no block device".into()),
+                };
+                possible.map_err(|why| said(&format!("write-cache = {}", wanted.word()), why))?;
+            }
+        }
+        Ok(())
     }
 
     fn active_bytes(&self, stage: &Stage) -> u64 {

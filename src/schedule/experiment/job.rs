@@ -8,7 +8,7 @@ use iosonde_engine::engine::Progress;
 use iosonde_model::plan::design::Cell;
 use iosonde_model::plan::{Plan, Setting};
 use iosonde_model::record::HostFacts;
-use iosonde_model::record::experiment::{CacheSetting, Preparation, StageRun, TrialRun};
+use iosonde_model::record::experiment::{CacheSetting, Preparation, Purged, StageRun, TrialRun};
 use iosonde_model::spec::experiment::{Parameter, Stage, Value};
 
 /// A stage to run.
@@ -63,6 +63,8 @@ pub enum StageEvent<'a> {
     Hot(i64),
     /// The write cache of the device was set.
     CacheSet(&'a CacheSetting),
+    /// The target was purged.
+    Purged(&'a Purged),
     /// The target is in the state in which the stage begins.
     Prepared(&'a [Preparation]),
     /// A run begins: how many have ended, how many there are to be, and its plan.

@@ -53,7 +53,10 @@ pub(super) fn precondition(
     if let Some(method) = job.stage.purged().filter(|_| !skips(Candidate::Purge)) {
         on_event(&StageEvent::Preparing("purging"));
         match purge(job, context, preparation.range_bytes, method) {
-            Ok(purged) => preparation.purge = Some(purged),
+            Ok(purged) => {
+                on_event(&StageEvent::Purged(&purged));
+                preparation.purge = Some(purged);
+            }
             Err(why) => return Ok(stop(end, format!("purge: {why}"))),
         }
     }

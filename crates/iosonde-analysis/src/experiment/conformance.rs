@@ -1,6 +1,8 @@
 //! How far an experiment follows the published procedure that its file names. It never claims
 //! certification: at best the procedure was followed, and the program says so of itself.
 
+mod changes;
+
 use std::iter::repeat;
 
 use serde::Serialize;
@@ -25,7 +27,14 @@ impl Conformance {
     /// Of an experiment that follows a procedure; `None` of others.
     pub fn of(study: &Study) -> Option<Conformance> {
         let procedure = study.run.experiment.procedure.as_ref()?;
-        let mut deviations = Vec::new();
+        let built_in = changes::built_in(&study.run.experiment);
+        let mut deviations = match &built_in {
+            Some(built_in) => changes::changes(&study.run.experiment, built_in),
+            None => vec!["procedure:no built-in experiment has it to compare with".to_owned()],
+        };
+        // What the procedure requests is not for a file of the user to say.
+        let procedure =
+            built_in.as_ref().and_then(|known| known.procedure.as_ref()).unwrap_or(procedure);
         let purges: Vec<&Purged> = study
             .stages
             .iter()
@@ -91,7 +100,9 @@ impl Conformance {
 
     /// What stands in every heading and picture.
     pub fn label(&self) -> &'static str {
-        if self.deviations.is_empty() {
+        if self.deviations.iter().any(|each| each.starts_with(changes::CRITERION)) {
+            "not PTS-style: its criteria were changed"
+        } else if self.deviations.is_empty() {
             "PTS-style, procedure followed, not certified"
         } else {
             "PTS-style, scaled: not a SNIA PTS result"
@@ -118,11 +129,29 @@ mod tests {
             seconds: 60.0,
             deviations: vec!["cells:9 of 56".into()],
         });
+        study.run.experiment.name = "pts-iops-core".into();
         let found = Conformance::of(&study).unwrap();
         assert_eq!(found.claim, "none");
         assert!(found.label().contains("not a SNIA PTS result"));
         for deviation in ["purge:none", "cell_time:2 s instead of 60 s", "cells:9 of 56"] {
             assert!(found.deviations.iter().any(|each| each == deviation), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_changed_criterion_is_not_of_the_style() {
+        let stage = stage_of("seconds = 2.0\n");
+        let mut study = study(vec![facts(&stage, |_, _| Load::default())], None);
+        let core = iosonde_model::spec::catalogue::experiment("pts-iops-core").unwrap();
+        study.run.experiment = core.clone();
+        let label = |study: &Study| Conformance::of(study).unwrap().label();
+        assert!(label(&study).starts_with("PTS-style"));
+        // Nor is it if the file leaves out what it deviates in.
+        study.run.experiment.procedure.as_mut().unwrap().deviations.clear();
+        let found = Conformance::of(&study).unwrap();
+        assert!(found.deviations.contains(&"cells:9 of 56".to_owned()), "{found:?}");
+        let rounds = study.run.experiment.stages[0].rounds.as_mut().unwrap();
+        rounds.range_percent = 80.0;
+        assert!(label(&study).starts_with("not PTS-style"));
     }
 }

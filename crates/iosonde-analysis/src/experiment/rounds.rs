@@ -43,6 +43,9 @@ pub struct Steadiness {
     pub left_in: Option<u32>,
     /// Whether no further round changes the verdict.
     pub is_over: bool,
+    /// Whether an I/O error ended the stage before there was a verdict.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut_off: bool,
     /// The tracked figures.
     pub tracked: Vec<Tracked>,
 }
@@ -71,7 +74,9 @@ impl Steadiness {
         let rounds = completed(requested, laid_out, trials);
         let first_round = laid_out.prepared.last().map_or(0, |prepared| prepared.first_round);
         let all = figures(stage, requested, laid_out, trials, rounds);
-        Some(Steadiness::judged(requested, rounds, first_round, all))
+        let judged = Steadiness::judged(requested, rounds, first_round, all);
+        let has_failed = laid_out.ended_early.starts_with(StageRun::RUN_FAILED);
+        Some(Steadiness { is_cut_off: has_failed && !judged.is_over, ..judged })
     }
 
     /// Judges figures over this many rounds, from `first_round` on.
@@ -111,6 +116,7 @@ impl Steadiness {
             is_steady: found.is_some() && left_in.is_none(),
             left_in,
             is_over: left_in.is_some() || found.is_some() && held_rounds == requested.hold,
+            is_cut_off: false,
             tracked: all,
         }
     }
@@ -126,6 +132,10 @@ impl Steadiness {
         if let (Some(start), Some(left)) = (self.window_start, self.left_in) {
             let left = left + 1;
             return format!("steady from round {}, and left that state in round {left}", start + 1);
+        }
+        if self.is_cut_off {
+            let rounds = count::of(u64::from(self.rounds), "round");
+            return format!("no verdict after {rounds}: an I/O error ended them");
         }
         match (self.is_steady, self.window_start) {
             (true, Some(start)) => {
@@ -180,13 +190,15 @@ impl Tracked {
     }
 }
 
-/// Rounds in which every cell was run that was not left out, from the first on.
+/// Rounds in which every cell was run that was not left out, from the first on. A run that an I/O
+/// error ended was not.
 fn completed(requested: &Rounds, laid_out: &StageRun, trials: &[TrialFigures]) -> u32 {
     let is_out = |cell: usize| laid_out.left_out.iter().any(|(out, _)| *out == cell);
     let cells: Vec<usize> =
         laid_out.cells.iter().map(|cell| cell.index).filter(|cell| !is_out(*cell)).collect();
     let mut seen = std::collections::BTreeSet::new();
-    seen.extend(trials.iter().map(|trial| (trial.repeat, trial.cell)));
+    let done = trials.iter().filter(|trial| !trial.has_failed());
+    seen.extend(done.map(|trial| (trial.repeat, trial.cell)));
     let whole = |round: &u32| cells.iter().all(|cell| seen.contains(&(*round, *cell)));
     if cells.is_empty() { 0 } else { (0..requested.max).take_while(whole).count() as u32 }
 }

@@ -68,6 +68,7 @@ pub fn of_runs(
         skipped: String::new(),
         ended_early: String::new(),
         prepared: Vec::new(),
+        purges: Vec::new(),
         write_cache: None,
         waits: 0,
         waited_ms: 0,

@@ -89,6 +89,20 @@ pub fn purge(
     })
 }
 
+/// Whether a target has a method, without doing anything.
+///
+/// # Errors
+/// In words: why it has not.
+pub fn is_possible(
+    held: &Held,
+    root: &Root,
+    range_bytes: u64,
+    requested: Purge,
+) -> Result<(), String> {
+    let is_device = iosonde_sys::inspect::is_block_device(held.file.as_fd());
+    choose(held, root, is_device, range_bytes, requested).map(drop)
+}
+
 /// Blocks that were read all over the first `range_bytes` of a target, and how many are blank.
 ///
 /// # Errors

@@ -22,8 +22,15 @@ enum Way {
 
 impl Way {
     fn of(held: &Held, root: &Root) -> Result<Way, String> {
+        if held.identity().is_none() {
+            return Err("the target is no block device that may be written".into());
+        }
+        Way::of_kind(held, root)
+    }
+
+    fn of_kind(held: &Held, root: &Root) -> Result<Way, String> {
         let device = held.file.as_fd();
-        if !iosonde_sys::inspect::is_block_device(device) || held.identity().is_none() {
+        if !iosonde_sys::inspect::is_block_device(device) {
             return Err("the target is no block device that may be written".into());
         }
         if device_command::namespace(device).is_ok() {
@@ -101,6 +108,14 @@ pub fn set(
         ));
     }
     Ok(CacheSetting { way: way.word().into(), before, during, after: None })
+}
+
+/// Whether something here switches the cache of a target, without doing it.
+///
+/// # Errors
+/// In words: nothing does.
+pub fn is_possible(held: &Held, root: &Root) -> Result<(), String> {
+    Way::of_kind(held, root).map(drop)
 }
 
 /// Returns the cache to its state before the stage.

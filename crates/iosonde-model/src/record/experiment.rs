@@ -92,6 +92,9 @@ pub struct StageRun {
     /// its state.
     #[serde(default)]
     pub prepared: Vec<Preparation>,
+    /// Every purge, in order: also one whose preparation was interrupted after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub purges: Vec<Purged>,
     /// The write cache of the device, where the stage set it.
     #[serde(default)]
     pub write_cache: Option<CacheSetting>,
@@ -198,6 +201,9 @@ impl TrialRun {
 impl StageRun {
     /// How [`StageRun::ended_early`] begins where the preconditioning did not succeed.
     pub const UNPREPARED: &'static str = "its target could not be preconditioned";
+
+    /// How it begins where an I/O error ended a run of a stage in rounds.
+    pub const RUN_FAILED: &'static str = "an I/O error ended run";
 
     /// How it begins where the device did not become cooler.
     pub const TOO_HOT: &'static str = "the device stays too hot";

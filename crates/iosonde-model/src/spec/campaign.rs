@@ -45,7 +45,8 @@ pub struct StopRules {
     pub missed: bool,
     /// Results whose consistency checks failed (exit code 6).
     pub invalid: bool,
-    /// No experiment begins on a device this long after its first.
+    /// No experiment begins on a device this long after the first that the command, `run` or
+    /// `resume`, began on it.
     pub after: Option<String>,
 }
 

@@ -37,6 +37,7 @@ pub(super) fn stage(text: &str, load: impl Fn(&Cell, u32) -> Option<Load>) -> St
         skipped: String::new(),
         ended_early: String::new(),
         prepared: Vec::new(),
+        purges: Vec::new(),
         write_cache: None,
         waits: 0,
         waited_ms: 0,

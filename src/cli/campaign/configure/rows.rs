@@ -56,7 +56,11 @@ const TOP: [Option_; 4] = [
 const STOP: [Option_; 3] = [
     ("missed", || Kind::Toggle, "An experiment without a steady state ends the work on a device."),
     ("invalid", || Kind::Toggle, "A failed consistency check ends the work on a device."),
-    ("after", || Kind::Text, "No experiment begins on a device this long after its first (8h)."),
+    (
+        "after",
+        || Kind::Text,
+        "No experiment begins on a device this long after the first of the command (8h).",
+    ),
 ];
 
 const DEVICE: [Option_; 11] = [

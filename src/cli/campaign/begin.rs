@@ -1,0 +1,172 @@
+//! What the campaign began with: another device at the same path is not touched, and an experiment
+//! file that was changed since is not carried out.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::plan::identity;
+use super::wrong;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::experiment::own_texts;
+use iosonde_engine::host::Root;
+use iosonde_engine::host::identity as identity_of;
+use iosonde_model::record::given;
+use iosonde_model::spec::campaign::{Campaign, Device, Requested};
+use iosonde_model::units::bytes;
+
+/// Its file in the folder of the campaign.
+pub(super) const BEGIN: &str = "begin.json";
+
+/// Largest such file, bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// What the campaign began with.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct Begin {
+    /// Its block devices.
+    devices: Vec<Known>,
+    /// The experiment files and data sheets of the user, each with the SHA-256 of its text and of
+    /// all that it includes.
+    files: BTreeMap<String, String>,
+}
+
+/// A block device of the campaign as it was at the begin.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct Known {
+    /// Name in the campaign file.
+    name: String,
+    /// Serial number, or what else names it, as a consent does.
+    id: String,
+    /// Size, bytes.
+    bytes: u64,
+}
+
+impl Begin {
+    /// Of a campaign that begins now.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub(super) fn of(campaign: &Campaign) -> Result<Begin, Failure> {
+        let real = campaign.devices.iter().filter(|device| !device.is_simulated());
+        let devices = real.filter_map(|device| known(device, identity(device).ok()?.1)).collect();
+        let mut files = BTreeMap::new();
+        for requested in &campaign.experiments {
+            files.extend(files_of(requested)?);
+        }
+        Ok(Begin { devices, files })
+    }
+
+    /// Whether a device is there, has the serial number that the file gives, and is the one of the
+    /// begin.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub(super) fn is_same_device(&self, device: &Device) -> Result<(), Failure> {
+        let (_, number) = identity(device)?;
+        let before = self.devices.iter().find(|each| each.name == device.name);
+        match differs(before, known(device, number).as_ref()) {
+            None => Ok(()),
+            Some(how) => Err(Failure::new(
+                Exit::Refused,
+                format!("device `{}`: `{}` {how}: it is another one", device.name, device.path),
+            )),
+        }
+    }
+
+    /// Whether the files of an experiment are as they were at the begin.
+    ///
+    /// # Errors
+    /// If one is not.
+    pub(super) fn are_same_files(&self, requested: &Requested) -> Result<(), Failure> {
+        for (name, sum) in files_of(requested)? {
+            if self.files.get(&name).is_some_and(|before| *before != sum) {
+                return Err(wrong(format!(
+                    "`{name}`, or a file that it includes, was changed since the campaign began: \
+                     put it back as it was, or begin a new campaign with another --output"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The files of the user that an experiment needs, each with its checksum.
+fn files_of(requested: &Requested) -> Result<Vec<(String, String)>, Failure> {
+    let mut all = Vec::new();
+    if let Some(texts) = own_texts(&requested.name)? {
+        all.push((requested.name.clone(), sum_of(&texts)));
+    }
+    if let Some(spec) = &requested.spec {
+        let text = given::text(Path::new(spec), MAX_BYTES)
+            .map_err(|error| wrong(format!("spec: `{spec}`: {error}")))?;
+        all.push((spec.clone(), sum_of(&[text])));
+    }
+    Ok(all)
+}
+
+fn sum_of(texts: &[String]) -> String {
+    let mut sum = Sha256::new();
+    for text in texts {
+        // Two texts are not their concatenation.
+        sum.update((text.len() as u64).to_le_bytes());
+        sum.update(text);
+    }
+    sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What the campaign in this folder began with; `None` where an older program did not note it.
+///
+/// # Errors
+/// If the file is damaged.
+pub(super) fn begin_of(folder: &Path) -> Result<Option<Begin>, Failure> {
+    let path = folder.join(BEGIN);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let said = |what: String| wrong(format!("`{}`: {what}", path.display()));
+    let text = given::bytes(&path, MAX_BYTES).map_err(|error| said(error.to_string()))?;
+    serde_json::from_slice(&text).map(Some).map_err(|error| said(error.to_string()))
+}
+
+fn known(device: &Device, number: u64) -> Option<Known> {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let found = identity_of(&Root::system(), major, minor).filter(|_| number != 0)?;
+    Some(Known { name: device.name.clone(), id: found.id, bytes: found.bytes })
+}
+
+/// How a device differs from that of the begin, if so.
+fn differs(before: Option<&Known>, now: Option<&Known>) -> Option<String> {
+    let size = |known: &Known| bytes::exact(known.bytes);
+    match (before, now) {
+        (None, None) => None,
+        (None, Some(_)) => Some("is a block device, and was none when the campaign began".into()),
+        (Some(_), None) => Some("is no block device, and was one when the campaign began".into()),
+        (Some(before), Some(now)) if before.id != now.id => {
+            Some(format!("is `{}`, and was `{}` when the campaign began", now.id, before.id))
+        }
+        (Some(before), Some(now)) => (before.bytes != now.bytes).then(|| {
+            format!("has {}, and had {} when the campaign began", size(now), size(before))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_name_size_or_kind_is_another_device() {
+        let known = |id: &str, bytes| Known { name: "a".into(), id: id.into(), bytes };
+        let (old, same) = (known("S1", 4096), known("S1", 4096));
+        let how = |now: Option<&Known>| differs(Some(&old), now).unwrap_or_default();
+        assert_eq!(how(Some(&same)), "");
+        assert!(how(Some(&known("S2", 4096))).contains("is `S2`, and was `S1`"));
+        assert!(how(Some(&known("S1", 8192))).contains("had 4 KiB"));
+        assert!(how(None).contains("is no block device"));
+        assert_eq!(differs(None, None), None);
+        assert!(differs(None, Some(&same)).is_some());
+    }
+}
