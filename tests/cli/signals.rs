@@ -53,7 +53,7 @@ fn interrupt_while_laying_out() {
 fn without_a_verb_it_checks_the_current_directory_and_says_so() {
     let place = Place::new();
     let ended = interrupted(place.iosonde("").start().until_stderr("[1/8] "));
-    ended.says("no verb given: iosonde check . (--dry-run shows what it would write");
+    ended.says("no verb given: iosonde check . (iosonde check --dry-run shows what it would write");
     assert!(listing(&place.work()).is_empty());
 }
 
