@@ -88,7 +88,7 @@ const TERMS: &[Term] = terms! {
             "Raise or remove the I/O limit of the cgroup, or state it beside the figures.";
         "client_cpu": "This machine, not the device, is the limit.",
             "CPU time of the jobs and of the machine over the measured window",
-            "Give it more CPUs: repeat with a larger --numjobs, or on an idle machine.";
+            "Give it more CPUs: repeat with more jobs (check: --threads), or on an idle machine.";
         "client_lag": "Operations were submitted late although slots were free.",
             "due times of an open loop, compared with submission times",
             "Repeat on an idle machine, or at a lower rate per job.";
