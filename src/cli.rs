@@ -96,7 +96,7 @@ impl Verb {
 pub fn main() -> ExitCode {
     color::none_without_a_true_terminal();
     let mut given = verify::instead_of_run(normalised(std::env::args_os()));
-    match config::with_defaults(given.clone(), &Cli::command()) {
+    match config::with_defaults(given.clone(), Cli::command) {
         Ok(words) => given = words,
         Err(failure) => {
             let words: Vec<String> =

@@ -78,7 +78,7 @@ pub(super) fn keep_at_most() -> Result<u64, Failure> {
 /// If the file of settings is not understood, or has nothing of the name that `--use` gives.
 pub(super) fn with_defaults(
     mut words: Vec<OsString>,
-    known: &Command,
+    known: impl FnOnce() -> Command,
 ) -> Result<Vec<OsString>, Failure> {
     let name = take_use(&mut words)?;
     let config = config()?;
@@ -102,14 +102,19 @@ pub(super) fn with_defaults(
         deep.or_else(|| options.get(&verb).map(|words| (words.clone(), 2)))
     };
     let typed: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let given: Vec<_> = [named.and_then(of), of(&config.defaults)].into_iter().flatten().collect();
+    if given.is_empty() {
+        return Ok(words);
+    }
+    let known = known();
+    let command = deepest(&known, &typed[1..]);
     let mut added: Vec<String> = Vec::new();
     let mut at = 2;
-    for (options, place) in [named.and_then(of), of(&config.defaults)].into_iter().flatten() {
+    for (options, place) in given {
         at = place;
         for group in groups(&options) {
             let is_there =
                 |all: &[String]| all.iter().any(|word| option(word) == option(&group[0]));
-            let command = deepest(known, &typed[1..]);
             let contradicts =
                 |all: &[String]| all.iter().any(|word| excludes(command, option(word), &group[0]));
             if [&typed, &added].iter().all(|all| !is_there(all) && !contradicts(all)) {

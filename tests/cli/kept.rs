@@ -158,7 +158,9 @@ fn a_run_is_compared_with_earlier_ones_of_the_same_load() {
                  --eta-interval 0";
     let run = |words: &str| place.iosonde(words).end().exits(0).out;
     assert!(!run(words).contains("earlier"));
-    assert!(run(words).contains(" an earlier run here, of low confidence; "));
+    assert!(
+        run(words).contains(" an earlier run here (of low confidence, or within a cgroup limit); ")
+    );
     let another = words.replace("--runtime 0.3", "--runtime 0.3 --bs 8k");
     assert!(!run(&another).contains("earlier"));
     assert!(run(words).contains(" the median of 2 earlier runs here"));

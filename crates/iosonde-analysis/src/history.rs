@@ -45,14 +45,14 @@ pub fn of_run(rows: &[(&Run, &Assessment)]) -> Option<Summary> {
 /// of the same storage, load, size and length.
 ///
 /// The rate of a row is divided by the median of the earlier rates of that row; those of low
-/// confidence count only where there are no others, which is said. The figure is the
-/// median of these ratios over the rows; the range is that of the earlier checks, each divided by
-/// the same medians. A range of few checks is no interval, and is not called one.
+/// confidence, or within a cgroup limit, count only where there are no others, which is said. The
+/// figure is the median of these ratios over the rows; the range is that of the earlier checks,
+/// each divided by the same medians. A range of few checks is no interval, and is not called one.
 pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option<String> {
     let alike: Vec<Summary> = earlier.iter().filter(|each| each.is_like(now)).cloned().collect();
     let sound: Vec<Summary> = alike.iter().filter_map(reliable).collect();
     let (earlier, weakness) = match sound.is_empty() {
-        true => (alike, ", of low confidence"),
+        true => (alike, " (of low confidence, or within a cgroup limit)"),
         false => (sound, ""),
     };
     let usual = |title: &str| median(earlier.iter().filter_map(|each| rate(each, title)).collect());
@@ -183,7 +183,8 @@ mod tests {
         );
         low.rows[1].is_reference = false;
         let alone = words(std::slice::from_ref(&low));
-        assert!(alone.ends_with("of an earlier check here, of low confidence"), "{alone}");
+        let expected = "an earlier check here (of low confidence, or within a cgroup limit)";
+        assert!(alone.ends_with(expected), "{alone}");
         let good = check(&[100.0, 1000.0]);
         assert_eq!(words(&[low, good]), "1.00 times the rate of an earlier check here");
     }

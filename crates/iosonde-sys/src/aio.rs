@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_told_the_priority_of_a_request() {
+    fn the_kernel_gets_the_priority_of_a_request() {
         let mut aio = match aio(3) {
             Ok(aio) => aio,
             Err(error) => return eprintln_skip(&error),

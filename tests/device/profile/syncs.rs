@@ -106,21 +106,20 @@ fn flags_say_why_requests_were_made() {
     assert!(ahead > 0, "{:?}", traffic(&run, |kind| kind.op == Op::Read).len());
 }
 
+/// The fsyncs of a program on ext4 over a device of which a kind of request is slow.
+fn fsyncs_on(slow: &[&str]) -> Option<Syncs> {
+    let fuse = has("fio").then(|| served(slow)).flatten()?;
+    let image = fuse.path().join("image");
+    let mount = here(ImageMount::at(&image, FsKind::Ext4, 64 * MIB, ""))?;
+    settle(&mount);
+    let run = profile(mount.device(), mount.path(), &synced_writes(40, "fsync")).seen()?;
+    Some(Syncs::of(&run, SyncKind::Fsync))
+}
+
 #[test]
 fn a_slow_flush_is_the_time_of_the_syncs() {
     let _turn = turn();
-    if !has("fio") {
-        return;
-    }
-    let Some(fuse) = served(&["sync=const:4ms"]) else { return };
-    let Some(mount) = here(ImageMount::at(&fuse.path().join("image"), FsKind::Ext4, 64 * MIB, ""))
-    else {
-        return;
-    };
-    settle(&mount);
-    let script = synced_writes(40, "fsync");
-    let Some(run) = profile(mount.device(), mount.path(), &script).seen() else { return };
-    let syncs = Syncs::of(&run, SyncKind::Fsync);
+    let Some(syncs) = fsyncs_on(&["sync=const:4ms"]) else { return };
     // Before the commit and after it: the loop device takes no write with FUA.
     assert!(syncs.phases.flush_ns >= syncs.calls * 4_000_000, "{:?}", syncs.phases);
     assert!(syncs.phases.flush_ns * 2 >= syncs.ns, "{:?} of {} ns", syncs.phases, syncs.ns);
@@ -129,18 +128,7 @@ fn a_slow_flush_is_the_time_of_the_syncs() {
 #[test]
 fn slow_writes_are_the_time_of_the_syncs() {
     let _turn = turn();
-    if !has("fio") {
-        return;
-    }
-    let Some(fuse) = served(&["write=const:4ms", "direct_io=on"]) else { return };
-    let Some(mount) = here(ImageMount::at(&fuse.path().join("image"), FsKind::Ext4, 64 * MIB, ""))
-    else {
-        return;
-    };
-    settle(&mount);
-    let script = synced_writes(40, "fsync");
-    let Some(run) = profile(mount.device(), mount.path(), &script).seen() else { return };
-    let syncs = Syncs::of(&run, SyncKind::Fsync);
+    let Some(syncs) = fsyncs_on(&["write=const:4ms", "direct_io=on"]) else { return };
     let SyncPhases { data_ns, journal_ns, flush_ns } = syncs.phases;
     assert!(data_ns >= syncs.calls * 4_000_000, "{:?}", syncs.phases);
     assert!(journal_ns >= syncs.calls * 4_000_000, "{:?}", syncs.phases);

@@ -143,7 +143,6 @@ pub(super) fn classes(run: &ProfileRun) -> Vec<ClassFigures> {
     Class::ALL.iter().map(figures).filter(|class| class.requests > 0).collect()
 }
 
-/// A part of a whole; `None` of nothing.
 /// Reads or writes with one flag.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlagFigures {
@@ -176,6 +175,7 @@ pub(super) fn flags(run: &ProfileRun) -> Vec<FlagFigures> {
     flags
 }
 
+/// A part of a whole; `None` of nothing.
 pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

@@ -4,9 +4,8 @@ use super::job::{JobLoop, Wait};
 use crate::backend::Queue;
 
 impl<Q: Queue> JobLoop<'_, Q> {
-    /// Notes when requests are handed over, and counts them and what came back since the last time.
-    /// Where the time of
-    /// submission is to be known, hands over, notes the time, and only then waits.
+    /// Notes when requests are handed over; counts them, and what came back since the last time.
+    /// Where the time of submission is to be known, hands over, notes that, and only then waits.
     #[inline(never)]
     pub(super) fn enter_closely(&mut self, wait: Wait, now_ns: u64) -> std::io::Result<()> {
         if self.job.reap.times {

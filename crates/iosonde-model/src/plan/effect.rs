@@ -15,7 +15,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 42] = [
+    let faults: [(bool, &str); 43] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -188,6 +188,13 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             (!job.reads() && !job.priorities.read.is_empty())
                 || (!writes && !job.priorities.write.is_empty()),
             "I/O priorities for a direction in which it never goes have no effect",
+        ),
+        (
+            matches!(role.access, Access::SinglePass(_))
+                && (job.sizes != Sizes::default()
+                    || job.unit() != job.block_bytes
+                    || job.strides.range_bytes > 0),
+            "a single pass is of one block size, on its grid and without zones",
         ),
         (
             varied && (!random || role.access == Access::RandomMap),

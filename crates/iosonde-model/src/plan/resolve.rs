@@ -277,7 +277,7 @@ mod tests {
 
     use super::super::{EngineKind, Order, describe};
     use super::*;
-    use crate::spec::{Arrivals, Draw, Pace, Priority, Rate, Region, Rw, Wait};
+    use crate::spec::{Access, Arrivals, Draw, Pace, Priority, Rate, Region, Rw, Wait};
 
     fn role(name: &str, rw: Rw, threads: Threads) -> Role {
         Role { threads, ..Role::new(name, rw) }
@@ -418,7 +418,19 @@ mod tests {
     #[test]
     fn what_has_no_effect_or_reaches_beyond_everything_is_refused() {
         type Change = fn(&mut Role, &mut Setting);
-        let changes: [(Change, &str); 15] = [
+        let changes: [(Change, &str); 17] = [
+            (
+                |role, _| (role.rw, role.access) = (Rw::RandWrite, Access::SinglePass(7.0)),
+                "by 2 jobs of one region",
+            ),
+            (
+                |role, _| {
+                    (role.rw, role.access) = (Rw::RandWrite, Access::SinglePass(7.0));
+                    role.threads = Threads::Count(1);
+                    role.sizes.write = Draw::Range { low: 4096, high: 8192, step: 4096 };
+                },
+                "of one block size",
+            ),
             (
                 |role, _| {
                     role.sizes.read = Draw::Range { low: 512, high: 1536, step: 256 };

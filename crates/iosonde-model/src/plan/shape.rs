@@ -28,6 +28,14 @@ pub(super) fn jobs_of(
     let (iodepth, lanes) = depth_and_lanes(requested, engine)?;
     let in_all = u64::from(threads) * u64::from(lanes);
     in_range("threads (one per request in flight)", in_all, 1, MAX_THREADS, "1 to 4096")?;
+    // Each would write all flash.
+    let share_region = lanes > 1 || threads > 1 && role.region != Region::Partitioned;
+    if matches!(role.access, Access::SinglePass(_)) && share_region {
+        return Err(Refusal::Conflict {
+            role: role.name.clone(),
+            what: format!("a single pass by {in_all} jobs of one region; give one job, or parts"),
+        });
+    }
 
     let model = Job {
         role: role.name.clone(),

@@ -68,13 +68,12 @@ impl Answer {
             }
             None => "high".to_owned(),
         };
-        let failed_gate = || {
-            "Find the cause before B becomes a baseline: iosonde report of a run of B beside one \
-             of A"
-                .to_owned()
-        };
         let next = match needed(compared) {
-            _ if failed.is_some() => failed_gate(),
+            _ if failed.is_some() => {
+                "Find the cause before B becomes a baseline: iosonde report of a \
+                                      run of B beside one of A"
+                    .to_owned()
+            }
             Some(more) => more,
             None if slower.is_some() => {
                 "See what differs: iosonde report of a run of B beside one of A".to_owned()

@@ -122,8 +122,8 @@ fn single_pass_makes_sense(stage: &Stage, precondition: &Precondition) -> Result
              1000"
         ),
         None if is_single => {
-            "precondition: a single pass needs over-provisioning-percent, the flash \
-                              beyond the active range in percent of it"
+            "precondition: a single pass needs over-provisioning-percent, the flash beyond the \
+             active range in percent of it"
                 .into()
         }
         _ if is_single && precondition.passes != 1 => format!(
