@@ -137,15 +137,15 @@ const FLEET: &str = r#"
 name = "fleet"
 [[device]]
 name = "a"
-path = "/dev/nvme0n1"
-serial = "SERIAL0"
-destroy-data = "SERIAL0"
+path = "/dev/disk/by-id/nvme-a"
+serial = "SNa"
+destroy-data = "SNa"
 inspect-time = "1000s"
 [[device]]
 name = "b"
-path = "/dev/nvme1n1"
-serial = "SERIAL1"
-destroy-data = "SERIAL1"
+path = "/dev/disk/by-id/nvme-b"
+serial = "SNb"
+destroy-data = "SNb"
 inspect-time = "1000s"
 [[experiment]]
 name = "/mnt/rounds.toml"
@@ -177,25 +177,24 @@ fn a_campaign_over_two_drives_goes_on_after_a_power_cut() {
         return skip("mkfs.ext4 is not installed");
     }
     let Some(machine) = machine(&[]) else { return };
-    let machine = nvme(machine.modules(&["nvme", "ext4"]), "a", &images[0]);
-    let machine = nvme(machine, "b", &images[1]);
-    let machine = nvme(machine, "results", &images[2]);
+    let machine = machine.modules(&["nvme", "ext4"]);
+    let add = |machine, at: &usize| nvme(machine, names[*at], &images[*at]);
+    // After the power cut the kernel numbers the drives in another order, as it may at each start.
+    let [first, second] =
+        [[0, 1, 2], [2, 1, 0]].map(|order| order.iter().fold(machine.clone(), add));
     let nodes = ["/dev/nvme0n1", "/dev/nvme1n1", "/dev/nvme2n1"];
-    // The kernel may number the drives in another order.
-    let prepare = r#"mkdir -p /mnt; for n in 0 1 2; do
-        if grep -q SNresults /sys/block/nvme${n}n1/device/serial; then
-            mount -t ext4 /dev/nvme${n}n1 /mnt; fi; done; mount | grep -q ' /mnt '"#;
-    let mut guest = boot(&machine, &nodes);
+    // Links by name, as udev makes them.
+    let prepare = "mkdir -p /mnt /dev/disk/by-id; for n in 0 1 2; do \
+        read -r serial _ </sys/block/nvme${n}n1/device/serial; \
+        ln -s ../../nvme${n}n1 /dev/disk/by-id/nvme-${serial#SN}; done; \
+        mount -t ext4 /dev/disk/by-id/nvme-results /mnt";
+    let mut guest = boot(&first, &nodes);
     sh(&mut guest, prepare);
-    let fleet = FLEET.to_owned();
     sh(
         &mut guest,
         &format!(
-            "cat >/mnt/rounds.toml <<'END'\n{ROUNDS}END\ncat >/mnt/fleet.toml <<'END'\n{fleet}END\n\
-             node() {{ for n in 0 1 2; do grep -qx \"$1 *\" /sys/block/nvme${{n}}n1/device/serial \
-             && echo /dev/nvme${{n}}n1; done; }}\n\
-             sed -i \"s|SERIAL0|SNa|g; s|SERIAL1|SNb|g; s|/dev/nvme0n1|$(node SNa)|; \
-             s|/dev/nvme1n1|$(node SNb)|\" /mnt/fleet.toml; cat /mnt/fleet.toml; sync"
+            "cat >/mnt/rounds.toml <<'END'\n{ROUNDS}END\ncat >/mnt/fleet.toml <<'END'\n{FLEET}END\n\
+             sync"
         ),
     );
     let run = sh(
@@ -211,7 +210,7 @@ fn a_campaign_over_two_drives_goes_on_after_a_power_cut() {
         ),
     );
     guest.cut().unwrap();
-    let mut guest = boot(&machine, &nodes);
+    let mut guest = boot(&second, &nodes);
     sh(&mut guest, prepare);
     let status = sh(&mut guest, "iosonde campaign status /mnt/out");
     assert!(status.contains("not running"), "{status}");

@@ -28,7 +28,7 @@ const CONSOLE: &str = "console";
 const OWN_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
 
 /// What a guest consists of.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Machine {
     kernel: Kernel,
     programs: Vec<PathBuf>,

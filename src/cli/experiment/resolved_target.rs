@@ -38,12 +38,14 @@ pub(super) struct ResolvedTarget {
 impl ResolvedTarget {
     /// The request with the resolved target, so that it can be found again.
     pub(super) fn found(&self, requested: &RequestedTarget, place: &Place) -> RequestedTarget {
-        let canonical = std::fs::canonicalize(&requested.path);
-        let canonical = canonical.map(|path| path.to_string_lossy().into_owned());
+        // Links stay: one below /dev/disk/by-id leads to its device under any kernel name.
+        let absolute = std::path::absolute(&requested.path);
+        let absolute = absolute.map(|path| path.to_string_lossy().into_owned());
         let device = self.held.as_ref().and_then(|held| held.device(&place.root));
+        let identity = self.held.as_ref().and_then(|held| held.device_identity(&place.root));
         RequestedTarget {
             place: match self.held {
-                Some(_) => canonical.unwrap_or_else(|_| requested.path.clone()),
+                Some(_) => absolute.unwrap_or_else(|_| requested.path.clone()),
                 None => requested.path.clone(),
             },
             used_bytes: self.setting.targets[0].bytes,
@@ -51,6 +53,8 @@ impl ResolvedTarget {
                 let size = device.bytes.map_or(String::new(), |bytes| format!(" of {bytes} B"));
                 format!("{}{size}", device.name)
             }),
+            device_identity: identity
+                .map_or(String::new(), |found| format!("{}, {} B", found.id, found.bytes)),
             is_laid_out: self.layout.is_some(),
             used_engine: self.setting.engine.kind.name().into(),
             direct: self.setting.targets[0].direct,

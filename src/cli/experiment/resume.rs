@@ -51,14 +51,14 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         resolve_target(&options, &place).map_err(|failure| as_before(failure, &args.folder))?;
     let found = resolved.found(&target, &place);
     same_way(&run.target, &found)?;
-    if (&found.device, found.used_bytes) != (&run.target.device, run.target.used_bytes) {
+    if !is_same_device(&run.target, &found) || found.used_bytes != run.target.used_bytes {
         return Err(wrong(format!(
             "the experiment was started on {}, {}, but `{}` is now on {}, {}: one cell would mix \
              runs of both; start a new experiment",
-            run.target.device,
+            named(&run.target),
             bytes::exact(run.target.used_bytes),
             target.path,
-            found.device,
+            named(&found),
             bytes::exact(found.used_bytes),
         )));
     }
@@ -108,6 +108,22 @@ fn as_before(failure: Failure, folder: &Path) -> Failure {
          experiment resume {folder}`; nothing was changed"
     );
     Failure { hint: Some(hint), ..failure }
+}
+
+/// Whether the device underneath is the same, under whatever name.
+fn is_same_device(before: &RequestedTarget, now: &RequestedTarget) -> bool {
+    match before.device_identity.is_empty() || now.device_identity.is_empty() {
+        true => before.device == now.device,
+        false => before.device_identity == now.device_identity,
+    }
+}
+
+/// The device underneath, for a message.
+fn named(target: &RequestedTarget) -> String {
+    match target.device_identity.is_empty() {
+        true => target.device.clone(),
+        false => format!("{} ({})", target.device, target.device_identity),
+    }
 }
 
 /// Runs of two engines, or past the page cache and through it, cannot stand in one cell.

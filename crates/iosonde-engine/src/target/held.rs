@@ -2,8 +2,10 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::fs::{FileType, major, minor};
+
 use super::{Held, TargetError, gate, truth};
-use crate::host::Root;
+use crate::host::{self, Identity, Root};
 use iosonde_model::record::TargetFacts;
 use iosonde_model::record::facts::DeviceFacts;
 
@@ -51,6 +53,14 @@ impl Held {
     /// The block device underneath, where there is one.
     pub fn device(&self, root: &Root) -> Option<DeviceFacts> {
         truth::describe(root, &self.path, self.file.as_fd(), 0).device
+    }
+
+    /// Who the block device underneath is, where the file system names one.
+    pub fn device_identity(&self, root: &Root) -> Option<Identity> {
+        let facts = rustix::fs::fstat(&self.file).ok()?;
+        let is_device = FileType::from_raw_mode(facts.st_mode) == FileType::BlockDevice;
+        let number = if is_device { facts.st_rdev } else { facts.st_dev };
+        host::identity(root, major(number), minor(number))
     }
 
     /// Smallest unit of an offset and a length, bytes: what direct I/O takes here, 1 without it.

@@ -7,6 +7,8 @@
 //! was killed leaves a folder that can be checked, too: a file that was written several times has
 //! several lines, and holds what one of them says.
 
+mod torn;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File};
@@ -21,6 +23,8 @@ use super::given::{self, GivenError};
 
 /// Name of the list.
 pub const SUMS: &str = "SHA256SUMS";
+/// Name of the event log, which grows by lines.
+pub(super) const LOG: &str = "log.jsonl";
 /// What stands before the checksum of the list itself.
 const SEAL: &str = "# SHA-256 of the lines above: ";
 /// Longest list that is read, bytes: no folder has so many files.
@@ -179,6 +183,7 @@ impl Checksums {
     fn parse(text: &[u8], is_unfinished: bool) -> (Checksums, Vec<Altered>) {
         let mut list = Checksums::default();
         let mut wrong = Vec::new();
+        let text = if is_unfinished { torn::before_zeros(text) } else { text };
         // The lists of the first version had no such lines.
         let (mut is_closed, mut has_seal) = (false, false);
         for (number, line) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
@@ -195,7 +200,7 @@ impl Checksums {
                     }
                 }
                 (None, Some((sum, name))) => list.take(name, sum.into()),
-                (None, None) if is_unfinished && words.is_some_and(is_torn) => {}
+                (None, None) if is_unfinished && words.is_some_and(torn::is_beginning) => {}
                 (None, None) => wrong.push(altered(SUMS, Change::Line(number))),
             }
             list.state.update(line);
@@ -204,6 +209,22 @@ impl Checksums {
             wrong.push(altered(SUMS, Change::Open));
         }
         (list, wrong)
+    }
+
+    /// How many bytes of a log that grows by lines are lines that the list knows, if nothing
+    /// follows them but what is left of a write that did not end.
+    pub(super) fn whole_lines(&self, name: &str, text: &[u8]) -> Option<usize> {
+        let sums = self.files.get(name)?;
+        let text = torn::before_zeros(text);
+        let (mut state, mut end, mut whole) = (Sha256::new(), 0, None);
+        for line in [&[][..]].into_iter().chain(text.split_inclusive(|byte| *byte == b'\n')) {
+            state.update(line);
+            end += line.len();
+            if sums.contains(&hex(state.clone())) {
+                whole = Some(end);
+            }
+        }
+        whole.filter(|end| !text[*end..].contains(&b'\n'))
     }
 
     /// How many files are listed.
@@ -258,7 +279,9 @@ fn compared(folder: &Path, list: &Checksums, names: &[String]) -> Vec<Altered> {
             scope.spawn(|| {
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let result = match checksum_of(&folder.join(name)) {
-                        Ok(found) => list.compare(name, found),
+                        Ok(found) => list.compare(name, found).or_else(|altered| {
+                            if is_cut(folder, list, name) { Ok(()) } else { Err(altered) }
+                        }),
                         Err(error) => Err(altered(name, Change::Unreadable(error.to_string()))),
                     };
                     if let (Err(each), Ok(mut wrong)) = (result, wrong.lock()) {
@@ -269,6 +292,14 @@ fn compared(folder: &Path, list: &Checksums, names: &[String]) -> Vec<Altered> {
         }
     });
     wrong.into_inner().unwrap_or_default()
+}
+
+/// Whether a log is as it was kept, but for its end, which a power cut took.
+fn is_cut(folder: &Path, list: &Checksums, name: &str) -> bool {
+    let text = || fs::read(folder.join(name)).ok();
+    name == LOG
+        && is_unfinished(folder)
+        && text().is_some_and(|text| list.whole_lines(name, &text).is_some())
 }
 
 /// The checksum of a whole file.
@@ -342,16 +373,6 @@ fn is_inside(name: &str) -> bool {
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.contains('\0');
     let has_two_lines = name.contains(SEAL);
     name != SUMS && !has_two_lines && name.split('/').count() <= 2 && name.split('/').all(is_plain)
-}
-
-/// What is left of a line where a command was killed while it wrote it.
-fn is_torn(line: &str) -> bool {
-    let is_hex = |text: &str| is_checksum(&format!("{text:0<64}"));
-    let (sum, name) = line.split_once("  ").unwrap_or((line.trim_end_matches(' '), ""));
-    let is_entry = is_hex(sum) && (name.is_empty() || is_inside(name));
-    let seal = line.strip_prefix(SEAL);
-    let is_seal = SEAL.starts_with(line) || seal.is_some_and(|sum| sum.len() <= 64 && is_hex(sum));
-    !line.ends_with('\n') && (is_entry || is_seal)
 }
 
 #[cfg(test)]

@@ -53,12 +53,16 @@ pub struct RequestedTarget {
     pub bytes: u64,
     /// Backend by name, where one was asked for.
     pub engine: Option<String>,
-    /// Where that path led: absolute, without links.
+    /// The same path, absolute.
     pub place: String,
     /// Bytes of it that are used.
     pub used_bytes: u64,
     /// The block device underneath, by name and size, where there is one.
     pub device: String,
+    /// What identifies that device, whatever the kernel calls it after the next start: serial
+    /// number, WWN or backing file, and its size; empty where nothing does, or an older program did
+    /// not note it.
+    pub device_identity: String,
     /// Whether the page cache was asked for.
     pub buffered: bool,
     /// Whether all of what is used was written before the first run.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::checksums::{Checksums, SUMS, checksum, checksum_of, hex};
+use super::checksums::{Checksums, LOG, SUMS, checksum, checksum_of, hex, is_unfinished};
 use super::given;
 use super::packed::packed;
 
@@ -59,8 +59,6 @@ pub struct RunFolder {
     list: File,
 }
 
-/// Name of the event log.
-const LOG: &str = "log.jsonl";
 /// Why an experiment is not gone on with.
 const LOG_ALTERED: &str = "log.jsonl was altered, and lines that follow would hide that";
 
@@ -167,6 +165,9 @@ impl RunFolder {
         ));
         let log = OpenOptions::new().append(true).create(true).mode(0o600).open(path.join(LOG))?;
         lock(&log)?;
+        if is_unfinished(&path) {
+            cut_back(&path, &log)?;
+        }
         // What was altered stays altered: its file keeps the checksum that it had.
         let (checksums, text) = Checksums::resumed(&path)?;
         let kept = fs::read(path.join(LOG))?;
@@ -211,6 +212,8 @@ impl RunFolder {
         line.push(b'\n');
         self.logged.update(&line);
         self.announce(LOG, hex(self.logged.clone()))?;
+        // The list first, as for every file.
+        self.list.sync_data()?;
         self.log.write_all(&line)
     }
 
@@ -242,6 +245,16 @@ fn lock(log: &File) -> io::Result<()> {
         TryLockError::WouldBlock => io::Error::other("another command is writing to it"),
         TryLockError::Error(error) => error,
     })
+}
+
+/// Takes off the end of a log what a power cut has left of a write.
+fn cut_back(folder: &Path, log: &File) -> io::Result<()> {
+    let (list, _) = Checksums::read(folder)?;
+    let text = fs::read(folder.join(LOG))?;
+    match list.whole_lines(LOG, &text) {
+        Some(whole) if whole < text.len() => log.set_len(whole as u64),
+        _ => Ok(()),
+    }
 }
 
 /// Puts a whole file in the place of what bore its name, and makes it last; gives it open at its
@@ -318,6 +331,48 @@ mod tests {
         assert_eq!(utc(11_016 * day), "20000229T000000Z");
         assert_eq!(utc(11_017 * day), "20000301T000000Z");
         assert_eq!(utc(1_790_000_000_123_456_789), "20260921T141320Z");
+    }
+
+    /// A power cut leaves any part of what was appended since the last sync, and zeros for the
+    /// rest.
+    #[test]
+    fn what_a_power_cut_leaves_is_gone_on_with() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut folder = RunFolder::create(parent.path(), "check", 0, 7).unwrap();
+        folder.keep("01.json", &[1, 2, 3]).unwrap();
+        folder.log(&"started").unwrap();
+        let path = folder.path().to_path_buf();
+        let read = |name| fs::read(path.join(name)).unwrap();
+        let (list, log) = (read(SUMS), read(LOG));
+        folder.announce("02.json", checksum(b"2")).unwrap();
+        let announced = read(SUMS);
+        drop(folder);
+        let mut resume = |sums: &[u8], log: &[u8], lines: &[u8]| {
+            fs::write(path.join(SUMS), sums).unwrap();
+            fs::write(path.join(LOG), log).unwrap();
+            assert_eq!(super::super::checksums::alterations(&path).unwrap(), []);
+            drop(RunFolder::reopen(&path).unwrap());
+            assert_eq!(super::super::checksums::alterations(&path).unwrap(), []);
+            assert_eq!(read(LOG), lines);
+        };
+        for end in list.len()..announced.len() {
+            let mut zeros = announced[..end].to_vec();
+            resume(&zeros, &log, &log);
+            zeros.resize(announced.len(), 0);
+            resume(&zeros, &log, &log);
+        }
+        for end in 0..log.len() {
+            let mut zeros = log[..end].to_vec();
+            resume(&announced, &zeros, b"");
+            zeros.resize(log.len(), 0);
+            resume(&announced, &zeros, b"");
+        }
+        // Whole lines that nobody kept are no such rest.
+        let mut more = log.clone();
+        more.extend(b"\"ended\"\n");
+        fs::write(path.join(SUMS), &announced).unwrap();
+        fs::write(path.join(LOG), more).unwrap();
+        assert_eq!(RunFolder::reopen(&path).unwrap_err().to_string(), LOG_ALTERED);
     }
 
     #[test]
