@@ -254,6 +254,40 @@ impl Interrupted {
     }
 }
 
+/// What the gate would refuse is found without taking the device.
+#[test]
+fn a_check_finds_what_would_be_refused() {
+    let _turn = turn();
+    let dir = ScratchDir::new().unwrap();
+    let image = dir.path().join("image");
+    let Some(device) = here(LoopDevice::new(&image, 16 * MIB)) else { return };
+    let path = device.path().display();
+    fs::write(dir.path().join("depths.toml"), DEPTHS).unwrap();
+    let file = format!(
+        "name = \"one\"\n[[device]]\nname = \"a\"\npath = \"{path}\"\n{}\
+         [[experiment]]\nname = \"depths.toml\"\n",
+        consents(&image).1,
+    );
+    fs::write(dir.path().join("one.toml"), file).unwrap();
+    let mount = dir.path().join("mount");
+    for (change, code, reason) in [
+        ("true".to_owned(), 0, "0 of them would be refused"),
+        (format!("mkfs.ext4 -q -F {path}"), 2, "ext4"),
+        (format!("mkdir {0}; mount -o ro {path} {0}", mount.display()), 2, "mounted"),
+        (format!("umount {}; wipefs -qa {path}", mount.display()), 0, "0 of them"),
+        (format!("blockdev --setro {path}"), 2, "read-only"),
+    ] {
+        sh(&change);
+        let before = fs::read(&image).unwrap();
+        let ended = iosonde(dir.path(), "campaign check one.toml").output().unwrap();
+        let words = said(&ended);
+        assert_eq!(ended.status.code(), Some(code), "{change}: {words}");
+        assert!(words.contains(reason), "{change}: `{reason}` is not in {words}");
+        assert!(before == fs::read(&image).unwrap(), "{change}: nothing is written");
+    }
+    sh(&format!("blockdev --setrw {path}"));
+}
+
 #[test]
 fn a_device_that_was_detached_or_exchanged_stops_alone() {
     let _turn = turn();

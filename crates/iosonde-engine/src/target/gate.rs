@@ -358,6 +358,25 @@ fn examined(path: &Path) -> Result<(OwnedFd, PathBuf), TargetError> {
     Ok((file, node))
 }
 
+/// What would refuse a device, as far as a brief look without taking it tells. Whether all of its
+/// content can be inspected in time shows only when it is taken.
+///
+/// # Errors
+/// The first objection.
+pub(super) fn rehearse(
+    root: &Root,
+    path: &Path,
+    consent: Consent<'_>,
+    results: Option<&Path>,
+    how: Inspection,
+) -> Result<(), TargetError> {
+    let (looked, node) = examined(path)?;
+    let report = Report::of_open(root, path, &node, &looked, results, Some(how.brief()))?;
+    let own = std::slice::from_ref(&report.identity.id);
+    refuse(&report, Consent { accept_unseen: own, ..consent })?;
+    refuse_read_only(path, &looked)
+}
+
 /// Takes a device for writing, for as long as the descriptor lives. Without an inspection its
 /// content is the caller's to judge.
 ///
@@ -385,9 +404,7 @@ pub(super) fn pass(
         Some(objection) => return Err(objection.into()),
         None => {}
     }
-    if inspect::block_device_is_read_only(looked.as_fd()).unwrap_or(false) {
-        return Err(GateError::ReadOnly(path.into()).into());
-    }
+    refuse_read_only(path, &looked)?;
     // Through the descriptor that was examined: a node that was exchanged since plays no part.
     let itself = format!("/proc/self/fd/{}", looked.as_raw_fd());
     let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
@@ -431,6 +448,13 @@ pub(super) fn pass(
 
 fn refuse(report: &Report, consent: Consent<'_>) -> Result<(), TargetError> {
     report.objection(consent).map_or(Ok(()), |objection| Err(objection.into()))
+}
+
+fn refuse_read_only(path: &Path, looked: &OwnedFd) -> Result<(), TargetError> {
+    match inspect::block_device_is_read_only(looked.as_fd()) {
+        Ok(true) => Err(GateError::ReadOnly(path.into()).into()),
+        _ => Ok(()),
+    }
 }
 
 /// Takes the advisory lock of a device node or file, which ends with the descriptor.

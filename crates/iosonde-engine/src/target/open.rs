@@ -72,6 +72,17 @@ pub struct Intent {
     pub rehearse: bool,
 }
 
+impl Intent {
+    fn consent(&self) -> Consent<'_> {
+        Consent {
+            destroy_data: &self.destroy_data,
+            overwrite_signature: &self.overwrite_signature,
+            accept_unseen: &self.accept_unseen,
+            accept_unseen_processes: &self.accept_unseen_processes,
+        }
+    }
+}
+
 /// How much direct I/O is wanted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Direct {
@@ -235,16 +246,15 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
             }
         }
         FileType::BlockDevice if intent.write && !intent.rehearse => {
-            let agreed = Consent {
-                destroy_data: &intent.destroy_data,
-                overwrite_signature: &intent.overwrite_signature,
-                accept_unseen: &intent.accept_unseen,
-                accept_unseen_processes: &intent.accept_unseen_processes,
-            };
-            let results = intent.results.as_deref();
-            gate::pass(&Root::system(), path, agreed, results, direct, Some(intent.inspection))
+            let (root, results) = (Root::system(), intent.results.as_deref());
+            gate::pass(&root, path, intent.consent(), results, direct, Some(intent.inspection))
         }
         FileType::BlockDevice => {
+            // Without a consent, a dry run shows what it would do.
+            if intent.write && !intent.destroy_data.is_empty() {
+                let (root, results) = (Root::system(), intent.results.as_deref());
+                gate::rehearse(&root, path, intent.consent(), results, intent.inspection)?;
+            }
             let bytes = iosonde_sys::inspect::block_device_bytes(file.as_fd())
                 .map_err(|error| TargetError::System { what: "size", path: path.into(), error })?;
             hold(reopen(path, &file, false)?, path, bytes, direct)
