@@ -14,6 +14,8 @@ use super::steady::{self, SteadyFigures};
 
 /// Largest number of findings printed below a table.
 const SHOWN: usize = 3;
+/// Twenty batches of 100 ms, below which no rate has an interval.
+const SHORTEST_NS: u64 = 2_000_000_000;
 
 /// A run with everything that is derived from it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -145,7 +147,7 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         Kind::Failing => format!("failed: {subjects}"),
     };
     let (confidence, because) = match confidence(kind, &reported) {
-        (Confidence::High, _) if rows.iter().all(has_no_interval) => {
+        (Confidence::High, _) if rows.iter().all(is_too_short) => {
             (Confidence::Medium, "too short for an interval of the rate".into())
         }
         found => found,
@@ -159,9 +161,12 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     }
 }
 
-/// Whether nothing says how far the rate of a row may be off.
-fn has_no_interval(row: &Assessment) -> bool {
-    row.figures.all.total.iops_interval.is_err() && row.precision.is_none() && row.steady.is_none()
+/// Whether a row is too short for any interval of its rate. A longer one may lack an interval too,
+/// where its load depends on itself for long: the table then says so, and how far the rate is off
+/// is what the other findings are about.
+fn is_too_short(row: &Assessment) -> bool {
+    let is_settled = row.precision.is_some() || row.steady.is_some();
+    row.figures.window_ns < SHORTEST_NS && !is_settled
 }
 
 fn confidence(kind: Kind, reported: &[ReportedFinding]) -> (Confidence, String) {
