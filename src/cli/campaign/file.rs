@@ -51,8 +51,34 @@ pub(super) fn load(path: &Path, preset: Option<&str>, set: &[String]) -> Result<
     let changed: Result<Campaign, toml::de::Error> = Value::Table(table).try_into();
     let mut campaign = changed.map_err(|error| wrong(format!("--set: {error}")))?;
     apply(&mut campaign, preset);
-    check(&campaign).map_err(wrong)?;
+    check(&campaign).map_err(|error| {
+        // What the command line changed stands nowhere in the file.
+        let is_changed = preset.is_some() || !set.is_empty();
+        let line = if is_changed { None } else { line_of(&text, &error.place) };
+        wrong(match line {
+            Some(line) => format!("`{shown}`, line {line}: {error}"),
+            None => format!("`{shown}`: {error}"),
+        })
+    })?;
     Ok(campaign)
+}
+
+/// The line, from 1, of a place such as `device.1.name`: that of the key, or else of what it would
+/// stand in.
+fn line_of(text: &str, place: &str) -> Option<usize> {
+    let document = toml_edit::Document::parse(text).ok()?;
+    let mut item = document.as_item();
+    let mut start = None;
+    for step in place.split('.') {
+        let (key, inner) = match step.parse::<usize>() {
+            Ok(number) => (None, item.get(number)),
+            Err(_) => item.as_table_like().and_then(|table| table.get_key_value(step)).unzip(),
+        };
+        let Some(inner) = inner else { break };
+        start = key.and_then(toml_edit::Key::span).or_else(|| inner.span()).or(start);
+        item = inner;
+    }
+    Some(text[..start?.start].matches('\n').count() + 1)
 }
 
 /// Changes the experiments as a preset says.
@@ -142,6 +168,21 @@ mod tests {
         destroy-data = \"S1\"\n[[device]]\nname = \"b\"\npath = \".\"\n\
         [[experiment]]\nname = \"queue-depth\"\nseconds = \"1s\"\nset = [\"block-size=8k\"]\n\
         [[experiment]]\nname = \"mine/x y.toml\"\ndevices = [\"b\"]\n";
+
+    #[test]
+    fn a_place_has_the_line_of_its_key_or_of_what_it_lacks() {
+        for (place, line) in [
+            ("name", 1),
+            ("device.0", 2),
+            ("device.1.name", 7),
+            ("device.1.profile", 6),
+            ("experiment.0.set", 12),
+            ("experiment.1.devices", 15),
+        ] {
+            assert_eq!(line_of(FILE, place), Some(line), "{place}");
+        }
+        assert_eq!(line_of(FILE, "round-robin"), None);
+    }
 
     #[test]
     fn keys_on_the_command_line_change_the_file() {

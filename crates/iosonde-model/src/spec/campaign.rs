@@ -127,62 +127,74 @@ pub struct Requested {
     pub randseed: Option<u64>,
 }
 
-/// What a campaign contradicts.
+/// A contradiction in a campaign.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{0}")]
-pub struct CampaignError(pub String);
+#[error("{message}")]
+pub struct CampaignError {
+    /// Where it stands in the file: keys, and numbers of entries from 0, joined by points, as in
+    /// `device.1.name`.
+    pub place: String,
+    /// What was found, and what is expected.
+    pub message: String,
+}
+
+fn wrong<T>(place: impl Into<String>, message: impl Into<String>) -> Result<T, CampaignError> {
+    Err(CampaignError { place: place.into(), message: message.into() })
+}
 
 /// Whether all of it makes sense, as far as the file alone says.
 ///
 /// # Errors
 /// The first contradiction.
 pub fn check(campaign: &Campaign) -> Result<(), CampaignError> {
-    let plain = |what: &str, name: &str| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let fits = (1..=60).contains(&name.len()) && name.chars().all(is_plain);
-        if fits && !name.starts_with('.') {
-            return Ok(());
-        }
-        let expected = "1 to 60 letters, digits, - _ and ., as it is part of file names";
-        Err(CampaignError(format!("{what}: found name `{name}`, expected {expected}")))
-    };
-    plain("the campaign", &campaign.name)?;
+    check_name("name".into(), "the campaign", &campaign.name)?;
     if campaign.devices.is_empty() || campaign.devices.len() > MOST_DEVICES {
         let count = campaign.devices.len();
-        return Err(CampaignError(format!("found {count} devices, expected 1 to {MOST_DEVICES}")));
+        return wrong("device", format!("found {count} devices, expected 1 to {MOST_DEVICES}"));
     }
     if campaign.parallel == Some(0) {
-        return Err(CampaignError("parallel: found 0, expected at least 1".into()));
+        return wrong("parallel", "parallel: found 0, expected at least 1");
     }
-    if let Some(after) = &campaign.stop.after {
-        duration::parse(after, 1_000_000_000)
-            .map_err(|error| CampaignError(format!("stop.after: {error}")))?;
+    if let Some(after) = &campaign.stop.after
+        && let Err(error) = duration::parse(after, 1_000_000_000)
+    {
+        return wrong("stop.after", format!("stop.after: {error}"));
     }
     let mut names = BTreeSet::new();
-    for device in &campaign.devices {
-        plain("a device", &device.name)?;
+    for (number, device) in campaign.devices.iter().enumerate() {
+        let place = format!("device.{number}");
+        check_name(format!("{place}.name"), "a device", &device.name)?;
         if device.path.is_empty() {
-            return Err(CampaignError(format!("device `{}`: give its path", device.name)));
+            return wrong(place, format!("device `{}`: give its path", device.name));
         }
         if !names.insert(device.name.as_str()) {
-            return Err(CampaignError(format!("two devices are named `{}`", device.name)));
+            let message = format!("two devices are named `{}`", device.name);
+            return wrong(format!("{place}.name"), message);
         }
     }
-    for experiment in &campaign.experiments {
+    for (number, experiment) in campaign.experiments.iter().enumerate() {
+        let place = format!("experiment.{number}");
         if experiment.name.is_empty() {
-            return Err(CampaignError("an [[experiment]] has no name".into()));
+            return wrong(place, "an [[experiment]] has no name");
         }
-        for device in &experiment.devices {
-            if !names.contains(device.as_str()) {
-                let near = count::nearest(device, names.iter().copied());
-                let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-                let name = &experiment.name;
-                let message = format!("experiment `{name}`: no device `{device}`{meant}");
-                return Err(CampaignError(message));
-            }
+        if let Some(lost) = experiment.devices.iter().find(|name| !names.contains(name.as_str())) {
+            let meant = meant(lost, &names);
+            let message = format!("experiment `{}`: no device `{lost}`{meant}", experiment.name);
+            return wrong(format!("{place}.devices"), message);
         }
     }
     check_profiles(campaign)
+}
+
+/// Whether a name may be part of names of files.
+fn check_name(place: String, what: &str, name: &str) -> Result<(), CampaignError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let fits = (1..=60).contains(&name.len()) && name.chars().all(is_plain);
+    if fits && !name.starts_with('.') {
+        return Ok(());
+    }
+    let expected = "1 to 60 letters, digits, - _ and ., as it is part of file names";
+    wrong(place, format!("{what}: found name `{name}`, expected {expected}"))
 }
 
 /// Whether each profile is that of a device and of an experiment.
@@ -191,26 +203,44 @@ fn check_profiles(campaign: &Campaign) -> Result<(), CampaignError> {
         campaign.devices.iter().filter_map(|device| campaign.profile_of(device)).collect();
     let of_experiments: BTreeSet<&str> =
         campaign.experiments.iter().filter_map(|each| each.profile.as_deref()).collect();
-    let given = campaign.round_robin.iter().map(String::as_str);
-    for profile in given.chain(of_devices.iter().copied()) {
-        if !of_devices.contains(profile) {
-            return Err(CampaignError(format!(
-                "round-robin: no device is left for the profile `{profile}`: remove it, or add a \
-                 device without a profile of its own"
-            )));
-        }
-        if !of_experiments.contains(profile) {
-            return Err(CampaignError(format!(
-                "no experiment has the profile `{profile}`: give one `profile = \"{profile}\"`"
-            )));
-        }
+    if let Some(lost) = campaign.round_robin.iter().find(|name| !of_devices.contains(name.as_str()))
+    {
+        let message = format!(
+            "round-robin: no device is left for the profile `{lost}`: remove it, or add a device \
+             without a profile of its own"
+        );
+        return wrong("round-robin", message);
     }
-    let Some(lost) = of_experiments.difference(&of_devices).next() else { return Ok(()) };
-    let near = count::nearest(lost, of_devices.iter().copied());
-    let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-    Err(CampaignError(format!(
-        "no device has the profile `{lost}` of an experiment: add it to round-robin{meant}"
-    )))
+    let has_none = |device: &&Device| {
+        campaign.profile_of(device).is_some_and(|profile| !of_experiments.contains(profile))
+    };
+    if let Some((number, device)) =
+        campaign.devices.iter().enumerate().find(|(_, device)| has_none(device))
+    {
+        let profile = campaign.profile_of(device).unwrap_or_default();
+        let own = format!("device.{number}.profile");
+        let place = if device.profile.is_some() { own } else { "round-robin".into() };
+        let message = format!(
+            "no experiment has the profile `{profile}`: give one `profile = \"{profile}\"`"
+        );
+        return wrong(place, message);
+    }
+    let lost = campaign.experiments.iter().enumerate().find_map(|(number, each)| {
+        let profile = each.profile.as_deref().filter(|profile| !of_devices.contains(profile))?;
+        Some((number, profile))
+    });
+    let Some((number, profile)) = lost else { return Ok(()) };
+    let meant = meant(profile, &of_devices);
+    let message = format!(
+        "no device has the profile `{profile}` of an experiment: add it to round-robin{meant}"
+    );
+    wrong(format!("experiment.{number}.profile"), message)
+}
+
+/// The known name that is most like another; empty if none is.
+fn meant(name: &str, known: &BTreeSet<&str>) -> String {
+    let near = count::nearest(name, known.iter().copied());
+    near.map_or(String::new(), |near| format!("; did you mean `{near}`?"))
 }
 
 impl Campaign {

@@ -55,10 +55,10 @@ impl Document {
         self.0.get(list).and_then(Item::as_array_of_tables).map_or(0, ArrayOfTables::len)
     }
 
-    /// The number of the experiment of this name.
-    pub(super) fn experiment(&self, name: &str) -> Option<usize> {
-        let list = self.0.get("experiment")?.as_array_of_tables()?;
-        list.iter().position(|table| table.get("name").and_then(Item::as_str) == Some(name))
+    /// The names of the experiments, in order; empty where one has none.
+    pub(super) fn experiments(&self) -> Vec<String> {
+        let name = |number| self.get(Place::Experiment(number, "name")).unwrap_or_default();
+        (0..self.count("experiment")).map(name).collect()
     }
 
     fn table(&self, place: Place) -> Option<(&Table, &'static str)> {

@@ -48,10 +48,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, menu: &mut Menu) {
 
     let keys = match &menu.mode {
         Mode::Browse => {
-            "Enter/Space change  / search  d remove  c check  s save  q leave".to_owned()
+            "Enter/Space change  / search  n next  d remove  c check  s save  q leave".to_owned()
         }
         Mode::Edit(_) => "type the value; Enter takes it, nothing removes it, Esc gives up".into(),
-        Mode::Search(text) => format!("search: {}_  Enter next, Esc done", clean(text)),
+        Mode::Search(text) => format!("search: {}_  Enter done", clean(text)),
         Mode::Leave => "y give changes up  s save  any other key: stay".into(),
     };
     frame.render_widget(Paragraph::new(keys), foot);
@@ -68,7 +68,7 @@ fn line<'a>(row: &Row, is_chosen: bool, mode: &Mode) -> Line<'a> {
     let text = match (&row.kind, edited) {
         (_, Some(text)) => format!("{indent}{title} = {text}"),
         (Kind::Heading, _) => format!("{indent}{title}"),
-        (Kind::AddDevice, _) => format!("{indent}+ {title}"),
+        (Kind::AddDevice | Kind::AddExperiment, _) => format!("{indent}+ {title}"),
         (Kind::Experiment(_), _) => {
             format!("{indent}[{}] {title}", if row.place.is_some() { "*" } else { " " })
         }

@@ -54,6 +54,8 @@ pub(super) struct Menu {
     pub(super) top: usize,
     pub(super) mode: Mode,
     pub(super) message: String,
+    /// What was looked for last.
+    sought: String,
     saved: String,
 }
 
@@ -66,9 +68,9 @@ impl Menu {
     ) -> Menu {
         let saved = if exists { document.text() } else { String::new() };
         let rows = rows(&document, &experiments);
-        let message = String::new();
+        let (message, sought) = (String::new(), String::new());
         let (cursor, top, mode) = (1, 0, Mode::Browse);
-        Menu { title, document, experiments, rows, cursor, top, mode, message, saved }
+        Menu { title, document, experiments, rows, cursor, top, mode, message, sought, saved }
     }
 
     pub(super) fn document(&self) -> &Document {
@@ -103,8 +105,7 @@ impl Menu {
                 _ => self.mode = Mode::Edit(typed(text, key)),
             },
             Mode::Search(text) => match key {
-                Key::Enter => self.find(&text, self.cursor + 1),
-                Key::Escape => {}
+                Key::Enter | Key::Escape => self.sought = text,
                 _ => {
                     let text = typed(text, key);
                     self.find(&text, self.cursor);
@@ -128,6 +129,7 @@ impl Menu {
             Key::PageUp => self.cursor = self.cursor.saturating_sub(PAGE),
             Key::PageDown => self.cursor = (self.cursor + PAGE).min(last),
             Key::Char('/') => self.mode = Mode::Search(String::new()),
+            Key::Char('n') => self.find(&self.sought.clone(), self.cursor + 1),
             Key::Char('s') => return Next::Save,
             Key::Char('c') => {
                 self.message = match self.document.check() {
@@ -167,12 +169,15 @@ impl Menu {
             (Kind::Text | Kind::Number, Some(_)) => {
                 self.mode = Mode::Edit(row.value.unwrap_or_default());
             }
-            (Kind::Experiment(name), _) => match self.document.experiment(name) {
-                Some(number) => self.document.remove("experiment", number),
-                None => {
+            (Kind::Experiment(name), place) => match place {
+                Some(Place::Experiment(number, _)) => self.document.remove("experiment", number),
+                _ => {
                     self.document.add("experiment", name);
                 }
             },
+            (Kind::AddExperiment, _) => {
+                self.document.add("experiment", "");
+            }
             (Kind::AddDevice, _) => {
                 let name = format!("device-{}", self.document.count("device") + 1);
                 self.document.add("device", &name);
@@ -295,6 +300,29 @@ mod tests {
         assert!(menu.document().text().contains("# mine"));
         assert_eq!(menu.key(Key::Char('q')), Next::Stay, "there are changes");
         assert_eq!(menu.key(Key::Char('y')), Next::Leave);
+    }
+
+    #[test]
+    fn files_of_experiments_and_repeated_ones_have_rows_of_their_own() {
+        let text = "name = \"c\"\n[[experiment]]\nname = \"queue-depth\"\n\
+            [[experiment]]\nname = \"mine.toml\"\n[[experiment]]\nname = \"queue-depth\"\n\
+            repeats = 7\n";
+        let document = Document::parse(text).unwrap();
+        let mut menu =
+            Menu::new("c.toml".into(), document, catalogue::experiments().unwrap(), true);
+        let names = |menu: &Menu| -> Vec<String> {
+            let all = menu.document().campaign().unwrap().experiments;
+            all.into_iter().map(|each| each.name).collect()
+        };
+        let rows: Vec<_> = menu.rows.iter().filter(|row| row.title == "queue-depth").collect();
+        assert_eq!(rows.len(), 2);
+        // The second is taken out, and the file is added under another name.
+        keys(&mut menu, "/queue-depth\nn ");
+        assert_eq!(names(&menu), ["queue-depth", "mine.toml"]);
+        keys(&mut menu, "/add an exp\n\nk\nyours.toml\n");
+        assert_eq!(names(&menu), ["queue-depth", "mine.toml", "yours.toml"]);
+        keys(&mut menu, "/mine.toml\nd");
+        assert_eq!(names(&menu), ["queue-depth", "yours.toml"]);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) enum Kind {
     Experiment(String),
     /// Adds a device.
     AddDevice,
+    /// Adds an experiment of a file.
+    AddExperiment,
 }
 
 /// A row of the menu.
@@ -122,7 +124,6 @@ pub(super) fn rows(document: &Document, experiments: &[Experiment]) -> Vec<Row> 
         let title = title.to_owned();
         let (help, blocked, warning) = (help.to_owned(), None, None);
         all.push(Row { depth, title, kind, place, value, help, blocked, warning });
-        all.len() - 1
     };
     add(0, "Campaign", Kind::Heading, None, "What all devices share.");
     for (key, kind, help) in TOP {
@@ -143,17 +144,24 @@ pub(super) fn rows(document: &Document, experiments: &[Experiment]) -> Vec<Row> 
     }
     add(1, "add a device", Kind::AddDevice, None, "Enter adds one.");
     add(0, "Experiments", Kind::Heading, None, "Space or Enter takes one in or out.");
+    let names = document.experiments();
+    let is_built_in = |name: &str| experiments.iter().any(|each| each.name == name);
+    for (number, name) in names.iter().enumerate().filter(|(_, name)| !is_built_in(name)) {
+        let title = if name.is_empty() { "a file" } else { name };
+        add_experiment(&mut add, number, title, Kind::Text, "A file. `d` removes it.");
+    }
+    add(1, "add an experiment of a file", Kind::AddExperiment, None, "Enter adds one.");
     for experiment in experiments {
-        let kind = Kind::Experiment(experiment.name.clone());
-        let number = document.experiment(&experiment.name);
         let about = experiment.about.replace('\n', " ");
         let help = format!("{} {about}", experiment.question);
-        let place = number.map(|number| Place::Experiment(number, "name"));
-        add(1, &experiment.name, kind, place, &help);
-        for (key, kind, help) in EXPERIMENT {
-            if let Some(number) = number {
-                add(2, key, kind(), Some(Place::Experiment(number, key)), help);
-            }
+        let kind = Kind::Experiment(experiment.name.clone());
+        let own = (0..names.len()).filter(|number| names[*number] == experiment.name);
+        let own: Vec<usize> = own.collect();
+        for number in &own {
+            add_experiment(&mut add, *number, &experiment.name, kind.clone(), &help);
+        }
+        if own.is_empty() {
+            add(1, &experiment.name, kind, None, &help);
         }
     }
     for row in &mut all {
@@ -161,6 +169,20 @@ pub(super) fn rows(document: &Document, experiments: &[Experiment]) -> Vec<Row> 
         row.warning = warning(row, document, experiments);
     }
     all
+}
+
+/// The rows of an experiment of the file: its name, and what is changed in it.
+fn add_experiment(
+    add: &mut impl FnMut(usize, &str, Kind, Option<Place>, &str),
+    number: usize,
+    title: &str,
+    kind: Kind,
+    help: &str,
+) {
+    add(1, title, kind, Some(Place::Experiment(number, "name")), help);
+    for (key, kind, help) in EXPERIMENT {
+        add(2, key, kind(), Some(Place::Experiment(number, key)), help);
+    }
 }
 
 /// The built-in experiment that an option belongs to.
