@@ -274,7 +274,7 @@ fn a_check_finds_what_would_be_refused() {
         ("true".to_owned(), 0, "0 of them would be refused"),
         (format!("mkfs.ext4 -q -F {path}"), 2, "ext4"),
         (format!("mkdir {0}; mount -o ro {path} {0}", mount.display()), 2, "mounted"),
-        (format!("umount {}; wipefs -qa {path}", mount.display()), 0, "0 of them"),
+        (format!("umount {}; blkdiscard -z {path}", mount.display()), 0, "0 of them"),
         (format!("blockdev --setro {path}"), 2, "read-only"),
     ] {
         sh(&change);

@@ -22,6 +22,7 @@ use crate::schedule::experiment::{StageEvent, StageJob, drive_written_bytes, exe
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::experiment::prepared::Left;
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
+use iosonde_engine::target::open;
 use iosonde_model::plan::chance;
 use iosonde_model::plan::design::{self, Found};
 use iosonde_model::record::experiment::{
@@ -115,6 +116,11 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     }
     let mut output = Output::new(args.common.output_format);
     if args.dry_run {
+        // Without a consent a device is only read.
+        if let (Some(held), false) = (&resolved.held, args.consent.devices().is_empty()) {
+            let intent = args.consent.intent(true, options.results, true);
+            open::rehearse_writing(&held.path, &intent)?;
+        }
         resolved.can_prepare(&experiment.stages, &place).map_err(wrong)?;
         let limits = (endurance_bytes, max_written_bytes);
         let estimate = dry_run::Estimate::of(&experiment, claims.as_ref(), &resolved, limits)?;

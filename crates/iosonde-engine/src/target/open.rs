@@ -250,11 +250,6 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
             gate::pass(&root, path, intent.consent(), results, direct, Some(intent.inspection))
         }
         FileType::BlockDevice => {
-            // Without a consent, a dry run shows what it would do.
-            if intent.write && !intent.destroy_data.is_empty() {
-                let (root, results) = (Root::system(), intent.results.as_deref());
-                gate::rehearse(&root, path, intent.consent(), results, intent.inspection)?;
-            }
             let bytes = iosonde_sys::inspect::block_device_bytes(file.as_fd())
                 .map_err(|error| TargetError::System { what: "size", path: path.into(), error })?;
             hold(reopen(path, &file, false)?, path, bytes, direct)
@@ -265,6 +260,15 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
         kind => Err(TargetError::WrongKind { path: path.into(), kind: kind_word(kind) }),
     };
     held.map(|held| Held { leads_to, ..held })
+}
+
+/// What would refuse to write a block device, as far as a look without taking it tells.
+///
+/// # Errors
+/// The first objection.
+pub fn rehearse_writing(path: &Path, intent: &Intent) -> Result<(), TargetError> {
+    let (root, results) = (Root::system(), intent.results.as_deref());
+    gate::rehearse(&root, path, intent.consent(), results, intent.inspection)
 }
 
 /// Somebody would have to give back a lease first (fcntl(2)).
