@@ -3,7 +3,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 
 use iosonde_sys::nvme::Namespace;
@@ -92,8 +91,8 @@ impl CommandQueue {
         };
         let mut ring = CommandRing::new(namespaces, slab, options)
             .map_err(|error| OpenError::Ring { hint: hint_of(engine, &error), error })?;
-        for (number, _) in setup::targets(job, &blocks) {
-            prove(&mut ring, job, number)?;
+        for (number, block) in setup::targets(job, &blocks) {
+            prove(&mut ring, job, number, block)?;
         }
         Ok(CommandQueue { clock, ring, page_bytes })
     }
@@ -111,12 +110,17 @@ fn fits(job: &Job, namespace: &Namespace) -> Result<(), OpenError> {
     )))
 }
 
+/// What the kernel says of the queues of a block device.
+fn queue_fact(block: &OwnedFd, name: &str) -> Option<u64> {
+    let number = fstat(block).ok()?.st_rdev;
+    let place = format!("/sys/dev/block/{}:{}/queue/{name}", major(number), minor(number));
+    std::fs::read_to_string(place).ok()?.trim().parse().ok()
+}
+
 /// Without polled queues the drive would answer by interrupts, and nothing would tell.
 fn has_polled_queues(block: &OwnedFd) -> Result<(), OpenError> {
-    let number = fstat(block).map_err(|error| OpenError::Descriptor(error.into()))?.st_rdev;
-    let place = format!("/sys/dev/block/{}:{}/queue/io_poll", major(number), minor(number));
-    match std::fs::read_to_string(Path::new(&place)) {
-        Ok(text) if text.trim() == "1" => Ok(()),
+    match queue_fact(block, "io_poll") {
+        Some(1) => Ok(()),
         _ => Err(OpenError::Unable(
             "polled completions (--hipri) do not work here: the drive has no polled queues (nvme \
              module parameter poll_queues)"
@@ -127,7 +131,7 @@ fn has_polled_queues(block: &OwnedFd) -> Result<(), OpenError> {
 
 /// Only a command tells whether the kernel takes it from this user, of this size, and with
 /// registered buffers. It reads, which changes nothing.
-fn prove(ring: &mut CommandRing, job: &Job, target: u16) -> Result<(), OpenError> {
+fn prove(ring: &mut CommandRing, job: &Job, target: u16, block: &OwnedFd) -> Result<(), OpenError> {
     let (offset, bytes) = (job.region_start, job.block_bytes as u32);
     let read = Request { way: Direction::Read, target, offset, skip: 0, bytes };
     let mut first = trial(ring, read)?;
@@ -142,10 +146,14 @@ fn prove(ring: &mut CommandRing, job: &Job, target: u16) -> Result<(), OpenError
         EOPNOTSUPP | ENOTTY => {
             "the kernel's NVMe driver takes no commands over io_uring (Linux 5.19 does)".into()
         }
-        EINVAL => format!(
-            "{bytes} B may be more than the drive takes at once (max_hw_sectors_kb in \
-             /sys/block/nvmeXnY/queue), for a command is not split: give a smaller --bs"
-        ),
+        EINVAL => {
+            let most = queue_fact(block, "max_hw_sectors_kb");
+            let most = most.map(|kib| format!(", at most {kib} KiB here")).unwrap_or_default();
+            format!(
+                "{bytes} B may be more than the drive takes at once{most}, for a command is not \
+                 split: give a smaller --bs"
+            )
+        }
         // Whatever else fails is an outcome of the load.
         _ => return Ok(()),
     };
