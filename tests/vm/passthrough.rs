@@ -33,7 +33,7 @@ impl World {
         let large = "bus=other,logical_block_size=4096,physical_block_size=4096";
         let machine = machine(&[])?
             .modules(&["nvme", "ext4"])
-            .drive("alpha", &first, "")
+            .drive("alpha", &first, "discard=unmap")
             .drive("beta", &second, "")
             .drive("gamma", &third, "")
             .options(&["-device", "nvme,drive=alpha,serial=SN-ALPHA"])
@@ -41,7 +41,12 @@ impl World {
             .options(&["-device", &format!("nvme-ns,drive=beta,nsid=1,{large}")])
             .options(&["-device", &format!("nvme-ns,drive=gamma,nsid=2,{large}")]);
         let mut guest = boot(&machine, &[BLOCK, "/dev/nvme1n1"]);
-        sh(&mut guest, &format!("until [ -c {NG} ] && [ -c {OTHER} ]; do sleep 0.1; done"));
+        sh(
+            &mut guest,
+            &format!(
+                "until [ -c {NG} ] && [ -c {OTHER} ] && [ -c /dev/ng1n2 ]; do sleep 0.1; done"
+            ),
+        );
         Some(World { guest, first, third, _dir: dir })
     }
 
@@ -100,7 +105,8 @@ fn commands_move_the_right_bytes_to_the_right_place() {
         assert_eq!(cell["backend"]["engine"], "io_uring_cmd");
         assert_eq!(cell["plan"]["targets"][0]["path"], NG);
         assert_eq!(cell["plan"]["targets"][0]["direct"], true);
-        assert_eq!(cell["backend"]["missing"], serde_json::json!([]), "{options}");
+        let missing = cell["backend"]["missing"].to_string();
+        assert!(!missing.contains("registered"), "{options}: {missing}");
         // The block layer counts no commands, and no check takes that for a cache.
         let checks = cell["consistency"].as_array().unwrap();
         assert!(checks.iter().all(|check| check["code"] != "device"), "{checks:?}");
@@ -108,7 +114,8 @@ fn commands_move_the_right_bytes_to_the_right_place() {
     assert!(world.contents() == numbered, "reads wrote");
 
     // Zeros into one part, by commands; the rest stays.
-    let part = "--offset 1m --size 2m --bs 16k --rw write --zero-buffers --iodepth 4";
+    let part =
+        "--offset 1m --size 2m --bs 16k --rw write --zero-buffers --iodepth 4 --number-ios 128";
     let data = "--overwrite-signature=unknown-data";
     let answer = world.run(&format!("--path {NG} {part} {AGREED} {data}")).exits(0, "zeros");
     assert_eq!(ops(&answer, "write"), 128);
@@ -138,7 +145,7 @@ fn commands_move_the_right_bytes_to_the_right_place() {
     assert!(part(5 * MIB, 65536).iter().all(|byte| *byte == 0x5a), "[b]");
     assert!(written[(5 * MIB + 65536) as usize..] == numbered[(5 * MIB + 65536) as usize..]);
 
-    let trims = "--rw trim --offset 4m --size 1m --bs 64k --iodepth 2";
+    let trims = "--rw trim --offset 4m --size 1m --bs 64k --iodepth 2 --number-ios 16";
     let answer = world.run(&format!("--path {NG} {trims} {AGREED} {data}")).exits(0, "trim");
     assert_eq!(ops(&answer, "trim"), 16);
     let written = world.contents();
@@ -146,7 +153,8 @@ fn commands_move_the_right_bytes_to_the_right_place() {
     assert_eq!(written[5 * MIB as usize], 0x5a);
 
     // The second namespace of a controller, and blocks of 4 KiB.
-    let second = "--path /dev/ng1n2 --rw write --bs 32k --size 4m --destroy-data=SN-BETA_2";
+    let second =
+        "--path /dev/ng1n2 --rw write --bs 32k --size 4m --number-ios 128 --destroy-data=SN-BETA_2";
     world.run(&format!("{second} --inspect-time 1000")).exits(0, "second namespace");
     world.sh("sync");
     let third = fs::read(&world.third).unwrap();
@@ -206,7 +214,7 @@ fn a_generic_device_is_guarded_as_its_block_device() {
         ("--direct 1", "--direct has no effect"),
         ("--hipri", "no polled queues"),
         ("--bs 256", "512"),
-        ("--bs 64m --size 64m", "smaller --bs"),
+        ("--bs 4m", "smaller --bs"),
     ] {
         let options = format!("--path {NG} --rw read --number-ios 1 {option}");
         let answer = world.run(&options);
@@ -222,7 +230,7 @@ fn a_generic_device_is_guarded_as_its_block_device() {
     world.refused(&format!("--path {OTHER} --rw read --bs 512 --number-ios 1"), 2, "4096");
 
     // Two at once: whoever writes holds the block device.
-    let long = "--rw randwrite --bs 4k --runtime 30 --inspect-time 1000";
+    let long = "--rw randwrite --bs 4k --runtime 300 --inspect-time 1000";
     world.sh(&format!(
         "iosonde run --ioengine io_uring_cmd --path {NG} {long} {mine} >/tmp/long 2>&1 & \
          echo $! >/tmp/long.pid; \

@@ -111,7 +111,8 @@ pub fn errno_of_status(status: i32) -> i32 {
         0x80 | 0x82 | 0x21 => libc::EREMOTEIO,
         // Invalid opcode, field or namespace; conflicting attributes.
         0x01 | 0x02 | 0x0b | 0x180 => libc::EOPNOTSUPP,
-        // Write fault, unrecovered read, compare failure, access denied, unwritten block, read-only.
+        // Write fault, unrecovered read, compare failure, access denied, unwritten block,
+        // read-only.
         0x280 | 0x281 | 0x285 | 0x286 | 0x287 | 0x182 => libc::ENODATA,
         // Guard, application tag, reference tag, invalid protection information.
         0x282..=0x284 | 0x181 => libc::EILSEQ,

@@ -43,7 +43,8 @@ pub(super) struct EngineArgs {
     /// Register the buffers with the ring (io_uring, io_uring_cmd) [default: 1]
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     fixedbufs: Option<Switch>,
-    /// 0: requests carry vectors of one buffer, READV and WRITEV (io_uring, io_uring_cmd) [default: 1]
+    /// 0: requests carry vectors of one buffer, READV and WRITEV (io_uring, io_uring_cmd)
+    /// [default: 1]
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     nonvectored: Option<Switch>,
 }

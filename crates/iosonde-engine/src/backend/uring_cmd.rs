@@ -105,7 +105,8 @@ fn fits(job: &Job, namespace: &Namespace) -> Result<(), OpenError> {
         return Ok(());
     }
     Err(OpenError::Unable(format!(
-        "a block of {} B is larger than an NVMe command can be, {most_bytes} B: give a smaller --bs",
+        "a block of {} B is larger than an NVMe command can be, {most_bytes} B: give a smaller \
+         --bs",
         job.block_bytes
     )))
 }

@@ -44,8 +44,8 @@ pub struct Held {
     pub audits: Vec<WriteAudit>,
     /// Where a path that is a symbolic link leads.
     pub leads_to: Option<PathBuf>,
-    /// The namespace that takes commands, of an NVMe generic device; `file` is then the block device
-    /// of the same namespace.
+    /// The namespace that takes commands, of an NVMe generic device; `file` is then the block
+    /// device of the same namespace.
     pub namespace: Option<Arc<Namespace>>,
     /// What stood on this device, and on further targets behind it where it stands for all of them:
     /// to be saved before the first write.

@@ -268,7 +268,11 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
                 target: target.path.clone(),
                 align_bytes,
                 // Only a kernel has another way than the direct one.
-                direct: target.direct && setting.engine.kind != EngineKind::VhostUser,
+                direct: target.direct
+                    && !matches!(
+                        setting.engine.kind,
+                        EngineKind::IoUringCmd | EngineKind::VhostUser
+                    ),
             });
         }
         for found_bytes in [start, role.offset_increment.unwrap_or(0)] {

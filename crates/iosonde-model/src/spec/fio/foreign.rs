@@ -31,12 +31,10 @@ const ENGINES: &[(&str, &str)] = &[
     ("windowsaio solarisaio", "it is of another system; give ioengine=libaio or io_uring"),
 ];
 
-const BSG: &str =
-    "only NVMe commands are sent; give ioengine=psync with direct=1 and the block device";
-const METADATA: &str = "namespaces with metadata for each block are not supported, so there is none \
-    to protect or to carry";
-const OTHER_COMMANDS: &str = "commands are read, write, dataset management and flush; give the \
-    block device with ioengine=io_uring for what else there is";
+const BSG: &str = "only NVMe commands are sent; give ioengine=psync with direct=1 and the block \
+    device";
+const METADATA: &str = "namespaces with metadata for each block are not supported";
+const OTHER_COMMANDS: &str = "commands are read, write, dataset management and flush";
 const XNVME: &str = "give ioengine=io_uring or libaio on the block device";
 const LIBBLKIO: &str = "give ioengine=io_uring on the device; our --ioengine vhost-user drives a \
     vhost-user-blk server";
