@@ -136,9 +136,10 @@ fn commands_move_the_right_bytes_to_the_right_place() {
     ));
     let answer = inside(&mut world.guest, &format!("run /tmp/job.fio {AGREED} {data}"));
     let answer = answer.exits(0, "job file");
-    let engines: Vec<_> =
-        answer.json["cells"].as_array().unwrap().iter().map(|c| &c["backend"]["engine"]).collect();
-    assert!(!engines.is_empty() && engines.iter().all(|e| **e == "io_uring_cmd"), "{engines:?}");
+    // fio's document.
+    let done = |job: usize, way: &str| answer.json["jobs"][job][way]["total_ios"].as_u64();
+    assert_eq!((done(0, "write"), done(1, "write")), (Some(256), Some(16)), "{}", answer.json);
+    assert_eq!(done(2, "read"), Some(2048), "{}", answer.json);
     let written = world.contents();
     let part = |from: u64, bytes: u64| &written[from as usize..(from + bytes) as usize];
     assert!(part(4 * MIB, MIB).iter().all(|byte| *byte == 0xa5), "[a]");

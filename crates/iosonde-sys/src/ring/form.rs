@@ -10,7 +10,7 @@ pub(super) trait Form {
     type Sqe: Copy;
     /// Completion queue entry.
     type Cqe: Copy;
-    /// What `io_uring_setup` is to be told of it.
+    /// The flags of `io_uring_setup` that ask for it.
     const SETUP: u32;
 
     /// The slot that a completion names, and its result: 0 or more, or the negated errno.
