@@ -231,11 +231,11 @@ fn a_generic_device_is_guarded_as_its_block_device() {
     world.refused(&format!("--path {OTHER} --rw read --bs 512 --number-ios 1"), 2, "4096");
 
     // Two at once: whoever writes holds the block device.
-    let long = "--rw randwrite --bs 4k --runtime 300 --inspect-time 1000";
+    let long = "--rw randwrite --bs 4k --runtime 120 --inspect-time 1000";
     world.sh(&format!(
         "iosonde run --ioengine io_uring_cmd --path {NG} {long} {mine} >/tmp/long 2>&1 & \
          echo $! >/tmp/long.pid; \
-         until ls -l /proc/$(cat /tmp/long.pid)/fd 2>/dev/null | grep -q ng0n1; do \
+         until ls -l /proc/[0-9]*/fd 2>/dev/null | grep ng0n1 >/dev/null; do \
             kill -0 $(cat /tmp/long.pid) || {{ cat /tmp/long; exit 1; }}; sleep 0.1; done"
     ));
     for (engine, target) in [("io_uring_cmd", NG), ("io_uring", BLOCK)] {
