@@ -174,6 +174,7 @@ fn execute_one(
     let mut beside = Beside::new(context, plan, &target, on_progress);
     let control = Arc::new(Control::new(Arc::clone(&context.control.signal)));
     let measured = engine::run(plan, &context.medium, context.clock, &control, &mut beside)?;
+    forget_cache(&context.medium);
     let Seen { device, telemetry, neighbours } = beside.into_seen();
     let buffer_bytes = plan.buffer_bytes();
     Ok(Run {
@@ -213,10 +214,8 @@ fn execute_one(
 fn target_facts(plan: &Plan, context: &RunContext) -> TargetFacts {
     match &context.held {
         Some(held) => {
-            if let Medium::Files(files) = &context.medium
-                && !context.keeps_cache
-            {
-                files.iter().for_each(|file| drop_cache(file));
+            if !context.keeps_cache {
+                context.medium.files().into_iter().for_each(|file| drop_cache(file));
             }
             let facts = held.describe(&context.root);
             if plan.targets.len() == 1 { facts } else { of_the_first_alone(facts) }
@@ -226,7 +225,7 @@ fn target_facts(plan: &Plan, context: &RunContext) -> TargetFacts {
             kind: match context.medium {
                 Medium::Sim(_) => "simulated",
                 Medium::Vhost(_) => "vhost-user-blk device",
-                Medium::Files(_) | Medium::Null(_) => "null",
+                Medium::Files(_) | Medium::Nvme(_) | Medium::Null(_) => "null",
             }
             .into(),
             bytes: Some(plan.target().bytes),
@@ -234,6 +233,13 @@ fn target_facts(plan: &Plan, context: &RunContext) -> TargetFacts {
             direct: matches!(context.medium, Medium::Vhost(_)),
             ..TargetFacts::default()
         },
+    }
+}
+
+/// What was written by commands is not what the page cache holds of the block device.
+fn forget_cache(medium: &Medium) {
+    if let Medium::Nvme(_) = medium {
+        medium.files().into_iter().for_each(|file| drop_cache(file));
     }
 }
 
@@ -303,7 +309,10 @@ impl<'a> Beside<'a> {
         Beside {
             root: &context.root,
             clock: context.clock,
-            device: device.map(|device| device.name.clone()),
+            // Commands pass the block layer by, whose counters would tell of others alone.
+            device: device
+                .filter(|_| !matches!(context.medium, Medium::Nvme(_)))
+                .map(|device| device.name.clone()),
             // A simulated run takes no real time, and does not depend on this machine.
             sampler: is_real.then(|| Sampler::new(&context.root, device)),
             census: is_real.then(|| {

@@ -6,8 +6,8 @@ use clap::error::ErrorKind;
 
 use iosonde_engine::backend::OpenError;
 use iosonde_engine::engine::EngineError;
-use iosonde_engine::target::TargetError;
 use iosonde_engine::target::undo::RestoreError;
+use iosonde_engine::target::{PassthroughError, TargetError};
 use iosonde_model::plan::Refusal;
 use iosonde_model::spec::engine::EngineNameError;
 use iosonde_model::units::UnitError;
@@ -188,6 +188,15 @@ impl From<TargetError> for Failure {
             | TargetError::TooFull { .. }
             | TargetError::NoDirect { .. } => Exit::Usage,
             TargetError::System { .. } => Exit::Environment,
+            TargetError::Passthrough(error) => match error {
+                PassthroughError::NotGeneric { .. }
+                | PassthroughError::OnlyCommands { .. }
+                | PassthroughError::Metadata { .. } => Exit::Usage,
+                PassthroughError::Unidentified { .. } => Exit::Environment,
+                PassthroughError::NoBlockDevice(_)
+                | PassthroughError::NoBlockNode { .. }
+                | PassthroughError::Differs { .. } => Exit::Refused,
+            },
             TargetError::Interrupted(_) => {
                 Exit::Signal(super::watchdog::pending().unwrap_or(signal_hook::consts::SIGINT))
             }

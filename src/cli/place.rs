@@ -9,6 +9,7 @@ use super::exit::Failure;
 use super::hosts::Agent;
 use super::watchdog;
 use crate::schedule::{Peers, RunContext};
+use iosonde_engine::backend::uring_cmd::CommandTarget;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::host::{self, Root};
 use iosonde_engine::target::Held;
@@ -95,6 +96,19 @@ impl Place {
             0 => None,
             signal => Some(signal as i32),
         }
+    }
+}
+
+/// What carries the operations to these targets: the files themselves or, of NVMe generic devices,
+/// their namespaces.
+pub(crate) fn medium(all: &[Held]) -> Medium {
+    let commanded = |held: &Held| {
+        let (namespace, block) = (held.namespace.clone()?, Arc::clone(&held.file));
+        Some(CommandTarget { namespace, block })
+    };
+    match all.iter().map(commanded).collect() {
+        Some(targets) if !all.is_empty() => Medium::Nvme(targets),
+        _ => Medium::Files(all.iter().map(|held| Arc::clone(&held.file)).collect()),
     }
 }
 

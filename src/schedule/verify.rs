@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{RunContext, clock_word, target_facts};
+use super::{RunContext, clock_word, forget_cache, target_facts};
 use iosonde_engine::backend::fault::{FaultLog, Injection};
 use iosonde_engine::engine::verify::{
     RunInputs, VerifyMeasured, VerifyObserver, simulate, site, verify,
@@ -28,6 +28,8 @@ pub fn prove(
 ) -> Result<VerifyRun, EngineError> {
     let target = target_facts(&plan.plan, context);
     let device = target.device.as_ref().map(|device| device.name.clone());
+    // Commands pass the block layer by, whose counters would tell of others alone.
+    let device = device.filter(|_| !matches!(context.medium, Medium::Nvme(_)));
     let counters = || device.as_ref().and_then(|name| device_counters(&context.root, name));
     // Afterwards the target may not answer any more.
     let unnamed = context.held.as_ref().is_some_and(|held| held.path.is_dir());
@@ -43,6 +45,7 @@ pub fn prove(
         }
     };
     let cache_dropped = beside.dropped;
+    forget_cache(&context.medium);
     let device = before.zip(counters());
     Ok(VerifyRun {
         schema: VERIFY_SCHEMA.into(),
@@ -106,9 +109,8 @@ impl VerifyObserver for Beside<'_> {
     }
 
     fn before_sweep(&mut self) {
-        if let Medium::Files(files) = self.medium {
-            files.iter().for_each(|file| drop_cache(file));
-            self.dropped = true;
-        }
+        let files = self.medium.files();
+        self.dropped = !files.is_empty();
+        files.into_iter().for_each(|file| drop_cache(file));
     }
 }

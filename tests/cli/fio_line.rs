@@ -384,7 +384,9 @@ fn errors_that_are_ignored_are_counted_and_end_nothing() {
 fn engines_and_options_of_fio_that_are_not_had_are_refused_with_what_to_use_instead() {
     let place = Place::new();
     for (words, expected) in [
-        ("--ioengine=io_uring_cmd", "/dev/nvmeXnY"),
+        ("--ioengine=io_uring_cmd --pi_act=1", "metadata for each block"),
+        ("--ioengine=io_uring_cmd --cmd_type=bsg", "only NVMe commands"),
+        ("--ioengine=io_uring_cmd --write_mode=uncor", "dataset management"),
         ("--ioengine=libblkio", "vhost-user"),
         ("--ioengine=rados", "rbd map"),
         ("--http_host=x", "mount the store"),

@@ -424,6 +424,7 @@ impl Load {
                 Medium::Files(vec![Arc::new(target.open(true))])
             }
             EngineKind::VhostUser => unreachable!("needs a server of its own"),
+            EngineKind::IoUringCmd => unreachable!("needs an NVMe drive: tests/vm has one"),
             EngineKind::Null => Medium::Null(None),
             EngineKind::Sim => {
                 Medium::Sim(Model::parse("servers=4,read=exp:300us,write=200us").unwrap())

@@ -364,6 +364,44 @@ fn equal_serial_numbers_make_one_disk_only_of_equal_ones() {
 }
 
 #[test]
+fn a_generic_device_and_its_block_device_find_each_other() {
+    let nvme = "pci/nvme/nvme0";
+    let subsystem = "virtual/nvme-subsystem/nvme-subsys1";
+    let class = |place: &str| format!("/sys/devices/{place}/subsystem -> /sys/class/nvme-generic");
+    let tree = Machine::default()
+        .device(&format!("{nvme}/nvme0n1"), "259:0", &[])
+        .device(&format!("{nvme}/nvme0n1/nvme0n1p1"), "259:1", &[("partition", "1")])
+        .character(&format!("{nvme}/ng0n1"), "242:0")
+        .line(&class(&format!("{nvme}/ng0n1")))
+        // No block device: a key-value namespace.
+        .character(&format!("{nvme}/ng0n2"), "242:1")
+        .line(&class(&format!("{nvme}/ng0n2")))
+        // Native multipath: both hang on the subsystem.
+        .device(&format!("{subsystem}/nvme1n1"), "259:7", &[])
+        .character(&format!("{subsystem}/ng1n1"), "242:2")
+        .line(&class(&format!("{subsystem}/ng1n1")))
+        // Another class.
+        .character(nvme, "240:0")
+        .line(&format!("/sys/devices/{nvme}/subsystem -> /sys/class/nvme"))
+        .mounts(&[])
+        .tree();
+    let root = tree.root();
+    let of = |minor| host::nvme_generic(&root, 242, minor);
+    let with = |name: &str, block: &str, minor| {
+        let block = Some((block.to_owned(), (259, minor)));
+        Some(host::NvmeGeneric { name: name.into(), block })
+    };
+    assert_eq!(of(0), with("ng0n1", "nvme0n1", 0));
+    assert_eq!(of(2), with("ng1n1", "nvme1n1", 7));
+    assert_eq!(of(1), Some(host::NvmeGeneric { name: "ng0n2".into(), block: None }));
+    assert_eq!(of(3), None);
+    assert_eq!(host::nvme_generic(&root, 240, 0), None, "a controller");
+    assert_eq!(host::generic_of_block(&root, 259, 0).as_deref(), Some("ng0n1"));
+    assert_eq!(host::generic_of_block(&root, 259, 1).as_deref(), Some("ng0n1"), "a partition");
+    assert_eq!(host::generic_of_block(&root, 8, 0), None);
+}
+
+#[test]
 fn the_character_devices_of_a_disk() {
     let nvme = "pci/nvme/nvme0";
     let tree = Machine::default()

@@ -10,5 +10,6 @@ mod crash;
 mod gate;
 mod inside;
 mod limit;
+mod passthrough;
 mod power;
 mod state;

@@ -12,6 +12,7 @@ pub mod psync;
 mod setup;
 pub mod sim;
 pub mod uring;
+pub mod uring_cmd;
 pub mod vhost;
 
 use std::io;

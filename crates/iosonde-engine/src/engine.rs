@@ -48,6 +48,7 @@ use iosonde_sys::{Clock, clock, thread};
 
 use crate::backend::null::Counts;
 use crate::backend::sim::Model;
+use crate::backend::uring_cmd::CommandTarget;
 use crate::backend::vhost::Server;
 use crate::backend::{OpenError, Queue, QueueFacts};
 use iosonde_model::plan::{EngineKind, Plan};
@@ -73,10 +74,23 @@ pub enum Medium {
     Files(Vec<Arc<OwnedFd>>),
     /// Nothing; with counters, the bytes written to each block are counted.
     Null(Option<Arc<Counts>>),
+    /// Namespaces of NVMe drives, in the order of the plan's targets.
+    Nvme(Vec<CommandTarget>),
     /// A simulated device.
     Sim(Model),
     /// The device of a vhost-user server.
     Vhost(Arc<Server>),
+}
+
+impl Medium {
+    /// The plan's targets as the kernel's page cache knows them: files and block devices.
+    pub fn files(&self) -> Vec<&Arc<OwnedFd>> {
+        match self {
+            Medium::Files(files) => files.iter().collect(),
+            Medium::Nvme(targets) => targets.iter().map(|target| &target.block).collect(),
+            Medium::Null(_) | Medium::Sim(_) | Medium::Vhost(_) => Vec::new(),
+        }
+    }
 }
 
 /// Why nothing could be measured.

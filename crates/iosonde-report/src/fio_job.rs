@@ -184,7 +184,7 @@ fn engine(engine: &Engine, words: &mut Words, missing: &mut Vec<String>) {
         Some(kind) => say(words, "ioengine", kind.name()),
         None => missing.push(format!("the {} engine", engine.kind.name())),
     }
-    if engine.kind == EngineKind::IoUring {
+    if engine.kind.is_uring() {
         let modes = [
             ("hipri", engine.iopoll),
             ("sqthread_poll", engine.sqpoll),

@@ -52,6 +52,10 @@ pub fn run_text(run: &Run, figures: &Figures, consistency: &Consistency) -> Stri
     out.push_str(&settled_text(run));
     line(&mut out, &engine(run));
     line(&mut out, &consistency_text(consistency));
+    if run.plan.engine.kind == EngineKind::IoUringCmd {
+        let reason = "NVMe commands pass the block layer by, and its counters do not see them";
+        line(&mut out, &format!("  device counters: n/a: {reason}"));
+    }
     for entry in consistency.broken() {
         let word = if entry.severity == Severity::Invalid { "INVALID" } else { "note" };
         let text = format!(

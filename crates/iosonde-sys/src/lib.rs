@@ -20,6 +20,7 @@ pub mod device_command;
 pub mod held;
 pub mod inspect;
 pub mod mapping;
+pub mod nvme;
 pub mod process;
 pub mod ring;
 pub mod sharing;
@@ -35,7 +36,7 @@ pub use aio::Aio;
 pub use clock::Clock;
 pub use held::HeldCommand;
 pub use mapping::Mapping;
-pub use ring::{Ring, RingOptions};
+pub use ring::{CommandRing, Ring, RingOptions};
 pub use slab::{Nodes, Placement, Slab, SlabError, Spread};
 
 /// What a request does.

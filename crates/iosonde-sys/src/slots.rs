@@ -8,7 +8,7 @@ use crate::{Direction, Request, Slab};
 const OURS: u8 = 0;
 const IN_FLIGHT: u8 = 1;
 /// In flight, and reports its length instead of the kernel's 0.
-const IN_FLIGHT_TRIM: u8 = 2;
+const IN_FLIGHT_WHOLE: u8 = 2;
 
 /// A slab with, for each slot, whether the kernel may be using it.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Slots {
     /// One vector per slot, for requests that carry vectors.
     vectors: ManuallyDrop<Box<[libc::iovec]>>,
     states: Box<[u8]>,
-    trimmed_bytes: Box<[u32]>,
+    whole_bytes: Box<[u32]>,
     in_flight: usize,
 }
 
@@ -29,7 +29,7 @@ impl Slots {
             slab: ManuallyDrop::new(slab),
             vectors: ManuallyDrop::new(vec![nothing; slots].into()),
             states: vec![OURS; slots].into(),
-            trimmed_bytes: vec![0; slots].into(),
+            whole_bytes: vec![0; slots].into(),
             in_flight: 0,
         }
     }
@@ -55,14 +55,26 @@ impl Slots {
                 self.states[slot] = IN_FLIGHT;
             }
             Direction::Trim => {
-                self.states[slot] = IN_FLIGHT_TRIM;
-                self.trimmed_bytes[slot] = request.bytes;
+                self.states[slot] = IN_FLIGHT_WHOLE;
+                self.whole_bytes[slot] = request.bytes;
             }
             Direction::Sync => self.states[slot] = IN_FLIGHT,
         }
         self.in_flight += 1;
         // Not dereferenced here, and for what moves bytes it lies within the slot.
         self.slab.pointer(slot).wrapping_add(request.skip as usize)
+    }
+
+    /// The same for a command, which does all of it or fails: it reports its length.
+    ///
+    /// # Panics
+    /// As [`Slots::lend`].
+    #[inline(always)]
+    pub(crate) fn lend_whole(&mut self, slot: usize, request: &Request) -> *mut u8 {
+        let start = self.lend(slot, request);
+        self.states[slot] = IN_FLIGHT_WHOLE;
+        self.whole_bytes[slot] = request.bytes;
+        start
     }
 
     /// The vector of a slot just lent, made to hold these bytes.
@@ -82,8 +94,8 @@ impl Slots {
         let state = std::mem::replace(&mut self.states[slot], OURS);
         assert!(state != OURS, "completion for slot {slot}, which is not in flight");
         self.in_flight -= 1;
-        if state == IN_FLIGHT_TRIM && result == 0 {
-            return self.trimmed_bytes[slot] as i32;
+        if state == IN_FLIGHT_WHOLE && result == 0 {
+            return self.whole_bytes[slot] as i32;
         }
         result
     }

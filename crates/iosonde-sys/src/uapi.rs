@@ -1,7 +1,7 @@
 //! What the kernel and we agree on: the parts of `linux/io_uring.h` and `linux/aio_abi.h` that are
 //! used here.
 
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 
 /// Submission queue entry. Fields that are never set here are padding.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +35,64 @@ pub(crate) struct Cqe {
     pub(crate) user_data: u64,
     pub(crate) result: i32,
     pub(crate) flags: u32,
+}
+
+/// Submission queue entry of twice the length, with a command to an NVMe drive.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct CommandSqe {
+    pub(crate) opcode: u8,
+    pub(crate) flags: u8,
+    pub(crate) priority: u16,
+    pub(crate) fd: i32,
+    /// Which of the driver's commands.
+    pub(crate) command: u32,
+    pub(crate) padding: u32,
+    pub(crate) address: u64,
+    pub(crate) length: u32,
+    /// `IORING_URING_CMD_*`.
+    pub(crate) command_flags: u32,
+    pub(crate) user_data: u64,
+    pub(crate) buffer_index: u16,
+    pub(crate) personality: u16,
+    pub(crate) file_index: u32,
+    pub(crate) nvme: NvmeCommand,
+    pub(crate) padding_2: u64,
+}
+
+/// `struct nvme_uring_cmd` of `linux/nvme_ioctl.h`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct NvmeCommand {
+    pub(crate) opcode: u8,
+    pub(crate) flags: u8,
+    pub(crate) reserved_1: u16,
+    pub(crate) namespace: u32,
+    pub(crate) cdw2: u32,
+    pub(crate) cdw3: u32,
+    pub(crate) metadata: u64,
+    /// Buffer or vectors.
+    pub(crate) address: u64,
+    pub(crate) metadata_bytes: u32,
+    /// Bytes or vectors.
+    pub(crate) data_length: u32,
+    pub(crate) cdw10: u32,
+    pub(crate) cdw11: u32,
+    pub(crate) cdw12: u32,
+    pub(crate) cdw13: u32,
+    pub(crate) cdw14: u32,
+    pub(crate) cdw15: u32,
+    pub(crate) timeout_ms: u32,
+    pub(crate) reserved_2: u32,
+}
+
+/// Completion queue entry of twice the length.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct LongCqe {
+    /// `result` is the drive's status if it is above 0.
+    pub(crate) usual: Cqe,
+    pub(crate) more: [u64; 2],
 }
 
 /// Where the parts of the submission ring are, from the start of its mapping.
@@ -167,6 +225,10 @@ pub(crate) struct IoEvent {
 const _: () = {
     assert!(size_of::<Sqe>() == 64);
     assert!(size_of::<Cqe>() == 16);
+    assert!(size_of::<CommandSqe>() == 128);
+    assert!(offset_of!(CommandSqe, nvme) == 48);
+    assert!(size_of::<NvmeCommand>() == 72);
+    assert!(size_of::<LongCqe>() == 32);
     assert!(size_of::<Params>() == 120);
     assert!(size_of::<WaitArguments>() == 24);
     assert!(size_of::<ResourceUpdate>() == 16);
@@ -192,6 +254,13 @@ pub(crate) const FSYNC_DATASYNC: u32 = 1;
 /// `_IO(0x12, 0)` of `linux/blkdev.h`, Linux 6.12.
 pub(crate) const CMD_DISCARD: u64 = 0x1200;
 
+/// `NVME_URING_CMD_IO`: `_IOWR('N', 0x80, struct nvme_uring_cmd)`, Linux 5.19.
+pub(crate) const CMD_NVME_IO: u32 = libc::_IOWR::<NvmeCommand>(b'N' as u32, 0x80) as u32;
+/// `NVME_URING_CMD_IO_VEC`: the same with vectors.
+pub(crate) const CMD_NVME_IO_VEC: u32 = libc::_IOWR::<NvmeCommand>(b'N' as u32, 0x81) as u32;
+/// `IORING_URING_CMD_FIXED`: the buffer is a registered one.
+pub(crate) const CMD_FIXED: u32 = 1 << 0;
+
 pub(crate) const SETUP_IOPOLL: u32 = 1 << 0;
 pub(crate) const SETUP_SQPOLL: u32 = 1 << 1;
 pub(crate) const SETUP_SQ_AFF: u32 = 1 << 2;
@@ -200,6 +269,8 @@ pub(crate) const SETUP_CLAMP: u32 = 1 << 4;
 pub(crate) const SETUP_SUBMIT_ALL: u32 = 1 << 7;
 pub(crate) const SETUP_COOP_TASKRUN: u32 = 1 << 8;
 pub(crate) const SETUP_TASKRUN_FLAG: u32 = 1 << 9;
+pub(crate) const SETUP_SQE128: u32 = 1 << 10;
+pub(crate) const SETUP_CQE32: u32 = 1 << 11;
 pub(crate) const SETUP_SINGLE_ISSUER: u32 = 1 << 12;
 pub(crate) const SETUP_DEFER_TASKRUN: u32 = 1 << 13;
 pub(crate) const SETUP_NO_SQARRAY: u32 = 1 << 16;

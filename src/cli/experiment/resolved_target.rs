@@ -1,7 +1,6 @@
 //! The target of an experiment: opened, or created.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure};
@@ -11,7 +10,7 @@ use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::open::{self, Direct};
-use iosonde_engine::target::{Held, TargetError, purge, write_cache};
+use iosonde_engine::target::{Held, Intent, TargetError, purge, write_cache};
 use iosonde_model::plan::precondition::{active_range, pass_bytes};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
 use iosonde_model::record::experiment::RequestedTarget;
@@ -154,8 +153,12 @@ pub(super) fn resolve_target(
     }
     let path = Path::new(&options.target.path);
     options.consent.check_kinds()?;
-    let (held, is_ours, reads_only) =
-        if path.is_dir() { made(options, path)? } else { existing(options, path)? };
+    let commands = engine.kind == EngineKind::IoUringCmd;
+    let (held, is_ours, reads_only) = if path.is_dir() && !commands {
+        made(options, path)?
+    } else {
+        existing(options, path, commands)?
+    };
     if let Some(reason) = &held.direct_refused {
         note(&format!("warning: {reason}; I/O goes through the page cache"));
     }
@@ -185,14 +188,16 @@ pub(super) fn resolve_target(
     let layout = if reads_only.is_none() { Some(layout_plan(&setting)?) } else { None };
     let kind = if is_ours { "test file" } else { "target" };
     let words = format!("{} ({} {kind})", held.path.display(), bytes::exact(wanted));
-    let medium = Medium::Files(vec![Arc::clone(&held.file)]);
+    let medium = place::medium(std::slice::from_ref(&held));
     let keeps_state = !is_ours;
     Ok(ResolvedTarget { medium, held: Some(held), setting, layout, reads_only, keeps_state, words })
 }
 
 fn engine(name: Option<&str>) -> Result<Engine, Failure> {
     let Some(name) = name else { return Ok(place::default_engine()) };
-    let possible = |kind: &EngineKind| kind.opens_files() || *kind == EngineKind::Sim;
+    let possible = |kind: &EngineKind| {
+        kind.opens_files() || matches!(kind, EngineKind::IoUringCmd | EngineKind::Sim)
+    };
     let engines: Vec<EngineKind> = EngineKind::all().filter(possible).collect();
     let kind = EngineKind::parse(name, &engines)?;
     Ok(Engine::of(kind))
@@ -254,7 +259,12 @@ fn direct(options: &TargetOptions<'_>) -> Direct {
 fn existing(
     options: &TargetOptions<'_>,
     path: &Path,
+    commands: bool,
 ) -> Result<(Held, bool, Option<String>), Failure> {
+    let intent = |write| Intent {
+        passthrough: commands,
+        ..options.consent.intent(write, options.results, options.dry_run)
+    };
     let facts = std::fs::metadata(path);
     let is_device = facts.as_ref().is_ok_and(|facts| !facts.is_file());
     // Root may open files without write permission.
@@ -264,8 +274,7 @@ fn existing(
         options.consent.none("the target is not writable")?;
     }
     if (!is_device && !is_protected) || agreed || options.must_write {
-        let intent = options.consent.intent(true, options.results, options.dry_run);
-        match open::existing(path, &intent, direct(options)) {
+        match open::existing(path, &intent(true), direct(options)) {
             Ok(held) => {
                 if let Some(leads_to) = &held.leads_to {
                     let (path, to) = (held.path.display(), leads_to.display());
@@ -281,8 +290,7 @@ fn existing(
             Err(error) => return Err(error.into()),
         }
     }
-    let intent = options.consent.intent(false, options.results, options.dry_run);
-    let held = open::existing(path, &intent, direct(options))?;
+    let held = open::existing(path, &intent(false), direct(options))?;
     let reason = match (is_device, is_protected) {
         (true, _) => "the target is only read; --destroy-data=ID permits writes",
         (false, true) => "the target is not writable",

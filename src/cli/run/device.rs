@@ -12,6 +12,7 @@ use crate::cli::keep;
 use crate::cli::output::{Output, note};
 use iosonde_engine::host::Root;
 use iosonde_engine::target::gate::{Consent, Report};
+use iosonde_engine::target::passthrough::block_node;
 use iosonde_engine::target::{Held, Intent, signature};
 use iosonde_model::plan::{self, Plan, Stop};
 use iosonde_model::record::WriteAudit;
@@ -134,10 +135,15 @@ pub(super) fn reports(
     plan: &Plan,
     paths: &[PathBuf],
 ) -> Result<Vec<DeviceReport>, Failure> {
-    let is_device = |path: &&PathBuf| {
-        std::path::absolute(path).is_ok_and(|absolute| root.node(absolute).is_some())
-    };
-    paths.iter().filter(is_device).map(|path| DeviceReport::of(args, root, plan, path)).collect()
+    let mut reports = Vec::new();
+    for path in paths {
+        // What is written through a generic device is the block device.
+        let path = &block_node(root, path)?.unwrap_or_else(|| path.clone());
+        if std::path::absolute(path).is_ok_and(|absolute| root.node(absolute).is_some()) {
+            reports.push(DeviceReport::of(args, root, plan, path)?);
+        }
+    }
+    Ok(reports)
 }
 
 /// What a dry run tells of a device.

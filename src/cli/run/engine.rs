@@ -20,11 +20,12 @@ pub(super) struct EngineArgs {
     /// 1: direct I/O, or fail; 0: buffered I/O [default: direct if possible]
     #[arg(long, value_name = "0|1", value_parser = ["0", "1"])]
     direct: Option<String>,
-    /// io_uring, libaio, psync (exactly one request in flight), null, sim, virtio-blk-vhost-user
-    /// [default: virtio-blk-vhost-user if the target is a socket, else io_uring]
+    /// io_uring, io_uring_cmd (NVMe commands to /dev/ngXnY), libaio, psync (exactly one request in
+    /// flight), null, sim, virtio-blk-vhost-user [default: virtio-blk-vhost-user if the target is
+    /// a socket, else io_uring]
     #[arg(long, visible_alias = "driver", value_name = "NAME")]
     pub(super) ioengine: Option<String>,
-    /// A kernel thread submits (io_uring only)
+    /// A kernel thread submits (io_uring, io_uring_cmd)
     #[arg(
         long,
         visible_alias = "sqthread-poll",
@@ -33,16 +34,17 @@ pub(super) struct EngineArgs {
         value_name = "0|1"
     )]
     sqpoll: Option<Switch>,
-    /// Poll for completions (io_uring only; needs a device with polled queues)
+    /// Poll for completions (io_uring, io_uring_cmd; needs a device with polled queues)
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     hipri: Option<Switch>,
-    /// Register the target with the ring (io_uring only) [default: 1]
+    /// Register the target with the ring (io_uring, io_uring_cmd) [default: 1]
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     registerfiles: Option<Switch>,
-    /// Register the buffers with the ring (io_uring only) [default: 1]
+    /// Register the buffers with the ring (io_uring, io_uring_cmd) [default: 1]
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     fixedbufs: Option<Switch>,
-    /// 0: requests carry vectors of one buffer, READV and WRITEV (io_uring only) [default: 1]
+    /// 0: requests carry vectors of one buffer, READV and WRITEV (io_uring, io_uring_cmd)
+    /// [default: 1]
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     nonvectored: Option<Switch>,
 }
@@ -85,7 +87,7 @@ impl EngineArgs {
             ("--nonvectored", self.nonvectored),
         ];
         for (option, given) in modes {
-            if given.is_some() && engine.kind != EngineKind::IoUring {
+            if given.is_some() && !engine.kind.is_uring() {
                 let word = engine.kind.name();
                 let message = format!("{option} has no effect with the {word} engine");
                 return Err(Failure::new(Exit::Usage, message));
@@ -94,6 +96,11 @@ impl EngineArgs {
         if engine.kind == EngineKind::VhostUser && self.direct.is_some() {
             let message = "--direct has no effect with the virtio-blk-vhost-user engine: \
                            the server decides whether it uses a page cache";
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        if engine.kind == EngineKind::IoUringCmd && self.direct.is_some() {
+            let message = "--direct has no effect with the io_uring_cmd engine: NVMe commands pass \
+                           no page cache";
             return Err(Failure::new(Exit::Usage, message));
         }
         let vectored = self.nonvectored == Some(Switch::Off);

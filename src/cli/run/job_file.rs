@@ -9,7 +9,6 @@ mod shelf;
 mod sources;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use serde_json::json;
 
@@ -277,7 +276,7 @@ fn ready(
     }
     let medium = match kind {
         EngineKind::Null => Medium::Null(None),
-        _ => Medium::Files(opened.held.iter().map(|held| Arc::clone(&held.file)).collect()),
+        _ => place::medium(&opened.held),
     };
     Ok(Ready { plan, setting, held: opened.held, fresh: opened.fresh, medium })
 }

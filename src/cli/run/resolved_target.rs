@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 
@@ -12,7 +11,7 @@ use super::words::Extent;
 use super::{RunArgs, device, vhost};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::inspect::InspectArgs;
-use crate::cli::place::Place;
+use crate::cli::place::{Place, medium};
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::target::{Held, Intent, TargetError, open};
@@ -150,9 +149,11 @@ pub(super) fn resolve_target(
             Ok(ResolvedTarget::of(Medium::Sim(model), &format!("sim:{words}"), region))
         }
         EngineKind::VhostUser => vhost::resolve_target(&args.target, requested),
-        EngineKind::IoUring | EngineKind::Libaio | EngineKind::Mmap | EngineKind::Psync => {
-            resolve_real(args, requested, place)
-        }
+        EngineKind::IoUring
+        | EngineKind::IoUringCmd
+        | EngineKind::Libaio
+        | EngineKind::Mmap
+        | EngineKind::Psync => resolve_real(args, requested, place),
     }
 }
 
@@ -188,10 +189,11 @@ fn resolve_real(
         };
         return Err(Failure::new(Exit::Usage, message));
     }
+    let commands = requested.engine.kind == EngineKind::IoUringCmd;
     let mut all = Vec::new();
     let mut fresh = Vec::new();
     for (index, path) in (0..).zip(&paths) {
-        if path.is_dir() {
+        if path.is_dir() && !commands {
             fresh.push(index);
             all.push(made(path, requested, args.run.dry_run)?);
         } else {
@@ -201,6 +203,7 @@ fn resolve_real(
             let intent = Intent {
                 write: requested.changes_target(index),
                 overwrite_file: consent.cloned(),
+                passthrough: commands,
                 ..device::intent(args)
             };
             let held = open::existing(path, &intent, requested.direct).map_err(with_size_hint)?;
@@ -234,7 +237,7 @@ fn resolve_real(
     let warnings = all.iter().filter_map(|held| held.direct_refused.clone());
     Ok(ResolvedTarget {
         targets: all.iter().zip(&paths).map(target).collect(),
-        medium: Medium::Files(all.iter().map(|held| Arc::clone(&held.file)).collect()),
+        medium: medium(&all),
         offset_bytes,
         durable: all.iter().any(|held| held.bytes != u64::MAX),
         fresh,

@@ -13,7 +13,7 @@ use iosonde_engine::backend::vhost::Server;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::target::create::{Fresh, created};
 use iosonde_engine::target::vhost::{VhostConsent, admit_writes};
-use iosonde_engine::target::{Direct, Held, open};
+use iosonde_engine::target::{Direct, Held, Intent, open};
 use iosonde_model::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
 use iosonde_model::record::TargetFacts;
 use iosonde_model::units::bytes;
@@ -72,10 +72,17 @@ impl ProveArgs {
         place: &Place,
     ) -> Result<ResolvedTarget, Failure> {
         self.consent.check_kinds()?;
+        let commands = engine.kind == EngineKind::IoUringCmd;
+        if commands && self.engine.direct.is_some() {
+            return Err(wrong(
+                "--direct has no effect with the io_uring_cmd engine: NVMe commands pass no page \
+                 cache",
+            ));
+        }
         match engine.kind {
             EngineKind::Sim => self.simulated(path),
             EngineKind::VhostUser => self.served(path),
-            _ => self.real(mode, path, place),
+            _ => self.real(mode, path, commands, place),
         }
     }
 
@@ -83,17 +90,18 @@ impl ProveArgs {
         &self,
         mode: VerifyMode,
         path: &Path,
+        commands: bool,
         place: &Place,
     ) -> Result<ResolvedTarget, Failure> {
         let mut fresh = None;
-        let held = if path.is_dir() {
+        let held = if path.is_dir() && !commands {
             self.made(mode, path)?
-        } else if is_to_be_made(mode, path) {
+        } else if is_to_be_made(mode, path) && !commands {
             let (held, made) = self.named(path)?;
             fresh = made;
             held
         } else {
-            self.found(mode, path)?
+            self.found(mode, path, commands)?
         };
         if let Some(reason) = &held.direct_refused {
             note(&format!("warning: {reason}; I/O goes through the page cache"));
@@ -102,9 +110,9 @@ impl ProveArgs {
         let what = format!("`{}`", path.display());
         let (offset_bytes, end_bytes) = self.within(held.bytes, &what)?;
         let align_bytes = held.align_bytes(&facts).max(1);
-        let is_device = facts.kind == "block device";
+        let is_device = facts.kind == "block device" || held.namespace.is_some();
         Ok(ResolvedTarget {
-            medium: Medium::Files(vec![Arc::clone(&held.file)]),
+            medium: place::medium(std::slice::from_ref(&held)),
             target: Target {
                 path: path.to_string_lossy().into_owned(),
                 bytes: end_bytes,
@@ -170,13 +178,14 @@ impl ProveArgs {
     }
 
     /// A file or device that exists.
-    fn found(&self, mode: VerifyMode, path: &Path) -> Result<Held, Failure> {
+    fn found(&self, mode: VerifyMode, path: &Path, commands: bool) -> Result<Held, Failure> {
         let writes = mode != VerifyMode::Check;
         if !writes {
             self.consent.none("a check only reads")?;
         }
         let results = self.result.results.as_deref();
         let intent = self.consent.intent(writes, results, self.result.dry_run);
+        let intent = Intent { passthrough: commands, ..intent };
         let held = open::existing(path, &intent, self.direct())?;
         if held.bytes == u64::MAX {
             return Err(wrong(format!(

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::VerifyFigures;
 use crate::finding::Strength;
+use iosonde_model::plan::EngineKind;
 use iosonde_model::record::facts::{DeviceFacts, FilesystemClass, TargetFacts};
 use iosonde_model::record::verify::VerifyRun;
 use iosonde_model::units::count::thousands;
@@ -83,6 +84,14 @@ fn page_cache(run: &VerifyRun) -> Option<CacheNote> {
     let target = &run.target;
     if target.kind == "vhost-user-blk device" {
         return None;
+    }
+    if run.plan.plan.engine.kind == EngineKind::IoUringCmd {
+        return Some(CacheNote {
+            cache: "page cache",
+            could: Could::Not,
+            strength: Strength::Proven,
+            words: "page cache bypassed: NVMe commands pass none".into(),
+        });
     }
     let (could, strength, words) = match (target.direct, run.cache_dropped) {
         (true, _) => (

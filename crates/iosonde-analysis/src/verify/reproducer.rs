@@ -142,7 +142,8 @@ impl Args {
         let path = &plan.target().path;
         self.add("--path", path.strip_prefix("sim:").unwrap_or(path));
         self.add("--ioengine", plan.engine.kind.name());
-        if !matches!(plan.engine.kind, EngineKind::Sim | EngineKind::VhostUser) {
+        let none = [EngineKind::IoUringCmd, EngineKind::Sim, EngineKind::VhostUser];
+        if !none.contains(&plan.engine.kind) {
             self.add("--direct", u8::from(plan.target().direct));
         }
     }

@@ -76,6 +76,16 @@ pub(super) fn trims(job: &Job) -> bool {
     job.discards()
 }
 
+/// Refuses what polled completions are not for.
+pub(super) fn polls_only(job: &Job) -> Result<(), OpenError> {
+    if trims(job) || syncs(job) {
+        let message = "polled completions (--hipri) are for reads and writes only, and this job \
+                       has trims or syncs";
+        return Err(OpenError::Unable(message.into()));
+    }
+    Ok(())
+}
+
 /// Whether the kernel takes the priorities of the job's requests: it refuses each request else.
 pub(super) fn may_have_priorities(job: &Job) -> Result<(), OpenError> {
     match job.priorities.all().find(|one| !thread::may_have_io_priority(one.number())) {

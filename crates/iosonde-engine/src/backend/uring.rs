@@ -31,10 +31,8 @@ impl UringQueue {
     ) -> Result<Self, OpenError> {
         setup::can_trim(job, &files)?;
         setup::may_have_priorities(job)?;
-        if engine.iopoll && (setup::trims(job) || setup::syncs(job)) {
-            let message = "polled completions (--hipri) are for reads and writes only, and this \
-                           job has trims or syncs";
-            return Err(OpenError::Unable(message.into()));
+        if engine.iopoll {
+            setup::polls_only(job)?;
         }
         let slab = setup::slab(job)?;
         let page_bytes = slab.page_bytes() as u64;
@@ -104,7 +102,7 @@ fn prove_discard(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
 
 /// The same of a set-up: of a CPU that is not to be had, the kernel says what it says of any
 /// option.
-fn hint_of(engine: &Engine, error: &io::Error) -> String {
+pub(super) fn hint_of(engine: &Engine, error: &io::Error) -> String {
     match engine.sqpoll_cpu {
         Some(cpu) if error.kind() == io::ErrorKind::InvalidInput => {
             format!("; CPU {cpu} of sqthread_poll_cpu is none that this process may use")
@@ -114,7 +112,7 @@ fn hint_of(engine: &Engine, error: &io::Error) -> String {
 }
 
 /// Likely cause of a refusal, and how to fix it.
-fn hint(error: &io::Error) -> String {
+pub(super) fn hint(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
             "; a seccomp filter or kernel.io_uring_disabled forbids it: \

@@ -73,8 +73,8 @@ fn timed(medium: &Medium, control: &Control) -> (u64, io::Result<()>) {
 
 fn make_durable(medium: &Medium) -> io::Result<()> {
     match medium {
-        Medium::Files(files) => {
-            let mut durable = files.iter().filter(|file| !is_endless(file));
+        Medium::Files(_) | Medium::Nvme(_) => {
+            let mut durable = medium.files().into_iter().filter(|file| !is_endless(file));
             durable.try_for_each(rustix::fs::fsync).map_err(io::Error::from)
         }
         Medium::Vhost(server) => server.flush(),

@@ -13,6 +13,7 @@ use crate::backend::mmap::MmapQueue;
 use crate::backend::null::NullQueue;
 use crate::backend::psync::PsyncQueue;
 use crate::backend::uring::UringQueue;
+use crate::backend::uring_cmd::CommandQueue;
 use crate::backend::vhost::VhostQueue;
 use crate::backend::{OpenError, Queue};
 use iosonde_model::plan::{EngineKind, Job, Plan};
@@ -49,6 +50,13 @@ pub(super) fn with_queues<D: Driver>(
         (EngineKind::IoUring, Medium::Files(files)) => {
             let files = files.clone();
             driver.drive(move |job| UringQueue::open(job, &engine, duplicate(&files)?, clock))
+        }
+        (EngineKind::IoUringCmd, Medium::Nvme(targets)) => {
+            let targets = targets.clone();
+            driver.drive(move |job| {
+                let own = job.engine.as_ref().unwrap_or(&engine);
+                CommandQueue::open(job, own, &targets, clock)
+            })
         }
         (EngineKind::Libaio, Medium::Files(files)) => {
             let files = files.clone();

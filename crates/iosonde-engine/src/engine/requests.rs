@@ -132,6 +132,7 @@ impl<'a> Requests<'a> {
             ],
             meaning: match plan.engine_of(job).kind {
                 EngineKind::VhostUser => meaning_of_status,
+                EngineKind::IoUringCmd => meaning_of_answer,
                 _ => meaning,
             },
             control,
@@ -359,6 +360,18 @@ fn meaning_of_status(errno: i32) -> &'static str {
     match errno {
         EIO => " (IOERR: vhost-user cannot tell which errno the server met)",
         95 => " (UNSUPP: the device cannot do this)",
+        _ => "",
+    }
+}
+
+/// What the drive's answer to an NVMe command means, as the block layer's errno has it.
+fn meaning_of_answer(errno: i32) -> &'static str {
+    match errno {
+        ENODATA => " (the drive could not read or write the medium)",
+        95 => " (the drive does not know the command, or a field of it)",
+        121 => " (the drive refuses this address now: beyond the namespace, or not ready)",
+        22 => " (the kernel does not take a command of this size)",
+        EIO => " (the device failed)",
         _ => "",
     }
 }

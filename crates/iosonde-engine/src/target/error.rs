@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::contents::{Foreign, Seen};
 use super::gate::GateError;
+use super::passthrough::PassthroughError;
 
 /// Why a target was not opened.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +113,9 @@ pub enum TargetError {
     /// A device or file in use, a device with data, or one without consent.
     #[error(transparent)]
     Gate(#[from] GateError),
+    /// No target of NVMe commands, or only of them.
+    #[error(transparent)]
+    Passthrough(#[from] PassthroughError),
     /// Direct I/O was demanded and cannot be had.
     #[error(
         "`{path}` does not support direct I/O ({reason}); repeat with --direct 0 for buffered I/O"

@@ -28,6 +28,11 @@ impl Held {
         let mut facts = truth::describe(root, &self.path, self.file.as_fd(), self.bytes);
         facts.direct_refused.clone_from(&self.direct_refused);
         facts.write_audits.clone_from(&self.audits);
+        if self.namespace.is_some() {
+            // Commands meet no page cache, and are not refused because they would block.
+            facts.kind = "NVMe generic device".into();
+            (facts.cached_samples, facts.punted) = (None, None);
+        }
         facts
     }
 
@@ -65,6 +70,9 @@ impl Held {
 
     /// Smallest unit of an offset and a length, bytes: what direct I/O takes here, 1 without it.
     pub fn align_bytes(&self, facts: &TargetFacts) -> u64 {
+        if let Some(namespace) = &self.namespace {
+            return 1 << namespace.shape().block_shift;
+        }
         if !self.direct {
             return 1;
         }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use iosonde_sys::nvme::Namespace;
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl,
     fstat, fstatvfs, ftruncate, major, minor, openat, unlinkat,
@@ -20,7 +21,7 @@ pub use super::error::TargetError;
 
 use super::gate::{self, Consent, GateError};
 use super::undo::Saved;
-use super::{truth, written};
+use super::{passthrough, truth, written};
 use crate::host::Root;
 use iosonde_model::record::{TargetFacts, WriteAudit};
 use iosonde_model::units::bytes;
@@ -43,6 +44,9 @@ pub struct Held {
     pub audits: Vec<WriteAudit>,
     /// Where a path that is a symbolic link leads.
     pub leads_to: Option<PathBuf>,
+    /// The namespace that takes commands, of an NVMe generic device; `file` is then the block
+    /// device of the same namespace.
+    pub namespace: Option<Arc<Namespace>>,
     /// What stood on this device, and on further targets behind it where it stands for all of them:
     /// to be saved before the first write.
     pub undo: Vec<Arc<Saved>>,
@@ -68,6 +72,8 @@ pub struct Intent {
     pub accept_unseen_processes: Vec<String>,
     /// Where the results go: their disk is not written.
     pub results: Option<PathBuf>,
+    /// It is to take NVMe commands: a generic device, and nothing else.
+    pub passthrough: bool,
     /// A dry run: a block device is opened for reading, even if the load would write it.
     pub rehearse: bool,
 }
@@ -235,6 +241,14 @@ pub fn lengthened(held: &Held, bytes: u64) -> Result<Held, TargetError> {
 /// this program did not write.
 pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, TargetError> {
     let (file, leads_to) = look(path)?;
+    let root = Root::system();
+    if intent.passthrough {
+        let held = passthrough::open(&root, path, file, intent)?;
+        return Ok(Held { leads_to, ..held });
+    }
+    if let Some(found) = passthrough::generic(&root, &file) {
+        return Err(passthrough::only_commands(path, &found));
+    }
     let facts = fstat(&file).map_err(|error| system("examine", path, error))?;
     let kind = FileType::from_raw_mode(facts.st_mode);
     let held = match kind {
@@ -246,7 +260,7 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
             }
         }
         FileType::BlockDevice if intent.write && !intent.rehearse => {
-            let (root, results) = (Root::system(), intent.results.as_deref());
+            let results = intent.results.as_deref();
             gate::pass(&root, path, intent.consent(), results, direct, Some(intent.inspection))
         }
         FileType::BlockDevice => {
@@ -268,6 +282,8 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
 /// The first objection.
 pub fn rehearse_writing(path: &Path, intent: &Intent) -> Result<(), TargetError> {
     let (root, results) = (Root::system(), intent.results.as_deref());
+    let node = passthrough::block_node(&root, path)?;
+    let path = node.as_deref().unwrap_or(path);
     gate::rehearse(&root, path, intent.consent(), results, intent.inspection)
 }
 
@@ -297,7 +313,7 @@ fn is_endless(device: u64) -> bool {
     major(device) == 1 && matches!(minor(device), 3 | 5)
 }
 
-fn kind_word(kind: FileType) -> &'static str {
+pub(super) fn kind_word(kind: FileType) -> &'static str {
     match kind {
         FileType::Directory => "directory",
         FileType::Symlink => "symbolic link",
@@ -342,6 +358,7 @@ pub(super) fn hold(
         direct_refused: None,
         audits: Vec::new(),
         leads_to: None,
+        namespace: None,
         undo: Vec::new(),
         file: Arc::new(file),
     };

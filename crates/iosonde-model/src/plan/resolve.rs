@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn what_has_no_effect_or_reaches_beyond_everything_is_refused() {
         type Change = fn(&mut Role, &mut Setting);
-        let changes: [(Change, &str); 17] = [
+        let changes: [(Change, &str); 20] = [
             (
                 |role, _| (role.rw, role.access) = (Rw::RandWrite, Access::SinglePass(7.0)),
                 "by 2 jobs of one region",
@@ -474,6 +474,24 @@ mod tests {
                     role.priorities.read = vec![IDLE];
                 },
                 "need the io_uring or libaio engine",
+            ),
+            (
+                |role, setting| {
+                    setting.engine.kind = EngineKind::IoUringCmd;
+                    role.priorities.read = vec![IDLE];
+                },
+                "need the io_uring or libaio engine",
+            ),
+            (
+                |role, setting| {
+                    setting.engine.kind = EngineKind::IoUringCmd;
+                    (role.rw, role.sync.atomic) = (Rw::RandWrite, true);
+                },
+                "atomic writes need",
+            ),
+            (
+                |role, _| role.engine = Some(Engine::of(EngineKind::IoUringCmd)),
+                "beside another engine",
             ),
             (|role, _| (role.pace, role.reap.wait) = (rate(), Wait::Hybrid), "hybrid"),
             (

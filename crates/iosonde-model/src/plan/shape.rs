@@ -25,6 +25,14 @@ pub(super) fn jobs_of(
     let requested = role.iodepth.unwrap_or(setting.iodepth);
     in_range("iodepth", u64::from(requested), 1, u64::from(MAX_IODEPTH), "1 to 4096")?;
     let engine = role.engine.as_ref().unwrap_or(&setting.engine);
+    if (engine.kind == EngineKind::IoUringCmd) != (setting.engine.kind == EngineKind::IoUringCmd) {
+        return Err(Refusal::Conflict {
+            role: role.name.clone(),
+            what:
+                "NVMe commands (io_uring_cmd) beside another engine; give them a run of their own"
+                    .into(),
+        });
+    }
     let (iodepth, lanes) = depth_and_lanes(requested, engine)?;
     let in_all = u64::from(threads) * u64::from(lanes);
     in_range("threads (one per request in flight)", in_all, 1, MAX_THREADS, "1 to 4096")?;
@@ -260,7 +268,11 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
                 target: target.path.clone(),
                 align_bytes,
                 // Only a kernel has another way than the direct one.
-                direct: target.direct && setting.engine.kind != EngineKind::VhostUser,
+                direct: target.direct
+                    && !matches!(
+                        setting.engine.kind,
+                        EngineKind::IoUringCmd | EngineKind::VhostUser
+                    ),
             });
         }
         for found_bytes in [start, role.offset_increment.unwrap_or(0)] {

@@ -235,6 +235,11 @@ impl Draft {
             Parameter::Engine if self.setting.engine.kind == EngineKind::Sim => {
                 return Err(TrialError::Word("a simulated device supports no other engine".into()));
             }
+            Parameter::Engine if self.setting.engine.kind == EngineKind::IoUringCmd => {
+                return Err(TrialError::Word(
+                    "a generic device takes the commands of io_uring_cmd only".into(),
+                ));
+            }
             Parameter::Engine => {
                 let engines: Vec<EngineKind> =
                     EngineKind::all().filter(|kind| kind.opens_files()).collect();
@@ -283,6 +288,9 @@ impl Draft {
                     ));
                 }
                 Cache::AsOpen | Cache::Direct => {}
+                Cache::Cold | Cache::Warm if self.setting.engine.kind == EngineKind::IoUringCmd => {
+                    return Err(TrialError::Word("NVMe commands pass no page cache".into()));
+                }
                 Cache::Cold | Cache::Warm => (target.direct, target.align_bytes) = (false, 1),
             }
         }

@@ -55,6 +55,8 @@ impl Engine {
 pub enum EngineKind {
     /// Linux io_uring.
     IoUring,
+    /// NVMe commands through io_uring, past the block layer.
+    IoUringCmd,
     /// The kernel's older asynchronous interface (io_submit).
     Libaio,
     /// Files mapped into memory and copied; depth 1.
@@ -84,7 +86,7 @@ struct Row {
 }
 
 impl EngineKind {
-    const ROWS: [Row; 7] = [
+    const ROWS: [Row; 8] = [
         Row {
             kind: EngineKind::IoUring,
             name: "io_uring",
@@ -92,6 +94,14 @@ impl EngineKind {
             summary: "Linux io_uring: many requests in flight from one thread",
             is_synchronous: false,
             opens_files: true,
+        },
+        Row {
+            kind: EngineKind::IoUringCmd,
+            name: "io_uring_cmd",
+            fio_names: &[],
+            summary: "NVMe commands to /dev/ngXnY through io_uring, past the block layer",
+            is_synchronous: false,
+            opens_files: false,
         },
         Row {
             kind: EngineKind::Libaio,
@@ -192,6 +202,11 @@ impl EngineKind {
         self.row().is_synchronous
     }
 
+    /// Whether its requests are io_uring's, with the options that these have.
+    pub fn is_uring(self) -> bool {
+        matches!(self, EngineKind::IoUring | EngineKind::IoUringCmd)
+    }
+
     /// Whether it works on files and block devices.
     pub fn opens_files(self) -> bool {
         self.row().opens_files
@@ -199,7 +214,9 @@ impl EngineKind {
 
     /// The engine that carries out the load of fio's engine of this name.
     pub fn of_fio(name: &str) -> Option<EngineKind> {
-        let is_fio = |row: &&Row| row.opens_files || row.kind == EngineKind::Null;
+        let is_fio = |row: &&Row| {
+            row.opens_files || matches!(row.kind, EngineKind::IoUringCmd | EngineKind::Null)
+        };
         let mut rows = Self::ROWS.iter().filter(is_fio);
         rows.find(|row| row.name == name || row.fio_names.contains(&name)).map(|row| row.kind)
     }
@@ -262,7 +279,9 @@ mod tests {
             assert_eq!(EngineKind::parse(kind.name(), &all), Ok(*kind));
         }
         // The names in a plan are those of serde; a new variant without a row fails here.
-        for word in ["io_uring", "libaio", "mmap", "null", "psync", "sim", "vhost_user"] {
+        let words =
+            ["io_uring", "io_uring_cmd", "libaio", "mmap", "null", "psync", "sim", "vhost_user"];
+        for word in words {
             let kind: EngineKind = serde_json::from_str(&format!("\"{word}\"")).unwrap();
             assert!(all.contains(&kind));
         }

@@ -13,6 +13,9 @@ impl Answer {
     pub fn of_verify(run: &VerifyRun, judged: &VerifyJudgement) -> Answer {
         let path = &run.plan.plan.target().path;
         let ledger = run.ledger.as_ref().map(|_| "the same ledger");
+        // Nothing else takes a generic device.
+        let commands = run.plan.plan.engine.kind == EngineKind::IoUringCmd;
+        let engine = if commands { " --ioengine io_uring_cmd" } else { "" };
         let next = match &judged.verdict {
             VerifyVerdict::Fail => judged.failures.first().map_or_else(
                 || "Stop writing to it, and read the kernel log (dmesg).".to_owned(),
@@ -28,14 +31,16 @@ impl Answer {
                 "Repeat it on a file or a device: a simulated one tests only the verifier".into()
             }
             VerifyVerdict::Pass => {
+                let device = run.target.device.as_ref().filter(|_| commands);
+                let path = device.map_or(path.clone(), |device| format!("/dev/{}", device.name));
                 format!("Test fsync: iosonde verify fsync {path}")
             }
             VerifyVerdict::Written => {
                 let ledger = judged.ledger.as_deref().unwrap_or("FILE");
-                format!("Read it back: iosonde verify check {path} --ledger {ledger}")
+                format!("Read it back: iosonde verify check {path}{engine} --ledger {ledger}")
             }
             VerifyVerdict::Inconclusive { .. } => format!(
-                "Repeat it to its end{}: iosonde verify {} {path}",
+                "Repeat it to its end{}: iosonde verify {} {path}{engine}",
                 ledger.map(|words| format!(" with {words}")).unwrap_or_default(),
                 run.plan.mode.word()
             ),

@@ -6,8 +6,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 use super::RingOptions;
+use super::form::Form;
 use crate::syscall::{checked, raw};
-use crate::uapi::{self, Cqe, Params, ResourceUpdate, Sqe};
+use crate::uapi::{self, Params, ResourceUpdate};
 
 /// Optional set-up flags, dropped one after another while the kernel says EINVAL: newest first.
 const SETUP_FLAGS: [(&str, u32); 5] = [
@@ -68,18 +69,18 @@ impl Drop for Mapping {
 
 /// A ring and the memory through which the kernel and we talk. Pointers are good as long as this
 /// lives.
-pub(super) struct Shared {
+pub(super) struct Shared<F: Form> {
     fd: OwnedFd,
     /// Place among the thread's registered rings.
     registered: Option<u32>,
     _rings: Mapping,
     _entries: Mapping,
-    pub(super) sqes: NonNull<Sqe>,
+    pub(super) sqes: NonNull<F::Sqe>,
     pub(super) sq_entries: u32,
     pub(super) sq_head: NonNull<AtomicU32>,
     pub(super) sq_tail: NonNull<AtomicU32>,
     pub(super) sq_flags: NonNull<AtomicU32>,
-    pub(super) cqes: NonNull<Cqe>,
+    pub(super) cqes: NonNull<F::Cqe>,
     pub(super) cq_entries: u32,
     pub(super) cq_head: NonNull<AtomicU32>,
     pub(super) cq_tail: NonNull<AtomicU32>,
@@ -89,19 +90,20 @@ pub(super) struct Shared {
     pub(super) missing: Vec<String>,
 }
 
-impl Shared {
+impl<F: Form> Shared<F> {
     /// A ring with as many optional flags as the kernel takes.
-    pub(super) fn new(entries: u32, options: &RingOptions) -> io::Result<Shared> {
-        let (fd, params, features, missing) = set_up(entries, options)?;
+    pub(super) fn new(entries: u32, options: &RingOptions) -> io::Result<Shared<F>> {
+        let (fd, params, features, missing) = set_up(entries, options, F::SETUP)?;
         let needed = uapi::FEATURE_SINGLE_MMAP | uapi::FEATURE_EXT_ARG;
         if params.features & needed != needed {
             let message = "the kernel's io_uring is older than that of Linux 5.11";
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
         let array_bytes = params.sq.array as usize + params.sq_entries as usize * size_of::<u32>();
-        let cqe_bytes = params.cq.entries as usize + params.cq_entries as usize * size_of::<Cqe>();
+        let cqe_bytes =
+            params.cq.entries as usize + params.cq_entries as usize * size_of::<F::Cqe>();
         let rings = Mapping::of(&fd, uapi::MAP_RINGS, array_bytes.max(cqe_bytes))?;
-        let sqe_bytes = params.sq_entries as usize * size_of::<Sqe>();
+        let sqe_bytes = params.sq_entries as usize * size_of::<F::Sqe>();
         let entries = Mapping::of(&fd, uapi::MAP_SQES, sqe_bytes)?;
         if params.flags & uapi::SETUP_NO_SQARRAY == 0 {
             let array = rings.at::<u32>(params.sq.array, params.sq_entries)?;
@@ -177,7 +179,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl<F: Form> Drop for Shared<F> {
     fn drop(&mut self) {
         if let Some(place) = self.registered {
             // Else the thread's table would keep the ring alive.
@@ -191,7 +193,7 @@ impl Drop for Shared {
 
 type Made = (OwnedFd, Params, Vec<&'static str>, Vec<String>);
 
-fn set_up(entries: u32, options: &RingOptions) -> io::Result<Made> {
+fn set_up(entries: u32, options: &RingOptions, form: u32) -> io::Result<Made> {
     let mut missing = Vec::new();
     let mut first = 0;
     loop {
@@ -199,7 +201,7 @@ fn set_up(entries: u32, options: &RingOptions) -> io::Result<Made> {
         let mut params = Params {
             // Room for a completion of every request, even if none is reaped for a while.
             cq_entries: entries.saturating_mul(2),
-            flags: uapi::SETUP_CQSIZE | uapi::SETUP_CLAMP,
+            flags: uapi::SETUP_CQSIZE | uapi::SETUP_CLAMP | form,
             ..Params::default()
         };
         for (name, flag) in SETUP_FLAGS.iter().skip(first) {

@@ -11,7 +11,7 @@ use crate::cli::place::Place;
 use iosonde_engine::target::create::{Fresh, created};
 use iosonde_engine::target::undo::Saved;
 use iosonde_engine::target::{Direct, Held, Intent, TargetError, open};
-use iosonde_model::plan::Target;
+use iosonde_model::plan::{EngineKind, Target};
 use iosonde_model::spec::fio::{Asking, TargetRequest};
 use iosonde_model::units::bytes;
 
@@ -80,7 +80,7 @@ pub(super) fn opened(
         let direct = if requested.direct { Direct::Demanded } else { Direct::Never };
         let writes = shelf.is_written(&requested.path, beside.line.readonly);
         let held = if let Some(held) = shelf.kept.get(&requested.path) {
-            if held.direct != requested.direct {
+            if held.direct != requested.direct && held.namespace.is_none() {
                 let what = "jobs that share a file have to agree on direct";
                 let message = format!("{} filename: {what}", requested.place);
                 return Err(Failure::new(Exit::Usage, message));
@@ -93,6 +93,7 @@ pub(super) fn opened(
             let intent = Intent {
                 write: writes,
                 overwrite_file: consent.cloned(),
+                passthrough: asking.engine.kind == EngineKind::IoUringCmd,
                 ..device::intent(beside.args)
             };
             match open::existing(path, &intent, direct) {

@@ -80,13 +80,15 @@ const MAX_JOBS: u64 = 4096;
 /// # Errors
 /// Whatever the group asks that one run cannot do, each with the place of the option.
 pub fn ask(group: &Group) -> Result<Asking, Faults> {
-    let (engine, own_engine) = first_and_own(group, engine)?;
+    let (first_engine, own_engine) = first_and_own(group, engine)?;
+    // A generic device takes nothing but commands, and nothing else takes them.
+    the_same(group, "ioengine", |job| Ok(engine(job)?.kind == EngineKind::IoUringCmd))?;
     let (warmup_ns, own_warmup) = first_and_own(group, warmup)?;
     let (seed, own_seed) = first_and_own(group, |job| Ok(seed(job)))?;
     let mut asking =
         Asking {
             title: title(group),
-            engine,
+            engine: first_engine,
             targets: Vec::new(),
             warmup_ns,
             seed,

@@ -38,7 +38,8 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
     let with_rw = || format!("with rw={rw}");
     let writes = rw.is_mixed() || matches!(rw, Rw::Write | Rw::RandWrite);
     let engine = engine(job);
-    let ring = engine == "io_uring";
+    let ring = EngineKind::of_fio(engine).is_some_and(EngineKind::is_uring);
+    let commands = engine == EngineKind::IoUringCmd.name();
     let queue = !EngineKind::of_fio(engine).is_some_and(EngineKind::is_synchronous);
     let rated = ["rate", "rate_iops"].iter().any(|name| job.get(name).is_some());
     let files = job.text("filename").map(|names| 1 + names.matches(':').count() as u64);
@@ -73,6 +74,8 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
     tell(&["fixedbufs", "registerfiles", "sqthread_poll", "nonvectored", "hipri"], !ring, &|| {
         format!("with ioengine={engine}")
     });
+    tell(&["cmd_type"], !commands, &|| format!("with ioengine={engine}"));
+    tell(&["buffered"], commands, &|| "with NVMe commands, which pass no page cache".into());
     let polls = ring && job.flag("sqthread_poll") == Some(true);
     tell(&["sqthread_poll_cpu"], !polls, &|| "without sqthread_poll of io_uring".into());
     let prioritised = ["cmdprio_percentage", "cmdprio_bssplit"];
@@ -144,6 +147,8 @@ mod tests {
             ("rw=randread\nfsync=1\n", "fsync has no effect with rw=randread"),
             ("ioengine=psync\niodepth_batch=8\n", "iodepth_batch has no effect with ioengine"),
             ("ioengine=libaio\nfixedbufs\n", "fixedbufs has no effect with ioengine=libaio"),
+            ("ioengine=libaio\ncmd_type=nvme\n", "cmd_type has no effect with ioengine=libaio"),
+            ("ioengine=io_uring_cmd\nbuffered=1\n", "buffered has no effect with NVMe commands"),
             ("bsrange=4k-8k\nbs=4k\n", "bs has no effect beside bsrange"),
             ("bsrange=4k-8k\nbssplit=4k/50:8k/50\n", "bsrange has no effect beside bssplit"),
             ("time_based\n", "time_based has no effect without runtime"),

@@ -8,7 +8,6 @@ const ENGINES: &[(&str, &str)] = &[
     ("exec", "it runs a program, which is not done here"),
     ("cpuio", "it burns processor time and does no I/O"),
     ("splice sg", "give ioengine=psync with direct=1: reads and writes of the same device"),
-    ("io_uring_cmd", UNDER_BLOCKS),
     ("xnvme", XNVME),
     ("libblkio", LIBBLKIO),
     ("http", HTTP),
@@ -32,8 +31,10 @@ const ENGINES: &[(&str, &str)] = &[
     ("windowsaio solarisaio", "it is of another system; give ioengine=libaio or io_uring"),
 ];
 
-const UNDER_BLOCKS: &str = "it sends NVMe commands to /dev/ngXnY, past the block layer; give \
-    ioengine=io_uring and the block device /dev/nvmeXnY, with hipri=1 to poll";
+const BSG: &str = "only NVMe commands are sent; give ioengine=psync with direct=1 and the block \
+    device";
+const METADATA: &str = "namespaces with metadata for each block are not supported";
+const OTHER_COMMANDS: &str = "commands are read, write, dataset management and flush";
 const XNVME: &str = "give ioengine=io_uring or libaio on the block device";
 const LIBBLKIO: &str = "give ioengine=io_uring on the device; our --ioengine vhost-user drives a \
     vhost-user-blk server";
@@ -80,9 +81,12 @@ pub(super) const FAMILIES: &[Family] = &[
     (Stand::Refused(XNVME), Kind::Text,
         "xnvme_admin xnvme_async xnvme_be xnvme_dev_nsid xnvme_dev_subnqn xnvme_iovec xnvme_mem \
          xnvme_sync"),
-    (Stand::Refused(UNDER_BLOCKS), Kind::Text,
-        "cmd_type md_per_io_size pi_act pi_chk apptag apptag_mask deac cdb_len write_mode \
-         verify_mode read_mode"),
+    (Stand::Only(&["nvme"], BSG), Kind::Word(&["nvme", "bsg"]), "cmd_type"),
+    (Stand::Refused(BSG), Kind::Text, "cdb_len"),
+    (Stand::Only(&["0"], METADATA), Kind::Count, "md_per_io_size"),
+    (Stand::Refused(METADATA), Kind::Text, "pi_act pi_chk apptag apptag_mask"),
+    (Stand::Refused(OTHER_COMMANDS), Kind::Text, "deac verify_mode read_mode"),
+    (Stand::Only(&["write"], OTHER_COMMANDS), Kind::Text, "write_mode"),
     (Stand::Refused("give ioengine=psync and the block device"), Kind::Text,
         "sg_write_mode verify_bytchk"),
     (Stand::Refused(NO_DATA), Kind::Text, "donorname inplace stat_type dir"),

@@ -255,7 +255,9 @@ const FAMILIES: &[Family] = &[
     (Stand::Only(OFF, "blocks stay on the grid of their size"), Kind::Switch, "bs_unaligned"),
     (Stand::Only(OFF, "memory is not taken away"), Kind::Size, "lockmem"),
     (Stand::Only(OFF, "requests have no such flag"), Kind::Switch,
-        "uncached nowait readfua writefua force_async thp"),
+        "uncached nowait readfua force_async thp"),
+    (Stand::Only(OFF, "give sync=dsync, whose writes are commands with FUA"), Kind::Switch,
+        "writefua"),
 
     (Stand::Refused(PROGRAM), Kind::Text, "exec_prerun exec_postrun program arguments grace_time \
         std_redirect"),

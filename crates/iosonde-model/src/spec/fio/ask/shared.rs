@@ -173,3 +173,45 @@ pub(super) fn logs(job: &FioJob, role: &str) -> Result<Vec<LogRequest>, Fault> {
     }
     Ok(logs)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::super::job::testing::read;
+    use super::super::ask;
+    use crate::spec::EngineKind;
+
+    #[test]
+    fn commands_are_an_engine_with_the_options_of_a_ring() {
+        let job = "[a]\nsize=1m\nfilename=/dev/ng0n1\nioengine=io_uring_cmd\n";
+        for more in ["", "cmd_type=nvme\n", "md_per_io_size=0\n", "write_mode=write\n"] {
+            let file = read(&format!("{job}{more}fixedbufs=0\nhipri=1\n")).unwrap();
+            assert!(file.notes.is_empty(), "{more}: {:?}", file.notes);
+            let engine = ask(&file.groups[0]).unwrap().engine.engine();
+            assert_eq!(engine.kind, EngineKind::IoUringCmd);
+            assert!(engine.iopoll && !engine.fixed_buffers);
+        }
+        for (refused, why) in [
+            ("cmd_type=bsg", "only NVMe commands"),
+            ("md_per_io_size=64", "metadata"),
+            ("pi_act=1", "metadata"),
+            ("apptag=0x888", "metadata"),
+            ("write_mode=write/40:uncor/60", "commands are read, write"),
+            ("writefua=1", "sync=dsync"),
+        ] {
+            let fault = read(&format!("{job}{refused}\n")).unwrap_err().to_string();
+            assert!(fault.contains(why), "{refused}: {fault}");
+        }
+    }
+
+    #[test]
+    fn commands_and_another_engine_do_not_run_at_the_same_time() {
+        let jobs = "size=1m\n[a]\nfilename=/dev/ng0n1\nioengine=io_uring_cmd\n[b]\nfilename=/x\n";
+        let file = read(&format!("[global]\n{jobs}")).unwrap();
+        let fault = ask(&file.groups[0]).unwrap_err().to_string();
+        assert!(fault.contains("ioengine: jobs `a` and `b`"), "{fault}");
+        let walled = read(&format!("[global]\n{jobs}stonewall\n")).unwrap();
+        assert!(walled.groups.iter().all(|group| ask(group).is_ok()));
+    }
+}
