@@ -118,6 +118,15 @@ fn job_files() -> Vec<String> {
         for more in ["", "ioengine=libaio\niodepth=4"] {
             add(&format!("rand{rw}"), "16k", more);
         }
+        // Drawn so often that every place and every length at it occurs.
+        for sizes in ["bssplit=4k/50:16k/50", "bsrange=4k-16k", "bssplit=4k:8k:16k"] {
+            add(&format!("rand{rw}"), "4k", &format!("{sizes}\nnorandommap\nio_size=16m"));
+        }
+        add(&format!("rand{rw}"), "4k", "norandommap\nio_size=4m");
+        for waits in ["rate_iops=2000", "thinktime=100", "iodepth_low=2"] {
+            let batch = "ioengine=libaio\niodepth=8\niodepth_batch_complete_min=4";
+            add(rw, "4k", &format!("{batch}\n{waits}"));
+        }
         for sizes in ["bssplit=4k/50:16k/50", "bsrange=4k-32k", "bssplit=8k/20:4k\nloops=2"] {
             add(rw, "4k", sizes);
             add(&format!("rand{rw}"), "4k", sizes);
@@ -135,6 +144,11 @@ fn job_files() -> Vec<String> {
         add("randwrite", "4k", sync);
     }
     add("write", "4k", "ioengine=libaio\niodepth=4\nfdatasync=1");
+    for sync in ["fsync=1", "fdatasync=4"] {
+        let batch = "ioengine=libaio\niodepth=8\niodepth_batch_complete_min=4";
+        add("write", "4k", &format!("{batch}\n{sync}"));
+        add("randwrite", "4k", &format!("{batch}\n{sync}"));
+    }
     add("write", "4k", "verify=crc32c");
     add("randwrite", "4k", "verify=md5");
     add("write", "4k", "verify=crc32c\ndo_verify=0");
@@ -320,7 +334,12 @@ fn comparable(job: &str, mut all: Vec<Vec<Op>>) -> Vec<Vec<Op>> {
             ops.pop();
         }
     }
-    if job.contains("bssplit") || job.contains("bsrange") {
+    if job.contains("norandommap") {
+        all.iter_mut().for_each(|ops| {
+            ops.sort();
+            ops.dedup();
+        });
+    } else if job.contains("bssplit") || job.contains("bsrange") {
         all.iter_mut().for_each(|ops| *ops = places_used(ops));
     }
     if job.contains("rw=rand") {

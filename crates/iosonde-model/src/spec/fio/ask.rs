@@ -18,7 +18,9 @@ use crate::spec::{EngineKind, Role, Rw, Settling, Sizes, Span, Start, Stop, Thre
 
 pub(super) use nodes::list as nodes;
 pub use request::{AccessHint, EngineRequest, LatencyRequest, LogRequest, TargetRequest};
-use shared::{direct, engine, first_and_own, latency, logs, seed, the_same};
+use shared::{
+    direct, engine, first_and_own, latency, logs, on_files_or_on_nothing, seed, the_same,
+};
 
 /// What one run is asked for; sizes in percent are open until the targets are known.
 #[derive(Clone, Debug)]
@@ -80,6 +82,7 @@ const MAX_JOBS: u64 = 4096;
 /// # Errors
 /// Whatever the group asks that one run cannot do, each with the place of the option.
 pub fn ask(group: &Group) -> Result<Asking, Faults> {
+    on_files_or_on_nothing(group)?;
     let (engine, own_engine) = first_and_own(group, engine)?;
     let (warmup_ns, own_warmup) = first_and_own(group, warmup)?;
     let (seed, own_seed) = first_and_own(group, |job| Ok(seed(job)))?;
@@ -169,6 +172,11 @@ impl Asking {
         Ok((workload, stop))
     }
 
+    /// Each role's name and its job.
+    pub fn jobs(&self) -> impl Iterator<Item = (&str, &FioJob)> {
+        self.parts.iter().map(|part| (part.role.name.as_str(), &part.job))
+    }
+
     /// The NUMA nodes to whose CPUs each role keeps, none for all, and where that was said.
     pub fn cpu_nodes(&self) -> impl Iterator<Item = (&[u32], &Place)> {
         self.parts.iter().map(|part| (&*part.nodes, part.job.place("numa_cpu_nodes")))
@@ -229,6 +237,7 @@ impl Asking {
         };
         match (job.word("fadvise_hint"), role.rw.is_random()) {
             (Some(("0" | "none", _)), _) => AccessHint::None,
+            (Some(("noreuse", _)), _) => AccessHint::Once,
             (Some(("random", _)), _) | (None | Some(("1", _)), true) => AccessHint::Random,
             _ => AccessHint::Sequential,
         }
@@ -269,9 +278,9 @@ impl Asking {
             let place = job.place("ioengine");
             self.note(format!("{place} ioengine={requested}: replaced by {instead}"));
         }
-        if let Some(note) = load::shallow(job) {
+        [load::shallow(job), load::counted_warmup(job)].into_iter().flatten().for_each(|note| {
             self.note(note);
-        }
+        });
         let split = job.word("cpus_allowed_policy").is_some_and(|(word, _)| word == "split");
         let offset = job.amount("offset").unwrap_or(Amount::Bytes(0));
         let increment = job.amount("offset_increment").unwrap_or(Amount::Bytes(0));

@@ -34,6 +34,8 @@ const ENGINES: &[(&str, &str)] = &[
 
 const UNDER_BLOCKS: &str = "it sends NVMe commands to /dev/ngXnY, past the block layer; give \
     ioengine=io_uring and the block device /dev/nvmeXnY, with hipri=1 to poll";
+const COMMANDS: &str = "it is of NVMe commands past the block layer, and what is written to a \
+    block device names no placement and trims one range at a time";
 const XNVME: &str = "give ioengine=io_uring or libaio on the block device";
 const LIBBLKIO: &str = "give ioengine=io_uring on the device; our --ioengine vhost-user drives a \
     vhost-user-blk server";
@@ -83,8 +85,10 @@ pub(super) const FAMILIES: &[Family] = &[
     (Stand::Refused(UNDER_BLOCKS), Kind::Text,
         "cmd_type md_per_io_size pi_act pi_chk apptag apptag_mask deac cdb_len write_mode \
          verify_mode read_mode"),
+    (Stand::Refused(COMMANDS), Kind::Text,
+        "fdp dataplacement plids plid_select dp_scheme num_range"),
     (Stand::Refused("give ioengine=psync and the block device"), Kind::Text,
-        "sg_write_mode verify_bytchk"),
+        "sg_write_mode verify_bytchk stream_id"),
     (Stand::Refused(NO_DATA), Kind::Text, "donorname inplace stat_type dir"),
     (Stand::Refused("the whole file is used, on every kind of device"), Kind::Text, "skip_bad"),
     (Stand::Refused("it burns processor time and does no I/O"), Kind::Text,

@@ -93,6 +93,22 @@ pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
     Err(job.fault("ioengine", what))
 }
 
+/// A run is on files, or on nothing.
+pub(super) fn on_files_or_on_nothing(group: &Group) -> Result<(), Fault> {
+    let is_null = |job: &&FioJob| load::engine(job) == EngineKind::Null.name();
+    match (group.jobs.iter().find(is_null), group.jobs.iter().find(|job| !is_null(job))) {
+        (Some(null), Some(other)) => {
+            let what = format!(
+                "null moves no data, and `{}` of the same group does; put them into groups with \
+                 stonewall",
+                shown(&other.name)
+            );
+            Err(null.fault("ioengine", what))
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn direct(job: &FioJob) -> Result<bool, Fault> {
     let buffered = job.flag("buffered").map(|buffered| !buffered);
     let direct = match (job.flag("direct"), buffered) {
