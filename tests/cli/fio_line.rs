@@ -118,7 +118,7 @@ fn the_options_are_in_the_json_as_they_were_written_and_nothing_stands_in_its_wa
                  --iodepth=4 --name=b --rw=read --size=64k --iodepth=8 --output-format=json";
     let result: Value = serde_json::from_str(&piped(&place, words)).unwrap();
     let written = |pairs: &[(&str, &str)]| -> Value {
-        pairs.iter().map(|(name, value)| ((*name).to_string(), (*value).into())).collect()
+        pairs.iter().map(|(name, value)| ((*name).to_string(), Value::from(*value))).collect()
     };
     assert_eq!(result["global options"], written(&[("bs", "4k"), ("ioengine", "psync")]));
     let first = [("name", "a"), ("rw", "randread"), ("size", "64k"), ("iodepth", "4")];

@@ -66,7 +66,8 @@ pub fn probe(path: &Path, is_ours: &dyn Fn(&str) -> bool) -> Result<(), ExportEr
 pub fn is_stream(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     let is_it = |kind: fs::FileType| {
-        kind.is_char_device() || kind.is_fifo() && ["/dev", "/proc"].iter().any(|at| path.starts_with(at))
+        kind.is_char_device()
+            || kind.is_fifo() && ["/dev", "/proc"].iter().any(|at| path.starts_with(at))
     };
     fs::metadata(path).is_ok_and(|facts| is_it(facts.file_type()))
 }

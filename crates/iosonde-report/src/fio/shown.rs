@@ -47,9 +47,8 @@ impl Shown {
 
     /// Earned percentiles of a distribution: percent, ns.
     pub(super) fn earned(&self, latency: &Histogram) -> Vec<(f64, u64)> {
-        let earned = |percent: &f64| {
-            Some((*percent, Quantile::of(latency, percent / 100.0).value_ns()?))
-        };
+        let earned =
+            |percent: &f64| Some((*percent, Quantile::of(latency, percent / 100.0).value_ns()?));
         self.percents.iter().filter_map(earned).collect()
     }
 }

@@ -22,7 +22,9 @@ enum Of {
     Series(Kind),
     /// Of this direction alone.
     Bandwidth(&'static str),
-    Histograms { coarseness: u32 },
+    Histograms {
+        coarseness: u32,
+    },
     Operations,
 }
 
@@ -114,9 +116,7 @@ impl Logs {
             let block_bytes = block.map_or(0, |job| job.block_bytes);
             let text = match file.of {
                 Of::Series(kind) => log::log(&jobs, kind, file.width_ns),
-                Of::Bandwidth(way) => {
-                    log::log_of(&jobs, Kind::Bandwidth, file.width_ns, Some(way))
-                }
+                Of::Bandwidth(way) => log::log_of(&jobs, Kind::Bandwidth, file.width_ns, Some(way)),
                 Of::Operations => {
                     note_cut(&file.path, &jobs);
                     iolog::text(run, &file.jobs)

@@ -4,9 +4,7 @@ use iosonde_model::spec::fio::Asking;
 use iosonde_report::json::WrittenOptions;
 
 /// What the jobs of these groups, whose runs bear these names, were asked for.
-pub(super) fn written<'a>(
-    groups: impl Iterator<Item = (&'a Asking, &'a str)>,
-) -> WrittenOptions {
+pub(super) fn written<'a>(groups: impl Iterator<Item = (&'a Asking, &'a str)>) -> WrittenOptions {
     let mut all = WrittenOptions::default();
     for (asking, run) in groups {
         for (role, job) in asking.jobs() {

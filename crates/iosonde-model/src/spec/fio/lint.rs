@@ -283,7 +283,10 @@ mod tests {
             ("direct=1\nsize=1g\nkb_base=1000\n", "k is 1000 bytes here"),
             ("direct=1\nsize=1g\nfilename=/x\nnumjobs=4\n", "4 jobs go over the same blocks"),
             ("direct=1\nfilename=/x\nnumjobs=4\n", "4 jobs go over the same blocks"),
-            ("direct=1\nsize=1g\nrw=write\nzero_buffers\n", "zero_buffers: storage that compresses"),
+            (
+                "direct=1\nsize=1g\nrw=write\nzero_buffers\n",
+                "zero_buffers: storage that compresses",
+            ),
             ("direct=1\nsize=1g\nrw=write\ndedupe_percentage=100\n", "stores next to nothing"),
             ("direct=1\nsize=1g\nbs=4kib\n", "bs: in `4kib` a kib is 1000 bytes"),
             ("direct=1\nsize=1g\nramp_time=5\n", "ramp_time: without runtime"),

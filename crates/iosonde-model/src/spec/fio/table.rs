@@ -72,7 +72,8 @@ const SYSTEM: &str = "it changes the system or the process, which a job file may
 const LAYOUT: &str = "creation of the test file, not the load";
 const TELLING: &str = "reporting of the run, not the load";
 const TIMING: &str = "every operation is timed here, at less cost";
-const IN_ONE: &str = "the share of valid blocks falls with age from one to the next, not by regions";
+const IN_ONE: &str =
+    "the share of valid blocks falls with age from one to the next, not by regions";
 const LATER: &str = "a block is written again late in the pass, not while a cache still has it";
 const OFF: &[&str] = &["0"];
 const ON: &[&str] = &["1"];

@@ -176,9 +176,7 @@ fn single_pass(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
         return wrong("sprandom", "is of one file, as in fio");
     }
     match spare(job) {
-        Some(spare) if spare > 0.0 && spare <= MOST_SPARE => {
-            Ok(Access::SinglePass(spare * 100.0))
-        }
+        Some(spare) if spare > 0.0 && spare <= MOST_SPARE => Ok(Access::SinglePass(spare * 100.0)),
         _ => wrong("spr_op", &format!("expected one number above 0 and up to {MOST_SPARE}")),
     }
 }
