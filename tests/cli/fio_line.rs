@@ -173,7 +173,8 @@ fn a_mixed_job_is_verified_after_it_has_written() {
         let mut bytes = fs::read(&path).unwrap();
         bytes.iter_mut().for_each(|byte| *byte ^= 1);
         fs::write(&path, bytes).unwrap();
-        place.iosonde(&format!("{words} --verify_only")).end().exits(4);
+        let read = format!("{words} --verify_only --overwrite-file={rw}.0.0");
+        place.iosonde(&read).end().exits(4);
     }
 }
 

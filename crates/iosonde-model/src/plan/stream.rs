@@ -298,7 +298,7 @@ impl OpStream {
     }
 
     /// The next operation where lengths differ: the walk may cut it short.
-    #[inline]
+    #[inline(never)]
     fn next_varied(&mut self, way: IoKind) -> Op {
         let OpStream { lengths, chance, now, .. } = self;
         let (begins, bytes) = now.walk.next_varied(chance, |chance| lengths.draw(way, chance));
