@@ -6,7 +6,8 @@
 //! operations of a mix are reads, a sync after the very last write, syncs among several requests in
 //! flight, of which fio does not fix the order, the fsync that ends each of our writing runs, and
 //! whose turn it is with `roundrobin:N` where N does not divide a file's blocks.
-//! `IOSONDE_CONFORMANCE_TABLE=FILE` has the table written there.
+//! `IOSONDE_CONFORMANCE_TABLE=FILE` has the table written there, and `IOSONDE_CONFORMANCE_ONLY=WORD`
+//! runs the job files with this word alone.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -505,7 +506,8 @@ fn the_same_job_file_is_the_same_load_as_with_fio() {
     let scratch = ScratchDir::new().unwrap();
     let folder = scratch.path();
     let begun = Instant::now();
-    let files = job_files();
+    let only = std::env::var("IOSONDE_CONFORMANCE_ONLY").unwrap_or_default();
+    let files: Vec<String> = job_files().into_iter().filter(|job| job.contains(&only)).collect();
     let (mut same, mut other, mut table) = (0, Vec::new(), Vec::new());
     for (index, job) in files.iter().enumerate() {
         if begun.elapsed() > TIME {

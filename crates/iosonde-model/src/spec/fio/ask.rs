@@ -172,11 +172,6 @@ impl Asking {
         Ok((workload, stop))
     }
 
-    /// Each role's name and its job.
-    pub fn jobs(&self) -> impl Iterator<Item = (&str, &FioJob)> {
-        self.parts.iter().map(|part| (part.role.name.as_str(), &part.job))
-    }
-
     /// The NUMA nodes to whose CPUs each role keeps, none for all, and where that was said.
     pub fn cpu_nodes(&self) -> impl Iterator<Item = (&[u32], &Place)> {
         self.parts.iter().map(|part| (&*part.nodes, part.job.place("numa_cpu_nodes")))

@@ -4,7 +4,7 @@
 use super::super::job::{FioJob, Group};
 use super::super::value::Value;
 use super::super::{Fault, Faults, foreign, load, shown};
-use super::{EngineRequest, LatencyRequest, LogRequest};
+use super::{Asking, EngineRequest, LatencyRequest, LogRequest};
 use crate::spec::{EngineKind, LatencyTarget};
 use crate::units::count;
 
@@ -91,6 +91,13 @@ pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
         }
     };
     Err(job.fault("ioengine", what))
+}
+
+impl Asking {
+    /// Each role's name and its job.
+    pub fn jobs(&self) -> impl Iterator<Item = (&str, &FioJob)> {
+        self.parts.iter().map(|part| (part.role.name.as_str(), &part.job))
+    }
 }
 
 /// A run is on files, or on nothing.
