@@ -6,8 +6,8 @@
 //! operations of a mix are reads, a sync after the very last write, syncs among several requests in
 //! flight, of which fio does not fix the order, the fsync that ends each of our writing runs, and
 //! whose turn it is with `roundrobin:N` where N does not divide a file's blocks.
-//! `IOSONDE_CONFORMANCE_TABLE=FILE` has the table written there, and `IOSONDE_CONFORMANCE_ONLY=WORD`
-//! runs the job files with this word alone.
+//! `IOSONDE_CONFORMANCE_TABLE=FILE` has the table written there.
+//! `IOSONDE_CONFORMANCE_ONLY=WORD` runs the job files with this word alone.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
