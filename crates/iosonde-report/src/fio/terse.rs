@@ -155,7 +155,8 @@ mod tests {
 
     /// The lines of a run whose groups are counted from `first_group`.
     fn of(run: &Run, facts: &Assessment, version: Version, first_group: usize) -> String {
-        let numbered = Numbered { first_group, run: (run, facts), verification: None };
+        let numbered =
+            Numbered { first_group, run: (run, facts), verification: None, written: None };
         terse(&numbered, false, version)
     }
 
