@@ -108,9 +108,9 @@ rows = [line.split(", ") for line in open("hist.txt").read().splitlines()[1:]]
 lowest = min(float(row[2]) for row in rows)
 highest = max(float(row[-1]) for row in rows)
 clat = read["clat_ns"]
-# A bin is 1.6 % wide.
+# A bin is 1.6 % wide, and the tool names the greatest latency by the end of the bin after the next.
 assert abs(lowest / clat["min"] - 1) < 0.03, (lowest, clat["min"])
-assert abs(highest / clat["max"] - 1) < 0.03, (highest, clat["max"])
+assert 1 <= highest / clat["max"] < 1.05, (highest, clat["max"])
 print(f"read by fio's tools: {bandwidth:.0f} KiB/s, {counted} operations, "
       f"{lowest:.0f} to {highest:.0f} ns")
 CHECK

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -119,6 +119,10 @@ pub(crate) fn has_png() -> Result<(), Failure> {
     if cfg!(feature = "png") { Ok(()) } else { Err(Failure::new(Exit::Usage, missing)) }
 }
 
+/// Remarks that would stand within a document, because stderr goes where stdout does
+/// (`2>&1 | jq`); `None` while they go to stderr.
+static HELD_BACK: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
 /// Whether anything was put on stdout.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
@@ -152,7 +156,14 @@ impl Output {
     /// To a file instead of stdout, if one is given; of files that exist only an earlier result is
     /// replaced.
     pub(crate) fn to(format: OutputFormat, path: Option<&Path>) -> Result<Output, Failure> {
-        let Some(path) = path else { return Ok(Output::new(format)) };
+        // A pipe is opened once: fio's scripts name this program's own stdout.
+        let own = [Path::new("/dev/stdout"), Path::new("/dev/fd/1"), Path::new("/proc/self/fd/1")];
+        let Some(path) = path.filter(|path| !own.contains(path)) else {
+            return Ok(Output::new(format));
+        };
+        if export::is_stream(path) {
+            return Ok(Output { file: Some((path.into(), String::new())), ..Output::new(format) });
+        }
         export::probe(path, &is_result).map_err(|error| {
             Failure::new(Exit::Usage, format!("--output: `{}`: {error}", path.display()))
         })?;
@@ -214,7 +225,13 @@ impl Output {
 
     fn one_document(&mut self, document: &Document<'_>) {
         let now_ns = iosonde_sys::clock::realtime_ns;
-        let fio = |form| json::json_text(&fio_json(document, form, now_ns()));
+        let fio = |form| {
+            let mut value = fio_json(document, form, now_ns());
+            if let Ok(Some(held)) = HELD_BACK.lock().as_deref() {
+                value["iosonde"]["notes"] = held.as_slice().into();
+            }
+            json::json_text(&value)
+        };
         let text = match self.format {
             OutputFormat::Normal | OutputFormat::FioJob => return,
             OutputFormat::Json => json::json_text(&json::json(document)),
@@ -279,7 +296,10 @@ impl Output {
     /// This end, or a failure if the result did not reach stdout.
     pub(crate) fn end(&self, exit: Exit) -> Exit {
         if let Some((path, text)) = &self.file
-            && let Err(error) = export::write(path, text)
+            && let Err(error) = match export::is_stream(path) {
+                true => export::write_stream(path, text),
+                false => export::write(path, text),
+            }
         {
             note(&format!("error: `{}` cannot be written: {error}", path.display()));
             return exit.or_graver(Exit::Environment);
@@ -322,6 +342,16 @@ fn is_result(start: &str) -> bool {
     json || is_text || texts.iter().any(|text| start.starts_with(text))
 }
 
+/// From now on no remark stands within the document of a format of fio's. Whether one would have.
+pub(crate) fn hold_remarks_back(format: OutputFormat, path: Option<&Path>) -> bool {
+    let is_fios = !matches!(format, OutputFormat::Normal | OutputFormat::Json);
+    let holds = is_fios && path.is_none() && screen::is_one_stream();
+    if holds && let Ok(mut held) = HELD_BACK.lock() {
+        held.get_or_insert_default();
+    }
+    holds
+}
+
 /// Text as a terminal shows it, whatever the strings in it hold: all but our own line breaks is
 /// escaped.
 fn shown(text: &str) -> String {
@@ -345,6 +375,14 @@ fn names_with_breaks(words: impl Iterator<Item = OsString>) -> Vec<String> {
 
 /// A line on stderr. Foreign strings in it are escaped.
 pub(crate) fn note(line: &str) {
+    let is_remark = ["note: ", "results stored in "].iter().any(|begin| line.starts_with(begin));
+    if is_remark
+        && let Ok(mut held) = HELD_BACK.lock()
+        && let Some(held) = held.as_mut()
+    {
+        held.push(line.into());
+        return;
+    }
     let line = shown(line);
     let safe: Vec<&str> = line.lines().collect();
     let text = format!("iosonde: {}", safe.join("\n         "));

@@ -452,6 +452,7 @@ fn conclude(
         host: Some(&place.host),
         target: Some(&run.target),
         error: None,
+        written: None,
     };
     if !(outputs.write(&document) & progress.end(&document)) {
         exit = exit.or_graver(Exit::Environment);

@@ -35,3 +35,12 @@ pub(crate) fn wrap_at() -> Option<usize> {
 fn by_variable() -> Option<usize> {
     std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0)
 }
+
+/// Whether stdout and stderr are the same file or pipe.
+pub(crate) fn is_one_stream() -> bool {
+    let of = |stat: rustix::io::Result<rustix::fs::Stat>| {
+        stat.ok().map(|stat| (stat.st_dev, stat.st_ino))
+    };
+    let (out, error) = (rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr()));
+    of(out).is_some_and(|out| of(error) == Some(out)) && !std::io::stdout().is_terminal()
+}

@@ -102,6 +102,124 @@ fn defaults_are_fios_and_the_first_line_says_so() {
     assert!(!place.work().join("y.0.0").exists());
 }
 
+/// What a shell prints of a run whose streams are one.
+fn piped(place: &Place, words: &str) -> String {
+    let line = format!("{} run {words} 2>&1", env!("CARGO_BIN_EXE_iosonde"));
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(line).current_dir(place.work());
+    shell.env("XDG_STATE_HOME", place.work().join("state"));
+    String::from_utf8(shell.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn the_options_are_in_the_json_as_they_were_written_and_nothing_stands_in_its_way() {
+    let place = Place::new();
+    let words = "--blocksize=4k --ioengine=psync --name=a --readwrite=randread --size=64k \
+                 --iodepth=4 --name=b --rw=read --size=64k --iodepth=8 --output-format=json";
+    let result: Value = serde_json::from_str(&piped(&place, words)).unwrap();
+    let written = |pairs: &[(&str, &str)]| -> Value {
+        pairs.iter().map(|(name, value)| ((*name).to_string(), Value::from(*value))).collect()
+    };
+    assert_eq!(result["global options"], written(&[("bs", "4k"), ("ioengine", "psync")]));
+    let first = [("name", "a"), ("rw", "randread"), ("size", "64k"), ("iodepth", "4")];
+    assert_eq!(result["jobs"][0]["job options"], written(&first));
+    assert_eq!(result["jobs"][1]["job options"]["iodepth"], "8");
+    let notes = result["iosonde"]["notes"].as_array().unwrap();
+    let is_said = |what: &str| notes.iter().any(|note| note.as_str().unwrap().contains(what));
+    assert!(is_said("iodepth=4 has no effect") && is_said("is created, and stays"), "{notes:?}");
+    // In a file the name is that of a section; of jobs reported together the last one stands.
+    place.file(
+        "job.fio",
+        b"[global]\nfilename=data.img\nsize=64k\ngroup_reporting\n[a]\nbs=8k\n[b]\nbs=16k\n",
+    );
+    let lines = piped(&place, "job.fio --output-format=terse");
+    assert!(lines.lines().all(|line| line.starts_with("3;iosonde")), "{lines}");
+    let result: Value =
+        serde_json::from_str(&piped(&place, "job.fio --output-format=json+")).unwrap();
+    assert_eq!(result["jobs"][0]["job options"], written(&[("bs", "16k")]));
+    let global = written(&[("filename", "data.img"), ("size", "64k")]);
+    assert_eq!(result["global options"], global);
+}
+
+#[test]
+fn percentiles_are_those_that_are_asked_for() {
+    let place = Place::new();
+    place.hole("data.img", 4 << 20);
+    let words = "run --filename=data.img --percentile_list=25:75 --name=x --rw=read --bs=4k \
+                 --lat_percentiles=1 --clat_percentiles=0 --output-format=json --name=y --rw=read \
+                 --bs=4k --percentile_list=50";
+    let out = place.iosonde(words).end().exits(0).out;
+    let result: Value = serde_json::from_str(&out).unwrap();
+    let names = |job: usize, kind: &str| -> Vec<String> {
+        let shown = result["jobs"][job]["read"][kind]["percentile"].as_object();
+        shown.map_or(Vec::new(), |shown| shown.keys().cloned().collect())
+    };
+    assert_eq!(names(0, "lat_ns"), ["25.000000", "75.000000"]);
+    assert!(names(0, "clat_ns").is_empty() && names(1, "lat_ns").is_empty());
+    assert_eq!(names(1, "clat_ns"), ["50.000000"]);
+}
+
+#[test]
+fn a_mixed_job_is_verified_after_it_has_written() {
+    let place = Place::new();
+    for (rw, bs) in [("randrw", "4k"), ("rw", "16k")] {
+        let words = format!(
+            "run --name={rw} --rw={rw} --bs={bs} --size=512k --verify=crc32c --output-format=json"
+        );
+        let out = place.iosonde(&words).end().exits(0).out;
+        let job = serde_json::from_str::<Value>(&out).unwrap()["jobs"][0].clone();
+        assert!(job["write"]["total_ios"].as_u64().unwrap() > 0 && job["error"] == 0, "{job}");
+        let path = place.work().join(format!("{rw}.0.0"));
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.iter_mut().for_each(|byte| *byte ^= 1);
+        fs::write(&path, bytes).unwrap();
+        let read = format!("{words} --verify_only --overwrite-file={rw}.0.0");
+        place.iosonde(&read).end().exits(4);
+    }
+}
+
+#[test]
+fn the_null_engine_shares_no_run_with_engines_that_move_data() {
+    let place = Place::new();
+    let words = "run --name=n --ioengine=null --size=1m --name=f --rw=write --size=64k";
+    place.iosonde(words).end().exits(2).says("null moves no data, and `f` of the same group does");
+    let apart = format!("{words} --stonewall --output-format=json");
+    let out = place.iosonde(&apart).end().exits(0).out;
+    let result: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(result["jobs"][1]["write"]["io_bytes"], 65_536);
+    assert_eq!(fs::metadata(place.work().join("f.0.0")).unwrap().len(), 65_536);
+}
+
+#[test]
+fn a_warm_up_without_a_runtime_is_part_of_the_size() {
+    let place = Place::new();
+    let words = "run --name=x --rw=read --bs=4k --size=400k --rate_iops=100 --ramp_time=500ms \
+                 --output-format=json";
+    let ended = place.iosonde(words).end().exits(0).says("ramp_time: what is moved meanwhile");
+    let result: Value = serde_json::from_str(&ended.out).unwrap();
+    let moved = result["jobs"][0]["read"]["total_ios"].as_u64().unwrap();
+    assert!((30..=60).contains(&moved), "{moved}");
+}
+
+#[test]
+fn a_single_pass_writes_all_flash_once() {
+    let place = Place::new();
+    let words = "run --name=x --rw=randwrite --bs=4k --size=400k --sprandom=1 --spr_op=0.2 \
+                 --spr_num_regions=10 --output-format=json";
+    let out = place.iosonde(words).end().exits(0).out;
+    let result: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(result["jobs"][0]["write"]["total_ios"], 120);
+    for (more, expected) in [
+        ("--rw=randrw", "sprandom: needs rw=randwrite"),
+        ("--random_generator=tausworthe", "needs lfsr"),
+        ("--norandommap=0", "needs norandommap=1"),
+        ("--spr_op=2", "spr_op: expected one number above 0"),
+        ("--nrfiles=2", "is of one file"),
+    ] {
+        place.iosonde(&format!("{words} {more}")).end().exits(2).says(expected);
+    }
+}
+
 #[test]
 fn output_goes_to_a_file_and_replaces_no_other() {
     let place = Place::new();
@@ -115,6 +233,11 @@ fn output_goes_to_a_file_and_replaces_no_other() {
     let result: Value = serde_json::from_str(&text).unwrap();
     assert!(result["jobs"][0]["read"]["iops"].as_f64().unwrap() > 0.0);
     run("--output=result.json").exits(0).silent();
+    run("--output=/dev/null").exits(0).silent();
+    run("-o short.txt").exits(0).silent();
+    assert!(fs::read_to_string(place.work().join("short.txt")).unwrap().contains("IOPS="));
+    run("--output=/dev/stdout").exits(0).prints("IOPS=");
+    run("--output=/dev/stderr").exits(0).silent().says("IOPS=");
     // In our own grammar as well, an earlier report is replaced.
     let own = "run --path=data.img --rw=read --bs=64k --io-size=256k --output=own.txt";
     for format in ["normal", "json", "fio-json", "terse"] {

@@ -104,7 +104,7 @@ fn what_cannot_run_is_refused_with_file_and_line() {
     let before = listing(&place.work());
     for (name, text, message) in [
         ("a.fio", "[a]\nsize=1m\nexec_prerun=true\n", "a.fio:3: [a] exec_prerun is not supported"),
-        ("b.fio", "[a]\nsize=1m\nsprandom=1\n", "b.fio:3: [a] sprandom is not supported"),
+        ("b.fio", "[a]\nsize=1m\nsprandom=1\n", "b.fio:3: [a] sprandom: needs rw=randwrite"),
         ("c.fio", "[a]\nsiez=1m\n", "did you mean `size`?"),
         ("d.fio", "[a]\nfilename=${IOSONDE_UNSET}\n", "d.fio:2: [a] filename: found nothing after"),
         ("e.fio", "[a]\nfilename=data.img\nsize=900t\n", "e.fio:2: [a] "),

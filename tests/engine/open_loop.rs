@@ -236,6 +236,25 @@ fn syncs_are_a_direction_of_their_own_and_a_group_commit_is_a_barrier() {
 }
 
 #[test]
+fn a_full_queue_waits_for_its_batch_with_syncs_and_rates_too() {
+    let sync = Sync { every_writes: 4, ..Sync::default() };
+    let rate = Pace::Rate { rate: Rate::Ops(20_000.0), arrivals: Arrivals::Constant };
+    let free = Pace::default();
+    for (sync, pace) in [(sync, free.clone()), (Sync::default(), rate)] {
+        for (complete_min, least, most) in [(1, 0.0, 2.0), (4, 3.5, 5.0)] {
+            let reap = Reap { complete_min, counts: true, ..Reap::default() };
+            let (sync, pace) = (sync.clone(), pace.clone());
+            let role = Role { sync, pace, reap, ..Role::new("log", Rw::RandWrite) };
+            let (run, _) = judged(role, 8, 5, 1, "servers=8,read=exp:1ms,write=exp:1ms");
+            let job = &run.jobs[0];
+            let returns: u64 = job.batches.completed.iter().sum();
+            let each = (job.write.ops + job.sync.ops) as f64 / returns as f64;
+            assert!(each > least && each < most, "{complete_min}: {each}");
+        }
+    }
+}
+
+#[test]
 fn parts_of_the_latency_add_up_and_the_depth_is_reached() {
     let reap = Reap { complete_min: 2, complete_max: 3, slat: true, ..Reap::default() };
     let role = Role { reap, ..Role::new("client", Rw::RandRead) };

@@ -8,12 +8,13 @@ pub mod iolog;
 pub mod json;
 pub mod log;
 pub mod settled;
+mod shown;
 pub mod terse;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::json::Document;
+use crate::json::{Document, WrittenOptions};
 use crate::run_text::{rw, size};
 use iosonde_analysis::Assessment;
 use iosonde_analysis::arrivals::ArrivalVerdict;
@@ -21,30 +22,17 @@ use iosonde_analysis::intervals::{self, DIRECTIONS, Direction};
 use iosonde_analysis::priorities;
 use iosonde_model::plan::{EngineKind, Job, Stop};
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
-use iosonde_stats::{Histogram, Quantile};
+use iosonde_stats::Histogram;
+use shown::Shown;
 
 /// What stands where fio has its version.
 pub const VERSION: &str = concat!("iosonde-", env!("CARGO_PKG_VERSION"));
-
-/// fio's default list of percentiles, in percent.
-const PERCENTILES: [f64; 17] = [
-    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
-    99.99,
-];
 
 /// Interval of fio's own bandwidth and IOPS samples, ns.
 const SAMPLE_NS: u64 = 500_000_000;
 
 /// Upper edges of fio's latency classes, below 1000 of their unit.
 const CLASSES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
-
-/// Earned percentiles of a distribution: percent, ns.
-fn percentiles(latency: &Histogram) -> Vec<(f64, u64)> {
-    PERCENTILES
-        .iter()
-        .filter_map(|percent| Some((*percent, Quantile::of(latency, percent / 100.0).value_ns()?)))
-        .collect()
-}
 
 /// fio's bin for a value: 64 bins per octave, named by the middle. Two of our buckets lie wholly in
 /// one of them, so nothing is lost by the way.
@@ -125,6 +113,9 @@ struct JobReport<'a> {
     parts: &'a [JobRun],
     /// Position in the run.
     index: usize,
+    /// Options as they were written, and the percentiles that they ask for.
+    written: Option<&'a BTreeMap<String, String>>,
+    shown: Shown,
     /// Whether latencies from the due time would only tell how long the run was.
     withheld: bool,
 }
@@ -138,6 +129,7 @@ pub struct Numbered<'a> {
     run: Judged<'a>,
     /// The run that verified what this one had written, whose reads are those of its jobs to fio.
     verification: Option<Judged<'a>>,
+    written: Option<&'a WrittenOptions>,
 }
 
 /// The runs whose consistency checks passed, each with the number of its first group of jobs.
@@ -154,7 +146,8 @@ pub fn numbered<'a>(document: &Document<'a>) -> Vec<Numbered<'a>> {
             continue;
         }
         if is_valid {
-            numbered.push(Numbered { first_group, run: (run, facts), verification: None });
+            let (run, written) = ((run, facts), document.written);
+            numbered.push(Numbered { first_group, run, verification: None, written });
         }
         let groups = run.plan.jobs.iter().map(|job| job.span.group as usize + 1);
         first_group += groups.max().unwrap_or(1);
@@ -166,7 +159,7 @@ impl<'a> Numbered<'a> {
     /// Every job, or one for those of a group if they are `grouped`, with the same of the
     /// verification where there was one.
     fn reports(&self, grouped: bool) -> Vec<(JobReport<'a>, Option<JobReport<'a>>)> {
-        let of = |(run, facts): Judged<'a>| job_report(run, facts, grouped);
+        let of = |(run, facts): Judged<'a>| job_report(run, facts, grouped, self.written);
         let mut rereads: Vec<Option<JobReport<'a>>> =
             self.verification.map(of).into_iter().flatten().map(Some).collect();
         let with = |report: JobReport<'a>| {
@@ -192,16 +185,21 @@ fn of_direction<'a, 'b>(
 }
 
 /// Every job of a run; one for those of a group if they are `grouped`.
-fn job_report<'a>(run: &'a Run, facts: &Assessment, grouped: bool) -> Vec<JobReport<'a>> {
+fn job_report<'a>(
+    run: &'a Run,
+    facts: &Assessment,
+    grouped: bool,
+    options: Option<&'a WrittenOptions>,
+) -> Vec<JobReport<'a>> {
     let open = facts.figures.arrivals.as_ref();
     let withheld = open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable);
-    let report = |index: usize, plan: &'a Job, job, parts| JobReport {
-        run,
-        plan,
-        job,
-        parts,
-        index,
-        withheld,
+    let report = |index: usize, plan: &'a Job, job, parts: &'a [JobRun]| {
+        // Of jobs that are reported together fio has the options of the last.
+        let last = run.plan.jobs.get(index + parts.len() - 1).unwrap_or(plan);
+        let name = (run.plan.name.clone(), last.role.clone());
+        let written = options.and_then(|all| all.jobs.get(&name));
+        let shown = Shown::of(options, written);
+        JobReport { run, plan, job, parts, index, withheld, written, shown }
     };
     let mut reports: Vec<JobReport<'a>> = Vec::new();
     let one_group = |a: &&Job, b: &&Job| grouped && a.span.group == b.span.group;

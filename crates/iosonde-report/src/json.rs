@@ -3,6 +3,8 @@
 //! Integers are bytes and nanoseconds, with the unit in the name. A percentile that has not earned
 //! its place is `null`, with the reason beside it.
 
+use std::collections::BTreeMap;
+
 use iosonde_model::units::clean::is_invisible;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -43,6 +45,17 @@ pub struct Document<'a> {
     pub target: Option<&'a TargetFacts>,
     /// Why the command ended without an answer.
     pub error: Option<Failure<'a>>,
+    /// What the options of fio's job files and command lines were.
+    pub written: Option<&'a WrittenOptions>,
+}
+
+/// Options of fio's language with their values, as they were written.
+#[derive(Clone, Debug, Default)]
+pub struct WrittenOptions {
+    /// Those of all jobs: in `[global]`, or before the first job of a command line.
+    pub global: BTreeMap<String, String>,
+    /// Those of each job itself, by the names of its run and of its role.
+    pub jobs: BTreeMap<(String, String), BTreeMap<String, String>>,
 }
 
 /// Why a command ended without an answer.

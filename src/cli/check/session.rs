@@ -175,6 +175,7 @@ impl Session<'_> {
             host: Some(self.host),
             target: rows.first().map(|(run, _)| &run.target),
             error: None,
+            written: None,
         };
         let mut exit = exit;
         if !(self.outputs.write(&document) & self.progress.end(&document)) {

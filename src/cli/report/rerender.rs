@@ -233,6 +233,7 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
                 host: kept.host.as_ref(),
                 target: rows.first().map(|(run, _)| &run.target),
                 error: None,
+                written: None,
             };
             let drawn = match args.figures {
                 Some(_) => super::pictures(&run_story(rendered))?,

@@ -34,6 +34,8 @@ pub(crate) struct FioLine {
     terse_too: bool,
     /// The bandwidth of all jobs of a group is logged.
     pub(super) bandwidth_log: bool,
+    /// Progress is asked for, wherever it goes.
+    pub(super) asks_for_eta: bool,
     /// Accepted without effect, in words.
     pub(super) notes: Vec<String>,
     /// The options that are this program's own.
@@ -190,6 +192,7 @@ impl FioLine {
             return self.session(&own, value);
         }
         if BESIDE.iter().any(|(beside, _)| *beside == own) {
+            self.asks_for_eta |= own == "eta-interval";
             self.own.push(match value {
                 Some(value) => format!("--{own}={value}"),
                 None => format!("--{own}"),
@@ -263,12 +266,17 @@ impl FioLine {
             "terse-version" => {}
             "eta" => match value.as_str() {
                 "never" => self.own.push("--eta-interval=0".into()),
-                "always" | "auto" => {}
+                "always" => self.asks_for_eta = true,
+                "auto" => {}
                 _ => return wrong("always, never or auto"),
             },
             // fio's times without a unit are seconds here, and ours are.
-            "eta-newline" => self.own.push(format!("--eta-interval={value}")),
+            "eta-newline" => {
+                self.asks_for_eta = true;
+                self.own.push(format!("--eta-interval={value}"));
+            }
             "status-interval" => {
+                self.asks_for_eta = true;
                 self.own.push(format!("--eta-interval={value}"));
                 self.notes.push(
                     "--status-interval: a progress line is printed as often; for all figures of \
@@ -321,7 +329,11 @@ fn items(words: &[&str]) -> Vec<Item> {
 /// What stands behind the hyphens: fio's options have one or two.
 fn option_of(word: &str) -> Option<&str> {
     let short = |rest: &&str| rest.len() > 1 && rest.starts_with(|c: char| c.is_ascii_alphabetic());
-    word.strip_prefix("--").or_else(|| word.strip_prefix('-').filter(short))
+    match word {
+        // fio takes what an option begins with for the whole of it.
+        "-o" => Some("output"),
+        _ => word.strip_prefix("--").or_else(|| word.strip_prefix('-').filter(short)),
+    }
 }
 
 /// Whether an option is on where no value follows.

@@ -7,7 +7,9 @@ mod logs;
 mod options;
 mod shelf;
 mod sources;
+mod written;
 
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -23,8 +25,8 @@ use super::{RunArgs, device, execute_alone, laid_out, warn_about};
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
-use crate::cli::output::{Output, OutputFormat, note};
-use crate::cli::outputs::{Gauge, LogArgs, Outputs};
+use crate::cli::output::{Output, OutputFormat, hold_remarks_back, note};
+use crate::cli::outputs::{Form, Gauge, LogArgs, Outputs};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
 use crate::cli::results;
@@ -41,10 +43,10 @@ use iosonde_model::plan::{
     self, EngineKind, OnError, Plan, Pursuit, Setting, Stop, Target, resolve,
 };
 use iosonde_model::record::run::{Outcome, Run};
-use iosonde_model::spec::fio::{AccessHint, Asking, TargetRequest, ask, command, jobs};
+use iosonde_model::spec::fio::{Asking, TargetRequest, ask, command, jobs};
 use iosonde_model::spec::{Workload, catalogue};
 use iosonde_report::fio_job::fio_job;
-use iosonde_report::json::Document;
+use iosonde_report::json::{Document, WrittenOptions};
 use iosonde_report::{Answer, expectations_text, run_text, verdict_text};
 
 /// The defaults that hold, as the first line of the report.
@@ -64,7 +66,7 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
         return Ok(options::print(&text));
     }
     let beside = &Beside { args, line, expectations: expectations(&args.run.expect)? };
-    let eta_interval_ns = time("--eta-interval", &args.run.eta_interval, 1_000_000_000)?;
+    let eta_interval_ns = eta_interval_ns(beside)?;
     let place = Place::find()?;
     let (line, results) = &lint::apart(line);
     let (own, files) = sources::read(line, &place)?;
@@ -124,6 +126,8 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     let outputs = Outputs::new(&args.run.files, &LogArgs::default(), 0, eta_interval_ns)?;
     let plans: Vec<&Plan> = groups.iter().map(|ready| &ready.plan).collect();
     let logs = Logs::new(&askings, &plans, line)?;
+    let names = plans.iter().map(|plan| plan.name.as_str());
+    let written = written::written(askings.iter().zip(names));
     for (index, ready) in groups.iter_mut().enumerate() {
         logs.fit(&mut ready.plan, index);
     }
@@ -182,7 +186,19 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     let all = of_groups.len() + askings.iter().filter(|asking| asking.creates_only).count();
     let all = is_ended || all == askings.len();
     let grouped = askings.iter().any(|asking| asking.grouped);
-    Ok(conclude(beside, &place, (output, outputs, progress), keeper, &runs, (all, failed, grouped)))
+    let end = (all, failed, grouped, &written);
+    Ok(conclude(beside, &place, (output, outputs, progress), keeper, &runs, end))
+}
+
+/// Time between progress lines, 0 for none: as with fio they are for a terminal, and elsewhere for
+/// who asks for them.
+fn eta_interval_ns(beside: &Beside<'_>) -> Result<u64, Failure> {
+    let run = &beside.args.run;
+    let given_ns = time("--eta-interval", &run.eta_interval, 1_000_000_000)?;
+    let is_asked = beside.line.asks_for_eta || run.files.progress == Form::Json;
+    let in_the_way = hold_remarks_back(run.output_format, run.output.as_deref());
+    let shown = is_asked || io::stderr().is_terminal() && !in_the_way;
+    Ok(if shown { given_ns } else { 0 })
 }
 
 /// Names the groups that `exit_what=all` has ended before they began.
@@ -243,6 +259,7 @@ fn ready(
     let known: Vec<u64> = lengths(&opened.targets);
     let (mut workload, stop) = asking.workload(&known).map_err(|faults| usage_error(&faults))?;
     on_nodes(&mut workload, asking, place)?;
+    let counted = matches!(stop, Stop::AfterOps(_) | Stop::AfterBytes(_));
     let setting = Setting {
         engine: asking.engine.engine(),
         targets: opened.targets,
@@ -250,7 +267,7 @@ fn ready(
         cpus: place.cpus(),
         iodepth: 1,
         seed: asking.seed.unwrap_or_else(place::fresh_seed),
-        warmup_ns: asking.warmup_ns,
+        warmup_ns: if counted { 0 } else { asking.warmup_ns },
         stop,
         on_error: OnError::Stop,
         // An endless device has nothing to make durable, and refuses the call.
@@ -263,6 +280,8 @@ fn ready(
     })?;
     // fio leaves threads to the scheduler unless `cpus_allowed` is given.
     plan.pinned = false;
+    // What is moved while it warms up is part of a count, as in fio.
+    plan.warmup_ns = asking.warmup_ns;
     if let Some(latency) = asking.latency {
         // Who is to meet a latency has no length in bytes: it is not known how fast it may go.
         if let Stop::AfterNsOrBytes(ns, _) = plan.stop {
@@ -375,12 +394,7 @@ fn group(
         asking.targets.iter().try_for_each(|target| pre_read(&target.path))?;
     }
     for (index, held) in (0..).zip(&ready.held) {
-        let at_random = match asking.hint(index) {
-            AccessHint::None => None,
-            AccessHint::Random => Some(true),
-            AccessHint::Sequential => Some(false),
-        };
-        advise(&held.file, at_random);
+        advise(&held.file, asking.hint(index));
     }
     let context = place.together(context);
     let mut runs = Vec::new();
@@ -425,7 +439,7 @@ fn conclude(
     (mut output, outputs, mut progress): (Output, Outputs, Progress),
     mut keeper: Keeper,
     runs: &[Run],
-    (all, failed, grouped): (bool, Option<Exit>, bool),
+    (all, failed, grouped, written): (bool, Option<Exit>, bool, &WrittenOptions),
 ) -> Exit {
     let rows: Vec<_> = runs.iter().map(|run| assess(run, Some(&place.host))).collect();
     let cells: Vec<_> = runs.iter().zip(&rows).collect();
@@ -463,6 +477,7 @@ fn conclude(
         host: Some(&place.host),
         target: runs.first().map(|run| &run.target),
         error: None,
+        written: Some(written),
     };
     if !(outputs.write(&document) & progress.end(&document)) {
         exit = exit.or_graver(Exit::Environment);

@@ -83,7 +83,7 @@ pub(super) struct JobLoop<'a, Q> {
 /// How the job waits.
 #[derive(Debug)]
 pub(super) struct Reaping {
-    complete_min: u32,
+    pub(super) complete_min: u32,
     pub(super) wait: WaitMode,
     /// Handing over and waiting are separate calls, or are counted or timed.
     closely: bool,
@@ -353,7 +353,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.queue.reap(|slot, result| {
                 requests.hold(slot as u32, result);
             });
-            if self.job.data.checked && self.job.reads() {
+            if self.job.compares() {
                 let (queue, filler) = (&mut self.queue, &self.filler);
                 requests.check_held(|slot, op| {
                     filler.holds(&queue.buffer(slot)[..op.bytes as usize], op.offset)

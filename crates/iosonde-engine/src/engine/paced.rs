@@ -153,6 +153,11 @@ impl<Q: Queue> JobLoop<'_, Q> {
         if self.reaping.wait == WaitMode::Poll {
             return Wait::LOOK;
         }
+        // A full queue waits for its batch, whatever becomes due meanwhile.
+        if self.reaping.complete_min > 1 && (self.draining || self.requests.free.is_empty()) {
+            let count = self.reaping.complete_min.min(self.requests.in_flight as u32);
+            return Wait { count, patience_ns: PATIENCE_NS };
+        }
         match next_ns.saturating_sub(now_ns) {
             // A sleeper wakes late; the last stretch is looked through.
             left_ns if left_ns <= Q::WAKES_LATE_NS => Wait::LOOK,

@@ -99,7 +99,7 @@ impl<'a> Requests<'a> {
         let watch = Watch::new(plan, depth);
         // What is read is looked at before it is settled.
         let settle_at_once = match job.reap.complete_max {
-            0 if job.data.checked && job.reads() => depth,
+            0 if job.compares() => depth,
             most => most as usize,
         };
         Requests {

@@ -8,6 +8,7 @@ use super::{Held, TargetError, gate, truth};
 use crate::host::{self, Identity, Root};
 use iosonde_model::record::TargetFacts;
 use iosonde_model::record::facts::DeviceFacts;
+use iosonde_model::spec::fio::AccessHint;
 
 impl Held {
     /// The first of several targets, which stands for all of them in the record.
@@ -81,14 +82,14 @@ impl Held {
     }
 }
 
-/// Tells the kernel in which order this file will be read: at random, so that it reads nothing
-/// ahead, or in sequence. `None` takes such advice back.
-pub fn advise(file: &OwnedFd, at_random: Option<bool>) {
+/// Tells the kernel how this file will be read.
+pub fn advise(file: &OwnedFd, hint: AccessHint) {
     use rustix::fs::{Advice, fadvise};
-    let advice = match at_random {
-        None => Advice::Normal,
-        Some(true) => Advice::Random,
-        Some(false) => Advice::Sequential,
+    let advice = match hint {
+        AccessHint::None => Advice::Normal,
+        AccessHint::Random => Advice::Random,
+        AccessHint::Sequential => Advice::Sequential,
+        AccessHint::Once => Advice::NoReuse,
     };
     // A file system that takes no advice serves the load all the same.
     let _ = fadvise(file, 0, None, advice);

@@ -15,7 +15,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 43] = [
+    let faults: [(bool, &str); 42] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -146,11 +146,6 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         (
             engine.kind == EngineKind::Null && job.reap.wait != Wait::Event,
             "ways to wait have no effect with the null engine, which has everything done at once",
-        ),
-        (
-            paced && job.reap.complete_min > 1,
-            "--iodepth-batch-complete-min has no effect with a rate, a pause, phases or syncs: \
-             such a job wakes for each completion",
         ),
         (
             paced && job.reap.wait == Wait::Hybrid,

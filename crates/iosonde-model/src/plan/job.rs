@@ -156,6 +156,12 @@ impl Job {
         self.rereads || self.shares().any(|percent| percent > 0)
     }
 
+    /// Whether what is read is compared with what is written there. A job that writes as well may
+    /// read what it has not written yet, and is verified by another that rereads.
+    pub fn compares(&self) -> bool {
+        self.data.checked && self.reads() && !self.changes()
+    }
+
     /// Whether the job changes what is stored: writes or trims.
     pub fn changes(&self) -> bool {
         !self.rereads && self.shares().any(|percent| percent < 100)

@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn what_has_no_effect_or_reaches_beyond_everything_is_refused() {
         type Change = fn(&mut Role, &mut Setting);
-        let changes: [(Change, &str); 20] = [
+        let changes: [(Change, &str); 19] = [
             (
                 |role, _| (role.rw, role.access) = (Rw::RandWrite, Access::SinglePass(7.0)),
                 "by 2 jobs of one region",
@@ -465,7 +465,6 @@ mod tests {
                 },
                 "null engine",
             ),
-            (|role, _| (role.pace, role.reap.complete_min) = (rate(), 2), "wakes for each"),
             (|role, _| role.priorities.write = vec![IDLE], "never goes"),
             (|role, _| role.priorities.read = vec![IDLE; 3], "add up to 120 %"),
             (

@@ -131,11 +131,11 @@ impl OpStream {
     /// The stream of a job, ended by `stop` if that counts operations or bytes.
     pub fn new(job: &Job, stop: Stop) -> OpStream {
         let lengths = Lengths::new(job);
-        let varied = lengths.one == 0;
+        let least = (lengths.one == 0).then_some(lengths.least);
         let (first, more) = job.targets.split_first().unwrap_or((&0, &[]));
         let is_apart = is_sequential_mix(job);
         let on = |(nth, target): (u64, &u16)| {
-            let walk = Walk::new(job, nth, varied);
+            let walk = Walk::new(job, nth, least);
             let apart = is_apart.then(|| Box::new(walk.clone()));
             OnTarget { target: *target, walk, apart, goes: IoKind::Read }
         };

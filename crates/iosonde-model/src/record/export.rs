@@ -61,6 +61,25 @@ pub fn probe(path: &Path, is_ours: &dyn Fn(&str) -> bool) -> Result<(), ExportEr
     Ok(())
 }
 
+/// Whether a name is that of a device, or of a pipe that a process has open, such as `/dev/stderr`:
+/// a result is written into it as it is. A pipe in a directory may have no reader, and is none.
+pub fn is_stream(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let is_it = |kind: fs::FileType| {
+        kind.is_char_device()
+            || kind.is_fifo() && ["/dev", "/proc"].iter().any(|at| path.starts_with(at))
+    };
+    fs::metadata(path).is_ok_and(|facts| is_it(facts.file_type()))
+}
+
+/// Writes into a device or a pipe.
+///
+/// # Errors
+/// If it cannot be opened or written.
+pub fn write_stream(path: &Path, text: &str) -> Result<(), ExportError> {
+    Ok(OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())?)
+}
+
 /// Puts a whole file under this name, and makes it last.
 ///
 /// # Errors

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    CLASSES, JobReport, VERSION, bins, clat, moving, numbered, of_direction, percentiles, settled,
+    CLASSES, JobReport, VERSION, bins, clat, moving, numbered, of_direction, settled, shown::Shown,
 };
 use crate::json::Document;
 use iosonde_analysis::intervals::Direction;
@@ -58,6 +58,9 @@ pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value 
             })),
         },
     });
+    if let Some(written) = document.written.filter(|written| !written.global.is_empty()) {
+        out["global options"] = json!(written.global);
+    }
     if !disks.is_empty() {
         out["disk_util"] = json!(disks);
     }
@@ -71,8 +74,12 @@ fn job<'a>(
     first_group: usize,
     form: Form,
 ) -> Value {
-    let options: Map<String, Value> =
-        job_report.options().into_iter().map(|(name, value)| (name.into(), json!(value))).collect();
+    let entry = |(name, value): (&str, String)| (name.to_string(), json!(value));
+    let options: Map<String, Value> = match job_report.written {
+        Some(written) => written.iter().map(|(name, value)| entry((name, value.clone()))).collect(),
+        None => job_report.options().into_iter().map(entry).collect(),
+    };
+    let shown = &job_report.shown;
     let (user, system) = job_report.cpu_percent();
     let classes = job_report.classes();
     let whole_ns = job_report.run.plan.warmup_ns + job_report.window_ns();
@@ -85,7 +92,7 @@ fn job<'a>(
         "job options": options,
         "sync": {
             "total_ios": job_report.job.sync.ops,
-            "lat_ns": distribution(&job_report.job.sync.latency, form),
+            "lat_ns": distribution(&job_report.job.sync.latency, form, shown),
         },
         "job_runtime": job_report.window_ns() / 1_000_000,
         "usr_cpu": user,
@@ -104,6 +111,9 @@ fn job<'a>(
         "latency_percentile": 100.0,
         "latency_window": 0,
     });
+    if let Some(text) = job_report.written.and_then(|written| written.get("description")) {
+        out["desc"] = json!(text);
+    }
     if let Some(settled) = settled::object(job_report.run) {
         out["steadystate"] = settled;
     }
@@ -121,6 +131,11 @@ fn direction(job_report: &JobReport<'_>, of: Direction, form: Form) -> Value {
         _ => count as f64 * 1e9 / job_report.window_ns().max(1) as f64,
     };
     let bw_bytes = per_second(facts.bytes).round() as u64;
+    let shown = &job_report.shown;
+    let latency = |of: &Histogram, in_full: bool| match in_full {
+        true => distribution(of, form, shown),
+        false => moments(of),
+    };
     let mut out = json!({
         "io_bytes": facts.bytes,
         "io_kbytes": facts.bytes >> 10,
@@ -131,9 +146,9 @@ fn direction(job_report: &JobReport<'_>, of: Direction, form: Form) -> Value {
         "total_ios": facts.ops,
         "short_ios": 0,
         "drop_ios": 0,
-        "slat_ns": moments(&facts.slat),
-        "clat_ns": distribution(clat(facts), form),
-        "lat_ns": job_report.lat(facts).map_or_else(|| moments(&Histogram::new()), moments),
+        "slat_ns": latency(&facts.slat, shown.slat),
+        "clat_ns": latency(clat(facts), shown.clat),
+        "lat_ns": latency(job_report.lat(facts).unwrap_or(&Histogram::new()), shown.lat),
         "bw_min": bw.min as u64,
         "bw_max": bw.max as u64,
         "bw_agg": job_report.share_percent(of),
@@ -166,7 +181,7 @@ fn priority(run: &PriorityRun, job_report: &JobReport<'_>, form: Form) -> Value 
         "prioclass": class,
         "prio": level,
         "priohint": hint,
-        "clat_ns": distribution(&run.latency, form),
+        "clat_ns": distribution(&run.latency, form, &job_report.shown),
     })
 }
 
@@ -182,10 +197,10 @@ fn moments(latency: &Histogram) -> Value {
 }
 
 /// The same with percentiles, and with bins if asked for. An empty one has neither.
-fn distribution(latency: &Histogram, form: Form) -> Value {
+fn distribution(latency: &Histogram, form: Form, shown: &Shown) -> Value {
     let mut out = moments(latency);
     if latency.count() > 0 {
-        let earned = percentiles(latency);
+        let earned = shown.earned(latency);
         let named = earned.into_iter().map(|(percent, ns)| (format!("{percent:.6}"), json!(ns)));
         out["percentile"] = Value::Object(named.collect());
         if form == Form::Bins {

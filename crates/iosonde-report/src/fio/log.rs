@@ -48,10 +48,15 @@ pub fn logs(run: &Run, kind: Kind, width_ns: u64) -> Vec<(usize, String)> {
 
 /// The log of some jobs together.
 pub fn log(jobs: &[&JobRun], kind: Kind, width_ns: u64) -> String {
+    log_of(jobs, kind, width_ns, None)
+}
+
+/// The same of one direction, or of all.
+pub fn log_of(jobs: &[&JobRun], kind: Kind, width_ns: u64, only: Option<&str>) -> String {
     let window_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
     let width_ns = intervals::common_width_ns(jobs, width_ns);
     let mut lines: Vec<(u64, u8, u64)> = Vec::new();
-    for of in moving() {
+    for of in moving().filter(|of| only.is_none_or(|only| only == of.0)) {
         let Some((_, number)) = NUMBERS.iter().find(|(word, _)| *word == of.0) else { continue };
         let rows = intervals::rates(jobs, of, window_ns, width_ns);
         let last = rows.len().saturating_sub(1);

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{JobReport, Numbered, VERSION, clat, moving, of_direction, percentiles};
+use super::{JobReport, Numbered, VERSION, clat, moving, of_direction};
 use crate::clean::clean;
 use iosonde_analysis::intervals::Direction;
 use iosonde_model::record::run::Run;
@@ -77,7 +77,7 @@ fn direction(out: &mut String, job_report: &JobReport<'_>, of: Direction, versio
     let _ = write!(out, ";{};{kib_per_s};{iops};{runtime_ms}", facts.bytes >> 10);
     moments(out, &facts.slat);
     moments(out, clat(facts));
-    let earned = percentiles(clat(facts));
+    let earned = job_report.shown.earned(clat(facts));
     for field in 0..PERCENTILE_FIELDS {
         match earned.get(field) {
             Some((percent, ns)) => {
@@ -155,7 +155,8 @@ mod tests {
 
     /// The lines of a run whose groups are counted from `first_group`.
     fn of(run: &Run, facts: &Assessment, version: Version, first_group: usize) -> String {
-        let numbered = Numbered { first_group, run: (run, facts), verification: None };
+        let numbered =
+            Numbered { first_group, run: (run, facts), verification: None, written: None };
         terse(&numbered, false, version)
     }
 

@@ -74,6 +74,8 @@ fn of_result(name: &str) -> Result<Vec<String>, Failure> {
         if let Some(code) = job["error"].as_i64().filter(|code| *code != 0) {
             say(format!("the job ended with error {code}"));
         }
+        // Little's law: what is in flight is what arrives times how long it stays.
+        let mut seen = 0.0;
         for way in ["read", "write", "trim"] {
             let of = &job[way];
             let ops = of["total_ios"].as_u64().unwrap_or(0);
@@ -88,15 +90,18 @@ fn of_result(name: &str) -> Result<Vec<String>, Failure> {
             if seconds > 0.0 && seconds < 10.0 {
                 say(format!("{way}: {seconds} s measured, expected 10 s at least"));
             }
-            // Little's law: what is in flight is what arrives times how long it stays.
-            let latency_s = of["lat_ns"]["mean"].as_f64().unwrap_or(0.0) / 1e9;
-            let seen = iops * latency_s;
-            let asked = job["job options"]["iodepth"].as_str().and_then(|text| text.parse().ok());
-            let jobs_of = job["job options"]["numjobs"].as_str().and_then(|text| text.parse().ok());
-            let asked: f64 = asked.unwrap_or(1.0) * jobs_of.unwrap_or(1.0);
-            if asked >= 2.0 && seen > 0.0 && seen < asked / 2.0 {
-                say(format!("{way}: iodepth {asked} asked, and {seen:.1} seen in flight"));
-            }
+            seen += iops * of["lat_ns"]["mean"].as_f64().unwrap_or(0.0) / 1e9;
+        }
+        let number = |name: &str| -> f64 {
+            let written = [&job["job options"][name], &document["global options"][name]];
+            let text = written.into_iter().find_map(Value::as_str);
+            text.and_then(|text| text.parse().ok()).unwrap_or(1.0)
+        };
+        // With group_reporting one entry stands for all copies of a job.
+        let entries = jobs.iter().filter(|other| other["jobname"] == job["jobname"]).count();
+        let asked = number("iodepth") * (number("numjobs") / entries as f64).max(1.0);
+        if asked >= 2.0 && seen > 0.0 && seen < asked / 2.0 {
+            say(format!("iodepth {asked} asked, and {seen:.1} seen in flight"));
         }
     }
     Ok(found)

@@ -20,7 +20,11 @@ const FINEST_MS: u64 = 100;
 #[derive(Clone, Copy, Debug)]
 enum Of {
     Series(Kind),
-    Histograms { coarseness: u32 },
+    /// Of this direction alone.
+    Bandwidth(&'static str),
+    Histograms {
+        coarseness: u32,
+    },
     Operations,
 }
 
@@ -60,13 +64,12 @@ impl Logs {
         if line.bandwidth_log {
             for (group, plan) in plans.iter().enumerate() {
                 let jobs: Vec<usize> = (0..plan.jobs.len()).collect();
-                let kind = Of::Series(Kind::Bandwidth);
-                let path = PathBuf::from(if group == 0 {
-                    "agg-read_bw.log".into()
-                } else {
-                    format!("agg-read_bw.{}.log", group + 1)
-                });
-                files.push(LogFile { path, of: kind, width_ns: 500_000_000, group, jobs });
+                let number = if group == 0 { String::new() } else { format!(".{}", group + 1) };
+                for way in ["read", "write", "trim"] {
+                    let path = PathBuf::from(format!("agg-{way}_bw{number}.log"));
+                    let (of, jobs) = (Of::Bandwidth(way), jobs.clone());
+                    files.push(LogFile { path, of, width_ns: 500_000_000, group, jobs });
+                }
             }
         }
         for (index, file) in files.iter().enumerate() {
@@ -113,6 +116,7 @@ impl Logs {
             let block_bytes = block.map_or(0, |job| job.block_bytes);
             let text = match file.of {
                 Of::Series(kind) => log::log(&jobs, kind, file.width_ns),
+                Of::Bandwidth(way) => log::log_of(&jobs, Kind::Bandwidth, file.width_ns, Some(way)),
                 Of::Operations => {
                     note_cut(&file.path, &jobs);
                     iolog::text(run, &file.jobs)

@@ -10,6 +10,8 @@ use crate::spec::Draw;
 pub(super) struct Lengths {
     /// The one length of all; 0 where there are several.
     pub(super) one: u32,
+    /// With room for this, each way has a length that fits, bytes.
+    pub(super) least: u64,
     by_way: [Length; 3],
 }
 
@@ -36,13 +38,15 @@ impl Lengths {
             true => [(IoKind::Read, job.read_percent > 0), (IoKind::Write, true)],
             false => [(IoKind::Read, job.reads()), (other, job.changes())],
         };
-        let mut fixed = used.into_iter().filter(|(_, used)| *used).map(|(way, _)| {
-            let Length::Fixed(bytes) = by_way[way as usize] else { return 0 };
-            bytes
+        let used = used.into_iter().filter(|(_, used)| *used).map(|(way, _)| &by_way[way as usize]);
+        let mut fixed = used.clone().map(|length| match length {
+            Length::Fixed(bytes) => *bytes,
+            _ => 0,
         });
         let first = fixed.next().unwrap_or(0);
         let one = if fixed.all(|bytes| bytes == first) { first } else { 0 };
-        Lengths { one, by_way }
+        let least = used.map(Length::least).max().map_or(job.block_bytes, u64::from);
+        Lengths { one, least, by_way }
     }
 
     /// The length of the next operation that goes this way, bytes.
@@ -62,6 +66,14 @@ impl Lengths {
 }
 
 impl Length {
+    fn least(&self) -> u32 {
+        match self {
+            Length::Fixed(bytes) => *bytes,
+            Length::Range { low, .. } => *low,
+            Length::Split(shares) => shares.iter().map(|(_, bytes)| *bytes).min().unwrap_or(0),
+        }
+    }
+
     fn new(draw: &Draw, block_bytes: u64) -> Length {
         match draw {
             Draw::Block => Length::Fixed(block_bytes as u32),
@@ -75,6 +87,7 @@ impl Length {
                 let mut sum = 0.0;
                 let mut bounds: Vec<(u64, u32)> = shares
                     .iter()
+                    .filter(|(_, percent)| *percent > 0.0)
                     .map(|(bytes, percent)| {
                         sum += percent / 100.0;
                         ((sum * (1u64 << 32) as f64).round() as u64, *bytes as u32)

@@ -181,6 +181,8 @@ fn each_size_has_its_share_and_each_way_its_sizes() {
         trim: Draw::Block,
     };
     let job = Job { sizes, block_bytes: 65_536, unit_bytes: 4096, ..job(Order::Uniform, 50) };
+    // At the last few of so many places the larger ones do not fit.
+    let job = Job { region_bytes: 1 << 30, ..job };
     let all = ops(&job, Stop::AfterNs(1), 200_000);
     let mut seen: BTreeMap<(usize, u32), f64> = BTreeMap::new();
     for op in &all {
@@ -252,6 +254,22 @@ fn operations_of_several_sizes_cover_the_region_once() {
         assert_eq!(used, each, "{order:?}");
         let longest = all.iter().map(|op| op.bytes).max();
         assert!(all.len() < 70 && longest == Some(16_384), "{order:?}: {}", all.len());
+    }
+}
+
+#[test]
+fn a_drawn_place_has_room_for_the_shortest_length() {
+    for order in [Order::Uniform, Order::Normal { deviation_percent: 40.0 }] {
+        let mut lengths: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+        for op in ops(&several_sizes(order.clone(), 60), Stop::AfterNs(1), 50_000) {
+            lengths.entry((op.offset - 8192) / 4096).or_default().insert(op.bytes);
+        }
+        assert_eq!(lengths.keys().copied().collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+        for (place, lengths) in lengths {
+            let fitting = (1..=4).map(|blocks| 4096 * blocks);
+            let fitting = fitting.filter(|bytes| place + u64::from(bytes / 4096) <= 100);
+            assert_eq!(lengths, fitting.collect(), "{order:?} {place}");
+        }
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) enum Walk {
     Adjoining { at: u64, region_bytes: u64 },
     /// Every byte once before any twice, whatever the lengths.
     Mapped(RandomMap),
-    /// Independent draws.
-    Drawn { law: Law, unit: u64 },
+    /// Independent draws; where lengths differ, of a place that the shortest has room at.
+    Drawn { law: Law, unit: u64, region_bytes: u64 },
     /// The blocks of a list, from `first` on, which may step on with each repetition.
     Sequence { blocks: Box<[u32]>, next: usize, first: u64, advances: bool, unit: u64, count: u64 },
     /// All flash once, so that what is valid at the end is as after many passes.
@@ -53,24 +53,28 @@ pub(super) struct Pass {
 }
 
 impl Walk {
-    /// The walk of a job over the `nth` of its targets.
-    pub(super) fn new(job: &Job, nth: u64, varied: bool) -> Walk {
+    /// The walk of a job over the `nth` of its targets. Where lengths differ, a drawn place has
+    /// room for `least` bytes.
+    pub(super) fn new(job: &Job, nth: u64, least: Option<u64>) -> Walk {
         let strides = job.strides;
         if strides.range_bytes == 0 {
-            return Walk::in_order(&job.order, job, nth, varied);
+            return Walk::in_order(&job.order, job, nth, least);
         }
         let zone = Job { region_bytes: strides.range_bytes.min(job.region_bytes), ..job.clone() };
-        let within = Box::new(Walk::in_order(&job.order, &zone, nth, varied));
+        let least = least.map(|_| job.block_bytes);
+        let within = Box::new(Walk::in_order(&job.order, &zone, nth, least));
         Walk::Zoned { strides, zone: 0, moved: 0, region_bytes: job.region_bytes, within }
     }
 
-    fn in_order(order: &Order, job: &Job, nth: u64, varied: bool) -> Walk {
+    fn in_order(order: &Order, job: &Job, nth: u64, least: Option<u64>) -> Walk {
         let unit = job.unit();
         let last = job.region_bytes.saturating_sub(job.block_bytes);
         let positions = last / unit + 1;
         // The first target has the seed as it stands, the others one that is drawn from it.
         let of_target = |seed: u64| if nth == 0 { seed } else { mix(seed ^ mix(nth)) };
         // Threads of one role agree on what is popular.
+        let drawn = job.region_bytes.saturating_sub(least.unwrap_or(job.block_bytes)) / unit + 1;
+        let between = least.map(|_| job.block_bytes);
         let scatter = of_target(mix(job.region_start ^ 0x706f_7075_6c61_7269));
         let law = match *order {
             Order::Permutation { seed, lane, lanes } => {
@@ -79,7 +83,7 @@ impl Walk {
                 let turns = Turns::new(u64::from(lane), lanes, positions);
                 return Walk::Permuted { permutation, seed, turns, unit };
             }
-            Order::Sequential { start_block, .. } if varied && job.stride_bytes == 0 => {
+            Order::Sequential { start_block, .. } if least.is_some() && job.stride_bytes == 0 => {
                 return Walk::Adjoining { at: start_block * unit, region_bytes: job.region_bytes };
             }
             Order::Sequential { start_block, lane, lanes } => {
@@ -93,15 +97,15 @@ impl Walk {
                 let map = RandomMap::new(job.region_bytes / unit, unit, of_target(seed));
                 return Walk::Mapped(map);
             }
-            Order::Uniform => Law::Uniform(positions),
+            Order::Uniform => Law::Uniform(drawn),
             Order::Zipf { theta } => {
-                Law::Zipf(Zipf::new(positions, theta), Permutation::new(positions, scatter))
+                Law::Zipf(Zipf::new(drawn, theta), Permutation::new(drawn, scatter))
             }
-            Order::Pareto { h } => Law::pareto(positions, h, scatter),
+            Order::Pareto { h } => Law::pareto(drawn, h, scatter),
             Order::Normal { deviation_percent } => {
-                Law::Normal { positions, deviation: deviation_percent / 100.0 }
+                Law::Normal { positions: drawn, deviation: deviation_percent / 100.0 }
             }
-            Order::Zoned { ref zones } => Law::zoned(positions, zones),
+            Order::Zoned { ref zones } => Law::zoned(drawn, zones),
             Order::Sequence(Sequence { ref blocks, advances }) => {
                 let blocks = blocks.clone().into_boxed_slice();
                 return Walk::Sequence {
@@ -117,26 +121,26 @@ impl Walk {
                 let pass = SinglePass::new(positions, spare_percent, of_target(seed));
                 return Walk::SinglePass { pass: Box::new(pass), unit };
             }
-            Order::Runs { length, same, ref between } => {
+            Order::Runs { length, same, between: ref other } => {
                 return Walk::Runs {
                     length,
                     done: 0,
                     same,
                     at: 0,
                     region_bytes: job.region_bytes,
-                    between: Box::new(Walk::in_order(between, job, nth, varied)),
+                    between: Box::new(Walk::in_order(other, job, nth, between)),
                 };
             }
-            Order::Following { drawn_percent, ref between } => {
+            Order::Following { drawn_percent, between: ref other } => {
                 return Walk::Following {
                     below: (drawn_percent / 100.0 * (1u64 << 32) as f64).round() as u64,
                     at: u64::MAX,
                     region_bytes: job.region_bytes,
-                    between: Box::new(Walk::in_order(between, job, nth, varied)),
+                    between: Box::new(Walk::in_order(other, job, nth, between)),
                 };
             }
         };
-        Walk::Drawn { law, unit }
+        Walk::Drawn { law, unit, region_bytes: job.region_bytes }
     }
 
     /// Where the next operation, of this length, begins.
@@ -168,6 +172,10 @@ impl Walk {
                 *at += u64::from(bytes);
                 (*at - u64::from(bytes), bytes)
             }
+            Walk::Drawn { law, unit, region_bytes } => {
+                let begins = law.draw(chance) * *unit;
+                (begins, fitting(*region_bytes - begins, || draw(chance)))
+            }
             walk => {
                 let bytes = draw(chance);
                 (walk.next(bytes, chance), bytes)
@@ -187,7 +195,7 @@ impl Walk {
                 *at = begins + u64::from(bytes);
                 begins
             }
-            Walk::Drawn { law, unit } => law.draw(chance) * *unit,
+            Walk::Drawn { law, unit, .. } => law.draw(chance) * *unit,
             Walk::Sequence { blocks, next, first, advances, unit, count } => {
                 let listed = |next: usize| blocks.get(next).map_or(0, |block| u64::from(*block));
                 let mut block = *first + listed(*next);

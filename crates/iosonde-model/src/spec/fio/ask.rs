@@ -18,7 +18,9 @@ use crate::spec::{EngineKind, Role, Rw, Settling, Sizes, Span, Start, Stop, Thre
 
 pub(super) use nodes::list as nodes;
 pub use request::{AccessHint, EngineRequest, LatencyRequest, LogRequest, TargetRequest};
-use shared::{direct, engine, first_and_own, latency, logs, seed, the_same};
+use shared::{
+    direct, engine, first_and_own, latency, logs, on_files_or_on_nothing, seed, the_same,
+};
 
 /// What one run is asked for; sizes in percent are open until the targets are known.
 #[derive(Clone, Debug)]
@@ -80,6 +82,7 @@ const MAX_JOBS: u64 = 4096;
 /// # Errors
 /// Whatever the group asks that one run cannot do, each with the place of the option.
 pub fn ask(group: &Group) -> Result<Asking, Faults> {
+    on_files_or_on_nothing(group)?;
     let (first_engine, own_engine) = first_and_own(group, engine)?;
     // A generic device takes nothing but commands, and nothing else takes them.
     the_same(group, "ioengine", |job| Ok(engine(job)?.kind == EngineKind::IoUringCmd))?;
@@ -231,6 +234,7 @@ impl Asking {
         };
         match (job.word("fadvise_hint"), role.rw.is_random()) {
             (Some(("0" | "none", _)), _) => AccessHint::None,
+            (Some(("noreuse", _)), _) => AccessHint::Once,
             (Some(("random", _)), _) | (None | Some(("1", _)), true) => AccessHint::Random,
             _ => AccessHint::Sequential,
         }
@@ -271,9 +275,9 @@ impl Asking {
             let place = job.place("ioengine");
             self.note(format!("{place} ioengine={requested}: replaced by {instead}"));
         }
-        if let Some(note) = load::shallow(job) {
+        [load::shallow(job), load::counted_warmup(job)].into_iter().flatten().for_each(|note| {
             self.note(note);
-        }
+        });
         let split = job.word("cpus_allowed_policy").is_some_and(|(word, _)| word == "split");
         let offset = job.amount("offset").unwrap_or(Amount::Bytes(0));
         let increment = job.amount("offset_increment").unwrap_or(Amount::Bytes(0));

@@ -35,6 +35,7 @@ const BSG: &str = "only NVMe commands are sent; give ioengine=psync with direct=
     device";
 const METADATA: &str = "namespaces with metadata for each block are not supported";
 const OTHER_COMMANDS: &str = "commands are read, write, dataset management and flush";
+const PLACEMENT: &str = "no placement is named, and a command trims one range";
 const XNVME: &str = "give ioengine=io_uring or libaio on the block device";
 const LIBBLKIO: &str = "give ioengine=io_uring on the device; our --ioengine vhost-user drives a \
     vhost-user-blk server";
@@ -87,8 +88,10 @@ pub(super) const FAMILIES: &[Family] = &[
     (Stand::Refused(METADATA), Kind::Text, "pi_act pi_chk apptag apptag_mask"),
     (Stand::Refused(OTHER_COMMANDS), Kind::Text, "deac verify_mode read_mode"),
     (Stand::Only(&["write"], OTHER_COMMANDS), Kind::Text, "write_mode"),
+    (Stand::Refused(PLACEMENT), Kind::Text,
+        "fdp dataplacement plids plid_select dp_scheme num_range"),
     (Stand::Refused("give ioengine=psync and the block device"), Kind::Text,
-        "sg_write_mode verify_bytchk"),
+        "sg_write_mode verify_bytchk stream_id"),
     (Stand::Refused(NO_DATA), Kind::Text, "donorname inplace stat_type dir"),
     (Stand::Refused("the whole file is used, on every kind of device"), Kind::Text, "skip_bad"),
     (Stand::Refused("it burns processor time and does no I/O"), Kind::Text,

@@ -45,6 +45,8 @@ pub struct Setting {
     pub entry: &'static Entry,
     /// Its value.
     pub value: Value,
+    /// The value as it was written, if one was.
+    pub text: Option<String>,
     /// Where it was given.
     pub place: Place,
 }
@@ -213,13 +215,17 @@ impl Reader {
                 )));
             }
         }
-        Ok(Setting { entry, value, place: line.place.clone() })
+        Ok(Setting { entry, value, text: line.value.clone(), place: line.place.clone() })
     }
 
     fn finish(mut self, file: &str) -> Result<JobFile, Faults> {
         if let Some(place) = &self.unused {
             let what = "a [global] section without a following job has no effect";
-            self.faults.push(Fault::new(place, what));
+            let fault = Fault::new(place, what);
+            match self.groups.is_empty() {
+                true => self.faults.push(fault),
+                false => self.notes.push(fault.to_string()),
+            }
         } else if self.groups.is_empty() {
             let what = "found no job, expected a section such as [job] besides [global]";
             self.faults.push(Fault::new(&Place::new(file, 0), what));
@@ -325,9 +331,16 @@ impl FioJob {
         if let Ok(entry) = table::find("rw") {
             let place = self.place("read_iolog").clone();
             let value = Value::Word(rw, None);
-            job.settings.insert(entry.name, Setting { entry, value, place });
+            job.settings.insert(entry.name, Setting { entry, value, text: None, place });
         }
         job
+    }
+
+    /// Options and values as they were written: in `[global]`, or in its own section.
+    pub fn written(&self, global: bool) -> BTreeMap<String, String> {
+        let is_global = |place: &Place| place.section.as_deref() == Some("global");
+        let there = self.settings.values().filter(|set| is_global(&set.place) == global);
+        there.filter_map(|set| Some((set.entry.name.into(), set.text.clone()?))).collect()
     }
 
     /// A fault of this option of this job.
@@ -412,13 +425,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_jobs_and_a_global_without_followers_are_refused() {
+    fn a_file_without_jobs_is_refused_and_a_global_without_followers_noted() {
         assert!(read("").unwrap_err().contains("found no job"));
         assert!(read("[global]\nbs=4k\n").unwrap_err().contains("job.fio:2: a [global] section"));
-        assert!(
-            read("[a]\nsize=1m\n[global]\nbs=4k\n")
-                .unwrap_err()
-                .contains("without a following job")
-        );
+        let followed_by_none = read("[a]\nsize=1m\n[global]\nbs=4k\n").unwrap().notes;
+        assert!(followed_by_none[0].starts_with("job.fio:4: a [global] section without"));
     }
 }

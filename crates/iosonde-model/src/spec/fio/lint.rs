@@ -45,6 +45,9 @@ pub fn lint(file: &JobFile, around: Around) -> Vec<Fault> {
 
 fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
     let Ok(rw) = load::rw(job) else { return };
+    if job.flag("create_only") == Some(true) {
+        return;
+    }
     let engine = load::engine(job);
     if let Some(depth) = job.count("iodepth").filter(|depth| *depth > 1)
         && EngineKind::of_fio(engine).is_some_and(EngineKind::is_synchronous)
@@ -61,7 +64,7 @@ fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
         _ => None,
     };
     let copies = job.count("numjobs").unwrap_or(1).max(1);
-    if !direct && engine != "null" {
+    if !direct && engine != "null" && !is_synced(job, rw) && !is_beyond_memory(job, size, around) {
         let fits = size.is_some_and(|size| size.saturating_mul(copies) < around.memory_bytes);
         let what = match fits {
             true => format!(
@@ -89,10 +92,29 @@ fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
         }
         _ => {}
     }
+    if runtime.is_none() && job.time_ns("ramp_time").is_some_and(|ns| ns > 0) {
+        let what = "without runtime, what is moved meanwhile is part of the size, and less is \
+                    measured than it says; give time_based and a runtime";
+        say("ramp_time", what.into());
+    }
+    if rw.read_percent(50) < 100 {
+        of_data(job, say);
+    }
     let block = smallest_block(job);
     if block > 0 && block < SECTOR_BYTES {
         let what = format!("{block} is {block} bytes: did you mean {block}k?");
         say("bs", what);
+    }
+    for name in ["bs", "bsrange", "bssplit", "size", "io_size"] {
+        let text = job.get(name).and_then(|setting| setting.text.as_deref()).unwrap_or_default();
+        if job.get("kb_base").is_none() && text.to_ascii_lowercase().contains("ib") {
+            let what = format!(
+                "in `{}` a kib is 1000 bytes and a k 1024, as fio has it: did you mean the letter \
+                 alone?",
+                super::shown(text)
+            );
+            say(name, what);
+        }
     }
     let operations = operations(job, size, block, runtime, timed);
     if let Some(ops) = operations.filter(|ops| *ops < P999_OPS) {
@@ -118,6 +140,34 @@ fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
         let what = "k is 1000 bytes here and 1024 elsewhere: blocks such as bs=4k are no multiple \
                     of 512";
         say("kb_base", what.into());
+    }
+}
+
+/// Whether every few writes are made durable, so that the page cache holds none of them back.
+fn is_synced(job: &FioJob, rw: Rw) -> bool {
+    let every = |name: &str| job.count(name).is_some_and(|writes| writes > 0);
+    let sync = job.word("sync").is_some_and(|(word, _)| !matches!(word, "none" | "0"));
+    matches!(rw, Rw::Write | Rw::RandWrite) && (every("fsync") || every("fdatasync") || sync)
+}
+
+/// Whether the page cache was asked for by name, with more data than it holds.
+fn is_beyond_memory(job: &FioJob, size: Option<u64>, around: Around) -> bool {
+    let is_asked = job.flag("direct") == Some(false) || job.flag("buffered") == Some(true);
+    is_asked && around.memory_bytes > 0 && size.is_some_and(|size| size / 2 >= around.memory_bytes)
+}
+
+/// Data that storage may not have to store.
+fn of_data(job: &FioJob, say: &mut dyn FnMut(&str, String)) {
+    let all = |name: &str| job.count(name).is_some_and(|percent| percent >= 100);
+    for (name, found) in [
+        ("zero_buffers", job.flag("zero_buffers") == Some(true)),
+        ("buffer_compress_percentage", all("buffer_compress_percentage")),
+        ("dedupe_percentage", all("dedupe_percentage")),
+    ] {
+        if found {
+            let what = "storage that compresses or shares data stores next to nothing of it";
+            say(name, what.into());
+        }
     }
 }
 
@@ -163,26 +213,26 @@ fn operations(
     least.map(|ops| ops.saturating_mul(copies))
 }
 
-/// Several jobs that go over the same blocks of one file at the same time.
+/// Several jobs that go over the same blocks of one file at the same time: in the same order, or of
+/// a small file in any.
 fn same_blocks(jobs: &[FioJob]) -> Vec<Fault> {
-    let mut users: BTreeMap<&str, (u64, &FioJob)> = BTreeMap::new();
+    let mut users: BTreeMap<(&str, &str), (u64, &FioJob)> = BTreeMap::new();
     for job in jobs {
         let moved = matches!(
             job.amount("offset_increment"),
             Some(Amount::Bytes(1..) | Amount::Percent(1..))
         );
-        let apart = moved || job.get("offset").is_some();
+        let small = matches!(job.amount("size"), Some(Amount::Bytes(..=1_073_741_824)));
+        let order = job.word("rw").map_or("read", |(word, _)| word);
+        let sequential = load::rw(job).is_ok_and(|rw| !rw.is_random());
+        let apart = moved || job.get("offset").is_some() || !small && !sequential;
         if let Some(name) = job.text("filename").filter(|_| !apart) {
-            let entry = users.entry(name).or_insert((0, job));
+            let order = if small { "" } else { order };
+            let entry = users.entry((name, order)).or_insert((0, job));
             entry.0 += job.count("numjobs").unwrap_or(1).max(1);
         }
     }
-    let several = users.into_iter().filter(|(_, (count, job))| {
-        let small = matches!(job.amount("size"), Some(Amount::Bytes(..=1_073_741_824)));
-        let sequential = load::rw(job).is_ok_and(|rw| !rw.is_random());
-        *count > 1 && (small || sequential)
-    });
-    let fault = |(name, (count, job)): (&str, (u64, &FioJob))| {
+    let fault = |((name, _), (count, job)): ((&str, &str), (u64, &FioJob))| {
         let what = format!(
             "{count} jobs go over the same blocks of `{}`: what one has read or written is in \
              caches for the others; give offset_increment and a size, or directory instead",
@@ -190,7 +240,7 @@ fn same_blocks(jobs: &[FioJob]) -> Vec<Fault> {
         );
         job.fault("filename", what)
     };
-    several.map(fault).collect()
+    users.into_iter().filter(|(_, (count, _))| *count > 1).map(fault).collect()
 }
 
 #[cfg(test)]
@@ -210,6 +260,16 @@ mod tests {
         let sound = "filename=/dev/sdx\ndirect=1\nioengine=libaio\niodepth=32\nrw=randread\n\
                      bs=4k\nruntime=60\ntime_based\n";
         assert_eq!(found(sound), Vec::<String>::new());
+        for sound in [
+            "rw=write\nioengine=sync\nfdatasync=1\nsize=220m\nbs=2300\n",
+            "rw=randwrite\nsync=1\nbs=8k\nsize=1g\nruntime=60\ntime_based\n",
+            "rw=read\ndirect=0\nsize=100g\nruntime=60\ntime_based\n",
+            "rw=randread\nsize=1g\ncreate_only=1\n",
+            "direct=1\nfilename=/x\nsize=64g\nrw=write\n[b]\nfilename=/x\nsize=64g\nrw=randread\n\
+             direct=1\n",
+        ] {
+            assert_eq!(found(sound), Vec::<String>::new(), "{sound}");
+        }
         for (lines, expected) in [
             ("direct=1\niodepth=8\nsize=1g\n", "job.fio:3: [a] iodepth: 8 has no effect: psync"),
             ("size=1g\n", "fit into the"),
@@ -222,6 +282,15 @@ mod tests {
             ("direct=1\nsize=1g\nrate=100\n", "did you mean rate_iops?"),
             ("direct=1\nsize=1g\nkb_base=1000\n", "k is 1000 bytes here"),
             ("direct=1\nsize=1g\nfilename=/x\nnumjobs=4\n", "4 jobs go over the same blocks"),
+            ("direct=1\nfilename=/x\nnumjobs=4\n", "4 jobs go over the same blocks"),
+            (
+                "direct=1\nsize=1g\nrw=write\nzero_buffers\n",
+                "zero_buffers: storage that compresses",
+            ),
+            ("direct=1\nsize=1g\nrw=write\ndedupe_percentage=100\n", "stores next to nothing"),
+            ("direct=1\nsize=1g\nbs=4kib\n", "bs: in `4kib` a kib is 1000 bytes"),
+            ("direct=1\nsize=1g\nramp_time=5\n", "ramp_time: without runtime"),
+            ("rw=randrw\nfsync=1\nsize=1g\n", "fit into the"),
         ] {
             let found = found(lines);
             assert!(found.iter().any(|line| line.contains(expected)), "{lines}: {found:?}");

@@ -105,6 +105,18 @@ pub(super) fn shallow(job: &FioJob) -> Option<String> {
     ))
 }
 
+/// That the warm-up is part of what ends the job, where that is so.
+pub(super) fn counted_warmup(job: &FioJob) -> Option<String> {
+    let lasts = |name: &str| job.time_ns(name).is_some_and(|ns| ns > 0);
+    (lasts("ramp_time") && !lasts("runtime")).then(|| {
+        format!(
+            "{} ramp_time: what is moved meanwhile is part of the size, as in fio; a job that ends \
+             by then is not measured, where fio reports its warm-up",
+            job.place("ramp_time")
+        )
+    })
+}
+
 /// A number that has to fit 32 bits and not be 0.
 pub(super) fn narrow(job: &FioJob, name: &str, number: u64) -> Result<u32, Fault> {
     let narrow = u32::try_from(number).ok().filter(|number| *number > 0);

@@ -72,8 +72,9 @@ const SYSTEM: &str = "it changes the system or the process, which a job file may
 const LAYOUT: &str = "creation of the test file, not the load";
 const TELLING: &str = "reporting of the run, not the load";
 const TIMING: &str = "every operation is timed here, at less cost";
-const SPRANDOM: &str = "give --random-distribution single-pass:PERCENT without --name, or order = \
-                        \"single-pass\" in the preconditioning of an experiment";
+const IN_ONE: &str =
+    "the share of valid blocks falls with age from one to the next, not by regions";
+const LATER: &str = "a block is written again late in the pass, not while a cache still has it";
 const OFF: &[&str] = &["0"];
 const ON: &[&str] = &["1"];
 
@@ -93,6 +94,7 @@ const RW: Kind = Kind::Word(&[
 ]);
 const DISTRIBUTION: Kind =
     Kind::Word(&["random", "zipf", "pareto", "normal", "zoned", "zoned_abs", "sequence"]);
+const HINT: Kind = Kind::Word(&["1", "0", "none", "random", "sequential", "noreuse"]);
 const CONTINUE: Kind = Kind::Word(&["none", "read", "write", "io", "verify", "all", "0", "1"]);
 const MEMORY: Kind = Kind::Word(&["malloc", "shm", "shmhuge", "mmap", "mmapshared", "mmaphuge"]);
 const VERIFIED: &str = "every byte is compared with what was written, after the writes";
@@ -134,7 +136,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Word(&["shared", "split"]), "cpus_allowed_policy"),
     (Stand::Supported, Kind::Word(&["group", "stonewall", "all"]), "exit_what"),
     (Stand::Supported, Kind::Word(&["1024", "1000"]), "kb_base"),
-    (Stand::Supported, Kind::Word(&["1", "0", "none", "random", "sequential"]), "fadvise_hint"),
+    (Stand::Supported, HINT, "fadvise_hint"),
     (Stand::Supported, Kind::Word(&["repeat", "working_set"]), "dedupe_mode"),
     (Stand::Supported, CONTINUE, "continue_on_error"),
     (Stand::Supported, MEMORY, "mem"),
@@ -181,6 +183,10 @@ const FAMILIES: &[Family] = &[
          verifysort_nr verify_header_seed verify_pattern_interval verify_policy \
          verify_write_sequence experimental_verify"),
     (Stand::Supported, Kind::Time(TimeUnit::Micros), "latency_target latency_window"),
+    (Stand::Supported, Kind::Bool, "sprandom"),
+    (Stand::Supported, Kind::Reals, "spr_op"),
+    (Stand::Harmless(IN_ONE), Kind::Count, "spr_num_regions"),
+    (Stand::Harmless(LATER), Kind::Count, "spr_cs"),
     (Stand::Supported, Kind::Reals, "latency_percentile"),
     (Stand::Supported, Kind::Bool, "latency_run"),
     (Stand::Supported, Kind::Count, "log_hist_msec log_hist_coarseness"),
@@ -215,7 +221,8 @@ const FAMILIES: &[Family] = &[
         "clat_percentiles lat_percentiles slat_percentiles disk_util block_error_percentiles \
          log_offset log_prio log_unix_epoch log_alternate_epoch error_dump"),
     (Stand::Harmless(TELLING), Kind::Count,
-        "significant_figures bwavgtime iopsavgtime log_entries log_alternate_epoch_clock_id"),
+        "significant_figures bwavgtime iopsavgtime log_entries log_alternate_epoch_clock_id \
+         job_start_clock_id"),
     (Stand::Harmless(TELLING), Kind::Reals, "percentile_list"),
     (Stand::Harmless(TELLING), Kind::Word(&["none", "mixed", "both", "0", "1", "2"]),
         "unified_rw_reporting"),
@@ -228,12 +235,14 @@ const FAMILIES: &[Family] = &[
     (Stand::Harmless(LAYOUT), Kind::Bool, "create_serialize create_fsync allow_file_create"),
     (Stand::Harmless(LAYOUT),
         Kind::Word(&["none", "native", "posix", "keep", "truncate", "0", "1"]), "fallocate"),
+    (Stand::Harmless("what a file is, is looked up"),
+        Kind::Word(&["none", "file", "block", "char"]), "filetype"),
     (Stand::Harmless("a network client's file names"), Kind::Bool, "unique_filename"),
     (Stand::Harmless("every job is a thread here"), Kind::Switch, "thread"),
     (Stand::Harmless("an error ends every job of the group here"), Kind::Switch,
         "exitall_on_error"),
     (Stand::Harmless("every run with writes ends with a timed fsync, reported separately"),
-        Kind::Bool, "end_fsync fsync_on_close"),
+        Kind::Bool, "end_fsync fsync_on_close end_syncfs"),
     (Stand::Harmless("the order is random whichever generator draws it"),
         Kind::Word(&["tausworthe", "lfsr", "tausworthe64"]), "random_generator"),
     (Stand::Harmless("files not open cost nothing"), Kind::Count, "openfiles"),
@@ -274,12 +283,10 @@ const FAMILIES: &[Family] = &[
     (Stand::Refused("files are named one by one"), Kind::Text, "opendir"),
     (Stand::Refused("it has no part in a run"), Kind::Text,
         "profile write_barrier sync_file_range comm thinkcycles percentage_sequential"),
-    (Stand::Refused("newer than what is supported"), Kind::Text,
-        "bs_is_seq_rand dataplacement dp_scheme plid_select plids end_syncfs \
-         job_start_clock_id num_range ramp_size fdp"),
-    (Stand::Refused(SPRANDOM), Kind::Text, "spr_cs spr_num_regions spr_op sprandom"),
-    (Stand::Refused("such flags of single requests are not supported"), Kind::Text,
-        "hipri_percentage stream_id"),
+    (Stand::Only(OFF, "give bs= of the order: the first size goes to what is in sequence, the \
+        second to what is at random"), Kind::Bool, "bs_is_seq_rand"),
+    (Stand::Refused("a warm-up has a length in time; give ramp_time"), Kind::Size, "ramp_size"),
+    (Stand::Only(&["100"], "hipri is of every request"), Kind::Count, "hipri_percentage"),
 ];
 
 /// Other names that fio knows, with the one that counts.
@@ -309,6 +316,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("chunck_size", "chunk_size"),
     ("single_instance", "single-instance"),
     ("gpu_dev_ids", "gpu_dev_id"),
+    ("proto", "protocol"),
     ("data_placement", "dataplacement"),
     ("fdp_pli", "plids"),
     ("fdp_pli_select", "plid_select"),

@@ -197,16 +197,16 @@ fn split(text: &str, base: KbBase) -> Result<Vec<(u64, f64)>, String> {
             if open > 0 { " before the rest is divided" } else { "" }
         ));
     }
-    let rest = if open == 0 { 0.0 } else { f64::from(100 - given) / open as f64 };
-    if rest.fract() != 0.0 {
-        return Err(format!(
-            "`{}` leaves {} % for {open} sizes: fio cuts the shares down to whole percent and \
-             loses the rest; write every share",
-            shown(text),
-            100 - given
-        ));
+    // As in fio each gets a whole percentage, and what is then lost falls to the greatest share,
+    // of equal ones the last.
+    let each = f64::from((100 - given).checked_div(open as u32).unwrap_or(0));
+    let mut sizes: Vec<(u64, f64)> =
+        sizes.into_iter().map(|(bytes, share)| (bytes, share.map_or(each, f64::from))).collect();
+    let lost = 100.0 - sizes.iter().map(|(_, share)| share).sum::<f64>();
+    if let Some((_, share)) = sizes.iter_mut().max_by(|a, b| a.1.total_cmp(&b.1)) {
+        *share += lost;
     }
-    Ok(sizes.into_iter().map(|(bytes, share)| (bytes, share.map_or(rest, f64::from))).collect())
+    Ok(sizes)
 }
 
 fn reals(text: &str) -> Result<Vec<f64>, String> {
@@ -275,11 +275,22 @@ mod tests {
         };
         assert_eq!(read, [(4096, 50.0), (8192, 25.0), (16_384, 25.0)]);
         assert_eq!(write, [(65_536, 100.0)]);
+        for (text, shares) in [
+            ("4k:8k:16k", [33.0, 33.0, 34.0]),
+            ("4k/50:8k:16k/15", [50.0, 35.0, 15.0]),
+            ("4k:8k/33:16k", [33.0, 33.0, 34.0]),
+            ("4k:8k/45:16k", [27.0, 46.0, 27.0]),
+        ] {
+            let Ok(Value::Splits([Some(read), ..])) = value(Kind::Splits, text) else {
+                panic!("{text}")
+            };
+            let found: Vec<f64> = read.iter().map(|(_, share)| *share).collect();
+            assert_eq!(found, shares, "{text}");
+        }
         for (text, hint) in [
             ("4k/60:8k/60", "add up to 120 %"),
             ("4k/60:8k/30", "add up to 90 %"),
             ("4k/100:8k", "add up to 100 % before"),
-            ("4k:8k:16k", "loses the rest"),
             ("4k/x", "whole percentage"),
             ("0/50:4k", "the size 0"),
         ] {

@@ -28,6 +28,7 @@ impl End {
         let loops = job.count("loops").unwrap_or(1).max(1);
         let too_much = || job.fault("loops", "the bytes of all loops exceed 64 bits");
         let whole = region.checked_mul(files).ok_or_else(too_much)?;
+        let block = role.block_size.unwrap_or(1).max(1);
         let once = match job.amount("io_size") {
             Some(Amount::Percent(percent)) => in_bytes(Amount::Percent(percent)),
             Some(Amount::Bytes(bytes)) if bytes > 0 => bytes,
@@ -36,20 +37,27 @@ impl End {
                 _ => whole,
             },
         };
+        let once = match role.access {
+            // All flash, whatever else is asked for.
+            Access::SinglePass(spare_percent) => {
+                let blocks = (whole / block) as f64;
+                (blocks * (1.0 + spare_percent / 100.0)).round() as u64 * block
+            }
+            _ => once,
+        };
         let bytes = once.checked_mul(loops).ok_or_else(too_much)?;
-        let block = role.block_size.unwrap_or(1).max(1);
         let plain = role.strides == Strides::default()
             && role.run_length.is_none()
             && !role.rw.rewrites()
-            && role.sizes == Sizes::default()
-            && role.access == Access::Permutation;
+            && role.sizes == Sizes::default();
         let holed = role.stride.is_some_and(|stride| wraps || stride < 0);
-        let passes_once = plain && once == whole && loops == 1 && !holed;
+        let covers = match role.access {
+            Access::Permutation => plain && once == whole && !holed,
+            Access::SinglePass(_) => true,
+            _ => false,
+        };
+        let passes_once = covers && loops == 1;
         let timed = job.flag("time_based") == Some(true);
-        if ns.is_none() && job.time_ns("ramp_time").unwrap_or(0) > 0 {
-            let what = "the warm-up would use up the count that ends the run; give runtime";
-            return Err(job.fault("ramp_time", what));
-        }
         if let Some(ops) = job.count("number_ios").filter(|ops| *ops > 0) {
             let varied = role.sizes != Sizes::default();
             if varied && (ns.is_some() || ops.saturating_mul(block) > bytes) {

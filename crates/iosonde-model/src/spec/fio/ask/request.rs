@@ -47,6 +47,8 @@ pub enum AccessHint {
     Random,
     /// Read-ahead may be larger.
     Sequential,
+    /// What is read is not read again.
+    Once,
 }
 
 /// A latency target as asked.

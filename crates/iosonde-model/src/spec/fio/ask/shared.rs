@@ -4,7 +4,7 @@
 use super::super::job::{FioJob, Group};
 use super::super::value::Value;
 use super::super::{Fault, Faults, foreign, load, shown};
-use super::{EngineRequest, LatencyRequest, LogRequest};
+use super::{Asking, EngineRequest, LatencyRequest, LogRequest};
 use crate::spec::{EngineKind, LatencyTarget};
 use crate::units::count;
 
@@ -91,6 +91,29 @@ pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
         }
     };
     Err(job.fault("ioengine", what))
+}
+
+impl Asking {
+    /// Each role's name and its job.
+    pub fn jobs(&self) -> impl Iterator<Item = (&str, &FioJob)> {
+        self.parts.iter().map(|part| (part.role.name.as_str(), &part.job))
+    }
+}
+
+/// A run is on files, or on nothing.
+pub(super) fn on_files_or_on_nothing(group: &Group) -> Result<(), Fault> {
+    let is_null = |job: &&FioJob| load::engine(job) == EngineKind::Null.name();
+    match (group.jobs.iter().find(is_null), group.jobs.iter().find(|job| !is_null(job))) {
+        (Some(null), Some(other)) => {
+            let what = format!(
+                "null moves no data, and `{}` of the same group does; put them into groups with \
+                 stonewall",
+                shown(&other.name)
+            );
+            Err(null.fault("ioengine", what))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn direct(job: &FioJob) -> Result<bool, Fault> {

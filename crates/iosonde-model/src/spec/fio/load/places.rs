@@ -2,6 +2,7 @@
 
 use super::super::job::FioJob;
 use super::super::number::{self, KbBase};
+use super::super::value::Value;
 use super::super::{Fault, shown};
 use super::{BLOCK_BYTES, of_way};
 use crate::spec::{Access, Draw, Role, Rw, Sequence, Service, Sizes, Strides, Zone};
@@ -112,6 +113,9 @@ pub(super) fn random_percent(job: &FioJob, rw: Rw) -> Result<Option<f64>, Fault>
 }
 
 pub(super) fn access(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
+    if job.flag("sprandom") == Some(true) {
+        return single_pass(job, rw);
+    }
     if !rw.is_random() {
         return Ok(Access::Permutation);
     }
@@ -147,6 +151,42 @@ pub(super) fn access(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
             Ok(Access::Uniform)
         }
         _ => Ok(Access::Permutation),
+    }
+}
+
+/// fio's spare flash of a single pass where none is given, and the most that it has a law for.
+const SPARE: f64 = 0.15;
+const MOST_SPARE: f64 = 1.66;
+
+/// `sprandom`: all flash written once, so that what is valid falls with age as after many passes.
+/// Both take the law of Desnoyers; the shares that fio approximates differ from it by up to 1 %.
+fn single_pass(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
+    let wrong = |name: &str, what: &str| Err(job.fault(name, what));
+    if rw != Rw::RandWrite {
+        return wrong("sprandom", "needs rw=randwrite, as in fio");
+    }
+    if job.word("random_generator").is_some_and(|(word, _)| word != "lfsr") {
+        return wrong("random_generator", "sprandom needs lfsr, as in fio");
+    }
+    if job.flag("norandommap") == Some(false) {
+        return wrong("norandommap", "sprandom needs norandommap=1, as in fio");
+    }
+    let names = job.text("filename").unwrap_or_default().replace("\\:", "");
+    if job.count("nrfiles").unwrap_or(1) > 1 || names.contains(':') {
+        return wrong("sprandom", "is of one file, as in fio");
+    }
+    match spare(job) {
+        Some(spare) if spare > 0.0 && spare <= MOST_SPARE => Ok(Access::SinglePass(spare * 100.0)),
+        _ => wrong("spr_op", &format!("expected one number above 0 and up to {MOST_SPARE}")),
+    }
+}
+
+/// Spare flash as a share of what the host sees.
+fn spare(job: &FioJob) -> Option<f64> {
+    match job.get("spr_op").map(|setting| &setting.value) {
+        None => Some(SPARE),
+        Some(Value::Reals(shares)) if shares.len() == 1 => shares.first().copied(),
+        Some(_) => None,
     }
 }
 
