@@ -243,7 +243,7 @@ fn a_full_queue_waits_for_its_batch_with_syncs_and_rates_too() {
     for (sync, pace) in [(sync, free.clone()), (Sync::default(), rate)] {
         for (complete_min, least, most) in [(1, 0.0, 2.0), (4, 3.5, 5.0)] {
             let reap = Reap { complete_min, counts: true, ..Reap::default() };
-            let (sync, pace) = (sync.clone(), pace.clone());
+            let pace = pace.clone();
             let role = Role { sync, pace, reap, ..Role::new("log", Rw::RandWrite) };
             let (run, _) = judged(role, 8, 5, 1, "servers=8,read=exp:1ms,write=exp:1ms");
             let job = &run.jobs[0];
