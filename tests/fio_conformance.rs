@@ -452,7 +452,6 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("example_latency_steadystate.fio", "fio 3.33 does not know its options"),
     ("atomic-verify.fio", "fio 3.33 does not know its options"),
     ("sequence-distribution.fio", "fio 3.33 does not know its options"),
-    ("sprandom.fio", "fio 3.33 does not know its options"),
     ("xnvme-compare.fio", "its options come from the environment"),
     ("exitwhat.fio", "jobs end with others, whenever those have ended"),
     ("enospc-pressure.fio", "it fills a file system"),
