@@ -347,7 +347,7 @@ mod tests {
         folder.announce("02.json", checksum(b"2")).unwrap();
         let announced = read(SUMS);
         drop(folder);
-        let mut resume = |sums: &[u8], log: &[u8], lines: &[u8]| {
+        let resume = |sums: &[u8], log: &[u8], lines: &[u8]| {
             fs::write(path.join(SUMS), sums).unwrap();
             fs::write(path.join(LOG), log).unwrap();
             assert_eq!(super::super::checksums::alterations(&path).unwrap(), []);
