@@ -319,7 +319,7 @@ mod tests {
         // The second is taken out, and the file is added under another name.
         keys(&mut menu, "/queue-depth\nn ");
         assert_eq!(names(&menu), ["queue-depth", "mine.toml"]);
-        keys(&mut menu, "/add an exp\n\nk\nyours.toml\n");
+        keys(&mut menu, "/add an exp\n\n\nyours.toml\n");
         assert_eq!(names(&menu), ["queue-depth", "mine.toml", "yours.toml"]);
         keys(&mut menu, "/mine.toml\nd");
         assert_eq!(names(&menu), ["queue-depth", "yours.toml"]);
