@@ -407,8 +407,10 @@ fn batches_are_submitted_and_completed_as_requested() {
     if calls.is_empty() {
         return iosonde_rig::skip(format!("io_uring was not traced here: {said}"));
     }
-    let full = calls.iter().filter(|(submit, _)| *submit == 64).count();
-    assert!(full * 10 > calls.len() * 8, "most hand over the whole batch: {calls:?}");
+    // What stands before the load has other batches.
+    let load: Vec<_> = calls.iter().skip_while(|(submit, _)| *submit != 64).collect();
+    let full = load.iter().filter(|(submit, _)| *submit == 64).count();
+    assert!(full * 10 > load.len() * 8, "most hand over the whole batch: {calls:?}");
     assert!(calls.iter().any(|(_, wait)| *wait == 64), "{calls:?}");
     let (calls, _) = run(1);
     assert!(calls.iter().any(|(submit, _)| *submit == 64), "{calls:?}");
