@@ -452,6 +452,7 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("example_latency_steadystate.fio", "fio 3.33 does not know its options"),
     ("atomic-verify.fio", "fio 3.33 does not know its options"),
     ("sequence-distribution.fio", "fio 3.33 does not know its options"),
+    ("uring-cmd-ng.fio", "it needs an NVMe generic device"),
     ("xnvme-compare.fio", "its options come from the environment"),
     ("exitwhat.fio", "jobs end with others, whenever those have ended"),
     ("enospc-pressure.fio", "it fills a file system"),
