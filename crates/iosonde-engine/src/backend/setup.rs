@@ -4,10 +4,12 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use iosonde_sys::{Direction, Nodes, Placement, Request, Slab, SlabError, Spread, syscall, thread};
+use iosonde_sys::{
+    Direction, Nodes, Placement, Request, RingOptions, Slab, SlabError, Spread, syscall, thread,
+};
 
 use super::{OpenError, Transfer};
-use iosonde_model::plan::{EachWrite, IoKind, Job, NumaMode, SyncCall};
+use iosonde_model::plan::{EachWrite, Engine, IoKind, Job, NumaMode, SyncCall};
 use iosonde_model::spec::Priority;
 
 /// The same request in the words of those who make system calls.
@@ -49,6 +51,21 @@ pub(super) fn slab(job: &Job) -> Result<Slab, OpenError> {
         }
         SlabError::Node(error) => OpenError::Node { node: first, error },
     })
+}
+
+/// How the ring of a job is set up, whatever its requests are.
+pub(super) fn ring_options(job: &Job, engine: &Engine) -> RingOptions {
+    RingOptions {
+        depth: job.iodepth,
+        sqpoll: engine.sqpoll,
+        sqpoll_cpu: engine.sqpoll_cpu,
+        iopoll: engine.iopoll,
+        registered_files: engine.registered_files,
+        fixed_buffers: engine.fixed_buffers,
+        vectored: engine.vectored,
+        write_flags: write_flags(job),
+        sync_data_only: syncs_data_only(job),
+    }
 }
 
 /// What each write of the job promises, as a flag of the system call.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use iosonde_sys::clock::monotonic_ns;
 use iosonde_sys::inspect::{is_block_device, locked_memory_limit};
-use iosonde_sys::{Clock, Direction, Request, Ring, RingOptions, errno_name};
+use iosonde_sys::{Clock, Direction, Request, Ring, errno_name};
 
 use super::{OpenError, Queue, QueueFacts, Transfer, setup};
 use iosonde_model::plan::{Engine, Job};
@@ -36,17 +36,7 @@ impl UringQueue {
         }
         let slab = setup::slab(job)?;
         let page_bytes = slab.page_bytes() as u64;
-        let options = RingOptions {
-            depth: job.iodepth,
-            sqpoll: engine.sqpoll,
-            sqpoll_cpu: engine.sqpoll_cpu,
-            iopoll: engine.iopoll,
-            registered_files: engine.registered_files,
-            fixed_buffers: engine.fixed_buffers,
-            vectored: engine.vectored,
-            write_flags: setup::write_flags(job),
-            sync_data_only: setup::syncs_data_only(job),
-        };
+        let options = setup::ring_options(job, engine);
         let mut ring = Ring::new(files, slab, options)
             .map_err(|error| OpenError::Ring { hint: hint_of(engine, &error), error })?;
         if engine.iopoll {

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use iosonde_sys::nvme::Namespace;
-use iosonde_sys::{Clock, CommandRing, Direction, Request, RingOptions, errno_name};
+use iosonde_sys::{Clock, CommandRing, Direction, Request, errno_name};
 use rustix::fs::{fstat, major, minor};
 
 use super::{OpenError, Queue, QueueFacts, Transfer, setup, uring};
@@ -78,17 +78,7 @@ impl CommandQueue {
         }
         let slab = setup::slab(job)?;
         let page_bytes = slab.page_bytes() as u64;
-        let options = RingOptions {
-            depth: job.iodepth,
-            sqpoll: engine.sqpoll,
-            sqpoll_cpu: engine.sqpoll_cpu,
-            iopoll: engine.iopoll,
-            registered_files: engine.registered_files,
-            fixed_buffers: engine.fixed_buffers,
-            vectored: engine.vectored,
-            write_flags: setup::write_flags(job),
-            sync_data_only: setup::syncs_data_only(job),
-        };
+        let options = setup::ring_options(job, engine);
         let mut ring = CommandRing::new(namespaces, slab, options)
             .map_err(|error| OpenError::Ring { hint: hint_of(engine, &error), error })?;
         for (number, block) in setup::targets(job, &blocks) {
