@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice, TmpfsMount};
+use iosonde_rig::{Op, ScratchDir};
 use serde_json::Value;
 
 use crate::request::{Answer, ask, here, served, turn, until};
@@ -144,6 +144,24 @@ fn an_interrupt_keeps_what_was_seen() {
     assert_eq!(answer.at("/complete"), false);
     assert!(answer.record()["samples"].as_array().unwrap().len() > 5);
     assert_eq!(answer.record()["outcome"]["ended"], "interrupted");
+}
+
+#[test]
+fn an_interrupt_before_the_final_sync_has_ended_is_no_error() {
+    let _turn = turn();
+    let Some(mount) = served(&["write=const:1ms", "sync=const:3s"]) else { return };
+    let data = mount.path().join("data");
+    std::fs::File::create(&data).unwrap().set_len(64 * MIB).unwrap();
+    let words = "run --path {} --rw write --bs 1M --runtime 30 --ramp-time 0";
+    let asking = ask(words, &data).start();
+    until("writes", || mount.truth().of(Op::Write).count > 100);
+    asking.interrupt();
+    let answer = asking.wait().exits(130);
+    let record = answer.record();
+    assert_eq!(record["outcome"]["ended"], "interrupted");
+    assert_eq!(record["final_sync"], Value::Null);
+    let findings = answer.at("/verdict/findings").to_string();
+    assert!(!findings.contains("\"errors\""), "{findings}");
 }
 
 #[test]

@@ -18,12 +18,20 @@ const INTERRUPTED_NS: u64 = 300_000_000;
 /// How often it is looked whether there was an interrupt.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Makes what was written durable, if the plan says so, and times it.
+/// Makes what was written durable, if the plan says so, and times it. An interrupt that ends the
+/// wait for it is no failure of the storage: there is then no such time.
 pub(super) fn sync(measured: &mut Measured, medium: &Medium, control: &Control, target: &str) {
     let Some(sync) = &mut measured.final_sync else { return };
     let wait = Wait::begin("fsync at the end of the run", target);
-    let (sync_ns, result) = timed(medium, control);
+    let timed = timed(medium, control);
     drop(wait);
+    let Some((sync_ns, result)) = timed else {
+        measured.final_sync = None;
+        if measured.outcome == Outcome::Complete {
+            measured.outcome = control.outcome(0);
+        }
+        return;
+    };
     sync.sync_ns = sync_ns;
     sync.since_window_ns += sync.sync_ns;
     sync.since_start_ns += sync.sync_ns;
@@ -38,8 +46,8 @@ pub(super) fn sync(measured: &mut Measured, medium: &Medium, control: &Control, 
 }
 
 /// Makes it durable in a thread of its own, which alone waits if storage never answers; gives the
-/// time that it took, ns.
-fn timed(medium: &Medium, control: &Control) -> (u64, io::Result<()>) {
+/// time that it took, ns; `None` if it was interrupted first.
+fn timed(medium: &Medium, control: &Control) -> Option<(u64, io::Result<()>)> {
     let before_ns = clock::monotonic_ns();
     let (done_to, done) = channel();
     let own = medium.clone();
@@ -49,14 +57,14 @@ fn timed(medium: &Medium, control: &Control) -> (u64, io::Result<()>) {
     });
     if spawned.is_err() {
         let result = make_durable(medium);
-        return (clock::monotonic_ns() - before_ns, result);
+        return Some((clock::monotonic_ns() - before_ns, result));
     }
     let mut interrupted_ns = None;
     loop {
         match done.recv_timeout(LOOK) {
-            Ok((after_ns, result)) => return (after_ns.saturating_sub(before_ns), result),
+            Ok((after_ns, result)) => return Some((after_ns.saturating_sub(before_ns), result)),
             Err(RecvTimeoutError::Disconnected) => {
-                return (0, Err(io::Error::other("it came to no end")));
+                return Some((0, Err(io::Error::other("it came to no end"))));
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -64,8 +72,7 @@ fn timed(medium: &Medium, control: &Control) -> (u64, io::Result<()>) {
         if control.signal.load(Ordering::Relaxed) != 0 {
             let since_ns = *interrupted_ns.get_or_insert(now_ns);
             if now_ns.saturating_sub(since_ns) > INTERRUPTED_NS {
-                let error = "not finished when the run was interrupted";
-                return (now_ns - before_ns, Err(io::Error::other(error)));
+                return None;
             }
         }
     }
