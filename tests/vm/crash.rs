@@ -19,7 +19,7 @@ use std::thread;
 use iosonde_rig::write_log::{self, Entry};
 use iosonde_rig::{Rng, ScratchDir};
 
-use crate::inside::{MIB, boot, image, inside, machine, outside, pass_on, sh, turn, witness};
+use crate::inside::{MIB, boot, image, inside, machine, outside, pass_on, sh, witness};
 
 const DISK_BYTES: u64 = MIB / 2;
 const JOBS: u64 = 2;
@@ -223,7 +223,6 @@ impl Scenario {
 
 #[test]
 fn every_crash_state_is_judged_by_what_the_witness_heard() {
-    let _turn = turn();
     let Some(scene) = Scenario::record() else { return };
     let count = |wanted: fn(&Entry) -> bool| scene.log.iter().filter(|e| wanted(e)).count();
     let writes = count(|entry| matches!(entry, Entry::Write { .. }));

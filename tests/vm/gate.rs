@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use iosonde_rig::ScratchDir;
 use iosonde_rig::guest::{Guest, Machine};
 
-use crate::inside::{Answer, MIB, boot, image, inside, machine, sh, turn};
+use crate::inside::{Answer, MIB, boot, image, inside, machine, sh};
 
 const DISK_BYTES: u64 = 4 * MIB;
 /// Little to write. However busy the machine, all of a disk is inspected.
@@ -173,7 +173,6 @@ fn nvme(machine: Machine) -> Machine {
 
 #[test]
 fn the_serial_number_of_an_nvme_disk_decides_and_not_its_name() {
-    let _turn = turn();
     let names = ["alpha", "beta", "one", "two"];
     let nodes = ["/dev/nvme0n1", "/dev/nvme1n1", "/dev/nvme2n1", "/dev/nvme2n2"];
     let Some(mut world) = World::new(&names, MIB, &["nvme"], &nodes, nvme) else { return };
@@ -261,7 +260,6 @@ fn scsi_world(programs: &[&str], modules: &[&str]) -> Option<World> {
 
 #[test]
 fn what_md_and_device_mapper_have_is_not_written() {
-    let _turn = turn();
     let modules = [&MAPPER[..], &["raid1", "xts"]].concat();
     let Some(mut world) = scsi_world(&["dmsetup", "mdadm"], &modules) else { return };
     let (one, two) = (world.scsi(0, 1), world.scsi(0, 2));
@@ -326,7 +324,6 @@ fn what_md_and_device_mapper_have_is_not_written() {
 
 #[test]
 fn what_multipath_and_swap_have_is_not_written() {
-    let _turn = turn();
     let Some(mut world) = scsi_world(&["dmsetup"], &MAPPER) else { return };
     let one = world.scsi(0, 1);
     let first = Disk { node: &one, id: "DISK-1" };
@@ -354,7 +351,6 @@ fn what_multipath_and_swap_have_is_not_written() {
 
 #[test]
 fn what_others_have_open_is_not_written_whatever_name_they_used() {
-    let _turn = turn();
     let Some(mut world) = scsi_world(&["dmsetup"], &MAPPER) else { return };
     let (one, two) = (world.scsi(0, 1), world.scsi(0, 2));
     let first = Disk { node: &one, id: "DISK-1" };
@@ -389,7 +385,6 @@ fn number(node: &str) -> String {
 
 #[test]
 fn what_is_in_use_by_another_path_or_node_is_not_written() {
-    let _turn = turn();
     let modules = [&MAPPER[..], &["nvme", "nvmet"]].concat();
     let Some(mut world) = scsi_world(&["dmsetup"], &modules) else { return };
     let (one, flash) = (world.scsi(0, 1), "/dev/nvme0n1");
@@ -444,7 +439,6 @@ fn what_is_in_use_by_another_path_or_node_is_not_written() {
 
 #[test]
 fn what_another_path_to_the_same_disk_has_is_not_written() {
-    let _turn = turn();
     let Some(mut world) = scsi_world(&["dmsetup"], &MAPPER) else { return };
     let (path, node) = (world.scsi(0, 9), world.scsi(1, 9));
     let id = format!("{}:{DISK_BYTES}", &node[5..]);

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iosonde_rig::guest::{Guest, Machine, Ran};
@@ -15,13 +14,6 @@ pub(crate) const MIB: u64 = 1 << 20;
 /// How long a guest may live. One boot takes some 3 s of a processor, a check tenths of one; a busy
 /// machine may give it a tenth of that.
 const LIMIT: Duration = Duration::from_secs(500);
-
-static TURN: Mutex<()> = Mutex::new(());
-
-/// One guest at a time: each takes a processor for itself.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What this machine has, or the reason why the test cannot run on it.
 pub(crate) fn here<T>(thing: Result<T, Unavailable>) -> Option<T> {

@@ -3,7 +3,7 @@
 use iosonde_rig::ScratchDir;
 use serde_json::Value;
 
-use crate::inside::{Answer, MIB, boot, image, inside, machine, sh, turn};
+use crate::inside::{Answer, MIB, boot, image, inside, machine, sh};
 
 fn findings(answer: &Answer) -> impl Iterator<Item = &Value> {
     let findings = answer.json["cells"][0]["findings"].as_array();
@@ -12,7 +12,6 @@ fn findings(answer: &Answer) -> impl Iterator<Item = &Value> {
 
 #[test]
 fn a_limit_of_cgroup_version_2_is_named() {
-    let _turn = turn();
     let dir = ScratchDir::new().unwrap();
     let disk = image(dir.path(), "disk", 32 * MIB);
     let Some(machine) = machine(&[]) else { return };

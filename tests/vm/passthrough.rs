@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use iosonde_rig::ScratchDir;
 use iosonde_rig::guest::Guest;
 
-use crate::inside::{Answer, MIB, boot, image, inside, machine, sh, turn};
+use crate::inside::{Answer, MIB, boot, image, inside, machine, sh};
 
 const BYTES: u64 = 8 * MIB;
 const NG: &str = "/dev/ng0n1";
@@ -83,7 +83,6 @@ fn ops(answer: &Answer, way: &str) -> u64 {
 
 #[test]
 fn commands_move_the_right_bytes_to_the_right_place() {
-    let _turn = turn();
     let Some(mut world) = World::new() else { return };
     // Each block of 4 KiB holds its own number, written through the block device.
     world.sh(&format!(
@@ -178,7 +177,6 @@ fn commands_move_the_right_bytes_to_the_right_place() {
 
 #[test]
 fn a_generic_device_is_guarded_as_its_block_device() {
-    let _turn = turn();
     let Some(mut world) = World::new() else { return };
     let load = "--rw randwrite --bs 4k --number-ios 20 --inspect-time 1000";
     let write = |target: &str, consent: &str| format!("--path {target} {load} {consent}");
@@ -270,7 +268,6 @@ fn a_generic_device_is_guarded_as_its_block_device() {
 
 #[test]
 fn a_failure_is_counted_as_on_the_block_device() {
-    let _turn = turn();
     let dir = ScratchDir::new().unwrap();
     let bad = image(dir.path(), "bad", BYTES);
     let drive = format!(
@@ -299,7 +296,6 @@ fn a_failure_is_counted_as_on_the_block_device() {
 
 #[test]
 fn the_verifier_proves_a_namespace_by_commands() {
-    let _turn = turn();
     let Some(mut world) = World::new() else { return };
     let common = "--ioengine io_uring_cmd --iodepth 4";
     for target in [NG, OTHER] {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use iosonde_rig::guest::{Guest, Machine};
 use iosonde_rig::{FuseMount, ScratchDir, Script};
 
-use crate::inside::{MIB, boot, here, inside, machine, pass_on, sh, turn, witness};
+use crate::inside::{MIB, boot, here, inside, machine, pass_on, sh, witness};
 
 const DISK_BYTES: u64 = 4 * MIB;
 const NODE: &str = "/dev/nvme0n1";
@@ -71,7 +71,6 @@ fn forgetful() -> Option<(FuseMount, PathBuf)> {
 
 #[test]
 fn a_power_cut_is_survived_by_a_disk_that_honours_flushes_and_by_no_other() {
-    let _turn = turn();
     let logs = ScratchDir::new().unwrap();
     for (cache, code) in [("cache=writeback", 0), ("cache=unsafe", 4)] {
         let Some((mount, image)) = forgetful() else { return };

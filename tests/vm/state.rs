@@ -8,7 +8,7 @@ use iosonde_rig::guest::Machine;
 use iosonde_rig::{ScratchDir, skip};
 use serde_json::Value;
 
-use crate::inside::{MIB, boot, image, inside, machine, sh, turn};
+use crate::inside::{MIB, boot, image, inside, machine, sh};
 
 const DISK_BYTES: u64 = 4 * MIB;
 const RESULTS_BYTES: u64 = 64 * MIB;
@@ -41,7 +41,6 @@ fn stage(guest: &mut iosonde_rig::guest::Guest, results: &str) -> Value {
 
 #[test]
 fn nvme_is_formatted_with_consent_alone_and_its_write_cache_comes_back() {
-    let _turn = turn();
     let dir = ScratchDir::new().unwrap();
     let disk = image(dir.path(), "a", DISK_BYTES);
     fs::write(&disk, vec![0x5a; DISK_BYTES as usize]).unwrap();
@@ -92,7 +91,6 @@ fn nvme_is_formatted_with_consent_alone_and_its_write_cache_comes_back() {
 /// A disk that says it turns has the experiments for such: that they run, not what they find.
 #[test]
 fn the_write_cache_of_a_scsi_disk_is_switched_and_a_disk_that_turns_is_measured() {
-    let _turn = turn();
     let dir = ScratchDir::new().unwrap();
     let disks = [image(dir.path(), "a", DISK_BYTES), image(dir.path(), "b", 1024 * MIB)];
     let Some(machine) = machine(&[]) else { return };
@@ -168,7 +166,6 @@ rounds = { max = 8, range-percent = 0.001, track = [{}] }
 
 #[test]
 fn a_campaign_over_two_drives_goes_on_after_a_power_cut() {
-    let _turn = turn();
     let dir = ScratchDir::new().unwrap();
     let names = ["a", "b", "results"];
     let size = |name: &str| if name == "results" { RESULTS_BYTES } else { DISK_BYTES };

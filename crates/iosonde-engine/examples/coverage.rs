@@ -1,8 +1,8 @@
 //! How often do the 95 % intervals of a run hold the truth? Simulated devices in virtual time.
 //!
-//! `cargo run --release -p iosonde-engine --example coverage -- 300` prints the table of
-//! `docs/coverage.md`, of so many runs per line, and that of cells of 3, 5 and 10 of these runs; a
-//! further word chooses lines by their name.
+//! `cargo run --release -p iosonde-engine --example coverage -- 300` prints the tables of
+//! `docs/coverage.md`: that of so many cells of 3, 5 and 10 repeats per line, and that of all their
+//! runs; a further word chooses lines by their name.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table is its output")]
 
 #[path = "simulation/scene.rs"]
@@ -16,7 +16,6 @@ use iosonde_analysis::figures::{DirectionFigures, figures};
 use iosonde_model::record::Run;
 use iosonde_model::spec::Direction;
 use iosonde_stats::Histogram;
-use iosonde_stats::chance::Chance;
 use iosonde_stats::quantile::ranks;
 use scene::Scene;
 
@@ -36,8 +35,9 @@ const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 const REPEATS: [usize; 3] = [3, 5, 10];
 /// Warm-up of every run, as by default.
 const WARM_UP_NS: u64 = 3_000_000_000;
-/// The truth comes from runs of this many lengths, after a warm-up of one.
-const TRUTH_RUNS: u64 = 10;
+/// The truth comes from so many runs of so many lengths, after a warm-up of one. Its error is a tenth
+/// of that of a cell of ten runs.
+const TRUTH_RUNS: u64 = 100;
 const TRUTH_LENGTHS: u64 = 10;
 
 fn cases() -> Vec<Case> {
@@ -60,7 +60,8 @@ fn cases() -> Vec<Case> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let runs: u64 = std::env::args().nth(1).map_or(Ok(300), |text| text.parse())?;
+    let cells: u64 = std::env::args().nth(1).map_or(Ok(300), |text| text.parse())?;
+    let runs = cells * REPEATS[REPEATS.len() - 1] as u64;
     let only = std::env::args().nth(2).unwrap_or_default();
     let mut lines = [Vec::new(), Vec::new()];
     for case in cases().into_iter().filter(|case| case.name.contains(&only)) {
@@ -88,20 +89,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// As many cells as runs, each of 3, 5 and 10 runs drawn without replacement.
+/// Cells of runs of their own, ten each, of which the smaller cells take the first.
 fn of_cells(runs: &[Figures], truth: [f64; FIGURES.len()]) -> Vec<String> {
-    let mut chance = Chance::new(1);
     let mut counts = [[Count::default(); REPEATS.len()]; FIGURES.len()];
-    for _ in runs {
-        let mut order: Vec<usize> = (0..runs.len()).collect();
-        for at in 0..REPEATS[REPEATS.len() - 1].min(runs.len()) {
-            order.swap(at, at + chance.below(runs.len() - at));
-        }
+    let cells = runs.chunks_exact(REPEATS[REPEATS.len() - 1]);
+    let number = cells.len() as u64;
+    for cell in cells {
         for (size, repeats) in REPEATS.iter().enumerate() {
             let point = Point {
                 cell: 0,
                 levels: Vec::new(),
-                runs: order.iter().take(*repeats).map(|at| runs[*at].clone()).collect(),
+                runs: cell[..*repeats].to_vec(),
                 standing: Standing::Good,
                 failed: 0,
             };
@@ -117,7 +115,7 @@ fn of_cells(runs: &[Figures], truth: [f64; FIGURES.len()]) -> Vec<String> {
         if counts.iter().all(|count| count.given == 0) {
             return "n/a".to_owned();
         }
-        counts.map(|count| count.cell(runs.len() as u64)).join(" / ")
+        counts.map(|count| count.cell(number)).join(" / ")
     };
     counts.iter().map(cell).collect()
 }

@@ -86,31 +86,60 @@ pub fn t_975(degrees_of_freedom: usize) -> Option<f64> {
     Some(x + g1 / v + g2 / v.powi(2) + g3 / v.powi(3) + g4 / v.powi(4))
 }
 
-/// Integrated autocorrelation time of a series in steps, at least 1: `n` correlated values carry as
-/// much information as `n / time` independent ones. Geyer's initial positive sequence.
-pub fn autocorrelation_time(series: &[f64]) -> f64 {
-    let Some(summary) = Summary::of(series) else { return 1.0 };
-    let n = series.len();
-    let covariance = |lag: usize| {
-        let pairs = series.iter().zip(&series[lag..]);
-        pairs.map(|(a, b)| (a - summary.mean) * (b - summary.mean)).sum::<f64>() / n as f64
-    };
-    let variance = covariance(0);
-    if n < 4 || variance <= 0.0 {
-        return 1.0;
-    }
-    // Pairs rho(2k) + rho(2k+1), beginning with rho(0) = 1.
-    let mut sum = 0.0;
-    let mut lag = 0;
-    while lag + 1 < n / 2 {
-        let pair = (covariance(lag) + covariance(lag + 1)) / variance;
-        if pair <= 0.0 {
-            break;
+/// For how long values of a series depend on earlier ones, in steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dependence {
+    /// Integrated autocorrelation time, at least 1: `n` correlated values carry as much information
+    /// as `n / time` independent ones.
+    pub time: f64,
+    /// Its standard error.
+    pub error: f64,
+}
+
+impl Dependence {
+    /// Estimates it by Geyer's initial positive sequence ("Practical Markov chain Monte Carlo",
+    /// Statistical Science 7(4), 1992). The standard error is that of Madras and Sokal ("The pivot
+    /// algorithm", Journal of Statistical Physics 50, 1988) for the lags that are summed.
+    pub fn of(series: &[f64]) -> Dependence {
+        let none = Dependence { time: 1.0, error: 0.0 };
+        let Some(summary) = Summary::of(series) else { return none };
+        let n = series.len();
+        let covariance = |lag: usize| {
+            let pairs = series.iter().zip(&series[lag..]);
+            pairs.map(|(a, b)| (a - summary.mean) * (b - summary.mean)).sum::<f64>() / n as f64
+        };
+        let variance = covariance(0);
+        if n < 4 || variance <= 0.0 {
+            return none;
         }
-        sum += pair;
-        lag += 2;
+        // Pairs rho(2k) + rho(2k+1), beginning with rho(0) = 1.
+        let mut sum = 0.0;
+        let mut lag = 0;
+        while lag + 1 < n / 2 {
+            let pair = (covariance(lag) + covariance(lag + 1)) / variance;
+            if pair <= 0.0 {
+                break;
+            }
+            sum += pair;
+            lag += 2;
+        }
+        let time = 2.0 * sum - 1.0;
+        if time <= 1.0 {
+            return none;
+        }
+        // Lags from -(lag - 1) to lag - 1.
+        Dependence { time, error: time * (2.0 * (2 * lag - 1) as f64 / n as f64).sqrt() }
     }
-    (2.0 * sum - 1.0).max(1.0)
+
+    /// How long it may be in truth: with two standard errors.
+    pub fn longest(self) -> f64 {
+        self.time + 2.0 * self.error
+    }
+}
+
+/// Integrated [autocorrelation time](Dependence) of a series in steps, at least 1.
+pub fn autocorrelation_time(series: &[f64]) -> f64 {
+    Dependence::of(series).time
 }
 
 #[cfg(test)]

@@ -1,16 +1,22 @@
-//! `host_cache`: a virtual disk whose random reads are faster than flash.
+//! `host_cache`: a virtual disk whose random reads are faster than flash; the file below a loop device
+//! may be in memory likewise.
 
 use iosonde_model::plan::Order;
 use iosonde_model::units::duration;
 use iosonde_stats::{Histogram, Quantile};
 
+use super::ram_backed::is_memory;
 use super::{Case, Finding, Severity, Strength};
 
 /// Latency below that of any NAND flash random read, controller and bus included, ns.
 const FLASH_READ_NS: u64 = 40_000;
+/// Where the data of a virtual disk may have come from, and those of a loop device.
+const HYPERVISOR: &str = "the hypervisor may serve them from memory";
+const LOOP: &str = "the page cache of this machine may hold the file below the loop device";
 
 /// Reports when 10 % of the random reads from a virtual disk were faster than flash can be read.
-/// Never stronger than "consistent with": memory-like devices are as fast.
+/// Never stronger than "consistent with": memory-like devices are as fast. A loop device is as fast as
+/// the file below it, which is no fault of the figures: that is a fact to know.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     let random = case
@@ -32,16 +38,19 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let reads = reads(case);
     let share = 1.0 - reads.count_above(FLASH_READ_NS) as f64 / reads.count().max(1) as f64;
+    let (subject, severity, cause) = match device.transport.as_deref() {
+        Some("loop") => ("the page cache", Severity::Fact, LOOP),
+        Some(transport) if is_memory(transport) => return None,
+        _ => ("the host's cache", Severity::Warning, HYPERVISOR),
+    };
     let words = format!(
-        "Host cache suspected: {} of the random reads took less than {} (10 % at most {}), which \
-         no flash device achieves; the hypervisor may serve them from memory.",
+        "Reads from memory suspected: {} of the random reads took less than {} (10 % at most {}), \
+         which no flash device achieves; {cause}.",
         super::percent(share),
         duration::latency(FLASH_READ_NS as f64),
         duration::latency(fast as f64)
     );
-    let strength = Strength::ConsistentWith;
-    let finding =
-        Finding::new("host_cache", "the host's cache", strength, Severity::Warning, words);
+    let finding = Finding::new("host_cache", subject, Strength::ConsistentWith, severity, words);
     let finding = finding.moves(share).with("fast_share", share);
     Some(finding.with("read_p10_ns", fast as f64).with("flash_read_ns", FLASH_READ_NS as f64))
 }
@@ -73,6 +82,20 @@ mod tests {
     fn a_virtual_disk_faster_than_flash_is_reported() {
         let finding = ask(detect, &fast_reads(true), None).unwrap();
         assert_eq!(finding.strength, Strength::ConsistentWith);
+    }
+
+    #[test]
+    fn of_a_loop_device_it_is_a_fact_and_of_memory_nothing_new() {
+        let mut run = fast_reads(true);
+        let transport = |run: &mut iosonde_model::record::run::Run, name: &str| {
+            run.target.device.as_mut().unwrap().transport = Some(name.into());
+        };
+        transport(&mut run, "loop");
+        let finding = ask(detect, &run, None).unwrap();
+        assert_eq!(finding.severity, Severity::Fact);
+        assert!(finding.words.contains("loop device"), "{}", finding.words);
+        transport(&mut run, "zram");
+        assert_eq!(ask(detect, &run, None), None);
     }
 
     #[test]

@@ -7,6 +7,11 @@ use super::{Case, Finding, Severity, Strength};
 /// Transports of block devices that keep their data in memory.
 const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
 
+/// Whether a block device of this transport keeps its data in memory.
+pub(super) fn is_memory(transport: &str) -> bool {
+    MEMORY_TRANSPORTS.contains(&transport)
+}
+
 /// Reports when the file system or the block device keeps its data in memory, or stores no data:
 /// `/dev/zero`, `/dev/null`.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -17,7 +22,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     } else if target.class == FilesystemClass::Memory {
         target.filesystem.as_deref().unwrap_or("a memory file system")
     } else {
-        transport.filter(|name| MEMORY_TRANSPORTS.contains(name))?
+        transport.filter(|name| is_memory(name))?
     };
     let words = format!("The target is memory ({name}), not storage.");
     let finding =

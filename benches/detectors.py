@@ -1,0 +1,208 @@
+"""How often detectors are right on real devices, beside what they find on simulated ones.
+
+    python3 benches/detectors.py [--runs N] [--seconds S] [--only TEXT] [BINARY]
+
+Each line is N runs (20) of S seconds (6) of random reads on a device whose behaviour is known: loop
+devices over memory, alone, under a limit of a cgroup, beside a neighbour; files of a FUSE server with
+scripted latencies; a vhost-user-blk server. It prints the share of runs in which what must be found was
+found, and what else was reported beside it in which share of the runs. Left out are facts that concern
+no figure, and what is true of every file of a FUSE server: it is not local, and its requests are punted.
+
+Needs root, fio, losetup, qemu-storage-daemon and 600 MiB of /dev/shm. Nothing else should run: what
+disturbs the machine is found, too. BINARY is target/release/iosonde, beside which or in target/debug
+iosonde-rig is expected (cargo build -p iosonde-rig).
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SIZE = "256M"
+
+
+@contextlib.contextmanager
+def loop():
+    """A loop device over memory, filled."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="detectors-") as place:
+        image = pathlib.Path(place) / "image"
+        with open(image, "wb") as file:
+            for _ in range(256):
+                file.write(os.urandom(1 << 20))
+        made = subprocess.run(["losetup", "--show", "-f", image], check=True, capture_output=True)
+        device = made.stdout.decode().strip()
+        try:
+            yield device, []
+        finally:
+            subprocess.run(["losetup", "-d", device], check=True)
+
+
+@contextlib.contextmanager
+def limited(per_s):
+    """The same in a cgroup that may read so often per second."""
+    group = pathlib.Path("/sys/fs/cgroup/blkio") / f"detectors-{os.getpid()}"
+    with loop() as (device, _):
+        number = pathlib.Path(f"/sys/class/block/{pathlib.Path(device).name}/dev").read_text()
+        group.mkdir()
+        try:
+            limit = f"{number.strip()} {per_s}"
+            (group / "blkio.throttle.read_iops_device").write_text(limit)
+            yield device, ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"]
+        finally:
+            group.rmdir()
+
+
+@contextlib.contextmanager
+def beside(share):
+    """The same with a neighbour that reads this share of what the run reads."""
+    with loop() as (device, _):
+        words = f"fio --name=n --filename={device} --direct=1 --rw=randread --bs=4k --time_based"
+        words += f" --runtime=1h --ioengine=psync --rate_iops={int(PACE * share)}"
+        neighbour = subprocess.Popen(words.split(), stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(1)
+            yield device, []
+        finally:
+            neighbour.terminate()
+            neighbour.wait()
+
+
+@contextlib.contextmanager
+def fuse(*script):
+    """A file whose latencies are scripted; the script begins with each run."""
+    with tempfile.TemporaryDirectory(prefix="detectors-") as place:
+        words = [RIG, "fuse", place, "direct_io=on", *script]
+        server = subprocess.Popen(words, stdout=subprocess.PIPE)
+        if not server.stdout.readline():
+            sys.exit(f"error: {' '.join(words)} does not serve")
+        try:
+            file = f"{place}/f"
+            subprocess.run(["truncate", "-s", SIZE, file], check=True)
+            yield file, server
+        finally:
+            server.terminate()
+            server.wait()
+
+
+@contextlib.contextmanager
+def vhost(*more):
+    """A server that forgets what is written; each of its requests takes 500 us."""
+    with tempfile.TemporaryDirectory(prefix="detectors-") as place:
+        socket = f"{place}/sock"
+        node = {"driver": "null-co", "node-name": "n", "size": 256 << 20, "read-zeroes": True}
+        node["latency-ns"] = 500_000
+        words = ["qemu-storage-daemon", "--blockdev", json.dumps(node), *more]
+        top = "t" if more else "n"
+        words += ["--export", f"type=vhost-user-blk,id=e,node-name={top},writable=on,"
+                  f"addr.type=unix,addr.path={socket}"]
+        server = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        try:
+            while not os.path.exists(socket):
+                time.sleep(0.02)
+            yield socket, []
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def bucket(per_s, burst):
+    """Reads per second of a throttle of QEMU with a burst at the beginning."""
+    group = {"qom-type": "throttle-group", "id": "g",
+             "limits": {"iops-total": per_s, "iops-total-max": burst, "iops-total-max-length": 4}}
+    node = {"driver": "throttle", "node-name": "t", "throttle-group": "g", "file": "n"}
+    return ["--object", json.dumps(group), "--blockdev", json.dumps(node)]
+
+
+DEPTH = ("--iodepth", "8")
+# Reads per second of the run beside a neighbour: what it can do is then not in question.
+PACE = 4000
+PACED = ("--iodepth", "8", "--rate-iops", str(PACE))
+EXP = "read=exp:1ms"
+# Name, device, options of the run, and the code that must be found, or nothing.
+CASES = (
+    ("loop device", loop, DEPTH, ""),
+    ("loop device, 4,000/s", loop, PACED, ""),
+    ("cgroup limit of 2,000/s", lambda: limited(2000), DEPTH, "cgroup_limit"),
+    ("cgroup limit of 2,000/s, own pace 500/s", lambda: limited(2000),
+     ("--iodepth", "8", "--rate-iops", "500"), ""),
+    ("FUSE, 1 ms, exponential", lambda: fuse(EXP), DEPTH, ""),
+    ("FUSE, 1 % of requests take 5 ms", lambda: fuse("read=bimodal:0.99:1ms/5ms"), DEPTH, ""),
+    ("FUSE, frozen for 1 s", lambda: fuse(EXP, "fault=any:stall=1s:time=3s"), DEPTH, "stall"),
+    ("FUSE, a third of the rate from 3 s on", lambda: fuse("read=step:1ms/3ms@3s"), DEPTH,
+     "level_drop"),
+    ("FUSE, three times the rate from 3 s on", lambda: fuse("read=step:3ms/1ms@3s"), DEPTH,
+     "level_change"),
+    ("vhost-user-blk, 500 us", vhost, DEPTH, ""),
+    ("vhost-user-blk, throttled to 1,000/s", lambda: vhost(*bucket(1000, 1000)), DEPTH, ""),
+    ("vhost-user-blk, 6,000/s, then 1,000/s", lambda: vhost(*bucket(1000, 6000)), DEPTH,
+     "token_bucket|level_drop"),
+    ("others read 5 % more", lambda: beside(0.05), PACED, "noisy_neighbour"),
+    ("others read 20 % more", lambda: beside(0.2), PACED, "noisy_neighbour"),
+    ("others read 50 % more", lambda: beside(0.5), PACED, "noisy_neighbour"),
+)
+
+
+TRUE_OF_FUSE = {"not_local", "punted"}
+
+
+def findings(binary, target, within, options, seconds):
+    """Codes of the findings of one run."""
+    known = set()
+    if isinstance(within, subprocess.Popen):
+        within.send_signal(signal.SIGHUP)
+        within, known = [], TRUE_OF_FUSE
+    words = [*within, binary, "run", "--path", target, "--rw", "randread", "--bs", "4k", *options]
+    with tempfile.TemporaryDirectory(prefix="detectors-") as results:
+        words += ["--runtime", str(seconds), "--output-format", "json", "--results", results]
+        ran = subprocess.run(words, capture_output=True, text=True)
+    rows = json.loads(ran.stdout)["cells"]
+    if ran.returncode not in (0, 3) or not rows:
+        sys.exit(f"error: {' '.join(words)}: exit code {ran.returncode}: {ran.stderr}")
+    found = [finding for row in rows for finding in row["findings"]]
+    return {finding["code"] for finding in found if finding["severity"] != "fact"} - known
+
+
+def measure(binary, device, options, must, runs, seconds):
+    hits, others = 0, collections.Counter()
+    wanted = set(must.split("|")) - {""}
+    with device() as (target, within):
+        for _ in range(runs):
+            codes = findings(binary, target, within, options, seconds)
+            hits += bool(codes & wanted)
+            others.update(codes - wanted)
+    found = f"{100 * hits / runs:.0f} %" if wanted else ""
+    beside = ", ".join(f"`{code}` {100 * n / runs:.0f} %" for code, n in others.most_common())
+    names = " or ".join(f"`{code}`" for code in must.split("|")) if wanted else "nothing"
+    return f"| {names} | {found} | {beside} |"
+
+
+def main():
+    global RIG
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--seconds", type=int, default=6)
+    parser.add_argument("--only", default="")
+    parser.add_argument("binary", nargs="?", default=str(ROOT / "target/release/iosonde"))
+    asked = parser.parse_args()
+    places = (pathlib.Path(asked.binary).parent, ROOT / "target/debug")
+    RIG = next((str(p / "iosonde-rig") for p in places if (p / "iosonde-rig").exists()), None)
+    if RIG is None:
+        sys.exit("error: iosonde-rig is not built: cargo build -p iosonde-rig")
+    print("| device and load | must be found | found | beside it |")
+    print("| --- | --- | ---: | --- |")
+    for name, device, options, must in CASES:
+        if asked.only in name:
+            cells = measure(asked.binary, device, options, must, asked.runs, asked.seconds)
+            print(f"| {name} {cells}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
