@@ -3,6 +3,7 @@
 //! Each claim gets a verdict and the list of ceilings that apply to it, smallest first: the device
 //! is never called slow while a smaller ceiling explains the measurement (method 4.5).
 
+use super::gate;
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, Spread, StageFacts, Standing, Study};
 use crate::expectation::{Comparison, Expectation, Metric};
@@ -20,6 +21,8 @@ const PAYLOAD: f64 = 0.90;
 struct Ceiling {
     name: String,
     iops: f64,
+    /// Whether it is that of the asked depth, not of the machine.
+    is_of_depth: bool,
 }
 
 /// A verdict and its ceilings for each claim.
@@ -211,9 +214,9 @@ fn ceilings(study: &Study, facts: &StageFacts, point: &Point) -> Vec<Ceiling> {
     let Some(figures) = point.runs.first() else { return all };
     let block = figures.all.block_bytes.unwrap_or(1).max(1) as f64;
     let reads = figures.all.read.ops > 0;
-    let mut add = |name: String, iops: f64| {
+    let mut add = |name: String, iops: f64, is_of_depth: bool| {
         if iops.is_finite() && iops > 0.0 {
-            all.push(Ceiling { name, iops });
+            all.push(Ceiling { name, iops, is_of_depth });
         }
     };
     let depth = facts.laid_out.cells.get(point.cell).map(|cell| {
@@ -221,18 +224,18 @@ fn ceilings(study: &Study, facts: &StageFacts, point: &Point) -> Vec<Ceiling> {
         of(Parameter::Iodepth) * of(Parameter::Numjobs)
     });
     if let (Some(depth), Some(base)) = (depth, base_latency(study, block, reads)) {
-        add(format!("queue depth {depth} at the QD1 latency"), depth / (base / 1e9));
+        add(format!("queue depth {depth} at the QD1 latency"), depth / (base / 1e9), true);
     }
     if let Some(cpu) = point.mean(Measure::CpuPerOp)
         && let Some(cpus) = study.host.as_ref().and_then(|host| host.cpus_allowed)
     {
-        add(format!("{cpus} CPUs of this machine"), f64::from(cpus) * 1e9 / cpu);
+        add(format!("{cpus} CPUs of this machine"), f64::from(cpus) * 1e9 / cpu, false);
     }
     let target = study.target.as_ref();
     let link = target.and_then(|target| target.device.as_ref()).and_then(|d| d.link_bytes_per_s);
     if let Some(link) = link {
         let name = format!("the link, {}", bytes::per_second(link as f64));
-        add(name, link as f64 * PAYLOAD / block);
+        add(name, link as f64 * PAYLOAD / block, false);
     }
     for limit in target.map_or(&[][..], |target| &target.io_limits) {
         let per_second = limit.per_second as f64;
@@ -243,7 +246,7 @@ fn ceilings(study: &Study, facts: &StageFacts, point: &Point) -> Vec<Ceiling> {
             IoLimitKind::WriteBytes => (false, per_second / block),
         };
         if of_reads == reads {
-            add(format!("the limit of the cgroup ({})", limit.source), iops);
+            add(format!("the limit of the cgroup ({})", limit.source), iops, false);
         }
     }
     all.sort_by(|a, b| a.iops.total_cmp(&b.iops));
@@ -264,15 +267,17 @@ fn base_latency(study: &Study, block: f64, reads: bool) -> Option<f64> {
     points.filter(fits).find_map(|point| point.mean(Measure::Mean))
 }
 
-/// Whether a rate is at one of the ceilings, for the conclusions of a whole study.
+/// Whether a rate is at one of the ceilings of the machine, for the conclusions of a whole study.
 pub(super) fn at_ceiling(
     study: &Study,
     facts: &StageFacts,
     point: &Point,
 ) -> Option<(String, f64)> {
     let iops = point.spread(Measure::Iops, Direction::Total)?.mean;
-    let found =
-        ceilings(study, facts, point).into_iter().find(|each| !each.name.starts_with("depth"))?;
+    if gate::withheld(&[point]).is_some() {
+        return None;
+    }
+    let found = ceilings(study, facts, point).into_iter().find(|each| !each.is_of_depth)?;
     let share = iops / found.iops;
     (share >= AT_CEILING_FROM).then_some((found.name, share))
 }

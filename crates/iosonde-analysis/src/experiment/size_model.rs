@@ -80,6 +80,7 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
     match gate::withheld(points) {
         Some(why) => {
             answer.say(format!("{line}: where IOPS give way to bandwidth is {why}."));
+            return;
         }
         None if fits => answer.say(format!(
             "{line}: the crossover from IOPS to bandwidth is at {}{}: {}.",

@@ -317,7 +317,7 @@ mod tests {
     use super::*;
     use iosonde_fixtures::Load;
     use iosonde_model::record::TargetFacts;
-    use iosonde_model::record::facts::DeviceFacts;
+    use iosonde_model::record::facts::{DeviceFacts, IoLimit, IoLimitKind};
 
     fn stages(first_level: f64) -> Vec<StageFacts> {
         let base = facts(&stage("qd1-baseline", "qd1-baseline"), |cell, _| Load {
@@ -340,6 +340,24 @@ mod tests {
         assert!(same.contains("Baseline and sweep agree: "), "{same}");
         let other = study(&study_of(stages(3_000.0), None)).sentences.join("\n");
         assert!(other.contains("something changed between the stages"), "{other}");
+    }
+
+    #[test]
+    fn a_limit_of_the_machine_is_named_and_the_depth_is_none() {
+        let said_of = |per_second, standing: &Standing| {
+            let mut all = study_of(stages(5_000.0), None);
+            let limit = IoLimit { kind: IoLimitKind::ReadIops, per_second, source: "/a".into() };
+            all.target = Some(TargetFacts { io_limits: vec![limit], ..TargetFacts::default() });
+            all.stages[1].points.iter_mut().for_each(|point| point.standing = standing.clone());
+            study(&all).sentences.join("\n")
+        };
+        let said = said_of(40_000, &Standing::Good);
+        assert!(said.contains("100 % of the limit of the cgroup (/a)"), "{said}");
+        // Every level has the rate of its depth at the latency of the baseline.
+        let low = Standing::LowConfidence("host stalls".into());
+        for said in [said_of(80_000, &Standing::Good), said_of(40_000, &low)] {
+            assert!(!said.contains("this is the limit there"), "{said}");
+        }
     }
 
     #[test]
