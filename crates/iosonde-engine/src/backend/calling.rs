@@ -1,8 +1,8 @@
 //! A queue whose syncs are calls of the job's own thread, as a program makes them.
 //!
-//! io_uring hands a sync to a worker thread, which costs more than a fast device's flush. In a group
-//! commit nothing else is in flight when a sync is sent, and nothing is sent until it has ended:
-//! the thread may as well wait in the call.
+//! io_uring hands a sync to a worker thread, which costs more than a fast device's flush. In a
+//! group commit nothing else is in flight when a sync is sent, and nothing is sent until it has
+//! ended: the thread may as well wait in the call.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
