@@ -75,7 +75,11 @@ fn profile() -> ProfileRun {
             program_depth: Depth { time_ns, max: 1, ..Depth::default() },
             ..ProfiledDevice::default()
         }],
-        traffic: vec![row(Op::Read, 1000, 0), row(Op::Write, 400, 399)],
+        traffic: vec![
+            row(Op::Read, 1000, 0),
+            row(Op::Write, 400, 399),
+            Traffic { class: Class::DeviceFlush, bytes: 0, ..row(Op::Flush, 100, 0) },
+        ],
         groups: vec![Group::default(), Group { name: "app".into(), threads: 1 }],
         syncs: vec![SyncRun {
             kind: SyncKind::Fdatasync,
@@ -162,7 +166,7 @@ fn a_speed_without_effect_is_refused() {
 fn a_profile_is_like_itself() {
     let place = place();
     let ended = place.iosonde("compare app.json app.json").end().exits(0);
-    ended.prints("sizes        1.00").prints("fidelity 1.00 of 1, the mean of 9 dimensions");
+    ended.prints("sizes        1.00").prints("fidelity 1.00 of 1, the mean of 12 dimensions");
     let json =
         place.iosonde("compare app.json app.json --output-format json").end().exits(0).json();
     assert_fits(SCHEMA, &json);

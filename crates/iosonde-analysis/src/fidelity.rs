@@ -75,6 +75,9 @@ const SAME_LENGTH: f64 = 0.1;
 /// the load: a single sync at the end, as in a replay, does not count.
 const FEW_SYNCS: f64 = 1e-3;
 
+/// Fewest flushes for a rate.
+const FEW_FLUSHES: u64 = 20;
+
 /// Intermediate data of a dimension.
 struct Scored {
     score: f64,
@@ -115,7 +118,25 @@ pub fn fidelity(recorded: &Observed, regenerated: &Observed, speed: Speed) -> Fi
             "rate",
             "requests over time",
             "1 - largest difference of the cumulative sums",
-            clock.and_then(|()| rate(&one, other)),
+            clock.clone().and_then(|()| rate(&one, other)),
+        ),
+        dimension(
+            "device_rate",
+            "device bytes per second, journal included",
+            ratio,
+            clock.clone().and_then(|()| device_rate(&one, other)),
+        ),
+        dimension(
+            "flushes",
+            "device flushes per second",
+            ratio,
+            clock.and_then(|()| flushes(&one, other)),
+        ),
+        dimension(
+            "journal",
+            "journal's share of the bytes",
+            "1 - difference",
+            journal(&one, other),
         ),
     ];
     let scores: Vec<f64> = dimensions.iter().filter_map(|dimension| dimension.score).collect();
@@ -264,7 +285,10 @@ fn mix(one: &Observed, other: &Observed) -> Known<Scored> {
 }
 
 fn depth(one: &Observed, other: &Observed) -> Known<Scored> {
-    let (mine, theirs) = (one.depth.clone()?, other.depth.clone()?);
+    // A replay's journal is one of its jobs, so that both are compared with all that was in flight.
+    let of_program = || -> Known<_> { Ok((one.depth.clone()?, other.depth.clone()?)) };
+    let of_all = |_| -> Known<_> { Ok((one.everyone.clone()?, other.everyone.clone()?)) };
+    let (mine, theirs) = of_program().or_else(of_all)?;
     let formatted = |of: &Weighted| {
         let whole: f64 = of.iter().map(|(_, ns)| *ns as f64).sum();
         let sum: f64 = of.iter().map(|(level, ns)| *level as f64 * *ns as f64).sum();
@@ -312,6 +336,46 @@ fn rate(one: &Observed, other: &Observed) -> Known<Scored> {
     })
 }
 
+/// Bytes per second of each direction of either, weighted by the larger of both.
+fn device_rate(one: &Observed, other: &Observed) -> Known<Scored> {
+    let (mine, theirs) = (one.device.clone()?, other.device.clone()?);
+    let rates = observed::WAYS.map(|op| (op, mine.rate(op), theirs.rate(op)));
+    let used: Vec<_> = rates.into_iter().filter(|(_, a, b)| a + b > 0.0).collect();
+    let ways: Vec<(Op, f64)> =
+        used.iter().map(|(op, a, b)| (*op, likeness(*a, *b).unwrap_or(0.0))).collect();
+    let weights: Vec<f64> = used.iter().map(|(_, a, b)| a.max(*b)).collect();
+    let sum: f64 = ways.iter().zip(&weights).map(|((_, score), weight)| score * weight).sum();
+    let formatted = |pick: fn(&(Op, f64, f64)) -> f64| {
+        let rate = |way: &(Op, f64, f64)| {
+            format!("{} {} MB/s", word(way.0), count::significant(pick(way) / 1e6))
+        };
+        used.iter().map(rate).collect::<Vec<_>>().join(", ")
+    };
+    Ok(Scored {
+        score: sum / weights.iter().sum::<f64>(),
+        ways,
+        formatted: [formatted(|way| way.1), formatted(|way| way.2)],
+    })
+}
+
+fn flushes(one: &Observed, other: &Observed) -> Known<Scored> {
+    let (mine, theirs) = (one.device.clone()?, other.device.clone()?);
+    if mine.flushes.max(theirs.flushes) < FEW_FLUSHES {
+        return Err(format!("fewer than {FEW_FLUSHES} flushes in both"));
+    }
+    let rates = [&mine, &theirs].map(|of| of.flushes as f64 * 1e9 / of.length_ns);
+    let score = likeness(rates[0], rates[1]).ok_or("neither has flushes")?;
+    let formatted = rates.map(|rate| format!("{} per second", count::significant(rate)));
+    Ok(Scored { score, ways: Vec::new(), formatted })
+}
+
+fn journal(one: &Observed, other: &Observed) -> Known<Scored> {
+    let (mine, theirs) = (one.device.clone()?, other.device.clone()?);
+    let shares = [&mine, &theirs].map(|of| of.journal_bytes as f64 / of.all_bytes().max(1) as f64);
+    let formatted = shares.map(|share| format!("{} %", count::significant(share * 100.0)));
+    Ok(Scored { score: 1.0 - (shares[0] - shares[1]).abs(), ways: Vec::new(), formatted })
+}
+
 fn latencies(one: &Observed, other: &Observed) -> Vec<Latencies> {
     let quantiles = |of: &Histogram| {
         [0.5, 0.99].map(|q| {
@@ -356,13 +420,15 @@ mod tests {
     use iosonde_fixtures::profile_model::{chunk, gaps as distances, profile, row};
     use iosonde_fixtures::profile_model::{series, sync};
     use iosonde_model::record::profile::{
-        Class, Depth, Ended, Missing, Places, ProfileRun, SyncKind,
+        Class, Depth, Ended, Missing, Places, ProfileRun, SyncKind, Traffic,
     };
 
     fn full() -> ProfileRun {
         let mut run = profile(vec![
             row(Class::Program, Op::Read, 6000),
             row(Class::Program, Op::Write, 4000),
+            Traffic { bytes: 0, ..row(Class::DeviceFlush, Op::Flush, 1000) },
+            Traffic { group: 0, ..row(Class::Journal, Op::Write, 400) },
         ]);
         run.traffic[0].sequential = 600;
         run.traffic[0].sizes = vec![(4096, 5000), (8192, 1000)];
@@ -399,7 +465,7 @@ mod tests {
             assert!((score - wanted).abs() < 1e-9, "{code}: {score}, expected {wanted}");
         }
         let sum: f64 = scores(fidelity).iter().filter_map(|(_, score)| *score).sum();
-        assert!((fidelity.score.unwrap() - sum / 9.0).abs() < 1e-12);
+        assert!((fidelity.score.unwrap() - sum / 12.0).abs() < 1e-12);
     }
 
     #[test]
@@ -429,6 +495,45 @@ mod tests {
             run.places[0].chunks[1].read_blocks = 1800;
         });
         only(&wide, &[("working_set", 0.4 + 0.6 * 0.5)]);
+    }
+
+    #[test]
+    fn what_the_device_does_has_dimensions_of_its_own() {
+        // 6,000 reads, 4,000 writes and 400 of the journal, all of 4 KiB.
+        let small = against(|run| run.traffic[0].bytes /= 2);
+        let shares = 400.0 / 7400.0 - 400.0 / 10_400.0;
+        let rate = (0.5 * 6000.0 + 4400.0) / 10_400.0;
+        only(&small, &[("device_rate", rate), ("journal", 1.0 - shares)]);
+        only(&against(|run| run.traffic[2].requests = 250), &[("flushes", 0.25)]);
+        let no_journal = against(|run| run.traffic[3].class = Class::WriteBack);
+        let of = |code: &str| {
+            no_journal.dimensions.iter().find(|dimension| dimension.code == code).unwrap()
+        };
+        assert_eq!(of("journal").score, Some(1.0 - 400.0 / 10_400.0));
+        assert_eq!(of("device_rate").score, Some(1.0));
+        assert_eq!((&*of("journal").recorded, &*of("journal").regenerated), ("3.85 %", "0 %"));
+    }
+
+    #[test]
+    fn a_third_of_the_rate_is_a_third_of_the_score() {
+        let slow = against(|run| {
+            for row in &mut run.traffic {
+                row.active_ns = Some((0, 30_000_000_000));
+            }
+        });
+        only(&slow, &[("device_rate", 1.0 / 3.0), ("flushes", 1.0 / 3.0)]);
+    }
+
+    #[test]
+    fn few_flushes_are_no_rate() {
+        let once = |flushes: u64| {
+            let mut run = full();
+            run.traffic[2].requests = flushes;
+            Observed::of_profile(&run)
+        };
+        let found = fidelity(&once(2), &once(5), Speed::Times(1.0));
+        let flushes = found.dimensions.iter().find(|dimension| dimension.code == "flushes");
+        assert_eq!(flushes.unwrap().no_data, "fewer than 20 flushes in both");
     }
 
     #[test]
@@ -473,19 +578,19 @@ mod tests {
                 pid: 1,
             };
             run.groups[1].name = "job 0".into();
-            run.traffic.push(iosonde_model::record::profile::Traffic {
-                group: 2,
-                ..row(Class::Program, Op::Read, beside)
-            });
+            run.traffic.push(Traffic { group: 2, ..row(Class::Program, Op::Read, beside) });
             run.syncs.push(sync(SyncKind::Fsync, 2, 13));
         };
         only(&against(|run| replay(run, 50)), &[]);
         // Figures of all threads together are not available for the jobs.
         let looked = against(|run| replay(run, 5000));
         for (code, score) in scores(&looked) {
-            let known = !matches!(code, "working_set" | "skew" | "rate" | "depth");
+            let known = !matches!(code, "rate" | "depth");
             assert_eq!(score, known.then_some(1.0), "{code}");
         }
+        // The offsets of the writes are those of the jobs.
+        let skew = looked.dimensions.iter().find(|dimension| dimension.code == "skew").unwrap();
+        assert_eq!(skew.ways, [(Op::Write, 1.0)]);
     }
 
     #[test]

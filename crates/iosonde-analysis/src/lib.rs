@@ -24,6 +24,7 @@ pub mod profile;
 pub mod profile_model;
 pub mod pursuit;
 pub mod reference;
+mod replayed;
 pub mod series;
 pub mod steady;
 pub mod targets;

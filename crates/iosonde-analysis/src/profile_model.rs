@@ -19,6 +19,7 @@ mod sizes;
 use places::Layout;
 use rows::{Row, rows};
 
+use crate::replayed;
 use iosonde_model::record::profile::{Class, Method, Op, ProfileRun, Subject};
 use iosonde_model::spec::{Access, Draw, Pace, Role, Rw, Sizes, Threads, Workload};
 use iosonde_model::units::{bytes, count};
@@ -82,6 +83,8 @@ const FEWEST: u64 = 20;
 const SEQUENTIAL: (f64, f64) = (0.98, 0.02);
 /// Share of a device's requests at or above which its depth on arrival is attributed to a role.
 const DOMINANT: f64 = 0.3;
+/// Largest grid of random offsets, bytes.
+const MOST_ALIGN: u64 = 64 << 10;
 /// Largest queue depth of one role.
 const MOST_DEPTH: u64 = 1024;
 
@@ -95,6 +98,9 @@ pub fn workload(run: &ProfileRun) -> Result<Modelled, NotEnough> {
         let reason = missing.map(|missing| missing.reason.clone()).unwrap_or_default();
         return Err(NotEnough::NoRequests { reason });
     }
+    // Of a replay, its jobs alone.
+    let jobs = replayed::jobs(run, None);
+    let run = jobs.as_ref().map_or(run, |jobs| &jobs.run);
     let (rows, mut left_out) = rows(run);
     let requests: u64 = rows.iter().map(|row| row.requests).sum();
     if requests < FEWEST {
@@ -122,7 +128,7 @@ pub fn workload(run: &ProfileRun) -> Result<Modelled, NotEnough> {
     }
     durable::attach(run, &rows, &mut roles, &mut left_out);
     left_out.extend(layouts.iter().flat_map(|layout| layout.remarks.iter().cloned()));
-    left_out.extend(others(run));
+    left_out.extend(others(run, &rows));
     let targets = devices.iter().zip(&layouts).map(|(device, layout)| ModelledTarget {
         device: (*device).to_string(),
         needed_bytes: layout.whole_bytes,
@@ -219,6 +225,11 @@ fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
         };
     }
     if rw.is_random() {
+        // Pages of a database, for example, lie on multiples of their size.
+        let size = sizes::commonest(row);
+        let of_size = row.sizes.iter().filter(|(each, _)| each.is_multiple_of(size));
+        let fits = of_size.map(|(_, requests)| requests).sum::<u64>() * 2 > row.requests;
+        role.block_align = (fits && size <= place.bytes && size <= MOST_ALIGN).then_some(size);
         role.access = place.access;
         let is_mixed = sequential > SEQUENTIAL.1;
         role.random_percent = is_mixed.then(|| sizes::rounded(100.0 * (1.0 - sequential)));
@@ -303,7 +314,7 @@ fn remark(run: &ProfileRun, row: &Row) -> String {
 }
 
 /// Traffic that no role regenerates.
-fn others(run: &ProfileRun) -> Vec<String> {
+fn others(run: &ProfileRun, rows: &[Row]) -> Vec<String> {
     let sum = |wanted: &dyn Fn(Class, Op) -> bool| -> u64 {
         let rows = run.traffic.iter().filter(|row| wanted(row.class, row.op));
         rows.map(|row| row.requests).sum()
@@ -315,10 +326,16 @@ fn others(run: &ProfileRun) -> Vec<String> {
             out.push(format!("{} {what}", count::thousands(requests)));
         }
     };
+    let journal: u64 =
+        rows.iter().filter(|row| row.class == Class::Journal).map(|row| row.requests).sum();
     say(
-        sum(&|class, op| class == Class::Journal && moves(op)),
-        "requests of the file system's journal and metadata: a file system on the target writes \
-         its own; a raw device has none",
+        sum(&|class, op| class == Class::Journal && moves(op)) - journal,
+        "requests of the file system's journal and metadata: too few for a role",
+    );
+    say(
+        journal,
+        "requests of the file system's journal and metadata are a role with a clock of its own: \
+         a sync does not wait for it, and its place is not recorded",
     );
     say(sum(&|_, op| op == Op::Flush), "flushes: the syncs of the replay cause new ones");
     say(sum(&|class, op| class == Class::Other && moves(op)), "requests by or for other programs");
@@ -387,10 +404,10 @@ mod tests {
     #[test]
     fn a_profile_becomes_a_load_that_does_the_same_requests() {
         let modelled = workload(&database()).unwrap();
-        assert_eq!(modelled.requests, 10_000);
+        assert_eq!(modelled.requests, 10_077);
         let names: Vec<&str> =
             modelled.workload.roles.iter().map(|role| role.name.as_str()).collect();
-        assert_eq!(names, ["app-read", "worker-write", "app-write-back"]);
+        assert_eq!(names, ["app-read", "worker-write", "app-write-back", "journal"]);
         assert_eq!(modelled.workload.read_percent, 60);
         let plan = resolve(&modelled.workload, &setting(modelled.targets[0].needed_bytes)).unwrap();
         let ops = |job: usize, n: usize| -> Vec<PlanOp> {

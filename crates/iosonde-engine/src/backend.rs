@@ -3,6 +3,7 @@
 //! A backend knows no workload, no plan beyond one job's depth and block size, and no statistics.
 //! Calls are statically dispatched: the engine's loop is compiled once per backend.
 
+mod calling;
 pub mod fault;
 pub mod libaio;
 pub mod mixed;

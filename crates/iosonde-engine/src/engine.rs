@@ -213,8 +213,9 @@ where
         let (work, open) = (Arc::clone(&shared), open.clone());
         let (ready_to, ended_to) = (ready_to.clone(), ended_to.clone());
         let cpu = (plan.pinned && !cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+        // The kernel keeps 15 bytes of it.
         let spawned = std::thread::Builder::new()
-            .name(format!("job {index}"))
+            .name(format!("job {index} {}", plan.jobs[index].role))
             .spawn(move || work.work(index, cpu, &open, &ready_to, &ended_to));
         if let Err(error) = spawned {
             // Those already started wait for a time that now never comes.

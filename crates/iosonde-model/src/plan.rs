@@ -33,7 +33,7 @@ pub use crate::spec::engine::{Engine, EngineKind};
 pub use crate::spec::{
     Arrivals, Data, Direction, Draw, EachWrite, Flow, LatencyTarget, Limits, Metric, NumaMode,
     Pace, Phase, Placement, Precision, Pursuit, Rate, Reap, Sequence, Service, Settling,
-    SettlingFigure, Sizes, Span, Stop, Strides, Sync, SyncCall, Think, Wait, Zone,
+    SettlingFigure, Sizes, Span, Stop, Strides, Sync, SyncCall, SyncCount, Think, Wait, Zone,
 };
 
 /// Everything one run will do.

@@ -143,7 +143,7 @@ mod tests {
         assert!(text.contains("read p50 "), "{text}");
         assert!(
             text.contains(
-                "fidelity 0.88 of 1, the mean of 4 dimensions; least alike: sizes (0.50)\n"
+                "fidelity 0.92 of 1, the mean of 6 dimensions; least alike: sizes (0.50)\n"
             ),
             "{text}"
         );
@@ -161,6 +161,6 @@ mod tests {
         let faults: Vec<String> =
             validator.iter_errors(&document).map(|error| error.to_string()).collect();
         assert_eq!(faults, [] as [&str; 0], "{document:#}");
-        assert_eq!(document["fidelity"], json!(0.875));
+        assert_eq!(document["fidelity"], json!(0.916667));
     }
 }

@@ -324,7 +324,11 @@ fn durability(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             SyncCall::Fsync => "fsync",
             SyncCall::Fdatasync => "fdatasync",
         };
-        say(words, option, job.sync.every_writes);
+        let writes = (1.0 / job.sync.per_write()).round().max(1.0);
+        say(words, option, writes);
+        if job.sync.extra_syncs > 0 {
+            missing.push("several syncs in a number of writes".into());
+        }
     }
     if job.sync.barrier {
         missing.push("group commit".into());

@@ -244,6 +244,7 @@ mod tests {
             phases: (0..chance.below(5)).map(|_| phase(chance)).collect(),
             sync: Sync {
                 every_writes: number(chance),
+                extra_syncs: number(chance),
                 call: pick(chance, &[SyncCall::Fsync, SyncCall::Fdatasync]),
                 barrier: flag(chance),
                 each_write: pick(chance, &[EachWrite::Accepted, EachWrite::Dsync, EachWrite::Sync]),

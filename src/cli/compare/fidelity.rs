@@ -19,15 +19,13 @@ pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Resu
     let speed = Speed::parse(speed).map_err(|error| requested(format!("--speed: {error}")))?;
     let (first, first_path, mut altered) = record("PROFILE", profile, args.accept)?;
     let (second, second_path, more) = record("REPLAY", replay, args.accept)?;
-    let recorded = match &first {
-        Record::Profile(run) => Observed::of_profile(run),
-        Record::Run(_) => {
-            let path = profile.display();
-            return Err(requested(format!("PROFILE: found a run in `{path}`, expected a profile")));
-        }
+    let Record::Profile(recording) = &first else {
+        let path = profile.display();
+        return Err(requested(format!("PROFILE: found a run in `{path}`, expected a profile")));
     };
+    let recorded = Observed::of_profile(recording);
     let regenerated = match &second {
-        Record::Profile(run) => Observed::of_profile(run),
+        Record::Profile(run) => Observed::of_replay(run, recording),
         Record::Run(run) => Observed::of_run(run),
     };
     if let Some(folder) = &args.figures {

@@ -2,8 +2,10 @@
 
 use super::streams;
 use crate::profile::missing;
+use crate::profile_model;
+use crate::replayed::{self, JOURNAL, Jobs};
 use iosonde_model::record::profile::{
-    Ended, Method, Op, Places, ProfileRun, Subject, SyncKind, Traffic,
+    Class, Depth, Ended, Method, Op, Places, ProfileRun, ProfiledDevice, SyncKind, Traffic,
 };
 use iosonde_model::record::run::{CounterSeries, Outcome, Run, by_signal};
 use iosonde_stats::Histogram;
@@ -16,8 +18,12 @@ pub type Known<T> = Result<T, String>;
 pub struct Observed {
     /// The directions that moved data.
     pub ways: Vec<(Op, Moved)>,
-    /// `(level, ns)` while at least one request was in flight.
+    /// `(level, ns)` while at least one request of the program was in flight.
     pub depth: Known<Vec<(u64, u64)>>,
+    /// The same of all requests, those of the journal too, if there were hardly any of others.
+    pub everyone: Known<Vec<(u64, u64)>>,
+    /// What the devices did for the program, its journal included.
+    pub device: Known<DeviceUse>,
     /// Calls that make data durable.
     pub syncs: Known<u64>,
     /// Requests over time, all directions together.
@@ -43,6 +49,32 @@ pub struct Moved {
     pub touched: Known<Touched>,
     /// Latencies, ns.
     pub latency: Histogram,
+}
+
+/// What the devices did for a program and its file system's journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceUse {
+    /// Bytes read, written and discarded.
+    pub bytes: Vec<(Op, u64)>,
+    /// Of all bytes, those of the file system's journal and metadata.
+    pub journal_bytes: u64,
+    /// Flushes of the devices' caches.
+    pub flushes: u64,
+    /// Between the first request and the end of the last, ns.
+    pub length_ns: f64,
+}
+
+impl DeviceUse {
+    /// Bytes of a direction per second.
+    pub fn rate(&self, op: Op) -> f64 {
+        let bytes = self.bytes.iter().find(|(way, _)| *way == op).map_or(0, |(_, bytes)| *bytes);
+        bytes as f64 * 1e9 / self.length_ns.max(1.0)
+    }
+
+    /// Bytes of all directions.
+    pub fn all_bytes(&self) -> u64 {
+        self.bytes.iter().map(|(_, bytes)| bytes).sum()
+    }
 }
 
 /// Blocks that were touched, from hot to cold.
@@ -185,44 +217,48 @@ impl Course {
 pub(super) const WAYS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
 
 impl Observed {
-    /// What a profile shows: requests of the program and the write-back of its pages.
-    ///
-    /// For a replay by `iosonde run` only its jobs count, not the requests that inspect the target,
-    /// prepare the test file and store the result. Offsets, series and depth are not recorded per
-    /// thread, so they are known only if those other requests were negligible.
+    /// What a profile shows: requests of the program and the write-back of its pages. For a replay
+    /// by `iosonde run` only its jobs count.
     pub fn of_profile(run: &ProfileRun) -> Observed {
-        match jobs_alone(run) {
+        match replayed::jobs(run, None) {
             None => Observed::of_all(run),
-            Some((jobs, beside)) => {
-                let mut observed = Observed::of_all(&jobs);
-                if beside > BESIDE {
-                    let reason = "the replay's requests cannot be separated from those that \
-                        inspected the target and prepared the test file: replay onto a block \
-                        device";
-                    observed.course = Err(reason.into());
-                    observed.depth = Err(reason.into());
-                    for (_, moved) in &mut observed.ways {
-                        moved.touched = Err(reason.into());
-                    }
-                }
-                observed
+            Some(jobs) => Observed::of_jobs(&jobs),
+        }
+    }
+
+    /// What the profile of a replay of this recording shows.
+    pub fn of_replay(run: &ProfileRun, recorded: &ProfileRun) -> Observed {
+        match replayed::jobs(run, journal_region(recorded)) {
+            None => Observed::of_all(run),
+            Some(jobs) => Observed::of_jobs(&jobs),
+        }
+    }
+
+    /// The jobs of a replay. Offsets, series and depth are not recorded per thread, so they are
+    /// known only if requests other than theirs were negligible or came before them.
+    fn of_jobs(jobs: &Jobs) -> Observed {
+        let mut observed = Observed::of_all(&jobs.run);
+        let reason = "the replay's requests cannot be separated from those that inspected the \
+            target and prepared the test file: replay onto a block device";
+        if jobs.is_unclear {
+            observed.course = Err(reason.into());
+            observed.depth = Err(reason.into());
+            observed.everyone = Err(reason.into());
+        }
+        if jobs.has_journal {
+            observed.depth = Err("the depth of the replay includes its journal".into());
+        }
+        for (op, moved) in &mut observed.ways {
+            if jobs.blurred.contains(op) {
+                moved.touched = Err(reason.into());
             }
         }
+        observed
     }
 
     fn of_all(run: &ProfileRun) -> Observed {
         let ways: Vec<(Op, Moved)> =
             WAYS.into_iter().filter_map(|op| Some((op, moved(run, op)?))).collect();
-        let mut levels: Vec<(u64, u64)> = Vec::new();
-        for device in &run.devices {
-            let busy = device.program_depth.time_ns.iter().filter(|(level, _)| *level > 0);
-            levels.extend(busy.map(|(level, ns)| (u64::from(*level), *ns)));
-        }
-        let depth = if levels.is_empty() {
-            Err("queue depth over time was not recorded".into())
-        } else {
-            Ok(levels)
-        };
         let active = run
             .traffic
             .iter()
@@ -238,7 +274,9 @@ impl Observed {
             .collect();
         Observed {
             ways,
-            depth,
+            depth: levels(run, |device| &device.program_depth),
+            everyone: everyone(run),
+            device: device_use(run),
             syncs: syncs(run),
             course: Course::new(&series, active),
             failed: failed(run),
@@ -252,16 +290,19 @@ impl Observed {
         let ways = by_way.into_iter().filter(|(_, moved)| moved.requests > 0).collect();
         let mean = "a run records only the mean of it: profile the replay \
                     (iosonde profile -- iosonde run …)";
-        let syncs = run.jobs.iter().map(|job| job.sync.ops).sum();
-        let series: Vec<&CounterSeries> = run
-            .jobs
-            .iter()
+        let jobs = || streams::of_program(run).map(|(_, job)| job);
+        let syncs = jobs().map(|job| job.sync.ops).sum();
+        let series: Vec<&CounterSeries> = jobs()
             .flat_map(|job| [&job.read, &job.write, &job.trim])
             .map(|direction| &direction.counters)
             .collect();
         Observed {
             ways,
             depth: Err(mean.into()),
+            everyone: Err(mean.into()),
+            device: Err("a run records no requests of the device: profile the replay \
+                         (iosonde profile -- iosonde run …)"
+                .into()),
             syncs: Ok(syncs),
             course: Course::new(&series, (0, run.measured_ns)),
             failed: match &run.outcome {
@@ -291,42 +332,73 @@ impl Observed {
                 gaps.iter_mut().for_each(|(ns, _)| *ns = (*ns as f64 / factor).round() as u64);
             }
         }
+        if let Ok(device) = &mut faster.device {
+            device.length_ns /= factor;
+        }
         faster.course =
             self.course.as_ref().map(|course| course.faster(factor)).map_err(Clone::clone);
         faster
     }
 }
 
-/// Share of requests other than those of a replay's jobs at or above which offsets and series are
-/// not attributed to it.
-const BESIDE: f64 = 0.01;
-
 /// Exit codes of `iosonde run` after a completed load: an expectation missed, consistency checks
 /// failed, inconclusive.
 const VERDICTS: [i32; 3] = [3, 6, 7];
 
-/// The requests of a replay's jobs, and the share of all other requests; `None` if the profile is
-/// not of a replay.
-fn jobs_alone(run: &ProfileRun) -> Option<(ProfileRun, f64)> {
-    let Subject::Command { words, .. } = &run.subject else { return None };
-    let is_job = |group: u32| {
-        let name = run.groups.get(group as usize).map_or("", |group| group.name.as_str());
-        name.strip_prefix("job ").is_some_and(|number| number.parse::<u32>().is_ok())
-    };
-    let replays = words.iter().any(|word| word == "run");
-    let moves = |row: &&Traffic| row.class.is_of_the_program() && WAYS.contains(&row.op);
-    let of = |jobs: bool| -> u64 {
-        let rows = run.traffic.iter().filter(moves).filter(|row| is_job(row.group) == jobs);
-        rows.map(|row| row.requests).sum()
-    };
-    let (jobs, others) = (of(true), of(false));
-    if !replays || jobs == 0 {
-        return None;
+/// Share of the requests of others at or above which a depth of all is not that of the program.
+const OTHERS: f64 = 0.01;
+
+/// Where the workload of a recording has a journal: its offset and length, bytes.
+fn journal_region(recorded: &ProfileRun) -> Option<(u64, u64)> {
+    let modelled = profile_model::workload(recorded).ok()?;
+    let role = modelled.workload.roles.into_iter().find(|role| role.name == JOURNAL)?;
+    role.offset.zip(role.size)
+}
+
+/// `(level, ns)` of the levels above 0.
+fn levels(run: &ProfileRun, of: fn(&ProfiledDevice) -> &Depth) -> Known<Vec<(u64, u64)>> {
+    let times = run.devices.iter().flat_map(|device| &of(device).time_ns);
+    let busy = times.filter(|(level, ns)| *level > 0 && *ns > 0);
+    let levels: Vec<(u64, u64)> = busy.map(|(level, ns)| (u64::from(*level), *ns)).collect();
+    if levels.is_empty() {
+        return Err("queue depth over time was not recorded".into());
     }
-    let mut alone = run.clone();
-    alone.traffic.retain(|row| is_job(row.group));
-    alone.syncs.retain(|sync| is_job(sync.group));
-    Some((alone, others as f64 / (jobs + others) as f64))
+    Ok(levels)
+}
+
+/// The depth of all requests.
+fn everyone(run: &ProfileRun) -> Known<Vec<(u64, u64)>> {
+    let sum = |wanted: &dyn Fn(Class) -> bool| -> u64 {
+        let moves = run.traffic.iter().filter(|row| WAYS.contains(&row.op) && wanted(row.class));
+        moves.map(|row| row.requests).sum()
+    };
+    if sum(&|class| class == Class::Other) as f64 > OTHERS * sum(&|_| true) as f64 {
+        return Err("other programs used the devices too".into());
+    }
+    levels(run, |device| &device.depth)
+}
+
+fn device_use(run: &ProfileRun) -> Known<DeviceUse> {
+    let counts = |row: &&Traffic| {
+        WAYS.contains(&row.op)
+            && (row.class.is_of_the_program() || row.class == Class::Journal)
+            && row.requests > 0
+    };
+    let rows = || run.traffic.iter().filter(counts);
+    let spans = rows().filter_map(|row| row.active_ns);
+    let span = spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+    let Some((from, to)) = span.filter(|(from, to)| to > from) else {
+        return Err("no requests were counted".into());
+    };
+    let of = |op: Op| rows().filter(|row| row.op == op).map(|row| row.bytes).sum();
+    let journal = rows().filter(|row| row.class == Class::Journal);
+    let flushes = run.traffic.iter().filter(|row| row.class == Class::DeviceFlush);
+    Ok(DeviceUse {
+        bytes: WAYS.into_iter().map(|op| (op, of(op))).filter(|(_, bytes)| *bytes > 0).collect(),
+        journal_bytes: journal.map(|row| row.bytes).sum(),
+        flushes: flushes.map(|row| row.requests).sum(),
+        length_ns: (to - from) as f64,
+    })
 }
 
 /// One direction of a profile; `None` if there was none of it.
@@ -360,7 +432,7 @@ fn moved(run: &ProfileRun, op: Op) -> Option<Moved> {
 fn failed(run: &ProfileRun) -> Option<String> {
     match run.ended {
         Ended::Exited { code: 0 } | Ended::TimeUp | Ended::Gone | Ended::Stopped => None,
-        Ended::Exited { code } if VERDICTS.contains(&code) && jobs_alone(run).is_some() => None,
+        Ended::Exited { code } if VERDICTS.contains(&code) && replayed::is_replay(run) => None,
         Ended::Exited { code } => Some(format!("exit code {code}")),
         Ended::Killed { signal } => Some(format!("killed by signal {signal}")),
         Ended::Interrupted { signal } => Some(format!("interrupted {}", by_signal(signal))),
@@ -387,5 +459,7 @@ fn touched(places: &[Places], op: Op) -> Known<Touched> {
             _ => (0.0, 0.0),
         })
     });
-    Touched::new(block_bytes, chunks.collect())
+    // Of so many chunks, one is listed.
+    let shift = places.first().map_or(0, |places| places.chunk_shift);
+    Touched::new(block_bytes << shift, chunks.collect())
 }

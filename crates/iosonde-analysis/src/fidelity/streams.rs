@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::observed::{Moved, Touched};
-use iosonde_model::plan::{IoKind, OpStream, Stop};
+use crate::replayed::JOURNAL;
+use iosonde_model::plan::{IoKind, Job, OpStream, Stop};
 use iosonde_model::record::profile::Op;
-use iosonde_model::record::run::Run;
+use iosonde_model::record::run::{JobRun, Run};
 use iosonde_stats::Histogram;
 
 /// Largest number of operations that are regenerated.
@@ -29,17 +30,22 @@ struct Gathered {
     chunks: BTreeMap<(u16, u64), (u64, BTreeSet<u64>)>,
 }
 
+/// The jobs, without the role of a journal.
+pub(super) fn of_program(run: &Run) -> impl Iterator<Item = (&Job, &JobRun)> {
+    run.plan.jobs.iter().zip(&run.jobs).filter(|(plan, _)| plan.role != JOURNAL)
+}
+
 /// The directions of a run.
 pub(super) fn of_run(run: &Run) -> Vec<(Op, Moved)> {
-    let done: Vec<u64> =
-        run.jobs.iter().map(|job| job.read.ops + job.write.ops + job.trim.ops).collect();
-    let whole: u64 = done.iter().sum();
+    let done = |job: &JobRun| job.read.ops + job.write.ops + job.trim.ops;
+    let jobs: Vec<(&Job, u64)> = of_program(run).map(|(plan, job)| (plan, done(job))).collect();
+    let whole: u64 = jobs.iter().map(|(_, ops)| ops).sum();
     let part = (MOST_OPS as f64 / whole.max(1) as f64).min(1.0);
-    let jobs = run.plan.jobs.iter().zip(&done);
     let mut streams: Vec<(OpStream, u64)> = jobs
+        .into_iter()
         .map(|(job, ops)| {
             let stream = OpStream::new(job, Stop::AfterNs(u64::MAX));
-            (stream, (*ops as f64 * part).round() as u64)
+            (stream, (ops as f64 * part).round() as u64)
         })
         .collect();
     let mut ways: [Gathered; 3] = Default::default();
@@ -91,7 +97,7 @@ impl Gathered {
 
     fn moved(self, run: &Run, op: Op, complete: bool) -> Moved {
         let (mut requests, mut latency) = (0, Histogram::new());
-        for job in &run.jobs {
+        for (_, job) in of_program(run) {
             let direction = match op {
                 Op::Read => &job.read,
                 Op::Write => &job.write,

@@ -3,7 +3,7 @@
 
 use super::rows::Row;
 use super::sizes::rounded;
-use iosonde_model::record::profile::ProfileRun;
+use iosonde_model::record::profile::{Class, ProfileRun};
 use iosonde_model::spec::{Arrivals, Pace, Phase, Rate};
 use iosonde_stats::Histogram;
 use iosonde_stats::distance::from_exponential;
@@ -63,9 +63,12 @@ pub(super) fn round_ns(run: &ProfileRun, rows: &[Row]) -> u64 {
 /// When the requests of a row are due.
 pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
     let round_ns = round_ns(run, rows);
-    let of_op = rows.iter().filter(|other| other.op == row.op);
+    // The series are those of the program alone.
+    let counts = |other: &&Row| other.op == row.op && other.class != Class::Journal;
+    let of_op = rows.iter().filter(counts);
     let share = row.requests as f64 / of_op.map(|other| other.requests).sum::<u64>().max(1) as f64;
-    let stretches = series(run, row).filter(|_| share >= DOMINANT);
+    let is_program = row.class != Class::Journal;
+    let stretches = series(run, row).filter(|_| is_program && share >= DOMINANT);
     let stretches = merged(stretches.unwrap_or_else(|| active(row, round_ns)));
     let is_on = |stretch: &&Stretch| stretch.requests > 0.0;
     let on_ns: u64 = stretches.iter().filter(is_on).map(|stretch| stretch.ns).sum();

@@ -3,11 +3,19 @@
 
 use super::rows::Row;
 use iosonde_model::record::profile::{Class, Op, ProfileRun, SyncKind};
-use iosonde_model::spec::{EachWrite, Role, SyncCall};
+use iosonde_model::spec::{EachWrite, Role, Sync, SyncCall};
 use iosonde_model::units::count;
 
-/// Smallest relative error of the number of syncs to report.
-const WORTH_REPORTING: f64 = 0.1;
+/// Largest relative error of the number of syncs.
+const PRECISION: f64 = 0.005;
+/// Largest number of writes within which syncs are counted, if more than one.
+const MOST_WRITES: u64 = 100;
+/// Syncs per write at or above which a thread has one write in flight.
+const ALWAYS: f64 = 0.9;
+/// Share of the syncs and writes of a group that one thread must have to be its only loop.
+const ONE_LOOP: f64 = 0.95;
+/// Share of the flushes below which a journal does not make them.
+const FEW: f64 = 0.01;
 
 /// Gives roles their syncs.
 pub(super) fn attach(
@@ -34,7 +42,7 @@ pub(super) fn attach(
             )),
         }
     }
-    for ((row, role), calls) in rows.iter().zip(roles).zip(of_rows) {
+    for ((row, role), calls) in rows.iter().zip(roles.iter_mut()).zip(of_rows) {
         if row.op != Op::Write {
             continue;
         }
@@ -44,22 +52,63 @@ pub(super) fn attach(
         if calls.all() == 0 {
             continue;
         }
-        let wanted = row.requests as f64 / calls.all() as f64;
-        role.sync.every_writes = (wanted.round() as u64).max(1);
+        set_often(&mut role.sync, calls.all(), row.requests);
         role.sync.call =
             if calls.fdatasync > calls.fsync { SyncCall::Fdatasync } else { SyncCall::Fsync };
         // A single thread waits for its sync after its writes.
-        role.sync.barrier = row.class == Class::Program && row.threads == 1;
-        let got = row.requests as f64 / role.sync.every_writes as f64;
-        if (got / calls.all() as f64 - 1.0).abs() > WORTH_REPORTING {
-            left_out.push(format!(
-                "role {} syncs after every {} writes; the program synced after every {} requests",
-                role.name,
-                role.sync.every_writes,
-                count::significant(wanted)
-            ));
+        role.sync.barrier = row.class == Class::Program && is_one_loop(run, row);
+        if role.sync.barrier && role.sync.per_write() >= ALWAYS {
+            role.iodepth = Some(1);
         }
     }
+    commit(run, rows, roles);
+}
+
+/// The journal makes the flushes that are not those of the program's syncs.
+fn commit(run: &ProfileRun, rows: &[Row], roles: &mut [Role]) {
+    let Some(at) = rows.iter().position(|row| row.class == Class::Journal && row.op == Op::Write)
+    else {
+        return;
+    };
+    let (device, requests) = (&rows[at].device, rows[at].requests);
+    let own = rows.iter().zip(roles.iter()).filter(|(row, _)| row.device == *device);
+    let own: f64 = own.map(|(row, role)| role.sync.per_write() * row.requests as f64).sum();
+    let flushes = run.traffic.iter().filter(|traffic| {
+        traffic.device == *device && traffic.class == Class::DeviceFlush && traffic.op == Op::Flush
+    });
+    let flushes: u64 = flushes.map(|traffic| traffic.requests).sum();
+    let left = flushes.saturating_sub(own.round() as u64);
+    if left as f64 >= FEW * flushes as f64 && left > 0 {
+        set_often(&mut roles[at].sync, left, requests);
+        roles[at].sync.barrier = true;
+        roles[at].iodepth = Some(1);
+    }
+}
+
+/// So many syncs in so many writes, as the smallest whole numbers that are near enough.
+fn set_often(sync: &mut Sync, syncs: u64, writes: u64) {
+    let wanted = syncs as f64 / writes.max(1) as f64;
+    let near = |writes: u64| {
+        let syncs = (wanted * writes as f64).round();
+        syncs >= 1.0 && (syncs / writes as f64 / wanted - 1.0).abs() <= PRECISION
+    };
+    let per_sync = (1.0 / wanted).round().max(1.0) as u64;
+    let every = (1..=MOST_WRITES).find(|writes| near(*writes)).unwrap_or(per_sync);
+    sync.every_writes = every;
+    sync.extra_syncs = ((wanted * every as f64).round() as u64).max(1) - 1;
+}
+
+/// Whether one thread of a group has nearly all of its syncs and writes.
+fn is_one_loop(run: &ProfileRun, row: &Row) -> bool {
+    let of_group = || {
+        let named = |name: &str| row.groups.len() == 1 && name == row.group_name;
+        run.threads.iter().filter(move |thread| thread.of_program && named(&thread.name))
+    };
+    let all = of_group().fold((0, 0), |sum, one| (sum.0 + one.syncs, sum.1 + one.writes));
+    let nearly = |part: u64, whole: u64| part as f64 >= ONE_LOOP * whole as f64;
+    let is_one =
+        of_group().any(|one| nearly(one.syncs, all.0) && nearly(one.writes, all.1) && all.1 > 0);
+    row.threads == 1 || is_one
 }
 
 /// Calls of the groups of a row.
@@ -111,7 +160,7 @@ mod tests {
     use super::super::workload;
     use super::*;
     use iosonde_fixtures::profile_model::{profile, row, sync};
-    use iosonde_model::record::profile::{OpenCounts, Traffic};
+    use iosonde_model::record::profile::{OpenCounts, ThreadRun, Traffic};
     use iosonde_model::spec::Sync;
 
     fn sync_of(run: &ProfileRun) -> Sync {
@@ -130,6 +179,63 @@ mod tests {
     }
 
     #[test]
+    fn syncs_are_as_many_as_they_were() {
+        let often = |syncs: u64| {
+            let mut run = profile(vec![row(Class::Program, Op::Write, 15_107)]);
+            run.syncs = vec![sync(SyncKind::Fdatasync, 1, syncs)];
+            sync_of(&run)
+        };
+        for syncs in [1, 17, 151, 4000, 12_004, 15_107, 30_000] {
+            let per_write = often(syncs).per_write();
+            assert!((per_write * 15_107.0 / syncs as f64 - 1.0).abs() < 0.005, "{syncs}");
+        }
+        assert_eq!((often(12_004).every_writes, often(12_004).extra_syncs), (24, 18));
+    }
+
+    #[test]
+    fn a_loop_of_write_and_sync_stays_one() {
+        let mut run = profile(vec![row(Class::Program, Op::Write, 1000)]);
+        run.syncs = vec![sync(SyncKind::Fdatasync, 1, 1000)];
+        run.groups[1].threads = 3;
+        let thread = |writes: u64, syncs: u64| ThreadRun {
+            name: "app".into(),
+            of_program: true,
+            writes,
+            syncs,
+            ..ThreadRun::default()
+        };
+        run.threads = vec![thread(990, 995), thread(10, 5)];
+        let role = workload(&run).unwrap().workload.roles[0].clone();
+        assert_eq!((role.sync.barrier, role.iodepth), (true, Some(1)));
+        // Two threads that sync in turn are no loop.
+        run.threads = vec![thread(600, 600), thread(400, 400)];
+        let role = workload(&run).unwrap().workload.roles[0].clone();
+        assert_eq!((role.sync.barrier, role.iodepth), (false, Some(3)));
+    }
+
+    #[test]
+    fn the_journal_makes_the_flushes_that_syncs_do_not_explain() {
+        let flushes = Traffic { bytes: 0, ..row(Class::DeviceFlush, Op::Flush, 1500) };
+        let mut run = profile(vec![
+            row(Class::Program, Op::Write, 1000),
+            Traffic { group: 0, ..row(Class::Journal, Op::Write, 1000) },
+            flushes,
+        ]);
+        run.syncs = vec![sync(SyncKind::Fdatasync, 1, 1000)];
+        let roles = workload(&run).unwrap().workload.roles;
+        let journal = roles.iter().find(|role| role.name == "journal").unwrap();
+        assert_eq!((journal.sync.every_writes, journal.sync.extra_syncs), (2, 0));
+        assert_eq!((journal.sync.barrier, journal.iodepth), (true, Some(1)));
+        let program = roles.iter().find(|role| role.name == "app-write").unwrap();
+        assert!(journal.offset.unwrap() >= program.offset.unwrap() + program.size.unwrap());
+        // All of them are those of the program.
+        run.traffic[2].requests = 1005;
+        let roles = workload(&run).unwrap().workload.roles;
+        let journal = roles.iter().find(|role| role.name == "journal").unwrap();
+        assert_eq!(journal.sync, Sync::default());
+    }
+
+    #[test]
     fn a_group_whose_pages_the_kernel_wrote_syncs_after_those() {
         let mut run = profile(vec![row(Class::WriteBack, Op::Write, 100)]);
         run.syncs = vec![sync(SyncKind::Fsync, 1, 1), sync(SyncKind::SyncFileRange, 1, 7)];
@@ -144,9 +250,9 @@ mod tests {
         let mut run = profile(vec![row(Class::Program, Op::Write, 100)]);
         run.syncs = vec![sync(SyncKind::Fsync, 1, 300), sync(SyncKind::Fsync, 2, 5)];
         let modelled = workload(&run).unwrap();
-        assert_eq!(modelled.workload.roles[0].sync.every_writes, 1);
+        let sync = modelled.workload.roles[0].sync;
+        assert_eq!((sync.every_writes, sync.extra_syncs), (1, 2));
         let all = modelled.left_out.join("\n");
-        assert!(all.contains("after every 0.333 requests"), "{all}");
         assert!(all.contains("5 syncs of a thread group that wrote nothing"), "{all}");
     }
 

@@ -1,8 +1,8 @@
 //! Regions of the roles of a device, of the touched size, with hot and cold zones.
 
 use super::rows::Row;
-use super::sizes::rounded;
-use iosonde_model::record::profile::{Chunk, Op, Places, ProfileRun};
+use super::sizes::{self, rounded};
+use iosonde_model::record::profile::{Chunk, Class, Op, Places, ProfileRun};
 use iosonde_model::spec::{Access, Zone};
 use iosonde_model::units::bytes;
 
@@ -15,6 +15,11 @@ const MOST_GROWTH: f64 = 4.0;
 /// Difference between the share of accesses and the share of blocks at or above which accesses are
 /// skewed, beyond the effect of chance.
 const SKEW: f64 = 0.15;
+/// Length of a journal at most, bytes: its place is not recorded.
+const JOURNAL_BYTES: u64 = 64 << 20;
+/// Largest ratio of the mean request to the commonest size at which an aligned permutation
+/// touches what the requests move.
+const FITS: f64 = 1.2;
 /// Largest number of zones.
 const MOST_ZONES: usize = 8;
 
@@ -26,6 +31,11 @@ pub(super) struct Layout {
     pub(super) whole_bytes: u64,
     /// What is unknown.
     pub(super) remarks: Vec<String>,
+}
+
+/// Whether it is the traffic of the file system.
+fn is_journal(row: &Row) -> bool {
+    row.class == Class::Journal
 }
 
 /// The region of a role.
@@ -52,7 +62,8 @@ impl Layout {
     pub(super) fn new(run: &ProfileRun, device: &str, rows: &[Row]) -> Layout {
         let seen = run.places.iter().find(|places| places.device == device);
         let of = |op: Op| -> Vec<&Row> {
-            rows.iter().filter(|row| row.device == device && row.op == op).collect()
+            let here = |row: &&Row| row.device == device && row.op == op && !is_journal(row);
+            rows.iter().filter(here).collect()
         };
         let mut remarks = Vec::new();
         if seen.is_none() {
@@ -83,7 +94,21 @@ impl Layout {
             let bytes = layout.whole_bytes;
             layout.places.push((row.clone(), Place { offset: 0, bytes, access: Access::Uniform }));
         }
+        let chunk_bytes = seen.map_or(GRID_BYTES, |places| places.chunk_bytes).max(GRID_BYTES);
+        for row in rows.iter().filter(|row| row.device == device && is_journal(row)) {
+            layout.lay_journal(row, chunk_bytes);
+        }
         layout
+    }
+
+    /// A journal's region lies after all others, on chunks of its own: a profile of the replay has
+    /// its places apart then.
+    fn lay_journal(&mut self, row: &Row, chunk_bytes: u64) {
+        let offset = self.whole_bytes.next_multiple_of(chunk_bytes);
+        let most = row.bytes.min(JOURNAL_BYTES).max(largest(row));
+        let bytes = most.next_multiple_of(chunk_bytes);
+        self.places.push((row.clone(), Place { offset, bytes, access: Access::Uniform }));
+        self.whole_bytes = offset + bytes;
     }
 
     /// The rows of a direction one after another, each with its share of the region by its bytes.
@@ -148,11 +173,18 @@ impl<'a> Direction<'a> {
         let touched = if found > 0.0 { found * moved / (moved - lost) } else { moved };
         let again = moved / touched.max(1.0);
         let random: u64 = rows.iter().map(|row| row.scattered()).sum();
-        let is_random = random * 2 > rows.iter().map(|row| row.requests).sum::<u64>();
-        let zones = if is_random { zones(&chunks) } else { None };
+        let requests = rows.iter().map(|row| row.requests).sum::<u64>();
+        let is_random = random * 2 > requests;
+        let blocks_each = moved / requests.max(1) as f64 / block_bytes.max(1.0);
+        let zones = if is_random { zones(&chunks, blocks_each) } else { None };
+        // What is drawn covers what follows it too.
+        let drawn = moved / random.max(1) as f64;
+        let grid = rows.iter().map(|row| sizes::commonest(row) as f64).fold(1.0, f64::max);
         let (access, growth) = match zones {
-            Some(zones) => (Access::Zoned(zones), 1.0),
-            None if again <= ONCE => (Access::Permutation, 1.0),
+            _ if again <= ONCE && drawn <= FITS * grid => (Access::Permutation, 1.0),
+            _ if again <= ONCE && is_random => (Access::Permutation, growth(again.max(1.0))),
+            _ if again <= ONCE => (Access::Permutation, 1.0),
+            Some((zones, growth)) => (Access::Zoned(zones), growth),
             None if is_random => (Access::Uniform, growth(again)),
             None => (Access::Uniform, 1.0),
         };
@@ -175,8 +207,10 @@ fn growth(again: f64) -> f64 {
     low
 }
 
-/// Chunks `(blocks, hits)` from hot to cold as zones; `None` if none is hotter than chance allows.
-fn zones(chunks: &[(f64, f64)]) -> Option<Vec<Zone>> {
+/// Chunks `(blocks, hits)` from hot to cold as zones, and the size of all of them as a multiple of
+/// the touched blocks; `None` if none is hotter than chance allows. Each zone has the size at which
+/// uniform draws of so many blocks touch as many blocks as were touched.
+fn zones(chunks: &[(f64, f64)], blocks_each: f64) -> Option<(Vec<Zone>, f64)> {
     let mut chunks = chunks.to_vec();
     chunks.sort_by(|a, b| (b.1 / b.0).total_cmp(&(a.1 / a.0)));
     let blocks: f64 = chunks.iter().map(|(blocks, _)| blocks).sum();
@@ -196,19 +230,28 @@ fn zones(chunks: &[(f64, f64)]) -> Option<Vec<Zone>> {
     if chunks.len() < 2 || skew < SKEW + by_chance {
         return None;
     }
-    let mut zones: Vec<Zone> = Vec::new();
     let mut before = (0.0, 0.0);
-    for (size, access) in edges {
-        let size_percent = rounded(100.0 * (size - before.0)).max(0.001);
-        zones.push(Zone { access_percent: rounded(100.0 * (access - before.1)), size_percent });
-        before = (size, access);
-    }
+    let parts: Vec<(f64, f64)> = edges
+        .into_iter()
+        .map(|(size, access)| {
+            let (of_size, of_access) = (size - before.0, access - before.1);
+            before = (size, access);
+            let again = of_access * hits * blocks_each / (of_size * blocks);
+            (of_size * growth(again), of_access)
+        })
+        .collect();
+    let grown: f64 = parts.iter().map(|(size, _)| size).sum();
+    let zone = |(size, access): &(f64, f64)| Zone {
+        access_percent: rounded(100.0 * access),
+        size_percent: rounded(100.0 * size / grown).max(0.001),
+    };
+    let mut zones: Vec<Zone> = parts.iter().map(zone).collect();
     let left = |share: fn(&Zone) -> f64| 100.0 - zones.iter().map(share).sum::<f64>();
     let (of_access, of_size) = (left(|zone| zone.access_percent), left(|zone| zone.size_percent));
     let largest = zones.iter_mut().max_by(|a, b| a.size_percent.total_cmp(&b.size_percent))?;
     largest.size_percent = rounded(largest.size_percent + of_size);
     largest.access_percent = rounded(largest.access_percent + of_access).max(0.0);
-    Some(zones)
+    Some((zones, grown))
 }
 
 #[cfg(test)]
@@ -281,8 +324,12 @@ mod tests {
         let mut run = profile(vec![row(Class::Program, Op::Read, 90_000)]);
         run.places = places(chunks);
         let (layout, rows) = layout(&run);
-        let Access::Zoned(zones) = layout.of(&rows[0]).access else { panic!() };
-        assert_eq!((zones[0].access_percent, zones[0].size_percent), (90.0, 10.0));
+        let place = layout.of(&rows[0]);
+        let Access::Zoned(zones) = place.access else { panic!() };
+        // The hot blocks were read 81 times each. The cold ones were read once, so that uniform
+        // draws need the largest growth to touch nearly as many.
+        assert_eq!((zones[0].access_percent, zones[0].size_percent), (90.0, 2.703));
+        assert!((place.bytes as f64 / (37_000.0 * 4096.0) - 1.0).abs() < 0.001, "{}", place.bytes);
         let sum = |share: fn(&Zone) -> f64| zones.iter().map(share).sum::<f64>();
         assert!((sum(|zone| zone.access_percent) - 100.0).abs() < 1e-6);
         assert!((sum(|zone| zone.size_percent) - 100.0).abs() < 1e-6);
@@ -296,7 +343,7 @@ mod tests {
             hits[chance.below(100) as usize] += 1;
         }
         let chunks: Vec<(f64, f64)> = hits.iter().map(|hits| (9.0, *hits as f64)).collect();
-        assert_eq!(zones(&chunks), None);
+        assert_eq!(zones(&chunks, 1.0), None);
     }
 
     #[test]

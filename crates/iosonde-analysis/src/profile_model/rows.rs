@@ -1,7 +1,8 @@
 //! The traffic that becomes a role: by device, thread group, class and direction, with the small
 //! remainder merged.
 
-use iosonde_model::record::profile::{Class, Op, ProfileRun, Traffic};
+use crate::replayed::JOURNAL;
+use iosonde_model::record::profile::{Class, Op, ProfileRun, Subject, Traffic};
 use iosonde_stats::Histogram;
 
 /// Largest number of roles of one model, besides those of the remainder.
@@ -10,6 +11,9 @@ const MOST_ROWS: usize = 12;
 const SMALL: f64 = 0.005;
 /// Share of all requests below which a whole device is left out.
 const SMALL_DEVICE: f64 = 0.01;
+
+/// Fewest requests of a journal for a role.
+const FEWEST: u64 = 20;
 
 /// The traffic of one role.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +44,10 @@ pub(super) struct Row {
 impl Row {
     fn of(run: &ProfileRun, traffic: &Traffic) -> Row {
         let group = run.groups.get(traffic.group as usize);
-        let name = group.map(|group| group.name.clone()).unwrap_or_default();
+        let name = match traffic.class {
+            Class::Journal => JOURNAL.into(),
+            _ => group.map(|group| group.name.clone()).unwrap_or_default(),
+        };
         let own = run.threads.iter().filter(|thread| thread.of_program && thread.name == name);
         let (mut running, mut sequential) = (0u32, 0u32);
         for thread in own {
@@ -55,7 +62,10 @@ impl Row {
             op: traffic.op,
             groups: vec![traffic.group],
             group_name: name,
-            threads: group.map_or(running, |group| group.threads).max(1),
+            threads: match traffic.class {
+                Class::Journal => 1,
+                _ => group.map_or(running, |group| group.threads).max(1),
+            },
             streams: if is_own { sequential.clamp(1, 64) } else { 1 },
             requests: traffic.requests,
             bytes: traffic.bytes,
@@ -100,6 +110,8 @@ impl Row {
     /// The name of the role, before conversion to a name of the spec.
     pub(super) fn name(&self) -> String {
         let way = match (self.op, self.class) {
+            (Op::Read, Class::Journal) => return format!("{JOURNAL} read"),
+            (_, Class::Journal) => return JOURNAL.into(),
             (Op::Read, _) => "read",
             (Op::Write, Class::WriteBack) => "write-back",
             (Op::Write, _) => "write",
@@ -111,6 +123,7 @@ impl Row {
     /// The row as text.
     pub(super) fn words(&self) -> String {
         let who = match (self.groups.len(), self.group_name.as_str()) {
+            (1, _) if self.class == Class::Journal => "the file system's journal".to_string(),
             (1, "") => "threads without a name".to_string(),
             (1, name) => format!("`{name}`"),
             (several, _) => format!("{several} small thread groups"),
@@ -124,16 +137,37 @@ impl Row {
     }
 }
 
+/// Whether a row is too small for a journal's role.
+fn is_small_journal(row: &Row, requests: u64, bytes: u64) -> bool {
+    let is_small = |part: u64, whole: u64| (part as f64) < SMALL * whole as f64;
+    row.class == Class::Journal
+        && (row.requests < FEWEST || is_small(row.requests, requests) && is_small(row.bytes, bytes))
+}
+
+/// Whether these threads are the profiler's, before it became the command.
+fn is_own(run: &ProfileRun, traffic: &Traffic) -> bool {
+    let name = run.groups.get(traffic.group as usize).map_or("", |group| group.name.as_str());
+    let words = match &run.subject {
+        Subject::Command { words, .. } | Subject::Process { words, .. } => words.as_slice(),
+        _ => &[],
+    };
+    let runs_it = words.iter().any(|word| word.rsplit('/').next() == Some("iosonde"));
+    name == "iosonde" && !runs_it
+}
+
 /// The rows, the busiest first, and what was left out.
 pub(super) fn rows(run: &ProfileRun) -> (Vec<Row>, Vec<String>) {
     let regenerated = |traffic: &&Traffic| {
-        traffic.class.is_of_the_program()
+        (traffic.class.is_of_the_program() || traffic.class == Class::Journal)
             && matches!(traffic.op, Op::Read | Op::Write | Op::Discard)
             && traffic.requests > 0
+            && !is_own(run, traffic)
     };
-    let all: Vec<Row> =
+    let mut all: Vec<Row> =
         run.traffic.iter().filter(regenerated).map(|traffic| Row::of(run, traffic)).collect();
-    let whole: u64 = all.iter().map(|row| row.requests).sum();
+    let program = all.iter().filter(|row| row.class != Class::Journal);
+    let (whole, moved) = program.fold((0, 0), |sum, row| (sum.0 + row.requests, sum.1 + row.bytes));
+    all.retain(|row| !is_small_journal(row, whole, moved));
     let mut left_out = Vec::new();
     let mut of_devices: Vec<(String, u64)> = Vec::new();
     for row in &all {
@@ -153,7 +187,8 @@ pub(super) fn rows(run: &ProfileRun) -> (Vec<Row>, Vec<String>) {
         here.sort_by_key(|row| std::cmp::Reverse(row.requests));
         let mut rest: Vec<Row> = Vec::new();
         for row in here {
-            if kept.len() < MOST_ROWS && !is_small(row.requests, SMALL) {
+            let has_room = kept.len() < MOST_ROWS && !is_small(row.requests, SMALL);
+            if has_room || row.class == Class::Journal {
                 kept.push(row);
                 continue;
             }

@@ -15,6 +15,12 @@ pub(super) fn rounded(percent: f64) -> f64 {
     (percent * 1000.0).round() / 1000.0
 }
 
+/// The size that moves the most requests, on the grid of pages, bytes.
+pub(super) fn commonest(row: &Row) -> u64 {
+    let most = row.sizes.iter().max_by_key(|(size, requests)| (*requests, *size));
+    most.map_or(PAGE_BYTES, |(size, _)| (size / PAGE_BYTES * PAGE_BYTES).max(PAGE_BYTES))
+}
+
 /// Sizes with their percentages of the row's requests, ascending; they add up to 100.
 pub(super) fn split(run: &ProfileRun, row: &Row) -> Vec<(u64, f64)> {
     let facts = run.devices.iter().find(|device| device.facts.name == row.device);

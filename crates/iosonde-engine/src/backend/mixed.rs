@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use iosonde_sys::Clock;
 
+use super::calling::CallingQueue;
 use super::libaio::LibaioQueue;
 use super::mmap::MmapQueue;
 use super::psync::PsyncQueue;
@@ -23,6 +24,8 @@ pub enum MixedQueue {
     Psync(PsyncQueue),
     /// mmap.
     Mmap(MmapQueue),
+    /// io_uring whose syncs are calls of the job's own thread.
+    Calling(CallingQueue<UringQueue>),
 }
 
 impl MixedQueue {
@@ -37,6 +40,11 @@ impl MixedQueue {
         clock: Clock,
     ) -> Result<MixedQueue, OpenError> {
         match engine.kind {
+            EngineKind::IoUring if CallingQueue::<UringQueue>::suits(job) => {
+                let own = duplicate(&files)?;
+                let queue = UringQueue::open(job, engine, files, clock)?;
+                Ok(MixedQueue::Calling(CallingQueue::new(job, queue, own)))
+            }
             EngineKind::IoUring => {
                 UringQueue::open(job, engine, files, clock).map(MixedQueue::Uring)
             }
@@ -53,6 +61,10 @@ impl MixedQueue {
     }
 }
 
+fn duplicate(files: &[OwnedFd]) -> Result<Vec<OwnedFd>, OpenError> {
+    files.iter().map(|file| file.try_clone().map_err(OpenError::Descriptor)).collect()
+}
+
 /// The same call of whichever it is.
 macro_rules! each {
     ($queue:expr, $one:ident => $call:expr) => {
@@ -61,6 +73,7 @@ macro_rules! each {
             MixedQueue::Libaio($one) => $call,
             MixedQueue::Psync($one) => $call,
             MixedQueue::Mmap($one) => $call,
+            MixedQueue::Calling($one) => $call,
         }
     };
 }

@@ -29,6 +29,9 @@ pub(super) struct Pacer {
     spin_until_ns: u64,
     /// When the first operation after the last pause was sent.
     io_since_ns: Option<u64>,
+    /// Share of the distances that are those after a sync of a group commit, the longest of the
+    /// table; 0 where syncs have no influence.
+    after_sync: f64,
 }
 
 /// How due times follow one another.
@@ -54,11 +57,15 @@ enum Spread {
 }
 
 impl Spread {
-    fn new(arrivals: &Arrivals) -> Spread {
+    fn new(arrivals: &Arrivals, ascending: bool) -> Spread {
         match arrivals {
             Arrivals::Constant => Spread::Even,
             Arrivals::Poisson => Spread::Exponential,
             Arrivals::Drawn(table) => {
+                let mut table = table.clone();
+                if ascending {
+                    table.sort_by_key(|(ns, _)| *ns);
+                }
                 let whole: f64 = table.iter().map(|(_, percent)| percent).sum();
                 let mean = table.iter().map(|(ns, percent)| *ns as f64 * percent).sum::<f64>();
                 let mut below = 0.0;
@@ -73,12 +80,17 @@ impl Spread {
 
     /// The next distance, in means.
     fn draw(&self, chance: &mut Chance) -> f64 {
+        self.draw_within(chance, (0.0, 1.0))
+    }
+
+    /// A distance from this part of a table, of its whole from 0 to 1.
+    fn draw_within(&self, chance: &mut Chance, (from, to): (f64, f64)) -> f64 {
         match self {
             Spread::Even => 1.0,
             // 1 - U lies in (0, 1], so the logarithm is finite.
             Spread::Exponential => -(1.0 - chance.unit()).ln(),
             Spread::Drawn(bounds) => {
-                let draw = chance.unit();
+                let draw = from + chance.unit() * (to - from);
                 let found = bounds.iter().find(|(below, _)| draw < *below).or(bounds.last());
                 found.map_or(1.0, |(_, means)| *means)
             }
@@ -105,6 +117,8 @@ impl Gap {
 
 impl Pacer {
     pub(super) fn new(job: &Job) -> Pacer {
+        let after_sync = if job.sync.barrier { job.sync.per_write().min(1.0) } else { 0.0 };
+        let coupled = after_sync > 0.0;
         let rhythm = match &job.pace {
             Pace::Closed => Rhythm::Closed,
             Pace::Rate { rate, arrivals } => Rhythm::Steady {
@@ -112,7 +126,7 @@ impl Pacer {
                     Rate::Ops(per_s) => Gap::PerOp(1e9 / per_s),
                     Rate::Bytes(per_s) => Gap::PerByte(1e9 / per_s),
                 },
-                spread: Spread::new(arrivals),
+                spread: Spread::new(arrivals, coupled),
             },
             Pace::Each { read, other, arrivals } => Rhythm::Each {
                 gaps: [*read, *other].map(|rate| match rate {
@@ -121,7 +135,7 @@ impl Pacer {
                 }),
                 dues: [0.0; 2],
                 other: if job.trims { IoKind::Trim } else { IoKind::Write },
-                spread: Spread::new(arrivals),
+                spread: Spread::new(arrivals, coupled),
             },
             Pace::Recorded(times) => Rhythm::Recorded { times: times.clone(), index: 0 },
         };
@@ -140,6 +154,7 @@ impl Pacer {
             resume_ns: 0,
             spin_until_ns: 0,
             io_since_ns: None,
+            after_sync,
         };
         pacer.mean_gap = match &pacer.rhythm {
             Rhythm::Steady { gap: Gap::PerOp(ns), .. } => *ns,
@@ -181,11 +196,11 @@ impl Pacer {
                 self.next_due = dues[0].min(dues[1]);
             }
             Rhythm::Steady { spread: Spread::Even, .. } => {
-                let part = self.gap(block_bytes) * self.chance.unit();
+                let part = self.gap(block_bytes, (0.0, 1.0)) * self.chance.unit();
                 self.advance(part);
             }
             Rhythm::Steady { .. } => {
-                let gap = self.gap(block_bytes);
+                let gap = self.gap(block_bytes, (0.0, 1.0));
                 self.advance(gap);
             }
             Rhythm::Recorded { times, .. } => {
@@ -194,10 +209,22 @@ impl Pacer {
         }
     }
 
-    /// Distance from an operation of this size to the next, ns at the full rate.
-    fn gap(&mut self, bytes: u64) -> f64 {
+    /// Distance from an operation of this size to the next, ns at the full rate; from this part of
+    /// a table.
+    fn gap(&mut self, bytes: u64, part: (f64, f64)) -> f64 {
         let Rhythm::Steady { gap, spread } = &self.rhythm else { return 0.0 };
-        gap.mean(bytes) * spread.draw(&mut self.chance)
+        gap.mean(bytes) * spread.draw_within(&mut self.chance, part)
+    }
+
+    /// The part of the distances that follows an operation. A thread that waits for its sync comes
+    /// back later than one that goes on writing: the longest distances are those after a sync.
+    fn part(&self, syncs: bool) -> (f64, f64) {
+        let edge = 1.0 - self.after_sync;
+        match (self.after_sync > 0.0 && edge > 0.0, syncs) {
+            (false, _) => (0.0, 1.0),
+            (true, true) => (edge, 1.0),
+            (true, false) => (0.0, edge),
+        }
     }
 
     /// Moves the due time on by so many ns of the full rate, through phases of other rates.
@@ -265,8 +292,8 @@ impl Pacer {
         self.spin_until_ns
     }
 
-    /// An operation of this size was taken.
-    pub(super) fn taken(&mut self, bytes: u64) {
+    /// An operation of this size was taken, which a sync follows or not.
+    pub(super) fn taken(&mut self, bytes: u64, syncs: bool) {
         self.since_think += 1;
         match &mut self.rhythm {
             Rhythm::Closed => {}
@@ -276,7 +303,8 @@ impl Pacer {
                 self.next_due = dues[0].min(dues[1]);
             }
             Rhythm::Steady { .. } => {
-                let gap = self.gap(bytes);
+                let part = self.part(syncs);
+                let gap = self.gap(bytes, part);
                 self.advance(gap);
             }
             Rhythm::Recorded { times, index } => {
@@ -335,7 +363,7 @@ mod tests {
         pacer.begin(1000);
         let take = |_| {
             let due_ns = pacer.due(u64::MAX).unwrap();
-            pacer.taken(4096);
+            pacer.taken(4096, false);
             due_ns
         };
         (0..count).map(take).collect()
@@ -408,7 +436,7 @@ mod tests {
         let mut ways = [0u64, 0];
         while pacer.due(10_000_000_000).is_some() {
             ways[usize::from(pacer.way() == Some(IoKind::Write))] += 1;
-            pacer.taken(4096);
+            pacer.taken(4096, false);
         }
         assert!(ways[0].abs_diff(10_000) <= 1 && ways[1].abs_diff(2_500) <= 1, "{ways:?}");
     }
@@ -420,7 +448,7 @@ mod tests {
         pacer.begin(0);
         for now_ns in [10, 60, 109] {
             assert_eq!(pacer.due(now_ns), Some(now_ns));
-            pacer.taken(4096);
+            pacer.taken(4096, false);
         }
         assert_eq!(pacer.due(110), None);
         pacer.drained(120);
@@ -437,10 +465,38 @@ mod tests {
             assert!(!pacer.is_over());
             assert_eq!(pacer.due(due_ns), Some(due_ns));
             assert_eq!(pacer.due(due_ns - 1), None);
-            pacer.taken(4096);
+            pacer.taken(4096, false);
         }
         assert!(pacer.is_over());
         assert_eq!(pacer.due(u64::MAX), None);
+    }
+
+    #[test]
+    fn the_longest_distances_are_those_after_a_sync() {
+        // In no order: half are 1 µs, half 9 µs, and each second write is followed by a sync.
+        let table = vec![(9000, 25.0), (1000, 50.0), (9000, 25.0)];
+        let distances = |barrier: bool| {
+            let pace = rate(Rate::Ops(200_000.0), Arrivals::Drawn(table.clone()));
+            let sync = iosonde_model::plan::Sync { every_writes: 2, barrier, ..Default::default() };
+            let mut pacer = Pacer::new(&Job { pace, sync, seed: 5, ..Job::default() });
+            pacer.begin(0);
+            let mut before_ns = pacer.due(u64::MAX).unwrap();
+            let mut distances = Vec::new();
+            for write in 0..1000 {
+                pacer.taken(4096, write % 2 == 1);
+                let due_ns = pacer.due(u64::MAX).unwrap();
+                distances.push(due_ns - before_ns);
+                before_ns = due_ns;
+            }
+            distances
+        };
+        let commits = distances(true);
+        for (write, ns) in commits.iter().enumerate() {
+            let expected = if write % 2 == 1 { 9000 } else { 1000 };
+            assert!(ns.abs_diff(expected) <= 1, "{ns} after write {write}");
+        }
+        // Without a group commit, syncs have no influence.
+        assert!(distances(false).iter().step_by(2).any(|ns| ns.abs_diff(9000) <= 1));
     }
 
     #[test]
@@ -450,7 +506,7 @@ mod tests {
         pacer.begin(0);
         for _ in 0..2 {
             assert_eq!(pacer.due(10), Some(10));
-            pacer.taken(4096);
+            pacer.taken(4096, false);
         }
         assert_eq!(pacer.due(20), None, "two were sent");
         pacer.drained(30);

@@ -126,8 +126,8 @@ impl<Q: Queue> JobLoop<'_, Q> {
             None => self.stream.next_op()?,
             Some(way) => self.stream.next_op_of(way)?,
         };
-        self.pacer.taken(u64::from(op.bytes));
         self.syncing.note(&op);
+        self.pacer.taken(u64::from(op.bytes), self.syncing.is_owing());
         Some(op)
     }
 
@@ -153,6 +153,8 @@ impl<Q: Queue> JobLoop<'_, Q> {
         if self.reaping.wait == WaitMode::Poll {
             return Wait::LOOK;
         }
+        // Without a slot, nothing can be sent before a completion, whatever becomes due.
+        let next_ns = if self.requests.free.is_empty() { u64::MAX } else { next_ns };
         // A full queue waits for its batch, whatever becomes due meanwhile.
         if self.reaping.complete_min > 1 && (self.draining || self.requests.free.is_empty()) {
             let count = self.reaping.complete_min.min(self.requests.in_flight as u32);

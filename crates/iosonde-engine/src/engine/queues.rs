@@ -39,7 +39,10 @@ pub(super) fn with_queues<D: Driver>(
     driver: D,
 ) -> Result<D::Result, EngineError> {
     let engine = plan.engine.clone();
-    if let (true, Medium::Files(files)) = (plan.jobs.iter().any(|j| j.engine.is_some()), medium) {
+    // Syncs that are alone are calls: of io_uring, which would hand them to another thread.
+    let calls = |job: &Job| job.sync.barrier && plan.engine_of(job).kind == EngineKind::IoUring;
+    let differs = plan.jobs.iter().any(|job| job.engine.is_some() || calls(job));
+    if let (true, Medium::Files(files)) = (differs, medium) {
         let files = files.clone();
         return Ok(driver.drive(move |job| {
             let own = job.engine.as_ref().unwrap_or(&engine);

@@ -1,6 +1,6 @@
 //! When a job makes durable what it has written.
 
-use iosonde_model::plan::{IoKind, Job, Op};
+use iosonde_model::plan::{IoKind, Job, Op, Sync, SyncCount};
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,11 +19,11 @@ pub(super) enum Turn {
 /// Counts writes, and calls for syncs.
 #[derive(Debug)]
 pub(super) struct Syncing {
-    every_writes: u64,
+    sync: Sync,
     barrier: bool,
     targets: Vec<u16>,
-    writes: u64,
-    /// Targets of the group at hand whose sync has not been sent.
+    count: SyncCount,
+    /// Syncs of the group at hand that have not been sent: one for each target, or several.
     unsent: usize,
     /// Barrier: syncs are outstanding.
     committing: bool,
@@ -32,10 +32,10 @@ pub(super) struct Syncing {
 impl Syncing {
     pub(super) fn new(job: &Job) -> Syncing {
         Syncing {
-            every_writes: job.sync.every_writes,
+            sync: job.sync,
             barrier: job.sync.barrier,
             targets: if job.targets.is_empty() { vec![0] } else { job.targets.clone() },
-            writes: 0,
+            count: SyncCount::default(),
             unsent: 0,
             committing: false,
         }
@@ -55,7 +55,8 @@ impl Syncing {
         if self.barrier && !self.committing && outstanding > 0 {
             return Turn::Wait;
         }
-        Turn::Sync { target: self.targets[self.targets.len() - self.unsent] }
+        let targets = self.targets.len();
+        Turn::Sync { target: self.targets[(targets - self.unsent % targets) % targets] }
     }
 
     /// Whether a sync is called for that is not on its way yet.
@@ -72,13 +73,8 @@ impl Syncing {
 
     /// An operation is on its way.
     pub(super) fn note(&mut self, op: &Op) {
-        if op.way != IoKind::Write || self.every_writes == 0 {
-            return;
-        }
-        self.writes += 1;
-        if self.writes == self.every_writes {
-            self.writes = 0;
-            self.unsent = self.targets.len();
+        if op.way == IoKind::Write {
+            self.unsent = self.targets.len() * self.count.after_write(&self.sync) as usize;
         }
     }
 }
@@ -86,7 +82,6 @@ impl Syncing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iosonde_model::plan::Sync;
 
     const WRITE: Op = Op { way: IoKind::Write, target: 0, offset: 0, bytes: 4096 };
 
@@ -105,6 +100,34 @@ mod tests {
         assert_eq!(syncing.turn(3), Turn::Sync { target: 0 }, "it waits for nobody");
         syncing.sent();
         assert_eq!(syncing.turn(4), Turn::Go);
+    }
+
+    #[test]
+    fn three_syncs_in_four_writes_are_evenly_spread() {
+        let sync = Sync { every_writes: 4, extra_syncs: 2, barrier: true, ..Sync::default() };
+        let mut syncing = Syncing::new(&Job { sync, ..Job::default() });
+        let follows: Vec<bool> = (0..8)
+            .map(|_| {
+                syncing.note(&WRITE);
+                let owes = syncing.is_owing();
+                if owes {
+                    assert_eq!(syncing.turn(0), Turn::Sync { target: 0 });
+                    syncing.sent();
+                    assert_eq!(syncing.turn(0), Turn::Go);
+                }
+                owes
+            })
+            .collect();
+        assert_eq!(follows, [false, true, true, true, false, true, true, true]);
+        // More syncs than writes, one after another, on each target in turn.
+        let sync = Sync { every_writes: 1, extra_syncs: 1, barrier: true, ..Sync::default() };
+        let mut twice = Syncing::new(&Job { sync, targets: vec![3, 5], ..Job::default() });
+        twice.note(&WRITE);
+        for target in [3, 5, 3, 5] {
+            assert_eq!(twice.turn(0), Turn::Sync { target });
+            twice.sent();
+        }
+        assert_eq!(twice.turn(0), Turn::Go);
     }
 
     #[test]

@@ -220,7 +220,11 @@ fn load_words(job: &Job) -> String {
     let sync = job.sync;
     let call = if sync.call == SyncCall::Fsync { "fsync" } else { "fdatasync" };
     let alone = if sync.barrier { ", alone" } else { "" };
-    say(sync.every_writes > 0, format!("{call} after every {} writes{alone}", sync.every_writes));
+    let often = match sync.extra_syncs {
+        0 => format!("{call} after every {} writes{alone}", sync.every_writes),
+        more => format!("{} {call} in every {} writes{alone}", more + 1, sync.every_writes),
+    };
+    say(sync.every_writes > 0, often);
     say(sync.each_write == EachWrite::Dsync, "every write durable (data)".into());
     say(sync.each_write == EachWrite::Sync, "every write durable (data and metadata)".into());
     say(sync.atomic, "every write as a whole or not at all".into());

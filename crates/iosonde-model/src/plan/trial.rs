@@ -168,7 +168,9 @@ impl Draft {
             Parameter::Offset => self.setting.offset_bytes = whole,
             Parameter::Span => self.roles().for_each(|role| role.size = Some(whole)),
             Parameter::Misalign => self.misalign = whole,
-            Parameter::SyncEvery => self.roles().for_each(|role| role.sync.every_writes = whole),
+            Parameter::SyncEvery => self.roles().for_each(|role| {
+                (role.sync.every_writes, role.sync.extra_syncs) = (whole, 0);
+            }),
             Parameter::Rate => self.pace(number, |_| true),
             Parameter::ReadRate => self.pace(number, |role| role.rw.read_percent(50) == 100),
             Parameter::WriteRate => self.pace(number, |role| role.rw.read_percent(50) == 0),

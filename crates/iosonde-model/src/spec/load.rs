@@ -135,6 +135,9 @@ pub struct Sync {
     /// A sync after every so many writes; 0 means none.
     #[serde(alias = "every-writes")]
     pub every_writes: u64,
+    /// So many syncs more in the same number of writes, all of them evenly spread.
+    #[serde(alias = "extra-syncs", skip_serializing_if = "is_none")]
+    pub extra_syncs: u64,
     /// Which call it is.
     pub call: SyncCall,
     /// Group commit: a sync is sent when all writes before it have finished, and nothing is written
@@ -202,6 +205,40 @@ pub struct Data {
 
 fn is_zero(percent: &u8) -> bool {
     *percent == 0
+}
+
+fn is_none(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Sync {
+    /// Syncs per write, on average; 0 without syncs.
+    pub fn per_write(&self) -> f64 {
+        match self.every_writes {
+            0 => 0.0,
+            writes => (1 + self.extra_syncs) as f64 / writes as f64,
+        }
+    }
+}
+
+/// Counts writes, and says how many syncs follow each.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SyncCount {
+    owed: u64,
+}
+
+impl SyncCount {
+    /// Syncs that follow the next write.
+    #[inline]
+    pub fn after_write(&mut self, sync: &Sync) -> u64 {
+        if sync.every_writes == 0 {
+            return 0;
+        }
+        self.owed += 1 + sync.extra_syncs;
+        let due = self.owed / sync.every_writes;
+        self.owed %= sync.every_writes;
+        due
+    }
 }
 
 /// How completions are waited for.

@@ -184,6 +184,12 @@ pub(super) const WORDS: &[Term] = terms! {
             "Nothing if it is near 1.";
         "syncs": "How similar the rates of syncs are.", "both profiles",
             "Nothing if it is near 1.";
+        "device_rate": "How similar the bytes per second of the device are, journal included.",
+            "requests of both profiles", "Replay on a device that is as fast as the recorded one.";
+        "flushes": "How similar the flushes per second of the device are.",
+            "requests of both profiles", "Nothing if it is near 1.";
+        "journal": "How similar the journal's shares of the bytes are.",
+            "requests of both profiles", "Nothing if it is near 1.";
         // The first lines of a report, and marks and headings of its tables.
         "Result": "What was found, compared with something where there is something.",
             "the figures, the class of storage, earlier results", "Read Confidence beside it.";

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use iosonde_model::plan::{IoKind, Job, Op, OpStream, Stop, SyncCall};
+use iosonde_model::plan::{IoKind, Job, Op, OpStream, Stop, SyncCall, SyncCount};
 use iosonde_model::record::run::{JobRun, Run};
 use iosonde_model::spec::listed::MAX_LISTED;
 
@@ -58,18 +58,16 @@ fn of_job(text: &mut String, run: &Run, job: &Job, times_us: &[u64]) {
 fn handed_over(job: &Job) -> impl Iterator<Item = Op> + '_ {
     let targets: Vec<u16> = if job.targets.is_empty() { vec![0] } else { job.targets.clone() };
     let mut stream = OpStream::new(job, Stop::AfterNs(u64::MAX));
-    let (mut writes, mut unsent) = (0, 0);
+    let (mut syncs, mut unsent) = (SyncCount::default(), 0);
     std::iter::from_fn(move || {
         if unsent > 0 {
-            let target = targets[targets.len() - unsent];
+            let target = targets[(targets.len() - unsent % targets.len()) % targets.len()];
             unsent -= 1;
             return Some(Op { way: IoKind::Sync, target, offset: job.region_start, bytes: 0 });
         }
         let op = stream.next_op()?;
-        writes += u64::from(op.way == IoKind::Write);
-        let every = job.sync.every_writes;
-        if op.way == IoKind::Write && every > 0 && writes % every == 0 {
-            unsent = targets.len();
+        if op.way == IoKind::Write {
+            unsent = targets.len() * syncs.after_write(&job.sync) as usize;
         }
         Some(op)
     })

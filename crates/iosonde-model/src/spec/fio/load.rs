@@ -305,7 +305,8 @@ fn sync(job: &FioJob) -> Result<Sync, Fault> {
         let what = "expected ioengine=io_uring, libaio or pvsync2, which have atomic writes";
         return Err(job.fault("atomic", what));
     }
-    Ok(Sync { every_writes: fsync + fdatasync, call, barrier: false, each_write, atomic })
+    let every_writes = fsync + fdatasync;
+    Ok(Sync { every_writes, call, each_write, atomic, ..Sync::default() })
 }
 
 fn data(job: &FioJob) -> Result<Data, Fault> {

@@ -1,0 +1,283 @@
+"""Applications recorded, replayed and compared, on loop devices of its own.
+
+    python3 benches/replays.py [BINARY] [--only NAME,...] [--keep FOLDER]
+
+(default: target/release/iosonde). Each application runs once on ext4 under `iosonde profile
+--emit`, with nothing in the page cache when it begins. The workload is replayed onto a second
+loop device of the same size, under `iosonde profile` too, and both records are compared.
+
+Prints a table of the scores, and below it the device rates of both sides by the kernel's own
+counters (/sys/block/*/stat), which are not from the profiler. Judges nothing: the scores are
+those of `iosonde compare`.
+
+Needs root, git, sqlite3, PostgreSQL, RocksDB's db_bench and 3 GiB of /dev/shm.
+"""
+
+import argparse
+import glob
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Set within the mount namespace of this script.
+OWN = "REPLAYS_OWN_MOUNTS"
+TOOLS = ("unshare", "git", "sqlite3", "db_bench", "mkfs.ext4", "losetup", "runuser")
+SECTOR = 512
+LENGTH = "1G"
+
+
+def sqlite(mode):
+    rows = "insert into t values(abs(random()), hex(randomblob(100)));\n"
+    head = f"pragma journal_mode={mode}; pragma synchronous=full;\n"
+    return head + "create table t(a primary key, b);\n" + rows * 3000
+
+
+def server():
+    """The folder of PostgreSQL's programs, the newest version."""
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda p: int(p.split("/")[4]))
+    return found[-1] if found else None
+
+
+BIN = server()
+PREPARE_POSTGRES = f"""
+chown postgres .
+runuser -u postgres -- {BIN}/initdb -D data -A trust > initdb.log
+echo "shared_buffers = '32MB'" >> data/postgresql.conf
+runuser -u postgres -- {BIN}/pg_ctl -D data -w -l log -o "-k /tmp -h ''" start > start.log
+runuser -u postgres -- pgbench -h /tmp -i -q -s 20 postgres
+runuser -u postgres -- {BIN}/pg_ctl -D data -w stop > stop.log
+"""
+POSTGRES = f"""
+runuser -u postgres -- {BIN}/pg_ctl -D data -w -l log -o "-k /tmp -h ''" start
+runuser -u postgres -- pgbench -h /tmp -n -c 4 -j 2 -T 10 postgres
+runuser -u postgres -- {BIN}/pg_ctl -D data -w stop
+"""
+# Each object in a file of its own, as daily work leaves them.
+LOOSE = f"""
+git clone -q --bare --no-local {ROOT} s
+mv s/objects/pack/*.pack pack
+rm -f s/objects/pack/*
+git -C s unpack-objects -q < pack
+rm pack
+"""
+ROCKS = "db_bench --db=db --num=20000 --value_size=400 --compression_type=none"
+ROCKS += " --write_buffer_size=1048576 --statistics=0"
+
+# Name, title, what is prepared, and the command.
+CASES = (
+    ("sqlite-rollback", "SQLite, rollback journal", "", "sqlite3 app.db < delete.sql"),
+    ("sqlite-wal", "SQLite, WAL", "", "sqlite3 app.db < wal.sql"),
+    ("pgbench", "PostgreSQL, `pgbench -c 4`", PREPARE_POSTGRES, POSTGRES),
+    ("rocksdb", "RocksDB, `db_bench`", "", f"{ROCKS} --benchmarks=fillsync,readrandom"),
+    ("git-gc", "`git gc`", LOOSE, "git -C s gc -q"),
+    ("tar", "`tar`", "cp -r /usr/include /usr/share/perl .", "tar -cf a.tar include perl"),
+)
+SYNCED = "\nsync -f ."
+
+
+# Exit codes of a load that was completed: done, or with a verdict on the measurement.
+COMPLETED = (0, 3, 6, 7)
+
+
+def run(*words, codes=(0,), **options):
+    done = subprocess.run([str(word) for word in words], **options)
+    if done.returncode not in codes:
+        sys.exit(f"exit code {done.returncode}: {' '.join(str(word) for word in words)}")
+    return done
+
+
+class Disk:
+    """A loop device over memory."""
+
+    def __init__(self, folder, name):
+        file = folder / name
+        run("truncate", "-s", LENGTH, file)
+        made = run("losetup", "--show", "-f", file, capture_output=True, text=True)
+        self.device = made.stdout.strip()
+        self.name = pathlib.Path(self.device).name
+        self.place = folder / f"mount-{name}"
+        self.place.mkdir()
+
+    def format(self):
+        self.erase()
+        options = "lazy_itable_init=0,lazy_journal_init=0"
+        run("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", options, self.device)
+
+    def mount(self):
+        # ext4 would read its bitmaps in the background, in part before the profile begins.
+        run("mount", "-o", "noatime,no_prefetch_block_bitmaps", self.device, self.place)
+
+    def unmount(self):
+        run("umount", self.place)
+
+    def erase(self):
+        run("blkdiscard", "-f", self.device, stderr=subprocess.DEVNULL)
+
+    def counters(self):
+        """Bytes read and written, writes and flushes, by the kernel."""
+        path = pathlib.Path("/sys/block", self.name, "stat")
+        words = [int(word) for word in path.read_text().split()]
+        return [words[2] * SECTOR, words[6] * SECTOR, words[4], words[15]]
+
+    def remove(self):
+        if self.place.is_mount():
+            self.unmount()
+        run("losetup", "-d", self.device)
+
+
+def counted(disk, *words, **options):
+    """Runs it, and what the device's counters counted meanwhile."""
+    before = disk.counters()
+    run(*words, **options)
+    return [after - b for after, b in zip(disk.counters(), before)]
+
+
+def profiled(binary, disk, results, words, place, more=(), codes=(0,)):
+    """The counters of the disk while the command is profiled, and the seconds of the profile."""
+    shutil.rmtree(results, ignore_errors=True)
+    results.mkdir()
+    profile = [binary, "profile", "-d", disk.name, "--json", "-o", results, *more, "--"]
+    with open(results / "output", "w") as output:
+        streams = {"stdout": output, "stderr": output}
+        deltas = counted(disk, *profile, *words, cwd=place, codes=codes, **streams)
+    record = json.loads(next(results.glob("*/01-profile.json")).read_text())
+    return deltas, record["measured_ns"] / 1e9
+
+
+def consent(binary, disk):
+    """What the refusal to write the device asks for: it holds nothing of anybody's."""
+    words = [binary, "run", "--rw", "write", "--path", disk.device]
+    refused = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    return [word for word in refused.stderr.split("repeat with ")[1].split() if word[:2] == "--"]
+
+
+def case(binary, disks, folder, prepare, command):
+    """Counters of both sides, the report of the recording, and the comparison."""
+    source, target = disks
+    source.format()
+    source.mount()
+    for mode in ("delete", "wal"):
+        (source.place / f"{mode}.sql").write_text(sqlite(mode))
+    quiet = subprocess.DEVNULL
+    run("sh", "-ec", prepare, cwd=source.place, stdout=quiet, stderr=quiet)
+    source.unmount()
+    source.mount()
+    run("sync", "-f", source.place)
+    words = ["sh", "-ec", command.strip() + SYNCED]
+    first, second, workload = folder / "recorded", folder / "replayed", folder / "app.toml"
+    workload.unlink(missing_ok=True)
+    more = ["--emit", workload]
+    one, recorded = profiled(binary, source, first, words, source.place, more)
+    source.unmount()
+    target.erase()
+    length = next(
+        line.split("--runtime ")[1].strip()
+        for line in workload.read_text().splitlines() if "--runtime " in line
+    )
+    words = [binary, "run", workload, "--path", target.device, "--runtime", length]
+    words += ["--results", folder / "runs", *consent(binary, target)]
+    two, replayed = profiled(binary, target, second, words, folder, codes=COMPLETED)
+    records = [next(folder.glob("*/01-profile.json")) for folder in (first, second)]
+    compare = [binary, "compare", *records, "--output-format", "json"]
+    done = subprocess.run([str(w) for w in compare], capture_output=True, text=True)
+    if done.returncode not in (0, 7):
+        sys.exit(done.stderr)
+    (folder / "compare.json").write_text(done.stdout)
+    return (one, recorded), (two, replayed), json.loads(done.stdout)
+
+
+def score(compared, code):
+    for dimension in compared["dimensions"]:
+        if dimension["code"] == code and dimension["score"] is not None:
+            return f"{dimension['score']:.2f}"
+    return "-"
+
+
+def scores(rows):
+    """The table of the scores."""
+    codes = [dimension["code"] for dimension in rows[0][3]["dimensions"]]
+    names = [code.replace("_", " ") for code in codes]
+    print("| program | " + " | ".join(names) + " | fidelity |")
+    print("| --- " * (len(names) + 2) + "|")
+    for title, _, _, compared in rows:
+        total = compared["fidelity"]
+        cells = [score(compared, code) for code in codes]
+        cells.append("-" if total is None else f"{total:.2f}")
+        print(f"| {title} | " + " | ".join(cells) + " |")
+
+
+def rates(rows):
+    """The table of the rates, by the kernel's counters."""
+    print("| program | s | read MB/s | written MB/s | writes/s | flushes/s |")
+    print("| --- " * 6 + "|")
+    for title, one, two, _ in rows:
+        cells = []
+        for deltas, seconds in (one, two):
+            read, written, writes, flushes = (delta / seconds for delta in deltas)
+            each = (seconds, read / 1e6, written / 1e6, writes, flushes)
+            cells.append([f"{value:.4g}" for value in each])
+        print(f"| {title} | " + " | ".join(" / ".join(pair) for pair in zip(*cells)) + " |")
+
+
+def own_mounts():
+    """Starts again where no other program sees the mounts: one that copies them for a namespace of
+    its own would keep the device in use after it is unmounted."""
+    os.environ[OWN] = "1"
+    words = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
+    os.execvp(words[0], words)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("binary", nargs="?", default=ROOT / "target/release/iosonde")
+    parser.add_argument("--only", help="names of cases, with commas between them")
+    parser.add_argument("--keep", help="a folder for profiles, workloads and comparisons")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    binary = pathlib.Path(args.binary)
+    missing = [tool for tool in TOOLS if not shutil.which(tool)]
+    missing += [] if BIN else ["PostgreSQL below /usr/lib/postgresql"]
+    if missing:
+        sys.exit(f"not found: {', '.join(missing)}; install them, and run this again")
+    if not binary.is_file():
+        sys.exit(f"{binary} not found; build it with `cargo build --release`, or name another")
+    if os.geteuid() != 0:
+        sys.exit("root is needed for the loop devices and mounts; run this with sudo")
+    names = args.only.split(",") if args.only else [case[0] for case in CASES]
+    unknown = set(names) - {case[0] for case in CASES}
+    if unknown:
+        known = ", ".join(case[0] for case in CASES)
+        sys.exit(f"--only: no case {', '.join(unknown)}; there are {known}")
+    if OWN not in os.environ:
+        own_mounts()
+    memory = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm", prefix="replays-"))
+    memory.chmod(0o755)
+    keep = pathlib.Path(args.keep).resolve() if args.keep else memory / "kept"
+    rows, disks = [], []
+    try:
+        disks.extend(Disk(memory, name) for name in ("recorded", "replayed"))
+        for name, title, prepare, command in (case for case in CASES if case[0] in names):
+            print(f"{name} ...", file=sys.stderr)
+            folder = keep / name
+            folder.mkdir(parents=True, exist_ok=True)
+            rows.append((title, *case(binary.resolve(), disks, folder, prepare, command)))
+        print("scores")
+        scores(rows)
+        print("device, recorded / replayed")
+        rates(rows)
+    finally:
+        for disk in disks:
+            disk.remove()
+        shutil.rmtree(memory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+//! The jobs of a replay, apart from all else that its process does: it inspects the target before,
+//! prepares a test file, flushes after, and stores the result.
+
+use iosonde_model::record::profile::{Class, Depth, Op, ProfileRun, Subject, ThreadRun, Traffic};
+
+/// The name of the role of a file system's journal and metadata.
+pub(crate) const JOURNAL: &str = "journal";
+/// The directions that move data.
+const WAYS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
+/// Share of requests other than those of the jobs at or above which offsets, depth and series are
+/// not attributed to the jobs.
+const BESIDE: f64 = 0.01;
+/// Largest relative difference between the writes found in a journal's region and those of its job.
+const NEAR: f64 = 0.1;
+
+/// A profile of a replay, of its jobs alone.
+pub(crate) struct Jobs {
+    /// The record; the role of a journal counts as one.
+    pub(crate) run: ProfileRun,
+    /// The directions whose offsets are not those of the jobs alone.
+    pub(crate) blurred: Vec<Op>,
+    /// Whether depth and series are not those of the jobs alone.
+    pub(crate) is_unclear: bool,
+    /// Whether the depth of the program includes a journal.
+    pub(crate) has_journal: bool,
+}
+
+/// Whether a thread has the name of a job: `job 0 writer`. Gives its role, as far as it is kept.
+fn role(name: &str) -> Option<&str> {
+    let (number, role) = name.strip_prefix("job ")?.split_once(' ').unwrap_or((&name[4..], ""));
+    number.parse::<u32>().ok().map(|_| role)
+}
+
+/// Whether a profile is of a run of this program.
+pub(crate) fn is_replay(run: &ProfileRun) -> bool {
+    let Subject::Command { words, .. } = &run.subject else { return false };
+    let moves = |row: &Traffic| row.class.is_of_the_program() && WAYS.contains(&row.op);
+    let has_jobs = run.traffic.iter().filter(|row| moves(row) && row.requests > 0).any(|row| {
+        run.groups.get(row.group as usize).is_some_and(|group| role(&group.name).is_some())
+    });
+    has_jobs && words.iter().any(|word| word == "run")
+}
+
+/// The jobs; `None` if the profile is not of a replay. The region of a journal, bytes from the
+/// beginning of the disk, if the workload has one.
+pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs> {
+    if !is_replay(run) {
+        return None;
+    }
+    let name =
+        |row: &Traffic| run.groups.get(row.group as usize).map_or("", |group| group.name.as_str());
+    let workers: Vec<Op> = WAYS.into_iter().filter(|op| are_of_workers(run, *op)).collect();
+    let moves = |row: &Traffic| row.class.is_of_the_program() && WAYS.contains(&row.op);
+    let (mut kept, mut beside): (Vec<Traffic>, Vec<Traffic>) = (Vec::new(), Vec::new());
+    for row in &run.traffic {
+        let is_of_system = matches!(row.class, Class::Journal | Class::DeviceFlush | Class::Other);
+        match role(name(row)) {
+            Some(JOURNAL) => kept.push(Traffic { class: Class::Journal, ..row.clone() }),
+            Some(_) => kept.push(row.clone()),
+            None if is_of_system || workers.contains(&row.op) => kept.push(row.clone()),
+            None if moves(row) => beside.push(row.clone()),
+            None => {}
+        }
+    }
+    let is_job = |row: &&Traffic| role(name(row)).is_some();
+    let of_jobs: Vec<&Traffic> = run.traffic.iter().filter(is_job).collect();
+    let first_ns = of_jobs.iter().filter_map(|row| row.active_ns).map(|(from, _)| from).min()?;
+    let mut alone = ProfileRun { traffic: kept, ..run.clone() };
+    alone.syncs.retain(|sync| {
+        let group = run.groups.get(sync.group as usize).map_or("", |group| group.name.as_str());
+        role(group).is_some_and(|role| role != JOURNAL)
+    });
+    let whole: u64 = run.traffic.iter().filter(|row| moves(row)).map(|row| row.requests).sum();
+    let others: u64 = beside.iter().map(|row| row.requests).sum();
+    let is_before = beside.iter().all(|row| row.active_ns.is_some_and(|(_, to)| to <= first_ns));
+    let is_unclear = !is_before && others as f64 > BESIDE * whole as f64;
+    if is_before {
+        beside.iter().for_each(|row| take_out(&mut alone, row));
+    }
+    let mut blurred: Vec<Op> = Vec::new();
+    for op in WAYS {
+        let sum = |rows: &[Traffic]| -> u64 {
+            rows.iter().filter(|row| row.op == op && moves(row)).map(|row| row.requests).sum()
+        };
+        if sum(&beside) as f64 > BESIDE * sum(&run.traffic) as f64 {
+            blurred.push(op);
+        }
+    }
+    let journal: Vec<Traffic> = of_jobs
+        .into_iter()
+        .filter(|row| WAYS.contains(&row.op) && role(name(row)) == Some(JOURNAL))
+        .cloned()
+        .collect();
+    for row in &journal {
+        share_out(&mut alone, row);
+        if !region.is_some_and(|region| leave_region(&mut alone, row, region)) {
+            blurred.push(row.op);
+        }
+    }
+    Some(Jobs { run: alone, blurred, is_unclear, has_journal: !journal.is_empty() })
+}
+
+/// Whether the requests of other threads in this direction were made by io_uring's workers for
+/// jobs: such a thread bears the number of the thread that it works for.
+fn are_of_workers(run: &ProfileRun, op: Op) -> bool {
+    let requests = |thread: &ThreadRun| match op {
+        Op::Read => thread.reads,
+        Op::Write => thread.writes,
+        _ => thread.others,
+    };
+    let is_of_job = |thread: &ThreadRun| {
+        let of = thread.name.strip_prefix("iou-wrk-").and_then(|number| number.parse().ok());
+        of.is_some_and(|of: u32| {
+            run.threads.iter().any(|job| job.tid == Some(of) && role(&job.name).is_some())
+        })
+    };
+    let others = run
+        .threads
+        .iter()
+        .filter(|thread| thread.of_program && !thread.of_kernel && role(&thread.name).is_none());
+    let mut others = others.filter(|thread| requests(thread) > 0).peekable();
+    others.peek().is_some() && others.all(is_of_job)
+}
+
+/// Takes what one thread did before the jobs began out of the series and out of the time with one
+/// request in flight.
+fn take_out(run: &mut ProfileRun, row: &Traffic) {
+    let mut left = row.requests;
+    for series in run.series.iter_mut().filter(|series| series.op == row.op) {
+        for ops in &mut series.counters.ops {
+            let part = left.min(*ops);
+            *ops -= part;
+            left -= part;
+        }
+    }
+    let device = run.devices.iter_mut().find(|device| device.facts.name == row.device);
+    let Some(device) = device else { return };
+    let lasted_ns = u64::try_from(row.latency.sum()).unwrap_or(u64::MAX);
+    let shorten = |depth: &mut Depth| {
+        for (_, ns) in depth.time_ns.iter_mut().filter(|(level, _)| *level == 1) {
+            *ns = ns.saturating_sub(lasted_ns);
+        }
+    };
+    shorten(&mut device.program_depth);
+    shorten(&mut device.depth);
+}
+
+/// Takes the requests of a journal out of the series of its direction, the same share everywhere.
+fn share_out(run: &mut ProfileRun, row: &Traffic) {
+    let all = run.series.iter_mut().filter(|series| series.op == row.op);
+    for series in all {
+        let whole: u64 = series.counters.ops.iter().sum();
+        let kept = 1.0 - (row.requests as f64 / whole.max(1) as f64).min(1.0);
+        let (mut so_far, mut given) = (0, 0);
+        for ops in &mut series.counters.ops {
+            so_far += *ops;
+            let now = (so_far as f64 * kept).round() as u64;
+            *ops = now - given;
+            given = now;
+        }
+    }
+}
+
+/// Takes the region of a journal out of the places of its disk; whether its requests were there.
+fn leave_region(run: &mut ProfileRun, row: &Traffic, (offset, bytes): (u64, u64)) -> bool {
+    let Some(places) = run.places.iter_mut().find(|places| places.device == row.device) else {
+        return true;
+    };
+    let is_within = |number: u64| {
+        let at = number * places.chunk_bytes;
+        at >= offset && at < offset + bytes
+    };
+    let within = places.chunks.iter().filter(|chunk| is_within(chunk.number));
+    let found: u64 = within.map(|chunk| chunk.writes).sum();
+    let found = (found << places.chunk_shift) as f64;
+    places.chunks.retain(|chunk| !is_within(chunk.number));
+    (found / row.requests.max(1) as f64 - 1.0).abs() <= NEAR
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_fixtures::profile_model::{chunk, profile, row, series, sync};
+    use iosonde_model::record::profile::{Group, Places, SyncKind};
+
+    const MIB: u64 = 1 << 20;
+
+    /// A replay: 100 reads that inspect the target in the first second, then 1,000 writes of a job
+    /// and 500 of a journal's.
+    fn replay() -> ProfileRun {
+        let late = Some((1_000_000_000, 10_000_000_000));
+        let mut run = profile(vec![
+            Traffic { active_ns: Some((0, 900_000_000)), ..row(Class::Program, Op::Read, 100) },
+            Traffic { group: 2, active_ns: late, ..row(Class::Program, Op::Write, 1000) },
+            Traffic { group: 3, active_ns: late, ..row(Class::Program, Op::Write, 500) },
+            row(Class::DeviceFlush, Op::Flush, 30),
+        ]);
+        run.subject = Subject::Command {
+            words: ["iosonde", "run", "app.toml"].map(String::from).into(),
+            pid: 1,
+        };
+        let names = ["other threads", "iosonde", "job 0 app-write", "job 1 journal"];
+        run.groups = names.map(|name| Group { name: name.into(), threads: 1 }).into();
+        run.syncs = vec![
+            sync(SyncKind::Fsync, 1, 7),
+            sync(SyncKind::Fdatasync, 2, 100),
+            sync(SyncKind::Fdatasync, 3, 250),
+        ];
+        let mut reads = vec![0; 100];
+        reads[..10].fill(10);
+        run.series = vec![series(Op::Read, reads), series(Op::Write, vec![15; 100])];
+        run.places = vec![Places {
+            device: "vda".into(),
+            chunk_bytes: MIB,
+            block_bytes: 4096,
+            chunks: vec![chunk(0, (100, 100), (200, 1000)), chunk(5, (0, 0), (256, 500))],
+            ..Places::default()
+        }];
+        run
+    }
+
+    #[test]
+    fn a_journal_and_an_inspection_are_taken_out() {
+        let jobs = jobs(&replay(), Some((5 * MIB, MIB))).unwrap();
+        let rows: Vec<(Class, u64)> =
+            jobs.run.traffic.iter().map(|row| (row.class, row.requests)).collect();
+        let expected = [(Class::Program, 1000), (Class::Journal, 500), (Class::DeviceFlush, 30)];
+        assert_eq!(rows, expected);
+        assert_eq!(jobs.run.syncs.iter().map(|sync| sync.calls).collect::<Vec<_>>(), [100]);
+        let ops = |at: usize| jobs.run.series[at].counters.ops.iter().sum::<u64>();
+        assert_eq!([ops(0), ops(1)], [0, 1000]);
+        let chunks = &jobs.run.places[0].chunks;
+        assert_eq!(chunks.iter().map(|chunk| chunk.number).collect::<Vec<_>>(), [0]);
+        assert_eq!(
+            (jobs.blurred, jobs.is_unclear, jobs.has_journal),
+            (vec![Op::Read], false, true)
+        );
+    }
+
+    #[test]
+    fn a_journal_that_is_elsewhere_blurs_the_writes() {
+        let blurred = |region| jobs(&replay(), region).unwrap().blurred;
+        assert_eq!(blurred(Some((7 * MIB, MIB))), [Op::Read, Op::Write]);
+        assert_eq!(blurred(None), [Op::Read, Op::Write]);
+    }
+
+    #[test]
+    fn a_worker_of_io_uring_counts_for_its_job() {
+        let thread = |name: &str, tid: u32, writes: u64| ThreadRun {
+            name: name.into(),
+            tid: Some(tid),
+            of_program: true,
+            writes,
+            ..ThreadRun::default()
+        };
+        let mut run = replay();
+        run.traffic.push(Traffic { group: 1, ..row(Class::Program, Op::Write, 40) });
+        let writes = |run: &ProfileRun| -> u64 {
+            let rows = &jobs(run, None).unwrap().run.traffic;
+            let own = rows.iter().filter(|row| row.class == Class::Program);
+            own.map(|row| row.requests).sum()
+        };
+        run.threads = vec![thread("job 0 app-write", 11, 1000), thread("iou-wrk-11", 12, 40)];
+        assert_eq!(writes(&run), 1040);
+        // Of the program's own thread.
+        run.threads.push(thread("iosonde", 10, 5));
+        assert_eq!(writes(&run), 1000);
+    }
+
+    #[test]
+    fn another_program_is_no_replay() {
+        let mut run = replay();
+        run.groups[2].name = "job x".into();
+        run.groups[3].name = "jobber".into();
+        assert!(!is_replay(&run) && jobs(&run, None).is_none());
+    }
+}

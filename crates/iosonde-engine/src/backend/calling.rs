@@ -1,0 +1,93 @@
+//! A queue whose syncs are calls of the job's own thread, as a program makes them.
+//!
+//! io_uring hands a sync to a worker thread, which costs more than a fast device's flush. In a
+//! group commit nothing else is in flight when a sync is sent, and nothing is sent until it has
+//! ended: the thread may as well wait in the call.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use iosonde_sys::syscall;
+
+use super::{Queue, QueueFacts, Transfer, setup};
+use iosonde_model::plan::{IoKind, Job};
+
+/// The queue of everything else, and the sync at hand.
+pub struct CallingQueue<Q> {
+    queue: Q,
+    files: Vec<OwnedFd>,
+    data_only: bool,
+    /// Slot and target of a sync that is staged.
+    staged: Option<(usize, u16)>,
+    /// Slot and result of a sync that has ended.
+    finished: Option<(usize, i32)>,
+    calls: u64,
+}
+
+impl<Q: Queue> CallingQueue<Q> {
+    /// Whether a job's syncs are alone: in a group commit on one target.
+    pub fn suits(job: &Job) -> bool {
+        job.sync.barrier && job.sync.every_writes > 0 && job.targets.len() <= 1
+    }
+
+    /// A queue for this job, which it [suits](CallingQueue::suits), with files of its own.
+    pub fn new(job: &Job, queue: Q, files: Vec<OwnedFd>) -> CallingQueue<Q> {
+        let data_only = setup::syncs_data_only(job);
+        CallingQueue { queue, files, data_only, staged: None, finished: None, calls: 0 }
+    }
+}
+
+impl<Q: Queue> Queue for CallingQueue<Q> {
+    const WAKES_LATE_NS: u64 = Q::WAKES_LATE_NS;
+
+    fn now_ns(&self) -> u64 {
+        self.queue.now_ns()
+    }
+
+    fn buffer(&mut self, slot: usize) -> &mut [u8] {
+        self.queue.buffer(slot)
+    }
+
+    fn push(&mut self, slot: usize, transfer: Transfer) {
+        if transfer.way == IoKind::Sync {
+            self.staged = Some((slot, transfer.target));
+        } else {
+            self.queue.push(slot, transfer);
+        }
+    }
+
+    fn set_priority(&mut self, slot: usize, priority: u16) {
+        self.queue.set_priority(slot, priority);
+    }
+
+    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
+        let Some((slot, target)) = self.staged.take() else {
+            return self.queue.enter(wait_for, patience_ns);
+        };
+        self.calls += 1;
+        let file = self.files[usize::from(target)].as_fd();
+        self.finished = Some((slot, syscall::sync(file, self.data_only)));
+        Ok(())
+    }
+
+    fn pause(&mut self, until_ns: u64) {
+        self.queue.pause(until_ns);
+    }
+
+    fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
+        if let Some((slot, result)) = self.finished.take() {
+            done(slot, result);
+        }
+        self.queue.reap(done);
+    }
+
+    fn syscalls(&self) -> u64 {
+        self.queue.syscalls() + self.calls
+    }
+
+    fn facts(&self) -> QueueFacts {
+        let mut facts = self.queue.facts();
+        facts.features.push("syncs by call".into());
+        facts
+    }
+}
