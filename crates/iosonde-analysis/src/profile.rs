@@ -21,9 +21,7 @@ use serde::Serialize;
 use crate::consistency::Consistency;
 use crate::finding::Finding;
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{
-    CgroupRun, Method, Missing, OpenCounts, ProfiledDevice, Traffic,
-};
+use iosonde_model::record::profile::{Method, Missing, OpenCounts, ProfiledDevice, Traffic};
 
 pub use against::{Against, against, device_of};
 pub use arrivals::{ArrivalFigures, Process};
@@ -35,7 +33,7 @@ pub use spread::{Latency, Percentile, Spread};
 pub use syncs::{PartFigures, SyncFigures, SyncPart};
 pub use traffic::{ClassFigures, FlagFigures, OpFigures, Side};
 pub use waits::WaitFigures;
-pub use who::{FileFigures, ThreadCounts, ThreadFigures};
+pub use who::{CgroupFigures, FileFigures, ThreadCounts, ThreadFigures};
 
 /// Everything derived from a profile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -73,7 +71,7 @@ pub struct Figures {
     /// Files, the busiest first.
     pub files: Vec<FileFigures>,
     /// Cgroups, the busiest first.
-    pub cgroups: Vec<CgroupRun>,
+    pub cgroups: Vec<CgroupFigures>,
     /// Where on the devices.
     pub places: Vec<PlaceFigures>,
     /// How requests arrive.
@@ -124,7 +122,7 @@ pub fn figures(run: &ProfileRun) -> Figures {
         machine: machine::machine(run),
         threads: who::threads(run),
         files: who::files(run),
-        cgroups: run.cgroups.clone(),
+        cgroups: who::cgroups(run),
         places: run.places.iter().map(places::places).collect(),
         arrivals: arrivals::arrivals(run),
         course: course::course(run),

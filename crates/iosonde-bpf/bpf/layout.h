@@ -15,6 +15,9 @@ enum {
 	TIME_BUCKETS = 864,
 	SIZE_BUCKETS = 576,
 	DEPTH_BUCKETS = 256,
+	/* Of files and cgroups: 16 units one by one, then 8 buckets per octave. */
+	COARSE_SHIFT = 10, /* a unit is 1,024 ns */
+	COARSE_BUCKETS = 176,
 	SLOTS = 128,
 	DISKS = 32,
 	GROUPS = 128,
@@ -190,10 +193,17 @@ struct file_use {
 	char name[NAMES][NAME_BYTES];
 };
 
+/* Latencies of reads, and of writes. */
+struct times {
+	u64 sum_ns[2];
+	u32 time[2][COARSE_BUCKETS];
+};
+
 struct cgroup_use {
 	u64 requests;
 	u64 read_bytes;
 	u64 write_bytes;
+	struct times times;
 };
 
 struct chunk_key {

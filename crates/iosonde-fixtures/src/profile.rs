@@ -300,8 +300,14 @@ fn file(run: &mut ProfileRun, flow: &Flow, traffic: &Traffic) {
         ..FileRun::default()
     };
     match flow.op {
-        Op::Read => (file.reads, file.read_bytes) = (flow.requests, traffic.bytes),
-        Op::Write => (file.writes, file.write_bytes) = (flow.requests, traffic.bytes),
+        Op::Read => {
+            (file.reads, file.read_bytes) = (flow.requests, traffic.bytes);
+            file.read_latency = traffic.latency.clone();
+        }
+        Op::Write => {
+            (file.writes, file.write_bytes) = (flow.requests, traffic.bytes);
+            file.write_latency = traffic.latency.clone();
+        }
         _ => return,
     }
     if flow.class == Class::WriteBack {

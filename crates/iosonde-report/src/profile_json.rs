@@ -74,7 +74,7 @@ pub fn profile_json(
         "cpu": cpu(run, figures),
         "threads": threads(figures),
         "files": files(figures),
-        "cgroups": figures.cgroups,
+        "cgroups": cgroups(figures),
         "places": figures.places.iter().map(place).collect::<Vec<_>>(),
         "arrivals": figures.arrivals.iter().map(|each| json!({
             "device": each.device,
@@ -279,6 +279,22 @@ fn files(figures: &Figures) -> Vec<Value> {
             "write_back_bytes": file.write_back_bytes,
             "direct_bytes": file.direct_bytes,
             "sequential_share": each.sequential_share,
+            "read_latency_ns": latency(&each.read_ns),
+            "write_latency_ns": latency(&each.write_ns),
+        })
+    });
+    each.collect()
+}
+
+fn cgroups(figures: &Figures) -> Vec<Value> {
+    let each = figures.cgroups.iter().map(|each| {
+        json!({
+            "path": each.cgroup.path,
+            "requests": each.cgroup.requests,
+            "read_bytes": each.cgroup.read_bytes,
+            "write_bytes": each.cgroup.write_bytes,
+            "read_latency_ns": latency(&each.read_ns),
+            "write_latency_ns": latency(&each.write_ns),
         })
     });
     each.collect()

@@ -415,6 +415,12 @@ pub struct FileRun {
     pub direct_bytes: u64,
     /// Of the requests, how many were sequential.
     pub sequential: u64,
+    /// Latencies of its reads, ns, each within 1/16 or 0.6 µs; empty in records of earlier versions.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub read_latency: Histogram,
+    /// The same of its writes.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub write_latency: Histogram,
 }
 
 /// A cgroup.
@@ -428,6 +434,16 @@ pub struct CgroupRun {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
+    /// Latencies of its reads, ns, each within 1/16 or 0.6 µs; empty in records of earlier versions.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub read_latency: Histogram,
+    /// The same of its writes.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub write_latency: Histogram,
+}
+
+fn is_empty(histogram: &Histogram) -> bool {
+    histogram.count() == 0
 }
 
 /// Where the program read and wrote on one device, by chunks.

@@ -2,7 +2,9 @@
 
 use crate::clean::clean;
 use crate::wrap::Text;
-use iosonde_analysis::profile::{Figures, FileFigures, SyncFigures, ThreadFigures, missing};
+use iosonde_analysis::profile::{
+    Figures, FileFigures, Latency, SyncFigures, ThreadFigures, missing,
+};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, FileRun, Flag, Method, Op, Subject, ThreadRun};
 use iosonde_model::units::count;
@@ -340,6 +342,8 @@ pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
         ("written back", false),
         ("direct", false),
         ("Seq%", false),
+        ("read p50/p99", false),
+        ("write p50/p99", false),
     ]);
     let moved = |file: &FileRun| file.read_bytes + file.write_bytes;
     let all: u64 = figures.files.iter().map(|each| moved(&each.file)).sum();
@@ -356,10 +360,21 @@ pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
             each.write_back_share.map_or("-".into(), percent),
             percent(file.direct_bytes as f64 / moved as f64),
             each.sequential_share.map_or("-".into(), percent),
+            middle_and_tail(&each.read_ns),
+            middle_and_tail(&each.write_ns),
         ]);
     }
     let left = figures.files.len() - formatted.len();
     (table, left)
+}
+
+/// p50 and p99, as far as there are enough requests.
+fn middle_and_tail(latency: &Latency) -> String {
+    if latency.count == 0 {
+        return "-".into();
+    }
+    let at = |q: f64| latency.at(q).map_or("n/a".into(), |ns| time(ns as f64));
+    format!("{}/{}", at(0.5), at(0.99))
 }
 
 /// Cgroups, where there is more than one.
@@ -377,13 +392,18 @@ pub(super) fn cgroups_table(figures: &Figures) -> Table {
         ("Requests", false),
         ("Read MB", false),
         ("Write MB", false),
+        ("read p50/p99", false),
+        ("write p50/p99", false),
     ]);
-    for cgroup in figures.cgroups.iter().take(ROWS) {
+    for each in figures.cgroups.iter().take(ROWS) {
+        let cgroup = &each.cgroup;
         table.push(vec![
             clean(&cgroup.path),
             count::thousands(cgroup.requests),
             megabytes(cgroup.read_bytes),
             megabytes(cgroup.write_bytes),
+            middle_and_tail(&each.read_ns),
+            middle_and_tail(&each.write_ns),
         ]);
     }
     table
