@@ -27,7 +27,7 @@ pub use against::{Against, against, device_of};
 pub use arrivals::{ArrivalFigures, Process};
 pub use course::{CourseFigures, Heat};
 pub use depth::DepthFigures;
-pub use machine::{CallFigures, CounterFigures, MachineFigures};
+pub use machine::{CacheFigures, CallFigures, CounterFigures, MachineFigures};
 pub use places::PlaceFigures;
 pub use spread::{Latency, Percentile, Spread};
 pub use syncs::{PartFigures, SyncFigures, SyncPart};
@@ -62,6 +62,8 @@ pub struct Figures {
     pub opens: Option<OpenCounts>,
     /// Read and write calls; `None` where not seen.
     pub calls: Option<CallFigures>,
+    /// Read calls at the page cache; `None` where not seen.
+    pub page_cache: Option<CacheFigures>,
     /// What the program waits for.
     pub waits: WaitFigures,
     /// CPU and waiting.
@@ -118,6 +120,7 @@ pub fn figures(run: &ProfileRun) -> Figures {
             .then(|| syncs::syncs(run)),
         opens: run.opens,
         calls: machine::calls(run),
+        page_cache: machine::page_cache(run),
         waits: waits::waits(run),
         machine: machine::machine(run),
         threads: who::threads(run),

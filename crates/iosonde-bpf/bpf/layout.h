@@ -139,6 +139,12 @@ struct file_place {
 
 enum { FILE_NAMED, FILE_OF_DEVICE, FILE_UNTOLD };
 
+/* Pages that a thread has added to the cache of a file, and not read yet. */
+struct added {
+	u64 mapping;
+	u64 pages;
+};
+
 struct thread {
 	u32 tid;
 	u32 tgid;
@@ -177,6 +183,14 @@ struct thread {
 	struct slot_key slot_key;
 	u32 slot;
 	u32 spare;
+	/* Pages that its read calls looked up, and those of them, or behind them, that it brought in. */
+	u64 looked_up;
+	u64 brought_in;
+	u64 read_mapping; /* of its last look-up */
+	u64 read_index;
+	u64 read_last;
+	struct added added;
+	struct added added_of_disk;
 };
 
 struct file_use {

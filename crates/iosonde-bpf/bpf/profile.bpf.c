@@ -149,7 +149,7 @@ inlined void find_file_of(struct flight *flight, struct thread *thread, struct i
 	find_file(&key, inode, &flight->file);
 	flight->has_file = 1 + key.kind;
 	if (flight->is_direct && flight->class == CLASS_PROGRAM)
-		remember_owner((u64)inode, WHOLE_FILE);
+		remember_owner((u64)inode, WHOLE_FILE, 0);
 	if (thread) {
 		thread->file.kind = key.kind;
 		thread->file_place = flight->file;
@@ -590,6 +590,7 @@ int rq_complete(u64 *ctx)
 
 /* What stands beside the requests. */
 #include "process.h"
+#include "cache.h"
 #include "calls.h"
 #include "stacks.h"
 

@@ -258,6 +258,14 @@ shared! {
         slot: u32,
         /// Internal.
         spare: u32,
+        /// Pages that its read calls looked up in the page cache.
+        looked_up: u64,
+        /// Of those, and of those read ahead, how many it brought in.
+        brought_in: u64,
+        /// Internal.
+        read: [u64; 3],
+        /// Internal.
+        added: [u64; 4],
     }
 }
 

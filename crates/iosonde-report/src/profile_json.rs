@@ -70,6 +70,7 @@ pub fn profile_json(
             "storage_read_bytes_per_s": whole(calls.storage_read_bytes_per_s),
             "storage_write_bytes_per_s": whole(calls.storage_write_bytes_per_s),
         })),
+        "page_cache": figures.page_cache,
         "waits": figures.waits,
         "cpu": cpu(run, figures),
         "threads": threads(figures),

@@ -36,7 +36,8 @@ use iosonde_engine::host::{Root, mounts};
 use iosonde_model::record::layers::Layer;
 use iosonde_model::record::profile::{
     CallCounts, CgroupRun, Class, Depth, FileRun, FlagRun, Group, KernelProgram, Method, Missing,
-    Op, OpenCounts, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
+    Op, OpenCounts, PageCache, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic,
+    TrafficSeries,
 };
 use iosonde_model::record::stacks::StackRun;
 use iosonde_stats::Histogram;
@@ -102,6 +103,8 @@ pub struct Traced {
     pub opens: Option<OpenCounts>,
     /// Calls of threads that have ended.
     pub calls: Option<CallCounts>,
+    /// Look-ups of reads in the page cache.
+    pub page_cache: Option<PageCache>,
     /// Time that threads which have ended waited for block I/O by delay accounting, ns.
     pub io_delay_ns: Option<u64>,
     /// Places.
@@ -300,7 +303,11 @@ impl Tracer {
         let flags = flags.map_err(|trouble| self.heed(Err(trouble))).unwrap_or_default();
         let counts = self.collector.counts();
         let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
-        let (threads, sizes) = std::mem::take(&mut self.ended).finish(&self.collector);
+        let threads = std::mem::take(&mut self.ended).finish(&self.collector);
+        let page_bytes = rustix::param::page_size() as u64;
+        let page_cache = (self.has("mm_filemap_get_pages")
+            && self.has("mm_filemap_add_to_page_cache"))
+        .then_some(PageCache { page_bytes, ..threads.page_cache });
         let mut lost = counts.as_ref().map(convert::losses).unwrap_or_default();
         lost.append(&mut self.troubles);
         if !left.is_empty() {
@@ -311,8 +318,9 @@ impl Tracer {
         Traced {
             devices: self.devices(now_ns),
             flags,
-            groups: self.groups(&sizes),
-            threads: convert::threads(threads),
+            groups: self.groups(&threads.groups),
+            threads: convert::threads(threads.runs),
+            page_cache,
             files: self.files(),
             cgroups: convert::cgroups(self.cgroups(&left)),
             syncs: self.syncs(),

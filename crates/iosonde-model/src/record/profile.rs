@@ -12,7 +12,7 @@ use super::run::{CounterSeries, HistogramSeries, ProcessUse};
 use super::stacks::StackRun;
 use iosonde_stats::Histogram;
 
-pub use calls::{CallCounts, OpenCounts, SyncKind, SyncPhases, SyncRun};
+pub use calls::{CallCounts, OpenCounts, PageCache, SyncKind, SyncPhases, SyncRun};
 
 /// Name and version of the record schema; the version grows with every incompatible change.
 pub const PROFILE_SCHEMA: &str = "iosonde.profile/1";
@@ -64,6 +64,9 @@ pub struct ProfileRun {
     pub opens: Option<OpenCounts>,
     /// What the program asked of the kernel by read and write calls; `None` where not seen.
     pub calls: Option<CallCounts>,
+    /// Read calls at the page cache; `None` where not seen.
+    #[serde(default)]
+    pub page_cache: Option<PageCache>,
     /// Where on the devices the program read and wrote.
     pub places: Vec<Places>,
     /// Requests of the program per interval, by operation, with their latencies.
