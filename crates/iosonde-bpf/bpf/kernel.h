@@ -90,6 +90,7 @@ enum pageflags {
 };
 
 struct folio {
+	struct address_space *mapping;
 	unsigned long index;
 	u32 _nr_pages;
 } relocated;

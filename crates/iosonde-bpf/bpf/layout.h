@@ -183,7 +183,7 @@ struct thread {
 	struct slot_key slot_key;
 	u32 slot;
 	u32 spare;
-	/* Pages that its read calls looked up, and those of them, or behind them, that it brought in. */
+	/* Pages that its read calls looked up, and those, or those behind, that it brought in. */
 	u64 looked_up;
 	u64 brought_in;
 	u64 read_mapping; /* of its last look-up */

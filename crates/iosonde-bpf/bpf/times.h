@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Latencies of the requests of one file or cgroup: coarser than those of slots, as there are many. */
+/* Latencies of the requests of one file or cgroup: coarser than those of slots. */
 #ifndef TIMES_H
 #define TIMES_H
 

@@ -179,8 +179,8 @@ pub(super) fn calls(run: &ProfileRun) -> Option<CallFigures> {
     })
 }
 
-/// The page cache. Read-ahead may bring in pages that are never looked up: more misses than look-ups
-/// are no hits.
+/// The page cache. Read-ahead may bring in pages that are never looked up: more misses than
+/// look-ups are no hits.
 pub(super) fn page_cache(run: &ProfileRun) -> Option<CacheFigures> {
     let counts = run.page_cache?;
     let hits = counts.looked_up_pages.saturating_sub(counts.brought_in_pages);

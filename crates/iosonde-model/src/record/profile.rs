@@ -418,7 +418,7 @@ pub struct FileRun {
     pub direct_bytes: u64,
     /// Of the requests, how many were sequential.
     pub sequential: u64,
-    /// Latencies of its reads, ns, each within 1/16 or 0.6 µs; empty in records of earlier versions.
+    /// Latencies of its reads, ns, each within 1/16 or 0.6 µs; empty in earlier records.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub read_latency: Histogram,
     /// The same of its writes.
@@ -437,7 +437,7 @@ pub struct CgroupRun {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Latencies of its reads, ns, each within 1/16 or 0.6 µs; empty in records of earlier versions.
+    /// Latencies of its reads, ns, each within 1/16 or 0.6 µs; empty in earlier records.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub read_latency: Histogram,
     /// The same of its writes.
