@@ -37,8 +37,7 @@ fn looked_up(cache: CacheFigures) -> Option<Finding> {
         percent(share),
         bytes::rough(brought_in_pages * page_bytes),
     );
-    let finding =
-        Finding::new("page_cache", "the page cache", Strength::Proven, Severity::Fact, words);
+    let finding = Finding::new("page_cache", "", Strength::Proven, Severity::Fact, words);
     let finding = finding.with("looked_up_pages", looked_up_pages as f64);
     Some(finding.with("brought_in_pages", brought_in_pages as f64))
 }
@@ -57,13 +56,8 @@ fn returned(run: &ProfileRun) -> Option<Finding> {
         bytes::rough(calls.storage_read_bytes),
         percent(fetched),
     );
-    let finding = Finding::new(
-        "page_cache",
-        "the page cache",
-        Strength::ConsistentWith,
-        Severity::Fact,
-        words,
-    );
+    // No bottleneck: it has no place in the first line of a report.
+    let finding = Finding::new("page_cache", "", Strength::ConsistentWith, Severity::Fact, words);
     Some(
         finding
             .with("read_bytes", calls.read_bytes as f64)
