@@ -2,6 +2,7 @@
 //! counters, `strace -c`, fio's count of its own operations, bpftrace's histograms, and devices
 //! whose latency or limit is known.
 
+mod cache;
 mod counts;
 mod latency;
 mod machine;

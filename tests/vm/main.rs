@@ -12,4 +12,5 @@ mod inside;
 mod limit;
 mod passthrough;
 mod power;
+mod profile;
 mod state;

@@ -21,21 +21,19 @@ use serde::Serialize;
 use crate::consistency::Consistency;
 use crate::finding::Finding;
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{
-    CgroupRun, Method, Missing, OpenCounts, ProfiledDevice, Traffic,
-};
+use iosonde_model::record::profile::{Method, Missing, OpenCounts, ProfiledDevice, Traffic};
 
 pub use against::{Against, against, device_of};
 pub use arrivals::{ArrivalFigures, Process};
 pub use course::{CourseFigures, Heat};
 pub use depth::DepthFigures;
-pub use machine::{CallFigures, CounterFigures, MachineFigures};
+pub use machine::{CacheFigures, CallFigures, CounterFigures, MachineFigures};
 pub use places::PlaceFigures;
 pub use spread::{Latency, Percentile, Spread};
 pub use syncs::{PartFigures, SyncFigures, SyncPart};
 pub use traffic::{ClassFigures, FlagFigures, OpFigures, Side};
 pub use waits::WaitFigures;
-pub use who::{FileFigures, ThreadCounts, ThreadFigures};
+pub use who::{CgroupFigures, FileFigures, ThreadCounts, ThreadFigures};
 
 /// Everything derived from a profile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,6 +62,8 @@ pub struct Figures {
     pub opens: Option<OpenCounts>,
     /// Read and write calls; `None` where not seen.
     pub calls: Option<CallFigures>,
+    /// Read calls at the page cache; `None` where not seen.
+    pub page_cache: Option<CacheFigures>,
     /// What the program waits for.
     pub waits: WaitFigures,
     /// CPU and waiting.
@@ -73,7 +73,7 @@ pub struct Figures {
     /// Files, the busiest first.
     pub files: Vec<FileFigures>,
     /// Cgroups, the busiest first.
-    pub cgroups: Vec<CgroupRun>,
+    pub cgroups: Vec<CgroupFigures>,
     /// Where on the devices.
     pub places: Vec<PlaceFigures>,
     /// How requests arrive.
@@ -120,11 +120,12 @@ pub fn figures(run: &ProfileRun) -> Figures {
             .then(|| syncs::syncs(run)),
         opens: run.opens,
         calls: machine::calls(run),
+        page_cache: machine::page_cache(run),
         waits: waits::waits(run),
         machine: machine::machine(run),
         threads: who::threads(run),
         files: who::files(run),
-        cgroups: run.cgroups.clone(),
+        cgroups: who::cgroups(run),
         places: run.places.iter().map(places::places).collect(),
         arrivals: arrivals::arrivals(run),
         course: course::course(run),

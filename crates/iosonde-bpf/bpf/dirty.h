@@ -6,7 +6,7 @@
 enum { STRETCH_PAGES_SHIFT = 8 };
 #define WHOLE_FILE (~0ULL)
 
-static __attribute__((noinline)) int remember_owner(u64 inode, u64 stretch)
+static __attribute__((noinline)) int remember_owner(u64 inode, u64 stretch, u64 pages)
 {
 	struct owner_key key = { .inode = inode, .stretch = stretch };
 	struct thread *thread = this_thread();
@@ -14,6 +14,8 @@ static __attribute__((noinline)) int remember_owner(u64 inode, u64 stretch)
 
 	if (!thread || !thread->of_program)
 		return 0;
+	/* Pages that came into the cache to be written. */
+	thread->added.pages -= pages < thread->added.pages ? pages : thread->added.pages;
 	owner.tid = thread->tid;
 	owner.group = thread->group;
 	owner.number = FIELD((struct inode *)inode, i_ino);
@@ -71,15 +73,16 @@ inlined u64 stretch_of(struct bio *bio)
 inlined int dirtied(struct folio *folio, struct address_space *mapping)
 {
 	struct inode *inode;
-	u64 id = current_pid_tgid();
+	u64 id = current_pid_tgid(), bytes;
 
 	if (!mapping || !folio || !is_followed(id >> 32))
 		return 0;
 	inode = FIELD(mapping, host);
 	if (!inode)
 		return 0;
-	COUNT(dirtied_bytes, size_of(folio));
-	remember_owner((u64)inode, index_of(folio) >> STRETCH_PAGES_SHIFT);
+	bytes = size_of(folio);
+	COUNT(dirtied_bytes, bytes);
+	remember_owner((u64)inode, index_of(folio) >> STRETCH_PAGES_SHIFT, bytes / page_bytes);
 	return 0;
 }
 

@@ -57,6 +57,7 @@ struct inode {
 	unsigned long i_ino;
 	u32 i_rdev;
 	u32 i_generation;
+	s64 i_size;
 	struct hlist_head i_dentry;
 } relocated;
 
@@ -89,6 +90,7 @@ enum pageflags {
 };
 
 struct folio {
+	struct address_space *mapping;
 	unsigned long index;
 	u32 _nr_pages;
 } relocated;

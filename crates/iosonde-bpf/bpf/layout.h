@@ -15,6 +15,9 @@ enum {
 	TIME_BUCKETS = 864,
 	SIZE_BUCKETS = 576,
 	DEPTH_BUCKETS = 256,
+	/* Of files and cgroups: 16 units one by one, then 8 buckets per octave. */
+	COARSE_SHIFT = 10, /* a unit is 1,024 ns */
+	COARSE_BUCKETS = 176,
 	SLOTS = 128,
 	DISKS = 32,
 	GROUPS = 128,
@@ -136,6 +139,12 @@ struct file_place {
 
 enum { FILE_NAMED, FILE_OF_DEVICE, FILE_UNTOLD };
 
+/* Pages that a thread has added to the cache of a file, and not read yet. */
+struct added {
+	u64 mapping;
+	u64 pages;
+};
+
 struct thread {
 	u32 tid;
 	u32 tgid;
@@ -174,6 +183,14 @@ struct thread {
 	struct slot_key slot_key;
 	u32 slot;
 	u32 spare;
+	/* Pages that its read calls looked up, and those, or those behind, that it brought in. */
+	u64 looked_up;
+	u64 brought_in;
+	u64 read_mapping; /* of its last look-up */
+	u64 read_index;
+	u64 read_last;
+	struct added added;
+	struct added added_of_disk;
 };
 
 struct file_use {
@@ -190,10 +207,17 @@ struct file_use {
 	char name[NAMES][NAME_BYTES];
 };
 
+/* Latencies of reads, and of writes. */
+struct times {
+	u64 sum_ns[2];
+	u32 time[2][COARSE_BUCKETS];
+};
+
 struct cgroup_use {
 	u64 requests;
 	u64 read_bytes;
 	u64 write_bytes;
+	struct times times;
 };
 
 struct chunk_key {

@@ -63,6 +63,7 @@ TABLE(flights, MAP_HASH, 16384, u64, struct flight); /* whose place was taken */
 TABLE(owners, MAP_LRU_HASH, 65536, struct owner_key, struct owner);
 TABLE(files, MAP_HASH, FILE_PLACES, struct file_key, struct file_place);
 TABLE(file_data, MAP_ARRAY, FILE_PLACES, u32, struct file_use);
+TABLE(file_times, MAP_ARRAY, FILE_PLACES, u32, struct times); /* at the same places */
 TABLE(file_count, MAP_ARRAY, 1, u32, u32); /* places that were ever in use, after place 0 */
 struct {
 	NUMBER(type, MAP_QUEUE);

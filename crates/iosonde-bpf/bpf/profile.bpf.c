@@ -4,8 +4,8 @@
  * space per request. A request is known by its pointer from its beginning to its end.
  *
  *   begin    who asked, for which file: in the context of whoever made the request
- *   issue    its final size and place: sequence, places, thread, file and cgroup are counted
- *   end      its latency
+ *   issue    its final size and place: sequence, places, thread and file are counted
+ *   end      its latency, by slot, file and cgroup
  */
 #include "maps.h"
 #include "who.h"
@@ -14,6 +14,7 @@
 #include "depth.h"
 #include "phase.h"
 #include "flag.h"
+#include "times.h"
 #include "flight.h"
 #include "place.h"
 #include "layers.h"
@@ -148,7 +149,7 @@ inlined void find_file_of(struct flight *flight, struct thread *thread, struct i
 	find_file(&key, inode, &flight->file);
 	flight->has_file = 1 + key.kind;
 	if (flight->is_direct && flight->class == CLASS_PROGRAM)
-		remember_owner((u64)inode, WHOLE_FILE);
+		remember_owner((u64)inode, WHOLE_FILE, 0);
 	if (thread) {
 		thread->file.kind = key.kind;
 		thread->file_place = flight->file;
@@ -196,6 +197,7 @@ inlined void lapse(u64 key, u64 now)
 	enter_depth(former, now, -1);
 	enter_phase(former, now, -1);
 	COUNT(lost_ends, 1);
+	tally_cgroup(former, former->bytes, 0);
 	count_written(former, former->bytes);
 	index = former->slot;
 	slot = map_lookup(&slot_data, &index);
@@ -386,28 +388,6 @@ static __attribute__((noinline)) int count_in_files(struct flight *flight, struc
 	return 0;
 }
 
-inlined void count_in_cgroup(struct flight *flight, u32 bytes)
-{
-	u64 key = flight->cgroup;
-	struct cgroup_use *use = map_lookup(&cgroups, &key);
-
-	if (!use) {
-		static const struct cgroup_use fresh;
-
-		map_update(&cgroups, &key, &fresh, NOEXIST);
-		use = map_lookup(&cgroups, &key);
-		if (!use) {
-			COUNT(lost_cgroups, 1);
-			return;
-		}
-	}
-	__sync_fetch_and_add(&use->requests, 1);
-	if (flight->op == OP_READ)
-		__sync_fetch_and_add(&use->read_bytes, bytes);
-	else
-		__sync_fetch_and_add(&use->write_bytes, bytes);
-}
-
 /* The request has its final size and its place in the order of requests. */
 static __attribute__((noinline)) int count(struct flight *flight, struct request *rq, u32 bytes)
 {
@@ -447,8 +427,6 @@ static __attribute__((noinline)) int count(struct flight *flight, struct request
 		if (HAS_PART(PLACES))
 			mark_places(flight->disk, sector, bytes, flight->op);
 	}
-	if (HAS_PART(CGROUPS) && flight->cgroup)
-		count_in_cgroup(flight, bytes);
 	return 0;
 }
 
@@ -569,6 +547,8 @@ inlined void tally_end(struct flight *flight, u32 bytes, u64 now)
 	}
 	TALLY(slot->size, SIZE_BUCKETS, (u64)bytes >> SIZE_SHIFT);
 	tally_flag(flight, bytes, total);
+	tally_file(flight, total);
+	tally_cgroup(flight, bytes, &total);
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -610,6 +590,7 @@ int rq_complete(u64 *ctx)
 
 /* What stands beside the requests. */
 #include "process.h"
+#include "cache.h"
 #include "calls.h"
 #include "stacks.h"
 

@@ -2,7 +2,7 @@
 
 use aya::maps::{Array, HashMap, Queue};
 
-use crate::{Collector, FileKey, FilePlace, FileUse, chain};
+use crate::{Collector, FileKey, FilePlace, FileUse, Times, chain};
 
 impl Collector {
     /// Files with the places of their counts.
@@ -19,6 +19,14 @@ impl Collector {
     /// In words.
     pub fn file(&self, place: u32) -> Result<FileUse, String> {
         self.array::<FileUse>("file_data")?.get(&place, 0).map_err(|error| chain(&error))
+    }
+
+    /// Latencies of the requests of the file at a place.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn file_times(&self, place: u32) -> Result<Times, String> {
+        self.array::<Times>("file_times")?.get(&place, 0).map_err(|error| chain(&error))
     }
 
     /// Places of files that were ever in use.
@@ -54,6 +62,11 @@ impl Collector {
         let mut data = Array::<_, FileUse>::try_from(map).map_err(|error| chain(&error))?;
         for place in places {
             data.set(*place, FileUse::NONE, 0).map_err(|error| chain(&error))?;
+        }
+        let map = self.ebpf.map_mut("file_times").ok_or("no map `file_times`")?;
+        let mut times = Array::<_, Times>::try_from(map).map_err(|error| chain(&error))?;
+        for place in places {
+            times.set(*place, Times::NONE, 0).map_err(|error| chain(&error))?;
         }
         let map = self.ebpf.map_mut("file_free").ok_or("no map `file_free`")?;
         let mut free = Queue::<_, u32>::try_from(map).map_err(|error| chain(&error))?;

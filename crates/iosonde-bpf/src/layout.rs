@@ -11,6 +11,10 @@ pub const TIME_BUCKETS: usize = 864;
 pub const SIZE_BUCKETS: usize = 576;
 /// Buckets of a histogram of depths.
 pub const DEPTH_BUCKETS: usize = 256;
+/// A unit of time in histograms of files and cgroups is `1 << COARSE_SHIFT` ns.
+pub const COARSE_SHIFT: u32 = 10;
+/// Buckets of a histogram of files and cgroups.
+pub const COARSE_BUCKETS: usize = 176;
 /// Slots there are at most.
 pub const SLOTS: u32 = 128;
 /// Bytes of a block that is distinguished within a chunk.
@@ -30,28 +34,6 @@ pub const FLAGS: u32 = 5;
 /// Places of files.
 pub const FILE_PLACES: u32 = 8192;
 
-/// Smallest and largest number of units that a bucket stands for.
-///
-/// Below 64 each number has its own; above, each octave has 32.
-pub fn bucket_edges(bucket: usize) -> (u64, u64) {
-    if bucket < 64 {
-        return (bucket as u64, bucket as u64);
-    }
-    let (octave, part) = ((bucket - 64) / 32, (bucket - 64) % 32);
-    let width = 2u64 << octave;
-    let low = (32 + part as u64) * width;
-    (low, low + width - 1)
-}
-
-/// The bucket of a number of units.
-pub fn bucket_of(units: u64) -> usize {
-    if units < 64 {
-        return units as usize;
-    }
-    let top = units.ilog2() as usize;
-    64 + (top - 6) * 32 + (units >> (top - 5) & 31) as usize
-}
-
 /// Declares a plain structure that the kernel programs share.
 macro_rules! shared {
     ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $field:ident: $kind:ty,)* }) => {
@@ -66,11 +48,15 @@ macro_rules! shared {
     };
 }
 
+mod buckets;
 mod places;
 mod stacks;
+mod times;
 
+pub use buckets::{bucket_edges, bucket_of, coarse_edges};
 pub use places::{Chunk, ChunkKey, Sampling};
 pub use stacks::{Blocked, STACK_OF_REQUEST, STACK_OF_WAIT, StackKey, StackUse};
+pub use times::{CgroupUse, Times};
 
 shared! {
     /// Whether counting has begun.
@@ -272,6 +258,14 @@ shared! {
         slot: u32,
         /// Internal.
         spare: u32,
+        /// Pages that its read calls looked up in the page cache.
+        looked_up: u64,
+        /// Of those, and of those read ahead, how many it brought in.
+        brought_in: u64,
+        /// Internal.
+        read: [u64; 3],
+        /// Internal.
+        added: [u64; 4],
     }
 }
 
@@ -426,18 +420,6 @@ shared! {
 }
 
 shared! {
-    /// What a cgroup did.
-    CgroupUse {
-        /// Requests.
-        requests: u64,
-        /// Bytes read.
-        read_bytes: u64,
-        /// Bytes written.
-        write_bytes: u64,
-    }
-}
-
-shared! {
     /// Single counts.
     Counts {
         /// Opens.
@@ -486,23 +468,5 @@ shared! {
         lost_ends: u64,
         /// Stacks that found no place.
         lost_stacks: u64,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_adjoin_and_are_narrow() {
-        let mut next = 0;
-        for bucket in 0..TIME_BUCKETS {
-            let (low, high) = bucket_edges(bucket);
-            assert_eq!(low, next, "bucket {bucket}");
-            assert!(high - low <= low / 32, "bucket {bucket}: {low} to {high}");
-            assert_eq!((bucket_of(low), bucket_of(high)), (bucket, bucket));
-            next = high + 1;
-        }
-        assert_eq!(next, 1 << 31);
     }
 }

@@ -22,6 +22,7 @@ use aya::{Btf, Ebpf, EbpfLoader, Pod};
 pub use layout::{
     Blocked, CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, DepthUse, FileKey, FilePlace,
     FileUse, FlagUse, Flight, Layers, Levels, Sampling, Slot, SlotKey, StackKey, StackUse, Thread,
+    Times,
 };
 pub use programs::{Part, Program, Runs};
 
@@ -166,6 +167,7 @@ impl Collector {
             self.array::<Flight>("flight_places").map(|_| ()),
             self.table::<FileKey, FilePlace>("files").map(|_| ()),
             self.array::<FileUse>("file_data").map(|_| ()),
+            self.array::<Times>("file_times").map(|_| ()),
             self.table::<u64, CgroupUse>("cgroups").map(|_| ()),
             self.table::<ChunkKey, Chunk>("chunks").map(|_| ()),
             self.table::<SlotKey, u32>("slots").map(|_| ()),

@@ -18,7 +18,7 @@ pub struct Program {
 }
 
 /// One line per program: function, tracepoint, what it provides, whether all depends on it.
-const PROGRAMS: [(&str, &str, &str, bool); 17] = [
+const PROGRAMS: [(&str, &str, &str, bool); 19] = [
     ("rq_issue", "block_rq_issue", "requests", true),
     ("rq_complete", "block_rq_complete", "requests", true),
     ("rq_merge", "block_rq_merge", "merged requests", false),
@@ -31,12 +31,19 @@ const PROGRAMS: [(&str, &str, &str, bool); 17] = [
     ("uring_complete", "io_uring_complete", "syncs by io_uring", false),
     ("call_enter", "sys_enter", "syncs and how files are opened", false),
     ("call_exit", "sys_exit", "syncs", false),
+    ("page_added", PAGE_ADDED, PAGE_CACHE, false),
+    ("pages_read", PAGES_READ, PAGE_CACHE, false),
     ("io_start", "block_io_start", "requests", true),
     ("rq_insert", "block_rq_insert", "requests", true),
     (STACK_REQUEST, "block_io_start", "stacks of requests", false),
     ("stack_switch", "sched_switch", "stacks of waits", false),
     (METER, "block_rq_complete", "the cost of counting time", false),
 ];
+
+/// Nothing is known of the page cache without both of them.
+const PAGE_ADDED: &str = "mm_filemap_add_to_page_cache";
+const PAGES_READ: &str = "mm_filemap_get_pages";
+const PAGE_CACHE: &str = "page cache";
 
 /// It stands at whatever event begins a request.
 const STACK_REQUEST: &str = "stack_request";
@@ -62,11 +69,13 @@ pub enum Part {
     Histograms,
     /// System calls.
     Calls,
+    /// Pages in the page cache.
+    Cache,
 }
 
 impl Part {
     /// All of them, with their names.
-    pub const ALL: [(Part, &str); 8] = [
+    pub const ALL: [(Part, &str); 9] = [
         (Part::Places, "places"),
         (Part::Sequence, "sequence"),
         (Part::Files, "files"),
@@ -75,6 +84,7 @@ impl Part {
         (Part::Gaps, "gaps"),
         (Part::Histograms, "histograms"),
         (Part::Calls, "calls"),
+        (Part::Cache, "cache"),
     ];
 
     /// As the programs know them: a bit each, in the order of [`Part::ALL`].
@@ -153,6 +163,8 @@ pub(crate) fn attach(
             METER => !options.meter,
             STACK_REQUEST | "stack_switch" => !options.stacks,
             "call_enter" | "call_exit" => options.without.contains(&Part::Calls),
+            "page_added" => !has(btf, PAGES_READ) || options.without.contains(&Part::Cache),
+            "pages_read" => options.without.contains(&Part::Cache),
             _ => false,
         };
         let tracepoint = if function == STACK_REQUEST { begins.tracepoint } else { tracepoint };

@@ -7,8 +7,8 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::facts::{DeviceCounters, DeviceFacts, TelemetrySample};
 use iosonde_model::record::profile::{
     CallCounts, Chunk, Class, Depth, Ended, FileRun, Flag, FlagRun, Group, Method, Op, OpenCounts,
-    PROFILE_SCHEMA, Places, ProfiledDevice, Source, Subject, SyncKind, SyncPhases, SyncRun,
-    ThreadRun, Traffic, TrafficSeries,
+    PROFILE_SCHEMA, PageCache, Places, ProfiledDevice, Source, Subject, SyncKind, SyncPhases,
+    SyncRun, ThreadRun, Traffic, TrafficSeries,
 };
 use iosonde_model::record::run::{CounterSeries, HistogramSeries, ProcessUse};
 use iosonde_stats::Histogram;
@@ -85,6 +85,7 @@ pub fn profile_of(flows: &[Flow]) -> ProfileRun {
         groups: vec![Group { name: "others".into(), threads: 0 }],
         opens: Some(OpenCounts { opens: 5, direct: 1, ..OpenCounts::default() }),
         calls: Some(CallCounts::default()),
+        page_cache: Some(PageCache::default()),
         cpu: Some(ProcessUse {
             span_ns: SECONDS * SECOND,
             cpu_user_ns: SECOND,
@@ -300,8 +301,14 @@ fn file(run: &mut ProfileRun, flow: &Flow, traffic: &Traffic) {
         ..FileRun::default()
     };
     match flow.op {
-        Op::Read => (file.reads, file.read_bytes) = (flow.requests, traffic.bytes),
-        Op::Write => (file.writes, file.write_bytes) = (flow.requests, traffic.bytes),
+        Op::Read => {
+            (file.reads, file.read_bytes) = (flow.requests, traffic.bytes);
+            file.read_latency = traffic.latency.clone();
+        }
+        Op::Write => {
+            (file.writes, file.write_bytes) = (flow.requests, traffic.bytes);
+            file.write_latency = traffic.latency.clone();
+        }
         _ => return,
     }
     if flow.class == Class::WriteBack {
@@ -357,6 +364,7 @@ pub fn by_counters() -> ProfileRun {
     run.groups.clear();
     run.flags.clear();
     run.opens = None;
+    run.page_cache = None;
     run.lost = BTreeMap::new();
     for device in &mut run.devices {
         device.depth = Depth::default();

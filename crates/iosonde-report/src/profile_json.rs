@@ -70,11 +70,12 @@ pub fn profile_json(
             "storage_read_bytes_per_s": whole(calls.storage_read_bytes_per_s),
             "storage_write_bytes_per_s": whole(calls.storage_write_bytes_per_s),
         })),
+        "page_cache": figures.page_cache,
         "waits": figures.waits,
         "cpu": cpu(run, figures),
         "threads": threads(figures),
         "files": files(figures),
-        "cgroups": figures.cgroups,
+        "cgroups": cgroups(figures),
         "places": figures.places.iter().map(place).collect::<Vec<_>>(),
         "arrivals": figures.arrivals.iter().map(|each| json!({
             "device": each.device,
@@ -279,6 +280,22 @@ fn files(figures: &Figures) -> Vec<Value> {
             "write_back_bytes": file.write_back_bytes,
             "direct_bytes": file.direct_bytes,
             "sequential_share": each.sequential_share,
+            "read_latency_ns": latency(&each.read_ns),
+            "write_latency_ns": latency(&each.write_ns),
+        })
+    });
+    each.collect()
+}
+
+fn cgroups(figures: &Figures) -> Vec<Value> {
+    let each = figures.cgroups.iter().map(|each| {
+        json!({
+            "path": each.cgroup.path,
+            "requests": each.cgroup.requests,
+            "read_bytes": each.cgroup.read_bytes,
+            "write_bytes": each.cgroup.write_bytes,
+            "read_latency_ns": latency(&each.read_ns),
+            "write_latency_ns": latency(&each.write_ns),
         })
     });
     each.collect()

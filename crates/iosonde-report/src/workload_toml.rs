@@ -245,6 +245,7 @@ mod tests {
             sync: Sync {
                 every_writes: number(chance),
                 extra_syncs: number(chance),
+                by_call: flag(chance),
                 call: pick(chance, &[SyncCall::Fsync, SyncCall::Fdatasync]),
                 barrier: flag(chance),
                 each_write: pick(chance, &[EachWrite::Accepted, EachWrite::Dsync, EachWrite::Sync]),

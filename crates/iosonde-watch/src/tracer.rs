@@ -15,11 +15,12 @@ mod stacks;
 mod symbols;
 mod tally;
 mod threads;
+mod times;
 
 use std::collections::BTreeMap;
 
 use iosonde_bpf::layout::SYNC;
-use iosonde_bpf::{Collector, Options, SlotKey, major_minor};
+use iosonde_bpf::{CgroupUse, Collector, Flight, Options, SlotKey, major_minor};
 
 use self::files::Files;
 use self::names::{Disks, Names};
@@ -35,7 +36,8 @@ use iosonde_engine::host::{Root, mounts};
 use iosonde_model::record::layers::Layer;
 use iosonde_model::record::profile::{
     CallCounts, CgroupRun, Class, Depth, FileRun, FlagRun, Group, KernelProgram, Method, Missing,
-    Op, OpenCounts, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
+    Op, OpenCounts, PageCache, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic,
+    TrafficSeries,
 };
 use iosonde_model::record::stacks::StackRun;
 use iosonde_stats::Histogram;
@@ -101,6 +103,8 @@ pub struct Traced {
     pub opens: Option<OpenCounts>,
     /// Calls of threads that have ended.
     pub calls: Option<CallCounts>,
+    /// Look-ups of reads in the page cache.
+    pub page_cache: Option<PageCache>,
     /// Time that threads which have ended waited for block I/O by delay accounting, ns.
     pub io_delay_ns: Option<u64>,
     /// Places.
@@ -299,21 +303,26 @@ impl Tracer {
         let flags = flags.map_err(|trouble| self.heed(Err(trouble))).unwrap_or_default();
         let counts = self.collector.counts();
         let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
-        let (threads, sizes) = std::mem::take(&mut self.ended).finish(&self.collector);
+        let threads = std::mem::take(&mut self.ended).finish(&self.collector);
+        let page_bytes = rustix::param::page_size() as u64;
+        let page_cache = (self.has("mm_filemap_get_pages")
+            && self.has("mm_filemap_add_to_page_cache"))
+        .then_some(PageCache { page_bytes, ..threads.page_cache });
         let mut lost = counts.as_ref().map(convert::losses).unwrap_or_default();
         lost.append(&mut self.troubles);
-        if left > 0 {
-            *lost.entry(convert::LATENCIES.to_owned()).or_default() += left;
+        if !left.is_empty() {
+            *lost.entry(convert::LATENCIES.to_owned()).or_default() += left.len() as u64;
         }
         let exits = counts.as_ref().filter(|_| self.has("sched_process_exit")).copied();
         let calls_seen = counts.as_ref().filter(|_| self.has("sys_enter")).copied();
         Traced {
             devices: self.devices(now_ns),
             flags,
-            groups: self.groups(&sizes),
-            threads: convert::threads(threads),
+            groups: self.groups(&threads.groups),
+            threads: convert::threads(threads.runs),
+            page_cache,
             files: self.files(),
-            cgroups: convert::cgroups(self.cgroups()),
+            cgroups: convert::cgroups(self.cgroups(&left)),
             syncs: self.syncs(),
             opens: calls_seen.as_ref().map(convert::opens),
             calls: exits.as_ref().map(convert::calls),
@@ -330,10 +339,9 @@ impl Tracer {
     }
 
     /// Requests whose completion was not seen, on disks that have none in flight: they have ended.
-    /// Returns their number.
-    fn settle(&mut self) -> u64 {
+    fn settle(&mut self) -> Vec<Flight> {
         let flights = self.collector.flights().unwrap_or_default();
-        let mut left = 0;
+        let mut left = Vec::new();
         for flight in flights {
             let name = self.disks.name(major_minor(flight.disk));
             let in_flight = self.root.text(format!("/sys/block/{name}/inflight"));
@@ -341,7 +349,7 @@ impl Tracer {
                 .is_some_and(|text| text.split_whitespace().all(|direction| direction == "0"));
             if let Some(tally) = self.tallies.get_mut(&flight.slot).filter(|_| is_idle) {
                 tally.add_unseen(&flight);
-                left += 1;
+                left.push(flight);
             }
         }
         left
@@ -445,28 +453,31 @@ impl Tracer {
             }
         };
         files.sort_by_key(|(key, file)| {
-            (std::cmp::Reverse(file.read_bytes + file.write_bytes), *key)
+            (std::cmp::Reverse(file.counts.read_bytes + file.counts.write_bytes), *key)
         });
         let others = files.split_off(files.len().min(convert::MOST));
         let others = others.iter().map(|(_, file)| file).chain([&rest]);
         let mut names = Names::new(&self.root, mounts(&self.root));
         let named = files.iter().map(|(key, file)| {
-            let path = names.path(key, file);
+            let path = names.path(key, &file.counts);
             convert::file(key, file, path, self.disks.name(major_minor(key.device)))
         });
         named.collect::<Vec<FileRun>>().into_iter().chain(convert::further_files(others)).collect()
     }
 
-    fn cgroups(&self) -> Vec<CgroupRun> {
+    /// Cgroups with the requests that ended, and those that must have.
+    fn cgroups(&self, left: &[Flight]) -> Vec<CgroupRun> {
         let paths = names::cgroups(&self.root);
         let uses = self.collector.cgroups().unwrap_or_default();
+        let mut uses: BTreeMap<u64, CgroupUse> = uses.into_iter().collect();
+        for flight in left.iter().filter(|flight| flight.cgroup > 0) {
+            uses.entry(flight.cgroup).or_insert(CgroupUse::NONE).add_unseen(flight);
+        }
         let mut cgroups: Vec<CgroupRun> = uses
             .into_iter()
-            .map(|(id, used)| CgroupRun {
-                path: paths.get(&id).cloned().unwrap_or_else(|| format!("cgroup number {id}")),
-                requests: used.requests,
-                read_bytes: used.read_bytes,
-                write_bytes: used.write_bytes,
+            .map(|(id, used)| {
+                let path = paths.get(&id).cloned();
+                convert::cgroup(&used, path.unwrap_or_else(|| format!("cgroup number {id}")))
             })
             .collect();
         cgroups.sort_by_key(|used| std::cmp::Reverse(used.read_bytes + used.write_bytes));

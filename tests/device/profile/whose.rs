@@ -7,11 +7,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::Class;
+use iosonde_model::record::profile::{Class, FileRun, Traffic};
 use iosonde_rig::guard::ImageMount;
 use iosonde_rig::{ScratchDir, skip};
+use iosonde_stats::Histogram;
 
-use super::{MIB, Profile, bytes, disk, group, has, profile, settle, traffic, writes};
+use super::{
+    MIB, Profile, bytes, disk, group, has, merged, profile, reads, settle, traffic, writes,
+};
 use crate::request::{program, turn};
 
 /// Ends what was started where the test gives up.
@@ -111,4 +114,43 @@ fn every_kernel_program_is_attached_here() {
         return;
     }
     assert!(refused.is_empty() && !run.source.programs.is_empty(), "{refused:?}");
+}
+
+#[test]
+fn latencies_of_files_and_cgroups_add_up_to_those_of_requests() {
+    let _turn = turn();
+    let Some(mount) = has("dd").then(disk).flatten() else { return };
+    let write = |file: &str, of: &str| format!("dd if=/dev/zero of={file} {of} oflag=direct");
+    let script = format!(
+        "{}; {}; dd if=small of=/dev/null bs=4k iflag=direct",
+        write("small", "bs=4k count=1000"),
+        write("large", "bs=1M count=20"),
+    );
+    let Some(run) = profile(mount.device(), mount.path(), &script).seen() else { return };
+    let file = |name: &str| {
+        let mut files = run.files.iter().filter(|file| file.path.ends_with(name));
+        files.next().unwrap_or_else(|| panic!("no {name} in {:?}", run.files))
+    };
+    let (small, large) = (file("/small"), file("/large"));
+    assert_eq!((small.read_latency.count(), small.write_latency.count()), (1000, 1000));
+    assert_eq!((large.read_latency.count(), large.write_latency.count()), (0, large.writes));
+    // Every read and write is of some file, and its latency counts there exactly.
+    for (is_meant, of_file) in [
+        (reads as fn(&Traffic) -> bool, (|file| &file.read_latency) as fn(&FileRun) -> &Histogram),
+        (writes, |file| &file.write_latency),
+    ] {
+        let kinds = traffic(&run, |kind| is_meant(kind) && kind.class.is_of_the_program());
+        let requests = merged(&kinds, |kind| &kind.latency);
+        let files: Vec<&Histogram> = run.files.iter().map(of_file).collect();
+        let count: u64 = files.iter().map(|file| file.count()).sum();
+        let sum: u128 = files.iter().map(|file| file.sum()).sum();
+        assert_eq!((count, sum), (requests.count(), requests.sum()), "{:?}", run.files);
+    }
+    let small_p50 = small.write_latency.quantile(0.5).unwrap();
+    let large_p50 = large.write_latency.quantile(0.5).unwrap();
+    assert!(small_p50 < large_p50, "4 KiB {small_p50} ns, 1 MiB {large_p50} ns");
+    // Of everybody in the cgroup, the journal's thread too.
+    let everybody = merged(&traffic(&run, reads), |kind| &kind.latency);
+    let cgroups: u64 = run.cgroups.iter().map(|cgroup| cgroup.read_latency.count()).sum();
+    assert_eq!(cgroups, everybody.count(), "{:?}", run.cgroups);
 }

@@ -1,5 +1,5 @@
-//! `host_cache`: a virtual disk whose random reads are faster than flash; the file below a loop device
-//! may be in memory likewise.
+//! `host_cache`: a virtual disk whose random reads are faster than flash; the file below a loop
+//! device may be in memory likewise.
 
 use iosonde_model::plan::Order;
 use iosonde_model::units::duration;
@@ -15,8 +15,8 @@ const HYPERVISOR: &str = "the hypervisor may serve them from memory";
 const LOOP: &str = "the page cache of this machine may hold the file below the loop device";
 
 /// Reports when 10 % of the random reads from a virtual disk were faster than flash can be read.
-/// Never stronger than "consistent with": memory-like devices are as fast. A loop device is as fast as
-/// the file below it, which is no fault of the figures: that is a fact to know.
+/// Never stronger than "consistent with": memory-like devices are as fast. A loop device is as fast
+/// as the file below it, which is no fault of the figures: that is a fact to know.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     let random = case

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{CallCounts, ProfiledDevice};
+use iosonde_model::record::profile::{CallCounts, PageCache, ProfiledDevice};
 
 use super::spread::Spread;
-use super::traffic::per_second;
+use super::traffic::{per_second, share};
 
 /// CPU and waiting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -72,6 +72,16 @@ pub struct CallFigures {
     pub storage_read_bytes_per_s: f64,
     /// Bytes written to storage per second on its behalf, less truncated pages.
     pub storage_write_bytes_per_s: f64,
+}
+
+/// How many look-ups of read calls the page cache served.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CacheFigures {
+    /// The counts.
+    #[serde(flatten)]
+    pub counts: PageCache,
+    /// Share of the pages looked up that nobody had to bring in; `None` without look-ups.
+    pub hit_share: Option<f64>,
 }
 
 /// The figures of the machine.
@@ -169,6 +179,14 @@ pub(super) fn calls(run: &ProfileRun) -> Option<CallFigures> {
     })
 }
 
+/// The page cache. Read-ahead may bring in pages that are never looked up: more misses than
+/// look-ups are no hits.
+pub(super) fn page_cache(run: &ProfileRun) -> Option<CacheFigures> {
+    let counts = run.page_cache?;
+    let hits = counts.looked_up_pages.saturating_sub(counts.brought_in_pages);
+    Some(CacheFigures { counts, hit_share: share(hits, counts.looked_up_pages) })
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -197,6 +215,18 @@ mod tests {
         assert_eq!((machine.switches_per_s, machine.program_user), (None, None));
         assert_eq!((machine.program_io_delay, machine.io_pressure), (None, None));
         assert_eq!(calls(&ProfileRun::default()), None);
+    }
+
+    #[test]
+    fn hits_are_look_ups_of_what_nobody_had_to_bring_in() {
+        let share = |looked_up_pages, brought_in_pages| {
+            let counts = PageCache { page_bytes: 4096, looked_up_pages, brought_in_pages };
+            let run = ProfileRun { page_cache: Some(counts), ..ProfileRun::default() };
+            page_cache(&run).unwrap().hit_share
+        };
+        assert_eq!((share(1000, 250), share(1000, 0)), (Some(0.75), Some(1.0)));
+        assert_eq!((share(10, 32), share(0, 0)), (Some(0.0), None));
+        assert_eq!(page_cache(&ProfileRun::default()), None);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{FileRun, ThreadRun};
+use iosonde_model::record::profile::{CgroupRun, FileRun, ThreadRun};
 
+use super::spread::Latency;
 use super::traffic::{per_second, share};
 
 /// A thread.
@@ -31,6 +32,22 @@ pub struct FileFigures {
     pub sequential_share: Option<f64>,
     /// Share of the bytes written that write-back wrote.
     pub write_back_share: Option<f64>,
+    /// Latency of its reads.
+    pub read_ns: Latency,
+    /// Latency of its writes.
+    pub write_ns: Latency,
+}
+
+/// A cgroup.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CgroupFigures {
+    /// The counts.
+    #[serde(flatten)]
+    pub cgroup: CgroupRun,
+    /// Latency of its reads.
+    pub read_ns: Latency,
+    /// Latency of its writes.
+    pub write_ns: Latency,
 }
 
 /// How many threads did I/O.
@@ -81,9 +98,21 @@ pub(super) fn files(run: &ProfileRun) -> Vec<FileFigures> {
     let figures = |file: &FileRun| FileFigures {
         sequential_share: share(file.sequential, file.reads + file.writes),
         write_back_share: share(file.write_back_bytes, file.write_bytes),
+        read_ns: Latency::of(&file.read_latency),
+        write_ns: Latency::of(&file.write_latency),
         file: file.clone(),
     };
     run.files.iter().map(figures).collect()
+}
+
+/// Every cgroup, in the order of the record.
+pub(super) fn cgroups(run: &ProfileRun) -> Vec<CgroupFigures> {
+    let figures = |cgroup: &CgroupRun| CgroupFigures {
+        read_ns: Latency::of(&cgroup.read_latency),
+        write_ns: Latency::of(&cgroup.write_latency),
+        cgroup: cgroup.clone(),
+    };
+    run.cgroups.iter().map(figures).collect()
 }
 
 fn requests(thread: &ThreadRun) -> u64 {

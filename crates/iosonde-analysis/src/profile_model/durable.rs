@@ -57,6 +57,7 @@ pub(super) fn attach(
             if calls.fdatasync > calls.fsync { SyncCall::Fdatasync } else { SyncCall::Fsync };
         // A single thread waits for its sync after its writes.
         role.sync.barrier = row.class == Class::Program && is_one_loop(run, row);
+        role.sync.by_call = role.sync.barrier;
         if role.sync.barrier && role.sync.per_write() >= ALWAYS {
             role.iodepth = Some(1);
         }
@@ -80,7 +81,7 @@ fn commit(run: &ProfileRun, rows: &[Row], roles: &mut [Role]) {
     let left = flushes.saturating_sub(own.round() as u64);
     if left as f64 >= FEW * flushes as f64 && left > 0 {
         set_often(&mut roles[at].sync, left, requests);
-        roles[at].sync.barrier = true;
+        (roles[at].sync.barrier, roles[at].sync.by_call) = (true, true);
         roles[at].iodepth = Some(1);
     }
 }

@@ -25,12 +25,7 @@ pub struct CallingQueue<Q> {
 }
 
 impl<Q: Queue> CallingQueue<Q> {
-    /// Whether a job's syncs are alone: in a group commit on one target.
-    pub fn suits(job: &Job) -> bool {
-        job.sync.barrier && job.sync.every_writes > 0 && job.targets.len() <= 1
-    }
-
-    /// A queue for this job, which it [suits](CallingQueue::suits), with files of its own.
+    /// A queue for a job with group commits on one target, with files of its own.
     pub fn new(job: &Job, queue: Q, files: Vec<OwnedFd>) -> CallingQueue<Q> {
         let data_only = setup::syncs_data_only(job);
         CallingQueue { queue, files, data_only, staged: None, finished: None, calls: 0 }

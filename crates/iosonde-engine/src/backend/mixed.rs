@@ -40,7 +40,7 @@ impl MixedQueue {
         clock: Clock,
     ) -> Result<MixedQueue, OpenError> {
         match engine.kind {
-            EngineKind::IoUring if CallingQueue::<UringQueue>::suits(job) => {
+            EngineKind::IoUring if job.sync.by_call => {
                 let own = duplicate(&files)?;
                 let queue = UringQueue::open(job, engine, files, clock)?;
                 Ok(MixedQueue::Calling(CallingQueue::new(job, queue, own)))

@@ -39,8 +39,8 @@ pub(super) fn with_queues<D: Driver>(
     driver: D,
 ) -> Result<D::Result, EngineError> {
     let engine = plan.engine.clone();
-    // Syncs that are alone are calls: of io_uring, which would hand them to another thread.
-    let calls = |job: &Job| job.sync.barrier && plan.engine_of(job).kind == EngineKind::IoUring;
+    // io_uring would hand syncs to another thread.
+    let calls = |job: &Job| job.sync.by_call && plan.engine_of(job).kind == EngineKind::IoUring;
     let differs = plan.jobs.iter().any(|job| job.engine.is_some() || calls(job));
     if let (true, Medium::Files(files)) = (differs, medium) {
         let files = files.clone();

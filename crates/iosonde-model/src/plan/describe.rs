@@ -219,7 +219,11 @@ fn load_words(job: &Job) -> String {
     say(!job.phases.is_empty(), format!("{} phases", job.phases.len()));
     let sync = job.sync;
     let call = if sync.call == SyncCall::Fsync { "fsync" } else { "fdatasync" };
-    let alone = if sync.barrier { ", alone" } else { "" };
+    let alone = match (sync.barrier, sync.by_call) {
+        (false, _) => "",
+        (true, false) => ", alone",
+        (true, true) => ", alone, by call",
+    };
     let often = match sync.extra_syncs {
         0 => format!("{call} after every {} writes{alone}", sync.every_writes),
         more => format!("{} {call} in every {} writes{alone}", more + 1, sync.every_writes),

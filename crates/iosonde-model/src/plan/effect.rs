@@ -15,7 +15,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 42] = [
+    let faults: [(bool, &str); 44] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -66,6 +66,14 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         (
             job.sync.barrier && job.sync.every_writes == 0,
             "group commit needs a number of writes: give --fsync, --fdatasync or --sync",
+        ),
+        (
+            job.sync.extra_syncs > 0 && job.sync.every_writes == 0,
+            "further syncs need a number of writes: give every-writes",
+        ),
+        (
+            job.sync.by_call && !(job.sync.barrier && job.targets.len() <= 1),
+            "syncs by call need a group commit (barrier = true) on one target",
         ),
         (
             !writes && !job.data.checked && job.data != crate::spec::Data::default(),

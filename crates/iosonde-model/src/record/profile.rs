@@ -2,6 +2,7 @@
 //! percentile, and no verdict.
 
 mod calls;
+mod places;
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use super::run::{CounterSeries, HistogramSeries, ProcessUse};
 use super::stacks::StackRun;
 use iosonde_stats::Histogram;
 
-pub use calls::{CallCounts, OpenCounts, SyncKind, SyncPhases, SyncRun};
+pub use calls::{CallCounts, OpenCounts, PageCache, SyncKind, SyncPhases, SyncRun};
+pub use places::{Chunk, Places};
 
 /// Name and version of the record schema; the version grows with every incompatible change.
 pub const PROFILE_SCHEMA: &str = "iosonde.profile/1";
@@ -64,6 +66,9 @@ pub struct ProfileRun {
     pub opens: Option<OpenCounts>,
     /// What the program asked of the kernel by read and write calls; `None` where not seen.
     pub calls: Option<CallCounts>,
+    /// Read calls at the page cache; `None` where not seen.
+    #[serde(default)]
+    pub page_cache: Option<PageCache>,
     /// Where on the devices the program read and wrote.
     pub places: Vec<Places>,
     /// Requests of the program per interval, by operation, with their latencies.
@@ -415,6 +420,12 @@ pub struct FileRun {
     pub direct_bytes: u64,
     /// Of the requests, how many were sequential.
     pub sequential: u64,
+    /// Latencies of its reads, ns, each within 1/16 or 0.6 µs; empty in earlier records.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub read_latency: Histogram,
+    /// The same of its writes.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub write_latency: Histogram,
 }
 
 /// A cgroup.
@@ -428,49 +439,16 @@ pub struct CgroupRun {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
+    /// Latencies of its reads, ns, each within 1/16 or 0.6 µs; empty in earlier records.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub read_latency: Histogram,
+    /// The same of its writes.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub write_latency: Histogram,
 }
 
-/// Where the program read and wrote on one device, by chunks.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Places {
-    /// Kernel name of the whole disk.
-    pub device: String,
-    /// Size of a chunk, bytes.
-    pub chunk_bytes: u64,
-    /// Size of the blocks that are distinguished within a chunk, bytes.
-    pub block_bytes: u64,
-    /// Chunks that were touched, ascending by place. Their counts are estimates where only a sample
-    /// of their blocks was looked at.
-    pub chunks: Vec<Chunk>,
-    /// Of 2^n blocks of a chunk, one was looked at: its counts stand for the others.
-    #[serde(default)]
-    pub block_shift: u32,
-    /// Of 2^n chunks, one is listed.
-    #[serde(default)]
-    pub chunk_shift: u32,
-    /// Bytes of requests that found no place in the table.
-    pub lost_bytes: u64,
-}
-
-/// One chunk.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Chunk {
-    /// Number of the chunk, counted from the beginning of the disk.
-    pub number: u64,
-    /// Read requests that touch it.
-    pub reads: u64,
-    /// Write requests that touch it.
-    pub writes: u64,
-    /// Different blocks read.
-    pub read_blocks: u32,
-    /// Different blocks written.
-    pub written_blocks: u32,
-    /// Different blocks read or written.
-    pub touched_blocks: u32,
-    /// Blocks written, each time anew.
-    pub block_writes: u64,
-    /// Of those, onto blocks that were written before.
-    pub overwrites: u64,
+fn is_empty(histogram: &Histogram) -> bool {
+    histogram.count() == 0
 }
 
 /// Requests of the program per interval.

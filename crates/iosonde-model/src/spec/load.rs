@@ -143,6 +143,10 @@ pub struct Sync {
     /// Group commit: a sync is sent when all writes before it have finished, and nothing is written
     /// until it has.
     pub barrier: bool,
+    /// The sync of a group commit is a call of the job's own thread, as a program makes it, also
+    /// where io_uring would hand it to a worker thread.
+    #[serde(alias = "by-call", skip_serializing_if = "std::ops::Not::not")]
+    pub by_call: bool,
     /// What each single write promises.
     #[serde(alias = "each-write")]
     pub each_write: EachWrite,

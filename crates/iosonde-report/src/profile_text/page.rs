@@ -25,7 +25,9 @@ pub fn profile_sections(
     };
     add("waits", "What it waits for", list(waits::shares(figures)));
     add("findings", "Findings", list(source::found(figures)));
-    add("files", "Files", block(Some(tables::files_table(figures).0)));
+    let mut files = block(Some(tables::files_table(figures).0));
+    files.extend(captioned(tables::LATENCIES, Some(tables::file_latencies_table(figures))));
+    add("files", "Files", files);
     let called = tables::called(figures);
     let mut syncs = block(called.map(tables::syncs_table));
     syncs.extend(captioned(tables::SYNC_PARTS, called.map(tables::sync_parts_table)));
@@ -34,8 +36,11 @@ pub fn profile_sections(
     add("threads", "Threads", block(threads.map(|(table, _)| table)));
     add("classes", "Who the requests are for", block(Some(tables::classes_table(run, figures))));
     add("flags", "Requests by flag", block(Some(tables::flags_table(figures))));
-    let cgroups = (figures.cgroups.len() > 1).then(|| tables::cgroups_table(figures));
-    add("cgroups", "Cgroups", block(cgroups));
+    let several = figures.cgroups.len() > 1;
+    let mut cgroups = block(several.then(|| tables::cgroups_table(figures)));
+    let latencies = several.then(|| tables::cgroup_latencies_table(figures));
+    cgroups.extend(captioned(tables::LATENCIES, latencies));
+    add("cgroups", "Cgroups", cgroups);
     let pictures = pictures.map(|picture| Block::Picture(Box::new(picture)));
     add("figures", "Figures", pictures.collect());
     sections

@@ -25,6 +25,7 @@ pub(super) fn summary(out: &mut Text, run: &ProfileRun, figures: &Figures) {
         counters(out, figures);
     }
     calls(out, figures);
+    page_cache(out, run, figures);
 }
 
 fn rates(out: &mut Text, run: &ProfileRun, figures: &Figures, side: &Side) {
@@ -211,6 +212,25 @@ fn counters(out: &mut Text, figures: &Figures) {
     }
 }
 
+/// Hits of read calls in the page cache, where requests are traced.
+fn page_cache(out: &mut Text, run: &ProfileRun, figures: &Figures) {
+    let Some(cache) = figures.page_cache else {
+        if let Some(missing) = missing(run, "page cache") {
+            labelled(out, "Page Cache:", &no_data(Some(&missing.reason)));
+        }
+        return;
+    };
+    let Some(share) = cache.hit_share else { return };
+    let words = format!(
+        "{} of the {} pages that read calls looked up were in memory; {} brought in, read-ahead \
+         included",
+        percent(share),
+        count::thousands(cache.counts.looked_up_pages),
+        count::thousands(cache.counts.brought_in_pages),
+    );
+    labelled(out, "Page Cache:", &words);
+}
+
 fn calls(out: &mut Text, figures: &Figures) {
     let Some(calls) = figures.calls else { return };
     let counts = calls.counts;
@@ -225,7 +245,10 @@ fn calls(out: &mut Text, figures: &Figures) {
         megabytes(counts.storage_write_bytes.saturating_sub(counts.cancelled_bytes))
     );
     labelled(out, "Calls:", &words);
-    if counts.read_bytes > 0 && counts.storage_read_bytes <= counts.read_bytes {
+    if figures.page_cache.is_none()
+        && counts.read_bytes > 0
+        && counts.storage_read_bytes <= counts.read_bytes
+    {
         let from_memory = 1.0 - counts.storage_read_bytes as f64 / counts.read_bytes as f64;
         let words = format!("{} of the bytes that read calls returned", percent(from_memory));
         labelled(out, "From memory:", &words);

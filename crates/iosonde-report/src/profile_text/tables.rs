@@ -2,7 +2,9 @@
 
 use crate::clean::clean;
 use crate::wrap::Text;
-use iosonde_analysis::profile::{Figures, FileFigures, SyncFigures, ThreadFigures, missing};
+use iosonde_analysis::profile::{
+    Figures, FileFigures, Latency, SyncFigures, ThreadFigures, missing,
+};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, FileRun, Flag, Method, Op, Subject, ThreadRun};
 use iosonde_model::units::count;
@@ -328,6 +330,11 @@ pub(super) fn files(out: &mut Text, figures: &Figures) {
         out.push_str("\nFiles:\n");
         out.push_str(&table.text(out.columns));
         more(out, left, "file");
+        let latencies = file_latencies_table(figures);
+        if !latencies.is_empty() {
+            out.push_str(&format!("  {LATENCIES}:\n"));
+            out.push_str(&latencies.text(out.columns));
+        }
     }
 }
 
@@ -341,14 +348,10 @@ pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
         ("direct", false),
         ("Seq%", false),
     ]);
-    let moved = |file: &FileRun| file.read_bytes + file.write_bytes;
-    let all: u64 = figures.files.iter().map(|each| moved(&each.file)).sum();
-    let formatted =
-        figures.files.iter().filter(|each| moved(&each.file) as f64 >= SMALL * all as f64);
-    let formatted: Vec<&FileFigures> = formatted.take(ROWS).collect();
+    let formatted = heaviest(figures);
     for each in &formatted {
         let file = &each.file;
-        let moved = moved(file).max(1);
+        let moved = (file.read_bytes + file.write_bytes).max(1);
         table.push(vec![
             clean(&file.path),
             megabytes(file.read_bytes),
@@ -362,12 +365,63 @@ pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
     (table, left)
 }
 
+/// Files that have a row.
+fn heaviest(figures: &Figures) -> Vec<&FileFigures> {
+    let moved = |file: &FileRun| file.read_bytes + file.write_bytes;
+    let all: u64 = figures.files.iter().map(|each| moved(&each.file)).sum();
+    let heavy = figures.files.iter().filter(|each| moved(&each.file) as f64 >= SMALL * all as f64);
+    heavy.take(ROWS).collect()
+}
+
+/// Heading of the latencies of files and of cgroups.
+pub(super) const LATENCIES: &str = "Latency of their requests";
+
+/// Columns of latencies after whose they are.
+fn latencies_of(what: &'static str) -> Table {
+    Table::new(&[
+        (what, true),
+        ("Reads", false),
+        ("p50", false),
+        ("p99", false),
+        ("Writes", false),
+        ("p50", false),
+        ("p99", false),
+    ])
+}
+
+/// A row of that table.
+fn latencies(whose: &str, read: &Latency, write: &Latency) -> Vec<String> {
+    let cells = |latency: &Latency| {
+        let at = |q: f64| match latency.count {
+            0 => "-".into(),
+            _ => latency.at(q).map_or("n/a".into(), |ns| time(ns as f64)),
+        };
+        [count::thousands(latency.count), at(0.5), at(0.99)]
+    };
+    [clean(whose)].into_iter().chain(cells(read)).chain(cells(write)).collect()
+}
+
+/// Latencies of the heaviest files.
+pub(super) fn file_latencies_table(figures: &Figures) -> Table {
+    let mut table = latencies_of("File");
+    let known = |each: &&&FileFigures| each.read_ns.count + each.write_ns.count > 0;
+    for each in heaviest(figures).iter().filter(known) {
+        table.push(latencies(&each.file.path, &each.read_ns, &each.write_ns));
+    }
+    table
+}
+
 /// Cgroups, where there is more than one.
 pub(super) fn cgroups(out: &mut Text, figures: &Figures) {
     if figures.cgroups.len() > 1 {
         out.push_str("\nCgroups:\n");
         out.push_str(&cgroups_table(figures).text(out.columns));
         more(out, figures.cgroups.len().saturating_sub(ROWS), "cgroup");
+        let latencies = cgroup_latencies_table(figures);
+        if !latencies.is_empty() {
+            out.push_str(&format!("  {LATENCIES}:\n"));
+            out.push_str(&latencies.text(out.columns));
+        }
     }
 }
 
@@ -378,13 +432,25 @@ pub(super) fn cgroups_table(figures: &Figures) -> Table {
         ("Read MB", false),
         ("Write MB", false),
     ]);
-    for cgroup in figures.cgroups.iter().take(ROWS) {
+    for each in figures.cgroups.iter().take(ROWS) {
+        let cgroup = &each.cgroup;
         table.push(vec![
             clean(&cgroup.path),
             count::thousands(cgroup.requests),
             megabytes(cgroup.read_bytes),
             megabytes(cgroup.write_bytes),
         ]);
+    }
+    table
+}
+
+/// Their latencies.
+pub(super) fn cgroup_latencies_table(figures: &Figures) -> Table {
+    let mut table = latencies_of("Cgroup");
+    for each in figures.cgroups.iter().take(ROWS) {
+        if each.read_ns.count + each.write_ns.count > 0 {
+            table.push(latencies(&each.cgroup.path, &each.read_ns, &each.write_ns));
+        }
     }
     table
 }

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use iosonde_bpf::layout::{DEPTH_BUCKETS, bucket_edges, bucket_of};
-use iosonde_bpf::{Counts, FileKey, FileUse, Levels};
+use iosonde_bpf::{CgroupUse, Counts, FileKey, Levels};
+
+use super::files::Done;
+use super::times::Sums;
 
 use iosonde_model::record::profile::{
     CallCounts, CgroupRun, Depth, FileRun, OpenCounts, ThreadRun,
@@ -17,7 +20,9 @@ pub(super) const MOST: usize = 1000;
 pub(super) const LATENCIES: &str = "latencies of requests whose completion was not traced";
 
 /// A file with its counts.
-pub(super) fn file(key: &FileKey, file: &FileUse, path: String, device: String) -> FileRun {
+pub(super) fn file(key: &FileKey, file: &Done, path: String, device: String) -> FileRun {
+    let [read_latency, write_latency] = file.times.histograms();
+    let file = &file.counts;
     FileRun {
         path,
         device,
@@ -29,6 +34,21 @@ pub(super) fn file(key: &FileKey, file: &FileUse, path: String, device: String) 
         write_back_bytes: file.write_back_bytes,
         direct_bytes: file.direct_bytes,
         sequential: file.sequential,
+        read_latency,
+        write_latency,
+    }
+}
+
+/// A cgroup with its counts.
+pub(super) fn cgroup(used: &CgroupUse, path: String) -> CgroupRun {
+    let [read_latency, write_latency] = Sums::of(&used.times).histograms();
+    CgroupRun {
+        path,
+        requests: used.requests,
+        read_bytes: used.read_bytes,
+        write_bytes: used.write_bytes,
+        read_latency,
+        write_latency,
     }
 }
 
@@ -91,9 +111,11 @@ pub(super) fn losses(counts: &Counts) -> BTreeMap<String, u64> {
 }
 
 /// One entry for the files that are not listed, if there are any.
-pub(super) fn further_files<'a>(files: impl Iterator<Item = &'a FileUse>) -> Option<FileRun> {
+pub(super) fn further_files<'a>(files: impl Iterator<Item = &'a Done>) -> Option<FileRun> {
     let mut rest = FileRun { path: "further files".into(), ..FileRun::default() };
-    for file in files {
+    let mut times = Sums::default();
+    for Done { counts: file, times: more } in files {
+        times.add(more);
         rest.reads += file.reads;
         rest.writes += file.writes;
         rest.read_bytes += file.read_bytes;
@@ -102,6 +124,7 @@ pub(super) fn further_files<'a>(files: impl Iterator<Item = &'a FileUse>) -> Opt
         rest.direct_bytes += file.direct_bytes;
         rest.sequential += file.sequential;
     }
+    [rest.read_latency, rest.write_latency] = times.histograms();
     (rest.reads + rest.writes > 0).then_some(rest)
 }
 
@@ -125,6 +148,8 @@ pub(super) fn cgroups(cgroups: Vec<CgroupRun>) -> Vec<CgroupRun> {
         rest.requests += used.requests;
         rest.read_bytes += used.read_bytes;
         rest.write_bytes += used.write_bytes;
+        rest.read_latency.merge(&used.read_latency);
+        rest.write_latency.merge(&used.write_latency);
     })
 }
 
@@ -143,6 +168,8 @@ fn bounded<T>(mut list: Vec<T>, add: impl Fn(&mut T, T)) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
+    use iosonde_bpf::FileUse;
+
     use super::*;
 
     #[test]
@@ -161,7 +188,8 @@ mod tests {
             ("further cgroups", 501, 501 * 512)
         );
         assert_eq!(cgroups((0..1000).map(cgroup).collect()).len(), 1000);
-        let file = FileUse { reads: 1, read_bytes: 512, ..FileUse::NONE };
+        let counts = FileUse { reads: 1, read_bytes: 512, ..FileUse::NONE };
+        let file = Done { counts, times: Sums::default() };
         let rest = further_files([&file, &file].into_iter()).unwrap_or_default();
         assert_eq!((rest.path.as_str(), rest.reads, rest.read_bytes), ("further files", 2, 1024));
         assert_eq!(further_files([].into_iter()), None);

@@ -5,17 +5,38 @@ use std::collections::BTreeMap;
 use iosonde_bpf::layout::FILE_PLACES;
 use iosonde_bpf::{Collector, FileKey, FileUse};
 
+use super::times::Sums;
+
 /// Largest number of files kept individually; when there are more, the lighter half is summed up.
 const KEPT: usize = 16_384;
 /// Files in the kernel's table from which on it is emptied.
 const CROWDED: u32 = FILE_PLACES / 2;
 
+/// What was done to a file, and the latencies of its requests.
+#[derive(Clone, Debug)]
+pub(super) struct Done {
+    pub(super) counts: FileUse,
+    pub(super) times: Sums,
+}
+
+impl Done {
+    fn at(place: u32, collector: &Collector) -> Result<Done, String> {
+        let times = Sums::of(&collector.file_times(place)?);
+        Ok(Done { counts: collector.file(place)?, times })
+    }
+
+    fn add(&mut self, more: &Done) {
+        add(&mut self.counts, &more.counts);
+        self.times.add(&more.times);
+    }
+}
+
 /// Files that are no longer in the kernel's table.
 #[derive(Debug)]
 pub(super) struct Files {
-    kept: BTreeMap<FileKey, FileUse>,
+    kept: BTreeMap<FileKey, Done>,
     /// All that are not kept.
-    rest: FileUse,
+    rest: Done,
     /// Taken out at the last reading, with their places: requests that were under way then have
     /// been counted since.
     leaving: Vec<(FileKey, u32)>,
@@ -23,7 +44,8 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn new() -> Files {
-        Files { kept: BTreeMap::new(), rest: FileUse::NONE, leaving: Vec::new() }
+        let rest = Done { counts: FileUse::NONE, times: Sums::default() };
+        Files { kept: BTreeMap::new(), rest, leaving: Vec::new() }
     }
 
     /// Makes space in the kernel's table if it is crowded.
@@ -46,28 +68,28 @@ impl Files {
     fn collect(&mut self, collector: &Collector) -> Result<Vec<u32>, String> {
         let mut places = Vec::new();
         for (key, place) in std::mem::take(&mut self.leaving) {
-            self.add(key, collector.file(place)?);
+            self.add(key, Done::at(place, collector)?);
             places.push(place);
         }
         Ok(places)
     }
 
-    fn add(&mut self, key: FileKey, more: FileUse) {
-        if more.reads + more.writes == 0 {
+    fn add(&mut self, key: FileKey, more: Done) {
+        if more.counts.reads + more.counts.writes == 0 {
             return;
         }
-        self.kept.entry(key).and_modify(|sum| add(sum, &more)).or_insert(more);
+        self.kept.entry(key).and_modify(|sum| sum.add(&more)).or_insert(more);
         if self.kept.len() <= KEPT {
             return;
         }
-        let mut weights: Vec<u64> = self.kept.values().map(weight).collect();
+        let mut weights: Vec<u64> = self.kept.values().map(|file| weight(&file.counts)).collect();
         weights.sort_unstable();
         let middle = weights[weights.len() / 2];
         let rest = &mut self.rest;
         self.kept.retain(|_, file| {
-            let stays = weight(file) > middle;
+            let stays = weight(&file.counts) > middle;
             if !stays {
-                add(rest, file);
+                rest.add(file);
             }
             stays
         });
@@ -78,7 +100,8 @@ impl Files {
         &self,
         collector: &Collector,
     ) -> Result<BTreeMap<FileKey, FileUse>, String> {
-        let mut files = self.kept.clone();
+        let kept = self.kept.iter().map(|(key, file)| (*key, file.counts));
+        let mut files: BTreeMap<FileKey, FileUse> = kept.collect();
         for (key, place) in collector.files()? {
             let more = collector.file(place.place)?;
             files.entry(key).and_modify(|sum| add(sum, &more)).or_insert(more);
@@ -90,12 +113,12 @@ impl Files {
     pub(super) fn finish(
         mut self,
         collector: &Collector,
-    ) -> Result<(Vec<(FileKey, FileUse)>, FileUse), String> {
+    ) -> Result<(Vec<(FileKey, Done)>, Done), String> {
         self.collect(collector)?;
         for (key, place) in collector.files()? {
-            self.add(key, collector.file(place.place)?);
+            self.add(key, Done::at(place.place, collector)?);
         }
-        add(&mut self.rest, &collector.file(0)?);
+        self.rest.add(&Done::at(0, collector)?);
         Ok((self.kept.into_iter().collect(), self.rest))
     }
 }
@@ -121,10 +144,15 @@ fn add(sum: &mut FileUse, more: &FileUse) {
 
 #[cfg(test)]
 mod tests {
+    use iosonde_bpf::Times;
+
     use super::*;
 
-    fn written(bytes: u64) -> FileUse {
-        FileUse { writes: 1, write_bytes: bytes, ..FileUse::NONE }
+    fn written(bytes: u64) -> Done {
+        let counts = FileUse { writes: 1, write_bytes: bytes, ..FileUse::NONE };
+        let mut times = Times::NONE;
+        times.time[1][3] = 1;
+        Done { counts, times: Sums::of(&times) }
     }
 
     fn key(inode: u64) -> FileKey {
@@ -140,8 +168,12 @@ mod tests {
         (0..many).for_each(|inode| files.add(key(inode), written(inode + 1)));
         assert!(files.kept.len() <= KEPT, "{}", files.kept.len());
         assert!(files.kept.contains_key(&key(many)) && files.kept.contains_key(&key(many - 1)));
-        let all: u64 = files.kept.values().map(weight).sum::<u64>() + weight(&files.rest);
+        let all: u64 =
+            files.kept.values().chain([&files.rest]).map(|file| weight(&file.counts)).sum();
         assert_eq!(all, (1 << 30) + many * (many + 1) / 2);
+        let all: u64 =
+            files.kept.values().chain([&files.rest]).map(|file| file.times.count()).sum();
+        assert_eq!(all, many + 1);
     }
 
     #[test]
@@ -150,7 +182,7 @@ mod tests {
         files.add(key(7), written(10));
         files.add(key(7), written(5));
         files.add(FileKey { generation: 1, ..key(7) }, written(3));
-        let bytes: Vec<u64> = files.kept.values().map(weight).collect();
+        let bytes: Vec<u64> = files.kept.values().map(|file| weight(&file.counts)).collect();
         assert_eq!(bytes, [15, 3]);
     }
 }

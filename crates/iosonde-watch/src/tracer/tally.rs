@@ -33,7 +33,7 @@ impl Buckets {
 
     /// A histogram of times, ns, with exact figures.
     fn times(&self, sum_ns: u64, extremes: Option<(u64, u64)>) -> Histogram {
-        histogram(self.occupied(), sum_ns, extremes)
+        histogram(self.occupied(), edges, sum_ns, extremes)
     }
 }
 
@@ -87,9 +87,10 @@ pub(super) fn times<'a>(cpus: impl Iterator<Item = &'a [u32]>, sum_ns: u64) -> H
     all.times(sum_ns, None)
 }
 
-/// A histogram of `(bucket, count)` of times, each at its bucket's middle.
-fn histogram(
+/// A histogram of `(bucket, count)` of times, each at the middle of its bucket's edges, ns.
+pub(super) fn histogram(
     buckets: impl DoubleEndedIterator<Item = (usize, u64)> + Clone,
+    edges: impl Fn(usize) -> (u64, u64),
     sum_ns: u64,
     extremes: Option<(u64, u64)>,
 ) -> Histogram {
@@ -97,7 +98,7 @@ fn histogram(
         return Histogram::new();
     };
     let (min_ns, max_ns) = extremes.unwrap_or((edges(first.0).0, edges(last.0).1));
-    let mut coarse = Histogram::new();
+    let mut coarse = Histogram::unallocated();
     for (bucket, count) in buckets {
         let (low, high) = edges(bucket);
         coarse.record_many((low + (high - low) / 2).clamp(min_ns, max_ns), count);

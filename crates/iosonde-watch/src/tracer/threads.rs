@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use iosonde_bpf::{Collector, Thread};
 
-use iosonde_model::record::profile::ThreadRun;
+use iosonde_model::record::profile::{PageCache, ThreadRun};
 
 /// Largest number of ended threads kept individually; further ones are counted by name.
 const KEPT: usize = 2000;
@@ -20,6 +20,17 @@ pub(super) struct Ended {
     by_name: BTreeMap<(String, bool), ThreadRun>,
     /// Threads of the program by group.
     groups: BTreeMap<u16, u32>,
+    /// Of all threads that have ended.
+    page_cache: PageCache,
+}
+
+/// Every thread with traffic, the busiest first, and what is known of all threads together.
+#[derive(Debug)]
+pub(super) struct Threads {
+    pub(super) runs: Vec<ThreadRun>,
+    /// How many of each group.
+    pub(super) groups: BTreeMap<u16, u32>,
+    pub(super) page_cache: PageCache,
 }
 
 impl Ended {
@@ -33,6 +44,8 @@ impl Ended {
     }
 
     fn add(&mut self, thread: &Thread) {
+        self.page_cache.looked_up_pages += thread.looked_up;
+        self.page_cache.brought_in_pages += thread.brought_in;
         if !has_traffic(thread) {
             return;
         }
@@ -62,8 +75,8 @@ impl Ended {
         Ok(running.chain(ended).collect())
     }
 
-    /// Every thread with traffic, the busiest first, and how many of each group.
-    pub(super) fn finish(mut self, collector: &Collector) -> (Vec<ThreadRun>, BTreeMap<u16, u32>) {
+    /// All threads.
+    pub(super) fn finish(mut self, collector: &Collector) -> Threads {
         for thread in collector.threads().unwrap_or_default() {
             self.add(&thread);
         }
@@ -73,7 +86,7 @@ impl Ended {
             let bytes = thread.read_bytes + thread.write_bytes;
             (std::cmp::Reverse((thread.of_program, bytes, thread.syncs)), thread.tid)
         });
-        (threads, self.groups)
+        Threads { runs: threads, groups: self.groups, page_cache: self.page_cache }
     }
 }
 
@@ -156,6 +169,10 @@ mod tests {
             slot_key: iosonde_bpf::SlotKey { disk: 0, op: 0, class: 0, group: 0 },
             slot: 0,
             spare: 0,
+            looked_up: 0,
+            brought_in: 0,
+            read: [0; 3],
+            added: [0; 4],
         }
     }
 
@@ -163,11 +180,14 @@ mod tests {
     fn many_threads_stay_bounded_and_lose_nothing() {
         let mut ended = Ended::default();
         (0..3000).for_each(|tid| ended.add(&thread(tid, 2)));
-        ended.add(&thread(5000, 0));
+        ended.add(&Thread { looked_up: 70, brought_in: 7, ..thread(5000, 0) });
         assert_eq!((ended.kept.len(), ended.by_name.len()), (KEPT, 1));
         let rest = &ended.by_name[&("two words".to_owned(), true)];
         assert_eq!((rest.tid, rest.writes, rest.write_bytes), (None, 2000, 1_024_000));
         assert_eq!(ended.groups[&1], 3000);
+        // A thread whose reads are all served from memory makes no request.
+        let PageCache { looked_up_pages, brought_in_pages, .. } = ended.page_cache;
+        assert_eq!((looked_up_pages, brought_in_pages), (70, 7));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::percent;
 const FROM_NS: u64 = 100_000_000;
 
 /// Fewest unwritten dirty bytes to report, and their smallest share of all dirtied bytes.
-const UNWRITTEN_BYTES: u64 = 16 << 20;
+const UNWRITTEN_BYTES: u64 = 4 << 20;
 const UNWRITTEN_SHARE: f64 = 0.1;
 
 /// Reports when write-back of the program's pages ended well after the program, or had not ended

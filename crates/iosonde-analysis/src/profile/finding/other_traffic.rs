@@ -5,17 +5,20 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, ThreadRun, Traffic};
 use iosonde_model::units::bytes;
 
-use super::super::Figures;
+use super::super::{Figures, Side};
 use super::percent;
 
 /// Smallest share of a device's requests or bytes to report.
 const SHARE: f64 = 0.10;
+/// Smallest share of the program's requests or bytes that a device has: on another one, such as
+/// that of the program's own file, others do not matter to it.
+const OWN_SHARE: f64 = 0.10;
 
 /// Reports the device where others had the largest share.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let mut worst: Option<(f64, Finding)> = None;
     for device in &figures.devices {
-        if device.program.as_ref().is_none_or(|side| side.requests() == 0) {
+        if !device.program.as_ref().is_some_and(|side| matters(side, figures)) {
             continue;
         }
         let sum = |pick: fn(&Traffic) -> bool| {
@@ -53,6 +56,13 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         worst = Some((share, finding));
     }
     worst.map(|(_, finding)| finding)
+}
+
+/// Whether the program made a good part of its requests, or moved a good part of its bytes, there.
+fn matters(there: &Side, figures: &Figures) -> bool {
+    let Some(all) = &figures.program else { return false };
+    let share = |part: u64, all: u64| part > 0 && part as f64 >= OWN_SHARE * all as f64;
+    share(there.requests(), all.requests()) || share(there.data_bytes(), all.data_bytes())
 }
 
 /// The thread that transferred most of the others' bytes, if a single one did. A kernel thread may
@@ -98,5 +108,9 @@ mod tests {
         assert_eq!(ask(detect, &profile_of(&[Flow::default(), elsewhere])), None);
         let few = Flow { requests: 1_000, ..other };
         assert_eq!(ask(detect, &profile_of(&[Flow::default(), few])), None);
+        // Where the program only read its own file.
+        let start = Flow { device: "sdb", requests: 20, ..Flow::default() };
+        let busy = Flow { device: "sdb", ..other };
+        assert_eq!(ask(detect, &profile_of(&[Flow::default(), start, busy])), None);
     }
 }

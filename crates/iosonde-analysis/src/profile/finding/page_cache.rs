@@ -2,9 +2,10 @@
 
 use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::units::bytes;
+use iosonde_model::record::profile::PageCache;
+use iosonde_model::units::{bytes, count};
 
-use super::super::Figures;
+use super::super::{CacheFigures, Figures};
 use super::percent;
 
 /// Fewest bytes read to report.
@@ -15,8 +16,33 @@ const FETCHED_BYTES: u64 = 1 << 20;
 /// Share fetched from storage at or below which memory served most reads.
 const FETCHED: f64 = 0.1;
 
-/// Reports when read calls returned ten times the bytes that storage did.
-pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+/// Reports when nine tenths of the pages that reads looked up were in memory; where that is not
+/// counted, when read calls returned ten times the bytes that storage did.
+pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    match figures.page_cache {
+        Some(cache) => looked_up(cache),
+        None => returned(run),
+    }
+}
+
+fn looked_up(cache: CacheFigures) -> Option<Finding> {
+    let PageCache { page_bytes, looked_up_pages, brought_in_pages } = cache.counts;
+    let share = cache.hit_share.filter(|share| 1.0 - share <= FETCHED)?;
+    if looked_up_pages * page_bytes < FROM_BYTES {
+        return None;
+    }
+    let words = format!(
+        "Read calls looked up {} pages in the page cache, and {} were there: {} had to be read.",
+        count::thousands(looked_up_pages),
+        percent(share),
+        bytes::rough(brought_in_pages * page_bytes),
+    );
+    let finding = Finding::new("page_cache", "", Strength::Proven, Severity::Fact, words);
+    let finding = finding.with("looked_up_pages", looked_up_pages as f64);
+    Some(finding.with("brought_in_pages", brought_in_pages as f64))
+}
+
+fn returned(run: &ProfileRun) -> Option<Finding> {
     let calls = run.calls?;
     let fetched = calls.storage_read_bytes as f64 / calls.read_bytes.max(1) as f64;
     let reads_files = calls.storage_read_bytes >= FETCHED_BYTES;
@@ -30,13 +56,8 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         bytes::rough(calls.storage_read_bytes),
         percent(fetched),
     );
-    let finding = Finding::new(
-        "page_cache",
-        "the page cache",
-        Strength::ConsistentWith,
-        Severity::Fact,
-        words,
-    );
+    // No bottleneck: it has no place in the first line of a report.
+    let finding = Finding::new("page_cache", "", Strength::ConsistentWith, Severity::Fact, words);
     Some(
         finding
             .with("read_bytes", calls.read_bytes as f64)
@@ -56,7 +77,7 @@ mod tests {
         let run = |storage_read_bytes| {
             let read_bytes = 1 << 30;
             let calls = CallCounts { read_bytes, storage_read_bytes, ..CallCounts::default() };
-            ProfileRun { calls: Some(calls), ..profile_of(&[Flow::default()]) }
+            ProfileRun { calls: Some(calls), page_cache: None, ..profile_of(&[Flow::default()]) }
         };
         let message = words(detect, &run(10 << 20));
         assert!(
@@ -67,5 +88,20 @@ mod tests {
         // All of the bytes may be zeros from /dev/zero.
         assert_eq!(ask(detect, &run(24 << 10)), None);
         assert_eq!(ask(detect, &ProfileRun { calls: None, ..run(0) }), None);
+    }
+
+    #[test]
+    fn pages_that_were_there_are_reported_and_few_or_missing_ones_are_not() {
+        let run = |looked_up_pages, brought_in_pages| {
+            let counts = PageCache { page_bytes: 4096, looked_up_pages, brought_in_pages };
+            ProfileRun { page_cache: Some(counts), ..profile_of(&[Flow::default()]) }
+        };
+        let message = words(detect, &run(100_000, 1_000));
+        assert!(
+            message.contains("looked up 100,000 pages in the page cache, and 99 % were there"),
+            "{message}"
+        );
+        assert_eq!(ask(detect, &run(100_000, 20_000)), None);
+        assert_eq!(ask(detect, &run(1_000, 0)), None);
     }
 }

@@ -68,6 +68,18 @@ pub struct SyncPhases {
     pub flush_ns: u64,
 }
 
+/// Read calls of the program at the page cache, direct ones apart. Pages of memory-mapped files are
+/// not in it.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct PageCache {
+    /// Size of a page, bytes.
+    pub page_bytes: u64,
+    /// Pages that read calls looked up, each time anew.
+    pub looked_up_pages: u64,
+    /// Pages that the reading threads brought in, with those read ahead.
+    pub brought_in_pages: u64,
+}
+
 /// How files were opened, and flags set later.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct OpenCounts {

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/*
+ * Pages that read calls of the program look up in the page cache, and how many of them its threads
+ * had to bring in. A read that begins adds the pages that are missing, and those read ahead,
+ * before it looks them up. Pages added to be written get dirty at once, and are no misses.
+ */
+#ifndef CACHE_H
+#define CACHE_H
+
+/* The running thread, if requests count and it is the program's. */
+inlined struct thread *counted_thread(void)
+{
+	u64 id = current_pid_tgid();
+	u32 tid = (u32)id, zero = 0, *control_of = map_lookup(&control, &zero);
+	struct thread *thread;
+
+	if (!control_of || !control_of[1])
+		return 0;
+	thread = map_lookup(&threads, &tid);
+	if (thread && thread->generation == control_of[0])
+		return thread->of_program ? thread : 0;
+	return is_followed(id >> 32) ? this_thread() : 0;
+}
+
+SEC("tp_btf/mm_filemap_add_to_page_cache")
+int page_added(u64 *ctx)
+{
+	struct folio *folio = (struct folio *)ctx[0];
+	struct thread *thread = counted_thread();
+	struct address_space *mapping;
+	struct added *added;
+
+	if (!thread)
+		return 0;
+	mapping = folio->mapping;
+	if (!mapping || !mapping->host)
+		return 0;
+	/* Metadata of file systems is in the cache of their devices, kept apart: it is read meanwhile. */
+	added = (mapping->host->i_mode & S_IFMT) == S_IFBLK ? &thread->added_of_disk : &thread->added;
+	if (added->mapping != (u64)mapping) {
+		added->mapping = (u64)mapping;
+		added->pages = 0;
+	}
+	added->pages += size_of(folio) / page_bytes;
+	return 0;
+}
+
+inlined void claim(struct thread *thread, struct added *added, u64 mapping)
+{
+	if (added->mapping != mapping)
+		return;
+	thread->brought_in += added->pages;
+	added->pages = 0;
+}
+
+SEC("tp_btf/mm_filemap_get_pages")
+int pages_read(u64 *ctx)
+{
+	struct address_space *mapping = (struct address_space *)ctx[0];
+	u64 index = ctx[1], last = ctx[2], end;
+	struct thread *thread = counted_thread();
+	struct inode *inode;
+
+	if (!thread || !mapping)
+		return 0;
+	inode = mapping->host;
+	if (!inode)
+		return 0;
+	/* A long read looks up some pages at a time: always to the same last one, which may be behind
+	 * the file's end. */
+	if (thread->read_mapping != (u64)mapping || thread->read_last != last ||
+	    index <= thread->read_index) {
+		end = inode->i_size + page_bytes - 1;
+		end /= page_bytes;
+		if (end > last)
+			end = last + 1;
+		if (end > index)
+			thread->looked_up += end - index;
+	}
+	thread->read_mapping = (u64)mapping;
+	thread->read_index = index;
+	thread->read_last = last;
+	claim(thread, &thread->added, (u64)mapping);
+	claim(thread, &thread->added_of_disk, (u64)mapping);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,44 @@
+//! Profiles on an older kernel: requests are attributed later, some tracepoints are not there, and
+//! stacks have the device's own driver.
+
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::stacks::{StackKind, StackRun};
+use iosonde_rig::ScratchDir;
+
+use crate::inside::{MIB, boot, image, machine, sh};
+
+#[test]
+fn stacks_are_taken_and_a_missing_tracepoint_is_named() {
+    let dir = ScratchDir::new().unwrap();
+    let disk = image(dir.path(), "disk", 32 * MIB);
+    let Some(machine) = machine(&[]) else { return };
+    let machine = machine.modules(&["nvme"]).drive("disk", &disk, "");
+    let machine = machine.options(&["-device", "nvme,drive=disk,serial=SN"]);
+    let mut guest = boot(&machine, &["/dev/nvme0n1"]);
+    let script = "dd if=/dev/zero of=/dev/nvme0n1 bs=64k count=64 oflag=direct; sleep 1";
+    sh(&mut guest, &format!("iosonde profile --stacks -o /tmp/out -- sh -c '{script}'"));
+    let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
+    let run: ProfileRun = serde_json::from_str(&ran.stdout).unwrap();
+    let of = |kind: StackKind, thread: &str| -> Vec<&StackRun> {
+        let all = run.stacks.iter();
+        all.filter(|stack| stack.kind == kind && stack.thread == thread).collect()
+    };
+    let requests = of(StackKind::Request, "dd");
+    let amount: u64 = requests.iter().map(|stack| stack.amount).sum();
+    assert_eq!(amount, 4 * MIB, "{requests:?}");
+    for stack in requests {
+        assert!(stack.kernel.iter().any(|name| name.contains("submit_bio")), "{stack:?}");
+    }
+    let naps = of(StackKind::Wait, "sleep");
+    let naps = naps.iter().filter(|s| s.kernel.iter().any(|name| name.contains("nanosleep")));
+    let slept_ns: u64 = naps.map(|stack| stack.amount).sum();
+    assert!(slept_ns >= 1_000_000_000, "{:?}", run.stacks);
+    // Debian's 6.1 does not tell of look-ups in the page cache: none is claimed.
+    let asked = "grep -q btf_trace_mm_filemap_get_pages /sys/kernel/btf/vmlinux";
+    let has_tracepoint = guest.run(asked).unwrap().exit == 0;
+    let missing = run.source.missing.iter().find(|missing| missing.what == "page cache");
+    assert_eq!((run.page_cache.is_some(), missing.is_some()), (has_tracepoint, !has_tracepoint));
+    if let Some(missing) = missing {
+        assert!(missing.reason.contains("mm_filemap_get_pages"), "{missing:?}");
+    }
+}
