@@ -172,8 +172,9 @@ mod tests {
     fn syncs_follow_their_groups_writes() {
         let mut run = profile(vec![row(Class::Program, Op::Write, 3000)]);
         run.syncs = vec![sync(SyncKind::Fdatasync, 1, 1000), sync(SyncKind::Fsync, 1, 3)];
+        let (every_writes, call) = (3, SyncCall::Fdatasync);
         let requested =
-            Sync { every_writes: 3, call: SyncCall::Fdatasync, barrier: true, ..Sync::default() };
+            Sync { every_writes, call, barrier: true, by_call: true, ..Sync::default() };
         assert_eq!(sync_of(&run), requested);
         run.groups[1].threads = 4;
         assert!(!sync_of(&run).barrier, "threads do not wait for each other");
