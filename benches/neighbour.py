@@ -20,6 +20,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -177,6 +178,7 @@ def main():
     right, wrong = collections.Counter(), collections.Counter()
     of_quiet, count = collections.Counter(), 0
     for loud_folder, quiet_folder in pairs:
+        wrong_before = wrong.total()
         loud, quiet = Study(asked.binary, loud_folder), Study(asked.binary, quiet_folder)
         count += 1
         for name, pattern, holds in RULES:
@@ -186,6 +188,11 @@ def main():
                 (right if is_right else wrong)[name] += 1
                 if not is_right:
                     print(f"wrong: {name} {axis} {level}: {loud_folder}", file=sys.stderr)
+        # What is wrong stays, to be looked at.
+        if wrong.total() == wrong_before:
+            shutil.rmtree(loud_folder.parent)
+        if not asked.target:
+            shutil.rmtree(quiet_folder.parent)
     print(f"{count} pairs\n")
     print("| recommendation | quiet study | quick study beside a neighbour | contradicted |")
     print("| --- | ---: | ---: | ---: |")
