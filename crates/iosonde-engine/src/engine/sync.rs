@@ -74,7 +74,7 @@ impl Syncing {
     /// An operation is on its way.
     pub(super) fn note(&mut self, op: &Op) {
         if op.way == IoKind::Write {
-            self.unsent = self.targets.len() * self.count.after_write(&self.sync) as usize;
+            self.unsent += self.targets.len() * self.count.after_write(&self.sync) as usize;
         }
     }
 }
