@@ -189,6 +189,31 @@ pub(super) fn side(times: &Times, low: f64, high: f64) -> Option<Side> {
     }
 }
 
+/// On which side of a share of the highest each setting is shown to be, over all of them together:
+/// the highest of several is in part chosen by chance, so each pair alone would say too much. The
+/// highest itself is above.
+pub(super) fn sides(
+    points: &[&Point],
+    highest: &Point,
+    share: f64,
+    measure: Measure,
+) -> Vec<Option<Side>> {
+    let values = |point: &Point| point.values(measure, Direction::Total);
+    let line: Vec<f64> = values(highest).into_iter().map(|value| value * share).collect();
+    let others = || points.iter().filter(|point| point.cell != highest.cell);
+    let corrected = holm(&others().map(|p| log_t_p(&values(p), &line)).collect::<Vec<f64>>());
+    let mut corrected = corrected.into_iter();
+    let side = |point: &&Point| {
+        if point.cell == highest.cell {
+            return Some(Side::Above);
+        }
+        let is_shown = corrected.next()? <= SHOWN;
+        let times = Times::of_values(&values(point), &line)?.times;
+        is_shown.then_some(if times < 1.0 { Side::Below } else { Side::Above })
+    };
+    points.iter().map(side).collect()
+}
+
 /// Where a ratio is shown to lie.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Side {
@@ -277,6 +302,25 @@ mod tests {
             matches!(rank(values.collect()), Some(Ranking::Best(_)))
         };
         assert_eq!((0..2_000).filter(is_best).count(), 0);
+    }
+
+    #[test]
+    fn of_equal_settings_none_is_shown_to_lack_a_part_of_the_highest() {
+        let wrong = |seed: u64| {
+            let plateau = sweep(0.15, seed, |_| 4_000.0);
+            let points: Vec<&Point> = plateau.points.iter().collect();
+            let mean = |point: &&&Point| point.mean(Measure::Iops).unwrap();
+            let highest = points.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap();
+            let sides = sides(&points, highest, 0.95, Measure::Iops);
+            sides.contains(&Some(Side::Below))
+        };
+        let count = (0..300).filter(|seed| wrong(*seed)).count();
+        assert!(count <= 15, "{count} of 300");
+        let rising = sweep(0.01, 5, |depth| 1_000.0 * depth.min(16.0));
+        let points: Vec<&Point> = rising.points.iter().collect();
+        let shown = sides(&points, points[6], 0.95, Measure::Iops);
+        assert_eq!(shown[..4], [Some(Side::Below); 4]);
+        assert_eq!(shown[4..], [Some(Side::Above); 5]);
     }
 
     #[test]

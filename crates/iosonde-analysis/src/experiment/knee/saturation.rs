@@ -1,7 +1,7 @@
 //! Whether a sweep is saturated at its end, and the lowest level that brings nearly all.
 
 use super::super::words::Times;
-use super::super::{Answer, Measure, Point, gate};
+use super::super::{Answer, Measure, gate};
 use super::Line;
 use iosonde_stats::knee;
 
@@ -44,13 +44,7 @@ impl Line<'_> {
         let all = self.points.iter().filter_map(|point| Some((point.mean(Measure::Iops)?, *point)));
         let Some((_, best)) = all.max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
         let share = 1.0 - ENOUGH_WITHIN;
-        let side = |point: &Point| -> Option<gate::Side> {
-            if point.cell == best.cell {
-                return Some(gate::Side::Above);
-            }
-            gate::side(&Times::of(point, best, Measure::Iops)?, share, f64::INFINITY)
-        };
-        let sides: Vec<Option<gate::Side>> = self.points.iter().map(|point| side(point)).collect();
+        let sides = gate::sides(self.points, best, share, Measure::Iops);
         let reached = sides.iter().position(|side| side.is_some_and(|s| s != gate::Side::Below));
         let Some(reached) = reached else { return };
         let (lowest, at) = (self.points[reached], self.points[reached].at(self.axis));
