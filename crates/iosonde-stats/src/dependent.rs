@@ -16,7 +16,10 @@
 //! with small expected number of positive counts", Survey Methodology 24(2), 1998): the size is
 //! divided by the square of t over the normal quantile.
 //!
-//! Values beyond a rare percentile come in bursts, and must be seen in 20 of them.
+//! Values beyond a rare percentile come in bursts, and must be seen in 20 of them. Bursts differ in
+//! size, so few of them tell little of the variance between batches: one standard error of that
+//! variance (from the fourth moment) is added to it. Without it, 90 % of the intervals of p99.9
+//! hold the truth in 60 s of a queue at 80 % load, which has 20 to 30 bursts.
 //!
 //! Intervals of rates are on the logarithmic scale, so that they never reach 0. Those of mean
 //! latencies are symmetric in the reciprocal: the standard error of the mean latency of a loaded
@@ -182,12 +185,14 @@ pub fn effective_size(all: &Histogram, batches: &[Batch], q: f64) -> Result<f64,
             (false, true) => beyond.iter().zip(&counts).map(|(beyond, n)| beyond < n).collect(),
             _ => Vec::new(),
         };
-        if has_few_bursts(&occurs) {
+        let is_rare = is_rare(&occurs);
+        if is_rare && bursts(&occurs) < FEWEST_INDEPENDENT {
             return Err(NoInterval::RunLonger);
         }
         let independent = sum.amount * (1.0 - sum.amount / sum.size);
         if independent > 0.0 {
-            let design_effect = (sum.error.powi(2) / independent).max(1.0);
+            let unsure = if is_rare { 1.0 + sum.variance_error } else { 1.0 };
+            let design_effect = (unsure * sum.error.powi(2) / independent).max(1.0);
             size = size.min(n / design_effect * (NORMAL / sum.t).powi(2));
         }
     }
@@ -205,14 +210,16 @@ pub fn quantile(all: &Histogram, effective_size: f64, q: f64) -> Option<(u64, u6
     Some((all.rank(low)?.0, all.rank(high)?.1))
 }
 
-/// Whether values occur in few batches, and those in few groups of neighbours (runs declustering:
-/// Smith and Weissman, "Estimating the extremal index", JRSS B 56(3), 1994): the variance between
-/// batches of what happens in bursts is not known from a few of them.
-fn has_few_bursts(occurs: &[bool]) -> bool {
-    let is_rare = occurs.iter().filter(|occurs| **occurs).count() * 2 < occurs.len();
+/// Whether values occur in less than half of the batches.
+fn is_rare(occurs: &[bool]) -> bool {
+    occurs.iter().filter(|occurs| **occurs).count() * 2 < occurs.len()
+}
+
+/// Groups of neighbouring batches in which values occur (runs declustering: Smith and Weissman,
+/// "Estimating the extremal index", JRSS B 56(3), 1994).
+fn bursts(occurs: &[bool]) -> f64 {
     let starts = occurs.windows(2).filter(|pair| !pair[0] && pair[1]).count();
-    let bursts = starts + usize::from(occurs.first() == Some(&true));
-    is_rare && (bursts as f64) < FEWEST_INDEPENDENT
+    (starts + usize::from(occurs.first() == Some(&true))) as f64
 }
 
 fn of(batches: &[Batch], pick: impl Fn(&Batch) -> f64) -> Vec<f64> {
@@ -234,6 +241,8 @@ struct Sum {
     size: f64,
     /// Standard error of the amount.
     error: f64,
+    /// Standard error of the square of that, as a share of it.
+    variance_error: f64,
     /// Quantile 0.975 of Student's t for as many independent batches as there are.
     t: f64,
 }
@@ -253,7 +262,10 @@ impl Sum {
         let spread = Summary::of(&excess).map_or(0.0, |summary| summary.std_dev);
         let error = spread * (n / (n - time)).sqrt() * (n * time).sqrt();
         let t = t_975((n / time - 1.0) as usize).ok_or(NoInterval::RunLonger)?;
-        Ok(Sum { amount, size, error, t })
+        let moment = |power| excess.iter().map(|each| each.powi(power)).sum::<f64>();
+        let kurtosis = if spread > 0.0 { n * moment(4) / moment(2).powi(2) } else { 1.0 };
+        let variance_error = ((kurtosis - 1.0) * time / n).sqrt();
+        Ok(Sum { amount, size, error, variance_error, t })
     }
 }
 
