@@ -5,7 +5,7 @@
 Each line is N runs (20) of S seconds (6) of random reads on a device whose behaviour is known: loop
 devices over memory, alone, under a limit of a cgroup, beside a neighbour; files of a FUSE server with
 scripted latencies; a vhost-user-blk server. It prints the share of runs in which what must be found was
-found, and what else was reported beside it in which share of the runs. Left out are facts that concern
+found, the share with high confidence, and what else was reported beside it. Left out are facts that concern
 no figure, and what is true of every file of a FUSE server: it is not local, and its requests are punted.
 
 Needs root, fio, losetup, qemu-storage-daemon and 600 MiB of /dev/shm. Nothing else should run: what
@@ -154,7 +154,7 @@ TRUE_OF_FUSE = {"not_local", "punted"}
 
 
 def findings(binary, target, within, options, seconds):
-    """Codes of the findings of one run."""
+    """Codes of the findings of one run, and whether its confidence is high."""
     known = set()
     if isinstance(within, subprocess.Popen):
         within.send_signal(signal.SIGHUP)
@@ -167,21 +167,23 @@ def findings(binary, target, within, options, seconds):
     if ran.returncode not in (0, 3) or not rows:
         sys.exit(f"error: {' '.join(words)}: exit code {ran.returncode}: {ran.stderr}")
     found = [finding for row in rows for finding in row["findings"]]
-    return {finding["code"] for finding in found if finding["severity"] != "fact"} - known
+    codes = {finding["code"] for finding in found if finding["severity"] != "fact"} - known
+    return codes, all(row["confidence"] == "high" for row in rows)
 
 
 def measure(binary, device, options, must, runs, seconds):
-    hits, others = 0, collections.Counter()
+    hits, high, others = 0, 0, collections.Counter()
     wanted = set(must.split("|")) - {""}
     with device() as (target, within):
         for _ in range(runs):
-            codes = findings(binary, target, within, options, seconds)
+            codes, is_high = findings(binary, target, within, options, seconds)
             hits += bool(codes & wanted)
+            high += is_high
             others.update(codes - wanted)
     found = f"{100 * hits / runs:.0f} %" if wanted else ""
     beside = ", ".join(f"`{code}` {100 * n / runs:.0f} %" for code, n in others.most_common())
     names = " or ".join(f"`{code}`" for code in must.split("|")) if wanted else "nothing"
-    return f"| {names} | {found} | {beside} |"
+    return f"| {names} | {found} | {100 * high / runs:.0f} % | {beside} |"
 
 
 def main():
@@ -196,8 +198,8 @@ def main():
     RIG = next((str(p / "iosonde-rig") for p in places if (p / "iosonde-rig").exists()), None)
     if RIG is None:
         sys.exit("error: iosonde-rig is not built: cargo build -p iosonde-rig")
-    print("| device and load | must be found | found | beside it |")
-    print("| --- | --- | ---: | --- |")
+    print("| device and load | must be found | found | high confidence | beside it |")
+    print("| --- | --- | ---: | ---: | --- |")
     for name, device, options, must in CASES:
         if asked.only in name:
             cells = measure(asked.binary, device, options, must, asked.runs, asked.seconds)

@@ -3,11 +3,11 @@
     python3 benches/neighbour.py [--pairs N] [--target DIR [--quiet RESULT]] [BINARY]
 
 Each pair is `experiment run study --quick` beside a neighbour and `experiment run study` without one,
-on the same device. Without --target it is a simulated one, with another seed for each pair: the
+on the same device, of the stages whose recommendations are checked (queue depth, jobs, mix). Without --target it is a simulated one, with another seed for each pair: the
 neighbour sends requests to it, and every run differs from the others by noise of 15 %. With --target,
 it is a file in that directory; the neighbour is fio with random reads and writes of another file there,
 which comes and goes every few seconds, and a busy loop on every CPU; the quiet study is measured once,
-at the end (50 minutes), or taken from the folder RESULT. Nothing else should run then.
+at the end (20 minutes), or taken from the folder RESULT. Nothing else should run then.
 
 Every recommendation of the quick study is held against the points of the quiet one: right, wrong, or
 withheld, where the quick study says that it is not decidable. Exit code 1 if one is wrong.
@@ -36,6 +36,7 @@ KNEE, ENOUGH = 0.80, 0.93
 # Two rates that differ less may be named in either order.
 ALIKE = 0.05
 STAGES = {"iodepth": "queue-depth", "numjobs": "jobs"}
+MIX = "read-write-mix"
 
 
 class Study:
@@ -61,7 +62,7 @@ class Study:
 
     def sides(self):
         """IOPS of writes alone and of reads alone."""
-        own = [point for point in self.points if point["stage_name"] == "read-write-mix"]
+        own = [point for point in self.points if point["stage_name"] == MIX]
         shares = {int(p["level_read_percent_percent"]): p["iops_per_s"] for p in own}
         return shares[0], shares[100]
 
@@ -108,7 +109,7 @@ def measure(binary, target, more, seed):
     """A study; the folder with its results."""
     folder = tempfile.mkdtemp(prefix="neighbour-")
     words = [binary, "experiment", "run", "study", target, "--results", folder, *more]
-    words += ["--seed", str(seed)]
+    words += ["--stages", ",".join([*STAGES.values(), MIX]), "--seed", str(seed)]
     ran = subprocess.run(words, capture_output=True, text=True)
     if ran.returncode != 0:
         sys.exit(f"error: {' '.join(words)}: exit code {ran.returncode}: {ran.stderr[-2000:]}")
