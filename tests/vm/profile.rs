@@ -1,9 +1,13 @@
 //! Profiles on an older kernel: requests are attributed later, some tracepoints are not there, and
 //! stacks have the device's own driver.
 
+use std::process::Command;
+
 use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::FileSystemWork;
 use iosonde_model::record::stacks::{StackKind, StackRun};
-use iosonde_rig::ScratchDir;
+use iosonde_rig::guest::Guest;
+use iosonde_rig::{ScratchDir, skip};
 
 use crate::inside::{MIB, boot, image, machine, sh};
 
@@ -41,4 +45,32 @@ fn stacks_are_taken_and_a_missing_tracepoint_is_named() {
     if let Some(missing) = missing {
         assert!(missing.reason.contains("mm_filemap_get_pages"), "{missing:?}");
     }
+}
+
+#[test]
+fn commits_of_a_file_system_that_is_a_module_are_counted() {
+    let dir = ScratchDir::new().unwrap();
+    let disk = image(dir.path(), "disk", 64 * MIB);
+    if Command::new("mkfs.ext4").arg("-q").arg(&disk).status().is_err() {
+        return skip("mkfs.ext4 is not installed");
+    }
+    let Some(machine) = machine(&[]) else { return };
+    let machine = machine.modules(&["nvme", "ext4"]).drive("disk", &disk, "");
+    let machine = machine.options(&["-device", "nvme,drive=disk,serial=SN"]);
+    let mut guest = boot(&machine, &["/dev/nvme0n1"]);
+    sh(&mut guest, "mkdir -p /mnt && mount -t ext4 /dev/nvme0n1 /mnt && sync");
+    let transactions = |guest: &mut Guest| -> u64 {
+        let info = sh(guest, "cat /proc/fs/jbd2/nvme0n1-8/info");
+        info.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let before = transactions(&mut guest);
+    let write = "dd if=/dev/zero of=/mnt/file bs=4k count=1 conv=notrunc,fsync seek=$i";
+    let script = format!("for i in 1 2 3 4 5 6 7 8; do {write}; done");
+    sh(&mut guest, &format!("iosonde profile -o /tmp/out -- sh -c '{script}'"));
+    let all = transactions(&mut guest) - before;
+    let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
+    let run: ProfileRun = serde_json::from_str(&ran.stdout).unwrap();
+    let commits = run.file_systems.iter().find(|run| run.work == FileSystemWork::Commit).unwrap();
+    assert!((8..=all).contains(&commits.times), "{all} {commits:?} {:?}", run.source.missing);
+    assert!(commits.amount >= commits.times, "{commits:?}");
 }

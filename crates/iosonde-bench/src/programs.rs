@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use clap::Args;
-use iosonde_bpf::{Collector, Options, Part, Runs, timed};
+use iosonde_bpf::{Collector, FileSystem, Options, Part, Runs, timed};
 use iosonde_stats::ratio::median;
 
 use crate::measure::symbol;
@@ -138,6 +138,7 @@ fn window(args: &ProgramArgs, reader: u32, without: &[Part]) -> Result<Window, B
         disk_end_async: symbol("blkdev_bio_end_io_async"),
         chain_end: symbol("bio_chain_endio"),
         wait_end: symbol("submit_bio_wait_endio"),
+        file_systems: vec![FileSystem::Ext4, FileSystem::Xfs],
         page_bytes: 4096,
         without: without.to_vec(),
         meter: true,

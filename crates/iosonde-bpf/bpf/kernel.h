@@ -222,6 +222,18 @@ struct io_kiocb {
 	struct io_cqe cqe;
 } relocated;
 
+enum wb_reason {
+	WB_REASON_BACKGROUND,
+	WB_REASON_VMSCAN,
+	WB_REASON_SYNC,
+	WB_REASON_PERIODIC,
+};
+
+struct wb_writeback_work {
+	long nr_pages;
+	enum wb_reason reason;
+} relocated;
+
 struct pt_regs;
 
 struct pt_regs___x86 {

@@ -326,6 +326,36 @@ struct counts {
 	u64 lost_stacks;
 };
 
+/* Work of file systems. Of pairs the first is the program's, the next that of others. */
+enum {
+	WORK_PAGES_OF_PROGRAM,
+	WORK_PAGES_OF_OTHERS,
+	WORK_WRITE_BACK, /* and on: background, for memory, sync, by age, else */
+	WORK_COMMIT = WORK_WRITE_BACK + 5,
+	WORK_COMMIT_OPERATIONS,
+	WORK_COMMIT_LOCK,
+	WORK_COMMIT_DATA,
+	WORK_COMMIT_LOG,
+	WORK_FORCE_OF_PROGRAM,
+	WORK_FORCE_OF_OTHERS,
+	WORK_FULL_OF_PROGRAM,
+	WORK_FULL_OF_OTHERS,
+	WORKS,
+};
+
+/* On one CPU. */
+struct work_use {
+	u64 times;
+	u64 amount;
+	u64 ns;
+};
+
+/* Work under way. */
+struct span {
+	u64 since_ns;
+	u64 pages; /* left to be written when it began */
+};
+
 enum { STACK_OF_REQUEST, STACK_OF_WAIT, FRAMES = 127 };
 
 /* Two stacks of a thread, by their numbers; below 0 there is none. */

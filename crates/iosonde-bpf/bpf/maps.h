@@ -81,6 +81,8 @@ TABLE(phase_state, MAP_ARRAY, 1, u32, struct phases);
 TABLE(uring_syncs, MAP_HASH, 8192, u64, struct uring_sync);
 TABLE(uring_count, MAP_ARRAY, 1, u32, u64); /* of them now */
 TABLE(submits, MAP_HASH, 16384, u64, struct submitted);
+TABLE(work_data, MAP_PERCPU_ARRAY, WORKS, u32, struct work_use);
+TABLE(spans, MAP_HASH, 8192, u64, struct span); /* by kind and thread */
 /* As long as asked for; the loader makes them short where nobody asks. */
 TABLE(stacks, MAP_HASH, 16384, struct stack_key, struct stack_use);
 TABLE(blocked_threads, MAP_HASH, 16384, u32, struct blocked);

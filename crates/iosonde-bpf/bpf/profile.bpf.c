@@ -591,6 +591,7 @@ int rq_complete(u64 *ctx)
 /* What stands beside the requests. */
 #include "process.h"
 #include "cache.h"
+#include "filesystem.h"
 #include "calls.h"
 #include "stacks.h"
 

@@ -190,6 +190,18 @@ shared! {
 }
 
 shared! {
+    /// Work of file systems of one kind, on one CPU.
+    WorkUse {
+        /// How many times.
+        times: u64,
+        /// Pages, blocks or operations.
+        amount: u64,
+        /// Time that it took, ns.
+        ns: u64,
+    }
+}
+
+shared! {
     /// A thread.
     Thread {
         /// Thread id.

@@ -22,9 +22,9 @@ use aya::{Btf, Ebpf, EbpfLoader, Pod};
 pub use layout::{
     Blocked, CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, DepthUse, FileKey, FilePlace,
     FileUse, FlagUse, Flight, Layers, Levels, Sampling, Slot, SlotKey, StackKey, StackUse, Thread,
-    Times,
+    Times, WorkUse,
 };
-pub use programs::{Part, Program, Runs};
+pub use programs::{FileSystem, Part, Program, Runs};
 
 /// The compiled programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/profile.bpf.o");
@@ -49,6 +49,8 @@ pub struct Options {
     pub layers: bool,
     /// Whether the stacks at which requests begin and threads wait are taken.
     pub stacks: bool,
+    /// File systems whose work is counted.
+    pub file_systems: Vec<FileSystem>,
     /// Size of a memory page, bytes.
     pub page_bytes: u32,
     /// Parts of the programs that are left out: what is measured without them is their cost. Empty
@@ -160,7 +162,7 @@ impl Collector {
             self.array::<Control>("control").map(|_| ()),
             self.array::<Counts>("counts").map(|_| ()),
             self.array::<Depth>("depths").map(|_| ()),
-            self.depth_data().map(|_| ()),
+            self.per_cpu::<DepthUse>("depth_data").map(|_| ()),
             self.array::<Sampling>("sampling_state").map(|_| ()),
             self.table::<u32, Thread>("threads").map(|_| ()),
             self.table::<u64, Flight>("flights").map(|_| ()),
@@ -171,8 +173,9 @@ impl Collector {
             self.table::<u64, CgroupUse>("cgroups").map(|_| ()),
             self.table::<ChunkKey, Chunk>("chunks").map(|_| ()),
             self.table::<SlotKey, u32>("slots").map(|_| ()),
-            self.slot_data().map(|_| ()),
-            self.flag_data().map(|_| ()),
+            self.per_cpu::<Slot>("slot_data").map(|_| ()),
+            self.per_cpu::<FlagUse>("flag_data").map(|_| ()),
+            self.per_cpu::<WorkUse>("work_data").map(|_| ()),
             self.table::<StackKey, StackUse>("stacks").map(|_| ()),
             self.table::<u32, Blocked>("blocked_threads").map(|_| ()),
         ];
@@ -284,7 +287,7 @@ impl Collector {
     /// In words.
     pub fn depths(&self, place: u32) -> Result<(Depth, Vec<DepthUse>), String> {
         let now = self.array::<Depth>("depths")?.get(&place, 0).map_err(|error| chain(&error))?;
-        let so_far = self.depth_data()?.get(&place, 0).map_err(|error| chain(&error))?;
+        let so_far = self.of_each_cpu("depth_data", place)?;
         Ok((now, so_far.to_vec()))
     }
 
@@ -301,8 +304,7 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn slot(&self, place: u32) -> Result<Vec<Slot>, String> {
-        let values = self.slot_data()?.get(&place, 0).map_err(|error| chain(&error))?;
-        Ok(values.to_vec())
+        self.of_each_cpu("slot_data", place)
     }
 
     /// Counts of the reads or, from [`layout::FLAGS`] on, the writes with each flag, for each CPU.
@@ -310,8 +312,15 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn flags(&self, place: u32) -> Result<Vec<FlagUse>, String> {
-        let values = self.flag_data()?.get(&place, 0).map_err(|error| chain(&error))?;
-        Ok(values.to_vec())
+        self.of_each_cpu("flag_data", place)
+    }
+
+    /// Work of file systems of one kind, for each CPU.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn work(&self, kind: u32) -> Result<Vec<WorkUse>, String> {
+        self.of_each_cpu("work_data", kind)
     }
 
     /// Thread groups with their numbers.
@@ -327,9 +336,7 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn layers(&self) -> Result<Vec<Layers>, String> {
-        let map = PerCpuArray::<_, Layers>::try_from(self.map("layer_data")?);
-        let map = map.map_err(|error| format!("map `layer_data`: {}", chain(&error)))?;
-        Ok(map.get(&0, 0).map_err(|error| chain(&error))?.to_vec())
+        self.of_each_cpu("layer_data", 0)
     }
 
     /// Requests whose end was not seen.
@@ -412,19 +419,14 @@ impl Collector {
             .map_err(|error| format!("map `{name}`: {}", chain(&error)))
     }
 
-    fn depth_data(&self) -> Result<PerCpuArray<&MapData, DepthUse>, String> {
-        PerCpuArray::try_from(self.map("depth_data")?)
-            .map_err(|error| format!("map `depth_data`: {}", chain(&error)))
+    fn per_cpu<T: Pod>(&self, name: &str) -> Result<PerCpuArray<&MapData, T>, String> {
+        PerCpuArray::try_from(self.map(name)?)
+            .map_err(|error| format!("map `{name}`: {}", chain(&error)))
     }
 
-    fn flag_data(&self) -> Result<PerCpuArray<&MapData, FlagUse>, String> {
-        PerCpuArray::try_from(self.map("flag_data")?)
-            .map_err(|error| format!("map `flag_data`: {}", chain(&error)))
-    }
-
-    fn slot_data(&self) -> Result<PerCpuArray<&MapData, Slot>, String> {
-        PerCpuArray::try_from(self.map("slot_data")?)
-            .map_err(|error| format!("map `slot_data`: {}", chain(&error)))
+    /// One entry of an array, for each CPU.
+    fn of_each_cpu<T: Pod>(&self, name: &str, place: u32) -> Result<Vec<T>, String> {
+        Ok(self.per_cpu::<T>(name)?.get(&place, 0).map_err(|error| chain(&error))?.to_vec())
     }
 
     /// Every entry. One that is removed meanwhile is left out.

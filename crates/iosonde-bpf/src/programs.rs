@@ -1,7 +1,6 @@
 //! The programs: where each is attached, and what depends on it.
 
-use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf};
+use aya::{Btf, Ebpf, programs};
 use aya_obj::btf::BtfKind;
 
 use crate::{AttachError, Options, chain};
@@ -18,7 +17,7 @@ pub struct Program {
 }
 
 /// One line per program: function, tracepoint, what it provides, whether all depends on it.
-const PROGRAMS: [(&str, &str, &str, bool); 19] = [
+const PROGRAMS: [(&str, &str, &str, bool); 21] = [
     ("rq_issue", "block_rq_issue", "requests", true),
     ("rq_complete", "block_rq_complete", "requests", true),
     ("rq_merge", "block_rq_merge", "merged requests", false),
@@ -33,12 +32,38 @@ const PROGRAMS: [(&str, &str, &str, bool); 19] = [
     ("call_exit", "sys_exit", "syncs", false),
     ("page_added", PAGE_ADDED, PAGE_CACHE, false),
     ("pages_read", PAGES_READ, PAGE_CACHE, false),
+    ("round_begin", "writeback_start", FILE_SYSTEMS, false),
+    ("round_end", "writeback_written", FILE_SYSTEMS, false),
     ("io_start", "block_io_start", "requests", true),
     ("rq_insert", "block_rq_insert", "requests", true),
     (STACK_REQUEST, "block_io_start", "stacks of requests", false),
     ("stack_switch", "sched_switch", "stacks of waits", false),
     (METER, "block_rq_complete", "the cost of counting time", false),
 ];
+
+/// The same of file systems, with the one that has the tracepoint. They are raw: it may be a module.
+const OF_FILE_SYSTEMS: [(&str, &str, FileSystem); 9] = [
+    ("pages_begin", "ext4_writepages", FileSystem::Ext4),
+    ("pages_end", "ext4_writepages_result", FileSystem::Ext4),
+    ("commit_begin", "jbd2_start_commit", FileSystem::Ext4),
+    ("commit_data", "jbd2_commit_flushing", FileSystem::Ext4),
+    ("commit_log", "jbd2_commit_logging", FileSystem::Ext4),
+    ("commit_size", "jbd2_run_stats", FileSystem::Ext4),
+    ("commit_end", "jbd2_end_commit", FileSystem::Ext4),
+    ("log_force", "xfs_log_force", FileSystem::Xfs),
+    ("log_full", "xfs_log_grant_sleep", FileSystem::Xfs),
+];
+
+/// A file system whose tracepoints are known.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FileSystem {
+    /// ext4, and its journal.
+    Ext4,
+    /// XFS.
+    Xfs,
+}
+
+const FILE_SYSTEMS: &str = "file systems";
 
 /// Nothing is known of the page cache without both of them.
 const PAGE_ADDED: &str = "mm_filemap_add_to_page_cache";
@@ -71,11 +96,13 @@ pub enum Part {
     Calls,
     /// Pages in the page cache.
     Cache,
+    /// Work of file systems.
+    FileSystems,
 }
 
 impl Part {
     /// All of them, with their names.
-    pub const ALL: [(Part, &str); 9] = [
+    pub const ALL: [(Part, &str); 10] = [
         (Part::Places, "places"),
         (Part::Sequence, "sequence"),
         (Part::Files, "files"),
@@ -85,6 +112,7 @@ impl Part {
         (Part::Histograms, "histograms"),
         (Part::Calls, "calls"),
         (Part::Cache, "cache"),
+        (Part::FileSystems, "file-systems"),
     ];
 
     /// As the programs know them: a bit each, in the order of [`Part::ALL`].
@@ -165,6 +193,7 @@ pub(crate) fn attach(
             "call_enter" | "call_exit" => options.without.contains(&Part::Calls),
             "page_added" => !has(btf, PAGES_READ) || options.without.contains(&Part::Cache),
             "pages_read" => options.without.contains(&Part::Cache),
+            "round_begin" | "round_end" => options.without.contains(&Part::FileSystems),
             _ => false,
         };
         let tracepoint = if function == STACK_REQUEST { begins.tracepoint } else { tracepoint };
@@ -180,20 +209,34 @@ pub(crate) fn attach(
         }
         programs.push(Program { tracepoint: tracepoint.to_owned(), provides, refused });
     }
+    let is_wanted = |of: &FileSystem| {
+        options.file_systems.contains(of) && !options.without.contains(&Part::FileSystems)
+    };
+    for (function, tracepoint, _) in OF_FILE_SYSTEMS.iter().filter(|(.., of)| is_wanted(of)) {
+        let refused = attach_one(ebpf, btf, function, tracepoint).err();
+        let tracepoint = (*tracepoint).to_owned();
+        programs.push(Program { tracepoint, provides: FILE_SYSTEMS, refused });
+    }
     Ok(programs)
 }
 
 fn attach_one(ebpf: &mut Ebpf, btf: &Btf, function: &str, tracepoint: &str) -> Result<(), String> {
-    if !has(btf, tracepoint) {
-        return Err("this kernel has no such tracepoint".to_owned());
-    }
-    let program: &mut BtfTracePoint = ebpf
-        .program_mut(function)
-        .ok_or("not in the object")?
-        .try_into()
-        .map_err(|error| chain(&error))?;
-    program.load(tracepoint, btf).map_err(|error| chain(&error))?;
-    program.attach().map(|_| ()).map_err(|error| chain(&error))
+    let attached = match ebpf.program_mut(function).ok_or("not in the object")? {
+        programs::Program::RawTracePoint(program) => {
+            program.load().and_then(|()| program.attach(tracepoint)).map(|_| ())
+        }
+        program => {
+            if !has(btf, tracepoint) {
+                return Err("this kernel has no such tracepoint".to_owned());
+            }
+            let program: Result<&mut programs::BtfTracePoint, _> = program.try_into();
+            program.and_then(|program| {
+                program.load(tracepoint, btf)?;
+                program.attach().map(|_| ())
+            })
+        }
+    };
+    attached.map_err(|error| chain(&error))
 }
 
 /// System calls that matter, as the programs know them: those that make durable by the number of

@@ -6,9 +6,9 @@ use iosonde_model::record::HostFacts;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::facts::{DeviceCounters, DeviceFacts, TelemetrySample};
 use iosonde_model::record::profile::{
-    CallCounts, Chunk, Class, Depth, Ended, FileRun, Flag, FlagRun, Group, Method, Op, OpenCounts,
-    PROFILE_SCHEMA, PageCache, Places, ProfiledDevice, Source, Subject, SyncKind, SyncPhases,
-    SyncRun, ThreadRun, Traffic, TrafficSeries,
+    CallCounts, Chunk, Class, Depth, Ended, FileRun, FileSystemRun, FileSystemWork, Flag, FlagRun,
+    Group, Method, Op, OpenCounts, PROFILE_SCHEMA, PageCache, Places, ProfiledDevice, Source,
+    Subject, SyncKind, SyncPhases, SyncRun, ThreadRun, Traffic, TrafficSeries,
 };
 use iosonde_model::record::run::{CounterSeries, HistogramSeries, ProcessUse};
 use iosonde_stats::Histogram;
@@ -363,6 +363,7 @@ pub fn by_counters() -> ProfileRun {
     run.series.clear();
     run.groups.clear();
     run.flags.clear();
+    run.file_systems.clear();
     run.opens = None;
     run.page_cache = None;
     run.lost = BTreeMap::new();
@@ -423,6 +424,16 @@ pub fn database() -> ProfileRun {
         flag(Op::Write, Flag::None, 1_000, 256 << 10, 2_005_000),
         flag(Op::Write, Flag::Sync, 20_000, 4096, 50_000),
         flag(Op::Write, Flag::Meta, 10_000, 8192, 100_000),
+    ];
+    let work = |work, times, amount, total_ns| FileSystemRun { work, times, amount, total_ns };
+    run.file_systems = vec![
+        work(FileSystemWork::PagesOfProgram, 20_000, 20_000, 1_000_000_000),
+        work(FileSystemWork::WriteBackAge, 4, 64_000, 2_100_000_000),
+        work(FileSystemWork::Commit, 5_000, 10_000, 600_000_000),
+        work(FileSystemWork::CommitOperations, 5_000, 20_500, 0),
+        work(FileSystemWork::CommitWait, 5_000, 0, 50_000_000),
+        work(FileSystemWork::CommitData, 5_000, 0, 150_000_000),
+        work(FileSystemWork::CommitLog, 5_000, 0, 400_000_000),
     ];
     with_syncs(&mut run, "log writer", SyncKind::Fdatasync, 20_000, 455_000);
     with_syncs(&mut run, "reader", SyncKind::Fsync, 20, 9_000_000);

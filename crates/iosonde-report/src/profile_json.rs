@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use iosonde_analysis::profile::spread::QUANTILES;
 use iosonde_analysis::profile::{
-    Against, DepthFigures, DeviceFigures, Figures, Heat, Latency, OpFigures, PartFigures,
-    PlaceFigures, Side, Spread, SyncFigures, SyncPart,
+    Against, CourseFigures, DepthFigures, DeviceFigures, Figures, Heat, Latency, OpFigures,
+    PartFigures, PlaceFigures, Side, Spread, SyncFigures, SyncPart,
 };
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
@@ -71,6 +71,7 @@ pub fn profile_json(
             "storage_write_bytes_per_s": whole(calls.storage_write_bytes_per_s),
         })),
         "page_cache": figures.page_cache,
+        "file_systems": run.file_systems,
         "waits": figures.waits,
         "cpu": cpu(run, figures),
         "threads": threads(figures),
@@ -87,18 +88,7 @@ pub fn profile_json(
             "gap_cv": each.cv,
             "process": each.process,
         })).collect::<Vec<_>>(),
-        "over_time": figures.course.as_ref().map(|course| json!({
-            "interval_ns": course.width_ns,
-            "intervals": course.intervals,
-            "idle_intervals": course.idle,
-            "requests_per_s": spread(&course.requests_per_s),
-            "bytes_per_s": spread(&course.bytes_per_s),
-            "reads_per_s": spread(&course.read.0),
-            "read_bytes_per_s": spread(&course.read.1),
-            "writes_per_s": spread(&course.write.0),
-            "write_bytes_per_s": spread(&course.write.1),
-            "latencies": course.heat.as_ref().map(heat),
-        })),
+        "over_time": figures.course.as_ref().map(over_time),
         "consistency": {
             "balanced": figures.consistency.valid(),
             "entries": figures.consistency.entries,
@@ -106,6 +96,21 @@ pub fn profile_json(
         "findings": figures.findings,
         "against": against,
         "lost": run.lost,
+    })
+}
+
+fn over_time(course: &CourseFigures) -> Value {
+    json!({
+        "interval_ns": course.width_ns,
+        "intervals": course.intervals,
+        "idle_intervals": course.idle,
+        "requests_per_s": spread(&course.requests_per_s),
+        "bytes_per_s": spread(&course.bytes_per_s),
+        "reads_per_s": spread(&course.read.0),
+        "read_bytes_per_s": spread(&course.read.1),
+        "writes_per_s": spread(&course.write.0),
+        "write_bytes_per_s": spread(&course.write.1),
+        "latencies": course.heat.as_ref().map(heat),
     })
 }
 

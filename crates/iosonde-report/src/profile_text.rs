@@ -2,6 +2,7 @@
 
 mod cells;
 mod course;
+mod file_systems;
 mod page;
 mod source;
 mod spreads;
@@ -47,6 +48,7 @@ pub fn profile_text(
     tables::threads(&mut out, run, figures);
     tables::classes(&mut out, run, figures);
     tables::flags(&mut out, figures);
+    file_systems::file_systems(&mut out, run);
     tables::syncs(&mut out, run, figures);
     tables::files(&mut out, figures);
     tables::cgroups(&mut out, figures);
@@ -112,9 +114,9 @@ fn ended(ended: &Ended) -> Option<String> {
         Ended::Exited { code: 0 } | Ended::TimeUp | Ended::Stopped => None,
         Ended::Exited { code } => Some(format!("the command exited with code {code}")),
         Ended::Killed { signal } => Some(format!("the command was killed by signal {signal}")),
-        Ended::Gone => Some("what was watched ended".into()),
+        Ended::Gone => Some("the profiled process or cgroup ended".into()),
         Ended::Interrupted { signal } => {
-            Some(format!("watching was interrupted {}; this is what was seen", by_signal(*signal)))
+            Some(format!("profiling was interrupted {}; this is what was seen", by_signal(*signal)))
         }
     }
 }

@@ -66,6 +66,7 @@ pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over
         run.io_delay_ns = traced.io_delay_ns.or(run.io_delay_ns);
     }
     run.page_cache = traced.page_cache;
+    run.file_systems = traced.file_systems;
     run.places = traced.places;
     run.series = traced.series;
     run.stacks = traced.stacks;

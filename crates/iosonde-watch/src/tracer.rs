@@ -3,6 +3,7 @@
 
 mod containers;
 mod convert;
+mod file_systems;
 mod files;
 mod flags;
 mod layers;
@@ -35,9 +36,9 @@ use self::threads::Ended;
 use iosonde_engine::host::{Root, mounts};
 use iosonde_model::record::layers::Layer;
 use iosonde_model::record::profile::{
-    CallCounts, CgroupRun, Class, Depth, FileRun, FlagRun, Group, KernelProgram, Method, Missing,
-    Op, OpenCounts, PageCache, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic,
-    TrafficSeries,
+    CallCounts, CgroupRun, Class, Depth, FileRun, FileSystemRun, FlagRun, Group, KernelProgram,
+    Method, Missing, Op, OpenCounts, PageCache, Places, Source, SyncKind, SyncRun, ThreadRun,
+    Traffic, TrafficSeries,
 };
 use iosonde_model::record::stacks::StackRun;
 use iosonde_stats::Histogram;
@@ -105,6 +106,8 @@ pub struct Traced {
     pub calls: Option<CallCounts>,
     /// Look-ups of reads in the page cache.
     pub page_cache: Option<PageCache>,
+    /// Work of file systems.
+    pub file_systems: Vec<FileSystemRun>,
     /// Time that threads which have ended waited for block I/O by delay accounting, ns.
     pub io_delay_ns: Option<u64>,
     /// Places.
@@ -152,6 +155,7 @@ impl Tracer {
             chain_end,
             layers,
             stacks,
+            file_systems: file_systems::mounted(root),
             page_bytes,
             ..Options::default()
         };
@@ -301,6 +305,9 @@ impl Tracer {
         let stacks = stacks.transpose().map_err(|trouble| self.heed(Err(trouble)));
         let flags = flags::flags(&self.collector, self.tallies.values());
         let flags = flags.map_err(|trouble| self.heed(Err(trouble))).unwrap_or_default();
+        let file_systems = file_systems::work(&self.collector);
+        let file_systems =
+            file_systems.map_err(|trouble| self.heed(Err(trouble))).unwrap_or_default();
         let counts = self.collector.counts();
         let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
         let threads = std::mem::take(&mut self.ended).finish(&self.collector);
@@ -321,6 +328,7 @@ impl Tracer {
             groups: self.groups(&threads.groups),
             threads: convert::threads(threads.runs),
             page_cache,
+            file_systems,
             files: self.files(),
             cgroups: convert::cgroups(self.cgroups(&left)),
             syncs: self.syncs(),

@@ -2,6 +2,7 @@
 //! percentile, and no verdict.
 
 mod calls;
+mod file_systems;
 mod places;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use super::stacks::StackRun;
 use iosonde_stats::Histogram;
 
 pub use calls::{CallCounts, OpenCounts, PageCache, SyncKind, SyncPhases, SyncRun};
+pub use file_systems::{FileSystemRun, FileSystemWork};
 pub use places::{Chunk, Places};
 
 /// Name and version of the record schema; the version grows with every incompatible change.
@@ -69,6 +71,9 @@ pub struct ProfileRun {
     /// Read calls at the page cache; `None` where not seen.
     #[serde(default)]
     pub page_cache: Option<PageCache>,
+    /// What file systems did, in the order of [`FileSystemWork::ALL`]; empty in earlier records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub file_systems: Vec<FileSystemRun>,
     /// Where on the devices the program read and wrote.
     pub places: Vec<Places>,
     /// Requests of the program per interval, by operation, with their latencies.

@@ -4,7 +4,7 @@ use crate::story::{self, Block, Column, Entry, Picture, Section};
 use iosonde_analysis::profile::Figures;
 use iosonde_model::record::ProfileRun;
 
-use super::{cells, source, tables, waits};
+use super::{cells, file_systems, source, tables, waits};
 
 /// What the program waits for, what was found, the tables, and these pictures.
 pub fn profile_sections(
@@ -36,6 +36,8 @@ pub fn profile_sections(
     add("threads", "Threads", block(threads.map(|(table, _)| table)));
     add("classes", "Who the requests are for", block(Some(tables::classes_table(run, figures))));
     add("flags", "Requests by flag", block(Some(tables::flags_table(figures))));
+    let work = captioned(file_systems::CAPTION, Some(file_systems::table(run)));
+    add("file-systems", "File systems", work);
     let several = figures.cgroups.len() > 1;
     let mut cgroups = block(several.then(|| tables::cgroups_table(figures)));
     let latencies = several.then(|| tables::cgroup_latencies_table(figures));

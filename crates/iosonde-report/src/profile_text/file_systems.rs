@@ -1,0 +1,79 @@
+//! The table of what file systems do.
+
+use crate::wrap::Text;
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{FileSystemRun, FileSystemWork};
+use iosonde_model::units::count;
+
+use super::cells::{Table, time};
+
+/// Whose work it is.
+pub(super) const CAPTION: &str = "Work of file systems for all programs";
+
+/// What file systems do between calls and requests, if they did anything.
+pub(super) fn file_systems(out: &mut Text, run: &ProfileRun) {
+    let table = table(run);
+    if !table.is_empty() {
+        out.push_str("\nFile Systems, for All Programs:\n");
+        out.push_str(&table.text(out.columns));
+    }
+}
+
+pub(super) fn table(run: &ProfileRun) -> Table {
+    let mut table = Table::new(&[
+        ("Work", true),
+        ("Times", false),
+        ("Amount", false),
+        ("Time", false),
+        ("Mean", false),
+    ]);
+    for each in &run.file_systems {
+        let timed = |ns: f64| if each.total_ns > 0 { time(ns) } else { "-".into() };
+        table.push(vec![
+            name(each.work).into(),
+            count::thousands(each.times),
+            amount(each),
+            timed(each.total_ns as f64),
+            timed(each.total_ns as f64 / each.times.max(1) as f64),
+        ]);
+    }
+    table
+}
+
+fn amount(run: &FileSystemRun) -> String {
+    use FileSystemWork::{
+        Commit, CommitData, CommitLog, CommitOperations, CommitWait, LogForceOfOthers,
+        LogForceOfProgram, LogFullOfOthers, LogFullOfProgram,
+    };
+    let of = match run.work {
+        CommitWait | CommitData | CommitLog => return "-".into(),
+        LogForceOfProgram | LogForceOfOthers | LogFullOfProgram | LogFullOfOthers => {
+            return "-".into();
+        }
+        Commit => "block",
+        CommitOperations => "operation",
+        _ => "page",
+    };
+    count::of(run.amount, of)
+}
+
+fn name(work: FileSystemWork) -> &'static str {
+    match work {
+        FileSystemWork::PagesOfProgram => "ext4 writes dirty pages, called by the program",
+        FileSystemWork::PagesOfOthers => "ext4 writes dirty pages, called by others",
+        FileSystemWork::WriteBackBackground => "write-back: many dirty pages",
+        FileSystemWork::WriteBackMemory => "write-back: memory is short",
+        FileSystemWork::WriteBackSync => "write-back: a sync",
+        FileSystemWork::WriteBackAge => "write-back: dirty for long",
+        FileSystemWork::WriteBackOther => "write-back: other reasons",
+        FileSystemWork::Commit => "ext4 journal commits",
+        FileSystemWork::CommitOperations => "- operations in them",
+        FileSystemWork::CommitWait => "- waiting for operations under way",
+        FileSystemWork::CommitData => "- writing data of files first",
+        FileSystemWork::CommitLog => "- writing the log",
+        FileSystemWork::LogForceOfProgram => "XFS log forces, called by the program",
+        FileSystemWork::LogForceOfOthers => "XFS log forces, called by others",
+        FileSystemWork::LogFullOfProgram => "XFS log full, the program waits",
+        FileSystemWork::LogFullOfOthers => "XFS log full, others wait",
+    }
+}
