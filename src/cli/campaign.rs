@@ -25,9 +25,9 @@ use super::output::OutputFormat;
 /// Qualify one or many devices: experiments on each, unattended, resumable.
 ///
 /// A campaign file names the devices (with the consent for each) and the experiments. Devices run
-/// in parallel, each experiment in a process of its own; what fails on one device leaves the others
-/// alone. Everything is stored in one output directory, from which a campaign is resumed after an
-/// interrupt, a kill or a power cut.
+/// in parallel, each experiment in a process of its own; a failure on one device does not affect
+/// the others. Everything is stored in one output directory, from which a campaign is resumed after
+/// an interrupt, a kill or a power cut.
 ///
 /// Examples:
 ///   iosonde campaign configure fleet.toml
@@ -59,7 +59,7 @@ enum What {
     Run(RunArgs),
     /// Complete a campaign that was interrupted
     Resume(ResumeArgs),
-    /// Print how far a campaign is
+    /// Print the progress of a campaign
     Status(OutputArgs),
     /// Print the results of a campaign, and write its sign-off
     Report(ReportArgs),

@@ -35,8 +35,8 @@ use iosonde_report::{comparison_json, comparison_text};
 /// unless --allow names the difference. --run measures now: both command lines alternate, in new
 /// processes.
 ///
-/// --peers takes results of many devices, at least ten of a model, and names those that are unlike
-/// the others; of the groups in which a device is named, 5 % are false on average.
+/// --peers takes results of many devices, at least ten of a model, and names the outliers, at a
+/// false discovery rate of 5 % over the groups of devices.
 ///
 /// If A is the result of `iosonde profile`, B is a replay (preferably a profile of it), and each
 /// dimension of the load gets a score: 1 is identical. --speed and --figures apply to this.

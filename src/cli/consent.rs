@@ -25,8 +25,8 @@ pub(crate) struct ConsentArgs {
     /// Write the device although this type of content was found on it; may be repeated
     #[arg(long, value_name = "KIND")]
     overwrite_signature: Vec<String>,
-    /// Write this device or file although not every process could be examined for having it open;
-    /// names it as the refusal does
+    /// Write this device or file although some processes could not be checked for having it open;
+    /// ID as printed by the refusal
     #[arg(long, value_name = "ID")]
     accept_unseen_processes: Vec<String>,
     #[command(flatten)]

@@ -107,17 +107,17 @@ struct RunArgs {
     /// Use the page cache (buffered I/O)
     #[arg(long)]
     buffered: bool,
-    /// No run begins once so many bytes were written, preparation included
+    /// Begin no run once this many bytes were written, preparation included
     #[arg(long, value_name = "SIZE")]
     max_written: Option<String>,
     /// Rated endurance of the drive, bytes written, for the wear in --dry-run (such as 600TB)
     #[arg(long, value_name = "SIZE")]
     rated_endurance: Option<String>,
-    /// Temperature of the device, degrees Celsius, from which on no run begins until it is 5 cooler
+    /// Begin no run at or above this device temperature, °C, until it is 5 °C cooler
     #[arg(long, value_name = "C", value_parser = clap::value_parser!(u32).range(20..=120))]
     max_temperature: Option<u32>,
-    /// Folder of an earlier experiment on this target: what it prepared is left out of the first
-    /// stage, if measurements on the target agree; the decision is in the report
+    /// Folder of an earlier experiment on this target: skip the purge or preconditioning that it
+    /// did, if measurements on the target confirm it; the decision is in the report
     #[arg(long, value_name = "FOLDER", value_parser = results::parser())]
     prepared_by: Option<PathBuf>,
     #[command(flatten)]

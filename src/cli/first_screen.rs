@@ -72,11 +72,11 @@ Usage: iosonde verify MODE [OPTIONS] [PATH]
         "\
 Usage: iosonde verify write [OPTIONS] --ledger FILE [PATH]
   [PATH]           file, device or directory
-  --ledger FILE    new file that remembers what was written
+  --ledger FILE    new file that records what was written
   --size SIZE      of the region; in a directory: needed
   --bs SIZE        of a block
   --numjobs N      jobs, each in its part of the region
-  --runtime TIME   at most so long
+  --runtime TIME   maximum time
   --dry-run        print what would be done and written
   --help           every option
 Then: iosonde verify check PATH --ledger FILE
@@ -90,7 +90,7 @@ Usage: iosonde NAME [OPTIONS] [PATH]
   --size SIZE      of the region; in a directory: needed
   --bs SIZE        of a block
   --numjobs N      jobs, each in its part of the region
-  --runtime TIME   at most so long, then all is read back
+  --runtime TIME   maximum time, then all is read back
   --ops N          operations per job
   --ioengine NAME  io_uring, psync, sim and others
   --dry-run        print what would be done and written
@@ -128,7 +128,7 @@ Writes, and reports each flush, until the power is cut.
         &["experiment resume"],
         "\
 Usage: iosonde experiment resume [OPTIONS] FOLDER
-Runs what is missing, in the order of the first time.
+Runs what is missing, in the original order.
   FOLDER           its folder, whose name ends in .partial
   --accept-altered read results that were altered since
   --help           every option
@@ -153,7 +153,7 @@ What a program does to storage, traced in the kernel.
   -- COMMAND       profile this command
   -p PID           or a process that is running
   --cgroup NAME    or a cgroup; --container NAME
-  --for 30         so many seconds; alone: the machine
+  --for 30         for 30 s; alone: the whole machine
   --live           a view of the machine, each second
   --emit FILE      write its I/O as a workload for `run`
   -o DIR           keep the result here
@@ -165,7 +165,7 @@ What a program does to storage, traced in the kernel.
         "\
 Usage: iosonde experiment list|show|run|resume
   list             the built-in experiments
-  show NAME        the file of one, to begin a new one with
+  show NAME        print its file, to start a new one from
   run NAME [PATH]  run it: knee, crossover, tail
   resume FOLDER    complete what was interrupted
   --help           more; experiment run -h: its options
@@ -179,7 +179,7 @@ Usage: iosonde campaign ACTION [OPTIONS]
   check, plan  whether FILE is right, what it would run
   run FILE     run it
   resume DIR   complete what was interrupted
-  status DIR   how far it is
+  status DIR   its progress
   report DIR   the results, and the sign-off
   export DIR   the points, for another program
   demo         unpack a recorded one, to try report on
@@ -218,7 +218,7 @@ First: campaign check FILE, campaign plan FILE
         "\
 Usage: iosonde compare [OPTIONS] A B
 Is the difference real? A, B: results, or folders of them.
-  --run CMD        twice: measure both now, in turns
+  --run CMD        twice: measure both now, alternating
   --tolerance 5%   differences below this do not count
   --gate RULE      fail if it is missed: iops>-5%
   --metrics LIST   only these: iops,p99
@@ -232,7 +232,7 @@ Is the difference real? A, B: results, or folders of them.
         "\
 Usage: iosonde report [OPTIONS] [RESULT]
 Without RESULT: a list of what is kept.
-  [RESULT]         folder, last, last~2, or first letters
+  [RESULT]         folder, last, last~2, or start of name
   --output-format  html, markdown, csv, json, parquet, …
   --output FILE    write it there
   --card FILE      one picture (.png, .svg) for a ticket

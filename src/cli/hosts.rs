@@ -47,7 +47,7 @@ use view::View;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Many hosts")]
 pub(crate) struct HostsArgs {
-    /// Carry out this command on these hosts at the same time: node[01-32],login or @group of
+    /// Run this command on these hosts at the same time: node[01-32],login or @group of
     /// ClusterShell; {host} in other options is the name of each
     #[arg(long, value_name = "LIST")]
     hosts: Option<String>,
@@ -62,14 +62,14 @@ pub(crate) struct HostsArgs {
     /// where it is removed; its checksum is compared
     #[arg(long, requires = "hosts", conflicts_with = "agent")]
     send_binary: bool,
-    /// A host of which nothing is heard for so long is lost
+    /// A host that sends nothing for this time counts as lost
     #[arg(long, value_name = "TIME", default_value = "30", requires = "hosts")]
     host_timeout: String,
-    /// What the hosts use of a target that they share: a part each, or all of it
+    /// How the hosts use a target that they share: a part each, or all of it
     #[arg(long, value_enum, value_name = "WHICH")]
     host_region: Option<Region>,
     /// Command that prints what the disks of a server that the hosts share have read and written,
-    /// such as 'ssh nas cat /sys/block/md0/stat'; carried out here before and after each run
+    /// such as 'ssh nas cat /sys/block/md0/stat'; run here before and after each run
     #[arg(long, value_name = "COMMAND")]
     server_counters: Option<String>,
 }
@@ -93,9 +93,9 @@ impl HostsArgs {
 /// What hosts use of a target that they share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Region {
-    /// Each host a part of its own, in the order of the list.
+    /// Each host uses a part of its own, in the order of the list.
     Partitioned,
-    /// Every host all of it, writes too: the last write stands.
+    /// Every host uses and writes all of it: the last write wins.
     Shared,
 }
 

@@ -11,8 +11,8 @@ use iosonde_model::units::{bytes, duration};
 /// Options of the inspection.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct InspectArgs {
-    /// Write this device or file although not all of it could be inspected for data in time; names
-    /// it as the refusal does; may be repeated
+    /// Write this device or file although not all of it could be inspected for data in time; ID as
+    /// printed by the refusal; may be repeated
     #[arg(long, value_name = "ID", help_heading = "Consent")]
     pub(crate) accept_unseen: Vec<String>,
     /// Longest time to read a target that will be written, to find out whether it holds data

@@ -86,9 +86,9 @@ impl Keeper {
         let Some(folder) = self.folder.as_ref().map(RunFolder::finished) else {
             let path = &saved[0].undo.path;
             let message = format!(
-                "`{path}` holds data, and what makes it be found cannot be saved before it is \
-                 written, because the results are not kept; nothing was written. Give another \
-                 place by {}",
+                "`{path}` holds data, and its first and last MiB and its signatures cannot be \
+                 saved before it is written, because the results are not kept; nothing was \
+                 written. Give another place by {}",
                 self.option
             );
             return Err(Failure::new(Exit::Refused, message));
@@ -116,7 +116,7 @@ impl Keeper {
                     self.keep_bytes(name, &std::fs::read(folder.join(name))?);
                 }
                 if self.lost {
-                    let message = "what stood on a device could not be kept";
+                    let message = "the saved content of a device could not be kept";
                     return Err(std::io::Error::other(message));
                 }
                 self.has_undo = true;
@@ -337,7 +337,7 @@ pub(crate) fn undo_hint<'a>(undos: impl Iterator<Item = &'a Undo>, folder: &Path
         consents.push_str(&format!(" --destroy-data={}", quoted(&undo.id)));
     }
     format!(
-        "what stood at both ends and at the signatures of {} is saved; to put it back: iosonde \
+        "the first and last MiB and the signatures of {} are saved; to restore them: iosonde \
          report {} --restore-signatures{consents}",
         paths.join(" and "),
         quoted(&folder.to_string_lossy()),

@@ -96,12 +96,12 @@ pub(crate) struct ProfileArgs {
     /// rates that the program uses
     #[arg(long, value_name = "RESULT")]
     against: Option<PathBuf>,
-    /// Take the stacks of functions at which requests begin and threads wait: flame graphs in the
-    /// folder (stacks-*.svg), and the same as text (stacks-*.folded)
+    /// Record call stacks where requests begin and threads wait: flame graphs in the folder
+    /// (stacks-*.svg), and folded stacks (stacks-*.folded)
     #[arg(long)]
     stacks: bool,
-    /// Show what happens now, refreshed each second: processes, files and cgroups on a terminal,
-    /// a line elsewhere; alone, of the whole machine until the key q
+    /// Live view, refreshed each second: processes, files and cgroups on a terminal, a line
+    /// elsewhere; without a selection, the whole machine until q is pressed
     #[arg(long)]
     live: bool,
     /// Print each step

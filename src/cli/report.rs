@@ -86,18 +86,18 @@ pub(crate) struct ReportArgs {
     /// page_cache, too_few, torn, 7; `list` for all)
     #[arg(long, value_name = "WORD")]
     explain: Option<String>,
-    /// Put back what stood at both ends and at the signatures of a device before it was written, as
-    /// it was saved in the result folder
+    /// Restore the first and last MiB of a device and its signatures, as saved in the result folder
+    /// before it was written
     #[arg(long, requires = "destroy_data", conflicts_with_all = ["recheck", "explain", "demo"])]
     #[arg(conflicts_with_all = ["output", "figures"])]
     restore_signatures: bool,
-    /// The identity of the device to put back; may be repeated
+    /// The identity of the device to restore; may be repeated
     #[arg(long, value_name = "ID", requires = "restore_signatures")]
     destroy_data: Vec<String>,
-    /// Put it back although newer data (`unknown-data`) stands there by now
+    /// Restore although the device now holds newer data (`unknown-data`)
     #[arg(long, value_name = "KIND", requires = "restore_signatures")]
     overwrite_signature: Vec<String>,
-    /// Put it back although not every process could be examined for having the device open
+    /// Restore although some processes could not be checked for having the device open
     #[arg(long, value_name = "ID", requires = "restore_signatures")]
     accept_unseen_processes: Vec<String>,
     /// Print which kept results are older than the newest KEEP, and their size

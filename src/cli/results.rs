@@ -225,7 +225,7 @@ pub(crate) fn prune(directory: &Path, keep: usize, remove: bool) -> Result<Strin
     for (at, result) in results[..old].iter().enumerate() {
         let reason = match () {
             () if checksums::is_unfinished(&result.path) => Some("not finished"),
-            () if result.path.join(Undo::name(1)).exists() => Some("holds what stood on a device"),
+            () if result.path.join(Undo::name(1)).exists() => Some("holds saved device content"),
             () => None,
         };
         if let Some(reason) = reason {

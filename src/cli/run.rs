@@ -92,7 +92,7 @@ pub(crate) struct RunArgs {
         conflicts_with_all = ["LoadArgs", "PaceArgs", "DataArgs", "SubmitArgs"]
     )]
     file: Option<PathBuf>,
-    /// Print a built-in workload as the file that it is, and do nothing
+    /// Print the file of a built-in workload, and do nothing
     #[arg(long, value_name = "NAME", exclusive = true)]
     show: Option<String>,
     /// Speed of a workload file relative to its rates, such as 2x or 0.5x, or max for as fast as

@@ -85,8 +85,8 @@ pub(super) fn start(mut link: Link, verb: &str, format: OutputFormat) {
     let watch = move || watch(&mut link, &signal);
     if std::thread::Builder::new().name("watchdog".into()).spawn(watch).is_err() {
         note(
-            "warning: the system gives no thread for the watchdog: storage that does not answer \
-              is not named, and an interrupt may have to wait for it",
+            "warning: cannot start the watchdog thread: storage that hangs is not reported, and an \
+             interrupt may have to wait for it",
         );
     }
 }

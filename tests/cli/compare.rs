@@ -91,7 +91,7 @@ fn one_run_against_one_is_told_and_not_judged() {
     measure(&place, "b", 1, 200, "");
     let compare = |words: &str| place.iosonde(&format!("compare a b --allow target {words}"));
     let ended = compare("").end().exits(0);
-    let ended = ended.prints("at least 5 runs of each side, better 10 (found 1 and 1)");
+    let ended = ended.prints("at least 5 runs of each side, preferably 10 (found 1 and 1)");
     ended.prints("within the one run of A: ").lacks("slower");
     compare("--gate iops>-5%").end().exits(7).prints("unknown (too few runs to compare)");
 }

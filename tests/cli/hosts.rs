@@ -211,7 +211,7 @@ fn what_is_no_agent_is_named_and_the_others_are_let_go() {
     };
     refused("echo bash: iosonde: command not found", "expected an iosonde agent");
     refused("echo no route to host >&2; exit 255", "b: the connection ended (no route to host)");
-    refused("sleep 100", "b: nothing was heard of it for 3 s (--host-timeout)");
+    refused("sleep 100", "b: it sent nothing for 3 s (--host-timeout)");
     refused("yes", "expected an iosonde agent");
     refused("echo \"#iosonde 999999999999\"; sleep 100", "a message of 999999999999 B");
     refused("echo \"#iosonde 9\"; echo \"{}\"", "ended within a message");
@@ -225,7 +225,7 @@ fn what_is_no_agent_is_named_and_the_others_are_let_go() {
     };
     refused(&hello(1, "9.9.9"), "iosonde 9.9.9 (protocol 1) is installed there, expected");
     refused(&hello(7, env!("CARGO_PKG_VERSION")), "(protocol 7) is installed there");
-    refused(&hello(1, env!("CARGO_PKG_VERSION")), "b: nothing was heard of it for 3 s");
+    refused(&hello(1, env!("CARGO_PKG_VERSION")), "b: it sent nothing for 3 s");
 }
 
 #[test]

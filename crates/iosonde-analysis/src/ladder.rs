@@ -87,7 +87,7 @@ pub fn ladder(run: &LadderRun) -> Ladder {
     ];
     if ladder_tests.iter().all(|ladder_test| ladder_test.strength.is_none()) {
         ladder_tests
-            .insert(0, LadderTest::silent("F0", "not tested: no test of the ladder could be run"));
+            .insert(0, LadderTest::silent("F0", "not tested: none of the tests could be run"));
     }
     let overwrites_per_s = overwrites_per_s(run);
     Ladder {

@@ -241,7 +241,7 @@ fn limit<'a>(
     });
     let (rows, words, name) =
         found.max_by_key(|(rows, ..)| *rows).filter(|(rows, ..)| *rows >= 2)?;
-    Some(format!("{rows} rows sit on a limit of {name} ({words})"))
+    Some(format!("{rows} rows are at a limit of {name} ({words})"))
 }
 
 /// A mean latency that no device of this kind should have.
@@ -351,7 +351,7 @@ mod tests {
         let mut runs = check(&volume, 3_000.0, 125.0);
         runs.push(runs[0].clone());
         let found = words(&runs);
-        assert!(found.contains("2 rows sit on a limit of"), "{found}");
+        assert!(found.contains("2 rows are at a limit of"), "{found}");
         assert!(found.contains("(3,000 IOPS)"), "{found}");
         assert!(!words(&check(&volume, 3_000.0, 700.0)).contains("limit"));
     }

@@ -111,7 +111,7 @@ pub enum EngineError {
     #[error("the {0} engine cannot run on this target")]
     Medium(&'static str),
     /// Who watches did not let the run begin.
-    #[error("the run was called off before it began")]
+    #[error("the run was cancelled before it began")]
     CalledOff,
 }
 

@@ -102,7 +102,10 @@ pub(crate) mod tests {
     #[test]
     fn one_run_against_one_has_numbers_and_no_verdict() {
         let text = comparison_text(&compared(900.0, 1), 120);
-        assert!(text.contains("at least 5 runs of each side, better 10 (found 1 and 1)"), "{text}");
+        assert!(
+            text.contains("at least 5 runs of each side, preferably 10 (found 1 and 1)"),
+            "{text}"
+        );
         assert!(text.contains("within the one run of A: iops [999, 1,001]"), "{text}");
         assert!(!text.contains("slower") && !text.contains("corrected"), "{text}");
     }

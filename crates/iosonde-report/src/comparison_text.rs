@@ -130,7 +130,7 @@ pub fn words(row: &Row) -> String {
     let is_cost = row.metric == "cpu";
     match row.verdict {
         Verdict::Faster if is_cost => format!("cheaper: {change} ({size} effect)"),
-        Verdict::Slower if is_cost => format!("dearer: {change} ({size} effect)"),
+        Verdict::Slower if is_cost => format!("costlier: {change} ({size} effect)"),
         Verdict::Faster => format!("faster: {change} ({size} effect)"),
         Verdict::Slower => format!("slower: {change} ({size} effect)"),
         Verdict::BelowTolerance { tolerance } => {
@@ -181,7 +181,7 @@ pub(crate) fn needed(compared: &Comparison) -> Option<String> {
         let [a, b] = few.contrast.runs;
         let fewest = if compared.in_rounds { FEWEST_ROUNDS } else { FEWEST };
         return Some(format!(
-            "Measure at least {fewest} runs of each side, better {BETTER} (found {a} and {b}): \
+            "Measure at least {fewest} runs of each side, preferably {BETTER} (found {a} and {b}): \
              iosonde compare --run 'iosonde run …' --run 'iosonde run …'"
         ));
     }

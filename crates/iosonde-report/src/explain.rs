@@ -100,8 +100,8 @@ const METRICS: &[Meaning] = &metrics! {
         "One request in a thousand was slower.",
         "nearest rank in the histogram of all requests",
         "histogram with 128 buckets per octave: at most 0.4 % off",
-        "`n/a` with fewer than 3,700 samples. In a closed loop a stall holds back the requests \
-         that would have met it: use a rate (open loop) to see what users would.";
+        "`n/a` with fewer than 3,700 samples. A closed loop sends nothing during a stall \
+         (coordinated omission): use a rate (open loop) to see what users would.";
     "p99.99" ["p9999"]: "ns, shown in the unit that fits",
         "One request in ten thousand was slower.",
         "nearest rank in the histogram of all requests",
@@ -118,7 +118,7 @@ const METRICS: &[Meaning] = &metrics! {
         "kept beside the histogram",
         "Far below the median it is often a cache.";
     "depth" ["iodepth", "queue_depth", "qd", "in_flight"]: "requests",
-        "How many requests were in flight on time average.",
+        "How many requests were in flight, averaged over time.",
         "time integral of the requests in flight / length of the window",
         "each job adds depth times time at every submission and completion",
         "Compared with what was asked: below 95 % it was not applied. Where requests complete \
@@ -129,21 +129,21 @@ const METRICS: &[Meaning] = &metrics! {
         "judged in each run by sums that are kept independently",
         "It holds for any system. Where it fails, the measurement contradicts itself: INVALID.";
     "knee": "the setting of a sweep",
-        "Where more load begins to cost more latency than it brings throughput.",
+        "Where more load begins to add more latency than throughput.",
         "the largest power, throughput / latency (Kleinrock), with its interval over repeats",
         "points of a sweep over depth or jobs",
-        "A best point at the end of the sweep is no knee: it is said to lie outside.";
+        "A best point at the end of the sweep is no knee: the knee is then outside the sweep.";
     "n_star" ["n*"]: "requests",
         "The depth at which the device would be just busy if nothing waited.",
         "N* = highest throughput x latency at depth 1",
         "points of a sweep",
         "An upper estimate: the latency at depth 1 holds the host's own time too.";
     "saturation" ["saturation_depth"]: "requests",
-        "The least depth that brings 95 % of the best throughput: more of it buys latency.",
+        "The lowest depth with 95 % of the best throughput: more depth mainly adds latency.",
         "smallest depth of the sweep with throughput >= 0.95 x the highest",
         "points of a sweep",
         "Where the last doubling still gained 5 % or more, the device is not saturated yet. Not \
-         the `%util` of iostat, which says nothing of a device that does many at once.";
+         the `%util` of iostat, which says little of a device that serves many at once.";
     "crossover": "bytes",
         "The size below which operations limit, and above which bandwidth does.",
         "s* = t0 x bandwidth of the fitted line t(s) = t0 + s / bandwidth",
@@ -151,7 +151,7 @@ const METRICS: &[Meaning] = &metrics! {
         "Fitted with weights; its residuals are shown: above 15 % it is not one line, and the \
          place of the step is reported instead.";
     "power": "operations per second and second",
-        "Throughput for its price in latency.",
+        "Throughput divided by latency (Kleinrock).",
         "IOPS / mean latency",
         "points of a sweep",
         "Its largest value is the knee.";
@@ -166,23 +166,23 @@ const METRICS: &[Meaning] = &metrics! {
         "the series of counters",
         "Figures over several regimes are reported beside each of them.";
     "interval" ["ci", "confidence"]: "as its figure",
-        "Where the true value lies in 95 of 100 such measurements.",
+        "A range that contains the true value in 95 of 100 such measurements.",
         "means: t or bootstrap over repeats; percentiles: ranks of the binomial distribution",
         "repeats, or the histogram of one run",
-        "Within one run neighbouring requests are alike, so intervals over repeats are wider and \
-         more honest.";
+        "Within one run successive requests are correlated, so intervals over repeats are wider \
+         and more honest.";
     "durable": "MB/s of 10^6 bytes per second",
         "How fast data became safe, not only acknowledged.",
         "bytes written / time from the first write to the return of the final fsync",
         "the timed fsync that ends a writing run",
-        "Against a lying cache nothing helps but pulling the plug: `iosonde verify powercut`.";
+        "Only a power cut shows whether a cache ignores flushes: `iosonde verify powercut`.";
     "cpu" ["cpu_per_op"]: "ns per operation",
         "CPU time that an operation cost this process, in user space and kernel.",
         "CPU time of the process over the window / completions",
         "resource usage at both ends of the window",
         "Work of other threads of the kernel, such as workers and interrupts, is not in it.";
     "slat": "ns, shown in the unit that fits",
-        "From before the hand-over to its return.",
+        "From before the submitting call to its return.",
         "a stamp before and one after the submitting call",
         "only where the plan asked for it",
         "A submission that blocks shows here and not in `clat`.";
@@ -192,7 +192,7 @@ const METRICS: &[Meaning] = &metrics! {
         "only where the plan asked for it; fio's percentiles are of this one",
         "Where requests complete inside submission it is next to nothing and means nothing.";
     "lag": "ns, shown in the unit that fits",
-        "How late requests of an open loop were handed over.",
+        "How late requests of an open loop were submitted.",
         "submission - due time",
         "open loop only",
         "Where it is large, this program was the limit.";
@@ -236,7 +236,7 @@ pub fn explain_text(all: &Explanation) -> String {
             others => format!("  (also {})", others.join(", ")),
         };
         format!(
-            "{}{also}\n  {}\n  unit:    {}\n  formula: {}\n  source:  {}\n  mind:    {}\n",
+            "{}{also}\n  {}\n  unit:    {}\n  formula: {}\n  source:  {}\n  note:    {}\n",
             each.metric, each.meaning, each.unit, each.formula, each.source, each.caveats
         )
     });

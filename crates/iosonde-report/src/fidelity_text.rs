@@ -18,7 +18,7 @@ const COLUMNS: usize = 120;
 pub fn fidelity_text(fidelity: &Fidelity, screen: usize) -> String {
     let mut out = Text::new(screen, COLUMNS);
     out.push_str(&Answer::of_fidelity(fidelity).text(out.columns));
-    out.hanging("", "fidelity of the replay, dimension by dimension (1 is alike)");
+    out.hanging("", "fidelity of the replay, dimension by dimension (1 is identical)");
     for dimension in &fidelity.dimensions {
         let head = format!("  {:<12} ", dimension.code);
         let Some(score) = dimension.score else {
@@ -35,7 +35,7 @@ pub fn fidelity_text(fidelity: &Fidelity, screen: usize) -> String {
         }
     }
     if !fidelity.latencies.is_empty() {
-        out.hanging("  ", "latency is the storage's answer and is not scored:");
+        out.hanging("  ", "latency is the storage's response and is not scored:");
     }
     for latencies in &fidelity.latencies {
         out.hanging("    ", &latency_line(latencies));

@@ -22,7 +22,7 @@ use iosonde_model::spec::{Data, EachWrite, SyncCall, Wait};
 
 /// A plan that fio has no words for.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("cannot be said in fio's language: {}", .0.join("; "))]
+#[error("cannot be expressed as a fio job: {}", .0.join("; "))]
 pub struct Unsayable(pub Vec<String>);
 
 /// An option and its value; without one a bare word.

@@ -205,7 +205,7 @@ fn sentence(row: &Row<'_>) -> String {
     }
     let depth = in_flight(row.foreign, row.job);
     let depth = depth.map_or(String::new(), |depth| {
-        format!("; {} in flight on time average", count::significant(depth.seen))
+        format!("; {} in flight, averaged over time", count::significant(depth.seen))
     });
     let group = if is_group(row.foreign, row.job) { " (several jobs as one)" } else { "" };
     format!("{}{group}: {}{depth}.", row.name, parts.join("; "))

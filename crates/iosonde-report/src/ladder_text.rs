@@ -28,12 +28,12 @@ pub const NO_TEST: [&str; 3] = [
 /// What is about to be done, before it is.
 pub fn ladder_header(run: &iosonde_model::plan::ladder::LadderPlan) -> String {
     let way = if run.direct {
-        "past the page cache (O_DIRECT)"
+        "bypassing the page cache (O_DIRECT)"
     } else {
         "through the page cache: an fsync then includes its write-back"
     };
     format!(
-        "iosonde: {}  (fsync ladder, {} rounds, {} in use, seed {})\n  writes {} {way}\n\n",
+        "iosonde: {}  (fsync tests, {} rounds, {} in use, seed {})\n  writes {} {way}\n\n",
         clean(&run.path),
         run.rounds,
         bytes::exact(run.span_bytes),

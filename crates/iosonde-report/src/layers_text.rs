@@ -17,7 +17,7 @@ pub fn layers_text(run: &Run) -> String {
         layers.attribution
     );
     if let Some(lag) = lag(run) {
-        text.push_str(&line("user queue", Some(&lag), "due, and not yet handed over"));
+        text.push_str(&line("user queue", Some(&lag), "due, and not yet submitted"));
     }
     for layer in Layer::ALL {
         let (name, what) = words(layer);

@@ -49,8 +49,8 @@ pub fn peers_text(peers: &Peers, screen: usize) -> String {
     out.push('\n');
     out.hanging("  ", &format!(
         "{} groups of {FEWEST_PEERS} devices or more were tested (generalized extreme Studentized \
-         deviate on logarithms; {rate:.0} % of the groups reported are false on average). \
-         Differences within {tolerance} are not shown.",
+         deviate on logarithms; false discovery rate {rate:.0} % over groups). Differences within \
+         {tolerance} are not shown.",
         peers.groups.len(),
     ));
     list(

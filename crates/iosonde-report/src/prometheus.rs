@@ -65,7 +65,7 @@ pub fn live(pace: &Pace) -> String {
     }
     let help = "Operations completed since the start of the run, warm-up included.";
     put("iosonde_operations_total", "counter", help, pace.ops as f64);
-    let help = "Operations per second since the last look.";
+    let help = "Operations per second since the last sample.";
     put("iosonde_live_iops", "gauge", help, pace.iops);
     out.0
 }

@@ -53,7 +53,7 @@ pub fn run_text(run: &Run, figures: &Figures, consistency: &Consistency) -> Stri
     line(&mut out, &engine(run));
     line(&mut out, &consistency_text(consistency));
     if run.plan.engine.kind == EngineKind::IoUringCmd {
-        let reason = "NVMe commands pass the block layer by, and its counters do not see them";
+        let reason = "NVMe commands bypass the block layer, and its counters do not see them";
         line(&mut out, &format!("  device counters: n/a: {reason}"));
     }
     for entry in consistency.broken() {

@@ -202,7 +202,7 @@ fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, Strin
     lines.push((
         "checks",
         format!(
-            "{}; {} of them during a change of the block; {} more of blocks without expected \
+            "{}; {} of them while the block was being written; {} more of blocks with no expected \
              content",
             count(figures.checked),
             count(figures.uncertain),

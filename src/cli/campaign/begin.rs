@@ -142,8 +142,8 @@ fn differs(before: Option<&Known>, now: Option<&Known>) -> Option<String> {
     let size = |known: &Known| bytes::exact(known.bytes);
     match (before, now) {
         (None, None) => None,
-        (None, Some(_)) => Some("is a block device, and was none when the campaign began".into()),
-        (Some(_), None) => Some("is no block device, and was one when the campaign began".into()),
+        (None, Some(_)) => Some("is a block device, and was not when the campaign began".into()),
+        (Some(_), None) => Some("is not a block device, but was when the campaign began".into()),
         (Some(before), Some(now)) if before.id != now.id => {
             Some(format!("is `{}`, and was `{}` when the campaign began", now.id, before.id))
         }
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(how(Some(&same)), "");
         assert!(how(Some(&known("S2", 4096))).contains("is `S2`, and was `S1`"));
         assert!(how(Some(&known("S1", 8192))).contains("had 4 KiB"));
-        assert!(how(None).contains("is no block device"));
+        assert!(how(None).contains("is not a block device"));
         assert_eq!(differs(None, None), None);
         assert!(differs(None, Some(&same)).is_some());
     }

@@ -307,7 +307,7 @@ fn claimed(shared: &Shared<'_>, device: &Device) -> std::io::Result<Option<File>
         if !is_noted {
             is_noted = true;
             let name = clean(&device.name);
-            note(&format!("waiting: {name}: a process of the campaign before is still ending"));
+            note(&format!("waiting: {name}: a process of the previous campaign has not ended yet"));
         }
         std::thread::sleep(LOOK);
     }
@@ -376,7 +376,8 @@ fn prepared_by(shared: &Shared<'_>, step: &Step<'_>) -> Option<String> {
     });
     let name = &step.requested.name;
     if folder.is_none() {
-        let why = format!("{name}: nothing is left out: no experiment just before it prepared it");
+        let why =
+            format!("{name}: nothing is skipped: no experiment just before it prepared the device");
         shared.add("skip-decision", &step.device.name, &why);
     }
     Some(format!("--prepared-by={}", folder?.to_string_lossy()))

@@ -74,8 +74,8 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     if commands.iter().flatten().any(names_device)
         && keepers.iter().any(|keeper| keeper.path().is_none())
     {
-        let message = "--run: found --destroy-data, but the results are not kept, and with them \
-                       not what stood on the device before; nothing was written. Give another \
+        let message = "--run: found --destroy-data, but the results are not kept, so the previous \
+                       content of the device cannot be saved; nothing was written. Give another \
                        place by --results DIR";
         return Err(Failure::new(Exit::Refused, message));
     }

@@ -133,15 +133,16 @@ fn same_way(before: &RequestedTarget, now: &RequestedTarget) -> Result<(), Failu
         return Ok(());
     }
     let way = |target: &RequestedTarget| {
-        let cache = if target.direct { "past the page cache" } else { "through the page cache" };
+        let cache =
+            if target.direct { "bypassing the page cache" } else { "through the page cache" };
         format!("{} {cache}", target.used_engine)
     };
     if way(before) == way(now) {
         return Ok(());
     }
     Err(wrong(format!(
-        "the experiment was begun with {}, and here it would go on with {}: runs of both would \
-         stand in one cell; `iosonde doctor` says what is missing here. Nothing was changed",
+        "the experiment was begun with {}, and here it would go on with {}: one cell would mix \
+         runs of both; `iosonde doctor` says what is missing here. Nothing was changed",
         way(before),
         way(now)
     )))

@@ -261,7 +261,7 @@ impl<'a> Session<'a> {
                 self.lose(at, format!("it did not stop within {} s", STOPS_WITHIN.as_secs()));
             } else if host.silence() > self.request.silence {
                 let limit = self.request.silence.as_secs_f64();
-                self.lose(at, format!("nothing was heard of it for {limit} s (--host-timeout)"));
+                self.lose(at, format!("it sent nothing for {limit} s (--host-timeout)"));
             }
         }
     }

@@ -49,8 +49,8 @@ fn refuse_options(args: &ReportArgs) -> Result<(), Failure> {
     ];
     if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
         let message = format!(
-            "{option} has no place in rows: repeat without it, or without \
-                               --output-format ndjson or parquet"
+            "{option} has no effect on rows: repeat without it, or without --output-format ndjson \
+             or parquet"
         );
         return Err(requested(message));
     }

@@ -99,8 +99,8 @@ impl EngineArgs {
             return Err(Failure::new(Exit::Usage, message));
         }
         if engine.kind == EngineKind::IoUringCmd && self.direct.is_some() {
-            let message = "--direct has no effect with the io_uring_cmd engine: NVMe commands pass \
-                           no page cache";
+            let message = "--direct has no effect with the io_uring_cmd engine: NVMe commands \
+                           bypass the page cache";
             return Err(Failure::new(Exit::Usage, message));
         }
         let vectored = self.nonvectored == Some(Switch::Off);

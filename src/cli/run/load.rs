@@ -66,9 +66,9 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "SIZE")]
     offset_increment: Option<String>,
     /// random (every block once before any twice), uniform, zipf:THETA, pareto:H, normal:PERCENT,
-    /// zoned:ACCESS/SIZE:…, single-pass:SPARE_PERCENT (writes once over all flash, which leaves it
-    /// as many random passes would)
-    #[arg(long, value_name = "LAW")]
+    /// zoned:ACCESS/SIZE:…, single-pass:SPARE_PERCENT (one pass over all flash that leaves it in
+    /// the state after many random passes)
+    #[arg(long, value_name = "DIST")]
     random_distribution: Option<String>,
     /// Draw random offsets independently; without it every block is used once before any is used
     /// twice

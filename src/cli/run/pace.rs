@@ -21,7 +21,7 @@ pub(super) struct PaceArgs {
     rate_iops: Option<String>,
     /// Distribution of due times: even (linear), or as of independent users (poisson) [default:
     /// linear]
-    #[arg(long, value_enum, value_name = "LAW")]
+    #[arg(long, value_enum, value_name = "DIST")]
     rate_process: Option<Process>,
     /// Open loop: due times from a file, one per line, since the start (`0.5ms`; bare: seconds)
     #[arg(

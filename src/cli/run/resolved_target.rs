@@ -47,8 +47,8 @@ pub(super) struct TargetArgs {
     /// Write the device although this type of content was found on it; may be repeated
     #[arg(long, value_name = "KIND")]
     pub(super) overwrite_signature: Vec<String>,
-    /// Write this device or file although not every process could be examined for having it open;
-    /// names it as the refusal does; may be repeated
+    /// Write this device or file although some processes could not be checked for having it open;
+    /// ID as printed by the refusal; may be repeated
     #[arg(long, value_name = "ID")]
     pub(super) accept_unseen_processes: Vec<String>,
     #[command(flatten)]

@@ -114,7 +114,7 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
     let context = place.context(Some(held), medium);
     keeper.keep("host.json", &place.host);
     let mut progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
-    progress.begin(0, 1, "fsync ladder", 0);
+    progress.begin(0, 1, "fsync tests", 0);
     let run = ladder(&plan, &context, &mut |moved| progress.moved(moved))?;
     progress.clear();
     Ok(conclude(&run, output, keeper))

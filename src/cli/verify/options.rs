@@ -72,7 +72,7 @@ pub(super) struct OpArgs {
     /// Length of a block, which carries its own identity; a power of two from 512 to 1m
     #[arg(long, value_name = "SIZE", default_value = "4k")]
     bs: String,
-    /// Fewest and most blocks of an operation [default: 1:16, pipeline 1:1]
+    /// Minimum and maximum blocks per operation [default: 1:16, pipeline 1:1]
     #[arg(long, value_name = "MIN:MAX")]
     verify_sectors: Option<String>,
     /// Jobs: one thread and queue each, with its own part of the region
@@ -87,10 +87,10 @@ pub(super) struct OpArgs {
     /// written, pipeline and write 10, soak 60, powercut until stopped]
     #[arg(long, value_name = "TIME")]
     runtime: Option<String>,
-    /// Most bytes written
+    /// Maximum bytes to write
     #[arg(long, value_name = "SIZE")]
     io_size: Option<String>,
-    /// Most operations per job
+    /// Maximum operations per job
     #[arg(long, value_name = "N")]
     ops: Option<u64>,
     /// Run only this job, to reproduce a failure
@@ -103,8 +103,8 @@ pub(super) struct OpArgs {
     /// Share of reads, percent (soak) [default: 40]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=99))]
     read_percent: Option<u8>,
-    /// Share of trims, percent (soak, write, powercut) [default: soak 5 where the target can, else
-    /// 0]
+    /// Share of trims, percent (soak, write, powercut) [default: soak 5 if the target supports
+    /// trim, else 0]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=99))]
     pub(super) trim_percent: Option<u8>,
     /// A flush after every N operations of a job (soak, write, powercut) [default: soak and

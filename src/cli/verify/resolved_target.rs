@@ -75,8 +75,8 @@ impl ProveArgs {
         let commands = engine.kind == EngineKind::IoUringCmd;
         if commands && self.engine.direct.is_some() {
             return Err(wrong(
-                "--direct has no effect with the io_uring_cmd engine: NVMe commands pass no page \
-                 cache",
+                "--direct has no effect with the io_uring_cmd engine: NVMe commands bypass the \
+                 page cache",
             ));
         }
         match engine.kind {

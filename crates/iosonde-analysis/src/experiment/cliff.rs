@@ -198,8 +198,8 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
         answer.find("cache-bytes", first.after_bytes);
         answer.say(format!(
             "Either a write cache of about {} that was full, or a rate limiter: the rate after it \
-             is constant (coefficient of variation {}), which both can be. A pause of a minute and \
-             the same run again decide: a cache needs time to drain, a limiter refills at its \
+             is constant (coefficient of variation {}), which fits both. To decide, pause for a \
+             minute and repeat the run: a cache needs time to drain, a limiter refills at its \
              rate.",
             words::size(first.after_bytes),
             words::percent(first.scatter)
@@ -236,8 +236,8 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
     let drop = 1.0 - first.rate.1 / first.rate.0;
     if !first.writes || drop < CACHE_FALL_FROM {
         answer.say(format!(
-            "These runs do not show what was exhausted: the remaining rate varies by {}, as a \
-             device's does, and as that of a limiter on a shared path.",
+            "These runs do not show what was exhausted: the remaining rate varies by {}, which \
+             fits a device as well as a limiter on a shared path.",
             words::percent(first.scatter)
         ));
         return;

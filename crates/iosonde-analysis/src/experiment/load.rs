@@ -90,7 +90,7 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
             });
             answer.find("sustained_low", *rate);
             answer.say(format!(
-                "{}/s are sustained (p99 {}, n = {}){next}.",
+                "{}/s is sustained (p99 {}, n = {}){next}.",
                 per_s(*rate),
                 point.formatted(Measure::Quantile(0.99)),
                 point.runs.len()
@@ -106,7 +106,7 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
             }
         }
         (None, Some((rate, _))) => answer.say(format!(
-            "Not even {}/s, the lowest rate offered, are sustained: the backlog grows.",
+            "Not even {}/s, the lowest rate offered, is sustained: the backlog grows.",
             per_s(*rate)
         )),
         (None, None) => answer.say(

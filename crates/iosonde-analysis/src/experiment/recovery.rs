@@ -41,7 +41,7 @@ pub(super) fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
                 0.0 => "from the beginning".to_owned(),
                 after_s => format!("after {}", duration::latency(after_s * 1e9)),
             };
-            answer.say(format!("It is back at 90 % of {of_level}, its rate before, {after}."));
+            answer.say(format!("It recovers to 90 % of {of_level}, its rate before, {after}."));
         }
         None => answer.say(format!(
             "It did not return to 90 % of {of_level}, its rate before, within {}: its last half \

@@ -131,7 +131,7 @@ impl Steadiness {
     pub fn verdict(&self) -> String {
         if let (Some(start), Some(left)) = (self.window_start, self.left_in) {
             let left = left + 1;
-            return format!("steady from round {}, and left that state in round {left}", start + 1);
+            return format!("steady from round {}, lost in round {left}", start + 1);
         }
         if self.is_cut_off {
             let rounds = count::of(u64::from(self.rounds), "round");

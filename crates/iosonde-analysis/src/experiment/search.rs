@@ -126,7 +126,7 @@ pub(super) fn answer(facts: &StageFacts) -> Answer {
             Strength::Proven,
             Severity::LowConfidence,
             format!(
-                "The search ended before it was over: {}. A better combination may exist.",
+                "The search ended early: {}. A better combination may exist.",
                 facts.laid_out.ended_early
             ),
         );

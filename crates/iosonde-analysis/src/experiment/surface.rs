@@ -93,7 +93,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
                     gate::listed(points, &ties, &label)
                 )
             }
-            Some(Ranking::Undecided(why)) => format!("{name}: where its knee is is {why}."),
+            Some(Ranking::Undecided(why)) => format!("{name}: the place of its knee is {why}."),
             None => continue,
         };
         answer.say(words);

@@ -19,12 +19,12 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let first = duration::span(stalls.first_ns);
     let words = match stalls.count {
         1 => format!(
-            "After {first} the rate fell far below its median for {longest}, {lost} lost: {rates} \
+            "After {first} the rate fell far below its median for {longest}; {lost} lost: {rates} \
              it."
         ),
         count => format!(
-            "{count} times, first after {first}, the rate fell far below its median, for {longest} \
-             at most, {lost} lost: {rates} them."
+            "The rate fell far below its median {count} times, first after {first}, for {longest} \
+             at most; {lost} lost: {rates} them."
         ),
     };
     let strength = Strength::Supported;

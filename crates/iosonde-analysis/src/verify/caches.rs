@@ -90,7 +90,7 @@ fn page_cache(run: &VerifyRun) -> Option<CacheNote> {
             cache: "page cache",
             could: Could::Not,
             strength: Strength::Proven,
-            words: "page cache bypassed: NVMe commands pass none".into(),
+            words: "page cache bypassed: NVMe commands do not use it".into(),
         });
     }
     let (could, strength, words) = match (target.direct, run.cache_dropped) {

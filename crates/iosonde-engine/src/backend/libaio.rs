@@ -68,8 +68,8 @@ impl LibaioQueue {
         match answer {
             None => Err(OpenError::Unable("a first sync has no answer within 10 s".into())),
             Some(result) if result == -EINVAL => Err(OpenError::Unable(format!(
-                "libaio cannot sync this target ({}): it needs Linux 4.18 and a file system that \
-                 syncs; --ioengine io_uring or psync may",
+                "libaio cannot sync this target ({}): it needs Linux 4.18 and a file system with \
+                 fsync; try --ioengine io_uring or psync",
                 errno_name(-result)
             ))),
             Some(_) => Ok(()),

@@ -82,8 +82,8 @@ fn prove_discard(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
     for number in devices {
         ring.probe_discard(number).map_err(|error| {
             OpenError::Unable(format!(
-                "io_uring cannot discard on target {number}: {error}; it needs Linux 6.12: \
-                 --ioengine psync works before"
+                "io_uring cannot discard on target {number}: {error}; it needs Linux 6.12; \
+                 before that, use --ioengine psync"
             ))
         })?;
     }
@@ -95,7 +95,7 @@ fn prove_discard(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
 pub(super) fn hint_of(engine: &Engine, error: &io::Error) -> String {
     match engine.sqpoll_cpu {
         Some(cpu) if error.kind() == io::ErrorKind::InvalidInput => {
-            format!("; CPU {cpu} of sqthread_poll_cpu is none that this process may use")
+            format!("; this process may not use CPU {cpu} of sqthread_poll_cpu")
         }
         _ => hint(error),
     }
@@ -106,11 +106,11 @@ pub(super) fn hint(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
             "; a seccomp filter or kernel.io_uring_disabled forbids it: \
-             --ioengine psync works without"
+             --ioengine psync works without it"
                 .into()
         }
         io::ErrorKind::Unsupported => {
-            "; this kernel has no suitable one: --ioengine psync works without".into()
+            "; this kernel has no suitable one: --ioengine psync works without it".into()
         }
         io::ErrorKind::OutOfMemory => format!(
             "; raise the limit on locked memory (ulimit -l, now {}), or lower --iodepth",

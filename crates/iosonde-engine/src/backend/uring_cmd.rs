@@ -131,9 +131,7 @@ fn prove(ring: &mut CommandRing, job: &Job, target: u16, block: &OwnedFd) -> Res
         first = trial(ring, read)?;
     }
     let why = match -first {
-        EPERM | EACCES => {
-            "it is for who has CAP_SYS_ADMIN before Linux 6.2: run as root".to_owned()
-        }
+        EPERM | EACCES => "before Linux 6.2 it needs CAP_SYS_ADMIN: run as root".to_owned(),
         EOPNOTSUPP | ENOTTY => {
             "the kernel's NVMe driver takes no commands over io_uring (Linux 5.19 does)".into()
         }

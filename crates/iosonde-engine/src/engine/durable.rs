@@ -64,7 +64,7 @@ fn timed(medium: &Medium, control: &Control) -> Option<(u64, io::Result<()>)> {
         match done.recv_timeout(LOOK) {
             Ok((after_ns, result)) => return Some((after_ns.saturating_sub(before_ns), result)),
             Err(RecvTimeoutError::Disconnected) => {
-                return Some((0, Err(io::Error::other("it came to no end"))));
+                return Some((0, Err(io::Error::other("it did not end"))));
             }
             Err(RecvTimeoutError::Timeout) => {}
         }

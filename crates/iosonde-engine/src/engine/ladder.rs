@@ -53,7 +53,7 @@ pub fn run_ladder(
         .map_err(|error| OpenError::Buffers { bytes: CHUNK_BYTES, error })?;
     let job = Job { read_percent: 0, seed: plan.seed, ..Job::default() };
     let mut filler = Filler::new(plan.seed, &job);
-    let wait = Wait::begin("writes and syncs of the fsync ladder", plan.path.as_str());
+    let wait = Wait::begin("writes and syncs of the fsync tests", plan.path.as_str());
     let mut climber =
         Climber { wait, file, clock, control, slab, samples: Vec::new(), start_ns: 0 };
     filler.fill(climber.slab.slot_mut(0));

@@ -419,7 +419,7 @@ fn supervise(
             Err(RecvTimeoutError::Timeout) => {}
             // A thread that panicked sends nothing; the others have ended.
             Err(RecvTimeoutError::Disconnected) => {
-                shared.control.fail("a job came to no end".into());
+                shared.control.fail("a job did not end".into());
                 break;
             }
         }

@@ -81,8 +81,8 @@ pub enum TargetError {
     },
     /// Not all of it could be inspected in time.
     #[error(
-        "`{path}` may hold data: {seen}, and nothing was found there. If that may be lost, repeat \
-         with --accept-unseen={name}; --inspect-time gives more time to read"
+        "`{path}` may hold data: {seen}; nothing was found in the inspected part. If the rest may \
+         be lost, repeat with --accept-unseen={name}; --inspect-time gives more time to read"
     )]
     Uninspected {
         /// The path.

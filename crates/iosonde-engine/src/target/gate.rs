@@ -89,8 +89,8 @@ pub enum GateError {
     },
     /// Not all of it could be inspected in time.
     #[error(
-        "`{path}` ({device}) may hold data: {seen}, and nothing was found there. \
-         If that may be lost, repeat with {options}; --inspect-time gives more time to read"
+        "`{path}` ({device}) may hold data: {seen}; nothing was found in the inspected part. If \
+         the rest may be lost, repeat with {options}; --inspect-time gives more time to read"
     )]
     Uninspected {
         /// The path.
@@ -119,8 +119,8 @@ pub enum GateError {
     },
     /// Somebody may have it open who cannot be seen.
     #[error(
-        "`{path}` may be in use by who could not be examined: {unseen}. Run as root to examine \
-         them, or, if none of them uses it, repeat with {options}"
+        "`{path}` may be in use by others that could not be examined: {unseen}. Run as root to \
+         examine them, or, if none of them uses it, repeat with {options}"
     )]
     Unseen {
         /// The path.

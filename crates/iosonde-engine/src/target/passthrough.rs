@@ -215,7 +215,7 @@ pub(super) fn open(
 fn unidentified(path: &Path, error: io::Error) -> TargetError {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "; before Linux 6.2 that is for who has CAP_SYS_ADMIN: run as root"
+            "; before Linux 6.2 that needs CAP_SYS_ADMIN: run as root"
         }
         _ => "",
     };

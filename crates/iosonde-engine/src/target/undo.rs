@@ -61,7 +61,7 @@ pub enum RestoreError {
     },
     /// A device without a lasting identity may be another one.
     #[error(
-        "`{path}` has no serial number, and was connected anew since (disk sequence {found}, \
+        "`{path}` has no serial number, and was reconnected since (disk sequence {found}, \
          expected {expected}): it may be another device; nothing was written"
     )]
     Reconnected {

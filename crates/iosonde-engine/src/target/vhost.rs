@@ -35,9 +35,9 @@ pub enum VhostRefusal {
     },
     /// Not all of it could be inspected in time.
     #[error(
-        "the device behind `{path}` may hold data: {seen}, and nothing was found there. If that \
-         may be lost, repeat with --destroy-data={id} --accept-unseen={id}; --inspect-time gives \
-         more time to read"
+        "the device behind `{path}` may hold data: {seen}; nothing was found in the inspected \
+         part. If the rest may be lost, repeat with --destroy-data={id} --accept-unseen={id}; \
+         --inspect-time gives more time to read"
     )]
     Uninspected {
         /// The socket.

@@ -46,7 +46,7 @@ impl Way {
         if virtio.exists() {
             return Ok(Way::File("virtio", virtio));
         }
-        Err("nothing here switches the write cache of this kind of device".into())
+        Err("switching the write cache of this kind of device is not supported".into())
     }
 
     fn word(&self) -> &'static str {

@@ -60,7 +60,8 @@ pub fn describe(plan: &Plan) -> String {
     }
     if let PrecisionGoal::Known { precision, look_ns } = plan.until {
         out.push_str(&format!(
-            "  until     {precision} at two looks in a row, one every {}; the length is the most\n",
+            "  until     {precision} at two checks in a row, one every {}; the length is the \
+             maximum\n",
             duration::span(look_ns),
         ));
     }
@@ -75,8 +76,8 @@ pub fn describe(plan: &Plan) -> String {
     }
     if let PrecisionGoal::Settled(settling) = plan.until {
         out.push_str(&format!(
-            "  steady    {settling} over {} of {} each, from {} after the start on; the length is \
-             the most\n",
+            "  steady    {settling} over {} of {} each, from {} after the start; the length is \
+             the maximum\n",
             settling.intervals,
             duration::span(settling.interval_ns),
             duration::span(settling.ramp_ns),
@@ -202,7 +203,7 @@ fn load_words(job: &Job) -> String {
     let least = [job.limits.least_read, job.limits.least_write, job.limits.least_trim];
     let over_ns = job.limits.least_over_ns;
     say(least.iter().any(Option::is_some), format!("fails below a rate over {}", ms(over_ns)));
-    say(job.limits.ignores_some(), "some errors end nothing".into());
+    say(job.limits.ignores_some(), "some errors do not end the run".into());
     if let Some(flow) = job.flow {
         say(true, format!("flow {} with a weight of {}", flow.id, flow.weight));
     }

@@ -169,13 +169,13 @@ pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), Des
             if source == stage.name {
                 return Err(wrong(
                     &axis.name,
-                    "it stands on its own stage, which is a circle".into(),
+                    "it refers to its own stage (circular reference)".into(),
                 ));
             }
             if !earlier.contains(&source) {
                 let later = experiment.stage(source).is_some();
                 let what = if later {
-                    format!("stage `{source}` comes later; put it before, or leave out the circle")
+                    format!("stage `{source}` comes later; move it before, or remove the reference")
                 } else {
                     format!("there is no stage `{source}` before it")
                 };
@@ -365,7 +365,7 @@ fn levels(
     let twice = |place: usize| values[..place].contains(&values[place]);
     if let Some(place) = (0..values.len()).find(|place| twice(*place)) {
         let value = parameter.formatted(&values[place]);
-        return Err(wrong(format!("{value} stands there twice; repeats say how often it is run")));
+        return Err(wrong(format!("{value} is listed twice; give repeats to run it more often")));
     }
     Ok(values.into_iter().map(|value| level(axis, parameter, value)).collect())
 }
@@ -526,7 +526,7 @@ mod tests {
         let long = said(axis("range = {from = 1, to = 1000000, step = 1}"));
         assert!(long.contains("1,000,000 cells") && long.contains("3,000,000 runs"), "{long}");
         assert!(said(axis("values = [1.5]")).contains("expected a whole number"));
-        assert!(said(axis("values = [1, 2, 1]")).contains("stands there twice"));
+        assert!(said(axis("values = [1, 2, 1]")).contains("is listed twice"));
         for (stage, says) in [
             ("name = \"a/b\"", "file names"),
             ("name = \"..\"", "file names"),

@@ -20,7 +20,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
                 || (!job.trims && sizes.trim != Draw::Block),
-            "sizes for a direction in which it never goes have no effect",
+            "block sizes for a direction that the load does not use have no effect",
         ),
         (
             !role.rw.is_mixed() && job.phases.iter().any(|phase| phase.read_percent.is_some()),
@@ -38,12 +38,12 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         ),
         (
             job.batch == 0 || role.batch.is_some_and(|batch| batch > job.iodepth),
-            "batches of no request, or of more than the depth; \
+            "batches of 0 requests, or of more than the depth; \
              give --iodepth-batch-submit 1 to the depth",
         ),
         (
             job.data.constant && (job.data.zeros || job.data.dedupe_percent > 0),
-            "data that is the same in every write cannot be zeros or repeated to a degree too; \
+            "data that is the same in every write cannot also be zeros or partly deduplicable; \
              give one of them",
         ),
         (
@@ -81,7 +81,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         ),
         (
             job.data.zeros && (job.data.compress_percent > 0 || job.data.dedupe_percent > 0),
-            "zeros cannot be compressible or repeated to a degree; give one of them",
+            "zeros cannot also be partly compressible or deduplicable; give one of them",
         ),
         (
             job.data.compress_percent > 100
@@ -116,9 +116,9 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         (!rate_is_sound(&job.pace), "a rate of 0 or less, expected a positive one"),
         (
             !table_is_sound(&job.pace),
-            "a table of distances must be there, add up to 100 % and not to no time at all",
+            "a table of inter-arrival times must exist, add up to 100 %, and have a time above 0",
         ),
-        (!recorded_is_sound(&job.pace), "recorded arrival times must be there and ascend"),
+        (!recorded_is_sound(&job.pace), "recorded arrival times must exist and ascend"),
         (
             matches!(job.pace, Pace::Recorded(_)) && !job.phases.is_empty(),
             "recorded arrival times have phases of their own",
@@ -148,12 +148,12 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
                     || job.reap.complete_min > 1
                     || job.reap.complete_max > 0
                     || job.reap.slat),
-            "the psync engine has no way to wait but one, and submits and waits in one call: ways \
-             to wait, batches of completions and --slat have no effect; give --ioengine io_uring",
+            "the psync engine submits and waits in one call: --wait, batches of completions and \
+             --slat have no effect; give --ioengine io_uring",
         ),
         (
             engine.kind == EngineKind::Null && job.reap.wait != Wait::Event,
-            "ways to wait have no effect with the null engine, which has everything done at once",
+            "--wait has no effect with the null engine, which completes everything immediately",
         ),
         (
             paced && job.reap.wait == Wait::Hybrid,
@@ -172,11 +172,11 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         ),
         (
             matches!(job.pace, Pace::Each { .. }) && !job.phases.is_empty(),
-            "rates of reads and writes of their own and phases exclude each other",
+            "separate rates of reads and writes cannot be combined with phases",
         ),
         (
             matches!(job.pace, Pace::Each { .. }) && !role.rw.is_mixed(),
-            "rates of reads and writes of their own need --rw rw or randrw",
+            "separate rates of reads and writes need --rw rw or randrw",
         ),
         (role.run_length.is_some() && !random, "runs of random offsets need a random --rw"),
         (
@@ -190,7 +190,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         (
             (!job.reads() && !job.priorities.read.is_empty())
                 || (!writes && !job.priorities.write.is_empty()),
-            "I/O priorities for a direction in which it never goes have no effect",
+            "I/O priorities for a direction that the load does not use have no effect",
         ),
         (
             matches!(role.access, Access::SinglePass(_))

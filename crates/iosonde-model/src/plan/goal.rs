@@ -45,7 +45,7 @@ impl Plan {
             return refused("the load changes with its phases, so no depth can be evaluated");
         }
         if !matches!(self.stop, Stop::AfterNs(_)) {
-            return refused("what is measured at the depth that was found has a length in time");
+            return refused("the depth found is measured for a length of time: give --runtime");
         }
         if self.depth() < 2 {
             return refused(

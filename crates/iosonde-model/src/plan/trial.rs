@@ -291,7 +291,7 @@ impl Draft {
                 }
                 Cache::AsOpen | Cache::Direct => {}
                 Cache::Cold | Cache::Warm if self.setting.engine.kind == EngineKind::IoUringCmd => {
-                    return Err(TrialError::Word("NVMe commands pass no page cache".into()));
+                    return Err(TrialError::Word("NVMe commands bypass the page cache".into()));
                 }
                 Cache::Cold | Cache::Warm => (target.direct, target.align_bytes) = (false, 1),
             }

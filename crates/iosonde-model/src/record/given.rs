@@ -28,7 +28,7 @@ pub enum GivenError {
         most: u64,
     },
     /// It is no text.
-    #[error("no UTF-8 text: byte {at} does not belong into one")]
+    #[error("not UTF-8 text: invalid byte at {at}")]
     NoText {
         /// Place of the first such byte.
         at: usize,

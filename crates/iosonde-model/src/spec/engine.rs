@@ -99,7 +99,7 @@ impl EngineKind {
             kind: EngineKind::IoUringCmd,
             name: "io_uring_cmd",
             fio_names: &[],
-            summary: "NVMe commands to /dev/ngXnY through io_uring, past the block layer",
+            summary: "NVMe commands to /dev/ngXnY through io_uring, bypassing the block layer",
             is_synchronous: false,
             opens_files: false,
         },

@@ -56,7 +56,7 @@ impl Answer {
             Method::Counters => {
                 "Trace each request: repeat as root, or with CAP_BPF and CAP_PERFMON.".to_owned()
             }
-            Method::Tracepoints if is_idle => "Profile a time in which it does I/O".to_owned(),
+            Method::Tracepoints if is_idle => "Profile it while it does I/O".to_owned(),
             Method::Tracepoints => "Replay it elsewhere: repeat with --emit app.toml, then \
                                     iosonde run app.toml --path PATH"
                 .to_owned(),

@@ -60,7 +60,7 @@ impl Answer {
         let result = match (&evaluated.failure, strongest) {
             (Some(failure), _) => format!("ERROR: {failure}"),
             (None, Some((_, test))) => test.words.clone(),
-            (None, None) => "not tested: no test of the ladder could be run".to_owned(),
+            (None, None) => "not tested: none of the tests could be run".to_owned(),
         };
         let confidence = match strongest {
             _ if evaluated.failure.is_some() => "none: the test did not end as planned".to_owned(),

@@ -176,7 +176,7 @@ const TERMS: &[Term] = terms! {
             "temperatures and throttling counters before and after the run",
             "Improve the cooling, and repeat once it is cool.";
         "token_bucket": "A burst allowance was used up, and a limit applies since.",
-            "two levels of the rate, the lower one without scatter",
+            "two levels of the rate, the lower one nearly constant",
             "Plan with the lower rate; measure longer than the burst lasts.";
         "unsustainable": "Operations were due faster than the storage could serve them.",
             "backlog of an open loop, growing to the end",
@@ -319,11 +319,11 @@ const TERMS: &[Term] = terms! {
         "torn": "Sectors of different writes are mixed in one block.",
             "generation of each sector",
             "Expect this after a power cut only; else treat it as corruption.";
-        "swapped": "Sectors stand at each other's place.", "index in each sector",
+        "swapped": "Sectors are in each other's place.", "index in each sector",
             "Stop using the device for data; keep the report and its reproducing command.";
-        "duplicated": "A sector stands at more than one place.", "index in each sector",
+        "duplicated": "A sector is stored in more than one place.", "index in each sector",
             "Stop using the device for data; keep the report and its reproducing command.";
-        "shifted": "Sectors stand a constant distance beside their place.", "index in each sector",
+        "shifted": "Sectors are displaced by a constant distance.", "index in each sector",
             "Look for a partition or a mapping that moved.";
         "bit-flip": "A few bits differ from the expected content.",
             "checksum of each sector, then a comparison of all bits",
@@ -334,7 +334,7 @@ const TERMS: &[Term] = terms! {
             "Check whether another program wrote to the target.";
         "unread": "The read returned without filling its buffer.",
             "a pattern that is put into the buffer before the read",
-            "Look for a driver or a server that acknowledges reads that it did not make.";
+            "Look for a driver or a server that acknowledges reads that it did not perform.";
     }
     ExitCode {
         "0": "Done.", "", "Nothing.";

@@ -102,7 +102,7 @@ pub(super) const WORDS: &[Term] = terms! {
             "Read which figure it concerns.";
         "proven": "A counter or the kernel reports it.", "", "Rely on it.";
         "supported": "Evidence and a discriminating test agree.", "",
-            "Rely on it, unless much depends on it.";
+            "Rely on it; if much depends on it, test other causes too.";
         "consistent_with": "The evidence also fits other causes.", "",
             "Test the other causes before you act.";
         "not_available": "The kernel or the device does not show what a test needs.", "",
@@ -196,9 +196,9 @@ pub(super) const WORDS: &[Term] = terms! {
         "Confidence": "How far the figures are to be trusted: high, medium or low.",
             "the effect of each finding on the headline figures",
             "Read the reason after the colon.";
-        "Next": "The one action that helps most.", "the gravest finding", "Do it.";
+        "Next": "The one action that helps most.", "the most severe finding", "Do it.";
         "Waits": "What the threads of the program waited for, with shares.",
-            "time off the CPU, by what ended it", "Start with the largest share.";
+            "off-CPU time, by what ended it", "Start with the largest share.";
         "Heaviest": "The files with most bytes.", "requests by inode", "Nothing.";
         "lower_third": "In the lowest third of a range of a class, on a logarithmic scale.",
             "references/storage.toml", "Nothing.";
@@ -232,7 +232,7 @@ pub(super) const WORDS: &[Term] = terms! {
             "nearest rank in the histogram of all requests", "Read its interval below the row.";
         "R/W %": "Shares of reads and writes, as achieved.", "operations completed", "Nothing.";
         "sd": "Standard deviation over runs.", "square root of the variance over runs",
-            "Use the interval to compare: a standard deviation is none.";
+            "Compare by the interval: a standard deviation is not a confidence interval.";
         "acknowledged": "Writes that completed, whether or not they are durable.",
             "completions in the measured window", "Read the durable rate beside it.";
         "tool_overhead": "Time that this program adds to each operation.",
@@ -245,7 +245,7 @@ pub(super) const WORDS: &[Term] = terms! {
         "slow": "Below the range of the class by more than a quarter.",
             "references/storage.toml", "Read the findings, or compare with an earlier result.";
         "fast": "Above the range of the class by more than a quarter.",
-            "references/storage.toml", "Look for a cache that answers.";
+            "references/storage.toml", "Look for a cache that serves the requests.";
         // Self-test of the verifier.
         "visible": "Injected faults that changed what can be read.",
             "the simulated device compared with what was written", "Nothing.";

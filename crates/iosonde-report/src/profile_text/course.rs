@@ -49,7 +49,7 @@ fn of_device(place: &PlaceFigures) -> String {
     }
     if place.lost_bytes > 0 {
         let lost = bytes::rough(place.lost_bytes);
-        words.push_str(&format!("; not counted here, for want of room: {lost}"));
+        words.push_str(&format!("; not counted here, table full: {lost}"));
     }
     words
 }
@@ -64,7 +64,7 @@ pub(super) fn arrivals(out: &mut Text, figures: &Figures) {
         let op = if each.op == Op::Read { "reads" } else { "writes" };
         let by = if each.class == Class::WriteBack { " by write-back" } else { "" };
         let words = format!(
-            "{} {op}{by} on {}: {}/s while they came, {} (CV of the gaps {})",
+            "{} {op}{by} on {}: {}/s while active, {} (inter-arrival CV {})",
             clean(&each.group),
             clean(&each.device),
             rate(each.per_s),

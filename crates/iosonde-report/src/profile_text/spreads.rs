@@ -123,12 +123,12 @@ pub(super) fn processor(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     labelled(out, "User/System:", &format!("{of_program}{of_machine}"));
     let program = match machine.program_switches_per_s {
         Some((voluntary, forced)) => {
-            format!("; program {}/s voluntary, {}/s forced", rate(voluntary), rate(forced))
+            format!("; program {}/s voluntary, {}/s involuntary", rate(voluntary), rate(forced))
         }
         None => String::new(),
     };
     let whole = machine.switches_per_s.map_or_else(
-        || no_data(Some("the kernel does not tell")),
+        || no_data(Some("not reported by the kernel")),
         |per_s| format!("{}/s (machine)", rate(per_s)),
     );
     labelled(out, "Ctx Switches:", &format!("{whole}{program}"));
@@ -149,7 +149,7 @@ pub(super) fn processor(out: &mut Text, run: &ProfileRun, figures: &Figures) {
 
 fn of_intervals(out: &mut Text, label: &str, spread: &Spread) {
     if spread.count == 0 {
-        labelled(out, label, &no_data(Some("no interval was seen whole")));
+        labelled(out, label, &no_data(Some("no complete interval was sampled")));
     } else {
         spread_row(out, &format!("  {label}"), spread, percent);
     }

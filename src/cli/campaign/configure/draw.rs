@@ -50,9 +50,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, menu: &mut Menu) {
         Mode::Browse => {
             "Enter/Space change  / search  n next  d remove  c check  s save  q leave".to_owned()
         }
-        Mode::Edit(_) => "type the value; Enter takes it, nothing removes it, Esc gives up".into(),
+        Mode::Edit(_) => "type the value; Enter accepts, empty clears, Esc cancels".into(),
         Mode::Search(text) => format!("search: {}_  Enter done", clean(text)),
-        Mode::Leave => "y give changes up  s save  any other key: stay".into(),
+        Mode::Leave => "y discard changes  s save  any other key: stay".into(),
     };
     frame.render_widget(Paragraph::new(keys), foot);
 }

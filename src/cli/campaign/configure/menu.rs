@@ -141,7 +141,7 @@ impl Menu {
             Key::Char('q') | Key::Escape if self.is_changed() => {
                 self.mode = Mode::Leave;
                 self.message =
-                    "there are changes: y gives them up, s saves, any other key stays".into();
+                    "unsaved changes: y discards them, s saves, any other key returns".into();
             }
             Key::Char('q') | Key::Escape => return Next::Leave,
             Key::Enter | Key::Char(' ') => self.choose(),

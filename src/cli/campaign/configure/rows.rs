@@ -110,7 +110,7 @@ const EXPERIMENT: [Option_; 14] = [
     ),
     ("active-range-percent", || Kind::Number, "Share of the target that is used, percent."),
     ("max-written", || Kind::Text, "Bytes that it may write in all (2TB)."),
-    ("max-temperature", || Kind::Number, "No run begins from this temperature on, °C."),
+    ("max-temperature", || Kind::Number, "No run begins at or above this temperature, °C."),
     ("rated-endurance", || Kind::Text, "Rated endurance of the drive, to report the wear (600TB)."),
     ("randseed", || Kind::Number, "Seed of order, offsets and data, to repeat it exactly."),
     ("profile", || Kind::Text, "Only on devices with this profile."),
@@ -143,7 +143,7 @@ pub(super) fn rows(document: &Document, experiments: &[Experiment]) -> Vec<Row> 
         }
     }
     add(1, "add a device", Kind::AddDevice, None, "Enter adds one.");
-    add(0, "Experiments", Kind::Heading, None, "Space or Enter takes one in or out.");
+    add(0, "Experiments", Kind::Heading, None, "Space or Enter adds or removes one.");
     let names = document.experiments();
     let is_built_in = |name: &str| experiments.iter().any(|each| each.name == name);
     for (number, name) in names.iter().enumerate().filter(|(_, name)| !is_built_in(name)) {

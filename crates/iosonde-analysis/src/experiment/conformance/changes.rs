@@ -38,7 +38,7 @@ pub(super) fn changes(experiment: &Experiment, built_in: &Experiment) -> Vec<Str
         }
     }
     for found in experiment.stages.iter().filter(|each| built_in.stage(&each.name).is_none()) {
-        all.push(format!("stage:{} is not of the procedure", found.name));
+        all.push(format!("stage:{} is not part of the procedure", found.name));
     }
     all
 }
@@ -135,6 +135,6 @@ mod tests {
         // A file of one's own is compared with the nearest of its procedure.
         assert_eq!(changed("name = \"pts-iops-core\"", "name = \"mine\""), Vec::<String>::new());
         let two = changed("name = \"pts-iops\"", "name = \"other\"");
-        assert_eq!(two, ["stage:pts-iops is missing", "stage:other is not of the procedure"]);
+        assert_eq!(two, ["stage:pts-iops is missing", "stage:other is not part of the procedure"]);
     }
 }

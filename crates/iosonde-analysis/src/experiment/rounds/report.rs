@@ -94,17 +94,17 @@ impl Steadiness {
     fn warn(&self, answer: &mut Answer, verdict: &str) {
         if let Some(left) = self.left_in {
             let words = format!(
-                "The state was steady, and was left while it was measured: the window that ends \
-                 with round {} is outside the limits, and the latest rounds are shown to differ \
-                 from those before them. The figures are of no one state.",
+                "The steady state was lost during the measurement: the window that ends with round \
+                 {} is outside the limits, and the latest rounds differ significantly from those \
+                 before. The figures do not describe one state.",
                 left + 1
             );
             let (strength, severity) = (Strength::Proven, Severity::LowConfidence);
             answer.mind("steady_state_left", "steady state left", strength, severity, words);
         } else if !self.is_steady {
             let words = format!(
-                "The target is {verdict} of at most {}: the figures of this stage are of no \
-                 steady state.",
+                "The target is {verdict} of at most {}: the figures of this stage do not describe \
+                 a steady state.",
                 self.max_rounds
             );
             let (strength, severity) = (Strength::Proven, Severity::LowConfidence);

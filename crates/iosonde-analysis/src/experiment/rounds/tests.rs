@@ -65,7 +65,7 @@ fn a_steady_state_that_is_left_while_it_is_measured_is_reported() {
     let left = held(5, &cliff);
     let steadiness = of(&left);
     assert_eq!((steadiness.is_steady, steadiness.left_in), (false, Some(7)));
-    assert_eq!(steadiness.verdict(), "steady from round 1, and left that state in round 8");
+    assert_eq!(steadiness.verdict(), "steady from round 1, lost in round 8");
     assert!(left.answers[0].1.warnings.iter().any(|each| each.code == "steady_state_left"));
     assert!(matches!(left.points[0].standing, Standing::LowConfidence(_)));
     // The look-alike: the same window, and what follows is the same.

@@ -21,7 +21,7 @@ pub(super) fn formats(held: &Held, range_bytes: u64, method: Purge) -> Result<()
     }
     let attributes = controller[524];
     if method == Purge::NvmeCrypto && attributes & 0b100 == 0 {
-        return Err("the drive cannot erase by its key".into());
+        return Err("the drive has no cryptographic erase".into());
     }
     if attributes & 0b11 != 0 && has_others(held, &controller)? {
         return Err("it would erase the other namespaces of the drive too".into());
@@ -82,7 +82,7 @@ fn strongest(controller: &[u8; 4096]) -> Result<Sanitize, String> {
         can if can & 0b010 != 0 => Ok(Sanitize::Blocks),
         can if can & 0b100 != 0 => Ok(Sanitize::Overwrite),
         0 => Err("the drive has no Sanitize command: use nvme-format".into()),
-        _ => Err("the drive can sanitize by its key alone: use nvme-crypto".into()),
+        _ => Err("the drive can sanitize by cryptographic erase only: use nvme-crypto".into()),
     }
 }
 

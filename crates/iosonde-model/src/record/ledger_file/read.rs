@@ -71,8 +71,8 @@ pub enum LedgerError {
     },
     /// Its operations follow from the plan by another law.
     #[error(
-        "the operations of this ledger follow from its plan by law {found}, this program has law \
-         {known}; check with {program}, which wrote it"
+        "the operations of this ledger follow from its plan by algorithm {found}, this program has \
+         algorithm {known}; check with {program}, which wrote it"
     )]
     OtherStream {
         /// Its law.
@@ -294,7 +294,7 @@ impl LedgerFile {
         }
         self.notes.push(
             "the machine was rebooted (or this is another one) before the run had ended, and \
-             the ledger was not synced: its last notes may be lost, so that data too new for it \
+             the ledger was not synced: its last entries may be lost, so data too new for it \
              cannot be distinguished from data in flight"
                 .into(),
         );

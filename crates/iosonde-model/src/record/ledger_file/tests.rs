@@ -263,7 +263,7 @@ fn what_is_something_else_is_named() {
     in_the_middle(&path);
     let law = LedgerFile::read(&path, &Reader { stream_version: 4, ..reader() });
     let law = law.unwrap_err().to_string();
-    assert!(law.contains("by law 3, this program has law 4; check with 0.1.0"), "{law}");
+    assert!(law.contains("by algorithm 3, this program has algorithm 4; check"), "{law}");
     let missing = read(&dir.path().join("x")).unwrap_err().to_string();
     assert!(missing.contains("no such file"), "{missing}");
     let huge = dir.path().join("huge");

@@ -25,7 +25,7 @@ pub enum WitnessLogError {
         found: String,
     },
     /// Nothing was recorded.
-    #[error("the log has no whole line: the run has not begun before the power went")]
+    #[error("the log has no complete line: power was lost before the run began")]
     Empty,
     /// Written by another version.
     #[error("the log cannot be read by this program: {0}")]

@@ -75,7 +75,7 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
         format!("with ioengine={engine}")
     });
     tell(&["cmd_type"], !commands, &|| format!("with ioengine={engine}"));
-    tell(&["buffered"], commands, &|| "with NVMe commands, which pass no page cache".into());
+    tell(&["buffered"], commands, &|| "with NVMe commands, which bypass the page cache".into());
     let polls = ring && job.flag("sqthread_poll") == Some(true);
     tell(&["sqthread_poll_cpu"], !polls, &|| "without sqthread_poll of io_uring".into());
     let prioritised = ["cmdprio_percentage", "cmdprio_bssplit"];

@@ -93,8 +93,8 @@ fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
         _ => {}
     }
     if runtime.is_none() && job.time_ns("ramp_time").is_some_and(|ns| ns > 0) {
-        let what = "without runtime, what is moved meanwhile is part of the size, and less is \
-                    measured than it says; give time_based and a runtime";
+        let what = "without runtime, the I/O of the warm-up counts towards the size, and less than \
+                    the size is measured; give time_based and a runtime";
         say("ramp_time", what.into());
     }
     if rw.read_percent(50) < 100 {
@@ -133,7 +133,7 @@ fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
     }
     let reads = rw.is_mixed() || matches!(rw, Rw::Read | Rw::RandRead);
     if reads && job.word("fallocate").is_some_and(|(word, _)| matches!(word, "truncate")) {
-        let what = "a file that was never written is read from no storage: zeros are made up";
+        let what = "reads of a file that was never written do not reach storage: they return zeros";
         say("fallocate", what.into());
     }
     if job.get("kb_base").is_some_and(|setting| matches!(setting.value, Value::Word("1000", _))) {
@@ -165,7 +165,7 @@ fn of_data(job: &FioJob, say: &mut dyn FnMut(&str, String)) {
         ("dedupe_percentage", all("dedupe_percentage")),
     ] {
         if found {
-            let what = "storage that compresses or shares data stores next to nothing of it";
+            let what = "storage that compresses or deduplicates stores almost none of it";
             say(name, what.into());
         }
     }
@@ -287,7 +287,7 @@ mod tests {
                 "direct=1\nsize=1g\nrw=write\nzero_buffers\n",
                 "zero_buffers: storage that compresses",
             ),
-            ("direct=1\nsize=1g\nrw=write\ndedupe_percentage=100\n", "stores next to nothing"),
+            ("direct=1\nsize=1g\nrw=write\ndedupe_percentage=100\n", "stores almost none of it"),
             ("direct=1\nsize=1g\nbs=4kib\n", "bs: in `4kib` a kib is 1000 bytes"),
             ("direct=1\nsize=1g\nramp_time=5\n", "ramp_time: without runtime"),
             ("rw=randrw\nfsync=1\nsize=1g\n", "fit into the"),

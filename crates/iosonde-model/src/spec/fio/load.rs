@@ -110,8 +110,8 @@ pub(super) fn counted_warmup(job: &FioJob) -> Option<String> {
     let lasts = |name: &str| job.time_ns(name).is_some_and(|ns| ns > 0);
     (lasts("ramp_time") && !lasts("runtime")).then(|| {
         format!(
-            "{} ramp_time: what is moved meanwhile is part of the size, as in fio; a job that ends \
-             by then is not measured, where fio reports its warm-up",
+            "{} ramp_time: its I/O counts towards the size, as in fio; a job that ends during \
+             it is not measured, where fio reports its warm-up",
             job.place("ramp_time")
         )
     })
