@@ -13,13 +13,18 @@ const MATERIAL: f64 = 0.03;
 /// the mean.
 const STARTS_LOW: f64 = 0.8;
 
+/// Requests in flight on average below which an open loop is empty for more than half of its time: it
+/// then began as it is most of the time.
+const MOSTLY_EMPTY: f64 = 0.5;
+
 /// Reports when latencies depend on earlier ones for so long that the empty beginning still counts.
 ///
 /// If latencies forget exponentially, what is missing at the start of the window is still missing
 /// to the share `exp(-warm-up / time)`, and counts for `time / window` of the mean.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
-    if open.verdict == ArrivalVerdict::Unsustainable {
+    let is_mostly_empty = case.figures.all.depth_seen < MOSTLY_EMPTY;
+    if open.verdict == ArrivalVerdict::Unsustainable || is_mostly_empty {
         return None;
     }
     let run = case.run;

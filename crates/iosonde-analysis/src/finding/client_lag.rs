@@ -21,7 +21,18 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let subject = "the client's own delay";
     let finding =
         Finding::new("client_lag", subject, Strength::Proven, Severity::LowConfidence, words);
-    Some(finding.with("lag_p99_ns", lag_ns as f64))
+    Some(finding.moves(lag_share(case)).with("lag_p99_ns", lag_ns as f64))
+}
+
+/// Share of the client's delay in the response times of open loops.
+fn lag_share(case: &Case<'_>) -> f64 {
+    let mut sums = [0.0; 2];
+    for direction in case.run.jobs.iter().flat_map(|job| [&job.read, &job.write, &job.trim]) {
+        for (sum, of) in sums.iter_mut().zip([&direction.lag, &direction.response]) {
+            *sum += of.sum() as f64;
+        }
+    }
+    sums[0] / sums[1].max(1.0)
 }
 
 #[cfg(test)]

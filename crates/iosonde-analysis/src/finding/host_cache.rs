@@ -51,7 +51,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::latency(fast as f64)
     );
     let finding = Finding::new("host_cache", subject, Strength::ConsistentWith, severity, words);
-    let finding = finding.moves(share).with("fast_share", share);
+    let finding = if severity == Severity::Fact { finding } else { finding.moves(share) };
+    let finding = finding.with("fast_share", share);
     Some(finding.with("read_p10_ns", fast as f64).with("flash_read_ns", FLASH_READ_NS as f64))
 }
 
@@ -92,7 +93,7 @@ mod tests {
         };
         transport(&mut run, "loop");
         let finding = ask(detect, &run, None).unwrap();
-        assert_eq!(finding.severity, Severity::Fact);
+        assert_eq!((finding.severity, finding.effect), (Severity::Fact, None));
         assert!(finding.words.contains("loop device"), "{}", finding.words);
         transport(&mut run, "zram");
         assert_eq!(ask(detect, &run, None), None);
