@@ -189,9 +189,9 @@ pub(super) fn side(times: &Times, low: f64, high: f64) -> Option<Side> {
     }
 }
 
-/// On which side of a share of the highest each setting is shown to be, over all of them together:
-/// the highest of several is in part chosen by chance, so each pair alone would say too much. The
-/// highest itself is above.
+/// On which side of a share of the highest each setting is shown to be. The highest of several is in
+/// part chosen by chance, which makes the others look lower: that a setting is below is tested over
+/// all of them together. The highest itself is above.
 pub(super) fn sides(
     points: &[&Point],
     highest: &Point,
@@ -203,15 +203,15 @@ pub(super) fn sides(
     let others = || points.iter().filter(|point| point.cell != highest.cell);
     let corrected = holm(&others().map(|p| log_t_p(&values(p), &line)).collect::<Vec<f64>>());
     let mut corrected = corrected.into_iter();
-    let side = |point: &&Point| {
+    let of = |point: &&Point| {
         if point.cell == highest.cell {
             return Some(Side::Above);
         }
         let is_shown = corrected.next()? <= SHOWN;
-        let times = Times::of_values(&values(point), &line)?.times;
-        is_shown.then_some(if times < 1.0 { Side::Below } else { Side::Above })
+        let times = Times::of_values(&values(point), &line)?;
+        side(&times, 1.0, f64::INFINITY).filter(|side| is_shown || *side != Side::Below)
     };
-    points.iter().map(side).collect()
+    points.iter().map(of).collect()
 }
 
 /// Where a ratio is shown to lie.
@@ -314,13 +314,13 @@ mod tests {
             let sides = sides(&points, highest, 0.95, Measure::Iops);
             sides.contains(&Some(Side::Below))
         };
-        let count = (0..300).filter(|seed| wrong(*seed)).count();
-        assert!(count <= 15, "{count} of 300");
+        let count = (0..100).filter(|seed| wrong(*seed)).count();
+        assert!(count <= 9, "{count} of 100");
         let rising = sweep(0.01, 5, |depth| 1_000.0 * depth.min(16.0));
         let points: Vec<&Point> = rising.points.iter().collect();
         let shown = sides(&points, points[6], 0.95, Measure::Iops);
         assert_eq!(shown[..4], [Some(Side::Below); 4]);
-        assert_eq!(shown[4..], [Some(Side::Above); 5]);
+        assert!(shown[4..].iter().all(|side| *side != Some(Side::Below)), "{shown:?}");
     }
 
     #[test]
