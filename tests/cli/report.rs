@@ -205,7 +205,7 @@ fn kept_results_are_listed_found_by_short_names_and_removed_on_request() {
     place.file("undo.json", b"{}");
     let held = place.kept()[0].join("undo-1.json");
     fs::rename(place.work().join("undo.json"), &held).unwrap();
-    place.iosonde("report --prune 0 --remove").end().exits(0).prints("left alone, holds what");
+    place.iosonde("report --prune 0 --remove").end().exits(0).prints("left alone, holds saved");
     assert_eq!(place.kept().len(), 1);
 }
 

@@ -556,7 +556,7 @@ mod tests {
         let error = check(&experiment(circle), None).unwrap_err().to_string();
         assert!(error.contains("comes later"), "{error}");
         let own = circle.replace("b.knee", "a.knee");
-        assert!(check(&experiment(&own), None).unwrap_err().to_string().contains("circle"));
+        assert!(check(&experiment(&own), None).unwrap_err().to_string().contains("circular"));
         let none = circle.replace("b.knee", "c.knee");
         let error = check(&experiment(&none), None).unwrap_err().to_string();
         assert!(error.contains("no stage `c` before it"), "{error}");

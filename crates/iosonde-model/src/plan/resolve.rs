@@ -465,7 +465,7 @@ mod tests {
                 },
                 "null engine",
             ),
-            (|role, _| role.priorities.write = vec![IDLE], "never goes"),
+            (|role, _| role.priorities.write = vec![IDLE], "does not use"),
             (|role, _| role.priorities.read = vec![IDLE; 3], "add up to 120 %"),
             (
                 |role, setting| {
