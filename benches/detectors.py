@@ -163,19 +163,21 @@ def findings(binary, target, within, options, seconds):
     with tempfile.TemporaryDirectory(prefix="detectors-") as results:
         words += ["--runtime", str(seconds), "--output-format", "json", "--results", results]
         ran = subprocess.run(words, capture_output=True, text=True)
-    rows = json.loads(ran.stdout)["cells"]
+    report = json.loads(ran.stdout)
+    rows = report["cells"]
     if ran.returncode not in (0, 3) or not rows:
         sys.exit(f"error: {' '.join(words)}: exit code {ran.returncode}: {ran.stderr}")
     found = [finding for row in rows for finding in row["findings"]]
     codes = {finding["code"] for finding in found if finding["severity"] != "fact"} - known
-    return codes, all(row["confidence"] == "high" for row in rows)
+    return codes, report["verdict"]["confidence"] == "high"
 
 
 def measure(binary, device, options, must, runs, seconds):
     hits, high, others = 0, 0, collections.Counter()
     wanted = set(must.split("|")) - {""}
-    with device() as (target, within):
-        for _ in range(runs):
+    for _ in range(runs):
+        # Made anew: a bucket that the run before has emptied would not be full.
+        with device() as (target, within):
             codes, is_high = findings(binary, target, within, options, seconds)
             hits += bool(codes & wanted)
             high += is_high
