@@ -64,7 +64,7 @@ fn a_campaign_is_configured_saved_checked_and_run_from_the_menu() {
     robot.types("c");
     robot.sees("the file is complete");
     robot.types("q");
-    robot.sees("there are changes");
+    robot.sees("unsaved changes");
     robot.types("s");
     robot.sees("saved mine.toml");
     robot.leaves();

@@ -230,7 +230,7 @@ fn a_file_that_makes_no_sense_is_refused_before_anything_is_touched() {
         (SMALL.replace("seconds = 0.5", "seconds = 0.5\nanalysis = [\"knees\"]"), "no analysis"),
         (format!("{SMALL}[[stage.figure]]\nkind = \"pie\"\n"), "kind is `pie`"),
         (format!("include = [\"small.toml\"]\n{SMALL}"), "include each other"),
-        (SMALL.replace("values = [1, 4, 16]", "from = \"depth.knee\"\ntimes = [1]"), "circle"),
+        (SMALL.replace("values = [1, 4, 16]", "from = \"depth.knee\"\ntimes = [1]"), "circular"),
         (SMALL.replace("values = [1, 4, 16]", "from = \"no.knee\"\ntimes = [1]"), "no stage `no`"),
         (String::new(), "missing field"),
     ];

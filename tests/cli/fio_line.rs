@@ -195,7 +195,7 @@ fn a_warm_up_without_a_runtime_is_part_of_the_size() {
     let place = Place::new();
     let words = "run --name=x --rw=read --bs=4k --size=400k --rate_iops=100 --ramp_time=500ms \
                  --output-format=json";
-    let ended = place.iosonde(words).end().exits(0).says("ramp_time: what is moved meanwhile");
+    let ended = place.iosonde(words).end().exits(0).says("ramp_time: its I/O counts");
     let result: Value = serde_json::from_str(&ended.out).unwrap();
     let moved = result["jobs"][0]["read"]["total_ios"].as_u64().unwrap();
     assert!((30..=60).contains(&moved), "{moved}");

@@ -112,7 +112,7 @@ fn a_campaign_leaves_out_what_the_experiment_before_prepared() {
     let log = fs::read_to_string(folder.join("events.log")).unwrap();
     let decisions: Vec<&str> = log.lines().filter(|l| l.starts_with("skip-decision|f|")).collect();
     assert_eq!(decisions.len(), 2, "{log}");
-    assert!(decisions[0].contains("no experiment just before it prepared it"), "{log}");
+    assert!(decisions[0].contains("no experiment just before it prepared the device"), "{log}");
     assert!(decisions[1].contains("the purge is left out: all 256 blocks"), "{log}");
     assert_eq!(log.lines().filter(|line| line.starts_with("purge|f|")).count(), 1, "{log}");
 }

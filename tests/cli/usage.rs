@@ -74,7 +74,7 @@ fn of_run() {
             ("run --path hole --rw read --iodepth 8 --latency-target p100<2", "p50 to p99.999"),
             (
                 "run --path hole --rw read --iodepth 8 --number-ios 9 --latency-target p99<2",
-                "has a length in time",
+                "is measured for a length of time",
             ),
             (
                 "run --path hole --rw read --iodepth 8 --latency-target p99<2 --latency-window 0",
