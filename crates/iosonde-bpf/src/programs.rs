@@ -41,7 +41,8 @@ const PROGRAMS: [(&str, &str, &str, bool); 21] = [
     (METER, "block_rq_complete", "the cost of counting time", false),
 ];
 
-/// The same of file systems, with the one that has the tracepoint. They are raw: it may be a module.
+/// The same of file systems, with the one that has the tracepoint. They are raw, for it may be a
+/// module.
 const OF_FILE_SYSTEMS: [(&str, &str, FileSystem); 9] = [
     ("pages_begin", "ext4_writepages", FileSystem::Ext4),
     ("pages_end", "ext4_writepages_result", FileSystem::Ext4),

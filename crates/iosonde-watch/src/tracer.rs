@@ -144,8 +144,7 @@ impl Tracer {
         refusal::of_first_namespace(root)?;
         let ends = symbols(root, ENDS);
         let [dio_end, disk_end, disk_end_async, wait_end, chain_end] = ends;
-        let page_bytes = rustix::param::page_size() as u32;
-        let (disks, layers, stacks) = (wanted.devices.clone(), wanted.layers, wanted.stacks);
+        let Wanted { devices: disks, layers, stacks, .. } = wanted.clone();
         let options = Options {
             disks,
             dio_end,
@@ -156,7 +155,7 @@ impl Tracer {
             layers,
             stacks,
             file_systems: file_systems::mounted(root),
-            page_bytes,
+            page_bytes: rustix::param::page_size() as u32,
             ..Options::default()
         };
         let collector =
@@ -305,9 +304,8 @@ impl Tracer {
         let stacks = stacks.transpose().map_err(|trouble| self.heed(Err(trouble)));
         let flags = flags::flags(&self.collector, self.tallies.values());
         let flags = flags.map_err(|trouble| self.heed(Err(trouble))).unwrap_or_default();
-        let file_systems = file_systems::work(&self.collector);
-        let file_systems =
-            file_systems.map_err(|trouble| self.heed(Err(trouble))).unwrap_or_default();
+        let work = file_systems::work(&self.collector);
+        let file_systems = work.map_err(|trouble| self.heed(Err(trouble))).unwrap_or_default();
         let counts = self.collector.counts();
         let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
         let threads = std::mem::take(&mut self.ended).finish(&self.collector);

@@ -189,9 +189,9 @@ pub(super) fn side(times: &Times, low: f64, high: f64) -> Option<Side> {
     }
 }
 
-/// On which side of a share of the highest each setting is shown to be. The highest of several is in
-/// part chosen by chance, which makes the others look lower: that a setting is below is tested over
-/// all of them together. The highest itself is above.
+/// On which side of a share of the highest each setting is shown to be. The highest of several is
+/// in part chosen by chance, which makes the others look lower: that a setting is below is tested
+/// over all of them together. The highest itself is above.
 pub(super) fn sides(
     points: &[&Point],
     highest: &Point,

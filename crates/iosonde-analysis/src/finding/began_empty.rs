@@ -13,8 +13,8 @@ const MATERIAL: f64 = 0.03;
 /// the mean.
 const STARTS_LOW: f64 = 0.8;
 
-/// Requests in flight on average below which an open loop is empty for more than half of its time: it
-/// then began as it is most of the time.
+/// Requests in flight on average below which an open loop is empty for more than half of its time:
+/// it then began as it is most of the time.
 const MOSTLY_EMPTY: f64 = 0.5;
 
 /// Reports when latencies depend on earlier ones for so long that the empty beginning still counts.

@@ -20,7 +20,8 @@ const PAUSE_NS: u64 = 100_000_000;
 const PAUSE_SHARE: f64 = 0.05;
 
 /// Reports when the whole process was paused once for 5 % of the window, when 1 % of the wake-ups
-/// of a sleeping thread are later than its median by the p99 of the latencies, or when CPU steal is 1 % or more.
+/// of a sleeping thread are later than its median by the p99 of the latencies, or when CPU steal is
+/// 1 % or more.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(finding) = pause(case) {
         return Some(finding);
@@ -55,9 +56,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
-/// Share of the wake-ups that were later than this; `None` if it is not shown to be above 1 %, and so
-/// cannot make the p99. The median is what a timer takes here, which no request waits for: 40 us and
-/// more on an idle virtual machine.
+/// Share of the wake-ups that were later than this; `None` if it is not shown to be above 1 %, and
+/// so cannot make the p99. The median is what a timer takes here, which no request waits for: 40 us
+/// and more on an idle virtual machine.
 fn late(case: &Case<'_>, than_ns: u64) -> Option<f64> {
     let all = &case.run.hiccups;
     let late = all.count_above(than_ns + all.quantile(0.5)?) as f64;

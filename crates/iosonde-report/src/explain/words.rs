@@ -349,6 +349,39 @@ pub(super) const WORDS: &[Term] = terms! {
             "Nothing.";
         "fua": "Writes that must be durable when they complete.", "flags of each request",
             "Batch the syncs of the program if they are many.";
+        // Work of file systems.
+        "pages_of_program": "Dirty pages that ext4 writes in calls of the program.",
+            "tracepoints of ext4", "Write more between syncs.";
+        "pages_of_others": "Dirty pages that ext4 writes elsewhere.", "tracepoints of ext4",
+            "Nothing.";
+        "write_back_background": "Write-back because many pages are dirty.",
+            "tracepoints of write-back", "See vm.dirty_background_bytes.";
+        "write_back_memory": "Write-back because memory is short.", "tracepoints of write-back",
+            "Give the machine more memory.";
+        "write_back_sync": "Write-back because somebody waits for a sync.",
+            "tracepoints of write-back", "Sync less often.";
+        "write_back_age": "Write-back of pages that have been dirty for long.",
+            "tracepoints of write-back", "Nothing.";
+        "write_back_other": "Write-back for another reason.", "tracepoints of write-back",
+            "Nothing.";
+        "commit": "Commits of ext4's journal.", "tracepoints of the journal",
+            "Sync less often.";
+        "commit_operations": "Operations that these commits made durable.",
+            "tracepoints of the journal", "Nothing.";
+        "commit_wait": "Commits wait for operations under way.", "tracepoints of the journal",
+            "Nothing.";
+        "commit_data": "Commits write data of files first.", "tracepoints of the journal",
+            "Sync the files before, or write less.";
+        "commit_log": "Commits write the log, and flush the cache.", "tracepoints of the journal",
+            "Use a device with fast flushes.";
+        "log_force_of_program": "The program has the log of XFS written out.", "tracepoints of XFS",
+            "Sync less often.";
+        "log_force_of_others": "Others have the log of XFS written out.", "tracepoints of XFS",
+            "Nothing.";
+        "log_full_of_program": "The program waits for room in the log of XFS.",
+            "tracepoints of XFS", "Use a larger log.";
+        "log_full_of_others": "Others wait for room in the log of XFS.", "tracepoints of XFS",
+            "Use a larger log.";
         "tracepoints": "Each request was traced.", "tracepoints of the kernel", "Nothing.";
         "counters": "Only sums are known; no request was traced.", "counters of the kernel",
             "Repeat as root, or with CAP_BPF and CAP_PERFMON.";

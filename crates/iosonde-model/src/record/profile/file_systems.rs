@@ -19,7 +19,8 @@ pub struct FileSystemRun {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileSystemWork {
-    /// ext4 writes dirty pages of a file in a call of the program (fsync, or a limit of dirty pages).
+    /// ext4 writes dirty pages of a file in a call of the program (fsync, or a limit of dirty
+    /// pages).
     PagesOfProgram,
     /// The same in a thread of the kernel, or of another program.
     PagesOfOthers,
