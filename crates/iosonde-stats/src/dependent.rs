@@ -264,7 +264,8 @@ impl Sum {
         let t = t_975((n / time - 1.0) as usize).ok_or(NoInterval::RunLonger)?;
         let moment = |power| excess.iter().map(|each| each.powi(power)).sum::<f64>();
         let kurtosis = if spread > 0.0 { n * moment(4) / moment(2).powi(2) } else { 1.0 };
-        let variance_error = ((kurtosis - 1.0) * time / n).sqrt();
+        // Never below 1 but by rounding, whose root would be no number.
+        let variance_error = ((kurtosis - 1.0).max(0.0) * time / n).sqrt();
         Ok(Sum { amount, size, error, variance_error, t })
     }
 }
