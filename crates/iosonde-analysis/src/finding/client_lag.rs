@@ -48,7 +48,10 @@ mod tests {
         let mut late = open_run_of(&Load::default(), |_| 0);
         let count = late.jobs[0].read.lag.count();
         late.jobs[0].read.lag.record_many(5_000_000, count);
-        assert!(ask(detect, &late, None).is_some());
+        let effect = ask(detect, &late, None).unwrap().effect.unwrap();
+        let sum = |of: &iosonde_stats::Histogram| of.sum() as f64;
+        let (lag, response) = (&late.jobs[0].read.lag, &late.jobs[0].read.response);
+        assert!((effect - sum(lag) / sum(response)).abs() < 1e-9, "{effect}");
         late.jobs[0].arrivals.queued = late.jobs[0].arrivals.due;
         assert_eq!(ask(detect, &late, None), None);
         assert_eq!(ask(detect, &open_run_of(&Load::default(), |_| 0), None), None);
