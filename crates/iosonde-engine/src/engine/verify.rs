@@ -340,9 +340,11 @@ impl Shared {
         let (mut record, queue) = work.into_record();
         record.cpu_user_ns = used.user_ns - before.user_ns;
         record.cpu_system_ns = used.system_ns - before.system_ns;
+        // An idle queue is given back before its record says that the job has ended. What is in
+        // flight still may keep this thread here for ever, after that.
+        let busy = (record.abandoned > 0).then_some(queue);
         let _ = ended.send((index, record));
-        // What is in flight still may keep this thread here for ever; its record is out by now.
-        drop(queue);
+        drop(busy);
     }
 }
 
