@@ -69,9 +69,22 @@ pub struct Finding {
     pub words: String,
     /// The numbers and facts that triggered it.
     pub evidence: BTreeMap<&'static str, Evidence>,
-    /// By which share it may have moved the headline figures, where that is known.
+    /// By which share it may have moved a headline figure, where that is known.
     #[serde(skip)]
     pub effect: Option<f64>,
+    /// The figure that it may have moved.
+    #[serde(skip)]
+    moved: Headline,
+}
+
+/// A headline figure that a finding may have moved. Each is compared with its own interval: an open
+/// loop, say, has the rate that was asked for, and its latencies alone are off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Headline {
+    /// Operations per second.
+    Rate,
+    /// The mean latency.
+    Latency,
 }
 
 /// The strength of the evidence for a finding. The weakest is the least.
@@ -136,28 +149,35 @@ impl Strength {
 }
 
 impl Finding {
-    pub(crate) fn new(
+    /// A finding without evidence, whose effect is not known.
+    pub fn new(
         code: &'static str,
         subject: impl Into<String>,
         strength: Strength,
         severity: Severity,
         words: String,
     ) -> Finding {
-        let (evidence, effect) = (BTreeMap::new(), None);
-        Finding { code, subject: subject.into(), strength, severity, words, evidence, effect }
+        let subject = subject.into();
+        let (evidence, effect, moved) = (BTreeMap::new(), None, Headline::Rate);
+        Finding { code, subject, strength, severity, words, evidence, effect, moved }
     }
 
-    /// By which share it may have moved the headline figures: this, and not its presence, decides
-    /// how far the run is to be trusted.
+    /// By which share it may have moved the rate: this, and not its presence, decides how far the
+    /// run is to be trusted.
     pub(crate) fn moves(self, share: f64) -> Finding {
         Finding { effect: Some(share), ..self }
     }
 
-    /// With the severity that its effect has beside a rate known to within `known`: a note where
-    /// the effect is smaller. A suspicion alone never gives low confidence.
-    fn weighed(self, known: f64) -> Finding {
+    /// By which share it may have moved the mean latency.
+    pub(crate) fn moves_latency(self, share: f64) -> Finding {
+        Finding { moved: Headline::Latency, ..self.moves(share) }
+    }
+
+    /// With the severity that its effect has beside the interval of the figure that it moves: a
+    /// note where the effect is smaller. A suspicion alone never gives low confidence.
+    fn weighed(self, figures: &Figures) -> Finding {
         let Some(effect) = self.effect else { return self };
-        let severity = if effect <= known {
+        let severity = if effect <= known(figures, self.moved) {
             Severity::Fact
         } else if effect < LOW_FROM || self.strength == Strength::ConsistentWith {
             Severity::Warning
@@ -243,17 +263,21 @@ pub fn findings(
         .iter()
         .filter(|(code, _)| consistency.valid() || *code == "errors")
         .filter_map(|(_, detect)| detect(&case))
-        .map(|finding| finding.weighed(known(figures)))
+        .map(|finding| finding.weighed(figures))
         .collect();
     findings.sort_by_key(|finding| std::cmp::Reverse((finding.severity, finding.strength)));
     findings
 }
 
-/// Half the interval of the rate, as a share of it; 0 where it has none.
-fn known(figures: &Figures) -> f64 {
+/// Half the interval of a figure, as a share of it; 0 where it has none.
+fn known(figures: &Figures, of: Headline) -> f64 {
     let total = &figures.all.total;
-    match total.iops_interval {
-        Ok((low, high)) if total.iops > 0.0 => (high - low) / 2.0 / total.iops,
+    let (figure, interval) = match of {
+        Headline::Rate => (Some(total.iops), &total.iops_interval),
+        Headline::Latency => (total.latency.mean_ns, &total.latency.mean_interval_ns),
+    };
+    match (figure, interval) {
+        (Some(figure), Ok((low, high))) if figure > 0.0 => (high - low) / 2.0 / figure,
         _ => 0.0,
     }
 }
@@ -362,6 +386,23 @@ mod tests {
             let consistency = consistency(&run, &figures);
             assert_eq!(findings(&run, None, &figures, &consistency), Vec::new());
         }
+    }
+
+    #[test]
+    fn an_effect_is_compared_with_the_interval_of_the_figure_that_it_moves() {
+        let slow = |time: f64| 1.0 + 0.3 * (time * 9.0).sin();
+        let run = iosonde_fixtures::open_run_of(&Load { shape: slow, ..Load::default() }, |_| 0);
+        let mut figures = figures(&run);
+        figures.all.total.iops_interval = Ok((999.0, 1_001.0));
+        figures.all.total.iops = 1_000.0;
+        figures.all.total.latency.mean_ns = Some(1e6);
+        figures.all.total.latency.mean_interval_ns = Ok((0.8e6, 1.2e6));
+        let of = |finding: Finding| finding.weighed(&figures).severity;
+        let words = || "A sentence.".to_owned();
+        let new = || Finding::new("stall", "it", Strength::Proven, Severity::Warning, words());
+        assert_eq!(of(new().moves(0.15)), Severity::LowConfidence);
+        assert_eq!(of(new().moves_latency(0.15)), Severity::Fact);
+        assert_eq!(of(new().moves_latency(0.25)), Severity::LowConfidence);
     }
 
     #[test]

@@ -147,6 +147,7 @@ fn busy(before: &TelemetrySample, after: &TelemetrySample) -> Option<&'static st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iosonde_analysis::finding::Strength;
 
     fn look(cpu_ticks: [u64; 5]) -> TelemetrySample {
         TelemetrySample { cpu_ticks: Some(cpu_ticks), ..TelemetrySample::default() }
@@ -172,15 +173,8 @@ mod tests {
         assert!(looks(&mut quiet));
         quiet.seen(&[]);
         assert!(!looks(&mut quiet));
-        let finding = |code, severity| Finding {
-            code,
-            severity,
-            subject: String::new(),
-            strength: iosonde_analysis::finding::Strength::Proven,
-            words: String::new(),
-            evidence: std::collections::BTreeMap::new(),
-            effect: None,
-        };
+        let finding =
+            |code, severity| Finding::new(code, "", Strength::Proven, severity, String::new());
         quiet.seen(&[finding("noisy_neighbour", Severity::Warning)]);
         assert!(!looks(&mut quiet));
         quiet.seen(&[finding("noisy_neighbour", Severity::LowConfidence)]);

@@ -54,7 +54,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         Finding::new("began_empty", subject, Strength::Supported, Severity::Warning, words);
     Some(
         finding
-            .moves(missing.min(1.0))
+            .moves_latency(missing.min(1.0))
             .with("memory_ns", memory_ns)
             .with("missing_share", missing.min(1.0)),
     )
@@ -85,6 +85,21 @@ mod tests {
         assert!(finding.words.contains("after a warm-up of 0"), "{}", finding.words);
         run.plan.warmup_ns = 60_000_000_000;
         assert_eq!(ask(detect, &run, None), None, "a long warm-up");
+    }
+
+    #[test]
+    fn a_loop_that_is_mostly_empty_began_as_it_goes_on() {
+        let slow = |t: f64| 1.0 + 0.3 * (t * 9.0).sin();
+        let mut run = open_run_of(&Load { shape: slow, ..Load::default() }, |_| 0);
+        run.plan.warmup_ns = 0;
+        let mut with_depth = |depth: f64| {
+            for job in &mut run.jobs {
+                job.in_flight_area_ns = (depth * run.measured_ns as f64) as u64;
+            }
+            ask(detect, &run, None)
+        };
+        assert!(with_depth(0.6).is_some());
+        assert_eq!(with_depth(0.4), None);
     }
 
     #[test]

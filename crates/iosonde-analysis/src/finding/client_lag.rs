@@ -21,7 +21,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let subject = "the client's own delay";
     let finding =
         Finding::new("client_lag", subject, Strength::Proven, Severity::LowConfidence, words);
-    Some(finding.moves(lag_share(case)).with("lag_p99_ns", lag_ns as f64))
+    Some(finding.moves_latency(lag_share(case)).with("lag_p99_ns", lag_ns as f64))
 }
 
 /// Share of the client's delay in the response times of open loops.
