@@ -138,7 +138,8 @@ impl Histogram {
         if self.counts.len() < other.counts.len() {
             self.counts.resize(other.counts.len(), 0);
         }
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+        let first = other.first();
+        for (mine, theirs) in self.counts[first..].iter_mut().zip(&other.counts[first..]) {
             *mine += theirs;
         }
         self.count += other.count;
@@ -263,7 +264,14 @@ impl Histogram {
 
     /// Occupied buckets as `(bucket, count)`, ascending.
     pub fn occupied(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
-        (0u32..).zip(self.counts.iter().copied()).filter(|(_, count)| *count > 0)
+        let first = self.first();
+        let counts = self.counts[first..].iter().copied();
+        (first as u32..).zip(counts).filter(|(_, count)| *count > 0)
+    }
+
+    /// The lowest occupied bucket, or how many buckets there are: of thousands most are empty.
+    fn first(&self) -> usize {
+        self.counts.iter().position(|count| *count > 0).unwrap_or(self.counts.len())
     }
 
     /// Middle of each occupied bucket, never outside minimum and maximum, and its count; ascending.
