@@ -365,7 +365,7 @@ fn places_used(ops: &[Op]) -> Vec<Op> {
 fn both(folder: &Path, job: &str, bytes: usize) -> Result<(Vec<Vec<Op>>, Vec<Vec<Op>>), String> {
     fs::write(folder.join("job.fio"), job).unwrap();
     let theirs = traced(folder, ("fio", bytes), &["job.fio", "--output=fio.txt"])?;
-    let program = (env!("CARGO_BIN_EXE_iosonde"), bytes);
+    let program = (iosonde_fixtures::program!().path(), bytes);
     let consent = ["a.img", "b.img"].map(|name| format!("--accept-unseen-processes={name}"));
     let ours = match traced(folder, program, &["run", "job.fio"]) {
         // Not every process can be examined here, and consent may name only what needs it.

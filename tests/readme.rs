@@ -137,7 +137,7 @@ fn differences(block: &Block) -> Vec<String> {
 
 /// The same in this directory.
 fn differences_in(dir: &Path, block: &Block) -> Vec<String> {
-    let program = Path::new(env!("CARGO_BIN_EXE_iosonde")).parent().unwrap();
+    let program = Path::new(iosonde_fixtures::program!().path()).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
     let mut found = Vec::new();
     for step in block.steps() {

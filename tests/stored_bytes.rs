@@ -38,7 +38,7 @@ fn assert_incompressible(bytes: &[u8], what: &str) {
 
 fn iosonde(dir: &ScratchDir, words: &str) -> Command {
     default_signals_for_children();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_iosonde"));
+    let mut command = Command::new(iosonde_fixtures::program!().path());
     command.args(words.split_whitespace()).current_dir(dir.path());
     command.env("HOME", dir.path()).env_remove("XDG_STATE_HOME").stdin(Stdio::null());
     command

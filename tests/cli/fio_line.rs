@@ -104,7 +104,7 @@ fn defaults_are_fios_and_the_first_line_says_so() {
 
 /// What a shell prints of a run whose streams are one.
 fn piped(place: &Place, words: &str) -> String {
-    let line = format!("{} run {words} 2>&1", env!("CARGO_BIN_EXE_iosonde"));
+    let line = format!("{} run {words} 2>&1", iosonde_fixtures::program!());
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(line).current_dir(place.work());
     shell.env("XDG_STATE_HOME", place.work().join("state"));

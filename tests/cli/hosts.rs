@@ -18,7 +18,7 @@ use crate::program::{Call, Ended, Place, listing};
 
 pub(crate) const SCHEMA: &str = include_str!("../../schema/iosonde-hosts-result-1.schema.json");
 /// On every host of these tests.
-const AGENT: &str = env!("CARGO_BIN_EXE_iosonde");
+const AGENT: iosonde_fixtures::Program = iosonde_fixtures::program!();
 
 pub(crate) const SIM: &str =
     "--ioengine sim --path servers=8,read=exp:90us --rw randread --iodepth 4";

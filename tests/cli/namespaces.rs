@@ -15,7 +15,7 @@ use crate::program::{Call, Ended, Held, Place, listing};
 use crate::ranks;
 
 /// On every host of these tests.
-const AGENT: &str = env!("CARGO_BIN_EXE_iosonde");
+const AGENT: iosonde_fixtures::Program = iosonde_fixtures::program!();
 const IP: &str = "ip netns exec {host} {command}";
 const CLUSH: &str = "clush -N -R exec -w {host} -- ip netns exec {host} {command}";
 /// Two at once must not share their folder for temporary files, which each makes anew.

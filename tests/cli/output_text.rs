@@ -178,7 +178,7 @@ fn on_a_terminal_the_progress_is_one_changing_line() {
     let place = Place::new();
     let command = format!(
         "{} run --ioengine null --rw randread --runtime 1 --eta-interval 1",
-        env!("CARGO_BIN_EXE_iosonde")
+        iosonde_fixtures::program!()
     );
     let script = std::process::Command::new("script")
         .args(["--quiet", "--return", "--command", &command, "/dev/null"])

@@ -108,7 +108,7 @@ fn the_command_keeps_its_place_and_its_rights() {
     let alone = String::from_utf8(bare.output().unwrap().stdout).unwrap();
     assert_eq!(seen, alone);
     // What is ignored, as under nohup, stays ignored; we do not hear it either.
-    let program = env!("CARGO_BIN_EXE_iosonde");
+    let program = iosonde_fixtures::program!().path();
     let ask = "grep SigIgn /proc/self/status; kill -HUP $PPID; sleep 0.2; exit 6";
     let mut deaf = Command::new("sh");
     deaf.args(["-c", "trap '' HUP; exec \"$0\" profile -- sh -c \"$1\"", program, ask]);
@@ -330,7 +330,7 @@ fn a_key_on_the_terminal_reaches_the_command_once() {
         return;
     }
     place.file("patient.sh", PATIENT.as_bytes());
-    let program = env!("CARGO_BIN_EXE_iosonde");
+    let program = iosonde_fixtures::program!().path();
     // Without `exec` it depends on the user's shell whether one stays in between and dies of the
     // key.
     let line = format!("exec {program} profile -o results -- sh patient.sh > stdout 2> stderr");

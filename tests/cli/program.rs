@@ -56,7 +56,7 @@ impl Place {
 
     /// `iosonde` with these words, split at spaces.
     pub(crate) fn iosonde(&self, words: &str) -> Call {
-        self.program("", Path::new(env!("CARGO_BIN_EXE_iosonde")), words)
+        self.program("", Path::new(iosonde_fixtures::program!().path()), words)
     }
 
     /// The same with another build of it.
@@ -74,7 +74,7 @@ impl Place {
         chown(&self.home()).and_then(|()| chown(&self.work())).unwrap();
         // The build directory may be out of an ordinary user's reach.
         let program = self.dir.path().join("iosonde");
-        fs::copy(env!("CARGO_BIN_EXE_iosonde"), &program).unwrap();
+        fs::copy(iosonde_fixtures::program!().path(), &program).unwrap();
         let setpriv = "setpriv --reuid=65534 --regid=65534 --clear-groups";
         let probe = Command::new("setpriv").args(setpriv.split(' ').skip(1)).arg("true").status();
         if !probe.is_ok_and(|status| status.success()) {

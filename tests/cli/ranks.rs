@@ -12,12 +12,8 @@ use crate::program::{Call, Place, listing};
 /// No network is needed on one machine, and more ranks than processors are no error here.
 const MPIRUN: &str = "--allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader \
                       --mca orte_tmpdir_base .";
-/// What is optimised in a development build for the sake of simulations, and is not needed here.
-const OPTIMISED: [&str; 5] =
-    ["iosonde-stats", "iosonde-model", "iosonde-engine", "iosonde-sys", "iosonde-vhost"];
-
-/// The program with MPI, built once; `None`, with the reason, where MPI is not installed. It has a
-/// build directory of its own, since bindgen has other features of crates that the rest uses too.
+/// The program with MPI, built once, with what the tests were built with; `None`, with the reason,
+/// where MPI is not installed.
 pub(crate) fn program() -> Option<&'static Path> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
@@ -25,14 +21,11 @@ pub(crate) fn program() -> Option<&'static Path> {
             let found = Command::new(needed).arg("--version").stdout(Stdio::null()).status();
             found.map_err(|error| format!("`{needed}` (package libopenmpi-dev): {error}"))?;
         }
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("mpi");
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let mut cargo = Command::new(env!("CARGO"));
         cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-        cargo.args(["build", "--locked", "--no-default-features", "--features", "mpi"]);
-        cargo.arg("--target-dir").arg(&target).args(["--config", "profile.dev.debug=false"]);
-        for package in OPTIMISED {
-            cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=0"));
-        }
+        cargo.args(["build", "--locked", "--workspace", "--features", "iosonde/mpi"]);
+        cargo.args(["--example", "iosonde-mpi", "--target-dir"]).arg(target);
         let ended = cargo.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&ended.stderr);
         if said.contains("Unable to find libclang") {
@@ -43,7 +36,7 @@ pub(crate) fn program() -> Option<&'static Path> {
             return Err(format!("crates cannot be had: {}", said.lines().last().unwrap_or("")));
         }
         assert!(ended.status.success(), "{said}");
-        Ok(target.join("debug/iosonde"))
+        Ok(target.join("debug/examples/iosonde-mpi"))
     });
     let skipped = |why: &String| iosonde_rig::skip(format!("no build with MPI: {why}"));
     built.as_deref().map_err(skipped).ok()

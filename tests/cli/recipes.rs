@@ -18,7 +18,7 @@ fn recipe(name: &str) -> PathBuf {
 fn path_with_iosonde(place: &Place) -> String {
     let programs = place.work().join("programs");
     fs::create_dir(&programs).unwrap();
-    symlink(env!("CARGO_BIN_EXE_iosonde"), programs.join("iosonde")).unwrap();
+    symlink(iosonde_fixtures::program!().path(), programs.join("iosonde")).unwrap();
     format!("{}:{}", programs.display(), std::env::var("PATH").unwrap())
 }
 

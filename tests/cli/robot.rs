@@ -35,7 +35,7 @@ pub(crate) fn on_terminal(place: &Place, name: &str, words: &str) -> Command {
         Stdio::from(OwnedFd::from(side))
     };
     let mut command = Command::new("setsid");
-    command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_iosonde")]);
+    command.args(["--ctty", "--wait", iosonde_fixtures::program!().path()]);
     command.args(words.split_whitespace()).current_dir(place.work());
     command.env("HOME", place.home()).env_remove("XDG_STATE_HOME");
     command.env("TERM", "xterm").env_remove("NO_COLOR").env_remove("COLUMNS");

@@ -383,7 +383,7 @@ fn batches_are_submitted_and_completed_as_requested() {
         let ended = Command::new("strace")
             .args(["-f", "-e", "trace=io_uring_enter", "-o"])
             .arg(&trace)
-            .arg(env!("CARGO_BIN_EXE_iosonde"))
+            .arg(iosonde_fixtures::program!().path())
             .args(["experiment", "run", "one.toml", "data", "--eta-interval", "0"])
             .current_dir(place.work())
             .env("HOME", place.home())

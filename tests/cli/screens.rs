@@ -67,7 +67,7 @@ fn on_terminal(place: &Place, words: &str, columns: usize) -> String {
 
 /// The same with the colors that these variables allow.
 fn colored(place: &Place, words: &str, columns: usize, variables: &[(&str, &str)]) -> String {
-    let program = env!("CARGO_BIN_EXE_iosonde");
+    let program = iosonde_fixtures::program!().path();
     let words: Vec<String> = words.split(' ').map(|word| format!("'{word}'")).collect();
     let line =
         format!("stty cols {columns} rows 50; exec '{program}' {} 2>/dev/null", words.join(" "));
@@ -254,7 +254,7 @@ fn a_check_fits_every_screen() {
 #[test]
 fn many_hosts_fit_every_screen() {
     let place = Place::new();
-    let agent = env!("CARGO_BIN_EXE_iosonde");
+    let agent = iosonde_fixtures::program!().path();
     let words = format!(
         "run --hosts a,b --launch local --agent {agent} {SIM} --rw randread --number-ios 2000 \
          --eta-interval 0"
@@ -348,7 +348,7 @@ fn results_of_an_earlier_version_stand_as_kept() {
 #[test]
 fn a_stdout_that_is_closed_from_the_start_is_an_error_of_the_environment() {
     let place = Place::new();
-    let program = env!("CARGO_BIN_EXE_iosonde");
+    let program = iosonde_fixtures::program!().path();
     let run = format!("run {SIM} --rw randread --runtime 1 --eta-interval 0");
     for words in [run.as_str(), "report --explain p99", "-h"] {
         let ended = Command::new("sh")
@@ -368,7 +368,7 @@ fn a_stdout_that_is_closed_from_the_start_is_an_error_of_the_environment() {
 #[test]
 fn a_pipe_that_is_closed_early_is_no_error() {
     let place = Place::new();
-    let program = env!("CARGO_BIN_EXE_iosonde");
+    let program = iosonde_fixtures::program!().path();
     let line = format!(
         "'{program}' run {SIM} --rw randread --runtime 1 --eta-interval 0 2>/dev/null | head -n 1; \
          echo ${{PIPESTATUS[0]}}"

@@ -110,7 +110,7 @@ fn a_reader_of_progress_that_leaves_early_does_not_end_the_run() {
     let place = Place::new();
     let line = format!(
         "'{}' {} 2>&1 >out.txt | head -n 1; echo ${{PIPESTATUS[0]}}",
-        env!("CARGO_BIN_EXE_iosonde"),
+        iosonde_fixtures::program!(),
         run(&place, 2)
     );
     let mut command = Command::new("bash");
@@ -139,8 +139,7 @@ fn in_tmux(place: &Place, words: &str) -> Vec<String> {
             .unwrap();
         String::from_utf8_lossy(&ended.stdout).into_owned()
     };
-    let line =
-        format!("'{}' {words}; echo code=$?; exec sleep 1000", env!("CARGO_BIN_EXE_iosonde"));
+    let line = format!("'{}' {words}; echo code=$?; exec sleep 1000", iosonde_fixtures::program!());
     tmux(&["new-session", "-d", "-x", "80", "-y", "100", "-s", "one", &line]);
     let until = Instant::now() + Duration::from_secs(180);
     let mut screens: Vec<String> = Vec::new();

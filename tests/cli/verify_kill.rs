@@ -1,7 +1,7 @@
 //! `verify write` is killed at a random moment, and `verify check` judges what is there: nothing
 //! that it must not miss is missed, and damage done on purpose is always found.
 //!
-//! `IOSONDE_KILLS` says how often; `IOSONDE_PROGRAM` names another build of the program to try.
+//! `IOSONDE_KILLS` says how often.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use iosonde_model::plan::verify::STREAM_VERSION;
 use iosonde_model::record::ledger_file::{LedgerFile, Reader};
 use rustix::process::Signal;
 
-use super::program::{Call, Ended, Place};
+use super::program::{Ended, Place};
 use super::verify::classes;
 
 const BLOCK: usize = 4096;
@@ -32,13 +32,6 @@ impl Dice {
         // Knuth's multiplier; the upper bits are the good ones.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
         (self.0 >> 33) % bound
-    }
-}
-
-fn iosonde(place: &Place, words: &str) -> Call {
-    match std::env::var("IOSONDE_PROGRAM") {
-        Ok(program) => place.other_iosonde(Path::new(&program), words),
-        Err(_) => place.iosonde(words),
     }
 }
 
@@ -98,7 +91,7 @@ fn kill(place: &Place, data: &Path, ledger: &Path, seed: u64, dice: &mut Dice) -
             (false, _) => "--trim-percent 0",
         }
     );
-    let running = iosonde(place, &words).arg(ledger).start();
+    let running = place.iosonde(&words).arg(ledger).start();
     let started = Instant::now();
     while fs::metadata(ledger).map_or(0, |facts| facts.len()) == 0 {
         assert!(started.elapsed() < Duration::from_secs(60), "no ledger: {}", running.end());
@@ -113,7 +106,7 @@ fn kill(place: &Place, data: &Path, ledger: &Path, seed: u64, dice: &mut Dice) -
 }
 
 fn check(place: &Place, ledger: &Path) -> Ended {
-    iosonde(place, "verify check data --eta-interval 0 --ledger").arg(ledger).end()
+    place.iosonde("verify check data --eta-interval 0 --ledger").arg(ledger).end()
 }
 
 /// What a block is overwritten with, and the class of that.

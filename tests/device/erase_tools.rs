@@ -109,9 +109,11 @@ impl Drive {
 
     /// The record of the purge of the last experiment.
     fn record(&self) -> Value {
+        // Two of the same second have names in no order.
         let all = fs::read_dir(self.dir.path().join("results")).unwrap();
-        let last = all.map(|entry| entry.unwrap().path()).max().unwrap();
-        let text = fs::read_to_string(last.join("stage-reads.json")).unwrap();
+        let made = |entry: &fs::DirEntry| entry.metadata().unwrap().modified().unwrap();
+        let last = all.map(Result::unwrap).max_by_key(made).unwrap();
+        let text = fs::read_to_string(last.path().join("stage-reads.json")).unwrap();
         let stage: Value = serde_json::from_str(&text).unwrap();
         stage["prepared"][0]["purge"].clone()
     }

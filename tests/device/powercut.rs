@@ -37,7 +37,7 @@ impl Scenario {
     }
 
     fn witness(&self) -> String {
-        let program = env!("CARGO_BIN_EXE_iosonde");
+        let program = iosonde_fixtures::program!();
         format!("'{program}' verify witness --log '{}'", self.log.display())
     }
 

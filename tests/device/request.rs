@@ -31,8 +31,7 @@ pub(crate) fn starting() -> MutexGuard<'static, ()> {
 
 /// The built program, or the build of it that `IOSONDE_PROGRAM` names.
 pub(crate) fn program() -> PathBuf {
-    let other = std::env::var_os("IOSONDE_PROGRAM").map(PathBuf::from);
-    other.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_iosonde")))
+    iosonde_fixtures::program!().path().into()
 }
 
 /// Waits until that is so.

@@ -227,7 +227,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
 /// A page of every kind that the program writes, by its name.
 fn pages(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     let iosonde = |words: &str| {
-        let ended = Command::new(env!("CARGO_BIN_EXE_iosonde"))
+        let ended = Command::new(iosonde_fixtures::program!().path())
             .args(words.split_whitespace())
             .current_dir(folder)
             .env("HOME", folder)
@@ -275,7 +275,7 @@ fn pages(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     pages.push(("lone record", folder.join("lone.html")));
     iosonde(&format!(
         "run {sim} --rw randread --runtime 1 --hosts a,b --launch local --agent {} --results hosts",
-        env!("CARGO_BIN_EXE_iosonde")
+        iosonde_fixtures::program!()
     ));
     let kept = fs::read_dir(folder.join("hosts")).unwrap().next().unwrap().unwrap().path();
     let kept = kept.strip_prefix(folder).unwrap().display().to_string();
@@ -291,7 +291,7 @@ fn pages(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     assert!(pages.iter().any(|(name, _)| *name == "campaign"), "a campaign has no page");
     let write = ["dd", "if=/dev/zero", "of=written", "bs=64k", "count=8", "conv=fsync"];
     let words = ["profile", "--"].into_iter().chain(write);
-    let profiled = Command::new(env!("CARGO_BIN_EXE_iosonde"))
+    let profiled = Command::new(iosonde_fixtures::program!().path())
         .args(words)
         .current_dir(folder)
         .env("HOME", folder)

@@ -20,10 +20,9 @@ pub(crate) fn here<T>(thing: Result<T, Unavailable>) -> Option<T> {
     thing.map_err(skip).ok()
 }
 
-/// The built program, or the build of it that `IOSONDE_GUEST_PROGRAM` names, under the same name.
+/// The built program, or the build of it that `IOSONDE_PROGRAM` names, under the same name.
 pub(crate) fn program() -> PathBuf {
-    let other = std::env::var_os("IOSONDE_GUEST_PROGRAM").map(PathBuf::from);
-    other.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_iosonde")))
+    iosonde_fixtures::program!().path().into()
 }
 
 /// A machine that has the program, under its own name, and these others.

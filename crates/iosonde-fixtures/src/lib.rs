@@ -5,6 +5,7 @@
 pub mod ladder;
 pub mod profile;
 pub mod profile_model;
+mod program;
 pub mod verify;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ use iosonde_model::record::run::{
 };
 use iosonde_model::record::{TargetFacts, facts::FilesystemClass};
 use iosonde_stats::Histogram;
+
+pub use program::Program;
 
 /// Seconds of every invented run.
 pub const SECONDS: u64 = 10;

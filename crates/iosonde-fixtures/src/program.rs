@@ -1,0 +1,47 @@
+//! The program under test.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::Path;
+use std::sync::LazyLock;
+
+static OTHER: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("IOSONDE_PROGRAM").ok());
+
+/// The program that tests of the whole start: the build that `IOSONDE_PROGRAM` names, or else the
+/// one that was built with them. [`program!`](crate::program!) makes it.
+#[derive(Clone, Copy)]
+pub struct Program {
+    pub built: &'static str,
+}
+
+impl Program {
+    pub fn path(self) -> &'static str {
+        OTHER.as_deref().unwrap_or(self.built)
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.path())
+    }
+}
+
+impl AsRef<OsStr> for Program {
+    fn as_ref(&self) -> &OsStr {
+        OsStr::new(self.path())
+    }
+}
+
+impl AsRef<Path> for Program {
+    fn as_ref(&self) -> &Path {
+        Path::new(self.path())
+    }
+}
+
+/// The [`Program`] of the package whose tests ask.
+#[macro_export]
+macro_rules! program {
+    () => {
+        $crate::Program { built: env!("CARGO_BIN_EXE_iosonde") }
+    };
+}
