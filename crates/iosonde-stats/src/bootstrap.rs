@@ -188,7 +188,7 @@ impl Bootstrap {
             let count = PART.min(self.resamples - part * PART);
             let mut resample = || {
                 for (group, drawn) in groups.iter().zip(&mut drawn) {
-                    drawn.iter_mut().for_each(|value| *value = group[chance.below(group.len())]);
+                    drawn.iter_mut().for_each(|value| *value = group[chance.index(group.len())]);
                 }
                 statistic(&drawn)
             };

@@ -1,8 +1,8 @@
-//! Seeded random numbers for resampling: the same seed gives the same interval on every machine.
+//! Seeded random numbers: the same seed gives the same load, and the same interval, on every machine.
 //!
 //! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
-//! 2014): a counter through a mixing function. `plan::chance` has the same generator for loads;
-//! crates below it have their own.
+//! 2014): a counter through a mixing function. Fast, splittable, and good enough for offsets, data
+//! and resampling; not for secrets.
 
 /// A small generator.
 #[derive(Clone, Debug)]
@@ -23,6 +23,7 @@ impl Chance {
     }
 
     /// 64 random bits.
+    #[inline(always)]
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
@@ -30,11 +31,18 @@ impl Chance {
 
     /// A number below `limit` (0 if `limit` is 0), by multiplication: the bias is below `limit /
     /// 2^64`.
-    pub fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.bits()) * limit as u128) >> 64) as usize
+    #[inline(always)]
+    pub fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// An index into something of this length.
+    pub fn index(&mut self, length: usize) -> usize {
+        self.below(length as u64) as usize
     }
 
     /// A number in `[0, 1)` with 53 random bits.
+    #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -48,13 +56,14 @@ impl Chance {
     /// Shuffles a slice (Fisher and Yates).
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
-            values.swap(last, self.below(last + 1));
+            values.swap(last, self.index(last + 1));
         }
     }
 }
 
 /// Stafford's variant 13 of the 64-bit mixing function.
-fn mix(value: u64) -> u64 {
+#[inline(always)]
+pub fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)

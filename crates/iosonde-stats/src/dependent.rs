@@ -275,20 +275,15 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::chance::Chance;
 
     const BATCH_NS: u64 = 100_000_000;
 
     /// An M/M/1 queue with a mean service of 1 ms, by Lindley's recursion, from its steady state
     /// on: its responses, and what happened in each tenth of a second.
     fn queue(load: f64, seconds: u64, seed: u64) -> (Histogram, Vec<Batch>) {
-        let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95);
-        let mut exponential = |mean_ns: f64| {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            -mean_ns * (1.0 - ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64).ln()
-        };
+        let mut chance = Chance::new(seed.wrapping_mul(0xd134_2543_de82_ef95));
+        let mut exponential = |mean_ns: f64| -mean_ns * (1.0 - chance.unit()).ln();
         let end_ns = seconds * 1_000_000_000;
         let mut parts = vec![Histogram::new(); (end_ns / BATCH_NS) as usize];
         let (mut now_ns, mut response_ns) = (0.0, exponential(1e6 / (1.0 - load)));

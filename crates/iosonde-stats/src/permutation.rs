@@ -83,7 +83,7 @@ pub fn two_sides(a: &[f64], b: &[f64], seed: u64) -> Permuted {
     let mut draws = Chance::new(seed);
     let reached = (0..RANDOM).filter(|_| {
         for index in 0..a.len() {
-            let other = index + draws.below(pool.len() - index);
+            let other = index + draws.index(pool.len() - index);
             pool.swap(index, other);
         }
         let (one, other) = pool.split_at(a.len());

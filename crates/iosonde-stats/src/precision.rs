@@ -145,18 +145,13 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests; the numbers are reported")]
 
     use super::*;
+    use crate::chance::Chance;
 
     /// Numbers in `[0, 1)`. The seed is spread by another number than the step, or else neighbours
     /// would be the same stream, one place further on.
     fn chance(seed: u64) -> impl FnMut() -> f64 {
-        let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95);
-        move || {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-        }
+        let mut chance = Chance::new(seed.wrapping_mul(0xd134_2543_de82_ef95));
+        move || chance.unit()
     }
 
     /// Standard normal numbers of an AR(1) series.

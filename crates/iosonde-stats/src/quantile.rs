@@ -276,14 +276,8 @@ mod tests {
     #[test]
     fn ninety_five_percent_intervals_cover_the_truth_that_often() {
         // T17: uniform on 0..1e9 ns, true p90 = 9e8; splitmix64 with fixed seeds.
-        let mut state = 42u64;
-        let mut uniform = || {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (z ^ (z >> 31)) % 1_000_000_000
-        };
+        let mut chance = crate::chance::Chance::new(42);
+        let mut uniform = || chance.bits() % 1_000_000_000;
         let covered = (0..1_000)
             .filter(|_| {
                 let (all, batches) = dealt((0..600).map(|_| uniform()));

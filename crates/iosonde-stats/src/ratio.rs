@@ -78,18 +78,7 @@ fn rank(n: usize) -> Option<usize> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-
-    /// Numbers in `[0, 1)`.
-    fn chance(seed: u64) -> impl FnMut() -> f64 {
-        let mut state = seed;
-        move || {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-        }
-    }
+    use crate::chance::Chance;
 
     #[test]
     fn ranks_of_the_tables() {
@@ -128,12 +117,12 @@ mod tests {
     #[test]
     fn the_interval_covers_as_often_as_it_says() {
         // Skewed noise with median 1: the exponential of a shifted exponential.
-        let mut chance = chance(7);
+        let mut chance = Chance::new(7);
         for (rounds, least) in [(6, 0.955), (9, 0.948), (20, 0.945)] {
             let trials = 4000;
             let covered = (0..trials).filter(|_| {
                 let pairs: Vec<(f64, f64)> = (0..rounds)
-                    .map(|_| ((-(1.0 - chance()).ln() - 2f64.ln()).exp(), 1.0))
+                    .map(|_| ((-(1.0 - chance.unit()).ln() - 2f64.ln()).exp(), 1.0))
                     .collect();
                 let (low, high) = Ratio::in_rounds(&pairs).unwrap().interval.unwrap();
                 low <= 1.0 && 1.0 <= high

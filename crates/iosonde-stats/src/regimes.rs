@@ -252,7 +252,7 @@ fn block(values: &[f64]) -> usize {
 /// Blocks in random order; the start of the first one is random too, on a circle.
 fn permuted(ranks: &[usize], block: usize, chance: &mut Chance) -> Vec<usize> {
     let n = ranks.len();
-    let first = chance.below(n);
+    let first = chance.index(n);
     let mut starts: Vec<usize> = (0..n).step_by(block).collect();
     chance.shuffle(&mut starts);
     let mut drawn = Vec::with_capacity(n);
@@ -337,7 +337,7 @@ mod tests {
         let mut chance = Chance::new(6);
         for (phi, least) in [(0.0, 98), (0.5, 94)] {
             let found = (0..100).filter(|seed| {
-                let at = 60 + chance.below(180);
+                let at = 60 + chance.index(180);
                 let level = |index| if index < at { 100.0 } else { 80.0 };
                 let noise = noise(300, phi, &mut chance).into_iter().enumerate();
                 let series: Vec<f64> =

@@ -112,7 +112,7 @@ fn drawn(sorted: &[f64], counts: &mut [u32], draws: &mut Chance) -> f64 {
 fn plain_drawn(sorted: &[f64], counts: &mut [u32], draws: &mut Chance) -> f64 {
     counts.fill(0);
     for _ in 0..sorted.len() {
-        counts[draws.below(sorted.len())] += 1;
+        counts[draws.index(sorted.len())] += 1;
     }
     let (low, high) = ((sorted.len() - 1) / 2, sorted.len() / 2);
     let mut seen = 0;

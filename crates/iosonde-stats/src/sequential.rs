@@ -84,18 +84,7 @@ pub fn design_effect(bins: &[Bin]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Numbers in `[0, 1)`.
-    fn chance(seed: u64) -> impl FnMut() -> f64 {
-        let mut state = seed;
-        move || {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-        }
-    }
+    use crate::chance::Chance;
 
     #[test]
     fn known_answers() {
@@ -115,11 +104,11 @@ mod tests {
     #[test]
     fn at_most_one_in_twenty_is_decided_wrongly() {
         let decide = |allowed: f64, share: f64, seed: u64| {
-            let mut unit = chance(seed);
+            let mut chance = Chance::new(seed);
             let (mut n, mut exceeded) = (0.0, 0.0);
             loop {
                 n += 1.0;
-                exceeded += f64::from(u8::from(unit() < share));
+                exceeded += f64::from(u8::from(chance.unit() < share));
                 let verdict = wald(allowed, n, exceeded);
                 if verdict != Verdict::Open {
                     return (verdict, n);
@@ -141,15 +130,18 @@ mod tests {
 
     #[test]
     fn clumps_are_counted_once() {
-        let mut unit = chance(3);
+        let mut chance = Chance::new(3);
         // Independent: 1 % of 50,000 in intervals of 100.
         let even: Vec<Bin> = (0..500)
-            .map(|_| Bin { ops: 100, exceeded: (0..100).filter(|_| unit() < 0.01).count() as u64 })
+            .map(|_| Bin {
+                ops: 100,
+                exceeded: (0..100).filter(|_| chance.unit() < 0.01).count() as u64,
+            })
             .collect();
         assert!(design_effect(&even) < 1.5, "{}", design_effect(&even));
         // A stall in one of a hundred intervals hits all of its operations: one event, not 100.
         let clumped: Vec<Bin> = (0..500)
-            .map(|_| Bin { ops: 100, exceeded: if unit() < 0.01 { 100 } else { 0 } })
+            .map(|_| Bin { ops: 100, exceeded: if chance.unit() < 0.01 { 100 } else { 0 } })
             .collect();
         let effect = design_effect(&clumped);
         assert!((60.0..160.0).contains(&effect), "{effect}");

@@ -68,18 +68,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-
-    /// Numbers in `[0, 1)`.
-    fn chance(seed: u64) -> impl FnMut() -> f64 {
-        let mut state = seed;
-        move || {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-        }
-    }
+    use crate::chance::Chance;
 
     #[test]
     fn the_median_of_all_pairs() {
@@ -116,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_interval_covers_as_often_as_it_says() {
-        let mut chance = chance(11);
+        let mut chance = Chance::new(11);
         let levels = [0.0625, 1.0, 16.0, 64.0];
         for (truth, rounds) in [(0.0, 20), (3.0, 20), (0.0, 40)] {
             let trials = 3000;
@@ -124,9 +113,9 @@ mod tests {
                 let rounds: Vec<Vec<(f64, f64)>> = (0..rounds)
                     .map(|_| {
                         // Every round has its own pace, and noise is far from symmetric.
-                        let base = 1000.0 * chance();
+                        let base = 1000.0 * chance.unit();
                         let noise = |draw: f64| -50.0 * (1.0 - draw).ln();
-                        levels.map(|x| (x, base + truth * x + noise(chance()))).to_vec()
+                        levels.map(|x| (x, base + truth * x + noise(chance.unit()))).to_vec()
                     })
                     .collect();
                 let (low, high) = Slope::in_rounds(&rounds).unwrap().interval.unwrap();

@@ -104,7 +104,8 @@ impl Point {
         let mut spread = Spread::of(self.values(measure, direction))?;
         // Percentiles of fewer values vary less between runs than they are off.
         let enough = |figures: &crate::Figures| measure.is_solid(figures, direction);
-        let error = measure.resolution();
+        let errors = self.runs.iter().map(|figures| measure.resolution(figures, direction));
+        let error = errors.fold(0.0, f64::max);
         spread.interval = spread
             .interval
             .filter(|_| self.runs.iter().all(enough))

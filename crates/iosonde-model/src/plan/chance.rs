@@ -1,47 +1,6 @@
 //! Seeded chance: the same seed gives the same load on every machine.
 
-/// A small generator (SplitMix64: a counter through a mixing function). Fast, splittable, and good
-/// enough for offsets and data; not for secrets.
-#[derive(Clone, Debug)]
-pub struct Chance {
-    state: u64,
-}
-
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-impl Chance {
-    /// A generator with this seed.
-    pub fn new(seed: u64) -> Chance {
-        Chance { state: seed }
-    }
-
-    /// 64 random bits.
-    #[inline(always)]
-    pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(STEP);
-        mix(self.state)
-    }
-
-    /// A number below `limit` (0 if `limit` is 0), by multiplication: the bias is below `limit /
-    /// 2^64`.
-    #[inline(always)]
-    pub fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
-    }
-
-    /// A number in `[0, 1)` with 53 random bits.
-    pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
-/// Stafford's variant 13 of the 64-bit mixing function.
-#[inline(always)]
-pub fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
+pub use iosonde_stats::chance::{Chance, mix};
 
 /// A seeded order of the numbers below `count`, without a table: a bijection on the next power of
 /// two, walked until it lands below `count` (fewer than two steps on average).
