@@ -1,5 +1,5 @@
-//! The program once more under a name of its own: a build with MPI (`--features mpi`) does not take
-//! the place of the program that other tests use meanwhile.
+//! `iosonde` under another name, so that a build with MPI (`--features mpi`) does not replace the
+//! binary that other tests run.
 
 use std::process::ExitCode;
 

@@ -109,7 +109,7 @@ impl Drive {
 
     /// The record of the purge of the last experiment.
     fn record(&self) -> Value {
-        // Two of the same second have names in no order.
+        // Names do not order two results of the same second.
         let all = fs::read_dir(self.dir.path().join("results")).unwrap();
         let made = |entry: &fs::DirEntry| entry.metadata().unwrap().modified().unwrap();
         let last = all.map(Result::unwrap).max_by_key(made).unwrap();

@@ -94,6 +94,9 @@ pub trait Queue {
     /// Gives back every finished slot.
     fn reap(&mut self, done: impl FnMut(usize, i32));
 
+    /// Gives back what the target lent and others may use once the job has ended. Nothing follows.
+    fn give_back(&mut self) {}
+
     /// System calls made for I/O so far.
     fn syscalls(&self) -> u64;
 

@@ -5,10 +5,16 @@ use std::fmt;
 use std::path::Path;
 use std::sync::LazyLock;
 
-static OTHER: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("IOSONDE_PROGRAM").ok());
+/// Absolute, for tests run it in directories of their own.
+static OTHER: LazyLock<Option<String>> = LazyLock::new(|| {
+    let named = std::env::var("IOSONDE_PROGRAM").ok()?;
+    let path = std::fs::canonicalize(&named).unwrap_or_else(|error| panic!("{named}: {error}"));
+    assert!(path.ends_with("iosonde"), "IOSONDE_PROGRAM: found {named}, expected .../iosonde");
+    Some(path.to_str()?.to_owned())
+});
 
-/// The program that tests of the whole start: the build that `IOSONDE_PROGRAM` names, or else the
-/// one that was built with them. [`program!`](crate::program!) makes it.
+/// The program that end-to-end tests run: the build that `IOSONDE_PROGRAM` names, or else the one
+/// that was built with the tests. [`program!`](crate::program!) makes it.
 #[derive(Clone, Copy)]
 pub struct Program {
     pub built: &'static str,

@@ -269,7 +269,8 @@ impl Histogram {
         (first as u32..).zip(counts).filter(|(_, count)| *count > 0)
     }
 
-    /// The lowest occupied bucket, or how many buckets there are: of thousands most are empty.
+    /// The lowest occupied bucket, or the number of buckets if all are empty. Skips the empty low
+    /// buckets, often thousands.
     fn first(&self) -> usize {
         self.counts.iter().position(|count| *count > 0).unwrap_or(self.counts.len())
     }

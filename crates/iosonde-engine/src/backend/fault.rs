@@ -242,6 +242,10 @@ impl<Q: Queue> Queue for FaultQueue<Q> {
         });
     }
 
+    fn give_back(&mut self) {
+        self.inner.give_back();
+    }
+
     fn syscalls(&self) -> u64 {
         self.inner.syscalls()
     }

@@ -264,7 +264,7 @@ const LOOKS_PER_CLOCK: u32 = 1024;
 pub struct VhostQueue {
     clock: Clock,
     server: Arc<Server>,
-    /// Only a queue that is being dropped has none.
+    /// Given back when the job has ended.
     ring: Option<Ring>,
     staged: Vec<(usize, Transfer)>,
     /// Finished when `enter` returned. What comes in later belongs to a later time, and is left for
@@ -302,7 +302,7 @@ impl VhostQueue {
     fn ring(&mut self) -> &mut Ring {
         match &mut self.ring {
             Some(ring) => ring,
-            None => unreachable!("only `drop` takes it"),
+            None => unreachable!("`give_back` takes it, after the last request"),
         }
     }
 
@@ -406,6 +406,13 @@ impl Queue for VhostQueue {
         });
     }
 
+    /// A ring to which the server owes nothing serves what comes after the run.
+    fn give_back(&mut self) {
+        if let Some(ring) = self.ring.take_if(|ring| ring.in_flight() == 0) {
+            self.server.pool().idle.push(ring);
+        }
+    }
+
     fn syscalls(&self) -> u64 {
         self.syscalls
     }
@@ -422,10 +429,7 @@ impl Queue for VhostQueue {
 }
 
 impl Drop for VhostQueue {
-    /// A queue that the server owes nothing goes back, for what comes after the run.
     fn drop(&mut self) {
-        if let Some(ring) = self.ring.take().filter(|ring| ring.in_flight() == 0) {
-            self.server.pool().idle.push(ring);
-        }
+        self.give_back();
     }
 }

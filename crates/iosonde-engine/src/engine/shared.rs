@@ -76,7 +76,6 @@ impl Shared {
         }
         let Some(start_ns) = self.turn_of(index, start_ns, || work.now_ns()) else {
             self.lanes[index].ended.store(true, Ordering::Release);
-            drop(work);
             let _ = ended.send((index, JobRun::default(), 0));
             return;
         };
@@ -88,12 +87,11 @@ impl Shared {
         }
         while work.step() == Step::More {}
         self.lanes[index].ended.store(true, Ordering::Release);
-        let (record, written, queue) = work.into_record();
-        // An idle queue is given back before its record says that the job has ended: the flush after
-        // the run uses it. What is in flight still may keep this thread here for ever, after that.
-        let busy = (record.abandoned > 0).then_some(queue);
+        let (record, written, mut queue) = work.into_record();
+        queue.give_back();
         let _ = ended.send((index, record, written));
-        drop(busy);
+        // Dropping a queue with requests in flight may block for ever, so it comes after the record.
+        drop(queue);
     }
 
     /// When a job begins that does not begin with the others; `None` if its end comes before.

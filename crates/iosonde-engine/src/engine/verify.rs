@@ -337,14 +337,13 @@ impl Shared {
         let before = thread::usage_of_thread();
         while work.step() == Step::More {}
         let used = thread::usage_of_thread();
-        let (mut record, queue) = work.into_record();
+        let (mut record, mut queue) = work.into_record();
         record.cpu_user_ns = used.user_ns - before.user_ns;
         record.cpu_system_ns = used.system_ns - before.system_ns;
-        // An idle queue is given back before its record says that the job has ended. What is in
-        // flight still may keep this thread here for ever, after that.
-        let busy = (record.abandoned > 0).then_some(queue);
+        queue.give_back();
         let _ = ended.send((index, record));
-        drop(busy);
+        // Dropping a queue with requests in flight may block for ever, so it comes after the record.
+        drop(queue);
     }
 }
 
