@@ -1,4 +1,4 @@
-//! Seeded random numbers: the same seed gives the same load, and the same interval, on every machine.
+//! Seeded random numbers: the same seed gives the same load and the same interval everywhere.
 //!
 //! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
 //! 2014): a counter through a mixing function. Fast, splittable, and good enough for offsets, data

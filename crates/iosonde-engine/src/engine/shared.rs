@@ -90,7 +90,7 @@ impl Shared {
         let (record, written, mut queue) = work.into_record();
         queue.give_back();
         let _ = ended.send((index, record, written));
-        // Dropping a queue with requests in flight may block for ever, so it comes after the record.
+        // Dropping a queue with requests in flight may block for ever, so the record goes first.
         drop(queue);
     }
 

@@ -342,7 +342,7 @@ impl Shared {
         record.cpu_system_ns = used.system_ns - before.system_ns;
         queue.give_back();
         let _ = ended.send((index, record));
-        // Dropping a queue with requests in flight may block for ever, so it comes after the record.
+        // Dropping a queue with requests in flight may block for ever, so the record goes first.
         drop(queue);
     }
 }
