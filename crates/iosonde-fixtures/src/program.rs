@@ -1,8 +1,6 @@
 //! The program under test.
 
-use std::ffi::OsStr;
 use std::fmt;
-use std::path::Path;
 use std::sync::LazyLock;
 
 /// Absolute, for tests run it in directories of their own.
@@ -29,18 +27,6 @@ impl Program {
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.path())
-    }
-}
-
-impl AsRef<OsStr> for Program {
-    fn as_ref(&self) -> &OsStr {
-        OsStr::new(self.path())
-    }
-}
-
-impl AsRef<Path> for Program {
-    fn as_ref(&self) -> &Path {
-        Path::new(self.path())
     }
 }
 
