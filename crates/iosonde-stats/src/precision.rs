@@ -266,7 +266,7 @@ mod tests {
             let middle = (low + high) / 2.0;
             if above(middle) > 0.01 { low = middle } else { high = middle }
         }
-        let what = (Measure::Quantile(0.99), 0.05, low);
+        let what = (Measure::Quantile(0.99), 0.08, low);
         within("p99, 0.8", coverage(what, |seed| latencies(0.8, seed)));
     }
 
