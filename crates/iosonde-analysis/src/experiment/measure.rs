@@ -40,7 +40,6 @@ pub enum Measure {
 pub enum Quantity {
     /// Operations per second.
     PerSecond,
-    /// Bytes per second.
     BytesPerSecond,
     /// Time, ns.
     Time,
@@ -150,9 +149,16 @@ impl Measure {
         quantile.is_some_and(Quantile::is_solid)
     }
 
-    /// Width of the bucket in which a run knows it to lie, as a share of its value.
-    pub(super) fn resolution(self) -> f64 {
-        if matches!(self, Measure::Quantile(_)) { 2.0 * RELATIVE_ERROR } else { 0.0 }
+    /// By what share of its value a run may be off, whatever the scatter of runs: the width of the
+    /// bucket that holds a percentile; the operation that an edge of the window cuts.
+    pub(super) fn resolution(self, figures: &Figures, direction: Direction) -> f64 {
+        match self {
+            Measure::Quantile(_) => 2.0 * RELATIVE_ERROR,
+            Measure::Iops | Measure::Bandwidth | Measure::Mean => {
+                1.0 / of_direction(figures, direction).ops.max(1) as f64
+            }
+            _ => 0.0,
+        }
     }
 
     /// A value as printed, with its unit.

@@ -13,7 +13,6 @@ use iosonde_stats::summary::Summary;
 pub struct Point {
     /// Index of the cell in its stage.
     pub cell: usize,
-    /// Its levels.
     pub levels: Vec<Level>,
     /// Figures of its usable runs, in the order of their repeats.
     pub runs: Vec<crate::Figures>,
@@ -104,7 +103,8 @@ impl Point {
         let mut spread = Spread::of(self.values(measure, direction))?;
         // Percentiles of fewer values vary less between runs than they are off.
         let enough = |figures: &crate::Figures| measure.is_solid(figures, direction);
-        let error = measure.resolution();
+        let errors = self.runs.iter().map(|figures| measure.resolution(figures, direction));
+        let error = errors.fold(0.0, f64::max);
         spread.interval = spread
             .interval
             .filter(|_| self.runs.iter().all(enough))
@@ -134,5 +134,26 @@ impl Spread {
     pub fn width(&self) -> Option<f64> {
         let (low, high) = self.interval?;
         (self.mean > 0.0).then(|| (high - low) / 2.0 / self.mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn equal_runs_are_known_to_the_operation_that_an_edge_cuts() {
+        let figures = crate::figures(&run_of(&[Load::default()]));
+        let ops = figures.all.total.ops as f64;
+        let (runs, standing) = (vec![figures; 5], Standing::Good);
+        let point = Point { cell: 0, levels: Vec::new(), runs, standing, failed: 0 };
+        for measure in [Measure::Iops, Measure::Mean] {
+            let spread = point.spread(measure, Direction::Total).unwrap();
+            let width = spread.width().unwrap();
+            assert!((width * ops - 1.0).abs() < 1e-3, "{measure:?}: {width}");
+        }
     }
 }
