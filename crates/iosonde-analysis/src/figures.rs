@@ -102,11 +102,8 @@ pub struct GroupFigures {
     pub jobs: u32,
     /// Size of one operation in bytes, if all jobs agree.
     pub block_bytes: Option<u64>,
-    /// Reads.
     pub read: DirectionFigures,
-    /// Writes.
     pub write: DirectionFigures,
-    /// Trims.
     pub trim: DirectionFigures,
     /// Syncs, which move no data and are not in the total.
     pub sync: DirectionFigures,
@@ -120,7 +117,6 @@ pub struct GroupFigures {
     pub depth_seen: f64,
 }
 
-/// Figures of one direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DirectionFigures {
     /// Operations completed.
@@ -150,7 +146,6 @@ pub struct DirectionFigures {
 pub struct LatencyFigures {
     /// Operations whose latency is known.
     pub count: u64,
-    /// Mean, ns.
     pub mean_ns: Option<f64>,
     /// Its 95 % interval, ns, or why there is none.
     pub mean_interval_ns: Result<(f64, f64), NoInterval>,
@@ -254,8 +249,11 @@ pub fn figures(run: &Run) -> Figures {
     let everyone: Vec<usize> = (0..run.jobs.len()).collect();
     let arrivals = super::arrivals::arrivals(run);
     let mut all = group(run, "", &everyone, cut);
-    let mut roles: Vec<GroupFigures> =
-        roles(run).into_iter().map(|(role, jobs)| group(run, role, &jobs, cut)).collect();
+    let of_role = |(role, jobs): (&str, Vec<usize>)| match jobs == everyone {
+        true => GroupFigures { role: role.to_owned(), ..all.clone() },
+        false => group(run, role, &jobs, cut),
+    };
+    let mut roles: Vec<GroupFigures> = roles(run).into_iter().map(of_role).collect();
     if arrivals.as_ref().is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable) {
         withhold(&mut all, &mut roles);
     }
@@ -338,10 +336,16 @@ fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {
     });
     let [read, write, trim, sync] =
         each.each_ref().map(|(tally, batches)| tally.figures(cut, batches));
-    let mut total = Tally::default();
-    each[..3].iter().for_each(|(tally, _)| total.merge(tally));
-    let data = chosen().flat_map(|job| [&job.read, &job.write, &job.trim]);
-    let total = total.figures(cut, &cut.batches(data));
+    let total = match (read.ops, write.ops, trim.ops) {
+        (_, 0, 0) => read.clone(),
+        (0, _, 0) => write.clone(),
+        _ => {
+            let mut total = Tally::default();
+            each[..3].iter().for_each(|(tally, _)| total.merge(tally));
+            let data = chosen().flat_map(|job| [&job.read, &job.write, &job.trim]);
+            total.figures(cut, &cut.batches(data))
+        }
+    };
     let first = planned().next().map(|job| job.block_bytes);
     GroupFigures {
         role: role.to_owned(),
