@@ -269,7 +269,11 @@ pub fn findings(
     findings
 }
 
-/// Half the interval of a figure, as a share of it; 0 where it has none.
+/// Half the interval that a figure of too short a run is taken to have: smaller steps are not
+/// reported either (method 2.4).
+const UNKNOWN: f64 = 0.05;
+
+/// Half the interval of a figure, as a share of it.
 fn known(figures: &Figures, of: Headline) -> f64 {
     let total = &figures.all.total;
     let (figure, interval) = match of {
@@ -278,7 +282,7 @@ fn known(figures: &Figures, of: Headline) -> f64 {
     };
     match (figure, interval) {
         (Some(figure), Ok((low, high))) if figure > 0.0 => (high - low) / 2.0 / figure,
-        _ => 0.0,
+        _ => UNKNOWN,
     }
 }
 

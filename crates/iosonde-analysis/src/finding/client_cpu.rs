@@ -8,7 +8,8 @@ const FULL: f64 = 0.90;
 /// Device queue over our own depth below which the device was not saturated.
 const DEVICE_IDLE: f64 = 0.7;
 
-/// Reports when the process used 90 % of the CPU time that its threads could get.
+/// Reports when the process used 90 % of the CPU time that its threads could get, or the most part of
+/// 90 % of the machine's: where the kernel's own threads serve the device, they need the rest.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let (user, system) = (case.figures.cpu_user_share?, case.figures.cpu_system_share?);
     // A polling engine is always busy.
@@ -21,7 +22,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let cores = cores(case);
     let used = user + system;
-    if used < FULL * cores {
+    let machine = machine(case).filter(|(busy, _)| used >= busy / 2.0);
+    let is_full = machine.is_some_and(|(busy, online)| busy >= FULL * online);
+    if used < FULL * cores && !is_full {
         return None;
     }
     let idle = device_queue(case).map(|queue| queue < DEVICE_IDLE * case.figures.all.depth_seen);
@@ -31,10 +34,14 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         None if case.figures.inline => Strength::Supported,
         None => Strength::ConsistentWith,
     };
-    let words = format!(
-        "The client's CPU is saturated: {used:.2} of {cores:.2} usable CPUs; the device may be \
-         faster."
-    );
+    let words = match machine.filter(|_| used < FULL * cores) {
+        None => format!("The client's CPU is saturated: {used:.2} of {cores:.2} usable CPUs"),
+        Some((busy, online)) => format!(
+            "The machine's CPUs are saturated: {busy:.2} of {online:.2} in use, {used:.2} by this \
+             process"
+        ),
+    };
+    let words = format!("{words}; the device may be faster.");
     let finding = Finding::new("client_cpu", "the client's CPU", strength, Severity::Limit, words);
     let finding = finding.with("cpus_used", used).with("cpus_usable", cores);
     Some(match device_queue(case) {
@@ -52,6 +59,13 @@ fn cores(case: &Case<'_>) -> f64 {
     jobs.min(allowed).min(quota)
 }
 
+/// CPUs of the machine that were in use, and all.
+fn machine(case: &Case<'_>) -> Option<(f64, f64)> {
+    let [user, system, ..] = super::client_sched::cpu_shares(case)?;
+    let online = f64::from(case.host?.cpus_online?);
+    Some(((user + system) * online, online))
+}
+
 /// Mean number of requests in the device's queue.
 fn device_queue(case: &Case<'_>) -> Option<f64> {
     let work = crate::consistency::device_work(case.run)?;
@@ -66,6 +80,7 @@ mod tests {
     use crate::finding::tests::ask;
     use iosonde_fixtures::{Load, run_of};
     use iosonde_model::record::HostFacts;
+    use iosonde_model::record::facts::TelemetrySample;
 
     #[test]
     fn full_threads_are_reported_and_polling_or_idle_ones_are_not() {
@@ -81,6 +96,24 @@ mod tests {
             (run.plan.engine.iopoll, run.plan.engine.sqpoll) = (iopoll, sqpoll);
             assert_eq!(ask(detect, &run, None), None);
         }
+    }
+
+    #[test]
+    fn a_machine_that_is_full_is_reported_unless_others_fill_it() {
+        let host = HostFacts { cpus_online: Some(2), ..HostFacts::default() };
+        let speaks = |own_s: u64, idle_percent: u64| {
+            let mut run = run_of(&[Load { jobs: 2, ..Load::default() }]);
+            (run.process.cpu_user_ns, run.process.cpu_system_ns) = (0, own_s * 1_000_000_000);
+            let look = |times: u64| TelemetrySample {
+                cpu_ticks: Some([0, (100 - idle_percent) * times, idle_percent * times, 0, 0]),
+                ..TelemetrySample::default()
+            };
+            run.telemetry = vec![look(1), look(21)];
+            ask(detect, &run, Some(&host)).map(|finding| finding.words)
+        };
+        let words = speaks(11, 3).unwrap();
+        assert!(words.contains("1.94 of 2.00 in use, 1.10 by this process"), "{words}");
+        assert_eq!((speaks(11, 15), speaks(9, 3)), (None, None));
     }
 
     #[test]

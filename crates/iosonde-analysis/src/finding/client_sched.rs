@@ -28,7 +28,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let p99 = case.figures.all.total.latency.quantile(0.99).and_then(Quantile::value_ns);
     let late = p99.and_then(|p99| Some((p99, late(case, p99)?)));
-    let steal = steal(case).filter(|share| *share > STEAL);
+    let steal = cpu_shares(case).map(|[.., steal]| steal).filter(|share| *share > STEAL);
     let of_others = late.and_then(|_| busiest(case));
     let of_steal = steal.map(|share| format!("CPU steal {}.", super::percent(share)));
     let of_late = late.map(|(p99, share)| {
@@ -98,14 +98,15 @@ fn pause(case: &Case<'_>) -> Option<Finding> {
     Some(finding.moves(share).with("standstill_ns", longest as f64).with("standstill_share", share))
 }
 
-/// Share of CPU time stolen by the hypervisor between the first and the last sample.
-fn steal(case: &Case<'_>) -> Option<f64> {
+/// Shares of the machine's CPU time between the first and the last sample: user, system, idle, iowait
+/// and steal.
+pub(super) fn cpu_shares(case: &Case<'_>) -> Option<[f64; 5]> {
     let mut looks = case.run.telemetry.iter().filter_map(|sample| sample.cpu_ticks);
     let first = looks.next()?;
     let last = looks.next_back()?;
-    let spent: Vec<u64> = last.iter().zip(first).map(|(b, a)| b.saturating_sub(a)).collect();
+    let spent: [u64; 5] = std::array::from_fn(|kind| last[kind].saturating_sub(first[kind]));
     let total: u64 = spent.iter().sum();
-    (total > 0).then(|| *spent.last().unwrap_or(&0) as f64 / total as f64)
+    (total > 0).then(|| spent.map(|ticks| ticks as f64 / total as f64))
 }
 
 #[cfg(test)]
