@@ -22,8 +22,10 @@ const HANG_UP: Signal = Signal::HUP;
 /// A second signal means: leave at once. Two that are closer are one: `timeout` sends to its child
 /// and then to the whole group.
 pub(super) const SAME: Duration = Duration::from_millis(100);
-/// How long a worker that has said its exit code may take to end.
-const GONE_WITHIN: Duration = Duration::from_millis(100);
+/// How long a worker that has said its exit code may take to end: the space of its unnamed file is
+/// freed then, and before that the file system cannot be unmounted. After a signal it is in a hurry.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
+const GONE_AFTER_SIGNAL: Duration = Duration::from_millis(100);
 /// A worker that does not even leave is given up so long after an interrupt.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(12);
 /// How often it is looked whether the worker has ended, once it has said its exit code.
@@ -143,8 +145,9 @@ fn supervise(worker: &Worker, mut orders: PipeWriter, mut code: PipeReader) -> E
             // It is gone and nobody knows how; what it has said stands.
             Err(_) => return ExitCode::from(said.map_or(1, |(code, _)| code)),
         }
+        let may_take = if first.is_some() { GONE_AFTER_SIGNAL } else { GONE_WITHIN };
         if let Some((code, at)) = said
-            && at.elapsed() > GONE_WITHIN
+            && at.elapsed() > may_take
         {
             return ExitCode::from(code);
         }
