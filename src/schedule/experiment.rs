@@ -194,6 +194,8 @@ fn carry_out(
                 continue;
             }
             let total = blocks_to_come(job.stage, job.laid_out.cells.len() - out.len());
+            // Cells that were disturbed are repeated besides.
+            let total = total.max(finished.len() + 1);
             on_event(&StageEvent::Started(finished.len(), total, &planned.plan));
             let Some(run) = one(&planned, context, on_event)? else { continue };
             let record = TrialRun {
