@@ -2,13 +2,14 @@
 
     python3 benches/detectors.py [--runs N] [--seconds S] [--only TEXT] [BINARY]
 
-Each line is N runs (20) of S seconds (6) of random reads on a device whose behaviour is known: loop
-devices over memory, alone, under a limit of a cgroup, beside a neighbour; files of a FUSE server with
-scripted latencies; a vhost-user-blk server. It prints the share of runs in which what must be found was
-found, the share with high confidence, and what else was reported beside it. Left out are facts that concern
-no figure, and what is true of every file of a FUSE server: it is not local, and its requests are punted.
+Each line is N runs (20) of S seconds (6) of random reads (or of `check --quick`) on a device whose
+behaviour is known: loop devices over memory, alone, under a limit of a cgroup, beside a neighbour; files
+of a FUSE server with scripted latencies; a vhost-user-blk server. It prints the share of runs in which
+what must be found was found, the share with high confidence, and what else was reported beside it. Left
+out are facts that concern no figure, and what is true of every file of a FUSE server: it is not local,
+and its requests are punted.
 
-Needs root, fio, losetup, qemu-storage-daemon and 600 MiB of /dev/shm. Nothing else should run: what
+Needs root, fio, losetup, qemu-storage-daemon and 2.1 GiB of /dev/shm. Nothing else should run: what
 disturbs the machine is found, too. BINARY is target/release/iosonde, beside which or in target/debug
 iosonde-rig is expected (cargo build -p iosonde-rig).
 """
@@ -25,6 +26,8 @@ import sys
 import tempfile
 import time
 
+from disk import Disk
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIZE = "256M"
 
@@ -32,17 +35,9 @@ SIZE = "256M"
 @contextlib.contextmanager
 def loop():
     """A loop device over memory, filled."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="detectors-") as place:
-        image = pathlib.Path(place) / "image"
-        with open(image, "wb") as file:
-            for _ in range(256):
-                file.write(os.urandom(1 << 20))
-        made = subprocess.run(["losetup", "--show", "-f", image], check=True, capture_output=True)
-        device = made.stdout.decode().strip()
-        try:
-            yield device, []
-        finally:
-            subprocess.run(["losetup", "-d", device], check=True)
+    with Disk(256) as disk:
+        disk.fill()
+        yield disk.device, []
 
 
 @contextlib.contextmanager
@@ -121,13 +116,24 @@ def bucket(per_s, burst):
     return ["--object", json.dumps(group), "--blockdev", json.dumps(node)]
 
 
-DEPTH = ("--iodepth", "8")
+@contextlib.contextmanager
+def mounted():
+    """A directory of ext4 on a loop device over memory."""
+    with Disk(2048) as disk:
+        disk.format()
+        disk.mount()
+        yield str(disk.place), []
+
+
+CHECK = ("check", "--quick")
+DEPTH = ("run", "--rw", "randread", "--bs", "4k", "--iodepth", "8")
 # Reads per second of the run beside a neighbour: what it can do is then not in question.
 PACE = 4000
-PACED = ("--iodepth", "8", "--rate-iops", str(PACE))
+PACED = (*DEPTH, "--rate-iops", str(PACE))
 EXP = "read=exp:1ms"
-# Name, device, options of the run, and the code that must be found, or nothing.
+# Name, device, the command, and the code that must be found, or nothing.
 CASES = (
+    ("check --quick on ext4 on a loop device", mounted, CHECK, ""),
     ("loop device", loop, DEPTH, ""),
     ("loop device, 4,000/s", loop, PACED, ""),
     ("cgroup limit of 2,000/s", lambda: limited(2000), DEPTH, "cgroup_limit"),
@@ -153,15 +159,16 @@ CASES = (
 TRUE_OF_FUSE = {"not_local", "punted"}
 
 
-def findings(binary, target, within, options, seconds):
+def findings(binary, target, within, command, seconds):
     """Codes of the findings of one run, and whether its confidence is high."""
     known = set()
     if isinstance(within, subprocess.Popen):
         within.send_signal(signal.SIGHUP)
         within, known = [], TRUE_OF_FUSE
-    words = [*within, binary, "run", "--path", target, "--rw", "randread", "--bs", "4k", *options]
+    on = [target, "256M"] if command == CHECK else ["--path", target, "--runtime", str(seconds)]
+    words = [*within, binary, *command, *on]
     with tempfile.TemporaryDirectory(prefix="detectors-") as results:
-        words += ["--runtime", str(seconds), "--output-format", "json", "--results", results]
+        words += ["--output-format", "json", "--results", results]
         ran = subprocess.run(words, capture_output=True, text=True)
     report = json.loads(ran.stdout)
     rows = report["cells"]
@@ -172,13 +179,13 @@ def findings(binary, target, within, options, seconds):
     return codes, report["verdict"]["confidence"] == "high"
 
 
-def measure(binary, device, options, must, runs, seconds):
+def measure(binary, device, command, must, runs, seconds):
     hits, high, others = 0, 0, collections.Counter()
     wanted = set(must.split("|")) - {""}
     for _ in range(runs):
         # Made anew: a bucket that the run before has emptied would not be full.
         with device() as (target, within):
-            codes, is_high = findings(binary, target, within, options, seconds)
+            codes, is_high = findings(binary, target, within, command, seconds)
             hits += bool(codes & wanted)
             high += is_high
             others.update(codes - wanted)
@@ -202,9 +209,9 @@ def main():
         sys.exit("error: iosonde-rig is not built: cargo build -p iosonde-rig")
     print("| device and load | must be found | found | high confidence | beside it |")
     print("| --- | --- | ---: | ---: | --- |")
-    for name, device, options, must in CASES:
+    for name, device, command, must in CASES:
         if asked.only in name:
-            cells = measure(asked.binary, device, options, must, asked.runs, asked.seconds)
+            cells = measure(asked.binary, device, command, must, asked.runs, asked.seconds)
             print(f"| {name} {cells}", flush=True)
 
 

@@ -23,12 +23,12 @@ import subprocess
 import sys
 import tempfile
 
+from disk import Disk
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Set within the mount namespace of this script.
 OWN = "REPLAYS_OWN_MOUNTS"
 TOOLS = ("unshare", "git", "sqlite3", "db_bench", "mkfs.ext4", "losetup", "runuser")
-SECTOR = 512
-LENGTH = "1G"
 
 
 def sqlite(mode):
@@ -89,45 +89,6 @@ def run(*words, codes=(0,), **options):
     if done.returncode not in codes:
         sys.exit(f"exit code {done.returncode}: {' '.join(str(word) for word in words)}")
     return done
-
-
-class Disk:
-    """A loop device over memory."""
-
-    def __init__(self, folder, name):
-        file = folder / name
-        run("truncate", "-s", LENGTH, file)
-        made = run("losetup", "--show", "-f", file, capture_output=True, text=True)
-        self.device = made.stdout.strip()
-        self.name = pathlib.Path(self.device).name
-        self.place = folder / f"mount-{name}"
-        self.place.mkdir()
-
-    def format(self):
-        self.erase()
-        options = "lazy_itable_init=0,lazy_journal_init=0"
-        run("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", options, self.device)
-
-    def mount(self):
-        # ext4 would read its bitmaps in the background, in part before the profile begins.
-        run("mount", "-o", "noatime,no_prefetch_block_bitmaps", self.device, self.place)
-
-    def unmount(self):
-        run("umount", self.place)
-
-    def erase(self):
-        run("blkdiscard", "-f", self.device, stderr=subprocess.DEVNULL)
-
-    def counters(self):
-        """Bytes read and written, writes and flushes, by the kernel."""
-        path = pathlib.Path("/sys/block", self.name, "stat")
-        words = [int(word) for word in path.read_text().split()]
-        return [words[2] * SECTOR, words[6] * SECTOR, words[4], words[15]]
-
-    def remove(self):
-        if self.place.is_mount():
-            self.unmount()
-        run("losetup", "-d", self.device)
 
 
 def counted(disk, *words, **options):
@@ -258,25 +219,19 @@ def main():
         sys.exit(f"--only: no case {', '.join(unknown)}; there are {known}")
     if OWN not in os.environ:
         own_mounts()
-    memory = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm", prefix="replays-"))
-    memory.chmod(0o755)
-    keep = pathlib.Path(args.keep).resolve() if args.keep else memory / "kept"
-    rows, disks = [], []
-    try:
-        disks.extend(Disk(memory, name) for name in ("recorded", "replayed"))
+    rows = []
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as kept, Disk() as recorded, Disk() as replayed:
+        keep = pathlib.Path(args.keep or kept).resolve()
         for name, title, prepare, command in (case for case in CASES if case[0] in names):
             print(f"{name} ...", file=sys.stderr)
             folder = keep / name
             folder.mkdir(parents=True, exist_ok=True)
+            disks = [recorded, replayed]
             rows.append((title, *case(binary.resolve(), disks, folder, prepare, command)))
         print("scores")
         scores(rows)
         print("device, recorded / replayed")
         rates(rows)
-    finally:
-        for disk in disks:
-            disk.remove()
-        shutil.rmtree(memory)
 
 
 if __name__ == "__main__":

@@ -22,11 +22,12 @@ import subprocess
 import sys
 import tempfile
 
+from disk import Disk, run
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Set within the mount namespace of this script.
 OWN = "WITNESSES_OWN_MOUNTS"
 TOOLS = ("unshare", "strace", "git", "sqlite3", "fio", "mkfs.ext4", "losetup")
-SECTOR = 512
 SYNCS = ("fsync", "fdatasync", "syncfs", "sync")
 WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2", "copy_file_range", "sendfile")
 NAMES = ("rename", "renameat", "renameat2", "link", "linkat")
@@ -56,47 +57,6 @@ CASES = (
     ("io_uring", "true", FIO + "--rw=randwrite --direct=1 --ioengine=io_uring --iodepth=8", "f"),
     ("mmap", "true", FIO + "--rw=write --ioengine=mmap", "f"),
 )
-
-
-def run(*words, **options):
-    return subprocess.run(words, check=True, **options)
-
-
-class Disk:
-    """A file system on a loop device over memory. It is mounted again for each case, so that
-    nothing is in the page cache and nothing is dirty."""
-
-    def __init__(self):
-        self.image = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm", prefix="witnesses-"))
-        self.place = self.image / "mount"
-        self.place.mkdir()
-        file = self.image / "image"
-        run("truncate", "-s", "1G", file)
-        made = run("losetup", "--show", "-f", file, capture_output=True, text=True)
-        self.device = made.stdout.strip()
-
-    def format(self):
-        options = "lazy_itable_init=0,lazy_journal_init=0"
-        run("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", options, self.device)
-
-    def mount(self):
-        # ext4 would read its bitmaps in the background, in part before the profile begins.
-        run("mount", "-o", "noatime,no_prefetch_block_bitmaps", self.device, self.place)
-
-    def unmount(self):
-        run("umount", self.place)
-
-    def counters(self):
-        """Bytes read and written."""
-        path = pathlib.Path("/sys/block", pathlib.Path(self.device).name, "stat")
-        words = [int(word) for word in path.read_text().split()]
-        return words[2] * SECTOR, words[6] * SECTOR
-
-    def remove(self):
-        if self.place.is_mount():
-            self.unmount()
-        run("losetup", "-d", self.device)
-        shutil.rmtree(self.image)
 
 
 def calls(log):
@@ -144,7 +104,7 @@ def profiled(binary, disk, command, results):
     log = results / "strace"
     trace = ",".join(SYNCS + WRITES + NAMES)
     strace = f"strace -f --seccomp-bpf -s 0 -yy -o {log} -e trace={trace}".split()
-    name = pathlib.Path(disk.device).name
+    name = disk.name
     words = [binary, "profile", "-d", name, "--json", "-o", results, "--", *strace]
     with open(results / "output", "w") as output:
         run(*words, "sh", "-ec", command, cwd=disk.place, stdout=output, stderr=output)
@@ -173,7 +133,7 @@ def case(binary, disk, results, prepare, command, expected):
     run("sync", "-f", disk.place)
     before = disk.counters()
     report, log = profiled(binary, disk, f"{command}; sync -f .", results)
-    counted = [after - b for after, b in zip(disk.counters(), before)]
+    counted = [after - b for after, b in zip(disk.counters()[:2], before)]
     disk.unmount()
     syncs, written = traced(log)
     files = by_path(report, disk.place)
@@ -232,9 +192,8 @@ def main():
         sys.exit("root is needed for the loop device and its mount; run this with sudo")
     if OWN not in os.environ:
         own_mounts()
-    disk = Disk()
     failed = False
-    try:
+    with Disk() as disk:
         print("each pair: the profile, the witness")
         for name, prepare, command, expected in CASES:
             with tempfile.TemporaryDirectory() as results:
@@ -245,8 +204,6 @@ def main():
             print(f"{name}: {verdict}")
             for what, seen, witness in pairs:
                 print(f"  {what}: {seen:,} {witness:,}", flush=True)
-    finally:
-        disk.remove()
     sys.exit(1 if failed else 0)
 
 

@@ -1,0 +1,67 @@
+"""A disk in memory for the scripts beside this one: a loop device over a file in /dev/shm."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+SECTOR = 512
+
+
+def run(*words, **options):
+    return subprocess.run([str(word) for word in words], check=True, **options)
+
+
+class Disk:
+    """The device, which is detached when the `with` block ends. It can hold ext4, at `place`."""
+
+    def __init__(self, mebibytes=1024):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm", prefix="iosonde-bench-"))
+        # For programs that run as another user.
+        self.folder.chmod(0o755)
+        self.image = self.folder / "image"
+        run("truncate", "-s", f"{mebibytes}M", self.image)
+        made = run("losetup", "--show", "-f", self.image, capture_output=True, text=True)
+        self.device = made.stdout.strip()
+        self.name = pathlib.Path(self.device).name
+        self.place = self.folder / "mount"
+        self.place.mkdir()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.place.is_mount():
+            self.unmount()
+        run("losetup", "-d", self.device)
+        shutil.rmtree(self.folder)
+
+    def fill(self):
+        """With bytes of which none are equal."""
+        size = self.image.stat().st_size
+        with open(self.image, "r+b") as image:
+            for _ in range(size >> 20):
+                image.write(os.urandom(1 << 20))
+
+    def erase(self):
+        run("blkdiscard", "-f", self.device, stderr=subprocess.DEVNULL)
+
+    def format(self):
+        """Nothing is left for the file system to do in the background."""
+        self.erase()
+        options = "lazy_itable_init=0,lazy_journal_init=0"
+        run("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", options, self.device)
+
+    def mount(self):
+        # ext4 would read its bitmaps in the background, in part before a profile begins.
+        run("mount", "-o", "noatime,no_prefetch_block_bitmaps", self.device, self.place)
+
+    def unmount(self):
+        run("umount", self.place)
+
+    def counters(self):
+        """Bytes read and written, writes and flushes, by the kernel."""
+        path = pathlib.Path("/sys/block", self.name, "stat")
+        words = [int(word) for word in path.read_text().split()]
+        return [words[2] * SECTOR, words[6] * SECTOR, words[4], words[15]]
