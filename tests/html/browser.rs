@@ -60,6 +60,8 @@ impl Browser {
             .env("HOME", folder.path())
             .env("XDG_CONFIG_HOME", folder.path())
             .env("XDG_CACHE_HOME", folder.path())
+            // A browser that is killed leaves its temporary folders.
+            .env("TMPDIR", folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // So that its helpers can be ended with it.

@@ -306,9 +306,12 @@ mod tests {
 
     #[test]
     fn of_equal_settings_none_is_shown_to_lack_a_part_of_the_highest() {
+        let plateau = sweep(0.0, 1, |_| 4_000.0).points;
         let wrong = |seed: u64| {
-            let plateau = sweep(0.15, seed, |_| 4_000.0);
-            let points: Vec<&Point> = plateau.points.iter().collect();
+            let (mut plateau, mut noise) = (plateau.clone(), noise(seed, 0.15));
+            let runs = plateau.iter_mut().flat_map(|point| &mut point.runs);
+            runs.for_each(|run| run.all.total.iops = 4_000.0 * noise());
+            let points: Vec<&Point> = plateau.iter().collect();
             let mean = |point: &&&Point| point.mean(Measure::Iops).unwrap();
             let highest = points.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap();
             let sides = sides(&points, highest, 0.95, Measure::Iops);
