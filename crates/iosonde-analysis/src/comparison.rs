@@ -110,14 +110,12 @@ pub struct Comparison {
     pub gates: Vec<Gated>,
     /// Facts in which the sides were allowed to differ.
     pub differences: Vec<Difference>,
-    /// Warnings.
     pub warnings: Vec<String>,
 }
 
 /// A side as reported.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideFacts {
-    /// Its name.
     pub name: String,
     /// Runs that were compared.
     pub runs: usize,
@@ -139,7 +137,6 @@ pub struct Cell {
 /// A metric that is not compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Missing {
-    /// The metric.
     pub metric: String,
     /// Why.
     pub reason: String,
@@ -157,7 +154,6 @@ pub struct Row {
     pub contrast: Contrast,
     /// Its p value, corrected for all tests of the comparison.
     pub corrected_p: f64,
-    /// The verdict.
     pub verdict: Verdict,
 }
 

@@ -14,7 +14,6 @@ pub const TOLERANCE: f64 = 0.05;
 /// The measurements of both programs in one round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrossRound {
-    /// Ours.
     pub ours: Seen,
     /// The other program's.
     pub theirs: Seen,

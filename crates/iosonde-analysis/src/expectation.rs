@@ -209,7 +209,6 @@ impl Expectation {
 /// An expectation with its outcome in one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
-    /// The expectation.
     pub expectation: Expectation,
     /// Title of the run.
     pub title: String,

@@ -72,7 +72,6 @@ pub struct TrialFigures {
     pub standing: Standing,
     /// The I/O error that ended it; empty where none did. Such a run is not done.
     pub io_error: String,
-    /// Its figures.
     pub figures: Figures,
     /// Its findings, most severe first.
     pub findings: Vec<Finding>,
@@ -86,7 +85,6 @@ pub struct TrialFigures {
     pub cache: String,
     /// Share of sampled pages that were in the page cache before it began, `0..=1`.
     pub cached_share: Option<f64>,
-    /// Bytes written.
     pub written_bytes: u64,
 }
 
@@ -262,7 +260,6 @@ pub struct Answer {
 /// A small table of an analysis: a caption, headings, and rows of text cells.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnswerTable {
-    /// The caption.
     pub caption: String,
     /// Headings.
     pub columns: Vec<String>,

@@ -36,7 +36,6 @@ pub struct Fidelity {
     pub notes: Vec<String>,
 }
 
-/// One dimension.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dimension {
     /// A stable name (`sizes`).

@@ -57,7 +57,6 @@ pub struct HostsFigures {
 /// transferred meanwhile, warm-up included.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ServerShare {
-    /// Bytes that the hosts read.
     pub hosts_read_bytes: u64,
     /// Bytes that the server's disks read.
     pub server_read_bytes: u64,
@@ -89,7 +88,6 @@ impl ServerShare {
     }
 }
 
-/// One host.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostFigures {
     /// The host, as it was named.

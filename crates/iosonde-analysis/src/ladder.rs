@@ -36,13 +36,11 @@ pub struct Ladder {
     pub growth: Growth,
     /// Overwrites of one block, each made durable by an fsync, per second.
     pub overwrites_per_s: Option<f64>,
-    /// Notes.
     pub notes: Vec<String>,
     /// The meaning of the failed call.
     pub failure: Option<String>,
 }
 
-/// One test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LadderTest {
     /// `F0` to `F4`.
@@ -56,7 +54,6 @@ pub struct LadderTest {
 /// Syncs of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Level {
-    /// The call.
     pub call: Call,
     /// Bytes written before it.
     pub dirty_bytes: u64,

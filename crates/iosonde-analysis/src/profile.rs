@@ -86,7 +86,6 @@ pub struct Figures {
     pub findings: Vec<Finding>,
 }
 
-/// One device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceFigures {
     /// Kernel name of the whole disk.

@@ -26,7 +26,6 @@ pub struct PursuitFigures {
     pub class: Class,
     /// What limits the depth, if the target is met.
     pub bound: Option<Bound>,
-    /// The target.
     #[serde(flatten)]
     pub target: LatencyTarget,
     /// How the depth was controlled.

@@ -35,7 +35,6 @@ pub enum Place {
 /// A row beside its class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedRow {
-    /// Its title.
     pub title: String,
     /// How it stands.
     pub place: Place,

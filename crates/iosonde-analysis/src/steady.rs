@@ -20,7 +20,6 @@ pub struct SteadyFigures {
     pub ended_early: bool,
     /// Length of a round, ns.
     pub round_ns: u64,
-    /// The limits.
     pub limits: Rounds,
     /// The rounds.
     #[serde(flatten)]

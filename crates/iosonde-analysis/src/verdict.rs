@@ -24,7 +24,6 @@ pub struct Assessment {
     pub title: String,
     /// Whether the run ended as planned and completed operations in its window.
     pub complete: bool,
-    /// The figures.
     pub figures: Figures,
     /// Outcome of the latency target, if there is one.
     pub pursuit: Option<PursuitFigures>,

@@ -23,7 +23,6 @@ pub use verdict::VerifyVerdict;
 /// An evaluated verifier run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerifyJudgement {
-    /// The verdict.
     #[serde(flatten)]
     pub verdict: VerifyVerdict,
     /// The verdict as a sentence, with its figures.
@@ -34,7 +33,6 @@ pub struct VerifyJudgement {
     pub notes: Vec<String>,
     /// Errors reported by the storage: operation and errno, with their count.
     pub errors: BTreeMap<String, u64>,
-    /// The figures.
     pub figures: VerifyFigures,
     /// Which caches may have served the reads.
     pub caches: Vec<CacheNote>,

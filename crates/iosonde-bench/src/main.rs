@@ -40,7 +40,6 @@ pub(crate) enum BenchError {
     /// A program that is needed did not start.
     #[error("{program} cannot be run: {error}")]
     NotRun {
-        /// The program.
         program: String,
         /// What the system said.
         error: std::io::Error,
@@ -48,7 +47,6 @@ pub(crate) enum BenchError {
     /// A program that is needed failed.
     #[error("{program} failed ({status}): {said}")]
     Failed {
-        /// The program.
         program: String,
         /// Its exit status.
         status: String,
@@ -58,7 +56,6 @@ pub(crate) enum BenchError {
     /// A program's output lacks what it should have.
     #[error("the output of {program} has no {what}")]
     Output {
-        /// The program.
         program: String,
         /// What was looked for.
         what: String,

@@ -7,6 +7,7 @@
 //! Everything here takes data and gives data, but for the modules of [`record`] that keep results
 //! in files.
 #![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a name that says it all has no sentence that repeats it")]
 
 pub mod content;
 pub mod plan;

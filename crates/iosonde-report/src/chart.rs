@@ -68,28 +68,18 @@ pub enum ChartError {
     Empty,
     /// Not a number, or infinite.
     #[error("found {value}, expected a finite number")]
-    NotFinite {
-        /// The value.
-        value: f64,
-    },
+    NotFinite { value: f64 },
     /// Zero or less on a logarithmic scale.
     #[error("found {value} on a logarithmic scale, expected more than zero")]
-    NotPositive {
-        /// The value.
-        value: f64,
-    },
+    NotPositive { value: f64 },
     /// All of it or more on a scale of nines.
     #[error("found {value} on a scale of nines, expected a share from 0 to less than 1")]
-    NotBelowOne {
-        /// The value.
-        value: f64,
-    },
+    NotBelowOne { value: f64 },
     /// A value that its scale does not reach.
     #[error("{axis}: found {value}, expected {from} to {to}; fit the scale to all values")]
     Outside {
         /// Title of the axis.
         axis: String,
-        /// The value.
         value: f64,
         /// Lower end of the scale.
         from: f64,
@@ -98,10 +88,7 @@ pub enum ChartError {
     },
     /// What belongs to a right axis, without one.
     #[error("found {what} for the right axis, expected the plot to have one")]
-    NoRightAxis {
-        /// What it is.
-        what: String,
-    },
+    NoRightAxis { what: String },
     /// A picture that cannot become pixels.
     #[error("found a picture that cannot be turned into PNG: {0}")]
     Png(String),

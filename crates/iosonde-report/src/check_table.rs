@@ -163,7 +163,6 @@ impl CheckTable {
 pub struct CheckReport<'a> {
     /// What stands first.
     pub answer: Answer,
-    /// The rows.
     pub rows: &'a [(&'a Run, &'a Assessment)],
     /// The class of storage that they are typical of.
     pub placement: &'a Placement,

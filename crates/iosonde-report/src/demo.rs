@@ -45,7 +45,6 @@ struct Level {
     trust: Trust,
 }
 
-/// The story.
 pub fn story() -> Story {
     let trials = trials();
     let levels = levels(&trials);

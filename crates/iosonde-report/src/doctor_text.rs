@@ -60,7 +60,6 @@ pub struct Floor {
 pub struct DoctorReport {
     /// The directory or file that was asked about.
     pub path: String,
-    /// The features.
     pub features: Vec<Feature>,
     /// The costs.
     pub floor: Floor,

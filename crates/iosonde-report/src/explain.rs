@@ -40,7 +40,6 @@ pub struct Explanation {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("found `{word}`, which has no explanation{meant}; `list` prints every word")]
 pub struct UnknownWord {
-    /// The word.
     word: String,
     /// The nearest, as a question; empty if none is near.
     meant: String,

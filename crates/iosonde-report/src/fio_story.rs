@@ -17,7 +17,6 @@ use super::story::{Block, Picture, Section, Source, Story, Warning};
 pub struct FioResults {
     /// Documents with the names of their files.
     pub documents: Vec<(String, Foreign)>,
-    /// Logs.
     pub logs: Vec<ForeignLog>,
 }
 

@@ -131,10 +131,8 @@ impl Form {
 /// Width of the intervals, ns.
 const WIDTH_NS: u64 = 1_000_000_000;
 
-/// One result.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetResult<'a> {
-    /// Its folder.
     pub folder: &'a str,
     /// Name of the host, as far as it is known.
     pub host: Option<&'a str>,
@@ -371,7 +369,6 @@ pub fn is_table(start: &str) -> bool {
 pub enum TableFile {
     /// JSON lines.
     Ndjson(ndjson::Lines),
-    /// Parquet.
     #[cfg(feature = "parquet")]
     Parquet(Box<parquet::Columns>),
 }

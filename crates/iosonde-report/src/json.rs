@@ -41,7 +41,6 @@ pub struct Document<'a> {
     pub cross_checks: &'a [CrossCheck],
     /// The machine.
     pub host: Option<&'a HostFacts>,
-    /// The target.
     pub target: Option<&'a TargetFacts>,
     /// Why the command ended without an answer.
     pub error: Option<Failure<'a>>,

@@ -10,7 +10,6 @@ pub const SCHEMA: &str = "iosonde.progress/1";
 /// Where a running command stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pace {
-    /// The verb.
     pub verb: &'static str,
     /// Title of the run at hand.
     pub title: String,
@@ -28,7 +27,6 @@ pub struct Pace {
     pub iops: f64,
 }
 
-/// A line of progress.
 pub fn progress_line(pace: &Pace) -> String {
     let fields: [(&str, Value); 8] = [
         ("verb", json!(pace.verb)),

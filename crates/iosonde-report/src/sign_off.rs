@@ -36,7 +36,6 @@ pub struct SignOff {
     pub devices: Vec<SignedDevice>,
 }
 
-/// One device.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SignedDevice {
     /// As the file names it.
@@ -65,7 +64,6 @@ pub struct SignedExperiment {
 /// The result of an experiment on a device.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SignedResult {
-    /// Its exit code.
     pub exit_code: u8,
     /// The first line of its answer.
     pub verdict: String,
@@ -97,7 +95,6 @@ pub struct Identity {
 /// A stage in rounds.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SignedStage {
-    /// Its name.
     pub name: String,
     /// Whether it reached a steady state, and kept it.
     pub is_steady: bool,

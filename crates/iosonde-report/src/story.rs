@@ -79,7 +79,6 @@ impl Warning {
 pub struct Section {
     /// Identifier, unique within the story (`queue-depth`).
     pub name: String,
-    /// Heading.
     pub heading: String,
     /// What it holds, in order.
     pub blocks: Vec<Block>,
@@ -94,9 +93,7 @@ pub enum Block {
     List(Vec<String>),
     /// A text whose columns stand below each other: shown as it is, on demand.
     Text(String),
-    /// A table.
     Table(Table),
-    /// A picture.
     Picture(Box<Picture>),
 }
 
@@ -116,7 +113,6 @@ pub struct Picture {
 pub struct Table {
     /// What it holds.
     pub caption: String,
-    /// Its columns.
     pub columns: Vec<Column>,
     /// Its rows; each has as many cells as there are columns.
     pub rows: Vec<Vec<Entry>>,
@@ -162,7 +158,6 @@ pub struct DataSet {
     pub name: String,
     /// Names of its columns, each with its unit at the end (`latency_p99_ns`).
     pub columns: Vec<String>,
-    /// Its rows.
     pub rows: Vec<Vec<Datum>>,
 }
 

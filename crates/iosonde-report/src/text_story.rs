@@ -11,7 +11,6 @@ pub struct TextReport {
     pub title: String,
     /// What was asked.
     pub question: String,
-    /// The answer.
     pub answer: Answer,
     /// Where the facts come from.
     pub source: Source,

@@ -10,9 +10,7 @@ use crate::quantity::{bytes, duration_ns};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
-    /// A read.
     Read,
-    /// A write.
     Write,
     /// An fsync or fdatasync.
     Sync,

@@ -10,6 +10,7 @@
 //! Everything here returns [`Unavailable`] with the reason where the machine cannot do it, so that
 //! a test says so by [`skip`] and never passes in silence.
 #![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a name that says it all has no sentence that repeats it")]
 
 mod device;
 mod fault;

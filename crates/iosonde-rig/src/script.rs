@@ -21,7 +21,6 @@ pub enum ScriptError {
     /// A value that does not fit its key.
     #[error("{key}: {problem}")]
     BadValue {
-        /// The key.
         key: String,
         /// What was found and what was expected.
         problem: String,

@@ -101,11 +101,8 @@ pub struct OpTruth {
 /// The truth about a whole device since its start or last restart.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Truth {
-    /// Reads.
     pub read: OpTruth,
-    /// Writes.
     pub write: OpTruth,
-    /// Syncs.
     pub sync: OpTruth,
     /// Each fault as written, with how often it spoke.
     pub faults: Vec<(String, u64)>,

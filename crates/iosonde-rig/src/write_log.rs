@@ -28,7 +28,6 @@ pub enum Entry {
     Write {
         /// First byte on the disk.
         offset: u64,
-        /// The data.
         data: Vec<u8>,
         /// Durable by itself, without a flush (FUA).
         durable: bool,

@@ -23,7 +23,6 @@ pub(super) fn hold(words: &[OsString]) -> Result<HeldCommand, WatchError> {
     HeldCommand::fork(&c_words).map_err(WatchError::system("start a process"))
 }
 
-/// Releases it.
 pub(super) fn release(
     root: &Root,
     held: HeldCommand,

@@ -21,7 +21,6 @@ pub(super) struct Process {
     pub(super) user: u64,
     /// System CPU time, likewise.
     pub(super) system: u64,
-    /// It is a zombie.
     pub(super) is_zombie: bool,
 }
 

@@ -47,7 +47,6 @@ pub enum WatchError {
     /// No such disk.
     #[error("no block device `{requested}`; available: {}", known.join(", "))]
     UnknownDevice {
-        /// As requested.
         requested: String,
         /// The names of disks that contain something.
         known: Vec<String>,
@@ -87,7 +86,6 @@ pub enum WatchError {
     #[error("{option} needs individual requests, which cannot be traced ({reason}){}",
         .fix.as_ref().map_or(String::new(), |fix| format!("; {fix}")))]
     NoRequests {
-        /// The option.
         option: &'static str,
         /// Why they cannot be traced.
         reason: String,
@@ -97,17 +95,13 @@ pub enum WatchError {
     /// The kernel refuses something that profiling needs.
     #[error("cannot {what}: {error}")]
     System {
-        /// What.
         what: &'static str,
         /// The error of the kernel.
         error: io::Error,
     },
     /// The user aborted.
     #[error("aborted by a second signal within two seconds; no result")]
-    Left {
-        /// That signal.
-        signal: i32,
-    },
+    Left { signal: i32 },
 }
 
 impl WatchError {

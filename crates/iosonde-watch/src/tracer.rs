@@ -92,15 +92,10 @@ pub struct Traced {
     pub flags: Vec<FlagRun>,
     /// Thread groups.
     pub groups: Vec<Group>,
-    /// Threads.
     pub threads: Vec<ThreadRun>,
-    /// Files.
     pub files: Vec<FileRun>,
-    /// Cgroups.
     pub cgroups: Vec<CgroupRun>,
-    /// Syncs.
     pub syncs: Vec<SyncRun>,
-    /// Opens.
     pub opens: Option<OpenCounts>,
     /// Calls of threads that have ended.
     pub calls: Option<CallCounts>,
@@ -110,9 +105,7 @@ pub struct Traced {
     pub file_systems: Vec<FileSystemRun>,
     /// Time that threads which have ended waited for block I/O by delay accounting, ns.
     pub io_delay_ns: Option<u64>,
-    /// Places.
     pub places: Vec<Places>,
-    /// Series.
     pub series: Vec<TrafficSeries>,
     /// Stacks, if requested.
     pub stacks: Vec<StackRun>,

@@ -48,15 +48,9 @@ pub enum Verdict {
     /// B is worse, by the tolerance at least.
     Slower,
     /// They differ, by less than the tolerance.
-    BelowTolerance {
-        /// The tolerance.
-        tolerance: f64,
-    },
+    BelowTolerance { tolerance: f64 },
     /// The difference is smaller than the tolerance.
-    Same {
-        /// The tolerance.
-        tolerance: f64,
-    },
+    Same { tolerance: f64 },
     /// None of these is established.
     Inconclusive {
         /// About this many more runs per side, or rounds, would show a difference of the size

@@ -44,11 +44,9 @@ pub enum GateError {
 /// The outcome of a gate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gated {
-    /// The gate.
     pub gate: Gate,
     /// The cell; empty if there was none.
     pub cell: String,
-    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
 }

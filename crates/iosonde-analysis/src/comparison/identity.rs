@@ -71,7 +71,6 @@ pub struct Identity {
 /// One fact in which two sides differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Its kind.
     pub kind: Kind,
     /// The field: `jobs.iodepth`.
     pub field: String,

@@ -28,7 +28,6 @@ pub struct Baseline {
     pub program: String,
     /// When, ns since 1970.
     pub written_unix_ns: u64,
-    /// The runs.
     pub runs: Vec<Observation>,
 }
 

@@ -48,13 +48,10 @@ pub struct Peers {
 /// One metric of one load on devices of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// The load.
     pub load: String,
     /// The kind of device.
     pub kind: String,
-    /// The metric.
     pub metric: String,
-    /// Its devices.
     pub devices: usize,
     /// Median over devices.
     pub median: f64,
@@ -76,7 +73,6 @@ pub struct Unlike {
     pub ratio: f64,
     /// Whether it is worse than its peers.
     pub is_worse: bool,
-    /// Its runs.
     pub runs: usize,
     /// The level from which the test finds it: the probability of such a value among so many equal
     /// devices.

@@ -31,7 +31,6 @@ pub struct Left {
 /// What may be left out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Candidate {
-    /// The purge.
     Purge,
     /// The passes of preconditioning.
     Passes,

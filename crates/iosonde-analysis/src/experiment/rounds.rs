@@ -33,7 +33,6 @@ pub struct Steadiness {
     /// First round (from 0) of the measurement window: the first steady window, or else the last
     /// rounds; `None` if no round was completed.
     pub window_start: Option<u32>,
-    /// Rounds of the window.
     pub window_rounds: u32,
     /// Whether every tracked figure is steady in that window, and none has left that state in the
     /// rounds held after it.

@@ -30,14 +30,12 @@ pub struct Observed {
     pub course: Known<Course>,
     /// The error it ended with; `None` if it ended normally.
     pub failed: Option<String>,
-    /// Notes.
     pub notes: Vec<String>,
 }
 
 /// One direction.
 #[derive(Clone, Debug)]
 pub struct Moved {
-    /// Requests.
     pub requests: u64,
     /// `(bytes, requests)`.
     pub sizes: Vec<(u64, u64)>,

@@ -40,7 +40,6 @@ pub struct CounterFigures {
     pub window_ns: u64,
     /// Reads completed.
     pub reads: u64,
-    /// Bytes read.
     pub read_bytes: u64,
     /// Writes completed.
     pub writes: u64,
@@ -65,7 +64,6 @@ pub struct CounterFigures {
 /// Bytes requested by the program's calls, and how many of them reached storage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CallFigures {
-    /// The counts.
     #[serde(flatten)]
     pub counts: CallCounts,
     /// Bytes fetched from storage per second.
@@ -77,7 +75,6 @@ pub struct CallFigures {
 /// How many look-ups of read calls the page cache served.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CacheFigures {
-    /// The counts.
     #[serde(flatten)]
     pub counts: PageCache,
     /// Share of the pages looked up that nobody had to bring in; `None` without look-ups.

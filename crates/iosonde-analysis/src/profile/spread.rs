@@ -9,14 +9,11 @@ use iosonde_stats::{Histogram, Quantile};
 /// The quantiles of every distribution of a profile.
 pub const QUANTILES: [f64; 6] = [0.25, 0.50, 0.75, 0.90, 0.99, 0.999];
 
-/// Latencies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latency {
     /// How many.
     pub count: u64,
-    /// Sum, ns.
     pub sum_ns: u128,
-    /// Mean, ns.
     pub mean_ns: Option<f64>,
     /// Largest, ns.
     pub max_ns: Option<u64>,

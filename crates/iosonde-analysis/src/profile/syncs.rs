@@ -32,7 +32,6 @@ pub struct SyncFigures {
 /// One kind of call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindFigures {
-    /// Kind.
     pub kind: SyncKind,
     /// Its name.
     pub word: &'static str,
@@ -82,7 +81,6 @@ impl SyncPart {
 /// How long one part took. All parts of a kind add up to the time of its calls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartFigures {
-    /// Part.
     pub part: SyncPart,
     /// Of all calls, ns.
     pub total_ns: u64,
@@ -101,7 +99,6 @@ pub struct GroupSyncs {
     pub name: String,
     /// Threads that did I/O; at least 1.
     pub threads: u32,
-    /// Calls.
     pub calls: u64,
     /// Time in them, ns, summed over threads.
     pub ns: u64,

@@ -66,9 +66,7 @@ pub struct OpFigures {
 pub struct ClassFigures {
     /// The class of the requests.
     pub class: Class,
-    /// Requests.
     pub requests: u64,
-    /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
@@ -148,11 +146,9 @@ pub(super) fn classes(run: &ProfileRun) -> Vec<ClassFigures> {
 pub struct FlagFigures {
     /// Reads or writes.
     pub op: Op,
-    /// Flag.
     pub flag: Flag,
     /// Requests that were seen to end.
     pub requests: u64,
-    /// Bytes.
     pub bytes: u64,
     /// From attribution to the end.
     pub latency: Latency,

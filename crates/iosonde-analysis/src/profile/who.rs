@@ -8,7 +8,6 @@ use iosonde_model::record::profile::{CgroupRun, FileRun, ThreadRun};
 use super::spread::Latency;
 use super::traffic::{per_second, share};
 
-/// A thread.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThreadFigures {
     /// The counts.
@@ -22,7 +21,6 @@ pub struct ThreadFigures {
     pub sync_share: Option<f64>,
 }
 
-/// A file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FileFigures {
     /// The counts.
@@ -38,7 +36,6 @@ pub struct FileFigures {
     pub write_ns: Latency,
 }
 
-/// A cgroup.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CgroupFigures {
     /// The counts.
@@ -53,9 +50,7 @@ pub struct CgroupFigures {
 /// How many threads did I/O.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct ThreadCounts {
-    /// Of the program.
     pub of_program: u32,
-    /// Of the kernel.
     pub of_kernel: u32,
     /// Of other programs.
     pub others: u32,

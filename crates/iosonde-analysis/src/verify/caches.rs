@@ -17,7 +17,6 @@ pub enum Could {
     Answer,
     /// It was bypassed.
     Not,
-    /// Unknown.
     Unknown,
 }
 

@@ -79,9 +79,7 @@ pub struct Expected {
 /// The content of a block's header.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
-    /// Its offset.
     pub offset: u64,
-    /// Its generation.
     pub generation: u32,
     /// The job that wrote it.
     pub writer: u16,

@@ -12,7 +12,6 @@ use iosonde_model::record::verify::{Failure, Reread, VerifyJobRun, VerifyRun};
 pub struct VerifyFigures {
     /// Length of a block, bytes.
     pub block_bytes: u64,
-    /// Blocks of the region.
     pub region_blocks: u64,
     /// Operations submitted.
     pub ops: u64,
@@ -36,11 +35,8 @@ pub struct VerifyFigures {
     pub transient_blocks: u64,
     /// Blocks of a run later than the ledger's; not failures.
     pub newer_blocks: u64,
-    /// Bytes written.
     pub written_bytes: u64,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes trimmed.
     pub trimmed_bytes: u64,
     /// Flushes acknowledged.
     pub flushes: u64,

@@ -9,7 +9,6 @@ use iosonde_sys::{Aio, Clock, errno_name};
 use super::{OpenError, Queue, QueueFacts, Transfer, setup};
 use iosonde_model::plan::{Engine, IoKind, Job};
 
-/// The libaio queue.
 pub struct LibaioQueue {
     clock: Clock,
     aio: Aio,

@@ -18,11 +18,8 @@ use iosonde_model::plan::{Engine, EngineKind, Job};
 pub enum MixedQueue {
     /// io_uring.
     Uring(UringQueue),
-    /// libaio.
     Libaio(LibaioQueue),
-    /// psync.
     Psync(PsyncQueue),
-    /// mmap.
     Mmap(MmapQueue),
     /// io_uring whose syncs are calls of the job's own thread.
     Calling(CallingQueue<UringQueue>),

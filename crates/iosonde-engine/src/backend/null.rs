@@ -42,7 +42,6 @@ impl Counts {
     }
 }
 
-/// The null queue.
 #[derive(Debug)]
 pub struct NullQueue {
     clock: Clock,

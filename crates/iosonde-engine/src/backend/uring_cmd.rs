@@ -12,7 +12,6 @@ use rustix::fs::{fstat, major, minor};
 use super::{OpenError, Queue, QueueFacts, Transfer, setup, uring};
 use iosonde_model::plan::{Engine, Job};
 
-/// A target of commands.
 #[derive(Clone, Debug)]
 pub struct CommandTarget {
     /// The namespace, through its generic device: where the commands go.

@@ -8,10 +8,7 @@ pub(super) enum Turn {
     /// The stream's.
     Go,
     /// A sync's.
-    Sync {
-        /// Of this target.
-        target: u16,
-    },
+    Sync { target: u16 },
     /// Nobody's, until what is outstanding has come back.
     Wait,
 }

@@ -32,7 +32,6 @@ pub(super) struct Sums {
     edges: u64,
     /// Operations or bytes.
     pub(super) amount: u64,
-    /// Bytes.
     pub(super) bytes: u64,
     /// Latencies; in an open loop the responses.
     pub(super) latency: Histogram,

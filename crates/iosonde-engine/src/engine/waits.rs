@@ -61,7 +61,6 @@ impl Drop for Wait {
 /// Something that has not been heard of for some time.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Silence {
-    /// The operation.
     pub operation: String,
     /// What it is done to.
     pub target: String,

@@ -36,7 +36,6 @@ pub struct Usage {
 /// How a device is used.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Use {
-    /// Mounted.
     Mounted {
         /// Where.
         point: PathBuf,

@@ -43,7 +43,6 @@ pub enum WitnessError {
         /// The time it had.
         within: Duration,
     },
-    /// It ended.
     #[error("the witness ended ({how}) before it answered `{line}`; see its output above")]
     Ended {
         /// The line, shortened.

@@ -80,7 +80,6 @@ pub struct Progress {
 /// How much of a device or file was inspected.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Seen {
-    /// Its size, bytes.
     pub size_bytes: u64,
     /// Bytes that were read, or are known to be holes.
     pub inspected_bytes: u64,

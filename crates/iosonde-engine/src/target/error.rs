@@ -19,7 +19,6 @@ pub enum TargetError {
     /// Neither a file nor a device nor a directory.
     #[error("`{path}` is a {kind}; expected a file, a block device or a directory")]
     WrongKind {
-        /// The path.
         path: PathBuf,
         /// What it is.
         kind: &'static str,
@@ -29,7 +28,6 @@ pub enum TargetError {
     System {
         /// What was tried.
         what: &'static str,
-        /// The path.
         path: PathBuf,
         /// The system's answer.
         error: io::Error,
@@ -40,7 +38,6 @@ pub enum TargetError {
          untouched; give a smaller size"
     )]
     Space {
-        /// The path.
         path: PathBuf,
         /// Size asked for.
         wanted: String,
@@ -61,7 +58,6 @@ pub enum TargetError {
          needed. Free some space, or give a size"
     )]
     TooFull {
-        /// The path.
         path: PathBuf,
         /// Free space.
         free: String,
@@ -72,7 +68,6 @@ pub enum TargetError {
          If that is meant, repeat with --overwrite-file={name}"
     )]
     Foreign {
-        /// The path.
         path: PathBuf,
         /// What was found, and where.
         found: Foreign,
@@ -85,7 +80,6 @@ pub enum TargetError {
          be lost, repeat with --accept-unseen={name}; --inspect-time gives more time to read"
     )]
     Uninspected {
-        /// The path.
         path: PathBuf,
         /// How much was inspected.
         seen: Seen,
@@ -101,7 +95,6 @@ pub enum TargetError {
          If that is meant, repeat with --overwrite-file={name}"
     )]
     Shared {
-        /// The path.
         path: PathBuf,
         /// How it is shared.
         how: &'static str,
@@ -121,7 +114,6 @@ pub enum TargetError {
         "`{path}` does not support direct I/O ({reason}); repeat with --direct 0 for buffered I/O"
     )]
     NoDirect {
-        /// The path.
         path: PathBuf,
         /// Why.
         reason: String,

@@ -50,10 +50,8 @@ pub enum GateError {
     /// sysfs knows nothing of it, so nothing can be ruled out.
     #[error("`{0}` is a block device without sysfs information; it is not written")]
     Unidentified(PathBuf),
-    /// In use.
     #[error("`{path}` is in use and is not written: {uses}")]
     InUse {
-        /// The path.
         path: PathBuf,
         /// Each use.
         uses: String,
@@ -67,7 +65,6 @@ pub enum GateError {
          choose a device on another disk"
     )]
     SystemDisk {
-        /// The path.
         path: PathBuf,
         /// What else is on that disk.
         place: PathBuf,
@@ -78,7 +75,6 @@ pub enum GateError {
          If that is meant, repeat with {options}"
     )]
     Data {
-        /// The path.
         path: PathBuf,
         /// Model and size.
         device: String,
@@ -93,7 +89,6 @@ pub enum GateError {
          the rest may be lost, repeat with {options}; --inspect-time gives more time to read"
     )]
     Uninspected {
-        /// The path.
         path: PathBuf,
         /// Model and size.
         device: String,
@@ -108,7 +103,6 @@ pub enum GateError {
          If this device is meant, repeat with {options}"
     )]
     Consent {
-        /// The path.
         path: PathBuf,
         /// Model and size.
         device: String,
@@ -123,7 +117,6 @@ pub enum GateError {
          examine them, or, if none of them uses it, repeat with {options}"
     )]
     Unseen {
-        /// The path.
         path: PathBuf,
         /// What could not be examined.
         unseen: String,
@@ -142,7 +135,6 @@ pub enum GateError {
     /// Not the device that was examined.
     #[error("`{path}` changed while it was examined ({what}); it is not written")]
     Changed {
-        /// The path.
         path: PathBuf,
         /// What is not as before.
         what: &'static str,

@@ -26,7 +26,6 @@ pub enum PassthroughError {
          of a namespace: give {instead}"
     )]
     NotGeneric {
-        /// The path.
         path: PathBuf,
         /// What it is.
         kind: &'static str,
@@ -39,7 +38,6 @@ pub enum PassthroughError {
          io_uring_cmd{instead}"
     )]
     OnlyCommands {
-        /// The path.
         path: PathBuf,
         /// What to give instead.
         instead: String,
@@ -56,7 +54,6 @@ pub enum PassthroughError {
          not used"
     )]
     NoBlockNode {
-        /// The path.
         path: PathBuf,
         /// Kernel name of the block device.
         block: String,
@@ -64,7 +61,6 @@ pub enum PassthroughError {
     /// The drive or the kernel does not say what the namespace is.
     #[error("`{path}` does not identify its namespace: {error}{hint}")]
     Unidentified {
-        /// The path.
         path: PathBuf,
         /// Why.
         error: io::Error,
@@ -77,7 +73,6 @@ pub enum PassthroughError {
          have to carry: give `/dev/{block}` and --ioengine io_uring"
     )]
     Metadata {
-        /// The path.
         path: PathBuf,
         /// How much, bytes.
         bytes: u16,
@@ -87,11 +82,9 @@ pub enum PassthroughError {
     /// Two devices after all.
     #[error("`{path}` is not the namespace of {block} ({what}); it is not used")]
     Differs {
-        /// The path.
         path: PathBuf,
         /// Kernel name of the block device.
         block: String,
-        /// In what.
         what: &'static str,
     },
 }

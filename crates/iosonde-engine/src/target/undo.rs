@@ -65,7 +65,6 @@ pub enum RestoreError {
          expected {expected}): it may be another device; nothing was written"
     )]
     Reconnected {
-        /// The path.
         path: PathBuf,
         /// Its number now.
         found: u64,
@@ -79,7 +78,6 @@ pub enum RestoreError {
         word = super::signature::UNKNOWN
     )]
     Newer {
-        /// The path.
         path: PathBuf,
         /// What was found, and where.
         found: Foreign,

@@ -104,7 +104,6 @@ impl<C: Comparisons> Format<C> {
         Format { run, block_bytes, sector_bytes, base, comparisons: PhantomData }
     }
 
-    /// The run.
     pub fn run(&self) -> RunId {
         self.run
     }

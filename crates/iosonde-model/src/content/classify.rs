@@ -58,7 +58,6 @@ impl Class {
         Class::Unread,
     ];
 
-    /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Class::Stale => "stale",
@@ -91,7 +90,6 @@ pub enum Sector {
     Elsewhere,
     /// A sector of another run, or of one that wrote blocks of another length or version.
     OldRun,
-    /// Zeros.
     Zeros,
     /// Nothing was read into it.
     Unread,

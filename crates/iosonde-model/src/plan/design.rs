@@ -18,7 +18,6 @@ pub use tracked::tracked;
 /// One level of one axis.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Level {
-    /// The axis.
     pub axis: String,
     /// As printed (`64 KiB`).
     pub label: String,
@@ -43,7 +42,6 @@ pub enum DesignError {
     /// A parameter or its value.
     #[error("stage `{stage}`, axis {axis}: {source}")]
     Parameter {
-        /// The stage.
         stage: String,
         /// The axis, or `set`.
         axis: String,
@@ -53,9 +51,7 @@ pub enum DesignError {
     /// An axis without levels, or with levels given in two ways.
     #[error("stage `{stage}`, axis `{axis}`: {what}")]
     Axis {
-        /// The stage.
         stage: String,
-        /// The axis.
         axis: String,
         /// What is wrong, and how to fix it.
         what: String,
@@ -63,7 +59,6 @@ pub enum DesignError {
     /// What a stage says of itself.
     #[error("stage `{stage}`: {what}")]
     Stage {
-        /// The stage.
         stage: String,
         /// What is wrong, and how to fix it.
         what: String,
@@ -74,7 +69,6 @@ pub enum DesignError {
          {time}; at most {MAX_TRIALS} are carried out: give fewer levels"
     )]
     Many {
-        /// The stage.
         stage: String,
         /// Combinations.
         cells: String,
@@ -88,9 +82,7 @@ pub enum DesignError {
     /// A figure that no earlier stage finds.
     #[error("stage `{stage}`, axis `{axis}`: {what}")]
     Source {
-        /// The stage.
         stage: String,
-        /// The axis.
         axis: String,
         /// What is missing.
         what: String,

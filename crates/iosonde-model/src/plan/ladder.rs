@@ -32,7 +32,6 @@ pub enum Call {
 /// One write and the call that makes it durable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Step {
-    /// The call.
     pub call: Call,
     /// Bytes written before it.
     pub dirty_bytes: u64,

@@ -42,7 +42,6 @@ pub enum Refusal {
          give --bs a multiple of that{}", if *.direct { ", or --direct 0" } else { "" }
     )]
     Block {
-        /// The role.
         role: String,
         /// What was asked.
         found_bytes: u64,
@@ -76,7 +75,6 @@ pub enum Refusal {
          {needed_bytes} B each at least; give a larger --size or a smaller --bs"
     )]
     Region {
-        /// The role.
         role: String,
         /// What there is.
         region_bytes: u64,
@@ -98,7 +96,6 @@ pub enum Refusal {
     /// Words that contradict each other, or have no effect together.
     #[error("role `{role}`: {what}")]
     Conflict {
-        /// The role.
         role: String,
         /// What contradicts what, and how to fix it.
         what: String,

@@ -25,7 +25,6 @@ pub enum Cache {
 /// What one run of a cell does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// The plan.
     pub plan: Plan,
     /// Which cache may answer.
     pub cache: Cache,

@@ -67,7 +67,6 @@ pub enum VerifyMode {
 }
 
 impl VerifyMode {
-    /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             VerifyMode::Flush => "flush",

@@ -55,7 +55,6 @@ pub struct RequestedTarget {
     pub engine: Option<String>,
     /// The same path, absolute.
     pub place: String,
-    /// Bytes of it that are used.
     pub used_bytes: u64,
     /// The block device underneath, by name and size, where there is one.
     pub device: String,
@@ -80,7 +79,6 @@ pub struct StageRun {
     pub schema: String,
     /// Which stage.
     pub stage: String,
-    /// Its cells.
     pub cells: Vec<Cell>,
     /// Seed of the order of its blocks.
     pub order_seed: u64,
@@ -212,7 +210,6 @@ impl StageRun {
     /// How it begins where the device did not become cooler.
     pub const TOO_HOT: &'static str = "the device stays too hot";
 
-    /// Name of its file.
     pub fn file_name(stage: &str) -> String {
         format!("stage-{stage}.json")
     }

@@ -16,7 +16,6 @@ pub struct HostFacts {
     pub os: Option<String>,
     /// Processor model.
     pub cpu_model: Option<String>,
-    /// CPUs online.
     pub cpus_online: Option<u32>,
     /// CPUs this process may use: affinity mask, capped by the cgroup's CPU quota (rounded up).
     pub cpus_allowed: Option<u32>,

@@ -27,7 +27,6 @@ pub enum GivenError {
         /// The most that is read, bytes.
         most: u64,
     },
-    /// It is no text.
     #[error("not UTF-8 text: invalid byte at {at}")]
     NoText {
         /// Place of the first such byte.

@@ -50,9 +50,7 @@ pub struct ServerCell {
 /// Bytes that the disks of a server transferred since some time of its own.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ServerCounters {
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
 }
 
@@ -64,7 +62,6 @@ pub struct HostRun {
     pub name: String,
     /// As it names itself.
     pub node: String,
-    /// Its kernel.
     pub kernel: String,
     /// Its clock beside ours.
     pub clock: Option<HostClock>,

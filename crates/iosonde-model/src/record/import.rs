@@ -74,7 +74,6 @@ pub struct Foreign {
 /// A job, or a group of jobs that were reported as one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ForeignJob {
-    /// Its name.
     pub name: String,
     /// The host that ran it, where a client tells of servers.
     pub host: Option<String>,
@@ -103,7 +102,6 @@ pub struct ForeignDirection {
     pub way: IoKind,
     /// Operations.
     pub ops: u64,
-    /// Bytes.
     pub bytes: u64,
     /// Operations per second, as printed.
     pub iops: f64,
@@ -132,7 +130,6 @@ pub struct ForeignLatency {
     pub min_ns: u64,
     /// Largest, ns.
     pub max_ns: u64,
-    /// Mean, ns.
     pub mean_ns: f64,
     /// Standard deviation, ns.
     pub std_dev_ns: f64,

@@ -22,7 +22,6 @@ pub struct LadderRun {
     pub started_unix_ns: u64,
     /// How it ended.
     pub outcome: Outcome,
-    /// The target.
     pub target: TargetFacts,
     /// The devices that a flush passes, from the one below the target downwards.
     pub layers: Vec<FlushLayer>,
@@ -54,12 +53,10 @@ pub struct FlushLayer {
     pub below_unseen: Option<String>,
 }
 
-/// One sync.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SyncSample {
     /// Its round, from 0.
     pub round: u32,
-    /// The call.
     pub call: Call,
     /// Bytes written since the sync before it.
     pub dirty_bytes: u64,
@@ -73,7 +70,6 @@ pub struct SyncSample {
     pub flushes: Vec<Option<(u64, u64)>>,
 }
 
-/// A call that failed.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct FailedCall {
     /// `write`, `fsync`, `fdatasync`.

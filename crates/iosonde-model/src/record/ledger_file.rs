@@ -65,7 +65,6 @@ pub struct LedgerHeader {
     pub stream_version: u32,
     /// Jobs of the plan, 1 to [`MAX_JOBS`].
     pub jobs: u32,
-    /// Bytes of a block.
     pub block_bytes: u64,
     /// Bytes of a sector, each of which is stamped.
     pub sector_bytes: u64,
@@ -86,7 +85,6 @@ pub struct LedgerHeader {
     /// Whether each note is made durable before the operations it announces are submitted. If not,
     /// notes may be lost with the host's memory.
     pub synced: bool,
-    /// The plan.
     pub plan: serde_json::Value,
 }
 

@@ -116,10 +116,7 @@ pub enum Subject {
         words: Vec<String>,
     },
     /// The processes of a cgroup.
-    Cgroup {
-        /// Its path.
-        path: String,
-    },
+    Cgroup { path: String },
     /// Every process of the machine but the profiler.
     Machine,
 }
@@ -140,10 +137,7 @@ pub enum Ended {
         code: i32,
     },
     /// The command was killed.
-    Killed {
-        /// By this signal.
-        signal: i32,
-    },
+    Killed { signal: i32 },
     /// The time given was up.
     #[default]
     TimeUp,
@@ -152,10 +146,7 @@ pub enum Ended {
     /// The user ended it from its live view.
     Stopped,
     /// The user interrupted the watching itself.
-    Interrupted {
-        /// By this signal.
-        signal: i32,
-    },
+    Interrupted { signal: i32 },
 }
 
 /// Where the figures come from, and what they cannot show.
@@ -186,7 +177,6 @@ pub enum Method {
 /// A program that was to be attached to a tracepoint.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct KernelProgram {
-    /// The tracepoint.
     pub tracepoint: String,
     /// Why it is not attached; `None` if it is.
     pub refused: Option<String>,
@@ -266,7 +256,6 @@ impl Class {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
-    /// Reads.
     #[default]
     Read,
     /// Writes, those that carry a flush or FUA too.
@@ -312,9 +301,7 @@ impl Flag {
 pub struct FlagRun {
     /// [`Op::Read`] or [`Op::Write`].
     pub op: Op,
-    /// Flag.
     pub flag: Flag,
-    /// Bytes.
     pub bytes: u64,
     /// Of every request that was seen to end.
     pub latency: Histogram,
@@ -370,10 +357,8 @@ pub struct Group {
     pub threads: u32,
 }
 
-/// A thread.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ThreadRun {
-    /// Its name.
     pub name: String,
     /// Thread id; `None` for all that did not find a place, together.
     pub tid: Option<u32>,
@@ -401,7 +386,6 @@ pub struct ThreadRun {
     pub sync_ns: u64,
 }
 
-/// A file.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct FileRun {
     /// Path, as far as the kernel's names lead; or what stands for it: `/dev/vda1 and its file
@@ -415,7 +399,6 @@ pub struct FileRun {
     pub reads: u64,
     /// Write requests.
     pub writes: u64,
-    /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
@@ -433,14 +416,11 @@ pub struct FileRun {
     pub write_latency: Histogram,
 }
 
-/// A cgroup.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct CgroupRun {
     /// Its path, or its number where no path was found.
     pub path: String,
-    /// Requests.
     pub requests: u64,
-    /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,

@@ -118,11 +118,8 @@ pub struct BackendFacts {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct JobRun {
-    /// Reads.
     pub read: DirectionRun,
-    /// Writes.
     pub write: DirectionRun,
-    /// Trims.
     pub trim: DirectionRun,
     /// Syncs: calls that make written data durable.
     pub sync: DirectionRun,

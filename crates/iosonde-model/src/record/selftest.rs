@@ -97,7 +97,6 @@ pub struct Repetition {
     pub blocks: Vec<RepetitionBlock>,
 }
 
-/// One block of it.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct RepetitionBlock {
     /// First byte on the simulated target.

@@ -29,10 +29,8 @@ pub struct Summary {
     pub rows: Vec<SummaryRow>,
 }
 
-/// A row of it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SummaryRow {
-    /// Its title.
     pub title: String,
     /// Operations per second.
     pub iops: f64,

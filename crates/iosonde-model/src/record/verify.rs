@@ -73,9 +73,7 @@ pub struct VerifyJobRun {
     pub acked_ops: u64,
     /// Bytes read, reading back included.
     pub read_bytes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
-    /// Bytes trimmed.
     pub trimmed_bytes: u64,
     /// Flushes acknowledged.
     pub flushes: u64,

@@ -23,7 +23,6 @@ pub struct WriteAudit {
     pub consents: Vec<String>,
 }
 
-/// One check.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct WriteCheck {

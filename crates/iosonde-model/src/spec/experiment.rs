@@ -267,7 +267,6 @@ pub struct Until {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needs {
-    /// Nothing.
     #[default]
     Nothing,
     /// A disk that turns.

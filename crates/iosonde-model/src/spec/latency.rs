@@ -11,7 +11,6 @@ use crate::units::{UnitError, duration};
 pub struct LatencyTarget {
     /// Share of operations that must not be slower, `0.5..1`.
     pub quantile: f64,
-    /// The limit, ns.
     pub limit_ns: u64,
 }
 

@@ -11,11 +11,8 @@ use crate::units;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sizes {
-    /// Reads.
     pub read: Draw,
-    /// Writes.
     pub write: Draw,
-    /// Trims.
     pub trim: Draw,
 }
 
@@ -60,7 +57,6 @@ pub enum Pace {
     },
     /// Open loop: reads and writes each at a rate of their own, whatever the mix.
     Each {
-        /// Reads.
         read: Rate,
         /// Writes or trims.
         other: Rate,

@@ -14,9 +14,7 @@ use crate::units::count;
 pub enum Direction {
     /// Both.
     Total,
-    /// Reads.
     Read,
-    /// Writes.
     Write,
 }
 

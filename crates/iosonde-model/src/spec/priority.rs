@@ -8,9 +8,7 @@ use crate::units;
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Priorities {
-    /// Of reads.
     pub read: Vec<Priority>,
-    /// Of writes.
     pub write: Vec<Priority>,
 }
 

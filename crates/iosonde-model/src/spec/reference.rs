@@ -52,9 +52,7 @@ pub enum ReferenceError {
     /// A range is none.
     #[error("class `{class}`: found {key} = [{low}, {high}], expected 0 < first <= second")]
     Range {
-        /// The class.
         class: String,
-        /// The key.
         key: &'static str,
         /// First value.
         low: f64,
@@ -64,7 +62,6 @@ pub enum ReferenceError {
     /// A kind of storage is not known.
     #[error("class `{class}`: found storage `{found}`, expected {}", KINDS.join(", "))]
     Kind {
-        /// The class.
         class: String,
         /// The word.
         found: String,

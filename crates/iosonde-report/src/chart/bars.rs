@@ -28,7 +28,6 @@ pub struct BarSeries {
     pub values: Vec<Option<Bar>>,
 }
 
-/// One bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
     /// How high it is; a failed one is a cross at the foot.

@@ -44,7 +44,6 @@ pub struct Cell {
     pub x: (f64, f64),
     /// Lower and upper edge.
     pub y: (f64, f64),
-    /// Its value.
     pub value: f64,
     /// Tooltip text.
     pub hover: String,

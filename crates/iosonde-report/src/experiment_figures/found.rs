@@ -10,7 +10,6 @@ use iosonde_model::units::{bytes, count, duration};
 pub(super) struct Found {
     pub(super) at: f64,
     pub(super) range: Option<(f64, f64)>,
-    /// What that is.
     pub(super) what: &'static str,
 }
 

@@ -14,13 +14,11 @@ pub enum Kind {
     ExperimentFinding,
     /// A warning about a load on many hosts.
     HostsFinding,
-    /// A test of fsync.
     FsyncTest,
     /// A consistency check.
     Check,
     /// What is wrong with a block.
     Corruption,
-    /// An exit code.
     ExitCode,
     /// A word in which a verdict, a state or a class is stated.
     Word,

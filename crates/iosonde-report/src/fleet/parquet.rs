@@ -15,7 +15,6 @@ use parquet::schema::types::Type;
 use super::{FLEET_SCHEMA, Form, Kind};
 use crate::story::Datum;
 
-/// Rows of one group.
 const GROUP_ROWS: usize = 200_000;
 
 /// A Parquet file.

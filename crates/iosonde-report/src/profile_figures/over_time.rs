@@ -18,7 +18,6 @@ use iosonde_stats::quantile::Quantile;
 
 /// Columns of the map of latencies, at most.
 const COLUMNS: usize = 100;
-/// Its rows per decade.
 const ROWS_PER_DECADE: f64 = 10.0;
 
 /// With fewer cells a map is drawn low.

@@ -154,7 +154,6 @@ fn concentration(both: [&Places; 2], looks: [(&str, Style); 2]) -> Result<Panel,
 /// What the darkness is.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Value {
-    /// Requests.
     Requests,
     /// Their share of all in the map.
     Share,

@@ -12,7 +12,6 @@ use iosonde_model::units::{count, duration};
 
 /// Columns of a map at most.
 const COLUMNS: usize = 120;
-/// Its rows per decade.
 const ROWS_PER_DECADE: f64 = 10.0;
 
 /// A map for each direction: time and latency, dark where there were many requests.

@@ -42,11 +42,8 @@ pub struct Row<K> {
 /// Counts of an interval, or of all time up to now.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Done {
-    /// Requests.
     pub requests: u64,
-    /// Bytes.
     pub read_bytes: u64,
-    /// Bytes.
     pub write_bytes: u64,
     /// Calls of fsync and its kin.
     pub syncs: u64,

@@ -117,9 +117,7 @@ fn edges(bucket: usize) -> (u64, u64) {
 /// The counts of one interval.
 #[derive(Clone, Debug, Default)]
 pub struct Increase {
-    /// Requests.
     pub requests: u64,
-    /// Bytes.
     pub bytes: u64,
     /// Latencies, ns.
     pub latency: Histogram,

@@ -168,7 +168,6 @@ pub enum When {
     Nth(u64),
     /// Every so many, from 1.
     Every(u64),
-    /// All.
     All,
     /// All but the first so many.
     After(u64),
@@ -216,7 +215,6 @@ impl fmt::Display for When {
 pub struct Injection {
     /// What goes wrong.
     pub fault: Fault,
-    /// When.
     pub when: When,
 }
 

@@ -60,7 +60,6 @@ pub enum ModelError {
     /// A value that is not understood.
     #[error("simulated device, {key}: {error}")]
     Value {
-        /// The key.
         key: &'static str,
         /// What is wrong.
         error: UnitError,

@@ -10,7 +10,6 @@ use super::{MAX_BLOCK_BYTES, MAX_FLUSH_EVERY, MAX_JOBS, MAX_OP_BYTES, RunId, Ver
 pub struct VerifySetting {
     /// What it is for.
     pub mode: VerifyMode,
-    /// The run.
     pub run: RunId,
     /// How I/O leaves the process.
     pub engine: Engine,
@@ -18,7 +17,6 @@ pub struct VerifySetting {
     pub target: Target,
     /// First byte of the region.
     pub offset_bytes: u64,
-    /// Jobs.
     pub jobs: u32,
     /// Whether all jobs write the same region.
     pub overlap: bool,

@@ -29,7 +29,6 @@ pub(super) const FAMILY: &str = "iosonde.ledger/";
 pub(super) struct Layout {
     /// Length of the JSON.
     pub(super) header_bytes: u32,
-    /// Jobs.
     pub(super) jobs: u32,
     /// Room for failures, entries.
     pub(super) failures: u32,

@@ -40,7 +40,6 @@ impl SyncKind {
 /// All calls of one kind by one thread group.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SyncRun {
-    /// Kind.
     pub kind: SyncKind,
     /// Index into [`ProfileRun::groups`].
     pub group: u32,

@@ -24,7 +24,6 @@ pub struct Places {
     pub lost_bytes: u64,
 }
 
-/// One chunk.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Chunk {
     /// Number of the chunk, counted from the beginning of the disk.

@@ -12,12 +12,10 @@ pub struct Claims {
     /// Where the sheet can be found.
     #[serde(default)]
     pub source: String,
-    /// Its claims.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
 }
 
-/// One claim.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Claim {

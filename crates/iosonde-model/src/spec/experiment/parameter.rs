@@ -71,7 +71,6 @@ pub enum Parameter {
 pub enum Value {
     /// A quantity, in the parameter's own unit: bytes, operations per second, percent, ns, a count.
     Number(f64),
-    /// A word.
     Word(String),
 }
 
@@ -80,9 +79,7 @@ pub enum Value {
 pub enum Quantity {
     /// Bytes, in words too (`64k`).
     Bytes,
-    /// A count.
     Count,
-    /// Percent.
     Percent,
     /// Operations per second.
     PerSecond,

@@ -35,9 +35,7 @@ pub enum Purge {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Switch {
-    /// On.
     On,
-    /// Off.
     Off,
 }
 

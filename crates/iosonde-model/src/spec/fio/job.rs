@@ -43,7 +43,6 @@ pub struct FioJob {
 pub struct Setting {
     /// The option.
     pub entry: &'static Entry,
-    /// Its value.
     pub value: Value,
     /// The value as it was written, if one was.
     pub text: Option<String>,

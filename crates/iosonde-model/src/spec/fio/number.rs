@@ -17,7 +17,6 @@ pub enum KbBase {
 /// A size in bytes or as a share of the target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Amount {
-    /// Bytes.
     Bytes(u64),
     /// Percent of the target.
     Percent(u8),

@@ -17,7 +17,6 @@ pub enum Kind {
     Counts,
     /// A size in bytes or percent.
     Size,
-    /// A time.
     Time(TimeUnit),
     /// One of these words; what may follow after a colon is kept as text.
     Word(&'static [&'static str]),

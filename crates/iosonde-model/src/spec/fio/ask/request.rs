@@ -26,7 +26,6 @@ pub struct EngineRequest {
 /// A target as asked.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TargetRequest {
-    /// Its path.
     pub path: String,
     /// Whether the page cache is passed by.
     pub direct: bool,
