@@ -8,8 +8,8 @@ const FULL: f64 = 0.90;
 /// Device queue over our own depth below which the device was not saturated.
 const DEVICE_IDLE: f64 = 0.7;
 
-/// Reports when the process used 90 % of the CPU time that its threads could get, or the most part of
-/// 90 % of the machine's: where the kernel's own threads serve the device, they need the rest.
+/// Reports when the process used 90 % of the CPU time that its threads could get, or the most part
+/// of 90 % of the machine's: where the kernel's own threads serve the device, they need the rest.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let (user, system) = (case.figures.cpu_user_share?, case.figures.cpu_system_share?);
     // A polling engine is always busy.

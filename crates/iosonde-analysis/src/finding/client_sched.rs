@@ -98,8 +98,8 @@ fn pause(case: &Case<'_>) -> Option<Finding> {
     Some(finding.moves(share).with("standstill_ns", longest as f64).with("standstill_share", share))
 }
 
-/// Shares of the machine's CPU time between the first and the last sample: user, system, idle, iowait
-/// and steal.
+/// Shares of the machine's CPU time between the first and the last sample: user, system, idle,
+/// iowait and steal.
 pub(super) fn cpu_shares(case: &Case<'_>) -> Option<[f64; 5]> {
     let mut looks = case.run.telemetry.iter().filter_map(|sample| sample.cpu_ticks);
     let first = looks.next()?;
