@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 
 SECTOR = 512
 
@@ -58,6 +59,11 @@ class Disk:
         run("mount", "-o", "noatime,no_prefetch_block_bitmaps", self.device, self.place)
 
     def unmount(self):
+        # The kernel lets go of the files of an io_uring some time after its process has ended.
+        for _ in range(100):
+            if subprocess.run(["umount", self.place], stderr=subprocess.DEVNULL).returncode == 0:
+                return
+            time.sleep(0.02)
         run("umount", self.place)
 
     def counters(self):

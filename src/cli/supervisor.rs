@@ -23,7 +23,7 @@ const HANG_UP: Signal = Signal::HUP;
 /// and then to the whole group.
 pub(super) const SAME: Duration = Duration::from_millis(100);
 /// How long a worker that has said its exit code may take to end: the space of its unnamed file is
-/// freed then, and before that the file system cannot be unmounted. It is shorter after a signal.
+/// freed then. It is shorter after a signal.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 const GONE_AFTER_SIGNAL: Duration = Duration::from_millis(100);
 /// A worker that does not even leave is given up so long after an interrupt.
