@@ -269,9 +269,9 @@ pub fn findings(
     findings
 }
 
-/// Half the interval that a figure of too short a run is taken to have: smaller steps are not
-/// reported either (method 2.4).
-const UNKNOWN: f64 = 0.05;
+/// Half the interval that a figure without one is taken to have, mostly that of a run too short for
+/// it: smaller steps are not reported either (method 2.4).
+const WITHOUT_INTERVAL: f64 = 0.05;
 
 /// Half the interval of a figure, as a share of it.
 fn known(figures: &Figures, of: Headline) -> f64 {
@@ -282,7 +282,7 @@ fn known(figures: &Figures, of: Headline) -> f64 {
     };
     match (figure, interval) {
         (Some(figure), Ok((low, high))) if figure > 0.0 => (high - low) / 2.0 / figure,
-        _ => UNKNOWN,
+        _ => WITHOUT_INTERVAL,
     }
 }
 
@@ -374,6 +374,7 @@ mod tests {
     use super::*;
     use crate::{consistency, figures};
     use iosonde_fixtures::{Load, run_of};
+    use iosonde_stats::dependent::NoInterval;
 
     /// The finding of a detector for a run.
     pub(super) fn ask(detect: Detector, run: &Run, host: Option<&HostFacts>) -> Option<Finding> {
@@ -407,6 +408,10 @@ mod tests {
         assert_eq!(of(new().moves(0.15)), Severity::LowConfidence);
         assert_eq!(of(new().moves_latency(0.15)), Severity::Fact);
         assert_eq!(of(new().moves_latency(0.25)), Severity::LowConfidence);
+        figures.all.total.iops_interval = Err(NoInterval::RunLonger);
+        let of = |share: f64| new().moves(share).weighed(&figures).severity;
+        assert_eq!((of(0.04), of(0.06)), (Severity::Fact, Severity::Warning));
+        assert_eq!(of(0.15), Severity::LowConfidence);
     }
 
     #[test]
