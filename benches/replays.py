@@ -87,7 +87,10 @@ COMPLETED = (0, 3, 6, 7)
 def run(*words, codes=(0,), **options):
     done = subprocess.run([str(word) for word in words], **options)
     if done.returncode not in codes:
-        sys.exit(f"exit code {done.returncode}: {' '.join(str(word) for word in words)}")
+        kept = getattr(options.get("stderr"), "name", None)
+        said = pathlib.Path(kept).read_text() if kept else ""
+        line = " ".join(str(word) for word in words)
+        sys.exit(f"exit code {done.returncode}: {line}\n{said}")
     return done
 
 

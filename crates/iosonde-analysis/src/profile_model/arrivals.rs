@@ -20,6 +20,10 @@ const CHANGE: f64 = 0.25;
 const ERRORS: f64 = 4.0;
 /// Idle share of the time at or above which a role has an idle phase.
 const IDLE: f64 = 0.05;
+/// Share of the requests at which the other phases are slow or idle.
+const BUSY: f64 = 0.95;
+/// Ratio to the mean inter-arrival time of busy phases from which on it is not theirs.
+const SLOWER: f64 = 1.05;
 /// Coefficient of variation at or below which arrivals are evenly spaced.
 const EVEN: f64 = 0.1;
 /// Distance from the exponential distribution at or below which arrivals are those of a Poisson
@@ -83,8 +87,8 @@ pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
         [] | [_] => Vec::new(),
         several => several.iter().map(phase).collect(),
     };
-    let idle = phases.iter().filter(|phase| phase.rate_percent == 0.0).map(|phase| phase.ns).min();
-    let law = row.gaps.as_ref().map_or(Arrivals::Poisson, |gaps| law(gaps, idle));
+    let busy = if phases.is_empty() { f64::INFINITY } else { busy_ns(&stretches) };
+    let law = row.gaps.as_ref().map_or(Arrivals::Poisson, |gaps| law(gaps, busy));
     // Six significant digits: no rate is known more precisely.
     let ops = significant(per_ns * 1e9);
     Phased { pace: Pace::Rate { rate: Rate::Ops(ops), arrivals: law }, phases }
@@ -160,11 +164,40 @@ fn merged(mut all: Vec<Stretch>) -> Vec<Stretch> {
     all
 }
 
-/// The distribution of the inter-arrival times; those as long as an idle phase belong to the
-/// phases.
-fn law(gaps: &Histogram, idle_ns: Option<u64>) -> Arrivals {
-    let limit = idle_ns.unwrap_or(u64::MAX);
-    let points: Vec<(u64, u64)> = gaps.midpoints().filter(|(ns, _)| *ns < limit).collect();
+/// Mean inter-arrival time of the phases that have nearly all requests, the fastest first, ns.
+fn busy_ns(stretches: &[Stretch]) -> f64 {
+    let all: f64 = stretches.iter().map(|stretch| stretch.requests).sum();
+    let mut fastest = stretches.to_vec();
+    fastest.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
+    let mut busy = Stretch { ns: 0, requests: 0.0 };
+    for stretch in fastest {
+        if busy.requests >= BUSY * all {
+            break;
+        }
+        busy = busy.with(stretch);
+    }
+    1.0 / busy.rate()
+}
+
+/// The inter-arrival times within phases: without the longest, which make the phases slow or idle
+/// and would make the others short, since a table is scaled to the rate.
+fn within_phases(gaps: &Histogram, busy_ns: f64) -> Vec<(u64, u64)> {
+    let mut points: Vec<(u64, u64)> = gaps.midpoints().collect();
+    let product = |(ns, times): &(u64, u64)| *ns as f64 * *times as f64;
+    let mut sum: f64 = points.iter().map(product).sum();
+    let mut times: u64 = points.iter().map(|(_, times)| times).sum();
+    while sum > SLOWER * busy_ns * times as f64
+        && let Some(longest) = points.pop_if(|(ns, _)| *ns as f64 > SLOWER * busy_ns)
+    {
+        sum -= product(&longest);
+        times -= longest.1;
+    }
+    points
+}
+
+/// The distribution of the inter-arrival times within phases whose mean is `busy_ns`.
+fn law(gaps: &Histogram, busy_ns: f64) -> Arrivals {
+    let points = within_phases(gaps, busy_ns);
     let whole: f64 = points.iter().map(|(_, n)| *n as f64).sum();
     let moment = |power: i32| -> f64 {
         points.iter().map(|(ns, n)| (*ns as f64).powi(power) * *n as f64).sum::<f64>() / whole
@@ -276,7 +309,7 @@ mod tests {
     fn a_table_has_bounded_entries_and_adds_up() {
         let mut chance = Chance::new(4);
         let wide = (0..50_000).map(|_| 10f64.powf(2.0 + 7.0 * chance.unit()) as u64);
-        let Arrivals::Drawn(table) = law(&gaps(wide), None) else { panic!() };
+        let Arrivals::Drawn(table) = law(&gaps(wide), f64::INFINITY) else { panic!() };
         assert!((20..80).contains(&table.len()), "{}", table.len());
         assert!((table.iter().map(|(_, percent)| percent).sum::<f64>() - 100.0).abs() < 1e-6);
         assert!(table.iter().all(|(_, percent)| *percent < 5.0), "{table:?}");
@@ -294,6 +327,24 @@ mod tests {
         let (on, off) = (2_000_000_000, 3_000_000_000);
         assert_eq!(formatted, [(on, 100.0), (off, 0.0), (on, 100.0), (off, 0.0)]);
         assert_eq!(rate_of(&phased.pace).0, 1000.0);
+    }
+
+    #[test]
+    fn pauses_that_make_a_phase_slow_are_not_drawn_in_the_others() {
+        // A second of bursts of 10 requests, then nine with two requests.
+        let bursts = (0..10_000).map(|n| if n % 10 == 9 { 910_000 } else { 10_000 });
+        let all = bursts.chain([3_000_000_000; 2]);
+        let traffic = Traffic { gaps: gaps(all), ..row(Class::Program, Op::Read, 10_003) };
+        let mut run = profile(vec![traffic]);
+        let mut counts = vec![0; 100];
+        counts[..10].fill(1000);
+        (counts[40], counts[70]) = (1, 1);
+        run.series = vec![series(Op::Read, counts)];
+        let phased = phased(&run);
+        let Arrivals::Drawn(table) = rate_of(&phased.pace).1 else { panic!() };
+        let [(short, many), (long, few)] = table[..] else { panic!("{table:?}") };
+        assert!(short.abs_diff(10_000) < 100 && long.abs_diff(910_000) < 8000, "{table:?}");
+        assert!((many / few - 9.0).abs() < 0.1, "{table:?}");
     }
 
     #[test]

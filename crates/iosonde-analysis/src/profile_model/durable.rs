@@ -46,7 +46,8 @@ pub(super) fn attach(
         if row.op != Op::Write {
             continue;
         }
-        if durable_share(run, row, calls.all()) >= 0.5 {
+        // A synchronous write to a device flushes its cache too; a write of a journal does not.
+        if row.class != Class::Journal && durable_share(run, row, calls.all()) >= 0.5 {
             role.sync.each_write = EachWrite::Dsync;
         }
         if calls.all() == 0 {
@@ -63,6 +64,15 @@ pub(super) fn attach(
         }
     }
     commit(run, rows, roles);
+    let journals = rows.iter().filter(|row| row.class == Class::Journal && row.op == Op::Write);
+    let forced: u64 = journals.map(|row| row.durable).sum();
+    if forced > 0 {
+        left_out.push(format!(
+            "{} writes of the file system's journal bypassed the device's cache (FUA); they are \
+             plain writes",
+            count::thousands(forced)
+        ));
+    }
 }
 
 /// The journal makes the flushes that are not those of the program's syncs.
@@ -256,6 +266,20 @@ mod tests {
         assert_eq!((sync.every_writes, sync.extra_syncs), (1, 2));
         let all = modelled.left_out.join("\n");
         assert!(all.contains("5 syncs of a thread group that wrote nothing"), "{all}");
+    }
+
+    #[test]
+    fn a_journal_flushes_only_what_syncs_do_not_explain() {
+        let journal = Traffic { durable: 60, ..row(Class::Journal, Op::Write, 100) };
+        let flushes = Traffic { bytes: 0, ..row(Class::DeviceFlush, Op::Flush, 40) };
+        let mut run = profile(vec![row(Class::Program, Op::Write, 100), journal, flushes]);
+        run.syncs = vec![sync(SyncKind::Fsync, 1, 20)];
+        let modelled = workload(&run).unwrap();
+        let role = modelled.workload.roles.iter().find(|role| role.name == "journal").unwrap();
+        assert_eq!(role.sync.each_write, EachWrite::Accepted);
+        assert_eq!((role.sync.every_writes, role.sync.extra_syncs), (5, 0));
+        let all = modelled.left_out.join("\n");
+        assert!(all.contains("60 writes of the file system's journal bypassed"), "{all}");
     }
 
     #[test]

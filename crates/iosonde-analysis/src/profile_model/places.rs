@@ -78,15 +78,26 @@ impl Layout {
                 bytes::rough(places.lost_bytes)
             ));
         }
-        let reads = Direction::new(of(Op::Read), seen, |chunk| (chunk.read_blocks, chunk.reads));
-        let writes =
+        let chunk_bytes = seen.map_or(GRID_BYTES, |places| places.chunk_bytes).max(GRID_BYTES);
+        let device_bytes = device_bytes(run, device);
+        let journals = || rows.iter().filter(|row| row.device == device && is_journal(row));
+        let of_journals: u64 = journals().map(|row| journal_bytes(row, chunk_bytes)).sum();
+        let room = device_bytes.saturating_sub(of_journals) / chunk_bytes * chunk_bytes;
+        let mut reads =
+            Direction::new(of(Op::Read), seen, |chunk| (chunk.read_blocks, chunk.reads));
+        let mut writes =
             Direction::new(of(Op::Write), seen, |chunk| (chunk.written_blocks, chunk.writes));
+        // A device of the same size is large enough.
+        for direction in [&mut reads, &mut writes] {
+            direction.growth = direction.growth.min(room as f64 / direction.touched).max(1.0);
+        }
         let mut layout = Layout { places: Vec::new(), whole_bytes: 0, remarks };
-        layout.lay(&writes, 0);
+        layout.lay(&writes, 0, room);
         let end = layout.whole_bytes as f64;
         let both = shared(seen) * reads.growth.min(writes.growth);
-        let start = (end - both.min(reads.touched * reads.growth)).max(0.0) as u64;
-        layout.lay(&reads, start / GRID_BYTES * GRID_BYTES);
+        let wanted = reads.touched * reads.growth;
+        let start = (end - both.min(wanted)).min(room as f64 - wanted).max(0.0) as u64;
+        layout.lay(&reads, start / GRID_BYTES * GRID_BYTES, room);
         let discards = of(Op::Discard);
         let largest = discards.iter().map(|row| largest(row)).max().unwrap_or(0);
         layout.whole_bytes = layout.whole_bytes.max(largest);
@@ -94,8 +105,7 @@ impl Layout {
             let bytes = layout.whole_bytes;
             layout.places.push((row.clone(), Place { offset: 0, bytes, access: Access::Uniform }));
         }
-        let chunk_bytes = seen.map_or(GRID_BYTES, |places| places.chunk_bytes).max(GRID_BYTES);
-        for row in rows.iter().filter(|row| row.device == device && is_journal(row)) {
+        for row in journals() {
             layout.lay_journal(row, chunk_bytes);
         }
         layout
@@ -105,20 +115,21 @@ impl Layout {
     /// its places apart then.
     fn lay_journal(&mut self, row: &Row, chunk_bytes: u64) {
         let offset = self.whole_bytes.next_multiple_of(chunk_bytes);
-        let most = row.bytes.min(JOURNAL_BYTES).max(largest(row));
-        let bytes = most.next_multiple_of(chunk_bytes);
+        let bytes = journal_bytes(row, chunk_bytes);
         self.places.push((row.clone(), Place { offset, bytes, access: Access::Uniform }));
         self.whole_bytes = offset + bytes;
     }
 
-    /// The rows of a direction one after another, each with its share of the region by its bytes.
-    fn lay(&mut self, direction: &Direction<'_>, start: u64) {
+    /// The rows of a direction one after another, each with its share of the region by its bytes
+    /// and none beyond the room.
+    fn lay(&mut self, direction: &Direction<'_>, start: u64, room: u64) {
         let all: f64 = direction.rows.iter().map(|row| row.bytes as f64).sum();
         let mut offset = start;
         for row in &direction.rows {
             let share = direction.touched * direction.growth * row.bytes as f64 / all.max(1.0);
             let bytes = (share as u64).max(largest(row)).next_multiple_of(GRID_BYTES);
             let access = direction.access.clone();
+            offset = offset.min(room.saturating_sub(bytes));
             self.places.push(((*row).clone(), Place { offset, bytes, access }));
             offset += bytes;
         }
@@ -134,6 +145,17 @@ impl Layout {
             access: Access::Uniform,
         })
     }
+}
+
+/// Size of the device; without a limit where it is unknown.
+fn device_bytes(run: &ProfileRun, device: &str) -> u64 {
+    let found = run.devices.iter().find(|found| found.facts.name == device);
+    found.and_then(|found| found.facts.bytes).unwrap_or(u64::MAX)
+}
+
+/// Length of the region of a journal.
+fn journal_bytes(row: &Row, chunk_bytes: u64) -> u64 {
+    row.bytes.min(JOURNAL_BYTES).max(largest(row)).next_multiple_of(chunk_bytes)
 }
 
 /// Largest request of a row as it is regenerated, bytes.
@@ -261,7 +283,8 @@ mod tests {
     use super::super::rows::rows;
     use super::*;
     use iosonde_fixtures::profile_model::{chunk, profile, row};
-    use iosonde_model::record::profile::Class;
+    use iosonde_model::record::facts::DeviceFacts;
+    use iosonde_model::record::profile::{Class, ProfiledDevice, Traffic};
 
     const MIB: u64 = 1 << 20;
 
@@ -300,6 +323,31 @@ mod tests {
         assert_eq!(region(Op::Write), (0, 16 * MIB, Access::Permutation));
         assert_eq!(region(Op::Read), (12 * MIB, 16 * MIB, Access::Permutation));
         assert_eq!(layout.whole_bytes, 28 * MIB);
+    }
+
+    #[test]
+    fn a_device_of_the_same_size_is_large_enough() {
+        let small = Traffic { group: 2, ..row(Class::Program, Op::Read, 31) };
+        let mut run = profile(vec![
+            row(Class::Program, Op::Write, 9000),
+            row(Class::Program, Op::Read, 9000),
+            small,
+            row(Class::Journal, Op::Write, 4096),
+        ]);
+        // Each direction touches 4096 blocks, 2.2 times on average; none are shared.
+        run.places = places(vec![chunk(5, (0, 0), (4096, 9000)), chunk(11, (4096, 9000), (0, 0))]);
+        for (mebibytes, expected) in [(200, 64), (48, 48), (32, 32)] {
+            run.devices = vec![ProfiledDevice {
+                facts: DeviceFacts {
+                    name: "vda".into(),
+                    bytes: Some(mebibytes * MIB),
+                    ..DeviceFacts::default()
+                },
+                ..ProfiledDevice::default()
+            }];
+            let needed = layout(&run).0.whole_bytes;
+            assert_eq!(needed / MIB, expected, "{mebibytes}: {needed}");
+        }
     }
 
     #[test]
@@ -348,10 +396,7 @@ mod tests {
 
     #[test]
     fn several_groups_have_parts_of_their_own() {
-        let second = iosonde_model::record::profile::Traffic {
-            group: 2,
-            ..row(Class::Program, Op::Write, 1000)
-        };
+        let second = Traffic { group: 2, ..row(Class::Program, Op::Write, 1000) };
         let mut run = profile(vec![row(Class::Program, Op::Write, 3000), second]);
         run.places = places(vec![chunk(1, (0, 0), (4000, 4000))]);
         let (layout, rows) = layout(&run);
