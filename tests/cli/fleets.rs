@@ -17,6 +17,9 @@ const SEEDS: usize = 12;
 /// Mean service time of a simulated device, us: usual, slow, and with the newer firmware.
 const USUAL: [u32; 3] = [100, 300, 110];
 
+/// Stands for the name of a host in the files of a result.
+const NAME: &str = "@HOST@";
+
 /// Measures simulated devices, and returns the folders by speed.
 fn measured(place: &Place) -> Vec<Vec<PathBuf>> {
     let of_speed = |us: &u32| {
@@ -34,29 +37,34 @@ fn measured(place: &Place) -> Vec<Vec<PathBuf>> {
     USUAL.iter().map(of_speed).collect()
 }
 
-/// A copy of a result as if another host with a device of its own had measured it.
-fn copy(from: &Path, to: &Path, host: &str, firmware: &str) {
-    fs::create_dir_all(to).unwrap();
-    let read = |name: &str| fs::read(from.join(name)).unwrap();
-    let json = |name: &str| serde_json::from_slice::<Value>(&read(name)).unwrap();
+/// The files of a result as if a host named [`NAME`] had measured it, with a device of its own.
+fn files_of(result: &Path, firmware: &str) -> Vec<(&'static str, String)> {
+    let read = |name: &str| fs::read_to_string(result.join(name)).unwrap();
+    let json = |name: &str| serde_json::from_str::<Value>(&read(name)).unwrap();
     let mut machine = json("host.json");
-    machine["hostname"] = host.into();
+    machine["hostname"] = NAME.into();
     let mut run = json("01-run.json");
     run["target"]["device"] = serde_json::json!({
-        "name": "nvme0n1", "model": "Model X", "firmware": firmware, "serial": format!("S-{host}"),
+        "name": "nvme0n1", "model": "Model X", "firmware": firmware, "serial": format!("S-{NAME}"),
     });
-    let files = [
-        ("01-run.json", run.to_string().into_bytes()),
-        ("host.json", machine.to_string().into_bytes()),
+    vec![
+        ("01-run.json", run.to_string()),
+        ("host.json", machine.to_string()),
         ("log.jsonl", read("log.jsonl")),
         ("manifest.json", read("manifest.json")),
-    ];
+    ]
+}
+
+/// Writes the result of a host.
+fn write(files: &[(&str, String)], to: &Path, host: &str) {
+    fs::create_dir_all(to).unwrap();
     let mut sums = String::new();
-    for (name, bytes) in files {
+    for (name, text) in files {
+        let text = text.replace(NAME, host);
         let digest: String =
-            Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
         sums.push_str(&format!("{digest}  {name}\n"));
-        fs::write(to.join(name), bytes).unwrap();
+        fs::write(to.join(name), text).unwrap();
     }
     fs::write(to.join("SHA256SUMS"), sums).unwrap();
 }
@@ -64,15 +72,19 @@ fn copy(from: &Path, to: &Path, host: &str, firmware: &str) {
 /// A fleet: host 17 of each thousand is slow, and one in `newer` has the newer firmware.
 fn fleet(place: &Place, hosts: usize, newer: usize) -> PathBuf {
     let measured = measured(place);
+    let kinds = [(0, "1.0"), (1, "1.0"), (2, "1.1")].map(|(speed, firmware)| {
+        let all = measured[speed].iter().map(|result| files_of(result, firmware));
+        all.collect::<Vec<_>>()
+    });
     let root = place.work().join("fleet-results");
     for number in 0..hosts {
-        let (speed, firmware) = match number {
-            number if number % 1_000 == 17 => (1, "1.0"),
-            number if number % newer == newer - 1 => (2, "1.1"),
-            _ => (0, "1.0"),
+        let kind = match number {
+            number if number % 1_000 == 17 => &kinds[1],
+            number if number % newer == newer - 1 => &kinds[2],
+            _ => &kinds[0],
         };
         let host = format!("node{number:05}");
-        copy(&measured[speed][number % SEEDS], &root.join(&host).join("run"), &host, firmware);
+        write(&kind[number % SEEDS], &root.join(&host).join("run"), &host);
     }
     root
 }
