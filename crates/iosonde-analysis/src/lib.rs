@@ -9,6 +9,7 @@ pub mod arrivals;
 pub mod comparison;
 pub mod consistency;
 pub mod cross_check;
+mod document;
 pub mod expectation;
 pub mod experiment;
 pub mod fidelity;

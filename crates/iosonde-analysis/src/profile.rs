@@ -39,20 +39,24 @@ pub use who::{CgroupFigures, FileFigures, ThreadCounts, ThreadFigures};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
     /// Time measured, ns.
+    #[serde(rename = "measured_ns")]
     pub window_ns: u64,
     /// Settling time after the program's end, ns.
     pub settle_ns: u64,
     /// Why no requests are reported; `None` if there are some, or there may have been.
     pub unseen: Option<String>,
     /// The program's requests, its write-back among them; `None` where they cannot be seen.
+    #[serde(rename = "program_requests")]
     pub program: Option<Side>,
     /// Requests of all programs.
+    #[serde(rename = "all_requests")]
     pub everybody: Option<Side>,
     /// Each class with requests.
     pub classes: Vec<ClassFigures>,
     /// Reads and writes by their flags.
     pub flags: Vec<FlagFigures>,
     /// Each device, in the order of the record.
+    #[serde(skip)]
     pub devices: Vec<DeviceFigures>,
     /// Threads that did I/O.
     pub io_threads: Option<ThreadCounts>,
@@ -67,20 +71,26 @@ pub struct Figures {
     /// What the program waits for.
     pub waits: WaitFigures,
     /// CPU and waiting.
+    #[serde(rename = "cpu")]
     pub machine: MachineFigures,
     /// Threads, the busiest first.
+    #[serde(skip)]
     pub threads: Vec<ThreadFigures>,
     /// Files, the busiest first.
+    #[serde(skip)]
     pub files: Vec<FileFigures>,
     /// Cgroups, the busiest first.
+    #[serde(skip)]
     pub cgroups: Vec<CgroupFigures>,
     /// Where on the devices.
     pub places: Vec<PlaceFigures>,
     /// How requests arrive.
     pub arrivals: Vec<ArrivalFigures>,
     /// Rates and latencies over time.
+    #[serde(rename = "over_time")]
     pub course: Option<CourseFigures>,
     /// Whether the trace agrees with the kernel's counters and with itself.
+    #[serde(skip)]
     pub consistency: Consistency,
     /// Findings, most severe first.
     pub findings: Vec<Finding>,
@@ -93,6 +103,7 @@ pub struct DeviceFigures {
     /// Why its requests cannot be seen, if so.
     pub invisible: Option<String>,
     /// The program's requests on it.
+    #[serde(rename = "program_requests")]
     pub program: Option<Side>,
     /// Requests in flight, all programs.
     pub depth: Option<DepthFigures>,

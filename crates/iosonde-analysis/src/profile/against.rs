@@ -156,7 +156,10 @@ fn of_op(
         return None;
     }
     let course = figures.course.as_ref().filter(|_| alone);
-    let peak = course.map(|course| if op == Op::Read { &course.read } else { &course.write });
+    let peak = course.map(|course| match op {
+        Op::Read => (course.reads_per_s.max, course.read_bytes_per_s.max),
+        _ => (course.writes_per_s.max, course.write_bytes_per_s.max),
+    });
     let over = |of: f64, whole: f64| of / whole.max(f64::MIN_POSITIVE);
     Some(OpAgainst {
         op,
@@ -164,9 +167,9 @@ fn of_op(
         run_bytes_per_s: measured.bytes_per_s,
         iops_share: over(own.requests_per_s, measured.iops),
         bandwidth_share: over(own.bytes_per_s, measured.bytes_per_s),
-        peak_iops_share: peak.and_then(|peak| peak.0.max).map(|max| over(max, measured.iops)),
+        peak_iops_share: peak.and_then(|(iops, _)| iops).map(|max| over(max, measured.iops)),
         peak_bandwidth_share: peak
-            .and_then(|peak| peak.1.max)
+            .and_then(|(_, bytes)| bytes)
             .map(|max| over(max, measured.bytes_per_s)),
     })
 }

@@ -32,6 +32,7 @@ pub struct ArrivalFigures {
     /// Arrivals per second while active: the inverse of the mean gap, without the longest three.
     pub per_s: f64,
     /// Standard deviation of the gaps over their mean.
+    #[serde(rename = "gap_cv")]
     pub cv: f64,
     /// The kind of arrival process.
     pub process: Process,

@@ -19,20 +19,23 @@ const ROWS: usize = 12;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CourseFigures {
     /// Width of an interval, ns.
+    #[serde(rename = "interval_ns")]
     pub width_ns: u64,
     /// Whole intervals.
     pub intervals: u64,
     /// Intervals without a completed request.
+    #[serde(rename = "idle_intervals")]
     pub idle: u64,
     /// Requests per second, all operations.
     pub requests_per_s: Spread,
     /// Bytes per second, all operations.
     pub bytes_per_s: Spread,
-    /// Reads alone, per interval: requests and bytes per second.
-    pub read: (Spread, Spread),
-    /// Writes alone.
-    pub write: (Spread, Spread),
+    pub reads_per_s: Spread,
+    pub read_bytes_per_s: Spread,
+    pub writes_per_s: Spread,
+    pub write_bytes_per_s: Spread,
     /// Latencies of all operations over time; `None` below two columns.
+    #[serde(rename = "latencies")]
     pub heat: Option<Heat>,
 }
 
@@ -42,8 +45,10 @@ pub struct Heat {
     /// Time per column, ns.
     pub column_ns: u64,
     /// Lower edges of the rows, ns, ascending.
+    #[serde(rename = "row_from_ns")]
     pub row_edges_ns: Vec<u64>,
     /// Requests by column and row.
+    #[serde(rename = "requests")]
     pub counts: Vec<Vec<u64>>,
 }
 
@@ -63,14 +68,18 @@ pub(super) fn course(run: &ProfileRun) -> Option<CourseFigures> {
         (Spread::of(&series.iops()), Spread::of(&series.bytes_per_s()))
     };
     let (requests_per_s, bytes_per_s) = rates(&Op::ALL);
+    let (reads_per_s, read_bytes_per_s) = rates(&[Op::Read]);
+    let (writes_per_s, write_bytes_per_s) = rates(&[Op::Write]);
     Some(CourseFigures {
         width_ns: all.width_ns,
         intervals: all.ops.len() as u64,
         idle: all.ops.iter().filter(|count| **count == 0).count() as u64,
         requests_per_s,
         bytes_per_s,
-        read: rates(&[Op::Read]),
-        write: rates(&[Op::Write]),
+        reads_per_s,
+        read_bytes_per_s,
+        writes_per_s,
+        write_bytes_per_s,
         heat: heat(&run.series),
     })
 }
@@ -155,7 +164,7 @@ mod tests {
         let course = course(&run).unwrap();
         assert_eq!((course.intervals, course.idle), (3, 1));
         assert_eq!(course.requests_per_s.max, Some(2.0));
-        assert_eq!(course.write.0.max, None);
+        assert_eq!(course.writes_per_s.max, None);
         let heat = course.heat.unwrap();
         assert_eq!(heat.column_ns, 1_000_000_000);
         assert_eq!(heat.row_edges_ns, [1024, 2048, 4096, 8192]);

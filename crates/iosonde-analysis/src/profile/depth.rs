@@ -14,6 +14,7 @@ pub struct DepthFigures {
     /// Mean over all time.
     pub mean: Option<f64>,
     /// By time, over the time with at least one request in flight.
+    #[serde(rename = "while_busy")]
     pub by_time: Spread,
     /// As found by arriving requests, themselves not counted.
     pub on_arrival: Spread,

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::document;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{CallCounts, PageCache, ProfiledDevice};
 
@@ -12,24 +13,39 @@ use super::traffic::{per_second, share};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineFigures {
     /// Share of all CPUs in use per interval (user and system).
+    #[serde(rename = "used_share")]
     pub cpu_used: Spread,
     /// Share of all CPUs that idled while a task waited for I/O, per interval.
+    #[serde(rename = "iowait_share")]
     pub iowait: Spread,
-    /// Mean shares of all CPUs over the profile: user, system, steal.
-    pub cpu_mean: Option<[f64; 3]>,
+    /// Mean share of all CPUs over the profile in user mode.
+    pub user_share: Option<f64>,
+    /// The same in the kernel.
+    pub system_share: Option<f64>,
+    /// The same given to other machines by the hypervisor.
+    pub steal_share: Option<f64>,
     /// Share of the time in which some task waited for I/O (pressure stall information).
+    #[serde(rename = "io_pressure_share")]
     pub io_pressure: Option<f64>,
     /// Context switches of the machine per second.
     pub switches_per_s: Option<f64>,
     /// User CPU time of the program over the time measured; 1 is one CPU.
+    #[serde(rename = "program_user_cpus")]
     pub program_user: Option<f64>,
     /// System CPU time of the program over the time measured; 1 is one CPU.
+    #[serde(rename = "program_system_cpus")]
     pub program_system: Option<f64>,
-    /// Context switches of the program per second: voluntary and involuntary.
-    pub program_switches_per_s: Option<(f64, f64)>,
-    /// Time the program's tasks waited for block I/O over the time measured; 1 is one task always.
+    /// Context switches of the program per second, to wait for something.
+    pub program_voluntary_switches_per_s: Option<f64>,
+    /// The same, because another task had the CPU.
+    pub program_involuntary_switches_per_s: Option<f64>,
+    /// Time the program's tasks waited for block I/O, ns.
+    pub program_io_delay_ns: Option<u64>,
+    /// The same over the time measured; 1 is one task always.
+    #[serde(skip)]
     pub program_io_delay: Option<f64>,
     /// CPU time of the collector over the profile; 1 is one CPU.
+    #[serde(rename = "collector_cpus")]
     pub collector_cpu: Option<f64>,
 }
 
@@ -67,8 +83,10 @@ pub struct CallFigures {
     #[serde(flatten)]
     pub counts: CallCounts,
     /// Bytes fetched from storage per second.
+    #[serde(serialize_with = "document::whole")]
     pub storage_read_bytes_per_s: f64,
     /// Bytes written to storage per second on its behalf, less truncated pages.
+    #[serde(serialize_with = "document::whole")]
     pub storage_write_bytes_per_s: f64,
 }
 
@@ -94,17 +112,20 @@ pub(super) fn machine(run: &ProfileRun) -> MachineFigures {
     MachineFigures {
         cpu_used: Spread::of(&steps.iter().map(|step| step[0] + step[1]).collect::<Vec<_>>()),
         iowait: Spread::of(&steps.iter().map(|step| step[3]).collect::<Vec<_>>()),
-        cpu_mean: whole.map(|[user, system, _, _, steal]| [user, system, steal]),
+        user_share: whole.map(|[user, ..]| user),
+        system_share: whole.map(|[_, system, ..]| system),
+        steal_share: whole.map(|[.., steal]| steal),
         io_pressure: pressure(run),
         switches_per_s: run
             .machine_switches
             .map(|(start, end)| per_second(end.saturating_sub(start), watched_ns(run))),
         program_user: cpu.map(|cpu| of_span(cpu.cpu_user_ns, cpu.span_ns)),
         program_system: cpu.map(|cpu| of_span(cpu.cpu_system_ns, cpu.span_ns)),
-        program_switches_per_s: cpu.map(|cpu| {
-            let rate = |switches| per_second(switches, cpu.span_ns);
-            (rate(cpu.voluntary_switches), rate(cpu.involuntary_switches))
-        }),
+        program_voluntary_switches_per_s: cpu
+            .map(|cpu| per_second(cpu.voluntary_switches, cpu.span_ns)),
+        program_involuntary_switches_per_s: cpu
+            .map(|cpu| per_second(cpu.involuntary_switches, cpu.span_ns)),
+        program_io_delay_ns: run.io_delay_ns,
         program_io_delay: run.io_delay_ns.and_then(of_time),
         collector_cpu: (collector.span_ns > 0)
             .then(|| of_span(collector.cpu_user_ns + collector.cpu_system_ns, collector.span_ns)),
@@ -197,10 +218,13 @@ mod tests {
         assert!((machine.cpu_used.at(0.5).unwrap() - 0.3).abs() < 1e-9);
         assert!((machine.iowait.max.unwrap() - 0.1).abs() < 1e-9);
         assert_eq!(machine.cpu_used.count, 10);
-        assert_eq!(machine.cpu_mean, Some([0.2, 0.1, 0.0]));
+        let shares = [machine.user_share, machine.system_share, machine.steal_share];
+        assert_eq!(shares, [Some(0.2), Some(0.1), Some(0.0)]);
         assert_eq!((machine.program_user, machine.program_system), (Some(0.1), Some(0.2)));
         assert_eq!(machine.switches_per_s, Some(20_000.0));
-        assert_eq!(machine.program_switches_per_s, Some((5_000.0, 10.0)));
+        let switches =
+            [machine.program_voluntary_switches_per_s, machine.program_involuntary_switches_per_s];
+        assert_eq!(switches, [Some(5_000.0), Some(10.0)]);
         assert_eq!((machine.io_pressure, machine.program_io_delay), (Some(0.25), Some(0.5)));
         assert_eq!(machine.collector_cpu, Some(0.002));
     }
@@ -208,7 +232,7 @@ mod tests {
     #[test]
     fn what_was_not_reported_is_none() {
         let machine = machine(&ProfileRun::default());
-        assert_eq!((machine.cpu_used.count, machine.cpu_mean), (0, None));
+        assert_eq!((machine.cpu_used.count, machine.user_share), (0, None));
         assert_eq!((machine.switches_per_s, machine.program_user), (None, None));
         assert_eq!((machine.program_io_delay, machine.io_pressure), (None, None));
         assert_eq!(calls(&ProfileRun::default()), None);

@@ -30,6 +30,7 @@ pub struct PlaceFigures {
     pub overwrite_share: Option<f64>,
     /// Share of the accesses that fall on the hottest fifth of the chunks touched, without what is
     /// due to chance; 0.2 is even.
+    #[serde(rename = "hottest_fifth_share")]
     pub hot_share: Option<f64>,
     /// Chunks touched.
     pub chunks: u64,

@@ -2,14 +2,16 @@
 //! samples supports it. Sizes, depths and intervals are complete, so every percentile of them is
 //! given.
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
+use crate::document;
 use iosonde_stats::{Histogram, Quantile};
 
 /// The quantiles of every distribution of a profile.
 pub const QUANTILES: [f64; 6] = [0.25, 0.50, 0.75, 0.90, 0.99, 0.999];
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
     /// How many.
     pub count: u64,
@@ -40,8 +42,23 @@ impl Latency {
     }
 }
 
+/// Count, sum, mean, largest and percentiles; `null` where the count does not support one.
+impl Serialize for Latency {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("count", &self.count)?;
+        map.serialize_entry("sum", &u64::try_from(self.sum_ns).unwrap_or(u64::MAX))?;
+        map.serialize_entry("mean", &self.mean_ns.map(|mean| mean.round() as u64))?;
+        map.serialize_entry("max", &self.max_ns)?;
+        for quantile in &self.quantiles {
+            map.serialize_entry(&document::name(quantile.q), &quantile.value_ns())?;
+        }
+        map.end()
+    }
+}
+
 /// Values of any kind, each with its weight.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spread {
     /// Number of samples.
     pub count: u64,
@@ -56,7 +73,7 @@ pub struct Spread {
 }
 
 /// One percentile of a [`Spread`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentile {
     /// Which quantile, `0..1`.
     pub q: f64,
@@ -91,6 +108,21 @@ impl Spread {
     pub fn at(&self, q: f64) -> Option<f64> {
         let found = self.percentiles.iter().find(|each| (each.q - q).abs() < 1e-9);
         found.and_then(|each| each.value)
+    }
+}
+
+/// Count, mean, extremes and percentiles.
+impl Serialize for Spread {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("count", &self.count)?;
+        map.serialize_entry("mean", &self.mean)?;
+        map.serialize_entry("min", &self.min)?;
+        map.serialize_entry("max", &self.max)?;
+        for q in QUANTILES {
+            map.serialize_entry(&document::name(q), &self.at(q))?;
+        }
+        map.end()
     }
 }
 

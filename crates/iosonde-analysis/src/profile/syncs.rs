@@ -1,7 +1,8 @@
 //! Calls that make data durable: how many, how long, and how much of their threads' time.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+use crate::document;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{SyncKind, SyncPhases, SyncRun};
 use iosonde_stats::Histogram;
@@ -24,6 +25,7 @@ pub struct SyncFigures {
     /// Calls per second.
     pub per_s: f64,
     /// Each kind of [`SyncKind::WORDS`], those without calls too.
+    #[serde(serialize_with = "by_kind")]
     pub kinds: Vec<KindFigures>,
     /// Thread groups with calls, the longest time first.
     pub groups: Vec<GroupSyncs>,
@@ -32,8 +34,10 @@ pub struct SyncFigures {
 /// One kind of call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindFigures {
+    #[serde(skip)]
     pub kind: SyncKind,
     /// Its name.
+    #[serde(skip)]
     pub word: &'static str,
     /// Calls that returned.
     pub calls: u64,
@@ -42,9 +46,11 @@ pub struct KindFigures {
     /// Calls per second.
     pub per_s: f64,
     /// From call to return.
+    #[serde(rename = "latency_ns")]
     pub latency: Latency,
     /// Where that time went, each part of [`SyncPart::ALL`]; empty if there were no calls, or a
     /// record does not have it.
+    #[serde(serialize_with = "by_part")]
     pub parts: Vec<PartFigures>,
 }
 
@@ -81,19 +87,34 @@ impl SyncPart {
 /// How long one part took. All parts of a kind add up to the time of its calls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartFigures {
+    #[serde(skip)]
     pub part: SyncPart,
     /// Of all calls, ns.
     pub total_ns: u64,
     /// Per call, ns.
+    #[serde(serialize_with = "document::whole")]
     pub mean_ns: f64,
     /// Share of the time of the calls; `None` if they took none.
     pub share: Option<f64>,
 }
 
 /// The calls of one thread group.
+fn by_kind<S: Serializer>(kinds: &[KindFigures], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(kinds.iter().map(|kind| (kind.word.replace(' ', "_"), kind)))
+}
+
+/// `null` if there were no calls, or it is not known.
+fn by_part<S: Serializer>(parts: &[PartFigures], to: S) -> Result<S::Ok, S::Error> {
+    if parts.is_empty() {
+        return to.serialize_none();
+    }
+    to.collect_map(parts.iter().map(|part| (part.part, part)))
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupSyncs {
     /// Index into the record's groups.
+    #[serde(skip)]
     pub group: u32,
     /// Name of its threads.
     pub name: String,
@@ -101,6 +122,7 @@ pub struct GroupSyncs {
     pub threads: u32,
     pub calls: u64,
     /// Time in them, ns, summed over threads.
+    #[serde(rename = "time_ns")]
     pub ns: u64,
     /// Time in blocking calls over the time of its threads if each existed throughout: a lower
     /// bound. `None` without such calls, or if it is meaningless for many threads.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+use crate::document;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Flag, Op, Traffic};
 use iosonde_stats::Histogram;
@@ -17,6 +18,7 @@ pub struct Side {
     /// that came later (write-back of what the program left).
     pub window_ns: u64,
     /// One entry per [`Op::ALL`], in that order.
+    #[serde(flatten, serialize_with = "by_op")]
     pub ops: Vec<OpFigures>,
     /// Share of reads of the reads and writes, by requests; `None` without any.
     pub read_share: Option<f64>,
@@ -32,6 +34,7 @@ pub struct Side {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OpFigures {
     /// The operation.
+    #[serde(skip)]
     pub op: Op,
     /// Requests completed.
     pub requests: u64,
@@ -40,6 +43,7 @@ pub struct OpFigures {
     /// Requests per second of the window.
     pub requests_per_s: f64,
     /// Bytes per second of the window.
+    #[serde(serialize_with = "document::whole")]
     pub bytes_per_s: f64,
     /// Bytes that bypassed the page cache.
     pub direct_bytes: u64,
@@ -52,12 +56,16 @@ pub struct OpFigures {
     /// Share of the others with the same stride as their thread's previous request.
     pub strided_share: Option<f64>,
     /// Sizes, bytes.
+    #[serde(rename = "size_bytes")]
     pub sizes: Spread,
     /// From start to end.
+    #[serde(rename = "latency_ns")]
     pub latency: Latency,
     /// Part until issue to the device.
+    #[serde(rename = "queued_ns")]
     pub queued: Latency,
     /// Part from issue to completion.
+    #[serde(rename = "device_time_ns")]
     pub device_time: Latency,
 }
 
@@ -73,7 +81,12 @@ pub struct ClassFigures {
     /// Share of the bytes that all classes read and wrote.
     pub byte_share: Option<f64>,
     /// From start to end.
+    #[serde(rename = "latency_ns")]
     pub latency: Latency,
+}
+
+fn by_op<S: Serializer>(ops: &[OpFigures], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(ops.iter().map(|figures| (figures.op, figures)))
 }
 
 impl Side {
@@ -151,6 +164,7 @@ pub struct FlagFigures {
     pub requests: u64,
     pub bytes: u64,
     /// From attribution to the end.
+    #[serde(rename = "latency_ns")]
     pub latency: Latency,
 }
 

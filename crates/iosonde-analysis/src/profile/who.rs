@@ -8,10 +8,9 @@ use iosonde_model::record::profile::{CgroupRun, FileRun, ThreadRun};
 use super::spread::Latency;
 use super::traffic::{per_second, share};
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ThreadFigures {
     /// The counts.
-    #[serde(flatten)]
     pub thread: ThreadRun,
     /// Requests per second.
     pub requests_per_s: f64,
@@ -21,10 +20,9 @@ pub struct ThreadFigures {
     pub sync_share: Option<f64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FileFigures {
     /// The counts.
-    #[serde(flatten)]
     pub file: FileRun,
     /// Share of its requests that were sequential.
     pub sequential_share: Option<f64>,
@@ -36,10 +34,9 @@ pub struct FileFigures {
     pub write_ns: Latency,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CgroupFigures {
     /// The counts.
-    #[serde(flatten)]
     pub cgroup: CgroupRun,
     /// Latency of its reads.
     pub read_ns: Latency,

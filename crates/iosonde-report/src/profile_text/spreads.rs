@@ -113,19 +113,24 @@ pub(super) fn processor(out: &mut Text, run: &ProfileRun, figures: &Figures) {
         }
         _ => no_data(Some("its CPU time was not accounted")),
     };
-    let of_machine = machine.cpu_mean.map_or(String::new(), |[user, system, steal]| {
-        let steal = match steal {
-            steal if steal >= 0.001 => format!(" / {} stolen", percent(steal)),
-            _ => String::new(),
-        };
-        format!("; machine {} / {}{steal} of all", percent(user), percent(system))
-    });
+    let of_machine = match (machine.user_share, machine.system_share, machine.steal_share) {
+        (Some(user), Some(system), Some(steal)) => {
+            let steal = match steal {
+                steal if steal >= 0.001 => format!(" / {} stolen", percent(steal)),
+                _ => String::new(),
+            };
+            format!("; machine {} / {}{steal} of all", percent(user), percent(system))
+        }
+        _ => String::new(),
+    };
     labelled(out, "User/System:", &format!("{of_program}{of_machine}"));
-    let program = match machine.program_switches_per_s {
-        Some((voluntary, forced)) => {
+    let switches =
+        (machine.program_voluntary_switches_per_s, machine.program_involuntary_switches_per_s);
+    let program = match switches {
+        (Some(voluntary), Some(forced)) => {
             format!("; program {}/s voluntary, {}/s involuntary", rate(voluntary), rate(forced))
         }
-        None => String::new(),
+        _ => String::new(),
     };
     let whole = machine.switches_per_s.map_or_else(
         || no_data(Some("not reported by the kernel")),

@@ -21,7 +21,9 @@ const ALIKE: f64 = 4.0;
 /// Reports the operation and device with the longest tail.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     // Where no CPU is free, an end waits until it is seen.
-    if figures.machine.cpu_mean.is_some_and(|[user, system, steal]| user + system + steal >= FULL) {
+    let machine = &figures.machine;
+    let used = [machine.user_share, machine.system_share, machine.steal_share];
+    if used.into_iter().flatten().sum::<f64>() >= FULL {
         return None;
     }
     let mut worst: Option<(f64, Finding)> = None;
