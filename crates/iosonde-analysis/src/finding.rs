@@ -207,47 +207,62 @@ pub struct Case<'a> {
     series: Series,
 }
 
-/// A detector: returns a finding or nothing.
-pub type Detector = fn(&Case<'_>) -> Option<Finding>;
+/// A detector, and what is to be said of its findings.
+#[derive(Clone, Copy, Debug)]
+pub struct Detector<F> {
+    /// Code of its findings.
+    pub code: &'static str,
+    /// What a finding means, one sentence.
+    pub meaning: &'static str,
+    /// How it is found.
+    pub method: &'static str,
+    /// What to do, one sentence.
+    pub action: &'static str,
+    /// Returns a finding or nothing.
+    pub detect: F,
+}
+
+/// Looks at a run.
+pub type Detect = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [(&str, Detector); 36] = [
-    ("began_empty", began_empty::detect),
-    ("buffered", buffered::detect),
-    ("cgroup_limit", cgroup_limit::detect),
-    ("client_cpu", client_cpu::detect),
-    ("client_lag", client_lag::detect),
-    ("client_sched", client_sched::detect),
-    ("clock_suspect", clock_suspect::detect),
-    ("compressed", compressed::detect),
-    ("depth_not_applied", depth_not_applied::detect),
-    ("engine_fallback", engine_fallback::detect),
-    ("errors", errors::detect),
-    ("fsync_suspicious", fsync_suspicious::detect),
-    ("host_cache", host_cache::detect),
-    ("level_change", level_change::detect),
-    ("level_drop", level_drop::detect),
-    ("link_down", link_down::detect),
-    ("misaligned", misaligned::detect),
-    ("mix_off", mix_off::detect),
-    ("no_steady_part", no_steady_part::detect),
-    ("noisy_neighbour", noisy_neighbour::detect),
-    ("not_local", not_local::detect),
-    ("odirect_ignored", odirect_ignored::detect),
-    ("off_schedule", off_schedule::detect),
-    ("page_cache", page_cache::detect),
-    ("physics", physics::detect),
-    ("punted", punted::detect),
-    ("ram_backed", ram_backed::detect),
-    ("shared_extents", shared_extents::detect),
-    ("smart_failing", smart_failing::detect),
-    ("stall", stall::detect),
-    ("suspended", suspended::detect),
-    ("thermal", thermal::detect),
-    ("token_bucket", token_bucket::detect),
-    ("unsustainable", unsustainable::detect),
-    ("unwritten_reads", unwritten_reads::detect),
-    ("write_cache_volatile", write_cache_volatile::detect),
+pub const DETECTORS: [Detector<Detect>; 36] = [
+    began_empty::DETECTOR,
+    buffered::DETECTOR,
+    cgroup_limit::DETECTOR,
+    client_cpu::DETECTOR,
+    client_lag::DETECTOR,
+    client_sched::DETECTOR,
+    clock_suspect::DETECTOR,
+    compressed::DETECTOR,
+    depth_not_applied::DETECTOR,
+    engine_fallback::DETECTOR,
+    errors::DETECTOR,
+    fsync_suspicious::DETECTOR,
+    host_cache::DETECTOR,
+    level_change::DETECTOR,
+    level_drop::DETECTOR,
+    link_down::DETECTOR,
+    misaligned::DETECTOR,
+    mix_off::DETECTOR,
+    no_steady_part::DETECTOR,
+    noisy_neighbour::DETECTOR,
+    not_local::DETECTOR,
+    odirect_ignored::DETECTOR,
+    off_schedule::DETECTOR,
+    page_cache::DETECTOR,
+    physics::DETECTOR,
+    punted::DETECTOR,
+    ram_backed::DETECTOR,
+    shared_extents::DETECTOR,
+    smart_failing::DETECTOR,
+    stall::DETECTOR,
+    suspended::DETECTOR,
+    thermal::DETECTOR,
+    token_bucket::DETECTOR,
+    unsustainable::DETECTOR,
+    unwritten_reads::DETECTOR,
+    write_cache_volatile::DETECTOR,
 ];
 
 /// All findings of a run, most severe and strongest first. If the consistency checks failed, only
@@ -261,8 +276,8 @@ pub fn findings(
     let case = Case::new(run, host, figures, consistency);
     let mut findings: Vec<Finding> = DETECTORS
         .iter()
-        .filter(|(code, _)| consistency.valid() || *code == "errors")
-        .filter_map(|(_, detect)| detect(&case))
+        .filter(|detector| consistency.valid() || detector.code == "errors")
+        .filter_map(|detector| (detector.detect)(&case))
         .map(|finding| finding.weighed(figures))
         .collect();
     findings.sort_by_key(|finding| std::cmp::Reverse((finding.severity, finding.strength)));
@@ -377,7 +392,7 @@ mod tests {
     use iosonde_stats::dependent::NoInterval;
 
     /// The finding of a detector for a run.
-    pub(super) fn ask(detect: Detector, run: &Run, host: Option<&HostFacts>) -> Option<Finding> {
+    pub(super) fn ask(detect: Detect, run: &Run, host: Option<&HostFacts>) -> Option<Finding> {
         let figures = figures(run);
         let consistency = consistency(run, &figures);
         detect(&Case::new(run, host, &figures, &consistency))
@@ -426,6 +441,6 @@ mod tests {
 
     #[test]
     fn detectors_are_listed_in_order_and_once() {
-        assert!(DETECTORS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(DETECTORS.windows(2).all(|pair| pair[0].code < pair[1].code));
     }
 }

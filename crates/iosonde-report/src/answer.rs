@@ -180,7 +180,7 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
     };
     let of_finding = severe.and_then(|reported| {
         let code = reported.finding.code;
-        let action = terms::action(code)?;
+        let action = terms::action(&[terms::Kind::Finding], code)?;
         Some(format!("{action} (iosonde report --explain {code})"))
     });
     of_finding.unwrap_or_else(|| {

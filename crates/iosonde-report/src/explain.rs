@@ -212,7 +212,7 @@ pub fn explain(word: &str) -> Result<Explanation, UnknownWord> {
     let is_list = requested == "list" || requested == "all";
     let is_meant = |name: &str| is_list || plain(name) == requested;
     let metrics = METRICS.iter().filter(|each| names(each).any(is_meant)).copied();
-    let terms = terms::all().filter(|term| is_meant(term.word)).copied();
+    let terms = terms::all().filter(|term| is_meant(term.word));
     let found = Explanation { metrics: metrics.collect(), terms: terms.collect() };
     if found != Explanation::default() {
         return Ok(found);
@@ -271,7 +271,7 @@ mod tests {
         }
         for term in terms::all() {
             let found = explain(term.word).unwrap();
-            assert!(found.terms.contains(term));
+            assert!(found.terms.contains(&term));
             assert!(explain_text(&found).contains(term.action));
         }
         let list = explain("list").unwrap();

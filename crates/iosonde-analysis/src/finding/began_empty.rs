@@ -3,9 +3,18 @@
 use iosonde_model::units::duration;
 use iosonde_stats::dependent::{self, Batch};
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
 use crate::arrivals::ArrivalVerdict;
 use crate::series;
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "began_empty",
+    meaning: "The backlog of an open loop was still building up when the measurement began: its \
+              latencies are too low.",
+    method: "how long latencies depend on earlier ones, compared with the warm-up",
+    action: "Repeat with the longer warm-up that the finding names (--ramp-time).",
+    detect,
+};
 
 /// Share by which the figures may be off at or above which it is reported.
 const MATERIAL: f64 = 0.03;
@@ -21,7 +30,7 @@ const MOSTLY_EMPTY: f64 = 0.5;
 ///
 /// If latencies forget exponentially, what is missing at the start of the window is still missing
 /// to the share `exp(-warm-up / time)`, and counts for `time / window` of the mean.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     let is_mostly_empty = case.figures.all.depth_seen < MOSTLY_EMPTY;
     if open.verdict == ArrivalVerdict::Unsustainable || is_mostly_empty {

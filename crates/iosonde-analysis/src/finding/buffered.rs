@@ -1,10 +1,18 @@
 //! `buffered`: direct I/O is not in effect, so the page cache is part of the measurement.
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "buffered",
+    meaning: "Direct I/O is not in effect: the page cache is part of the measurement.",
+    method: "what open(2) answered to O_DIRECT",
+    action: "Measure on a file system with direct I/O, or state that the cache is meant.",
+    detect,
+};
 
 /// Reports when direct I/O was requested and rejected (low confidence), or not requested
 /// (information).
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     if target.direct || !case.is_real() || super::is_endless(target) {
         return None;

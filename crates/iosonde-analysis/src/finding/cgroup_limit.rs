@@ -5,7 +5,15 @@ use iosonde_model::units;
 
 use crate::arrivals::{ArrivalFigures, ArrivalVerdict};
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "cgroup_limit",
+    meaning: "The rate is what a cgroup allows, not what the storage can do.",
+    method: "limits of the cgroups of this process, compared with the measured rate",
+    action: "Raise or remove the I/O limit of the cgroup, or state it beside the figures.",
+    detect,
+};
 
 /// A rate within this share of a limit is attributed to that limit.
 const WITHIN: f64 = 0.03;

@@ -1,7 +1,15 @@
 //! `client_cpu`: this machine, not the device, is the limit.
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
 use iosonde_model::spec::Wait;
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "client_cpu",
+    meaning: "This machine, not the device, is the limit.",
+    method: "CPU time of the jobs and of the machine over the measured window",
+    action: "Give it more CPUs: repeat with more jobs (check: --threads), or on an idle machine.",
+    detect,
+};
 
 /// CPU time over the CPUs that the jobs can use, at or above which the client counts as saturated.
 const FULL: f64 = 0.90;

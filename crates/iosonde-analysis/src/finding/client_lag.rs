@@ -3,10 +3,18 @@
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::duration;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "client_lag",
+    meaning: "Operations were submitted late although slots were free.",
+    method: "due times of an open loop, compared with submission times",
+    action: "Repeat on an idle machine, or at a lower rate per job.",
+    detect,
+};
 
 /// Reports when the generator's own lag is a large part of the response time.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     if open.verdict != ArrivalVerdict::ClientBound {
         return None;

@@ -3,7 +3,15 @@
 use iosonde_model::units::duration;
 use iosonde_stats::Quantile;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "client_sched",
+    meaning: "The host stalled threads for long enough to show in the latency tail.",
+    method: "a thread that sleeps 25 ms and measures by how much it overslept",
+    action: "Repeat on an idle machine: the tail is partly that of the host.",
+    detect,
+};
 
 /// Smallest share of CPU steal to report.
 const STEAL: f64 = 0.01;
@@ -22,7 +30,7 @@ const PAUSE_SHARE: f64 = 0.05;
 /// Reports when the whole process was paused once for 5 % of the window, when 1 % of the wake-ups
 /// of a sleeping thread are later than its median by the p99 of the latencies, or when CPU steal is
 /// 1 % or more.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(finding) = pause(case) {
         return Some(finding);
     }

@@ -1,13 +1,21 @@
 //! `clock_suspect`: the clock that times the requests cannot be trusted.
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "clock_suspect",
+    meaning: "The clock that times the requests cannot be trusted.",
+    method: "two clocks read at both ends of the run, and the kernel's clock source",
+    action: "Check the clock source of the machine (`iosonde doctor`), and repeat.",
+    detect,
+};
 
 /// Clock sources that are slow and coarse.
 const SLOW_SOURCES: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
 
 /// Reports when a latency of zero, a drift, or more CPU time than elapsed time was seen (low
 /// confidence), or when the kernel uses a slow clock source (a warning).
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let broken =
         ["latency", "clock", "cpu"].iter().find_map(|code| case.consistency.broken_code(code));
     if let Some(entry) = broken {

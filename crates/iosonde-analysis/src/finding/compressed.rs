@@ -2,10 +2,18 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "compressed",
+    meaning: "The target stores less than was written: part of the work was not done.",
+    method: "allocated space, compared with the bytes written",
+    action: "Write incompressible data (the default), or measure below the compression.",
+    detect,
+};
 
 /// Reports when extents of the target are stored encoded, or its mount asks for compression.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let encoded = target.encoded_bytes.unwrap_or(0);
     let option = target

@@ -3,7 +3,15 @@
 use iosonde_model::plan::EngineKind;
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "depth_not_applied",
+    meaning: "The requested queue depth was not reached.",
+    method: "time integral of the requests in flight, compared with --iodepth",
+    action: "Read the QD column instead of the option; a larger depth changes little.",
+    detect,
+};
 
 /// Share at or above which nothing is reported: submitting a burst takes some time, during which
 /// the queue is not full. The consistency checks note it nevertheless.
@@ -13,7 +21,7 @@ const NEARLY_ALL: f64 = 0.9;
 const LOST: f64 = 0.5;
 
 /// Reports when the depth identity fails, and names the role farthest from its depth.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     case.consistency.broken_code("depth")?;
     // Where this program is the limit, the queue is empty for want of requests.
     let is_null = case.run.plan.engine.kind == EngineKind::Null;

@@ -2,10 +2,18 @@
 
 use iosonde_model::plan::EngineKind;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "engine_fallback",
+    meaning: "A less suitable engine was used than the one that was wanted.",
+    method: "what the kernel answered when io_uring was set up",
+    action: "Allow io_uring (`iosonde doctor` says what blocks it), or choose --ioengine.",
+    detect,
+};
 
 /// Reports when the synchronous engine was chosen automatically.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let engine = &case.run.plan.engine;
     if engine.kind != EngineKind::Psync || engine.chosen_because.is_empty() {
         return None;

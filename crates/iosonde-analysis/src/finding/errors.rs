@@ -3,11 +3,19 @@
 use iosonde_model::record::run::Outcome;
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "errors",
+    meaning: "Requests failed, or did not complete.",
+    method: "result of each request",
+    action: "Read the kernel log (dmesg) and the drive's health (smartctl -a).",
+    detect,
+};
 
 /// Reports when any request failed or did not complete, the run ended with an error, or the final
 /// fsync failed.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let run = case.run;
     let abandoned: u64 = run.jobs.iter().map(|job| u64::from(job.abandoned)).sum();
     let sync = run.final_sync.as_ref().and_then(|sync| sync.error.as_deref());

@@ -2,7 +2,15 @@
 
 use iosonde_model::units::{bytes, duration};
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "fsync_suspicious",
+    meaning: "The final fsync was faster than a flush of what was written can be.",
+    method: "its duration, compared with the bytes written since the last sync",
+    action: "Test whether flushes reach the device: iosonde verify fsync PATH.",
+    detect,
+};
 
 /// Bytes written at or above which a flush must take time.
 const WRITTEN: u64 = 64 << 20;
@@ -10,7 +18,7 @@ const WRITTEN: u64 = 64 << 20;
 const SUSPICIOUS_NS: u64 = 100_000;
 
 /// Reports when a write-back cache was flushed in under 100 µs after 64 MiB of writes.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let sync = case.run.final_sync.as_ref().filter(|sync| sync.error.is_none())?;
     let cache = case.run.target.device.as_ref()?.write_cache.as_deref()?;
     let quick = sync.sync_ns < SUSPICIOUS_NS && sync.bytes_since_start >= WRITTEN;

@@ -6,7 +6,16 @@ use iosonde_model::units::duration;
 use iosonde_stats::{Histogram, Quantile};
 
 use super::ram_backed::is_memory;
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "host_cache",
+    meaning: "Random reads of a virtual disk are faster than flash: memory of the host serves \
+              them.",
+    method: "latency distribution of a virtual disk",
+    action: "Use a test file larger than the host's memory, or state that its cache is meant.",
+    detect,
+};
 
 /// Latency below that of any NAND flash random read, controller and bus included, ns.
 const FLASH_READ_NS: u64 = 40_000;
@@ -17,7 +26,7 @@ const LOOP: &str = "the page cache of this machine may hold the file below the l
 /// Reports when 10 % of the random reads from a virtual disk were faster than flash can be read.
 /// Never stronger than "consistent with": memory-like devices are as fast. A loop device is as fast
 /// as the file below it, which is no fault of the figures: that is a fact to know.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     let random = case
         .run

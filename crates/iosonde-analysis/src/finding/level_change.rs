@@ -6,7 +6,15 @@ use iosonde_stats::ratio::median;
 use iosonde_stats::step::{Level, levels};
 use iosonde_stats::summary::Summary;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "level_change",
+    meaning: "The rate changed: a burst at the start, or a rise.",
+    method: "change points of the rate per interval, with a permutation test",
+    action: "Measure longer, so that the level that lasts can be reported for itself.",
+    detect,
+};
 
 /// Multiple of the usual rate from which on the beginning is a burst, and its longest share.
 const BURST_FROM: f64 = 1.5;
@@ -31,7 +39,7 @@ const SHORTEST_SHARE: usize = 20;
 const NAMED: usize = 6;
 
 /// Reports where no single drop, limiter or stall explains it.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let explained = super::level_drop::drop(case).is_some()
         || super::cgroup_limit::detect(case).is_some()
         || !crate::figures::is_even(case.run);

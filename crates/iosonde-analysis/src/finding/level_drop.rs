@@ -3,7 +3,15 @@
 use iosonde_model::units::{bytes, duration};
 use iosonde_stats::step::Step;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "level_drop",
+    meaning: "The rate fell to a lower level during the run, as when a cache is full.",
+    method: "change point of the rate per interval, with a permutation test",
+    action: "Measure longer, so that the lower level can be reported for itself.",
+    detect,
+};
 
 /// Smallest drop reported.
 const DROP: f64 = 0.05;
@@ -18,7 +26,7 @@ pub(super) fn drop(case: &Case<'_>) -> Option<Step> {
 }
 
 /// Reports when the rate dropped and no rate limiter explains it.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let step = drop(case)?;
     if super::token_bucket::detect(case).is_some() {
         return None;

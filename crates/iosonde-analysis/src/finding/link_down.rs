@@ -2,14 +2,22 @@
 
 use iosonde_model::units;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "link_down",
+    meaning: "The link runs below what both ends support.",
+    method: "current and largest PCIe speed and width in sysfs",
+    action: "Check the slot, the cable and the backplane.",
+    detect,
+};
 
 /// Share of the link's payload rate at or above which the link is the limit.
 const NEAR: f64 = 0.85;
 
 /// Reports when the link runs below the best both ends support; a limit if the bandwidth is close
 /// to it, otherwise a warning.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     let (now, best) = (device.link.as_deref()?, device.link_max.as_deref()?);
     if now == best {

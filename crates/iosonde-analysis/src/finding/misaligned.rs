@@ -2,11 +2,19 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "misaligned",
+    meaning: "Writes do not fit the physical blocks of the device, which must read first.",
+    method: "offsets and sizes, compared with the physical block size",
+    action: "Align the partition and the block size to the physical block.",
+    detect,
+};
 
 /// Reports when writes went to a partition that does not start on a physical block boundary, or in
 /// sizes that are not multiples of the physical block size.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     if case.figures.all.write.ops == 0 {
         return None;

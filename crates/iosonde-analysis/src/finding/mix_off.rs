@@ -2,7 +2,15 @@
 
 use crate::figures::GroupFigures;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "mix_off",
+    meaning: "The achieved share of reads differs from the nominal one.",
+    method: "operations counted in the measured window",
+    action: "Use one role with --rwmixread where the ratio matters.",
+    detect,
+};
 
 /// Smallest difference to report, as a share of the operations.
 const SMALLEST: f64 = 0.01;
@@ -13,7 +21,7 @@ const FEWEST_OPS: u64 = 100;
 
 /// Reports when a share of reads differs from the requested one by more than drawing operations at
 /// random explains. Of several roles each has its own mix; how much each does is free by design.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let plan = &case.run.plan;
     // Phases may each have a mix of their own.
     if plan.jobs.iter().any(|job| !job.phases.is_empty()) {

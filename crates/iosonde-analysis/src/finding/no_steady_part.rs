@@ -2,10 +2,18 @@
 
 use crate::figures::Steady;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "no_steady_part",
+    meaning: "The rate was still changing when the run ended: one mean does not describe it.",
+    method: "the halves of the measured window, compared",
+    action: "Measure longer (--seconds or --runtime), or prepare the device first.",
+    detect,
+};
 
 /// Reports when MSER-5 found no steady state, and neither a drop nor a rate limiter explains it.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let better = super::level_drop::drop(case).is_some();
     if case.figures.steady != Steady::NoSteadyPart || better {
         return None;

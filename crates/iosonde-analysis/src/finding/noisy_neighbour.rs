@@ -4,7 +4,15 @@ use crate::consistency;
 use iosonde_model::record::facts::Neighbour;
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "noisy_neighbour",
+    meaning: "Other programs used the device during the run.",
+    method: "counters of the device, less our own requests",
+    action: "Repeat when the device is idle; `pidstat -d 1` shows who uses it.",
+    detect,
+};
 
 /// Smallest ratio of others' bytes to ours to report.
 const SHARE: f64 = 0.02;
@@ -13,7 +21,7 @@ const LEAST_BYTES: u64 = 1 << 20;
 
 /// Reports when the device transferred 2 % more bytes than we did, not counting requests that cross
 /// the edges.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let work = consistency::device_work(case.run)?;
     let (read, written, crossing) = consistency::our_bytes(case.run);
     // Buffered I/O reads ahead, and writes back later.

@@ -2,10 +2,18 @@
 
 use iosonde_model::record::facts::FilesystemClass;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "not_local",
+    meaning: "The path to the storage goes through a network, a hypervisor or a program.",
+    method: "type of the file system and of the devices below it",
+    action: "Read the figures as those of the whole path.",
+    detect,
+};
 
 /// Reports when the file system is not local.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let over = match case.run.target.class {
         FilesystemClass::Network => "a network",
         FilesystemClass::HostShare => "a shared folder of the host",

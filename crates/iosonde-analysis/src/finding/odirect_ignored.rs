@@ -2,7 +2,15 @@
 
 use iosonde_model::record::facts::FilesystemClass;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "odirect_ignored",
+    meaning: "Direct I/O was accepted, but memory served the reads.",
+    method: "bytes read by the device, compared with ours",
+    action: "Use a test file larger than memory.",
+    detect,
+};
 
 /// Device reads over ours below which something else served the reads.
 const DEVICE_SHARE: f64 = 0.9;
@@ -11,7 +19,7 @@ const CACHED: f64 = 0.05;
 
 /// Reports when the device of a direct target read less than we did, its blocks are in the page
 /// cache, or the kernel reports that it cannot do direct I/O.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let memory = target.class == FilesystemClass::Memory;
     if !target.direct || memory || !case.is_real() || case.figures.all.read.ops == 0 {

@@ -3,10 +3,18 @@
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "off_schedule",
+    meaning: "The due times of an open loop differ from what was requested.",
+    method: "the recorded schedule, compared with the requested rate",
+    action: "Repeat on an idle machine, or at a lower rate.",
+    detect,
+};
 
 /// Reports when the rate or the variation of the due times misses the request by more than chance.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     if open.verdict != ArrivalVerdict::OffSchedule {
         return None;

@@ -4,7 +4,15 @@ use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::units::duration;
 use iosonde_stats::Quantile;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "page_cache",
+    meaning: "Buffered reads were served from memory.",
+    method: "blocks found in the page cache before the run; bytes read by the device",
+    action: "Use direct I/O (--direct 1), or drop the caches first.",
+    detect,
+};
 
 /// Device reads over ours below which memory served the rest.
 const DEVICE_SHARE: f64 = 0.9;
@@ -15,7 +23,7 @@ const MEMORY_NS: u64 = 5_000;
 
 /// Reports when the device of a buffered run read less than we did, its blocks were in the page
 /// cache, or the median read was faster than any device.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let memory = target.class == FilesystemClass::Memory || super::is_endless(target);
     if target.direct || memory || !case.is_real() || case.figures.all.read.ops == 0 {

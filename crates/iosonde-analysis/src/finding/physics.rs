@@ -1,9 +1,17 @@
 //! `physics`: faster than the link, or than this program can be.
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "physics",
+    meaning: "Faster than the link, or than this program can be: nothing real was measured.",
+    method: "bandwidth of the link and the cost of a bare system call",
+    action: "Find what answers instead of the device: a cache, a null target, unwritten space.",
+    detect,
+};
 
 /// Reports when the bandwidth exceeds its ceiling or the latency is below the harness floor.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let entry =
         ["bandwidth", "floor"].iter().find_map(|code| case.consistency.broken_code(code))?;
     let words = format!(

@@ -2,10 +2,18 @@
 
 use iosonde_model::plan::EngineKind;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "punted",
+    meaning: "io_uring hands every request to a worker thread of the kernel.",
+    method: "count of such threads during the run",
+    action: "Compare with --ioengine psync; use a file system that supports non-blocking I/O.",
+    detect,
+};
 
 /// Reports when the target does not support non-blocking requests and io_uring drives it.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let uring = case.run.plan.engine.kind == EngineKind::IoUring;
     if case.run.target.punted != Some(true) || !uring {
         return None;

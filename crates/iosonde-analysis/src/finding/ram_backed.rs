@@ -2,7 +2,15 @@
 
 use iosonde_model::record::facts::FilesystemClass;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "ram_backed",
+    meaning: "The target is memory.",
+    method: "type of the device or of the file system",
+    action: "Measure on storage, unless memory is what is meant.",
+    detect,
+};
 
 /// Transports of block devices that keep their data in memory.
 const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
@@ -14,7 +22,7 @@ pub(super) fn is_memory(transport: &str) -> bool {
 
 /// Reports when the file system or the block device keeps its data in memory, or stores no data:
 /// `/dev/zero`, `/dev/null`.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let transport = target.device.as_ref().and_then(|device| device.transport.as_deref());
     let name = if super::is_endless(target) {

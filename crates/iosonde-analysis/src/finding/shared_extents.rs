@@ -2,10 +2,18 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "shared_extents",
+    meaning: "The first write to each block must copy it (a snapshot or reflink).",
+    method: "extents of the file, as the file system reports them",
+    action: "Write the file once before measuring, or use a file of its own.",
+    detect,
+};
 
 /// Reports when a written target shares extents with another file.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let shared = case.run.target.shared_bytes.filter(|bytes| *bytes > 0)?;
     if case.figures.all.write.ops == 0 {
         return None;

@@ -2,11 +2,19 @@
 
 use serde_json::Value;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "smart_failing",
+    meaning: "The drive reports that it is failing, or lost data during the run.",
+    method: "the drive's health report before and after the run",
+    action: "Back up the data and replace the drive.",
+    detect,
+};
 
 /// Reports when the drive's self-assessment failed, a critical warning is set, or its count of
 /// media errors increased during the run.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let smart = case.run.target.smart.as_ref()?;
     let last = smart.after.as_ref().or(smart.before.as_ref())?;
     let failed = last.pointer("/smart_status/passed").and_then(Value::as_bool) == Some(false);

@@ -2,10 +2,18 @@
 
 use iosonde_model::units::duration;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "stall",
+    meaning: "For short times far less was done than usual.",
+    method: "operations per 10 ms or more, compared with their median",
+    action: "Look for what happened at these times (kernel log, other programs), and repeat.",
+    detect,
+};
 
 /// Reports stalls, unless a limit on I/O slices the time.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let stalls = case.figures.stalls.filter(|_| super::cgroup_limit::detect(case).is_none())?;
     let share = stalls.lost_ns / case.run.measured_ns.max(1) as f64;
     let lost = format!(

@@ -3,10 +3,18 @@
 use crate::consistency::window_ns;
 use iosonde_model::units::duration;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "suspended",
+    meaning: "The machine was suspended during the run.",
+    method: "a clock that counts while suspended, compared with one that does not",
+    action: "Repeat without suspending the machine.",
+    detect,
+};
 
 /// Reports when the clock that includes suspend measured a longer window.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     case.consistency.broken_code("suspend")?;
     let slept = case.run.measured_boottime_ns.abs_diff(window_ns(case.run));
     let words = format!(

@@ -1,6 +1,14 @@
 //! `thermal`: the drive or the CPU was too hot.
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "thermal",
+    meaning: "The drive or the CPU was too hot and slowed down.",
+    method: "temperatures and throttling counters before and after the run",
+    action: "Improve the cooling, and repeat once it is cool.",
+    detect,
+};
 
 /// Temperature at which drives begin to throttle, thousandths of a degree Celsius.
 const HOT_MC: i64 = 70_000;
@@ -12,7 +20,7 @@ const HOT_COUNTERS: [&str; 2] = ["warning_temp_time", "critical_comp_time"];
 
 /// Reports when the drive or the CPU counted thermal events, or the rate fell by 10 % on a hot
 /// drive.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     drive(case).or_else(|| device(case)).or_else(|| cpu(case))
 }
 

@@ -2,7 +2,15 @@
 
 use iosonde_model::units::{count, duration};
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "token_bucket",
+    meaning: "A burst allowance was used up, and a limit applies since.",
+    method: "two levels of the rate, the lower one nearly constant",
+    action: "Plan with the lower rate; measure longer than the burst lasts.",
+    detect,
+};
 
 /// Spread of the second level below which a policer, not a device, sets the rate.
 const POLICED_CV: f64 = 0.02;

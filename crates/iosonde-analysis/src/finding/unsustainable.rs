@@ -3,10 +3,18 @@
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "unsustainable",
+    meaning: "Operations were due faster than the storage could serve them.",
+    method: "backlog of an open loop, growing to the end",
+    action: "Lower --rate-iops: latency at this rate has no limit.",
+    detect,
+};
 
 /// Reports when the backlog of an open loop grows.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     if open.verdict != ArrivalVerdict::Unsustainable {
         return None;

@@ -1,12 +1,20 @@
 //! `unwritten_reads`: space that was never written was read.
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "unwritten_reads",
+    meaning: "Space that was never written was read: no device was asked.",
+    method: "holes and unwritten extents of the file",
+    action: "Write the whole range once before reading it.",
+    detect,
+};
 
 /// Unwritten share of the tested range that affects the rates.
 const EMPTY: f64 = 0.01;
 
 /// Reports when 1 % of the range read are holes or preallocated extents.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let share = case.empty_share();
     if share <= EMPTY || case.figures.all.read.ops == 0 || !case.is_real() {
         return None;

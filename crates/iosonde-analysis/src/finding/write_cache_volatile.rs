@@ -2,10 +2,18 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "write_cache_volatile",
+    meaning: "An acknowledged write is not yet durable.",
+    method: "the write cache that the device reports",
+    action: "Read the Durable column for data that must survive a power cut.",
+    detect,
+};
 
 /// States, for a run that writes to a device with a write-back cache, the durable rate.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let cache = case.run.target.device.as_ref()?.write_cache.as_deref()?;
     if cache != "write back" || case.figures.all.write.ops == 0 {
         return None;

@@ -27,7 +27,7 @@ mod written_for_it;
 
 use std::collections::BTreeMap;
 
-use crate::finding::{Evidence, Finding};
+use crate::finding::{Detector, Evidence, Finding};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::count;
@@ -35,32 +35,32 @@ use iosonde_model::units::count;
 use super::Figures;
 use super::traffic::Tally;
 
-/// A detector: returns a finding or nothing.
-pub type Detector = fn(&ProfileRun, &Figures) -> Option<Finding>;
+/// Looks at a profile.
+pub type Detect = fn(&ProfileRun, &Figures) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [(&str, Detector); 21] = [
-    ("buffered_stream", buffered_stream::detect),
-    ("bursty", bursty::detect),
-    ("device_tail", device_tail::detect),
-    ("dirty_left", dirty_left::detect),
-    ("durable_writes", durable_writes::detect),
-    ("fits_in_memory", fits_in_memory::detect),
-    ("hot_spot", hot_spot::detect),
-    ("io_errors", io_errors::detect),
-    ("journal", journal::detect),
-    ("latency_bound_reads", latency_bound_reads::detect),
-    ("limited_fidelity", limited_fidelity::detect),
-    ("not_visible", not_visible::detect),
-    ("other_traffic", other_traffic::detect),
-    ("overwrites", overwrites::detect),
-    ("page_cache", page_cache::detect),
-    ("partial_blocks", partial_blocks::detect),
-    ("queue_time", queue_time::detect),
-    ("strided", strided::detect),
-    ("sync_bound", sync_bound::detect),
-    ("sync_small_writes", sync_small_writes::detect),
-    ("written_for_it", written_for_it::detect),
+pub const DETECTORS: [Detector<Detect>; 21] = [
+    buffered_stream::DETECTOR,
+    bursty::DETECTOR,
+    device_tail::DETECTOR,
+    dirty_left::DETECTOR,
+    durable_writes::DETECTOR,
+    fits_in_memory::DETECTOR,
+    hot_spot::DETECTOR,
+    io_errors::DETECTOR,
+    journal::DETECTOR,
+    latency_bound_reads::DETECTOR,
+    limited_fidelity::DETECTOR,
+    not_visible::DETECTOR,
+    other_traffic::DETECTOR,
+    overwrites::DETECTOR,
+    page_cache::DETECTOR,
+    partial_blocks::DETECTOR,
+    queue_time::DETECTOR,
+    strided::DETECTOR,
+    sync_bound::DETECTOR,
+    sync_small_writes::DETECTOR,
+    written_for_it::DETECTOR,
 ];
 
 /// Detectors that run even if the consistency checks failed: they report what is wrong.
@@ -71,8 +71,8 @@ const ALWAYS: [&str; 3] = ["io_errors", "limited_fidelity", "not_visible"];
 pub fn findings(run: &ProfileRun, figures: &Figures) -> Vec<Finding> {
     let mut findings: Vec<Finding> = DETECTORS
         .iter()
-        .filter(|(code, _)| figures.consistency.valid() || ALWAYS.contains(code))
-        .filter_map(|(_, detect)| detect(run, figures))
+        .filter(|detector| figures.consistency.valid() || ALWAYS.contains(&detector.code))
+        .filter_map(|detector| (detector.detect)(run, figures))
         .collect();
     findings.sort_by_key(|finding| {
         std::cmp::Reverse((finding.severity, cost(finding), finding.strength))
@@ -150,19 +150,19 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, database, profile_of};
 
     /// The finding of a detector for a profile.
-    pub(super) fn ask(detect: Detector, run: &ProfileRun) -> Option<Finding> {
+    pub(super) fn ask(detect: Detect, run: &ProfileRun) -> Option<Finding> {
         detect(run, &figures(run))
     }
 
     /// The text of its finding; panics if there is none.
     #[track_caller]
-    pub(super) fn words(detect: Detector, run: &ProfileRun) -> String {
+    pub(super) fn words(detect: Detect, run: &ProfileRun) -> String {
         ask(detect, run).map(|finding| finding.words).expect("it speaks")
     }
 
     #[test]
     fn detectors_are_listed_in_order_and_once() {
-        assert!(DETECTORS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(DETECTORS.windows(2).all(|pair| pair[0].code < pair[1].code));
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
             "{:?}",
             figures.consistency.broken().collect::<Vec<_>>()
         );
-        for (code, detect) in DETECTORS {
+        for Detector { code, detect, .. } in DETECTORS {
             if let Some(finding) = detect(&run, &figures) {
                 assert_eq!(finding.code, code);
                 assert!(!finding.evidence.is_empty(), "{code}");

@@ -1,7 +1,7 @@
 //! The answer of an experiment, and of any other report document.
 
 use super::Answer;
-use crate::explain::terms;
+use crate::explain::terms::{self, Kind};
 use crate::story::{Story, Warning};
 use iosonde_analysis::experiment::TOO_FEW;
 
@@ -34,7 +34,7 @@ impl Answer {
             resume.map(|folder| format!("Run what is missing: iosonde experiment resume {folder}"));
         let of_warning = || {
             let warning = severe.or(story.warnings.first())?;
-            let action = terms::action(&warning.code)?;
+            let action = terms::action(&[Kind::ExperimentFinding, Kind::Finding], &warning.code)?;
             Some(format!("{action} (iosonde report --explain {})", warning.code))
         };
         let next = next.or_else(of_warning);

@@ -1,7 +1,7 @@
 //! The answer of a profile.
 
 use super::Answer;
-use crate::explain::terms;
+use crate::explain::terms::{self, Kind};
 use iosonde_analysis::finding::{Finding, Severity};
 use iosonde_analysis::profile::{Figures, Side};
 use iosonde_model::record::ProfileRun;
@@ -49,7 +49,7 @@ impl Answer {
             () => "high".to_owned(),
         };
         let action = finding.and_then(|finding| {
-            let action = terms::action(finding.code)?;
+            let action = terms::action(&[Kind::ProfileFinding], finding.code)?;
             Some(format!("{action} (iosonde report --explain {})", finding.code))
         });
         let next = action.unwrap_or_else(|| match run.source.method {

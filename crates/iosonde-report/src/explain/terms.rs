@@ -2,6 +2,9 @@
 
 use serde::Serialize;
 
+use iosonde_analysis::finding::{self, Detector};
+use iosonde_analysis::profile;
+
 /// Where a term occurs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -71,183 +74,8 @@ macro_rules! terms {
 }
 pub(super) use terms;
 
-/// The terms of these kinds. A detector, a check or an exit code without one fails a test.
+/// The terms of these kinds. A check or an exit code without one fails a test.
 const TERMS: &[Term] = terms! {
-    Finding {
-        "began_empty": "The backlog of an open loop was still building up when the measurement \
-                        began: its latencies are too low.",
-            "how long latencies depend on earlier ones, compared with the warm-up",
-            "Repeat with the longer warm-up that the finding names (--ramp-time).";
-        "buffered": "Direct I/O is not in effect: the page cache is part of the measurement.",
-            "what open(2) answered to O_DIRECT",
-            "Measure on a file system with direct I/O, or state that the cache is meant.";
-        "cgroup_limit": "The rate is what a cgroup allows, not what the storage can do.",
-            "limits of the cgroups of this process, compared with the measured rate",
-            "Raise or remove the I/O limit of the cgroup, or state it beside the figures.";
-        "client_cpu": "This machine, not the device, is the limit.",
-            "CPU time of the jobs and of the machine over the measured window",
-            "Give it more CPUs: repeat with more jobs (check: --threads), or on an idle machine.";
-        "client_lag": "Operations were submitted late although slots were free.",
-            "due times of an open loop, compared with submission times",
-            "Repeat on an idle machine, or at a lower rate per job.";
-        "client_sched": "The host stalled threads for long enough to show in the latency tail.",
-            "a thread that sleeps 25 ms and measures by how much it overslept",
-            "Repeat on an idle machine: the tail is partly that of the host.";
-        "clock_suspect": "The clock that times the requests cannot be trusted.",
-            "two clocks read at both ends of the run, and the kernel's clock source",
-            "Check the clock source of the machine (`iosonde doctor`), and repeat.";
-        "compressed": "The target stores less than was written: part of the work was not done.",
-            "allocated space, compared with the bytes written",
-            "Write incompressible data (the default), or measure below the compression.";
-        "depth_not_applied": "The requested queue depth was not reached.",
-            "time integral of the requests in flight, compared with --iodepth",
-            "Read the QD column instead of the option; a larger depth changes little.";
-        "engine_fallback": "A less suitable engine was used than the one that was wanted.",
-            "what the kernel answered when io_uring was set up",
-            "Allow io_uring (`iosonde doctor` says what blocks it), or choose --ioengine.";
-        "errors": "Requests failed, or did not complete.",
-            "result of each request",
-            "Read the kernel log (dmesg) and the drive's health (smartctl -a).";
-        "fsync_suspicious": "The final fsync was faster than a flush of what was written can be.",
-            "its duration, compared with the bytes written since the last sync",
-            "Test whether flushes reach the device: iosonde verify fsync PATH.";
-        "host_cache": "Random reads of a virtual disk are faster than flash: memory of the host \
-                       serves them.",
-            "latency distribution of a virtual disk",
-            "Use a test file larger than the host's memory, or state that its cache is meant.";
-        "level_change": "The rate changed: a burst at the start, or a rise.",
-            "change points of the rate per interval, with a permutation test",
-            "Measure longer, so that the level that lasts can be reported for itself.";
-        "level_drop": "The rate fell to a lower level during the run, as when a cache is full.",
-            "change point of the rate per interval, with a permutation test",
-            "Measure longer, so that the lower level can be reported for itself.";
-        "link_down": "The link runs below what both ends support.",
-            "current and largest PCIe speed and width in sysfs",
-            "Check the slot, the cable and the backplane.";
-        "misaligned": "Writes do not fit the physical blocks of the device, which must read first.",
-            "offsets and sizes, compared with the physical block size",
-            "Align the partition and the block size to the physical block.";
-        "mix_off": "The achieved share of reads differs from the nominal one.",
-            "operations counted in the measured window",
-            "Use one role with --rwmixread where the ratio matters.";
-        "no_steady_part": "The rate was still changing when the run ended: one mean does not \
-                           describe it.",
-            "the halves of the measured window, compared",
-            "Measure longer (--seconds or --runtime), or prepare the device first.";
-        "noisy_neighbour": "Other programs used the device during the run.",
-            "counters of the device, less our own requests",
-            "Repeat when the device is idle; `pidstat -d 1` shows who uses it.";
-        "not_local": "The path to the storage goes through a network, a hypervisor or a program.",
-            "type of the file system and of the devices below it",
-            "Read the figures as those of the whole path.";
-        "odirect_ignored": "Direct I/O was accepted, but memory served the reads.",
-            "bytes read by the device, compared with ours",
-            "Use a test file larger than memory.";
-        "off_schedule": "The due times of an open loop differ from what was requested.",
-            "the recorded schedule, compared with the requested rate",
-            "Repeat on an idle machine, or at a lower rate.";
-        "page_cache": "Buffered reads were served from memory.",
-            "blocks found in the page cache before the run; bytes read by the device",
-            "Use direct I/O (--direct 1), or drop the caches first.";
-        "physics": "Faster than the link, or than this program can be: nothing real was measured.",
-            "bandwidth of the link and the cost of a bare system call",
-            "Find what answers instead of the device: a cache, a null target, unwritten space.";
-        "punted": "io_uring hands every request to a worker thread of the kernel.",
-            "count of such threads during the run",
-            "Compare with --ioengine psync; use a file system that supports non-blocking I/O.";
-        "ram_backed": "The target is memory.",
-            "type of the device or of the file system",
-            "Measure on storage, unless memory is what is meant.";
-        "shared_extents": "The first write to each block must copy it (a snapshot or reflink).",
-            "extents of the file, as the file system reports them",
-            "Write the file once before measuring, or use a file of its own.";
-        "smart_failing": "The drive reports that it is failing, or lost data during the run.",
-            "the drive's health report before and after the run",
-            "Back up the data and replace the drive.";
-        "stall": "For short times far less was done than usual.",
-            "operations per 10 ms or more, compared with their median",
-            "Look for what happened at these times (kernel log, other programs), and repeat.";
-        "suspended": "The machine was suspended during the run.",
-            "a clock that counts while suspended, compared with one that does not",
-            "Repeat without suspending the machine.";
-        "thermal": "The drive or the CPU was too hot and slowed down.",
-            "temperatures and throttling counters before and after the run",
-            "Improve the cooling, and repeat once it is cool.";
-        "token_bucket": "A burst allowance was used up, and a limit applies since.",
-            "two levels of the rate, the lower one nearly constant",
-            "Plan with the lower rate; measure longer than the burst lasts.";
-        "unsustainable": "Operations were due faster than the storage could serve them.",
-            "backlog of an open loop, growing to the end",
-            "Lower --rate-iops: latency at this rate has no limit.";
-        "unwritten_reads": "Space that was never written was read: no device was asked.",
-            "holes and unwritten extents of the file",
-            "Write the whole range once before reading it.";
-        "write_cache_volatile": "An acknowledged write is not yet durable.",
-            "the write cache that the device reports",
-            "Read the Durable column for data that must survive a power cut.";
-    }
-    ProfileFinding {
-        "buffered_stream": "Large sequential I/O went through the page cache.",
-            "sizes and order of requests, and opens with O_DIRECT",
-            "Consider O_DIRECT, or posix_fadvise(DONTNEED), for data that is used once.";
-        "bursty": "Requests arrive several at once, followed by long pauses.",
-            "coefficient of variation of the inter-arrival times",
-            "Size the storage for the burst, or spread the requests.";
-        "device_tail": "A few requests take far longer in the device than the others.",
-            "time in the device of requests of similar size",
-            "Look for stalls of the device: background work, other traffic, its health.";
-        "dirty_left": "Data reached the device after the program's end, or not during the profile.",
-            "dirty pages that the program left, and their write-back",
-            "Add a sync where the data must be durable at the end.";
-        "durable_writes": "Most writes are synchronous (O_SYNC, O_DSYNC).",
-            "flags of opens and of requests",
-            "Write several and sync once where the program allows it.";
-        "fits_in_memory": "The same data was read repeatedly, and would fit in memory.",
-            "distinct blocks read, compared with the memory of the machine",
-            "Give it cache: buffered I/O, or a larger buffer pool.";
-        "hot_spot": "Most requests go to a small part of the range.",
-            "requests by chunk of 1 MiB",
-            "Cache the hot part, or put it on faster storage.";
-        "io_errors": "Requests of the program ended with an error.",
-            "result of each request at the block layer",
-            "Read the kernel log (dmesg) and the drive's health (smartctl -a).";
-        "journal": "Journals and metadata add a quarter of the program's bytes or more.",
-            "requests of kernel threads for the file system as a whole",
-            "Batch creates, renames and syncs; preallocate files that grow.";
-        "latency_bound_reads": "A thread waits for small random reads one at a time.",
-            "depth, sizes and the time that the thread spent waiting",
-            "Issue reads in parallel: more threads, io_uring, or read-ahead.";
-        "limited_fidelity": "Only totals were recorded, no single requests.",
-            "which tracepoints could be attached",
-            "Run it with CAP_BPF and CAP_PERFMON (as root).";
-        "not_visible": "A device was used whose requests no tracepoint covers.",
-            "counters of the devices, compared with the trace",
-            "Profile the device below it.";
-        "other_traffic": "Other programs used the same device at the same time.",
-            "requests by class",
-            "Repeat when the device is idle, or move the other program away.";
-        "overwrites": "The same blocks are written repeatedly.",
-            "distinct blocks written, compared with blocks written",
-            "Collect changes in memory before writing them.";
-        "partial_blocks": "Writes are not multiples of the device's physical block size.",
-            "sizes and offsets, compared with the physical block size",
-            "Write whole physical blocks.";
-        "queue_time": "Requests spend more time before the device than in it.",
-            "time from arrival to issue, compared with the time in the device",
-            "Send fewer at once, or look for a limit (cgroup, scheduler, device queue).";
-        "strided": "Requests follow each other at a constant stride.",
-            "distances between successive requests of a thread",
-            "Reorder the data or the loop so that accesses are contiguous.";
-        "sync_bound": "Syncs take half of a thread's time or more.",
-            "time in sync calls over the duration",
-            "Sync less often, group commits, or use storage with a protected cache.";
-        "sync_small_writes": "Small writes are synced one by one.",
-            "writes between sync calls, and the time in them",
-            "Group several changes into one sync.";
-        "written_for_it": "Other threads wrote back what the program left in the page cache.",
-            "pages dirtied by the program, written by another thread",
-            "Count these requests as the program's own.";
-    }
     Check {
         "little": "In flight = IOPS x mean latency (Little's law).",
             "three sums that are kept independently",
@@ -358,20 +186,24 @@ const TERMS: &[Term] = terms! {
     }
 };
 
-/// Every term.
-pub fn all() -> impl Iterator<Item = &'static Term> {
-    TERMS.iter().chain(super::words::WORDS)
+fn of_detector<F>(kind: Kind, detector: Detector<F>) -> Term {
+    let Detector { code, meaning, method, action, .. } = detector;
+    Term { word: code, kind, meaning, method, action }
 }
 
-/// What to do about a finding.
-pub fn action(code: &str) -> Option<&'static str> {
-    let of = |term: &&Term| {
-        matches!(
-            term.kind,
-            Kind::Finding | Kind::ProfileFinding | Kind::ExperimentFinding | Kind::HostsFinding
-        )
-    };
-    all().filter(of).find(|term| term.word == code).map(|term| term.action)
+/// Every term. Those of findings are what their detectors say.
+pub fn all() -> impl Iterator<Item = Term> {
+    let of_run = finding::DETECTORS.map(|detector| of_detector(Kind::Finding, detector));
+    let of_profile =
+        profile::finding::DETECTORS.map(|detector| of_detector(Kind::ProfileFinding, detector));
+    let others = TERMS.iter().chain(super::words::WORDS).copied();
+    of_run.into_iter().chain(of_profile).chain(others)
+}
+
+/// What to do about a finding of one of these kinds.
+pub fn action(kinds: &[Kind], code: &str) -> Option<&'static str> {
+    let is_meant = |term: &Term| kinds.contains(&term.kind) && term.word == code;
+    all().find(is_meant).map(|term| term.action)
 }
 
 #[cfg(test)]
@@ -380,25 +212,9 @@ mod tests {
 
     fn words(kind: Kind) -> Vec<&'static str> {
         let mut words: Vec<&str> =
-            TERMS.iter().filter(|term| term.kind == kind).map(|term| term.word).collect();
+            all().filter(|term| term.kind == kind).map(|term| term.word).collect();
         words.sort_unstable();
         words
-    }
-
-    #[test]
-    fn every_finding_is_explained() {
-        let codes = |detectors: &mut dyn Iterator<Item = &'static str>| {
-            let mut codes: Vec<&str> = detectors.collect();
-            codes.sort_unstable();
-            codes
-        };
-        let all = iosonde_analysis::finding::DETECTORS;
-        let run = codes(&mut all.iter().map(|(code, _)| *code));
-        assert_eq!(words(Kind::Finding), run);
-        let all = iosonde_analysis::profile::finding::DETECTORS;
-        // Both kinds of reports have a `page_cache`.
-        let profile = codes(&mut all.iter().map(|(code, _)| *code).filter(|c| *c != "page_cache"));
-        assert_eq!(words(Kind::ProfileFinding), profile);
     }
 
     #[test]
@@ -414,7 +230,9 @@ mod tests {
         for term in all() {
             assert!(term.action.ends_with('.') && !term.meaning.is_empty(), "{}", term.word);
         }
-        assert_eq!(action("nothing"), None);
-        assert!(action("no_steady_part").is_some_and(|words| words.starts_with("Measure longer")));
+        assert_eq!(action(&[Kind::Finding], "nothing"), None);
+        let of = |kind: Kind| action(&[kind], "page_cache").unwrap_or_default();
+        assert!(of(Kind::Finding).starts_with("Use direct I/O"));
+        assert!(of(Kind::ProfileFinding).starts_with("Read the rates"));
     }
 }

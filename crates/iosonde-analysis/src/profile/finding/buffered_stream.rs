@@ -1,12 +1,20 @@
 //! `buffered_stream`: large sequential I/O through the page cache.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::bytes;
 
 use super::super::{Figures, OpFigures};
-use super::percent;
+use super::{Detect, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "buffered_stream",
+    meaning: "Large sequential I/O went through the page cache.",
+    method: "sizes and order of requests, and opens with O_DIRECT",
+    action: "Consider O_DIRECT, or posix_fadvise(DONTNEED), for data that is used once.",
+    detect,
+};
 
 /// Fewest bytes to report.
 const FROM_BYTES: u64 = 256 << 20;
@@ -16,7 +24,7 @@ const LARGE: f64 = 65_536.0;
 const MOSTLY: f64 = 0.8;
 
 /// Reports the operation with more bytes.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let side = figures.program.as_ref()?;
     let streams = [side.op(Op::Read), side.op(Op::Write)].into_iter().filter(|op| is_stream(op));
     let op = streams.max_by_key(|op| op.bytes)?;

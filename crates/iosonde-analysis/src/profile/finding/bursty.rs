@@ -1,12 +1,20 @@
 //! `bursty`: requests arrive several at once, followed by a long pause.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::count;
 
 use super::super::{Figures, Process};
-use super::{own, percent, plural};
+use super::{Detect, own, percent, plural};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "bursty",
+    meaning: "Requests arrive several at once, followed by long pauses.",
+    method: "coefficient of variation of the inter-arrival times",
+    action: "Size the storage for the burst, or spread the requests.",
+    detect,
+};
 
 /// Smallest share of the program's requests to report.
 const MATTERS: f64 = 0.2;
@@ -14,7 +22,7 @@ const MATTERS: f64 = 0.2;
 const SPLIT: f64 = 0.5;
 
 /// Reports the most frequent kind of requests that arrives this way.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let all = figures.program.as_ref()?.requests().max(1);
     let kind = figures.arrivals.iter().find(|kind| {
         kind.process == Process::Bursty

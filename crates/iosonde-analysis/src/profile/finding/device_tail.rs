@@ -1,13 +1,21 @@
 //! `device_tail`: a few requests take far longer in the device than the others.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{count, duration};
 
 use super::super::traffic::Tally;
 use super::super::{Figures, Latency, Spread};
-use super::plural;
+use super::{Detect, plural};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "device_tail",
+    meaning: "A few requests take far longer in the device than the others.",
+    method: "time in the device of requests of similar size",
+    action: "Look for stalls of the device: background work, other traffic, its health.",
+    detect,
+};
 
 /// Multiple of the median at or above which a rare latency is a stall.
 const TIMES: f64 = 20.0;
@@ -19,7 +27,7 @@ const FROM_NS: u64 = 1_000_000;
 const ALIKE: f64 = 4.0;
 
 /// Reports the operation and device with the longest tail.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     // Where no CPU is free, an end waits until it is seen.
     let machine = &figures.machine;
     let used = [machine.user_share, machine.system_share, machine.steal_share];

@@ -1,12 +1,20 @@
 //! `dirty_left`: what the program wrote reached the device after its end, or not at all.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, duration};
 
 use super::super::Figures;
-use super::percent;
+use super::{Detect, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "dirty_left",
+    meaning: "Data reached the device after the program's end, or not during the profile.",
+    method: "dirty pages that the program left, and their write-back",
+    action: "Add a sync where the data must be durable at the end.",
+    detect,
+};
 
 /// Shortest time after the end to report, ns.
 const FROM_NS: u64 = 100_000_000;
@@ -17,7 +25,7 @@ const UNWRITTEN_SHARE: f64 = 0.1;
 
 /// Reports when write-back of the program's pages ended well after the program, or had not ended
 /// when tracing stopped.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     unwritten(run, figures).or_else(|| late(run))
 }
 

@@ -3,14 +3,22 @@
 //! A device with FUA gets it with the write. For one without, the block layer sends a flush after
 //! each write: the program causes flushes without a sync call.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{count, duration};
 
 use super::super::Figures;
 use super::super::traffic::Tally;
-use super::percent;
+use super::{Detect, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "durable_writes",
+    meaning: "Most writes are synchronous (O_SYNC, O_DSYNC).",
+    method: "flags of opens and of requests",
+    action: "Write several and sync once where the program allows it.",
+    detect,
+};
 
 /// Smallest share of the writes to report.
 const SHARE: f64 = 0.5;
@@ -20,7 +28,7 @@ const SYNCS: f64 = 0.1;
 const WRITES: u64 = 30;
 
 /// Reports when most of the program's own writes carry a flush or FUA.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let tally = Tally::of(
         run.traffic
             .iter()

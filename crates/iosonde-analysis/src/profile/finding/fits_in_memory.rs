@@ -1,11 +1,20 @@
 //! `fits_in_memory`: the same data is read repeatedly, and would fit in memory.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
+use super::Detect;
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "fits_in_memory",
+    meaning: "The same data was read repeatedly, and would fit in memory.",
+    method: "distinct blocks read, compared with the memory of the machine",
+    action: "Give it cache: buffered I/O, or a larger buffer pool.",
+    detect,
+};
 
 /// Mean reads per block at or above which data is read repeatedly.
 const TIMES: f64 = 2.0;
@@ -17,7 +26,7 @@ const LOST: f64 = 0.05;
 const FROM_BYTES: u64 = 64 << 20;
 
 /// Reports the device with the most bytes read this way.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let memory = run.host.memory_limit_bytes.or(run.host.memory_bytes)?;
     let mut most: Option<(u64, Finding)> = None;
     for place in &figures.places {

@@ -1,11 +1,19 @@
 //! `hot_spot`: most requests go to a small part of the touched range.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
-use super::percent;
+use super::{Detect, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "hot_spot",
+    meaning: "Most requests go to a small part of the range.",
+    method: "requests by chunk of 1 MiB",
+    action: "Cache the hot part, or put it on faster storage.",
+    detect,
+};
 
 /// Smallest share of the requests on the hottest fifth to report: the Pareto rule.
 const SHARE: f64 = 0.8;
@@ -13,7 +21,7 @@ const SHARE: f64 = 0.8;
 const CHUNKS: u64 = 20;
 
 /// Reports the most uneven device.
-pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let uneven = figures.places.iter().filter(|place| place.chunks >= CHUNKS);
     let known = uneven.filter_map(|place| Some((place, place.hot_share?)));
     let (place, share) = known.max_by(|a, b| a.1.total_cmp(&b.1))?;

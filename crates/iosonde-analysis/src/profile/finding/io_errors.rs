@@ -1,15 +1,23 @@
 //! `io_errors`: requests of the program ended with an error.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Traffic;
 use iosonde_model::units::count;
 
 use super::super::Figures;
-use super::plural;
+use super::{Detect, plural};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "io_errors",
+    meaning: "Requests of the program ended with an error.",
+    method: "result of each request at the block layer",
+    action: "Read the kernel log (dmesg) and the drive's health (smartctl -a).",
+    detect,
+};
 
 /// Reports all of them, naming the operation and device with most.
-pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let own = || run.traffic.iter().filter(|traffic| traffic.class.is_of_the_program());
     let all: u64 = own().map(|traffic| traffic.errors).sum();
     let most: &Traffic = own().max_by_key(|traffic| traffic.errors)?;

@@ -1,11 +1,20 @@
 //! `journal`: the journal's writes are large compared with the program's.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
+use super::Detect;
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "journal",
+    meaning: "Journals and metadata add a quarter of the program's bytes or more.",
+    method: "requests of kernel threads for the file system as a whole",
+    action: "Batch creates, renames and syncs; preallocate files that grow.",
+    detect,
+};
 
 /// Smallest journal bytes per program byte to report.
 const RATIO: f64 = 0.25;
@@ -13,7 +22,7 @@ const RATIO: f64 = 0.25;
 const FROM_BYTES: u64 = 1 << 20;
 
 /// Reports when the program is the main writer and the journal adds a quarter or more.
-pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let program = figures.program.as_ref()?.op(Op::Write).bytes;
     let of = |class: Class| {
         figures.classes.iter().find(|each| each.class == class).map_or(0, |each| each.write_bytes)

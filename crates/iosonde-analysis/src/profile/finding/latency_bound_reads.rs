@@ -1,12 +1,20 @@
 //! `latency_bound_reads`: threads that wait for small random reads one at a time.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::{bytes, count, duration};
 
 use super::super::Figures;
-use super::{commonest, named, own, percent, share_up_to};
+use super::{Detect, commonest, named, own, percent, share_up_to};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "latency_bound_reads",
+    meaning: "A thread waits for small random reads one at a time.",
+    method: "depth, sizes and the time that the thread spent waiting",
+    action: "Issue reads in parallel: more threads, io_uring, or read-ahead.",
+    detect,
+};
 
 /// Largest size of a small read.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -20,7 +28,7 @@ const IN_FLIGHT: (f64, f64) = (0.5, 1.1);
 const READS: u64 = 100;
 
 /// Reports the group that waits the largest share of its time.
-pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let mut bound: Option<(f64, Finding)> = None;
     for (index, name, threads) in super::groups(run) {
         let reads = own(run, index, Op::Read);

@@ -1,13 +1,22 @@
 //! `limited_fidelity`: only totals were recorded, no individual requests.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Method;
 
 use super::super::Figures;
+use super::Detect;
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "limited_fidelity",
+    meaning: "Only totals were recorded, no single requests.",
+    method: "which tracepoints could be attached",
+    action: "Run it with CAP_BPF and CAP_PERFMON (as root).",
+    detect,
+};
 
 /// Reports when the figures come from counters.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     if run.source.method != Method::Counters {
         return None;
     }

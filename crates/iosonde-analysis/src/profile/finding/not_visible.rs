@@ -1,12 +1,21 @@
 //! `not_visible`: a device was used whose requests no tracepoint covers.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 
 use super::super::Figures;
+use super::Detect;
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "not_visible",
+    meaning: "A device was used whose requests no tracepoint covers.",
+    method: "counters of the devices, compared with the trace",
+    action: "Profile the device below it.",
+    detect,
+};
 
 /// Reports the first such device with any I/O, as far as known.
-pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let hidden = run.devices.iter().filter(|device| super::super::moved(device));
     let (device, reason) =
         hidden.filter_map(|device| Some((device, device.invisible.as_ref()?))).next()?;

@@ -1,12 +1,20 @@
 //! `other_traffic`: other programs used the same device at the same time.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, ThreadRun, Traffic};
 use iosonde_model::units::bytes;
 
 use super::super::{Figures, Side};
-use super::percent;
+use super::{Detect, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "other_traffic",
+    meaning: "Other programs used the same device at the same time.",
+    method: "requests by class",
+    action: "Repeat when the device is idle, or move the other program away.",
+    detect,
+};
 
 /// Smallest share of a device's requests or bytes to report.
 const SHARE: f64 = 0.10;
@@ -15,7 +23,7 @@ const SHARE: f64 = 0.10;
 const OWN_SHARE: f64 = 0.10;
 
 /// Reports the device where others had the largest share.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let mut worst: Option<(f64, Finding)> = None;
     for device in &figures.devices {
         if !device.program.as_ref().is_some_and(|side| matters(side, figures)) {

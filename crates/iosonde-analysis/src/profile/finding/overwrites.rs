@@ -1,11 +1,19 @@
 //! `overwrites`: the same blocks are written repeatedly.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
-use super::percent;
+use super::{Detect, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "overwrites",
+    meaning: "The same blocks are written repeatedly.",
+    method: "distinct blocks written, compared with blocks written",
+    action: "Collect changes in memory before writing them.",
+    detect,
+};
 
 /// Smallest share of overwrites to report.
 const SHARE: f64 = 0.5;
@@ -13,7 +21,7 @@ const SHARE: f64 = 0.5;
 const FROM_BYTES: u64 = 16 << 20;
 
 /// Reports the device with the most bytes written this way.
-pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let often = figures.places.iter().filter(|place| {
         place.written_bytes >= FROM_BYTES
             && place.overwrite_share.is_some_and(|share| share >= SHARE)

@@ -1,12 +1,22 @@
 //! `page_cache`: most reads were served from memory.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::PageCache;
 use iosonde_model::units::{bytes, count};
 
 use super::super::{CacheFigures, Figures};
-use super::percent;
+use super::{Detect, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "page_cache",
+    meaning: "Most reads of the program were served from memory.",
+    method: "pages that read calls looked up and those that were brought in; else bytes read by \
+             calls and fetched from storage",
+    action: "Read the rates of calls and of requests apart; drop the caches first to see the \
+             storage.",
+    detect,
+};
 
 /// Fewest bytes read to report.
 const FROM_BYTES: u64 = 64 << 20;
@@ -18,7 +28,7 @@ const FETCHED: f64 = 0.1;
 
 /// Reports when nine tenths of the pages that reads looked up were in memory; where that is not
 /// counted, when read calls returned ten times the bytes that storage did.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     match figures.page_cache {
         Some(cache) => looked_up(cache),
         None => returned(run),

@@ -1,13 +1,21 @@
 //! `partial_blocks`: writes that are not multiples of the device's physical block size.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
 use super::super::traffic::Tally;
-use super::percent;
+use super::{Detect, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "partial_blocks",
+    meaning: "Writes are not multiples of the device's physical block size.",
+    method: "sizes and offsets, compared with the physical block size",
+    action: "Write whole physical blocks.",
+    detect,
+};
 
 /// Smallest share of such writes to report.
 const SHARE: f64 = 0.05;
@@ -15,7 +23,7 @@ const SHARE: f64 = 0.05;
 const WRITES: u64 = 100;
 
 /// Reports the first device with many of them.
-pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     run.devices.iter().find_map(|device| {
         let block = u64::from(device.facts.physical_block_bytes?);
         let name = &device.facts.name;

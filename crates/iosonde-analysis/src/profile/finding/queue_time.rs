@@ -1,12 +1,20 @@
 //! `queue_time`: requests spend more time before the device than in it.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::ProfiledDevice;
 use iosonde_model::units::{count, duration};
 
 use super::super::Figures;
-use super::{percent, plural};
+use super::{Detect, percent, plural};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "queue_time",
+    meaning: "Requests spend more time before the device than in it.",
+    method: "time from arrival to issue, compared with the time in the device",
+    action: "Send fewer at once, or look for a limit (cgroup, scheduler, device queue).",
+    detect,
+};
 
 /// Share of the latency before the device at or above which it dominates.
 const SHARE: f64 = 0.5;
@@ -16,7 +24,7 @@ const DEEP: f64 = 4.0;
 const REQUESTS: u64 = 100;
 
 /// Reports the operation and device with the largest share.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     if figures.consistency.broken_code("program_depth").is_some() {
         return None;
     }

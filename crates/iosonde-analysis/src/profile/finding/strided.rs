@@ -1,12 +1,20 @@
 //! `strided`: requests with a constant stride.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::count;
 
 use super::super::Figures;
-use super::{named, own, percent, plural};
+use super::{Detect, named, own, percent, plural};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "strided",
+    meaning: "Requests follow each other at a constant stride.",
+    method: "distances between successive requests of a thread",
+    action: "Reorder the data or the loop so that accesses are contiguous.",
+    detect,
+};
 
 /// Smallest share of such requests to report.
 const SHARE: f64 = 0.5;
@@ -14,7 +22,7 @@ const SHARE: f64 = 0.5;
 const REQUESTS: u64 = 100;
 
 /// Reports the group with the largest share.
-pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let mut most: Option<(f64, Finding)> = None;
     for (index, name, threads) in super::groups(run) {
         for op in [Op::Read, Op::Write] {

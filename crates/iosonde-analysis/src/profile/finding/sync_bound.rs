@@ -1,12 +1,20 @@
 //! `sync_bound`: a thread group, or one of its threads, that spends most of its time in syncs.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::SyncKind;
 use iosonde_model::units::{count, duration};
 
 use super::super::Figures;
-use super::{named, percent};
+use super::{Detect, named, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "sync_bound",
+    meaning: "Syncs take half of a thread's time or more.",
+    method: "time in sync calls over the duration",
+    action: "Sync less often, group commits, or use storage with a protected cache.",
+    detect,
+};
 
 /// Share of the time at or above which a thread mostly syncs.
 const TIME: f64 = 0.5;
@@ -15,7 +23,7 @@ const CALLS: u64 = 10;
 
 /// Reports the group with the most time in syncs, unless a more specific finding covers it; a
 /// single thread if no group as a whole waits that long.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let groups = &figures.syncs.as_ref()?.groups;
     let is_bound = |share: Option<f64>| share.is_some_and(|share| share >= TIME);
     if groups.iter().any(|group| group.calls >= CALLS && is_bound(group.time_share)) {

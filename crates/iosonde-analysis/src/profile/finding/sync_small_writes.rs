@@ -1,13 +1,21 @@
 //! `sync_small_writes`: small writes, each synced before the next.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
 use super::super::syncs::GroupSyncs;
-use super::{commonest, named, own, percent, share_up_to};
+use super::{Detect, commonest, named, own, percent, share_up_to};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "sync_small_writes",
+    meaning: "Small writes are synced one by one.",
+    method: "writes between sync calls, and the time in them",
+    action: "Group several changes into one sync.",
+    detect,
+};
 
 /// Largest size of a small write.
 const SMALL_BYTES: u64 = 16 << 10;
@@ -21,7 +29,7 @@ const TIME: f64 = 0.25;
 const CALLS: u64 = 30;
 
 /// Reports the thread group that spends the most time this way.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     figures.syncs.as_ref()?.groups.iter().find_map(|group| of_group(run, group))
 }
 

@@ -1,12 +1,20 @@
 //! `written_for_it`: other threads wrote back what the program had left in the page cache.
 
-use crate::finding::{Finding, Severity, Strength};
+use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op, Traffic};
 use iosonde_model::units::{bytes, duration};
 
 use super::super::Figures;
-use super::percent;
+use super::{Detect, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "written_for_it",
+    meaning: "Other threads wrote back what the program left in the page cache.",
+    method: "pages dirtied by the program, written by another thread",
+    action: "Count these requests as the program's own.",
+    detect,
+};
 
 /// Smallest share of the program's bytes written to report.
 const SHARE: f64 = 0.1;
@@ -15,7 +23,7 @@ const FROM_BYTES: u64 = 1 << 20;
 
 /// Reports when write-back is a large part of the program's writing, and names who dirtied the
 /// pages.
-pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let all = figures.program.as_ref()?.op(Op::Write).bytes;
     let back = |traffic: &&Traffic| traffic.class == Class::WriteBack && traffic.op == Op::Write;
     let written: u64 = run.traffic.iter().filter(back).map(|traffic| traffic.bytes).sum();
