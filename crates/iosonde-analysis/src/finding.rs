@@ -32,6 +32,7 @@ mod punted;
 mod ram_backed;
 mod shared_extents;
 mod smart_failing;
+mod split_requests;
 mod stall;
 mod suspended;
 mod thermal;
@@ -226,7 +227,7 @@ pub struct Detector<F> {
 pub type Detect = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [Detector<Detect>; 36] = [
+pub const DETECTORS: [Detector<Detect>; 37] = [
     began_empty::DETECTOR,
     buffered::DETECTOR,
     cgroup_limit::DETECTOR,
@@ -256,6 +257,7 @@ pub const DETECTORS: [Detector<Detect>; 36] = [
     ram_backed::DETECTOR,
     shared_extents::DETECTOR,
     smart_failing::DETECTOR,
+    split_requests::DETECTOR,
     stall::DETECTOR,
     suspended::DETECTOR,
     thermal::DETECTOR,
