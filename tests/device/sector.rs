@@ -1,9 +1,10 @@
-//! Sectors of 512 bytes and of 4 KiB.
+//! Sectors of 512 bytes and of 4 KiB, and the largest request.
 
+use std::fs;
 use std::path::Path;
 
-use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
+use iosonde_rig::{ScratchDir, skip};
 
 use crate::request::{ask, here, lay_out, turn};
 
@@ -41,4 +42,20 @@ fn small_sectors_take_small_blocks() {
     let answer = ask(&line("512"), device.path()).answer().exits(0);
     assert_eq!(answer.target("device/logical_block_bytes"), 512);
     assert_eq!(ask(&line("256"), device.path()).answer().exit, Some(2));
+}
+
+#[test]
+fn operations_that_are_split_are_named() {
+    let _turn = turn();
+    let Some((device, _dir)) = sectors(512) else { return };
+    let name = device.path().file_name().unwrap().to_str().unwrap();
+    let largest = format!("/sys/block/{name}/queue/max_sectors_kb");
+    if let Err(error) = fs::write(&largest, "64") {
+        return skip(&format!("{largest}: {error}; untested: operations_that_are_split_are_named"));
+    }
+    let answer = ask(&line("256k"), device.path()).answer().exits(0);
+    answer.finds("split_requests", "proven");
+    let words = answer.finding("split_requests").unwrap()["words"].as_str().unwrap();
+    assert!(words.contains("256 KiB is split into 4 requests of at most 64 KiB"), "{words}");
+    ask(&line("64k"), device.path()).answer().exits(0).finds_no("split_requests");
 }
