@@ -12,6 +12,7 @@ pub mod selftest;
 pub mod verify;
 
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 
 pub use recent::LastEnd;
@@ -27,8 +28,8 @@ use iosonde_engine::engine::{
 use iosonde_engine::host::neighbours::Census;
 use iosonde_engine::host::telemetry::Sampler;
 use iosonde_engine::host::{Root, device_counters, nvme_health, smart};
-use iosonde_engine::target::Held;
 use iosonde_engine::target::held::drop_cache;
+use iosonde_engine::target::{Held, truth};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::Run;
 use iosonde_model::record::facts::{
@@ -218,7 +219,7 @@ fn target_facts(plan: &Plan, context: &RunContext) -> TargetFacts {
                 context.medium.files().into_iter().for_each(|file| drop_cache(file));
             }
             let facts = held.describe(&context.root);
-            if plan.targets.len() == 1 { facts } else { of_the_first_alone(facts) }
+            if plan.targets.len() == 1 { facts } else { of_several(plan, context, facts) }
         }
         None => TargetFacts {
             path: plan.target().path.clone(),
@@ -243,17 +244,26 @@ fn forget_cache(medium: &Medium) {
     }
 }
 
-/// Of several targets only the first is inspected: its content and its device's counters are not
-/// evidence about the load, which goes to all of them.
-fn of_the_first_alone(facts: TargetFacts) -> TargetFacts {
+/// Of several targets what they hold together. They may be on several devices, whose counters would
+/// have to be added: none is evidence about the whole load.
+fn of_several(plan: &Plan, context: &RunContext, first: TargetFacts) -> TargetFacts {
+    let files = context.medium.files().into_iter().zip(&plan.targets).skip(1);
+    let others = files.map(|(file, target)| {
+        truth::describe(&context.root, Path::new(&target.path), file.as_fd(), target.bytes)
+    });
+    let all: Vec<TargetFacts> = std::iter::once(first.clone()).chain(others).collect();
+    let sum = |of: fn(&TargetFacts) -> Option<u64>| all.iter().map(of).sum::<Option<u64>>();
+    let samples = all.iter().map(|facts| facts.cached_samples).try_fold((0, 0), |sum, each| {
+        each.map(|(cached, sampled)| (sum.0 + cached, sum.1 + sampled))
+    });
     TargetFacts {
-        hole_bytes: None,
-        unwritten_bytes: None,
-        shared_bytes: None,
-        extents: None,
-        cached_samples: None,
+        hole_bytes: sum(|facts| facts.hole_bytes),
+        unwritten_bytes: sum(|facts| facts.unwritten_bytes),
+        shared_bytes: sum(|facts| facts.shared_bytes),
+        extents: sum(|facts| facts.extents),
+        cached_samples: samples,
         device: None,
-        ..facts
+        ..first
     }
 }
 

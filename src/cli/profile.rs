@@ -187,6 +187,9 @@ fn print(
     is_kept &= folder.keep_document(json, (run, &figures, &analysed), exit);
     let is_whole = !matches!(run.ended, Ended::Interrupted { .. });
     folder.finish(is_whole, exit.code(), &ended_text(&run.ended));
+    if let Some(Err(reason)) = &against {
+        note(&format!("error: --against: {reason}"));
+    }
     is_kept && against.is_none_or(|against| against.is_ok())
 }
 
@@ -200,7 +203,11 @@ fn rehearsal(source: &Source, disks: &[String]) -> String {
             "requests would not be traced; counters of processes and disks would be used".into()
         }
     };
-    let mut lines = vec![how, format!("disks: {}", disks.join(", "))];
+    let disks = match disks {
+        [] => "disks: those that the program uses".to_owned(),
+        disks => format!("disks: {}", disks.join(", ")),
+    };
+    let mut lines = vec![how, disks];
     let refused = source.programs.iter().filter_map(|program| {
         Some(format!("not attached: {}: {}", program.tracepoint, program.refused.as_ref()?))
     });

@@ -51,7 +51,7 @@ fn operations_that_are_split_are_named() {
     let name = device.path().file_name().unwrap().to_str().unwrap();
     let largest = format!("/sys/block/{name}/queue/max_sectors_kb");
     if let Err(error) = fs::write(&largest, "64") {
-        return skip(&format!("{largest}: {error}; untested: operations_that_are_split_are_named"));
+        return skip(format!("{largest}: {error}"));
     }
     let answer = ask(&line("256k"), device.path()).answer().exits(0);
     answer.finds("split_requests", "proven");

@@ -48,7 +48,7 @@ pub use conformance::Conformance;
 pub use measure::{Measure, Quantity};
 pub use point::{Point, Spread};
 pub use rounds::Steadiness;
-pub use words::TOO_FEW;
+pub use words::{NONE_USABLE, TOO_FEW, UNDECIDED};
 
 use super::figures::Figures;
 use super::intervals;

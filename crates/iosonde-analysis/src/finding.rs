@@ -355,11 +355,12 @@ impl<'a> Case<'a> {
         (sampled > 0).then(|| f64::from(cached) / f64::from(sampled))
     }
 
-    /// Bytes of the tested range that hold nothing, over the range.
+    /// Bytes of the tested ranges that hold nothing, over the ranges.
     fn empty_share(&self) -> f64 {
         let target = &self.run.target;
         let empty = target.hole_bytes.unwrap_or(0) + target.unwritten_bytes.unwrap_or(0);
-        empty as f64 / self.run.plan.target().bytes.max(1) as f64
+        let all: u64 = self.run.plan.targets.iter().map(|target| target.bytes).sum();
+        empty as f64 / all.max(1) as f64
     }
 }
 

@@ -9,6 +9,8 @@ mod verify;
 use iosonde_analysis::expectation::{Judged, Judgement};
 use iosonde_analysis::figures::GroupFigures;
 use iosonde_analysis::finding::{Severity, Strength};
+use iosonde_analysis::precision::Ended;
+use iosonde_analysis::pursuit::Class;
 use iosonde_analysis::verdict::{Assessment, Kind, ReportedFinding, Verdict, verdict};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
@@ -63,7 +65,11 @@ impl Answer {
             }
             (Kind::LimitedBy, None) => format!("{}; {figures}", verdict.words),
             (kind, earlier) => {
+                let goal = rows.iter().find_map(|(_, row)| missed_goal(row));
                 let health = match kind {
+                    Kind::NoFaultSeen if goal.is_some() => {
+                        goal.map(|words| format!("{words}; ")).unwrap_or_default()
+                    }
                     // That a run did not become steady decides its exit code.
                     Kind::NoFaultSeen if rows.iter().any(|(_, row)| is_unsteady(row)) => {
                         String::new()
@@ -187,11 +193,35 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
         if !complete {
             return "Repeat it without an interruption".to_owned();
         }
+        if let Some((_, row)) = rows.iter().find(|(_, row)| missed_goal(row).is_some()) {
+            return match row.pursuit {
+                Some(_) => "Give a higher --latency-target, or more time (--runtime)".to_owned(),
+                None => "Measure longer: give a longer --runtime".to_owned(),
+            };
+        }
         let path = rows.first().map_or(".", |(run, _)| run.plan.target().path.as_str());
         match rows.len() {
             1 => "Repeat it: a comparison needs 5 runs of each".to_owned(),
             _ => format!("Find its limits: iosonde experiment run study {path}"),
         }
+    })
+}
+
+/// A latency target or a precision that was not reached.
+fn missed_goal(row: &Assessment) -> Option<String> {
+    let target = row.pursuit.as_ref().and_then(|pursuit| {
+        let outcome = match pursuit.class {
+            Class::MetAndBinding | Class::MetNotBinding => return None,
+            Class::Infeasible => "was missed with one request in flight",
+            Class::Unstable => "was met only at times",
+            Class::Undecided => "is undecided",
+        };
+        Some(format!("the latency target {} {outcome}", pursuit.target))
+    });
+    target.or_else(|| {
+        let precision = row.precision.as_ref()?;
+        let is_missed = !matches!(precision.ended, Ended::Reached | Ended::Early);
+        is_missed.then(|| format!("{} was not reached", precision.requested))
     })
 }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::experiment_figures;
 use crate::story::{Section, Source, Story, Warning};
+use iosonde_analysis::experiment::gate::{self, Ranking};
 use iosonde_analysis::experiment::{Answer, Conformance, Measure, Point, Standing, Study};
 use iosonde_analysis::finding::{Finding, Severity};
 use iosonde_model::spec::Direction;
@@ -72,25 +73,31 @@ fn answer(study: &Study) -> Vec<String> {
     if first.is_empty() { fastest(study).into_iter().collect() } else { first }
 }
 
-/// Of stages without an analysis: the point with the highest rate.
+/// Of a single stage without an analysis: the point with the highest rate, if it is shown to be.
 fn fastest(study: &Study) -> Option<String> {
-    let points = study.stages.iter().flat_map(|facts| {
-        facts.points.iter().map(move |point| (point, facts.stage.axes.as_slice()))
-    });
-    let rate = |point: &Point| {
-        Some(point.spread(Measure::Iops, Direction::Total)?.mean)
-            .filter(|_| !matches!(point.standing, Standing::Failed(_)))
+    let [facts] = study.stages.as_slice() else { return None };
+    let usable = |point: &&Point| !matches!(point.standing, Standing::Failed(_));
+    let points: Vec<&Point> = facts.points.iter().filter(usable).collect();
+    let rate = |point: &Point| Some(point.spread(Measure::Iops, Direction::Total)?.mean);
+    let said = |point: &Point| Some(Measure::Iops.formatted(rate(point)?));
+    let at = |point: &Point| {
+        let levels = facts.stage.axes.iter().zip(&point.levels);
+        let settings: Vec<String> =
+            levels.map(|(axis, level)| format!("{} {}", axis.heading(), level.label)).collect();
+        settings.join(", ")
     };
-    let rated = points.filter_map(|(point, axes)| Some((rate(point)?, point, axes)));
-    let (iops, point, axes) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let settings: Vec<String> = axes
-        .iter()
-        .zip(&point.levels)
-        .map(|(axis, level)| format!("{} {}", axis.heading(), level.label))
-        .collect();
-    let at =
-        if settings.is_empty() { String::new() } else { format!(", at {}", settings.join(", ")) };
-    Some(format!("The highest rate is {} IOPS{at}.", Measure::Iops.formatted(iops)))
+    match gate::ranking(&points, Measure::Iops)? {
+        Ranking::Best(point) if points.len() > 1 => {
+            Some(format!("The highest rate is {} IOPS, at {}.", said(point)?, at(point)))
+        }
+        Ranking::Best(point) => Some(format!("The rate is {} IOPS.", said(point)?)),
+        Ranking::Ties { points: ties, more, .. } => Some(format!(
+            "Not shown to differ in rate: {}{}.",
+            ties.iter().map(|point| at(point)).collect::<Vec<_>>().join("; "),
+            gate::advice(more)
+        )),
+        Ranking::Undecided(why) => Some(format!("The highest rate: {why}.")),
+    }
 }
 
 /// The findings of all runs and analyses, each once with where it was seen, gravest first.

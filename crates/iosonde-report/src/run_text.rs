@@ -387,7 +387,7 @@ fn cpu(figures: &Figures) -> String {
 }
 
 fn ios(run: &Run, figures: &Figures) -> String {
-    let ops: u64 = run.jobs.iter().map(|job| job.read.ops + job.write.ops).sum();
+    let ops: u64 = run.jobs.iter().map(|job| job.read.ops + job.write.ops + job.trim.ops).sum();
     let flushes = u32::from(run.final_sync.is_some());
     let mut text = format!("  ios: total={ops}, errors={}, flushes={flushes}", figures.errors);
     let abandoned: u32 = run.jobs.iter().map(|job| job.abandoned).sum();

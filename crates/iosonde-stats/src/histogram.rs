@@ -379,6 +379,12 @@ impl Serialize for Histogram {
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(from)?;
+        let ends = (stored.min_ns.unwrap_or(u64::MAX), stored.max_ns.unwrap_or(0));
+        if stored.count > 0 && ends.0 > ends.1 {
+            let found = format!("min_ns {:?} and max_ns {:?}", stored.min_ns, stored.max_ns);
+            let words = format!("{found} of {} values, expected two that ascend", stored.count);
+            return Err(serde::de::Error::custom(words));
+        }
         let mut histogram = Histogram::unallocated();
         for (index, count) in stored.buckets {
             let index = index as usize;
@@ -393,8 +399,7 @@ impl<'de> Deserialize<'de> for Histogram {
         histogram.count = stored.count;
         histogram.sum = stored.sum_ns;
         histogram.sum_of_squares = stored.sum_of_squares;
-        histogram.min = stored.min_ns.unwrap_or(u64::MAX);
-        histogram.max = stored.max_ns.unwrap_or(0);
+        (histogram.min, histogram.max) = ends;
         histogram.overflow = stored.overflow;
         Ok(histogram)
     }

@@ -39,7 +39,8 @@ impl Emitted {
         match &written {
             Ok(()) => note(&format!(
                 "workload written to {path}; replay it with: iosonde run \
-                {path}"
+                {path} --path TARGET --runtime {}ms",
+                run.measured_ns / 1_000_000
             )),
             Err(reason) => note(&format!("error: --emit {path}: {reason}")),
         }

@@ -48,7 +48,8 @@ pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
     }
     let interval_ns = time("--interval", &args.interval)?;
     if !INTERVALS_NS.contains(&interval_ns) {
-        return Err(wrong("--interval: expected a time from 100ms to 1h"));
+        let found = &args.interval;
+        return Err(wrong(&format!("--interval: found {found}, expected a time from 100ms to 1h")));
     }
     Ok(Request {
         command: args.command.clone(),

@@ -36,6 +36,7 @@ pub(crate) fn work(run: &Run) -> Option<DeviceWork> {
         write_merges: end.write_merges.checked_sub(start.write_merges)?,
         write_sectors: end.write_sectors.checked_sub(start.write_sectors)?,
         write_ms: end.write_ms.checked_sub(start.write_ms)?,
+        in_flight: end.in_flight,
         busy_ms: end.busy_ms.checked_sub(start.busy_ms)?,
         weighted_ms: end.weighted_ms.checked_sub(start.weighted_ms)?,
         discards: end.discards.saturating_sub(start.discards),

@@ -98,9 +98,12 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
             let peak = before.iter().rev().find_map(|stage| stage.found("iops"));
             if let Some(peak) = peak {
                 answer.find("sustained-share", rate / peak);
+                let rest = match missed {
+                    Some(_) => ": independent users (open loop) cannot reach the rest",
+                    None => "",
+                };
                 answer.say(format!(
-                    "That is {} of the closed-loop rate at a fixed queue depth: independent users \
-                     (open loop) cannot reach the rest.",
+                    "That is {} of the closed-loop rate at a fixed queue depth{rest}.",
                     words::percent(rate / peak)
                 ));
             }

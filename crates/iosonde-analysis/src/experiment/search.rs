@@ -160,7 +160,8 @@ fn say_best(
         Some(Ranking::Best(_)) => format!("{title}: {}: {rate}.", name(lead)),
         Some(Ranking::Ties { points: ties, more, .. }) => {
             answer.find("ties", ties.len() as f64);
-            let all: Vec<String> = ties.iter().map(|point| name(point)).collect();
+            let others = ties.iter().filter(|point| point.cell != lead.cell);
+            let all: Vec<String> = others.map(|point| name(point)).collect();
             format!(
                 "{title}: {}: {rate}. Not separated from it: {}{}.",
                 name(lead),

@@ -123,6 +123,12 @@ impl Times {
 /// What stands where a figure has no interval for want of repeats.
 pub const TOO_FEW: &str = "too few for an interval";
 
+/// How an analysis begins that had nothing to go by.
+pub const NONE_USABLE: &str = "No run can be used";
+
+/// In a sentence that concludes nothing.
+pub const UNDECIDED: &str = "not decidable yet";
+
 /// ` (95 % 7.50 to 8.30, n = 5)`, or the range of too few runs for an interval.
 pub(super) fn interval(
     interval: Option<Interval>,

@@ -17,6 +17,8 @@ use super::traffic::{Tally, share};
 const COUNTERS: f64 = 0.01;
 /// Fewest requests that may cross the edges of the profile and be seen by one side only.
 const EDGE: u64 = 8;
+/// Largest request of a device that does not tell it, KiB.
+const LARGEST_KIB: u32 = 1280;
 /// Share by which sums over buckets may differ from exact sums: recorded sizes are exact within
 /// 1/32.
 const SIZES: f64 = 1.0 / 32.0;
@@ -72,8 +74,14 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
     let sent_flushes: u64 = own(Op::Flush).filter(|t| !is_device(t)).map(|t| t.requests).sum();
     let delta = |before: u64, after: u64| after.saturating_sub(before);
     let bytes = |before: u64, after: u64| delta(before, after).saturating_mul(512);
-    let edge_bytes =
-        |tally: &Tally| edge(tally.requests) * tally.sizes.keys().max().copied().unwrap_or(4096);
+    // What was in flight at the start is counted at its end, and was not traced.
+    let untraced = start.in_flight;
+    let largest = u64::from(device.facts.max_sectors_kb.unwrap_or(LARGEST_KIB)) << 10;
+    let edge_bytes = |tally: &Tally| {
+        let size = tally.sizes.keys().max().copied().unwrap_or(4096);
+        edge(tally.requests) * size + untraced * largest
+    };
+    let edge = |requests: u64| edge(requests) + untraced;
     // The kernel counts write-zeroes, and on many versions the empty request that an fsync sends,
     // among the writes.
     let side = |what, traced: (u64, u64), kernel, edge| Side { what, traced, kernel, edge };

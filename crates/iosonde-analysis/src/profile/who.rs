@@ -61,7 +61,7 @@ pub(super) fn threads(run: &ProfileRun) -> Vec<ThreadFigures> {
         // The program ended; the others were profiled until the end of settling.
         let settle_ns = if thread.of_program { 0 } else { run.settle_ns };
         ThreadFigures {
-            requests_per_s: per_second(requests(thread), run.measured_ns + settle_ns),
+            requests_per_s: per_second(thread.reads + thread.writes, run.measured_ns + settle_ns),
             sequential_share: share(thread.sequential, thread.reads + thread.writes),
             sync_share: share(thread.sync_ns, run.measured_ns),
             thread: thread.clone(),

@@ -359,6 +359,7 @@ pub(super) fn counters(stat: &str) -> Option<DeviceCounters> {
         write_merges: field(5),
         write_sectors: field(6),
         write_ms: field(7),
+        in_flight: field(8),
         busy_ms: field(9),
         weighted_ms: field(10),
         discards: field(11),

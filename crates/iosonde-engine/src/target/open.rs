@@ -155,14 +155,15 @@ pub fn test_bytes(
 /// Whether a file of this size leaves enough room for others.
 ///
 /// # Errors
-/// [`TargetError::Space`] if it leaves less than the larger of 1 GiB and 5 % of the file system.
+/// [`TargetError::Space`] if it leaves less than 5 % of the file system, or 1 GiB if that is more,
+/// but of a small one no more than a quarter.
 pub fn fits(
     directory: &Path,
     wanted_bytes: u64,
     free_bytes: u64,
     total_bytes: u64,
 ) -> Result<(), TargetError> {
-    let reserve_bytes = GIB.max(total_bytes / 20);
+    let reserve_bytes = GIB.min(total_bytes / 4).max(total_bytes / 20);
     if wanted_bytes <= free_bytes.saturating_sub(reserve_bytes) {
         return Ok(());
     }

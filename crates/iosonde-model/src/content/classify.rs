@@ -329,6 +329,9 @@ fn runs(sectors: &[Seen]) -> Vec<(u32, u32, Sector)> {
 /// Generations that are compared with, at most, beside those that the sectors name.
 const CANDIDATES: u32 = 4;
 
+/// Ratio of bits from which on a generation that should not be there is clearly nearer.
+const CLEARLY: u64 = 4;
+
 /// The difference from the generation that is nearest, among those that may be meant.
 fn nearest<C: Comparisons>(
     format: &Format<C>,
@@ -344,16 +347,27 @@ fn nearest<C: Comparisons>(
     let last = allowed.high.max(allowed.low);
     let recent = last.saturating_sub(CANDIDATES - 1).max(1)..=last;
     let outcomes = allowed.outcomes.iter().copied();
-    let mut generations: Vec<u32> =
-        named.chain(recent).chain(outcomes).filter(|one| *one > 0).collect();
+    let named: Vec<u32> = named.collect();
+    let all = named.iter().copied().chain(recent).chain(outcomes);
+    let mut generations: Vec<u32> = all.filter(|one| *one > 0).collect();
     generations.sort_unstable();
     generations.dedup();
+    let is_likely =
+        |generation: u32| named.contains(&generation) || allowed.permits::<C>(generation);
     let is_right = |index: usize| match sectors[index].sector {
         Sector::Ours(generation) => allowed.permits::<C>(generation),
         _ => false,
     };
     let compared = generations.into_iter().map(|one| compare(format, block, offset, one, is_right));
-    compared.min_by_key(|damage| damage.bits)
+    // Random bytes differ from all of them by half the bits: chance must not choose one that the
+    // ledger does not permit and no sector names.
+    let (likely, others): (Vec<Damage>, Vec<Damage>) =
+        compared.partition(|damage| is_likely(damage.generation));
+    let least = |all: Vec<Damage>| all.into_iter().min_by_key(|damage| damage.bits);
+    match (least(likely), least(others)) {
+        (Some(likely), Some(other)) if other.bits < likely.bits / CLEARLY => Some(other),
+        (likely, other) => likely.or(other),
+    }
 }
 
 #[cfg(test)]

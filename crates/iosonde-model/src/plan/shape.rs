@@ -285,6 +285,10 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
     let rest = end.saturating_sub(start);
     let bytes = role.size.unwrap_or(rest);
     if bytes > rest {
+        let beside = workload.roles.iter().filter(|other| other.targets == role.targets);
+        let ends =
+            beside.map(|other| other.offset.unwrap_or(0).saturating_add(other.size.unwrap_or(0)));
+        let needed = ends.max().unwrap_or(0).max(start.saturating_add(bytes));
         return Err(Refusal::Conflict {
             role: role.name.clone(),
             what: format!(
@@ -292,7 +296,7 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
                  {} B at least, as --size too if that is given, or the role a smaller size or \
                  offset",
                 bytes - rest,
-                start.saturating_add(bytes)
+                needed
             ),
         });
     }

@@ -241,6 +241,9 @@ pub struct DeviceCounters {
     pub write_sectors: u64,
     /// Milliseconds spent writing, summed over requests.
     pub write_ms: u64,
+    /// Requests in flight when they were read.
+    #[serde(default)]
+    pub in_flight: u64,
     /// Milliseconds with at least one request in flight.
     pub busy_ms: u64,
     /// Milliseconds weighted by requests in flight.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::controlled::ControlledRun;
 use super::facts::{DeviceCounters, Neighbour, TargetFacts, TelemetrySample};
@@ -17,6 +17,7 @@ pub const SCHEMA: &str = "iosonde.run/1";
 
 /// Everything observed in one run. Raw: nothing in here is computed from something else in here.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Run {
     /// [`SCHEMA`].
     pub schema: String,
@@ -60,6 +61,41 @@ pub struct Run {
     /// Where the time of the I/O calls went, if that was asked.
     #[serde(default)]
     pub layers: Option<LayersRun>,
+}
+
+/// Most intervals of a series over the measured window.
+const MOST_INTERVALS: u64 = 1 << 22;
+
+impl Run {
+    /// What makes a record that is no run of this program unusable for any analysis.
+    fn fault(&self) -> Option<String> {
+        let (jobs, planned) = (self.jobs.len(), self.plan.jobs.len());
+        if jobs > planned {
+            return Some(format!("jobs: found {jobs}, expected at most the {planned} of the plan"));
+        }
+        let directions = self.jobs.iter().flat_map(JobRun::directions);
+        let widths = directions.map(|direction| direction.counters.width_ns);
+        let intervals = self.measured_ns / widths.filter(|ns| *ns > 0).min()?;
+        (intervals > MOST_INTERVALS).then(|| {
+            format!("measured_ns: found {intervals} intervals, expected at most {MOST_INTERVALS}")
+        })
+    }
+}
+
+impl Serialize for Run {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Run::serialize(self, to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Run {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let run = Run::deserialize(from)?;
+        match run.fault() {
+            None => Ok(run),
+            Some(fault) => Err(serde::de::Error::custom(fault)),
+        }
+    }
 }
 
 /// How a run ended.

@@ -69,11 +69,11 @@ pub fn span(ns: u64) -> String {
     if (1..100_000_000).contains(&ns) {
         return latency(ns as f64);
     }
-    let seconds = ns / 1_000_000_000;
-    if seconds < 60 {
-        let tenths = ns / 100_000_000;
+    let tenths = ns.saturating_add(50_000_000) / 100_000_000;
+    if tenths < 600 {
         return format!("{}.{} s", tenths / 10, tenths % 10);
     }
+    let seconds = ns.saturating_add(500_000_000) / 1_000_000_000;
     if seconds < 3600 {
         return format!("{} min {} s", seconds / 60, seconds % 60);
     }
@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn spans_read_naturally() {
         assert_eq!([span(0), span(86_400_000)], ["0.0 s", "86.4 ms"]);
-        assert_eq!(span(4_050_000_000), "4.0 s");
+        assert_eq!([span(4_040_000_000), span(277_000_000)], ["4.0 s", "0.3 s"]);
+        assert_eq!(span(59_960_000_000), "1 min 0 s");
         assert_eq!(span(90_000_000_000), "1 min 30 s");
         assert_eq!(span(7_500_000_000_000), "2 h 5 min");
     }

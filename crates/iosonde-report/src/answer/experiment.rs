@@ -3,7 +3,7 @@
 use super::Answer;
 use crate::explain::terms::{self, Kind};
 use crate::story::{Story, Warning};
-use iosonde_analysis::experiment::TOO_FEW;
+use iosonde_analysis::experiment::{NONE_USABLE, TOO_FEW, UNDECIDED};
 
 /// The next action of a result without a problem, on a terminal and on the page itself.
 const OPEN_PAGE: &str = "Open report.html of the result: every point with its figure.";
@@ -22,8 +22,13 @@ impl Answer {
         let severe = story.warnings.iter().find(|warning| warning.severe);
         let confidence = match (severe, story.warnings.first()) {
             _ if !story.source.complete => "low: not everything was run".to_owned(),
+            (None, _) if story.answer.is_empty() => "none: no question was answered".to_owned(),
+            (None, _) if result.contains(NONE_USABLE) => "none: no run can be used".to_owned(),
             (Some(warning), _) => format!("low: {}", reason(warning)),
             (None, Some(warning)) => format!("medium: {}", reason(warning)),
+            (None, None) if story.answer.iter().all(|line| line.contains(UNDECIDED)) => {
+                format!("medium: {UNDECIDED}")
+            }
             (None, None) if result.contains(TOO_FEW) => {
                 format!("medium: repeats {TOO_FEW}")
             }

@@ -24,7 +24,7 @@ impl Answer {
             },
         };
         let is_idle = figures.program.as_ref().is_some_and(|side| side.requests() == 0);
-        let finding = figures.findings.first().filter(|finding| says_something(finding));
+        let finding = figures.findings.iter().find(|finding| says_something(finding));
         let found = finding.map(|finding| format!("; {}", finding.subject)).unwrap_or_default();
         let lost: u64 = run.lost.values().sum();
         let confidence = match () {

@@ -33,6 +33,10 @@ fn rates(out: &mut Text, run: &ProfileRun, figures: &Figures, side: &Side) {
     labelled(out, "Throughput:", &throughput(side));
     let after = match side.window_ns.saturating_sub(run.measured_ns) {
         0 => String::new(),
+        _ if run.settle_ns == 0 => format!(
+            "over {}, until the last of these requests had ended",
+            duration::span(side.window_ns)
+        ),
         ns => format!(
             "over {}, {} of it after the end, until what it wrote was written back",
             duration::span(side.window_ns),

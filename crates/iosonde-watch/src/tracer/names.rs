@@ -91,7 +91,7 @@ impl Names {
     }
 
     /// The path under which the file with this inode is found now: its own, or another one in the
-    /// same directory if it was renamed; else its own, marked as the kernel marks it.
+    /// same directory if it was renamed; else its own, marked.
     fn current(&mut self, path: PathBuf, inode: u64) -> String {
         let words = path.to_string_lossy().into_owned();
         match fs::symlink_metadata(&path) {
@@ -105,9 +105,10 @@ impl Names {
             let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
             entries.map(|entry| (entry.ino(), entry.path())).collect()
         });
-        listed
-            .get(&inode)
-            .map_or_else(|| format!("{words} (deleted)"), |now| now.to_string_lossy().into_owned())
+        listed.get(&inode).map_or_else(
+            || format!("{words} (deleted or moved)"),
+            |now| now.to_string_lossy().into_owned(),
+        )
     }
 }
 
@@ -192,6 +193,6 @@ mod tests {
         fs::write(path("first"), "b").unwrap();
         assert_eq!(current(inode), words("second"), "another file has its name");
         fs::remove_file(path("second")).unwrap();
-        assert_eq!(current(inode), format!("{} (deleted)", words("first")));
+        assert_eq!(current(inode), format!("{} (deleted or moved)", words("first")));
     }
 }

@@ -34,12 +34,13 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             .iter()
             .filter(|traffic| traffic.class == Class::Program && traffic.op == Op::Write),
     );
-    let durable = tally.durable.max(flushed(run, figures).min(tally.requests));
+    let opens = run.opens.unwrap_or_default();
+    let causes = flushed(run, figures, opens.sync + opens.dsync > 0);
+    let durable = tally.durable.max(causes.min(tally.requests));
     let share = durable as f64 / tally.requests.max(1) as f64;
     if durable < WRITES || share < SHARE {
         return None;
     }
-    let opens = run.opens.unwrap_or_default();
     let how = match (opens.sync, opens.dsync) {
         (0, 0) => String::new(),
         (sync, dsync) => format!(" (files opened with O_SYNC: {sync}, with O_DSYNC: {dsync})"),
@@ -61,11 +62,16 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     Some(finding.with("durable_share", share).with("writes", tally.requests as f64))
 }
 
-/// Flushes that the program caused without a sync call; 0 if calls were not traced.
-fn flushed(run: &ProfileRun, figures: &Figures) -> u64 {
+/// Flushes that the program caused without a sync call; 0 if calls were not traced. Where a file
+/// that was opened to be durable grows, the commits of the journal carry them.
+fn flushed(run: &ProfileRun, figures: &Figures, is_opened_so: bool) -> u64 {
     let Some(syncs) = &figures.syncs else { return 0 };
-    let own = run.traffic.iter().filter(|t| t.class == Class::Program && t.op == Op::Flush);
-    let flushes: u64 = own.map(|traffic| traffic.requests).sum();
+    let of = |class: Class, op: Op| {
+        run.traffic.iter().filter(move |traffic| traffic.class == class && traffic.op == op)
+    };
+    let own: u64 = of(Class::Program, Op::Flush).map(|traffic| traffic.requests).sum();
+    let commits: u64 = of(Class::Journal, Op::Write).map(|traffic| traffic.durable).sum();
+    let flushes = own + if is_opened_so { commits } else { 0 };
     if syncs.calls as f64 <= SYNCS * flushes as f64 { flushes } else { 0 }
 }
 
@@ -74,7 +80,7 @@ mod tests {
     use super::*;
     use crate::profile::finding::tests::{ask, words};
     use iosonde_fixtures::profile::{Flow, profile_of, with_syncs};
-    use iosonde_model::record::profile::{OpenCounts, SyncKind};
+    use iosonde_model::record::profile::{OpenCounts, SyncKind, Traffic};
 
     #[test]
     fn flushes_that_nobody_called_for_are_reported_and_those_of_syncs_are_not() {
@@ -84,6 +90,18 @@ mod tests {
         assert!(words(detect, &run).contains("99 % of its 1,000 writes are synchronous"));
         with_syncs(&mut run, "app", SyncKind::Fsync, 990, 100_000);
         assert_eq!(ask(detect, &run), None);
+    }
+
+    #[test]
+    fn writes_that_a_journal_makes_durable_are_reported_where_they_were_opened_so() {
+        let writes = Flow { op: Op::Write, requests: 1_000, ..Flow::default() };
+        let mut run = profile_of(&[writes]);
+        let commits = run.traffic[0].clone();
+        run.traffic.push(Traffic { class: Class::Journal, durable: 1_000, ..commits });
+        with_syncs(&mut run, "app", SyncKind::Fsync, 0, 0);
+        assert_eq!(ask(detect, &run), None);
+        run.opens = Some(OpenCounts { opens: 1, dsync: 1, ..OpenCounts::default() });
+        assert!(words(detect, &run).contains("100 % of its 1,000 writes are synchronous"));
     }
 
     #[test]

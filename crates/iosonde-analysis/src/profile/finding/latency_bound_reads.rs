@@ -47,8 +47,7 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         let Some(mean_ns) = reads.latency.mean() else { continue };
         let words = format!(
             "{} waits for random {} reads one at a time, for {} of its time: at {} per read a \
-             thread cannot exceed the {} reads/s seen here; more requests in flight or a faster \
-             device can.",
+             thread cannot exceed {} reads/s; more requests in flight or a faster device can.",
             named(&name, threads),
             bytes::rough(size),
             percent(in_flight.min(1.0)),
