@@ -24,7 +24,8 @@ pub(crate) fn program() -> Option<&'static Path> {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let mut cargo = Command::new(env!("CARGO"));
         cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-        cargo.args(["build", "--locked", "--workspace", "--features", "iosonde/mpi"]);
+        // As the tests were built: what an example needs alone would have other features.
+        cargo.args(["test", "--no-run", "--locked", "--workspace", "--features", "iosonde/mpi"]);
         cargo.args(["--example", "iosonde-mpi", "--target-dir"]).arg(target);
         let ended = cargo.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&ended.stderr);

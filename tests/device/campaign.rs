@@ -427,7 +427,7 @@ fn a_directory_that_fills_up_stops_alone() {
         !runs(&output, "d").is_empty() || running.try_wait().unwrap().is_some()
     });
     let others = mount.path().join("others");
-    sh(&format!("fallocate -l 600M {}", others.display()));
+    sh(&format!("fallocate -l 1200M {}", others.display()));
     let ended = running.wait_with_output().unwrap();
     let words = said(&ended);
     assert_eq!(ended.status.code(), Some(2), "{words}");

@@ -190,6 +190,10 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
         Some(format!("{action} (iosonde report --explain {code})"))
     });
     of_finding.unwrap_or_else(|| {
+        let is_idle = rows.iter().all(|(_, row)| row.figures.all.total.ops == 0);
+        if !complete && is_idle {
+            return "Measure longer, or at a higher rate: no operation ended in time".to_owned();
+        }
         if !complete {
             return "Repeat it without an interruption".to_owned();
         }

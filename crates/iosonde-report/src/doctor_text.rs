@@ -98,8 +98,8 @@ impl DoctorReport {
         out.push_str("\nThe tool's own cost, on one core\n");
         let clock = format!("{}, {} per reading", floor.clock, time(floor.clock_cost_ps));
         out.hanging("  clock               ", &clock);
-        let bare = floor.psync_p50_ps.map_or("n/a (no test file)".into(), time);
-        let bare = format!("{bare} median, {}", clean(&floor.psync_on));
+        let median = |ps| format!("{} median, {}", time(ps), clean(&floor.psync_on));
+        let bare = floor.psync_p50_ps.map_or("n/a (no test file)".into(), median);
         out.hanging("  bare pread loop     ", &bare);
         let null = format!("{}, histograms on", rate(floor.null_ops_per_s));
         out.hanging("  engine on `null`    ", &null);

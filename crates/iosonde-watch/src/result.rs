@@ -123,7 +123,7 @@ pub(super) fn missing(run: &ProfileRun, root: &Root) -> Vec<Missing> {
         let (what, reason) = (what.into(), reason.into());
         missing.push(Missing { what, reason, fix: fix.map(str::to_owned) });
     };
-    if run.source.method == Method::Counters {
+    if run.source.method == Method::Counters && run.calls.is_some() {
         miss(
             "calls of children that no parent waits for",
             "processes are sampled once per interval and at the end: calls of such a child after \

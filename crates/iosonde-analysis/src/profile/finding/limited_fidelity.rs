@@ -23,8 +23,12 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let reason = figures.unseen.as_deref().unwrap_or("requests were not traced");
     let fix = run.source.missing.iter().find_map(|missing| missing.fix.as_deref());
     let fix = fix.map_or(String::new(), |fix| format!(" To see them: {fix}."));
+    let own = match run.calls {
+        Some(_) => "bytes from the program's own counters, ",
+        None => "",
+    };
     let words = format!(
-        "Only totals were recorded: bytes from the program's own counters, requests from the \
+        "Only totals were recorded: {own}requests from the \
          devices' counters of all programs; no sizes, latencies, order, syncs or causes \
          ({reason}).{fix}"
     );

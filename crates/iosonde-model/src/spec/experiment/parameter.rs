@@ -1,5 +1,7 @@
 //! What an experiment can set and vary: one word each, with the quantity it takes.
 
+use std::ops::RangeInclusive;
+
 use crate::spec::EngineKind;
 use serde::{Deserialize, Serialize};
 
@@ -184,7 +186,11 @@ impl Parameter {
     /// If that is no quantity of its kind.
     pub fn value(self, given: &toml::Value) -> Result<Value, ParameterError> {
         let quantity = self.quantity();
-        let number = |value: f64| quantity.holds(value).then_some(Value::Number(value));
+        let range = self.range();
+        let fits = |value: f64| {
+            quantity.holds(value) && range.as_ref().is_none_or(|(ends, _)| ends.contains(&value))
+        };
+        let number = |value: f64| fits(value).then_some(Value::Number(value));
         let found = match (quantity, given) {
             (Quantity::Word(_) | Quantity::Name, toml::Value::Integer(value))
                 if self == Parameter::Cpus =>
@@ -213,8 +219,25 @@ impl Parameter {
         found.ok_or_else(|| ParameterError {
             name: self.word().into(),
             found: format!("`{}`", plain(given)),
-            expected: quantity.expected(),
+            expected: range.map_or_else(|| quantity.expected(), |(_, words)| words.to_owned()),
         })
+    }
+
+    /// What no target can carry out, whatever else a cell sets: the numbers that it can, in words.
+    fn range(self) -> Option<(RangeInclusive<f64>, &'static str)> {
+        match self {
+            Parameter::Iodepth | Parameter::Numjobs => {
+                Some((1.0..=MOST_AT_ONCE, "a whole number from 1 to 4096"))
+            }
+            Parameter::BlockSize => {
+                Some((1.0..=MOST_BLOCK, "a size from 1 to 1 GiB, such as 4096 or \"64k\""))
+            }
+            Parameter::Rate => {
+                Some((f64::MIN_POSITIVE..=f64::MAX, "operations per second, above 0"))
+            }
+            Parameter::Runtime => Some((1.0..=f64::MAX, "a time above 0, such as \"5s\"")),
+            _ => None,
+        }
     }
 
     /// A value as printed.
@@ -243,6 +266,10 @@ pub(crate) fn plain(given: &toml::Value) -> String {
     }
 }
 
+/// Most requests of a thread in flight, and most threads.
+const MOST_AT_ONCE: f64 = 4096.0;
+/// Largest block, bytes.
+const MOST_BLOCK: f64 = (1u64 << 30) as f64;
 /// Largest count of anything here.
 const MOST: f64 = 1e6;
 
@@ -288,6 +315,25 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+
+    #[test]
+    fn what_no_target_can_do_is_refused_with_its_range() {
+        for (parameter, wrong, right) in [
+            (Parameter::Iodepth, 0, 1),
+            (Parameter::Iodepth, 4097, 4096),
+            (Parameter::Numjobs, 100_000, 4096),
+            (Parameter::BlockSize, 2 << 30, 1 << 30),
+            (Parameter::Rate, 0, 1),
+            (Parameter::Runtime, 0, 1),
+        ] {
+            assert!(parameter.value(&toml::Value::Integer(right)).is_ok(), "{parameter:?}");
+            let error = parameter.value(&toml::Value::Integer(wrong)).unwrap_err().to_string();
+            assert!(error.contains(&format!("found `{wrong}`, expected ")), "{error}");
+        }
+        // Without reads or without syncs is a level too.
+        assert!(Parameter::ReadRate.value(&toml::Value::Integer(0)).is_ok());
+        assert!(Parameter::SyncEvery.value(&toml::Value::Integer(0)).is_ok());
+    }
 
     #[test]
     fn each_parameter_has_a_row_of_its_own() {
