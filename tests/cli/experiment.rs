@@ -224,8 +224,14 @@ fn a_file_that_makes_no_sense_is_refused_before_anything_is_touched() {
         (SMALL.replace("iodepth\"", "iodept\""), "did you mean `iodepth`"),
         (SMALL.replace("\"4k\"", "\"4q\""), "expected a size"),
         (
-            SMALL.replace("values = [1, 4, 16]", "range = { from = 1, to = 1000000, step = 1 }"),
+            SMALL
+                .replace("\"iodepth\"", "\"gap\"")
+                .replace("values = [1, 4, 16]", "range = { from = 1, to = 1000000, step = 1 }"),
             "cells and 2 repeats",
+        ),
+        (
+            SMALL.replace("[1, 4, 16]", "[0, 4]"),
+            "found `0`, expected a whole number from 1 to 4096",
         ),
         (SMALL.replace("seconds = 0.5", "seconds = 0.5\nanalysis = [\"knees\"]"), "no analysis"),
         (format!("{SMALL}[[stage.figure]]\nkind = \"pie\"\n"), "kind is `pie`"),
