@@ -60,38 +60,6 @@ fn what_ends_in_time_keeps_its_status_and_its_output() {
     assert_eq!((output.status.code(), &*said), (Some(7), "b  c\nhalf"));
 }
 
-#[test]
-fn a_program_of_the_other_half_is_left_out() {
-    let folder = tempfile::tempdir().unwrap();
-    for (suite, half, runs) in [
-        ("device", "devices", true),
-        ("device", "others", false),
-        ("vm", "others", true),
-        ("x", "devices", false),
-        ("x", "others", true),
-    ] {
-        let mut limit = script("limit");
-        limit.arg(program(folder.path(), suite, "echo ran; exit 7")).env("IOSONDE_TEST_HALF", half);
-        let (output, said) = fed(limit, "");
-        let expected = if runs { (Some(7), "ran\n") } else { (Some(0), "") };
-        assert_eq!((output.status.code(), &*said), expected, "{suite}, {half}");
-    }
-}
-
-#[test]
-fn both_halves_may_have_a_test_that_passes_on_retry() {
-    let folder = tempfile::tempdir().unwrap();
-    let pass = "echo \"test $2 ... ok\"; echo 'test result: ok. 1 passed; 0 failed'";
-    let both: String =
-        ["cli", "device"].map(|suite| failed(&program(folder.path(), suite, pass))).concat();
-    let (output, said) = fed(script("again"), &both);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("retry: cli: two") && said.contains("retry: device: two"), "{said}");
-    // A program that fails without naming a test.
-    let crashed = format!("{both}error: 1 target failed:\n    `--test y`\n");
-    assert!(!fed(script("again"), &crashed).0.status.success());
-}
-
 /// What `cargo test` prints of a suite in which `two` fails.
 fn failed(program: &Path) -> String {
     format!(
