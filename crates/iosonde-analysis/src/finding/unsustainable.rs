@@ -9,7 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "unsustainable",
     meaning: "Operations were due faster than the storage could serve them.",
     method: "backlog of an open loop, growing to the end",
-    action: "Lower the rate (--rate-iops, or --speed of a workload file): latency at this rate has no limit.",
+    action: "Lower the rate (--rate-iops, or --speed of a workload file): latency at this rate has \
+             no limit.",
     detect,
 };
 

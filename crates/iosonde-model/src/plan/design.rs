@@ -515,7 +515,8 @@ mod tests {
                        [[stage.axis]]\nname = \"span\"\nrange = {from = 1, to = 1000, step = 1}\n";
         let error = said(of(million));
         assert!(error.contains("1,000,000 cells") && error.contains("take"), "{error}");
-        let long = said(axis("range = {from = 1, to = 1000000, step = 1}"));
+        let span = "[[stage.axis]]\nname = \"span\"\nrange = {from = 1, to = 1000000, step = 1}\n";
+        let long = said(of(span));
         assert!(long.contains("1,000,000 cells") && long.contains("3,000,000 runs"), "{long}");
         assert!(said(axis("values = [1.5]")).contains("expected a whole number"));
         assert!(said(axis("values = [1, 2, 1]")).contains("is listed twice"));
