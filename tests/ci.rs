@@ -107,3 +107,13 @@ fn the_summary_counts_what_was_skipped_apart() {
     }
     assert!(said.contains("  skipped in part: no ring; untested: two: io_uring"), "{said}");
 }
+
+#[test]
+fn the_summary_ends_with_what_failed_unless_it_passed_on_retry() {
+    let log = failed(Path::new("target/debug/deps/x-0123456789abcdef"));
+    let (_, said) = fed(script("summary"), &log);
+    assert!(said.ends_with("\nfailed: tests/x.rs: two\n"), "{said}");
+    let (_, said) = fed(script("summary"), &format!("{log}passed on retry: x: two\n"));
+    assert!(!said.contains("failed: "), "{said}");
+    assert!(said.ends_with("\npassed on retry: x: two\n"), "{said}");
+}
