@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use iosonde_rig::{ScratchDir, skip, skip_part};
@@ -37,6 +38,8 @@ const TIME: Duration = Duration::from_secs(220);
 /// A job file on one of the programs takes a second or two; one that has not ended after this many
 /// seconds waits for something that never happens.
 const LIMIT: Duration = Duration::from_secs(90);
+/// Job files under way at a time.
+const WORKERS: usize = 4;
 const CALLS: &str = "trace=read,write,lseek,pread64,pwrite64,preadv2,pwritev2,fsync,fdatasync,\
     io_submit";
 
@@ -498,24 +501,44 @@ fn the_examples_of_fio_are_the_same_load() {
     assert!(same >= 20, "{same}");
 }
 
+/// The operations of fio and ours for the first of these job files, as many as there is time for.
+/// Both programs wait most of their time, so several run side by side, each in its own folder.
+fn compared(files: &[String]) -> Vec<(Vec<Vec<Op>>, Vec<Vec<Op>>)> {
+    let begun = Instant::now();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let scratch = ScratchDir::new().unwrap();
+        let mut done = Vec::new();
+        while begun.elapsed() < TIME {
+            let index = next.fetch_add(1, Relaxed);
+            let Some(job) = files.get(index) else { break };
+            let ops = both(scratch.path(), job, FILE_BYTES);
+            done.push((index, ops.unwrap_or_else(|error| panic!("{job}{error}"))));
+        }
+        done
+    };
+    let mut done: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, ops)| ops).collect()
+}
+
 #[test]
 fn the_same_job_file_is_the_same_load_as_with_fio() {
     if !has_witness() {
         return;
     }
-    let scratch = ScratchDir::new().unwrap();
-    let folder = scratch.path();
-    let begun = Instant::now();
     let only = std::env::var("IOSONDE_CONFORMANCE_ONLY").unwrap_or_default();
     let files: Vec<String> = job_files().into_iter().filter(|job| job.contains(&only)).collect();
     let (mut same, mut other, mut table) = (0, Vec::new(), Vec::new());
-    for (index, job) in files.iter().enumerate() {
-        if begun.elapsed() > TIME {
-            skip_part(&format!("{} job files", files.len() - index), "no time is left");
-            break;
-        }
-        let (theirs, ours) =
-            both(folder, job, FILE_BYTES).unwrap_or_else(|error| panic!("{job}{error}"));
+    let compared = compared(&files);
+    if compared.len() < files.len() {
+        let left_out = format!("{} job files", files.len() - compared.len());
+        skip_part(&left_out, "no time is left");
+    }
+    for (job, (theirs, ours)) in files.iter().zip(compared) {
         let operations: usize = theirs.iter().map(Vec::len).sum();
         let word = if theirs == ours { "same" } else { "DIFF" };
         let shown = job.trim_start_matches("[a]\n").trim().replace('\n', " ");

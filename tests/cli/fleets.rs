@@ -84,7 +84,8 @@ fn fleet(place: &Place, hosts: usize, newer: usize) -> PathBuf {
             _ => &kinds[0],
         };
         let host = format!("node{number:05}");
-        write(&kind[number % SEEDS], &root.join(&host).join("run"), &host);
+        // One in four has the newer firmware; each kind has hosts of every seed.
+        write(&kind[number / 4 % SEEDS], &root.join(&host).join("run"), &host);
     }
     root
 }

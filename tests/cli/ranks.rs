@@ -2,8 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
 use crate::formats::assert_fits;
 use crate::hosts::{SCHEMA, SIM, assert_merged};
@@ -12,35 +10,19 @@ use crate::program::{Call, Place, listing};
 /// No network is needed on one machine, and more ranks than processors are no error here.
 const MPIRUN: &str = "--allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader \
                       --mca orte_tmpdir_base .";
-/// The program with MPI, built once, with what the tests were built with; `None`, with the reason,
-/// where MPI is not installed.
-pub(crate) fn program() -> Option<&'static Path> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| {
-        for needed in ["mpicc", "mpirun"] {
-            let found = Command::new(needed).arg("--version").stdout(Stdio::null()).status();
-            found.map_err(|error| format!("`{needed}` (package libopenmpi-dev): {error}"))?;
-        }
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-        // As the tests were built: what an example needs alone would have other features.
-        cargo.args(["test", "--no-run", "--locked", "--workspace", "--features", "iosonde/mpi"]);
-        cargo.args(["--example", "iosonde-mpi", "--target-dir"]).arg(target);
-        let ended = cargo.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&ended.stderr);
-        if said.contains("Unable to find libclang") {
-            return Err("there is no libclang (package libclang-dev)".into());
-        }
-        // Crates that no other build needs; a fault of a build itself has other words.
-        if said.contains("failed to download") || said.contains("failed to get `mpi`") {
-            return Err(format!("crates cannot be had: {}", said.lines().last().unwrap_or("")));
-        }
-        assert!(ended.status.success(), "{said}");
-        Ok(target.join("debug/examples/iosonde-mpi"))
-    });
-    let skipped = |why: &String| iosonde_rig::skip(format!("no build with MPI: {why}"));
-    built.as_deref().map_err(skipped).ok()
+
+/// The program with MPI, built beside the tests with `--features iosonde/mpi`; `None`, with the
+/// reason, where they were built without.
+pub(crate) fn program() -> Option<PathBuf> {
+    if !cfg!(feature = "mpi") {
+        iosonde_rig::skip("the tests were built without --features iosonde/mpi (libopenmpi-dev)");
+        return None;
+    }
+    let tests = std::env::current_exe().unwrap();
+    let profile = tests.parent().and_then(Path::parent).unwrap();
+    let program = profile.join("examples/iosonde-mpi");
+    assert!(program.is_file(), "cargo builds {} where it builds all tests", program.display());
+    Some(program)
 }
 
 /// Ranks that carry out these words.
@@ -54,7 +36,7 @@ fn ranks_are_merged_into_one_result_and_each_keeps_its_own() {
     let Some(program) = program() else { return };
     let place = Place::new();
     let words = format!("run {SIM} --number-ios 20000 --results kept --output-format json");
-    let json = mpirun(&place, program, 4, &words).end().exits(0).json();
+    let json = mpirun(&place, &program, 4, &words).end().exits(0).json();
     assert_fits(SCHEMA, &json);
     assert_eq!(json["complete"], true);
     let names = ["rank0", "rank1", "rank2", "rank3"];
@@ -74,7 +56,7 @@ fn ranks_begin_together_each_on_its_own_file() {
     }
     let words = "run --path disk-{host} --rw randread --ioengine psync --runtime 500ms \
                  --output-format json";
-    let json = mpirun(&place, program, 2, words).end().exits(0).json();
+    let json = mpirun(&place, &program, 2, words).end().exits(0).json();
     let common = &json["loads"][0]["common"];
     // Of half a second; a busy machine may start a process late, never early.
     let span_ns = common["span_ns"].as_u64().unwrap();
@@ -87,7 +69,7 @@ fn no_rank_begins_unless_every_rank_can_and_the_reason_is_said_once() {
     let place = Place::new();
     place.file("disk-rank0", &[0; 1 << 20]);
     let words = "run --path disk-{host} --rw randwrite --ioengine psync --number-ios 10";
-    let ended = mpirun(&place, program, 2, words).end().exits(2).silent();
+    let ended = mpirun(&place, &program, 2, words).end().exits(2).silent();
     let reason = "not every rank can take part, and nothing was written on any of 2 hosts: rank1: ";
     assert_eq!(ended.err.matches(reason).count(), 1, "{}", ended.err);
     assert_eq!(fs::read(place.work().join("disk-rank0")).unwrap(), vec![0; 1 << 20]);
@@ -121,6 +103,10 @@ fn a_rank_that_dies_ends_the_job_and_the_others_have_kept_what_they_have() {
 
 #[test]
 fn without_mpi_the_ranks_of_a_job_are_refused() {
+    let tested = iosonde_fixtures::program!();
+    if cfg!(feature = "mpi") && tested.path() == tested.built {
+        return iosonde_rig::skip("the program under test was built with MPI");
+    }
     let place = Place::new();
     let refuse = |words: &str, why: &str| {
         let call = place.iosonde(words).env("OMPI_COMM_WORLD_SIZE", "4");
