@@ -18,6 +18,9 @@ const CONVERGED_WITHIN: f64 = 0.05;
 /// Largest p, over all sizes together, at which a difference is shown.
 const SHOWN: f64 = 0.05;
 
+/// A crossover by more than this factor outside the measured sizes is extrapolated, and not named.
+const FAR: f64 = 2.0;
+
 /// Fits a fixed cost plus transfer time to each line over the block size.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, AXIS);
@@ -60,13 +63,19 @@ fn reason_of(reason: NoLine) -> &'static str {
 fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel, of_lines: usize) {
     let key = |name: &str| of_line(name, line, of_lines);
     let crossover = model.crossover_bytes;
-    let most_iops = model.fixed_s.recip();
-    answer.find_between(&key("crossover"), crossover, model.crossover_interval);
-    answer.find(&key("iops-max"), most_iops);
-    answer.find(&key("bytes-per-s-max"), model.bandwidth);
-    answer.find(&key("largest-residual"), model.largest_residual);
     let sizes: Vec<u64> =
         points.iter().filter_map(|point| point.at(AXIS)).map(|v| v as u64).collect();
+    let side = Side::of(&sizes, model);
+    if side == Side::Within {
+        answer.find_between(&key("crossover"), crossover, model.crossover_interval);
+    }
+    if side != Side::Below {
+        answer.find(&key("iops-max"), model.fixed_s.recip());
+    }
+    if side != Side::Beyond {
+        answer.find(&key("bytes-per-s-max"), model.bandwidth);
+    }
+    answer.find(&key("largest-residual"), model.largest_residual);
     let last_small = sizes.iter().copied().filter(|size| *size as f64 <= crossover).max();
     let first_large = sizes.iter().copied().filter(|size| *size as f64 > crossover).min();
     for (word, size) in [("last-iops-size", last_small), ("first-bandwidth-size", first_large)] {
@@ -76,17 +85,14 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
     }
     // A crossover is only as good as the line that it is read from.
     let fits = model.is_one_line || model.step.is_some();
-    let runs = runs(points);
     match gate::withheld(points) {
         Some(why) => {
             answer.say(format!("{line}: where IOPS give way to bandwidth is {why}."));
             return;
         }
         None if fits => answer.say(format!(
-            "{line}: the crossover from IOPS to bandwidth is at {}{}: {}.",
-            words::size(crossover),
-            words::interval(model.crossover_interval, runs, words::size),
-            shift(&sizes, crossover, model)
+            "{line}: the crossover from IOPS to bandwidth {}.",
+            place(&sizes, side, model, runs(points))
         )),
         None => {}
     }
@@ -94,16 +100,77 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
     let is_one = points.iter().flat_map(|point| &point.runs).all(|run| run.all.depth_asked == 1);
     let takes = if is_one { "a request takes" } else { "one request completes every" };
     answer.say(format!(
-        "{line}: {takes} {} plus its transfer at {}, so at most {} IOPS for small requests and {} \
-         for large ones (largest residual {}).",
-        duration::latency(model.fixed_s * 1e9),
-        bytes::per_second(model.bandwidth),
-        count::significant_or_whole(most_iops),
-        bytes::per_second(model.bandwidth),
+        "{line}: {takes} {} (largest residual {}).",
+        parts(&sizes, side, model),
         words::percent(model.largest_residual),
     ));
     if !model.is_one_line {
         bent(answer, line, is_one, model);
+    }
+}
+
+/// Where the crossover lies beside the measured sizes.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Side {
+    /// Far below the smallest.
+    Below,
+    Within,
+    /// Far beyond the largest.
+    Beyond,
+}
+
+impl Side {
+    fn of(sizes: &[u64], model: &SizeModel) -> Side {
+        let at = model.crossover_bytes;
+        match (sizes.iter().min(), sizes.iter().max()) {
+            (Some(smallest), _) if at * FAR < *smallest as f64 => Side::Below,
+            (_, Some(largest)) if at > FAR * *largest as f64 => Side::Beyond,
+            _ => Side::Within,
+        }
+    }
+}
+
+/// Where the crossover is, and what to report on its sides.
+fn place(sizes: &[u64], side: Side, model: &SizeModel, runs: usize) -> String {
+    let (smallest, largest) = (sizes.iter().min(), sizes.iter().max());
+    match (side, smallest, largest) {
+        (Side::Below, Some(size), _) => {
+            format!("lies far below the smallest size, {}: report MB/s", bytes::exact(*size))
+        }
+        (Side::Beyond, _, Some(size)) => {
+            format!("lies far beyond the largest size, {}: report IOPS", bytes::exact(*size))
+        }
+        _ => format!(
+            "is at {}{}: {}",
+            words::size(model.crossover_bytes),
+            words::interval(model.crossover_interval, runs, words::size),
+            shift(sizes, model.crossover_bytes, model)
+        ),
+    }
+}
+
+/// The time of a request in its two parts, and the limits that follow from them.
+fn parts(sizes: &[u64], side: Side, model: &SizeModel) -> String {
+    let fixed = duration::latency(model.fixed_s * 1e9);
+    let most_iops = count::significant_or_whole(model.fixed_s.recip());
+    let bandwidth = bytes::per_second(model.bandwidth);
+    let (smallest, largest) = (sizes.iter().min(), sizes.iter().max());
+    match (side, smallest, largest) {
+        (Side::Below, Some(size), _) => format!(
+            "its transfer at {bandwidth}, to which a fixed cost adds {} at {}, so at most \
+             {bandwidth}",
+            words::percent(model.crossover_bytes / *size as f64),
+            bytes::exact(*size),
+        ),
+        (Side::Beyond, _, Some(size)) => format!(
+            "{fixed}, to which the transfer adds {} at {}, so at most {most_iops} IOPS",
+            words::percent(*size as f64 / model.crossover_bytes),
+            bytes::exact(*size),
+        ),
+        _ => format!(
+            "{fixed} plus its transfer at {bandwidth}, so at most {most_iops} IOPS for small \
+             requests and {bandwidth} for large ones"
+        ),
     }
 }
 
@@ -285,11 +352,27 @@ mod tests {
     }
 
     #[test]
+    fn a_crossover_far_outside_the_sizes_is_not_named() {
+        let said = |facts: &StageFacts| facts.answers[0].1.sentences.join("\n");
+        let slow = sweep(|size| 10e-3 + size / 1e9);
+        assert_eq!(slow.found("crossover-random-read"), None);
+        assert_eq!(slow.found("bytes-per-s-max-random-read"), None);
+        let words = said(&slow);
+        assert!(words.contains("lies far beyond the largest size, 1 MiB: report IOPS"), "{words}");
+        assert!(words.contains("to which the transfer adds 1"), "{words}");
+        let wide = sweep(|size| 0.2e-6 + size / 1e9);
+        let words = said(&wide);
+        assert!(
+            words.contains("far below the smallest size") || words.contains("only bandwidth"),
+            "{words}"
+        );
+    }
+
+    #[test]
     fn without_growth_there_is_no_crossover_and_a_step_is_reported() {
         let flat = sweep(|_| 100e-6);
         let said = |facts: &StageFacts| facts.answers[0].1.sentences.join("\n");
-        let crossover = flat.found("crossover-random-read");
-        assert!(crossover.is_none_or(|at| at > 1e6), "{crossover:?}");
+        assert_eq!(flat.found("crossover-random-read"), None);
         let step = sweep(|size| 100e-6 + size / 1e9 + if size > 70e3 { 200e-6 } else { 0.0 });
         assert!(said(&step).contains("between 64 KiB and 128 KiB"), "{}", said(&step));
     }
