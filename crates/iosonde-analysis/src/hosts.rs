@@ -9,6 +9,7 @@ use iosonde_stats::ratio::median;
 
 use super::experiment::Spread;
 use super::figures::{LatencyFigures, figures};
+use super::series;
 use super::verdict::{Assessment, assess};
 
 /// A host is slow if its rate is surely below this share of the median of the others.
@@ -150,8 +151,9 @@ pub struct SlowHost {
     pub name: String,
     /// Its rate as a share of the median of the others.
     pub share: f64,
-    /// The 95 % interval of that share by the interval of its own rate.
-    pub interval: (f64, f64),
+    /// The 95 % interval of that share by the interval of its own rate; `None` if the run was too
+    /// short for one, where each tenth of a second was below.
+    pub interval: Option<(f64, f64)>,
 }
 
 /// Puts the hosts' runs of one load together, and the counters of a server that they share. `None`
@@ -170,7 +172,7 @@ pub fn hosts(measured: &[HostMeasured<'_>], server: Option<&ServerCell>) -> Opti
         common,
         latency,
         fairness: fairness(&rates),
-        slow: slow(&hosts),
+        slow: slow(measured, &hosts),
         server: server.and_then(|server| ServerShare::of(measured, server)),
         hosts,
     })
@@ -309,21 +311,27 @@ fn fairness(rates: &[f64]) -> Option<f64> {
     (rates.len() > 1 && squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
-/// Hosts whose whole interval is below the others' median.
-fn slow(hosts: &[HostFigures]) -> Vec<SlowHost> {
+/// Hosts that are surely below the others' median: with their whole interval, or without one in
+/// each tenth of a second.
+fn slow(measured: &[HostMeasured<'_>], hosts: &[HostFigures]) -> Vec<SlowHost> {
     let is_slow = |(index, host): (usize, &HostFigures)| {
         let others = hosts.iter().enumerate().filter(|(other, _)| *other != index);
         let others: Vec<f64> = others.map(|(_, host)| host.iops).collect();
         let usual = median(&others).filter(|usual| *usual > 0.0)?;
-        let (low, high) = host.row.figures.all.total.iops_interval.as_ref().ok()?;
-        let own = host.row.figures.all.total.iops;
-        let scale = if own > 0.0 { host.iops / own } else { 1.0 };
-        let interval = (low * scale / usual, high * scale / usual);
-        (interval.1 < SLOW_BELOW).then(|| SlowHost {
-            name: host.name.clone(),
-            share: host.iops / usual,
-            interval,
-        })
+        let own = &host.row.figures.all.total;
+        let scale = if own.iops > 0.0 { host.iops / own.iops } else { 1.0 };
+        let of_usual = |iops: f64| iops * scale / usual;
+        let interval = own.iops_interval.ok().map(|(low, high)| (of_usual(low), of_usual(high)));
+        let most = match interval {
+            Some((_, high)) => high,
+            None => series::whole(measured.get(index)?.run)
+                .iops()
+                .into_iter()
+                .map(of_usual)
+                .reduce(f64::max)?,
+        };
+        let share = host.iops / usual;
+        (most < SLOW_BELOW).then(|| SlowHost { name: host.name.clone(), share, interval })
     };
     hosts.iter().enumerate().filter_map(is_slow).collect()
 }
@@ -389,12 +397,26 @@ mod tests {
     }
 
     #[test]
+    fn a_host_whose_rate_has_no_interval_is_slow_if_it_is_at_every_time() {
+        let rising = |iops| run_of(&[Load { iops, shape: |t| 0.5 + t, ..Load::default() }]);
+        let slow = |iops: f64| {
+            let runs = [load(5_000.0), rising(iops), load(5_000.0), load(5_000.0)];
+            hosts(&measured(&runs, &[0; 4]), None).unwrap().slow
+        };
+        let [found] = &slow(500.0)[..] else { panic!() };
+        assert_eq!((found.name.as_str(), found.interval), ("b", None));
+        assert!((found.share - 0.1).abs() < 0.01, "{found:?}");
+        assert_eq!(slow(3_000.0), [], "90 % of the others at its end");
+    }
+
+    #[test]
     fn the_slow_host_is_named_and_equal_hosts_are_not() {
         let slow = [load(5_000.0), load(1_000.0), load(5_000.0), load(5_000.0)];
         let four = hosts(&measured(&slow, &[0; 4]), None).unwrap();
         let [found] = four.slow.as_slice() else { panic!("{:?}", four.slow) };
         assert_eq!(found.name, "b");
-        assert!(found.interval.0 <= 0.2 && 0.2 <= found.interval.1, "{found:?}");
+        let (low, high) = found.interval.unwrap();
+        assert!(low <= 0.2 && 0.2 <= high, "{found:?}");
         assert!((four.fairness.unwrap() - 256.0 / (4.0 * 76.0)).abs() < 0.02);
         let equal = [load(5_000.0), load(5_000.0), load(4_900.0), load(5_000.0)];
         let four = hosts(&measured(&equal, &[0; 4]), None).unwrap();

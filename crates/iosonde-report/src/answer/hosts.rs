@@ -123,12 +123,14 @@ fn figures_of(load: &HostsFigures, hosts: usize) -> String {
 pub(crate) fn slow_words(load: &HostsFigures) -> Vec<String> {
     let words = load.slow.iter().map(|slow| {
         let percent = |share: f64| count::significant(share * 100.0);
+        let known = match slow.interval {
+            Some((low, high)) => format!("95 % {} to {} %", percent(low), percent(high)),
+            None => "too short for an interval, but below in each tenth of a second".into(),
+        };
         format!(
-            "{} is slow: {} % of the median of the others (95 % {} to {} %)",
+            "{} is slow: {} % of the median of the others ({known})",
             slow.name,
             percent(slow.share),
-            percent(slow.interval.0),
-            percent(slow.interval.1)
         )
     });
     words.collect()
