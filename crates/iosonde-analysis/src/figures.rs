@@ -483,6 +483,24 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
+    fn a_record_that_no_run_can_have_is_refused() {
+        let run = run_of(&[Load { jobs: 2, iops: 500.0, ..Load::default() }]);
+        let refused = |change: &dyn Fn(&mut Run)| {
+            let mut run = run.clone();
+            change(&mut run);
+            let text = serde_json::to_string(&run).unwrap();
+            serde_json::from_str::<Run>(&text).err().map(|error| error.to_string())
+        };
+        assert_eq!(refused(&|_| ()), None);
+        let more_jobs = |run: &mut Run| run.plan.jobs.truncate(1);
+        assert!(refused(&more_jobs).unwrap().contains("at most the 1 of the plan"));
+        let no_time = |run: &mut Run| run.measured_ns = 0;
+        assert!(refused(&no_time).unwrap().contains("measured_ns: found 0 with "));
+        let endless = |run: &mut Run| run.measured_ns = u64::MAX;
+        assert!(refused(&endless).unwrap().contains("intervals, expected at most"));
+    }
+
+    #[test]
     fn a_known_load_gives_its_own_figures() {
         let run = run_of(&[Load { jobs: 2, iops: 5_000.0, ..Load::default() }]);
         let figures = figures(&run);

@@ -361,6 +361,35 @@ struct Stored {
     buckets: Vec<(u32, u64)>,
 }
 
+impl Stored {
+    fn ends(&self) -> (u64, u64) {
+        (self.min_ns.unwrap_or(u64::MAX), self.max_ns.unwrap_or(0))
+    }
+
+    /// What no values can have: figures that contradict each other, or buckets that do not exist.
+    fn fault(&self) -> Option<String> {
+        let (min, max) = self.ends();
+        let of_all = |each: u64| u128::from(each) * u128::from(self.count);
+        if let Some((index, _)) = self.buckets.iter().find(|(index, _)| *index as usize >= BUCKETS)
+        {
+            return Some(format!("bucket {index} is too large"));
+        }
+        if self.count == 0 {
+            return None;
+        }
+        if min > max {
+            let found = format!("min_ns {:?} and max_ns {:?}", self.min_ns, self.max_ns);
+            return Some(format!("{found} of {} values, expected two that ascend", self.count));
+        }
+        (!(of_all(min)..=of_all(max)).contains(&self.sum_ns)).then(|| {
+            format!(
+                "sum_ns {} of {} values, expected a mean between min_ns {min} and max_ns {max}",
+                self.sum_ns, self.count
+            )
+        })
+    }
+}
+
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         Stored {
@@ -379,18 +408,12 @@ impl Serialize for Histogram {
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(from)?;
-        let ends = (stored.min_ns.unwrap_or(u64::MAX), stored.max_ns.unwrap_or(0));
-        if stored.count > 0 && ends.0 > ends.1 {
-            let found = format!("min_ns {:?} and max_ns {:?}", stored.min_ns, stored.max_ns);
-            let words = format!("{found} of {} values, expected two that ascend", stored.count);
-            return Err(serde::de::Error::custom(words));
+        if let Some(fault) = stored.fault() {
+            return Err(serde::de::Error::custom(fault));
         }
         let mut histogram = Histogram::unallocated();
         for (index, count) in stored.buckets {
             let index = index as usize;
-            if index >= BUCKETS {
-                return Err(serde::de::Error::custom(format!("bucket {index} is too large")));
-            }
             if histogram.counts.len() <= index {
                 histogram.counts.resize(index + 1, 0);
             }
@@ -399,7 +422,7 @@ impl<'de> Deserialize<'de> for Histogram {
         histogram.count = stored.count;
         histogram.sum = stored.sum_ns;
         histogram.sum_of_squares = stored.sum_of_squares;
-        (histogram.min, histogram.max) = ends;
+        (histogram.min, histogram.max) = stored.ends();
         histogram.overflow = stored.overflow;
         Ok(histogram)
     }
@@ -545,6 +568,23 @@ mod tests {
         let text = serde_json::to_string(&histogram).unwrap();
         let back: Histogram = serde_json::from_str(&text).unwrap();
         assert_eq!(back, histogram);
-        assert!(serde_json::from_str::<Histogram>(&text.replace("[0,1]", "[99999,1]")).is_err());
+    }
+
+    #[test]
+    fn figures_that_contradict_each_other_are_refused() {
+        let mut histogram = Histogram::new();
+        histogram.record(100);
+        histogram.record(300);
+        let text = serde_json::to_string(&histogram).unwrap();
+        for (right, wrong, reason) in [
+            ("\"min_ns\":100", "\"min_ns\":301", "expected two that ascend"),
+            ("\"max_ns\":300", "\"max_ns\":150", "expected a mean between"),
+            ("\"min_ns\":100", "\"min_ns\":250", "expected a mean between"),
+            ("[100,1]", "[99999,1]", "bucket 99999 is too large"),
+        ] {
+            assert!(text.contains(right), "{right} in {text}");
+            let error = serde_json::from_str::<Histogram>(&text.replace(right, wrong)).unwrap_err();
+            assert!(error.to_string().contains(reason), "{wrong}: {error}");
+        }
     }
 }

@@ -73,8 +73,12 @@ impl Run {
         if jobs > planned {
             return Some(format!("jobs: found {jobs}, expected at most the {planned} of the plan"));
         }
-        let directions = self.jobs.iter().flat_map(JobRun::directions);
-        let widths = directions.map(|direction| direction.counters.width_ns);
+        let directions = || self.jobs.iter().flat_map(JobRun::directions);
+        let operations: u64 = directions().map(|direction| direction.ops).sum();
+        if self.measured_ns == 0 && operations > 0 {
+            return Some(format!("measured_ns: found 0 with {operations} operations in it"));
+        }
+        let widths = directions().map(|direction| direction.counters.width_ns);
         let intervals = self.measured_ns / widths.filter(|ns| *ns > 0).min()?;
         (intervals > MOST_INTERVALS).then(|| {
             format!("measured_ns: found {intervals} intervals, expected at most {MOST_INTERVALS}")
