@@ -254,7 +254,11 @@ fn rate(out: &mut String, name: &str, figures: &DirectionFigures) {
 
 fn latencies(out: &mut String, name: &str, latency: &LatencyFigures) {
     let Some(mean_ns) = latency.mean_ns else {
-        line(out, "    lat: n/a (no operation began and ended in the window)");
+        let why = match latency.count {
+            0 => "no operation began and ended in the window",
+            _ => "they only reflect the length of the run",
+        };
+        line(out, &format!("    {name}: n/a ({why})"));
         return;
     };
     let (scale, unit) = scale(mean_ns);

@@ -36,7 +36,8 @@ pub(super) fn stacks(out: &mut Text, run: &ProfileRun) {
             StackKind::Request => ("requests begin", bytes::rough(all)),
             StackKind::Wait => ("threads wait", duration::span(all)),
         };
-        let head = format!("{} {head} ({sum}) at {} stacks", count::thousands(seen), of_kind.len());
+        let stacks = count::of(of_kind.len() as u64, "stack");
+        let head = format!("{} {head} ({sum}) at {stacks}", count::thousands(seen));
         out.hanging("  ", &head);
         for stack in of_kind.iter().take(ROWS) {
             let share = percent(stack.amount as f64 / all as f64);

@@ -249,9 +249,9 @@ pub(super) fn syncs(out: &mut Text, run: &ProfileRun, figures: &Figures) {
             threads => format!(" ({threads} threads)"),
         };
         let words = format!(
-            "{}{threads}: {} calls{}{}",
+            "{}{threads}: {}{}{}",
             clean(&group.name),
-            count::thousands(group.calls),
+            count::of(group.calls, "call"),
             group.time_share.map_or(String::new(), |s| format!(", {} of its time", percent(s))),
             group.in_flight.map_or(String::new(), |count| {
                 format!(", by io_uring {} in flight per thread", count::significant(count))
