@@ -20,6 +20,10 @@ pub(super) struct SubmitArgs {
     /// Maximum number of completions processed at once [default: all available]
     #[arg(long, value_name = "N")]
     iodepth_batch_complete_max: Option<u32>,
+    /// Refill a full queue only when no more than this number of requests is in flight [default: as
+    /// soon as there is room]
+    #[arg(long, value_name = "N")]
+    iodepth_low: Option<u32>,
     /// How to wait for completions: sleeping (event), polling (poll), or both (hybrid) [default:
     /// event]
     #[arg(long, value_enum, value_name = "HOW")]
@@ -61,6 +65,7 @@ impl SubmitArgs {
         let reap = Reap {
             complete_min: self.iodepth_batch_complete_min.unwrap_or(usual.complete_min),
             complete_max: self.iodepth_batch_complete_max.unwrap_or(usual.complete_max),
+            refill_at: self.iodepth_low.unwrap_or(usual.refill_at),
             wait: self.wait.map_or(usual.wait, |word| match word {
                 WaitMode::Event => Wait::Event,
                 WaitMode::Poll => Wait::Poll,

@@ -143,6 +143,11 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "--iodepth-batch-complete-max is below --iodepth-batch-complete-min",
         ),
         (
+            job.reap.refill_at >= job.iodepth,
+            "a full queue never has that few requests in flight without being refilled; give \
+             --iodepth-low 1 to below the depth",
+        ),
+        (
             engine.kind.is_synchronous()
                 && (job.reap.wait != Wait::Event
                     || job.reap.complete_min > 1
