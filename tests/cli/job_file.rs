@@ -79,7 +79,7 @@ fn a_plan_is_told_as_a_job_file_that_comes_to_the_same_plan() {
     let place = Place::new();
     place.hole("data.img", 4 << 20);
     let plain = "--path data.img --direct 0 --rw randrw --rwmixread 70 --bs 8k --iodepth 8 \
-                 --runtime 3 --ramp-time 500ms --randseed 7";
+                 --iodepth-low 3 --runtime 3 --ramp-time 500ms --randseed 7";
     let printed =
         place.iosonde(&format!("run {plain} --dry-run --output-format fio-job")).end().exits(0);
     let text = printed.out.clone();
@@ -92,6 +92,8 @@ fn a_plan_is_told_as_a_job_file_that_comes_to_the_same_plan() {
     for field in ["block_bytes", "read_percent", "region_bytes", "iodepth", "batch", "data"] {
         assert_eq!(asked["jobs"][0][field], read["jobs"][0][field], "{field}\n{text}");
     }
+    let refill_at = |plan: &Value| plan["jobs"][0]["reap"]["refill_at"].clone();
+    assert_eq!((refill_at(&asked), refill_at(&read)), (3.into(), 3.into()), "{text}");
 }
 
 #[test]

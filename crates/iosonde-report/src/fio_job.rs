@@ -313,6 +313,9 @@ fn queue(engine: EngineKind, job: &Job, words: &mut Words, missing: &mut Vec<Str
     say(words, "iodepth_batch_complete_min", job.reap.complete_min);
     let most = if job.reap.complete_max == 0 { job.iodepth } else { job.reap.complete_max };
     say(words, "iodepth_batch_complete_max", most);
+    if job.reap.refill_at > 0 {
+        say(words, "iodepth_low", job.reap.refill_at);
+    }
     if job.reap.wait != Wait::Event {
         missing.push("waiting without sleeping".into());
     }

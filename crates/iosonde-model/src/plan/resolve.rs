@@ -238,6 +238,7 @@ fn fit_buffers(jobs: &mut [Job], limit_bytes: u64, notes: &mut Vec<String>) -> R
             job.iodepth /= 2;
             job.batch = job.batch.min(job.iodepth);
             job.reap.complete_min = job.reap.complete_min.min(job.iodepth);
+            job.reap.refill_at = job.reap.refill_at.min(job.iodepth - 1);
         }
         lowered = true;
     }
