@@ -21,6 +21,7 @@ mod level_drop;
 mod link_down;
 mod misaligned;
 mod mix_off;
+mod no_space;
 mod no_steady_part;
 mod noisy_neighbour;
 mod not_local;
@@ -227,7 +228,7 @@ pub struct Detector<F> {
 pub type Detect = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [Detector<Detect>; 37] = [
+pub const DETECTORS: [Detector<Detect>; 38] = [
     began_empty::DETECTOR,
     buffered::DETECTOR,
     cgroup_limit::DETECTOR,
@@ -246,6 +247,7 @@ pub const DETECTORS: [Detector<Detect>; 37] = [
     link_down::DETECTOR,
     misaligned::DETECTOR,
     mix_off::DETECTOR,
+    no_space::DETECTOR,
     no_steady_part::DETECTOR,
     noisy_neighbour::DETECTOR,
     not_local::DETECTOR,
@@ -267,6 +269,9 @@ pub const DETECTORS: [Detector<Detect>; 37] = [
     write_cache_volatile::DETECTOR,
 ];
 
+/// Detectors that need no figures.
+const WHATEVER_IS_TRUE: [&str; 2] = ["errors", "no_space"];
+
 /// All findings of a run, most severe and strongest first. If the consistency checks failed, only
 /// errors are reported: inconsistent numbers allow no diagnosis.
 pub fn findings(
@@ -278,7 +283,7 @@ pub fn findings(
     let case = Case::new(run, host, figures, consistency);
     let mut findings: Vec<Finding> = DETECTORS
         .iter()
-        .filter(|detector| consistency.valid() || detector.code == "errors")
+        .filter(|detector| consistency.valid() || WHATEVER_IS_TRUE.contains(&detector.code))
         .filter_map(|detector| (detector.detect)(&case))
         .map(|finding| finding.weighed(figures))
         .collect();

@@ -3,7 +3,7 @@
 use iosonde_model::record::run::Outcome;
 use iosonde_model::units::count;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity, Strength, no_space};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "errors",
@@ -14,18 +14,19 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 };
 
 /// Reports when any request failed or did not complete, the run ended with an error, or the final
-/// fsync failed.
+/// fsync failed, but for want of space, which [`no_space`] reports.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let run = case.run;
     let abandoned: u64 = run.jobs.iter().map(|job| u64::from(job.abandoned)).sum();
     let sync = run.final_sync.as_ref().and_then(|sync| sync.error.as_deref());
     let mut parts = Vec::new();
-    if case.figures.errors > 0 {
+    let failed = case.figures.errors.saturating_sub(no_space::failed(run));
+    if failed > 0 {
         let first = run.jobs.iter().find_map(|job| job.first_error.as_ref());
         let place = first.map_or(String::new(), |(offset, _, errno)| {
             format!(", the first {errno} at offset {}", count::thousands(*offset))
         });
-        let operations = count::thousands(case.figures.errors);
+        let operations = count::thousands(failed);
         parts.push(format!("failed requests: {operations}{place}"));
     }
     if abandoned > 0 {
@@ -34,7 +35,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(errno) = sync {
         parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));
     }
-    if let (Outcome::Failed { error }, true) = (&run.outcome, parts.is_empty()) {
+    let is_unexplained = parts.is_empty() && !no_space::ended(run);
+    if let (Outcome::Failed { error }, true) = (&run.outcome, is_unexplained) {
         parts.push(format!("the run ended early: {error}"));
     }
     if parts.is_empty() {
@@ -42,9 +44,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let words = format!("I/O errors: {}.", parts.join("; "));
     let finding = Finding::new("errors", "I/O errors", Strength::Proven, Severity::Fault, words);
-    Some(
-        finding.with("errors", case.figures.errors as f64).with("never_returned", abandoned as f64),
-    )
+    Some(finding.with("errors", failed as f64).with("never_returned", abandoned as f64))
 }
 
 #[cfg(test)]
