@@ -46,6 +46,8 @@ const CALLS: &str = "trace=read,write,lseek,pread64,pwrite64,preadv2,pwritev2,fs
 /// One operation: direction, in small letters where it has a priority of its own; file, offset,
 /// length.
 type Op = (char, String, u64, u64);
+/// What the jobs of a program did: a list for each thread or process.
+type Jobs = Vec<Vec<Op>>;
 
 /// The job files; those that read and those that write take turns.
 fn job_files() -> Vec<String> {
@@ -365,7 +367,7 @@ fn places_used(ops: &[Op]) -> Vec<Op> {
 
 /// What fio and iosonde do with a job file on files of so many bytes.
 #[allow(clippy::type_complexity, reason = "theirs and ours")]
-fn both(folder: &Path, job: &str, bytes: usize) -> Result<(Vec<Vec<Op>>, Vec<Vec<Op>>), String> {
+fn both(folder: &Path, job: &str, bytes: usize) -> Result<(Jobs, Jobs), String> {
     fs::write(folder.join("job.fio"), job).unwrap();
     let theirs = traced(folder, ("fio", bytes), &["job.fio", "--output=fio.txt"])?;
     let program = (iosonde_fixtures::program!().path(), bytes);
@@ -503,7 +505,7 @@ fn the_examples_of_fio_are_the_same_load() {
 
 /// The operations of fio and ours for the first of these job files, as many as there is time for.
 /// Both programs wait most of their time, so several run side by side, each in its own folder.
-fn compared(files: &[String]) -> Vec<(Vec<Vec<Op>>, Vec<Vec<Op>>)> {
+fn compared(files: &[String]) -> Vec<(Jobs, Jobs)> {
     let begun = Instant::now();
     let next = AtomicUsize::new(0);
     let work = || {

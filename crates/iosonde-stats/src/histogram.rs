@@ -412,6 +412,7 @@ impl<'de> Deserialize<'de> for Histogram {
             return Err(serde::de::Error::custom(fault));
         }
         let mut histogram = Histogram::unallocated();
+        let ends = stored.ends();
         for (index, count) in stored.buckets {
             let index = index as usize;
             if histogram.counts.len() <= index {
@@ -422,7 +423,7 @@ impl<'de> Deserialize<'de> for Histogram {
         histogram.count = stored.count;
         histogram.sum = stored.sum_ns;
         histogram.sum_of_squares = stored.sum_of_squares;
-        (histogram.min, histogram.max) = stored.ends();
+        (histogram.min, histogram.max) = ends;
         histogram.overflow = stored.overflow;
         Ok(histogram)
     }

@@ -15,7 +15,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 44] = [
+    let faults: [(bool, &str); 45] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
