@@ -300,19 +300,23 @@ mod tests {
     /// The mutation test of the verifier: every comparison is necessary and tested.
     #[test]
     fn without_any_one_comparison_the_test_fails() {
-        let noticed = [
-            is_noticed::<0>(),
-            is_noticed::<1>(),
-            is_noticed::<2>(),
-            is_noticed::<3>(),
-            is_noticed::<4>(),
-            is_noticed::<5>(),
-            is_noticed::<6>(),
-            is_noticed::<7>(),
-            is_noticed::<8>(),
-            is_noticed::<9>(),
-            is_noticed::<10>(),
+        let tests: [fn() -> bool; 11] = [
+            is_noticed::<0>,
+            is_noticed::<1>,
+            is_noticed::<2>,
+            is_noticed::<3>,
+            is_noticed::<4>,
+            is_noticed::<5>,
+            is_noticed::<6>,
+            is_noticed::<7>,
+            is_noticed::<8>,
+            is_noticed::<9>,
+            is_noticed::<10>,
         ];
+        let noticed = std::thread::scope(|scope| {
+            let running = tests.map(|test| scope.spawn(test));
+            running.map(|test| test.join().is_ok_and(|is_noticed| is_noticed))
+        });
         let skipped = Comparison::ALL.into_iter().zip(noticed);
         let unnoticed: Vec<Comparison> =
             skipped.filter(|(_, noticed)| !noticed).map(|(skipped, _)| skipped).collect();

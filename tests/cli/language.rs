@@ -168,6 +168,7 @@ fn what_cannot_be_is_refused_with_option_value_and_what_is_accepted() {
         ("--rw read --ioengine psync --fixedbufs 1", "--fixedbufs has no effect"),
         ("--rw read --fixedbufs 1 --nonvectored 0", "contradict"),
         ("--rw read --number-ios 5 --io-size 1m", "cannot be used with"),
+        ("--rw read --steady=0", "--steady: found `0`, expected a length above 0"),
         ("--rw read --io-size 0", "--io-size: found `0`, expected a length above 0"),
         ("--rw read --size 8m --offset-increment 60m --numjobs 2", "reach to 68 MiB"),
     ] {

@@ -298,6 +298,7 @@ fn a_rehearsal_says_what_would_be_seen() {
         "{ended}"
     );
     assert!(!place.work().join("ran").exists() && place.kept().is_empty());
+    place.iosonde("profile --dry-run -- no-such-cmd").end().exits(127).says("not found in PATH");
 }
 
 const PATIENT: &str = "trap 'echo got INT; exit 42' INT; trap 'echo got TERM; exit 43' TERM; \

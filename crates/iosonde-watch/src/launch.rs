@@ -3,6 +3,7 @@
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use iosonde_sys::HeldCommand;
 use iosonde_sys::held::{Reaped, RunningCommand};
@@ -21,6 +22,29 @@ pub(super) fn hold(words: &[OsString]) -> Result<HeldCommand, WatchError> {
         error: io::Error::new(io::ErrorKind::InvalidInput, error),
     })?;
     HeldCommand::fork(&c_words).map_err(WatchError::system("start a process"))
+}
+
+/// Whether the command would be found, and may be executed.
+pub(super) fn find(words: &[OsString]) -> Result<(), WatchError> {
+    let Some(first) = words.first() else { return Ok(()) };
+    let command = first.to_string_lossy().into_owned();
+    let (places, reason): (Vec<PathBuf>, _) = if first.as_bytes().contains(&b'/') {
+        (vec![first.into()], "no such file")
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let places = std::env::split_paths(&path).map(|folder| folder.join(first)).collect();
+        (places, "command not found in PATH")
+    };
+    let is_executable = |path: &PathBuf| {
+        path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    if places.iter().any(is_executable) {
+        Ok(())
+    } else if places.iter().any(|path| path.exists()) {
+        Err(WatchError::NotExecutable { command, error: Errno::ACCESS.into() })
+    } else {
+        Err(WatchError::NotFound { command, reason })
+    }
 }
 
 pub(super) fn release(
@@ -104,7 +128,12 @@ mod tests {
 
     #[test]
     fn why_it_cannot_run_is_distinguished() {
-        let said = |words: &[&str]| run(words).unwrap_err().to_string();
+        let said = |words: &[&str]| {
+            let words_of: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let said = run(words).unwrap_err().to_string();
+            assert_eq!(find(&words_of).unwrap_err().to_string(), said);
+            said
+        };
         assert_eq!(said(&["/no/such/file"]), "/no/such/file: no such file");
         assert_eq!(said(&["no-such-cmd"]), "no-such-cmd: command not found in PATH");
         assert!(said(&["/proc"]).starts_with("/proc cannot be executed: Permission denied"));

@@ -157,11 +157,12 @@ pub fn watch<'a>(
 }
 
 /// What would be profiled: the source, and the names of the selected disks or of that of the
-/// directory.
+/// directory. The command is looked for, and not started.
 ///
 /// # Errors
-/// As for [`watch`], except for the command.
+/// As for [`watch`].
 pub fn rehearse(root: &Root, requested: &Request) -> Result<(Source, Vec<String>), WatchError> {
+    launch::find(&requested.command)?;
     let scope = Scope::find(root, requested)?;
     let (_, source) = attach(root, requested, &scope);
     let disks = scope.disks.iter().chain(scope.home.iter().filter(|_| scope.disks.is_empty()));

@@ -99,7 +99,11 @@ impl LengthArgs {
 
     /// Length of the rounds of a run that ends as soon as they are steady, ns.
     pub(super) fn steady_round_ns(&self) -> Result<Option<u64>, Failure> {
-        self.steady.as_deref().map(|text| time("--steady", text, 1_000_000_000)).transpose()
+        let Some(text) = self.steady.as_deref() else { return Ok(None) };
+        match time("--steady", text, 1_000_000_000)? {
+            0 => Err(wrong("--steady", text, "a length above 0")),
+            round_ns => Ok(Some(round_ns)),
+        }
     }
 
     /// What is to be known, and how well.

@@ -354,18 +354,17 @@ mod tests {
     #[test]
     fn a_crossover_far_outside_the_sizes_is_not_named() {
         let said = |facts: &StageFacts| facts.answers[0].1.sentences.join("\n");
-        let slow = sweep(|size| 10e-3 + size / 1e9);
+        let slow = sweep(|size| 1e-3 + size / 1e9);
         assert_eq!(slow.found("crossover-random-read"), None);
         assert_eq!(slow.found("bytes-per-s-max-random-read"), None);
         let words = said(&slow);
-        assert!(words.contains("lies far beyond the largest size, 1 MiB: report IOPS"), "{words}");
-        assert!(words.contains("to which the transfer adds 1"), "{words}");
-        let wide = sweep(|size| 0.2e-6 + size / 1e9);
-        let words = said(&wide);
         assert!(
-            words.contains("far below the smallest size") || words.contains("only bandwidth"),
+            words.contains("lies far beyond the largest size, 256 KiB: report IOPS"),
             "{words}"
         );
+        assert!(words.contains("to which the transfer adds 2"), "{words}");
+        let wide = sweep(|size| 0.2e-6 + size / 1e9);
+        assert!(said(&wide).contains("far below the smallest size"), "{}", said(&wide));
     }
 
     #[test]

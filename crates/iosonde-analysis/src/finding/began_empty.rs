@@ -42,7 +42,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let warmup_ns = run.plan.warmup_ns;
     let weight = |memory_ns: f64| memory_ns / run.measured_ns.max(1) as f64;
     let missing = |memory_ns: f64| weight(memory_ns) * (-(warmup_ns as f64) / memory_ns).exp();
-    let memory_ns = if starts_low(&batches) { longest_ns } else { likely_ns };
+    // A low beginning after a warm-up of that length is chance.
+    let is_cold = (warmup_ns as f64) < likely_ns && starts_low(&batches);
+    let memory_ns = if is_cold { longest_ns } else { likely_ns };
     let (weight, missing) = (weight(memory_ns), missing(memory_ns));
     if missing < MATERIAL {
         return None;

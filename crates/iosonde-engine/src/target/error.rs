@@ -1,7 +1,7 @@
 //! Why a target is not opened, or not written.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::contents::{Foreign, Seen};
 use super::gate::GateError;
@@ -11,7 +11,7 @@ use super::passthrough::PassthroughError;
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// Nothing there.
-    #[error("`{0}` does not exist")]
+    #[error("{}", missing(.0))]
     Missing(PathBuf),
     /// A directory was expected.
     #[error("`{0}` is not a directory; give the directory whose storage is to be measured")]
@@ -118,4 +118,15 @@ pub enum TargetError {
         /// Why.
         reason: String,
     },
+}
+
+fn missing(path: &Path) -> String {
+    match std::fs::read_link(path) {
+        Ok(to) => format!(
+            "`{}` is a symbolic link to `{}`, which does not exist",
+            path.display(),
+            to.display()
+        ),
+        Err(_) => format!("`{}` does not exist", path.display()),
+    }
 }

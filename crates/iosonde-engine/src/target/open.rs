@@ -445,6 +445,11 @@ mod tests {
     fn wrong_kinds_are_named() {
         let missing = existing(Path::new("/no/such"), &Intent::default(), Direct::Never);
         assert!(matches!(missing, Err(TargetError::Missing(_))));
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        let missing = existing(&link, &Intent::default(), Direct::Never).unwrap_err().to_string();
+        assert!(missing.ends_with("link to `nowhere`, which does not exist"), "{missing}");
         let directory = existing(Path::new("/"), &Intent::default(), Direct::Never);
         assert!(matches!(directory, Err(TargetError::WrongKind { kind: "directory", .. })));
         let file = unnamed(Path::new("/proc/self/exe"), MIB, Direct::Never);
