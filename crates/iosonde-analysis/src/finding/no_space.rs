@@ -25,9 +25,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let reasons: Vec<&str> = NO_SPACE.into_iter().filter(|errno| has(case.run, errno)).collect();
     let words = format!(
-        "Nothing more could be written: {} requests failed with {}; the device itself reported no \
-         error with them.",
-        count::thousands(failed),
+        "There is no space for what was to be written: {} failed with {}, which is no error of the \
+         device.",
+        count::of(failed, "request"),
         reasons.join(" and "),
     );
     let subject = "a full file system, quota or thin volume";
