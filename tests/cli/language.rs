@@ -160,7 +160,10 @@ fn what_cannot_be_is_refused_with_option_value_and_what_is_accepted() {
         ("--rw write --buffer-compress-percentage 101", "101"),
         ("--rw read --iodepth 4 --iodepth-batch 5", "give --iodepth-batch-submit 1 to the depth"),
         ("--rw read --iodepth 4 --iodepth-batch-complete-min 5", "complete-min"),
-        ("--rw read --iodepth 4 --iodepth-low 4", "give --iodepth-low 1 to below the depth"),
+        (
+            "--rw read --iodepth 4 --iodepth-low 4",
+            "--iodepth-low at or above the depth has no effect",
+        ),
         ("--rw read --hugepages 0 --mem mmaphuge", "contradict"),
         ("--rw read --mem malloc", "mmaphuge"),
         (&beyond, "may not be used here, expected some of"),

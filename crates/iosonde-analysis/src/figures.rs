@@ -496,6 +496,13 @@ mod tests {
         assert!(refused(&more_jobs).unwrap().contains("at most the 1 of the plan"));
         let no_time = |run: &mut Run| run.measured_ns = 0;
         assert!(refused(&no_time).unwrap().contains("measured_ns: found 0 with "));
+        let low = |run: &mut Run| {
+            let text = serde_json::to_string(&run.jobs[0].read.latency).unwrap();
+            let max = format!("\"max_ns\":{}", run.jobs[0].read.latency.max().unwrap());
+            let min = format!("\"max_ns\":{}", run.jobs[0].read.latency.min().unwrap());
+            run.jobs[0].read.latency = serde_json::from_str(&text.replace(&max, &min)).unwrap();
+        };
+        assert!(refused(&low).unwrap().contains("latency: found a mean of "));
         let endless = |run: &mut Run| run.measured_ns = u64::MAX;
         assert!(refused(&endless).unwrap().contains("intervals, expected at most"));
     }

@@ -14,6 +14,8 @@ use super::verdict::{Assessment, assess};
 
 /// A host is slow if its rate is surely below this share of the median of the others.
 const SLOW_BELOW: f64 = 0.8;
+/// Intervals of 100 ms or more that must all be below it, where the rate has no 95 % interval.
+const FEWEST_INTERVALS: usize = 10;
 /// A difference between the starts above this share of the window is a warning.
 const SKEWED_FROM: f64 = 0.02;
 /// Reads are mostly a cache's if the server's disks read less than this share of them.
@@ -151,8 +153,8 @@ pub struct SlowHost {
     pub name: String,
     /// Its rate as a share of the median of the others.
     pub share: f64,
-    /// The 95 % interval of that share by the interval of its own rate; `None` if the run was too
-    /// short for one, where each tenth of a second was below.
+    /// The 95 % interval of that share by the interval of its own rate; `None` if that has none,
+    /// where every interval of 100 ms or more was below.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -311,8 +313,8 @@ fn fairness(rates: &[f64]) -> Option<f64> {
     (rates.len() > 1 && squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
-/// Hosts that are surely below the others' median: with their whole interval, or without one in
-/// each tenth of a second.
+/// Hosts that are surely below the others' median: with their whole 95 % interval, or without one
+/// in each interval of the run.
 fn slow(measured: &[HostMeasured<'_>], hosts: &[HostFigures]) -> Vec<SlowHost> {
     let is_slow = |(index, host): (usize, &HostFigures)| {
         let others = hosts.iter().enumerate().filter(|(other, _)| *other != index);
@@ -324,11 +326,11 @@ fn slow(measured: &[HostMeasured<'_>], hosts: &[HostFigures]) -> Vec<SlowHost> {
         let interval = own.iops_interval.ok().map(|(low, high)| (of_usual(low), of_usual(high)));
         let most = match interval {
             Some((_, high)) => high,
-            None => series::whole(measured.get(index)?.run)
-                .iops()
-                .into_iter()
-                .map(of_usual)
-                .reduce(f64::max)?,
+            None => {
+                let rates = series::whole(measured.get(index)?.run).iops();
+                let most = rates.iter().copied().map(of_usual).reduce(f64::max)?;
+                (rates.len() >= FEWEST_INTERVALS).then_some(most)?
+            }
         };
         let share = host.iops / usual;
         (most < SLOW_BELOW).then(|| SlowHost { name: host.name.clone(), share, interval })

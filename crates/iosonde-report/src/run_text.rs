@@ -256,7 +256,7 @@ fn latencies(out: &mut String, name: &str, latency: &LatencyFigures) {
     let Some(mean_ns) = latency.mean_ns else {
         let why = match latency.count {
             0 => "no operation began and ended in the window",
-            _ => "they only reflect the length of the run",
+            _ => "at an unsustainable rate latencies only reflect the length of the run",
         };
         line(out, &format!("    {name}: n/a ({why})"));
         return;

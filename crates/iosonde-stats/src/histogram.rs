@@ -366,26 +366,18 @@ impl Stored {
         (self.min_ns.unwrap_or(u64::MAX), self.max_ns.unwrap_or(0))
     }
 
-    /// What no values can have: figures that contradict each other, or buckets that do not exist.
+    /// What no values can have: ends that do not ascend, or buckets that do not exist. The mean may
+    /// lie outside: what a profile counts in the kernel has an exact sum, and edges of buckets for
+    /// ends.
     fn fault(&self) -> Option<String> {
         let (min, max) = self.ends();
-        let of_all = |each: u64| u128::from(each) * u128::from(self.count);
         if let Some((index, _)) = self.buckets.iter().find(|(index, _)| *index as usize >= BUCKETS)
         {
             return Some(format!("bucket {index} is too large"));
         }
-        if self.count == 0 {
-            return None;
-        }
-        if min > max {
+        (self.count > 0 && min > max).then(|| {
             let found = format!("min_ns {:?} and max_ns {:?}", self.min_ns, self.max_ns);
-            return Some(format!("{found} of {} values, expected two that ascend", self.count));
-        }
-        (!(of_all(min)..=of_all(max)).contains(&self.sum_ns)).then(|| {
-            format!(
-                "sum_ns {} of {} values, expected a mean between min_ns {min} and max_ns {max}",
-                self.sum_ns, self.count
-            )
+            format!("{found} of {} values, expected two that ascend", self.count)
         })
     }
 }
@@ -418,7 +410,7 @@ impl<'de> Deserialize<'de> for Histogram {
             if histogram.counts.len() <= index {
                 histogram.counts.resize(index + 1, 0);
             }
-            histogram.counts[index] += count;
+            histogram.counts[index] = histogram.counts[index].saturating_add(count);
         }
         histogram.count = stored.count;
         histogram.sum = stored.sum_ns;
@@ -572,15 +564,13 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_contradict_each_other_are_refused() {
+    fn ends_that_do_not_ascend_and_buckets_that_do_not_exist_are_refused() {
         let mut histogram = Histogram::new();
         histogram.record(100);
         histogram.record(300);
         let text = serde_json::to_string(&histogram).unwrap();
         for (right, wrong, reason) in [
             ("\"min_ns\":100", "\"min_ns\":301", "expected two that ascend"),
-            ("\"max_ns\":300", "\"max_ns\":150", "expected a mean between"),
-            ("\"min_ns\":100", "\"min_ns\":250", "expected a mean between"),
             ("[100,1]", "[99999,1]", "bucket 99999 is too large"),
         ] {
             assert!(text.contains(right), "{right} in {text}");

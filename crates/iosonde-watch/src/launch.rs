@@ -31,10 +31,12 @@ pub(super) fn find(words: &[OsString]) -> Result<(), WatchError> {
     let (places, reason): (Vec<PathBuf>, _) = if first.as_bytes().contains(&b'/') {
         (vec![first.into()], "no such file")
     } else {
-        let path = std::env::var_os("PATH").unwrap_or_default();
+        // Where execvp looks without it.
+        let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
         let places = std::env::split_paths(&path).map(|folder| folder.join(first)).collect();
         (places, "command not found in PATH")
     };
+    let places: Vec<PathBuf> = places.into_iter().filter(|_| !first.is_empty()).collect();
     let is_executable = |path: &PathBuf| {
         path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     };

@@ -100,8 +100,8 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
     let is_one = points.iter().flat_map(|point| &point.runs).all(|run| run.all.depth_asked == 1);
     let takes = if is_one { "a request takes" } else { "one request completes every" };
     answer.say(format!(
-        "{line}: {takes} {} (largest residual {}).",
-        parts(&sizes, side, model),
+        "{line}: {} (largest residual {}).",
+        parts(&sizes, side, model, takes),
         words::percent(model.largest_residual),
     ));
     if !model.is_one_line {
@@ -122,9 +122,12 @@ enum Side {
 impl Side {
     fn of(sizes: &[u64], model: &SizeModel) -> Side {
         let at = model.crossover_bytes;
+        let (low, high) = model.crossover_interval.map_or((at, at), |of| (of.low, of.high));
+        let is_below = |size: f64| at * FAR < size && high < size;
+        let is_beyond = |size: f64| at > FAR * size && low > size;
         match (sizes.iter().min(), sizes.iter().max()) {
-            (Some(smallest), _) if at * FAR < *smallest as f64 => Side::Below,
-            (_, Some(largest)) if at > FAR * *largest as f64 => Side::Beyond,
+            (Some(smallest), _) if is_below(*smallest as f64) => Side::Below,
+            (_, Some(largest)) if is_beyond(*largest as f64) => Side::Beyond,
             _ => Side::Within,
         }
     }
@@ -150,26 +153,27 @@ fn place(sizes: &[u64], side: Side, model: &SizeModel, runs: usize) -> String {
 }
 
 /// The time of a request in its two parts, and the limits that follow from them.
-fn parts(sizes: &[u64], side: Side, model: &SizeModel) -> String {
+fn parts(sizes: &[u64], side: Side, model: &SizeModel, takes: &str) -> String {
     let fixed = duration::latency(model.fixed_s * 1e9);
     let most_iops = count::significant_or_whole(model.fixed_s.recip());
     let bandwidth = bytes::per_second(model.bandwidth);
     let (smallest, largest) = (sizes.iter().min(), sizes.iter().max());
     match (side, smallest, largest) {
         (Side::Below, Some(size), _) => format!(
-            "its transfer at {bandwidth}, to which a fixed cost adds {} at {}, so at most \
-             {bandwidth}",
+            "requests take little more than their transfer at {bandwidth}: a fixed cost adds {} \
+             at {}",
             words::percent(model.crossover_bytes / *size as f64),
             bytes::exact(*size),
         ),
         (Side::Beyond, _, Some(size)) => format!(
-            "{fixed}, to which the transfer adds {} at {}, so at most {most_iops} IOPS",
+            "{takes} {fixed}, to which the transfer adds {} at {}, so at most {most_iops} \
+             IOPS",
             words::percent(*size as f64 / model.crossover_bytes),
             bytes::exact(*size),
         ),
         _ => format!(
-            "{fixed} plus its transfer at {bandwidth}, so at most {most_iops} IOPS for small \
-             requests and {bandwidth} for large ones"
+            "{takes} {fixed} plus its transfer at {bandwidth}, so at most {most_iops} IOPS for \
+             small requests and {bandwidth} for large ones"
         ),
     }
 }
@@ -365,6 +369,7 @@ mod tests {
         assert!(words.contains("to which the transfer adds 2"), "{words}");
         let wide = sweep(|size| 0.2e-6 + size / 1e9);
         assert!(said(&wide).contains("far below the smallest size"), "{}", said(&wide));
+        assert!(said(&wide).contains("little more than their transfer at"), "{}", said(&wide));
     }
 
     #[test]

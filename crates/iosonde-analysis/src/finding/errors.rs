@@ -19,10 +19,12 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let run = case.run;
     let abandoned: u64 = run.jobs.iter().map(|job| u64::from(job.abandoned)).sum();
     let sync = run.final_sync.as_ref().and_then(|sync| sync.error.as_deref());
+    let sync = sync.filter(|errno| !no_space::is_space(errno));
     let mut parts = Vec::new();
     let failed = case.figures.errors.saturating_sub(no_space::failed(run));
     if failed > 0 {
-        let first = run.jobs.iter().find_map(|job| job.first_error.as_ref());
+        let firsts = run.jobs.iter().filter_map(|job| job.first_error.as_ref());
+        let first = firsts.into_iter().find(|(_, _, errno)| !no_space::is_space(errno));
         let place = first.map_or(String::new(), |(offset, _, errno)| {
             format!(", the first {errno} at offset {}", count::thousands(*offset))
         });

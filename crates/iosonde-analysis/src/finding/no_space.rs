@@ -7,28 +7,40 @@ use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "no_space",
-    meaning: "Writes failed because the file system, a quota, a limit of file sizes or the pool of \
-              a thin volume is full. The device is not failing.",
+    meaning: "Writes failed because the file system, a quota or a thin pool is full, or a file \
+              reached its size limit. The device is not failing.",
     method: "result of each request",
-    action: "Free space (df -h, df -i, quota; lvs for a thin pool), or write less (--size).",
+    action: "Free space (df -h, quota, lvs for a thin pool), raise the file size limit (ulimit \
+             -f), or write less (--size).",
     detect,
 };
 
 /// Errors that say so.
 const NO_SPACE: [&str; 3] = ["ENOSPC", "EDQUOT", "EFBIG"];
 
-/// Reports when any request failed for want of space.
+/// Reports when any request, or the final fsync, failed for want of space.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let failed = failed(case.run);
-    if failed == 0 {
+    let sync = case.run.final_sync.as_ref().and_then(|sync| sync.error.as_deref());
+    let mut parts = Vec::new();
+    if failed > 0 {
+        let reasons: Vec<&str> =
+            NO_SPACE.into_iter().filter(|errno| has(case.run, errno)).collect();
+        parts.push(format!(
+            "{} failed with {}",
+            count::of(failed, "request"),
+            reasons.join(" and ")
+        ));
+    }
+    if let Some(errno) = sync.filter(|errno| is_space(errno)) {
+        parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));
+    }
+    if parts.is_empty() {
         return None;
     }
-    let reasons: Vec<&str> = NO_SPACE.into_iter().filter(|errno| has(case.run, errno)).collect();
     let words = format!(
-        "There is no space for what was to be written: {} failed with {}, which is no error of the \
-         device.",
-        count::of(failed, "request"),
-        reasons.join(" and "),
+        "What was to be written does not fit: {}; this is not a device error.",
+        parts.join("; ")
     );
     let subject = "a full file system, quota or thin volume";
     let finding = Finding::new("no_space", subject, Strength::Proven, Severity::Fault, words);
@@ -46,7 +58,8 @@ pub(super) fn ended(run: &Run) -> bool {
     matches!(&run.outcome, Outcome::Failed { error } if is_space(error))
 }
 
-fn is_space(text: &str) -> bool {
+/// Whether an error, or a text that names it, says so.
+pub(super) fn is_space(text: &str) -> bool {
     NO_SPACE.iter().any(|errno| text.contains(errno))
 }
 
@@ -82,6 +95,24 @@ mod tests {
         run.jobs[0].errors.insert("write ENOSPC".into(), 3);
         assert!(ask(detect, &run, None).unwrap().words.contains("3 requests"));
         let finding = ask(errors::DETECTOR.detect, &run, None).unwrap();
-        assert!(finding.words.contains("failed requests: 2, "), "{}", finding.words);
+        assert!(finding.words.contains("failed requests: 2, the first EIO"), "{}", finding.words);
+        run.jobs[0].first_error = Some((8192, 4096, "ENOSPC".into()));
+        let finding = ask(errors::DETECTOR.detect, &run, None).unwrap();
+        assert_eq!(finding.words, "I/O errors: failed requests: 2.");
+    }
+
+    #[test]
+    fn the_final_fsync_may_find_no_space_either() {
+        let mut run = run_of(&[Load::default()]);
+        run.final_sync = Some(iosonde_model::record::run::SyncResult {
+            since_window_ns: 0,
+            sync_ns: 0,
+            bytes_since_start: 0,
+            since_start_ns: 0,
+            error: Some("EDQUOT".into()),
+        });
+        let finding = ask(detect, &run, None).unwrap();
+        assert!(finding.words.contains("the final fsync failed with EDQUOT"), "{}", finding.words);
+        assert_eq!(ask(errors::DETECTOR.detect, &run, None), None);
     }
 }

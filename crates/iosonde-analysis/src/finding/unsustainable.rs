@@ -9,8 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "unsustainable",
     meaning: "Operations were due faster than the storage could serve them.",
     method: "backlog of an open loop, growing to the end",
-    action: "Latency at this rate has no limit: read the figures of lower rates, or lower it \
-             (--rate-iops, or --speed of a workload file).",
+    action: "Latency has no limit at this rate: lower it (--rate-iops, or --speed of a workload \
+             file), or, in an experiment, use the lower rates.",
     detect,
 };
 

@@ -123,7 +123,7 @@ pub enum TargetError {
 fn missing(path: &Path) -> String {
     match std::fs::read_link(path) {
         Ok(to) => format!(
-            "`{}` is a symbolic link to `{}`, which does not exist",
+            "`{}` is a symbolic link that leads nowhere (to `{}`)",
             path.display(),
             to.display()
         ),

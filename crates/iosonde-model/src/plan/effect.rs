@@ -143,18 +143,19 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "--iodepth-batch-complete-max is below --iodepth-batch-complete-min",
         ),
         (
-            job.reap.refill_at >= job.iodepth,
-            "a full queue never has that few requests in flight without being refilled; give \
-             --iodepth-low 1 to below the depth",
-        ),
-        (
             engine.kind.is_synchronous()
                 && (job.reap.wait != Wait::Event
                     || job.reap.complete_min > 1
                     || job.reap.complete_max > 0
+                    || job.reap.refill_at > 0
                     || job.reap.slat),
-            "the psync engine submits and waits in one call: --wait, batches of completions and \
-             --slat have no effect; give --ioengine io_uring",
+            "the psync engine submits and waits in one call: --wait, batches of completions, \
+             --iodepth-low and --slat have no effect; give --ioengine io_uring",
+        ),
+        (
+            job.reap.refill_at >= job.iodepth,
+            "--iodepth-low at or above the depth has no effect: the queue is refilled as soon as \
+             there is room; give a smaller number, or leave it out",
         ),
         (
             engine.kind == EngineKind::Null && job.reap.wait != Wait::Event,

@@ -66,6 +66,14 @@ pub struct Run {
 /// Most intervals of a series over the measured window.
 const MOST_INTERVALS: u64 = 1 << 22;
 
+/// Whether the mean of recorded values lies between their ends, but for its rounding.
+fn has_mean_inside(values: &Histogram) -> bool {
+    let (Some(mean), Some(min), Some(max)) = (values.mean(), values.min(), values.max()) else {
+        return true;
+    };
+    (min as f64 * (1.0 - 1e-9)..=max as f64 * (1.0 + 1e-9)).contains(&mean)
+}
+
 impl Run {
     /// What makes a record that is no run of this program unusable for any analysis.
     fn fault(&self) -> Option<String> {
@@ -74,9 +82,18 @@ impl Run {
             return Some(format!("jobs: found {jobs}, expected at most the {planned} of the plan"));
         }
         let directions = || self.jobs.iter().flat_map(JobRun::directions);
-        let operations: u64 = directions().map(|direction| direction.ops).sum();
-        if self.measured_ns == 0 && operations > 0 {
-            return Some(format!("measured_ns: found 0 with {operations} operations in it"));
+        if self.measured_ns == 0 && directions().any(|direction| direction.ops > 0) {
+            return Some("measured_ns: found 0 with operations in it".into());
+        }
+        let latencies = || directions().flat_map(|each| [&each.latency, &each.response]);
+        if let Some(bad) = latencies().find(|latency| !has_mean_inside(latency)) {
+            return Some(format!(
+                "latency: found a mean of {:?} ns, expected one between min_ns {:?} and \
+                 max_ns {:?}",
+                bad.mean(),
+                bad.min(),
+                bad.max()
+            ));
         }
         let widths = directions().map(|direction| direction.counters.width_ns);
         let intervals = self.measured_ns / widths.filter(|ns| *ns > 0).min()?;

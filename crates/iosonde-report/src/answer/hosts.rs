@@ -125,7 +125,7 @@ pub(crate) fn slow_words(load: &HostsFigures) -> Vec<String> {
         let percent = |share: f64| count::significant(share * 100.0);
         let known = match slow.interval {
             Some((low, high)) => format!("95 % {} to {} %", percent(low), percent(high)),
-            None => "too short for an interval, but below in each tenth of a second".into(),
+            None => "no 95 % interval; below 80 % in every interval of 100 ms or more".into(),
         };
         format!(
             "{} is slow: {} % of the median of the others ({known})",

@@ -70,9 +70,7 @@ fn reading(view: &View, series: &Series) -> (String, String) {
     let Some(crossover) = found::found(view, "crossover", series) else {
         return (
             "IOPS at the left, MB/s at the right".into(),
-            "No crossover was found within these sizes: small requests are reported in IOPS, large \
-             ones in MB/s."
-                .into(),
+            "No crossover was found within these sizes.".into(),
         );
     };
     let at = found::formatted(view, crossover.at);

@@ -68,7 +68,7 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
     let of_data =
         ["zero_buffers", "refill_buffers", "buffer_compress_percentage", "dedupe_percentage"];
     tell(&of_data, !writes, &with_rw);
-    tell(&["iodepth_batch", "iodepth_batch_complete_min"], !queue, &|| {
+    tell(&["iodepth_batch", "iodepth_batch_complete_min", "iodepth_low"], !queue, &|| {
         format!("with ioengine={engine}, which has one request in flight")
     });
     tell(&["fixedbufs", "registerfiles", "sqthread_poll", "nonvectored", "hipri"], !ring, &|| {
