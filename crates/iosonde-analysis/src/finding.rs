@@ -269,8 +269,8 @@ pub const DETECTORS: [Detector<Detect>; 38] = [
     write_cache_volatile::DETECTOR,
 ];
 
-/// Detectors that need no figures.
-const WHATEVER_IS_TRUE: [&str; 2] = ["errors", "no_space"];
+/// Detectors that need no figures: they report even if the consistency checks failed.
+const WITHOUT_FIGURES: [&str; 2] = ["errors", "no_space"];
 
 /// All findings of a run, most severe and strongest first. If the consistency checks failed, only
 /// errors are reported: inconsistent numbers allow no diagnosis.
@@ -283,7 +283,7 @@ pub fn findings(
     let case = Case::new(run, host, figures, consistency);
     let mut findings: Vec<Finding> = DETECTORS
         .iter()
-        .filter(|detector| consistency.valid() || WHATEVER_IS_TRUE.contains(&detector.code))
+        .filter(|detector| consistency.valid() || WITHOUT_FIGURES.contains(&detector.code))
         .filter_map(|detector| (detector.detect)(&case))
         .map(|finding| finding.weighed(figures))
         .collect();

@@ -23,8 +23,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let mut parts = Vec::new();
     let failed = case.figures.errors.saturating_sub(no_space::failed(run));
     if failed > 0 {
-        let firsts = run.jobs.iter().filter_map(|job| job.first_error.as_ref());
-        let first = firsts.into_iter().find(|(_, _, errno)| !no_space::is_space(errno));
+        let mut firsts = run.jobs.iter().filter_map(|job| job.first_error.as_ref());
+        let first = firsts.find(|(_, _, errno)| !no_space::is_space(errno));
         let place = first.map_or(String::new(), |(offset, _, errno)| {
             format!(", the first {errno} at offset {}", count::thousands(*offset))
         });
