@@ -412,6 +412,20 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_a_few_intervals_calls_nobody_slow() {
+        let slow = |measured_ns: u64| {
+            let runs = [5_000.0, 500.0, 5_000.0, 5_000.0].map(|iops| {
+                let mut run = load(iops);
+                run.measured_ns = measured_ns;
+                run.jobs[0].read.ops = (iops * measured_ns as f64 / 1e9) as u64;
+                run
+            });
+            hosts(&measured(&runs, &[0; 4]), None).unwrap().slow.len()
+        };
+        assert_eq!((slow(500_000_000), slow(1_500_000_000)), (0, 1));
+    }
+
+    #[test]
     fn the_slow_host_is_named_and_equal_hosts_are_not() {
         let slow = [load(5_000.0), load(1_000.0), load(5_000.0), load(5_000.0)];
         let four = hosts(&measured(&slow, &[0; 4]), None).unwrap();
