@@ -66,8 +66,8 @@ pub(crate) struct CheckArgs {
     /// Three seconds per workload
     #[arg(long)]
     quick: bool,
-    /// Keep p99 within this latency (ms, or with a unit): each row adjusts its depth for up to 60 s
-    /// until it has converged, and is then measured
+    /// Keep p99 within this latency (ms, or with a unit): each row adjusts its depth, is measured
+    /// once the depth has converged, after at most 60 s, and goes on adjusting it
     #[arg(short = 'l', long, value_name = "MS")]
     latency: Option<String>,
     /// Only these workloads (names separated by commas)

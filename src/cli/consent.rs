@@ -134,7 +134,7 @@ impl ConsentArgs {
     /// What was agreed to must have been needed by this target, which was opened for writing.
     pub(crate) fn were_needed(&self, held: &Held) -> Result<(), Failure> {
         match held.audits.iter().any(WriteAudit::is_of_device) {
-            false => self.none_for_devices("the target is no block device")?,
+            false => self.none_for_devices("the target is not a block device")?,
             true => self.none_for_files("the target is a block device")?,
         }
         let devices = self.destroy_data.iter().map(|word| format!("--destroy-data={word}"));
@@ -145,7 +145,7 @@ impl ConsentArgs {
         let unseen = unseen.map(|word| format!("--accept-unseen-processes={word}"));
         let contents = self.inspect.accept_unseen.iter();
         let unseen = unseen.chain(contents.map(|word| format!("--accept-unseen={word}")));
-        unneeded(unseen, held, "nothing of this name is written that needs it")
+        unneeded(unseen, held, "no target of this name needs it; leave it out")
     }
 }
 

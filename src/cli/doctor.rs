@@ -1,4 +1,4 @@
-//! `iosonde doctor`: available measurement features and the tool's own ceiling.
+//! `iosonde doctor`: available measurement features and what measuring costs.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use iosonde_report::{DoctorReport, Feature, Floor};
 /// Check which measurement features are available to this user, and how to fix missing ones.
 ///
 /// Also measures the clock, the minimum latency of a bare system-call loop on a small file in the
-/// directory, and the tool's own ceiling. Takes about two seconds.
+/// directory, and what measuring costs. Takes about two seconds.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {

@@ -125,7 +125,7 @@ struct RunArgs {
     /// Seed of the order of the runs, of offsets and data
     #[arg(long, visible_alias = "seed", value_name = "N", help_heading = "Run and result")]
     randseed: Option<u64>,
-    /// Seed of the order of the runs alone [default: that of --randseed]
+    /// Seed of the order of the runs alone [default: one drawn from --randseed]
     #[arg(long, value_name = "N", help_heading = "Run and result")]
     order_seed: Option<u64>,
     /// Print what would be run, how long it takes and how much it writes, and do nothing

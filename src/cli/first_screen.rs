@@ -181,7 +181,7 @@ Usage: iosonde campaign ACTION [OPTIONS]
   resume DIR   complete what was interrupted
   status DIR   its progress
   report DIR   the results, and the sign-off
-  export DIR   the points, for another program
+  export fio FILE  one fio job file per point
   demo         unpack a recorded one, to try report on
   --help       more; campaign run -h: its options
 ",
@@ -192,7 +192,7 @@ Usage: iosonde campaign ACTION [OPTIONS]
 Usage: iosonde experiment run [OPTIONS] NAME [PATH]
   NAME             built in (experiment list), or a file
   [PATH]           directory, file or device
-  --quick          fewer points, shorter runs
+  --quick          shorter runs, fewer repeats
   --size SIZE      of the test file
   --repeats N      runs of each point
   --set NAME=VALUE change an option of every run
@@ -204,9 +204,9 @@ Usage: iosonde experiment run [OPTIONS] NAME [PATH]
     (
         &["campaign run"],
         "\
-Usage: iosonde campaign run [OPTIONS] [FILE]
-  [FILE]           a campaign file (campaign configure)
-  --preset NAME    a built-in campaign instead
+Usage: iosonde campaign run [OPTIONS] FILE
+  FILE             a campaign file (campaign configure)
+  --preset NAME    change all experiments, as quick does
   --set KEY=VALUE  change a field of it
   --output DIR     keep the results here
   --help           every option

@@ -251,7 +251,7 @@ fn has_effect(command: &Command<'_>) -> Result<(), Failure> {
             Some("an experiment has no parts: give each host a target of its own ({host} in it)")
         }
         "experiment" => None,
-        _ => Some("each host makes a file of its own"),
+        _ => Some("it is for run and verify"),
     };
     if args.server_counters.is_some() && !MEASURES.contains(&command.verb) {
         let message = format!(

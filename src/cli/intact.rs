@@ -16,7 +16,8 @@ const LISTED: usize = 10;
 /// Whether results are read that are not as they were kept.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct AcceptArgs {
-    /// Read results although files of them were altered since they were kept; the output is marked
+    /// Accept results of which files were altered since they were stored: the output is marked; a
+    /// command that resumes repeats the runs
     #[arg(long)]
     accept_altered: bool,
 }

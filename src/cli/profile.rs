@@ -55,8 +55,8 @@ use iosonde_watch::{Live, WatchError, rehearse, wake_writing, watch};
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ProfileArgs {
-    /// Folder for the results; its report.txt is always the latest [default: a new one in the
-    /// user's state directory]
+    /// Folder for the results, in which report.txt is that of the latest run [default: a new one in
+    /// the user's state directory]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Disk to trace, such as vda or /dev/vda1 (a partition means its disk); may be repeated
@@ -73,7 +73,7 @@ pub(crate) struct ProfileArgs {
     /// Profile this container: its name or the beginning of its ID, at docker or podman
     #[arg(long, value_name = "NAME", group = "attached")]
     container: Option<String>,
-    /// Profile a running process (number) or cgroup (anything else)
+    /// The same as --pid, if it is a number, or --cgroup
     #[arg(long, value_name = "PID|PATH", group = "attached")]
     attach: Option<OsString>,
     /// How long to profile a running process or cgroup; alone, the whole machine

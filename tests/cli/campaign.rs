@@ -314,7 +314,7 @@ fn a_check_refuses_what_cannot_be_prepared_and_a_plan_has_the_wear() {
         place.iosonde(&words).end().exits(2).says(why);
     };
     refused("purge=nvme-format", "it is a method for block devices");
-    refused("write-cache=off", "the target is no block device");
+    refused("write-cache=off", "the target is not a block device");
     refused("skip-if-prepared=true", "skip-if-prepared has no effect");
     let writes = MINI.replace("randread", "randwrite");
     place.file("mini.toml", writes.as_bytes());

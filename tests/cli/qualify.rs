@@ -60,17 +60,17 @@ fn preparation_is_left_out_only_where_measurements_agree() {
     let second = run(&place, "passes", Some(&first));
     let (passes, _, decision) = prepared(&second);
     match passes {
-        0 => assert!(decision.starts_with("preconditioning is left out: all 256 blocks")),
+        0 => assert!(decision.starts_with("preconditioning is skipped: all 256 blocks")),
         _ => assert!(decision.contains("the rate of writes is not steady"), "{decision}"),
     }
     let report = fs::read_to_string(second.join("report.txt")).unwrap();
-    assert!(report.contains("left out"), "the report has the decision: {report}");
+    assert!(report.contains("is skipped"), "the report has the decision: {report}");
     // After a purge the records of passes count no more, wherever they are.
     let purged = run(&place, "purge", None);
     assert_eq!(prepared(&purged).1, "recreate");
     let (passes, _, decision) = prepared(&run(&place, "passes", Some(&purged)));
     assert_eq!(passes, 2);
-    assert!(decision.contains("it was purged"), "{decision}");
+    assert!(decision.contains("since it was last purged"), "{decision}");
     run(&place, "purge", None);
     let (passes, _, decision) = prepared(&run(&place, "passes", Some(&first)));
     assert_eq!(passes, 2);
@@ -79,7 +79,7 @@ fn preparation_is_left_out_only_where_measurements_agree() {
     let purged = run(&place, "purge", None);
     let (_, method, decision) = prepared(&run(&place, "purge", Some(&purged)));
     assert_eq!(method, Value::Null);
-    assert!(decision.starts_with("the purge is left out: all 256 blocks"), "{decision}");
+    assert!(decision.starts_with("the purge is skipped: all 256 blocks"), "{decision}");
     run(&place, "passes", None);
     let (_, method, decision) = prepared(&run(&place, "purge", Some(&purged)));
     assert_eq!(method, "recreate");
@@ -113,7 +113,7 @@ fn a_campaign_leaves_out_what_the_experiment_before_prepared() {
     let decisions: Vec<&str> = log.lines().filter(|l| l.starts_with("skip-decision|f|")).collect();
     assert_eq!(decisions.len(), 2, "{log}");
     assert!(decisions[0].contains("no experiment just before it prepared the device"), "{log}");
-    assert!(decisions[1].contains("the purge is left out: all 256 blocks"), "{log}");
+    assert!(decisions[1].contains("the purge is skipped: all 256 blocks"), "{log}");
     assert_eq!(log.lines().filter(|line| line.starts_with("purge|f|")).count(), 1, "{log}");
 }
 

@@ -360,7 +360,11 @@ fn a_file_is_purged_by_giving_its_blocks_back_and_only_with_consent() {
     let purge = json_of(&folder.join("stage-a.json"))["prepared"][0]["purge"].clone();
     assert_eq!((&purge["method"], &purge["blank_blocks"]), (&"recreate".into(), &256.into()));
     let cache = format!("{run} --overwrite-file=photos --write-cache off");
-    place.iosonde(&cache).end().exits(7).prints("write-cache = off: the target is no block device");
+    place
+        .iosonde(&cache)
+        .end()
+        .exits(7)
+        .prints("write-cache = off: the target is not a block device");
 }
 
 /// Batches of the seed's tests, proven by the arguments of the system call.

@@ -192,6 +192,6 @@ fn a_tool_that_fails_or_lies_ends_the_stage_and_says_why() {
     assert_eq!(drive.calls(), ["hdparm -I DEVICE"]);
     // A drive of another kind is refused, and nothing is tried in its place.
     let ended = drive.purge("nvme-sanitize", "CONSENT");
-    assert!(said(&ended).contains("the target is no NVMe namespace"), "{}", said(&ended));
+    assert!(said(&ended).contains("the target is not an NVMe namespace"), "{}", said(&ended));
     assert!(drive.is_all(0x5a) && drive.calls().is_empty());
 }

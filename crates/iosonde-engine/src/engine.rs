@@ -108,7 +108,10 @@ pub enum EngineError {
         error: std::io::Error,
     },
     /// The plan's engine needs another medium.
-    #[error("the {0} engine cannot run on this target")]
+    #[error(
+        "the {0} engine cannot run on this target; give another --ioengine, or a target for it \
+         (`iosonde run --help`)"
+    )]
     Medium(&'static str),
     /// Who watches did not let the run begin.
     #[error("the run was cancelled before it began")]

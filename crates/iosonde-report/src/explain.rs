@@ -67,7 +67,7 @@ const METRICS: &[Meaning] = &metrics! {
         "completions in the measured window / length of the window",
         "counters of each job, summed; the window begins after the warm-up",
         "Syncs are counted apart. Where the rate is not steady, the warm-up is lengthened \
-         (MSER-5) or the run is called `no steady part`: one mean then does not describe it.";
+         (MSER-5), or the finding no_steady_part says that one mean does not describe the run.";
     "bw" ["bandwidth", "mb/s"]: "MB/s of 10^6 bytes per second",
         "How many bytes were moved per second.",
         "bytes completed in the window / length of the window",

@@ -60,7 +60,7 @@ pub(super) fn configure(args: &ConfigureArgs) -> Result<Exit, Failure> {
         return by_menu(&args.file, document);
     }
     if let Some(folder) = args.presets.as_deref().filter(|folder| !folder.is_dir()) {
-        return Err(wrong(format!("--presets: `{}` is no folder", folder.display())));
+        return Err(wrong(format!("--presets: `{}` is not a folder", folder.display())));
     }
     if let Some(preset) = &args.preset {
         apply(&mut document, preset, args.presets.as_deref())?;

@@ -154,7 +154,7 @@ fn put(table: &mut Table, keys: &[&str], value: Value) -> Result<(), String> {
             };
             put(inner, &rest[1..], value)
         }
-        _ => Err(format!("`{key}` is no table")),
+        _ => Err(format!("`{key}` is not a table")),
     }
 }
 

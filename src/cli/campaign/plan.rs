@@ -210,7 +210,8 @@ pub(super) fn identity(device: &Device) -> Result<(PathBuf, u64), Failure> {
     let Some(expected) = &device.serial else { return Ok((canonical, number)) };
     if number == 0 {
         return Err(wrong(format!(
-            "device `{name}`: `{path}` is no block device and has no serial"
+            "device `{name}`: `{path}` is not a block device and has no serial number: leave \
+             `serial` out, or give a block device"
         )));
     }
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
@@ -221,7 +222,10 @@ pub(super) fn identity(device: &Device) -> Result<(PathBuf, u64), Failure> {
     let found = found.map_or("no serial number".into(), |serial| format!("serial `{serial}`"));
     Err(Failure::new(
         Exit::Refused,
-        format!("device `{name}`: `{path}` has {found}, expected `{expected}`: it is another one"),
+        format!(
+            "device `{name}`: `{path}` has {found}, expected `{expected}`: it is another one; give \
+             the path of the right one, best a link below /dev/disk/by-id"
+        ),
     ))
 }
 

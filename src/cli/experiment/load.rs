@@ -33,7 +33,7 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
         let near = count::nearest(name, names.iter().copied());
         let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         let message = format!(
-            "no experiment `{name}`; available: {}{meant} (the name of an own file ends in .toml)",
+            "no experiment `{name}`; available: {}{meant} (a file of your own has a name that ends in .toml)",
             names.join(", ")
         );
         return Err(Failure::new(Exit::Usage, message));

@@ -194,8 +194,8 @@ fn varied_nowhere_else(experiment: &Experiment, set: &[String]) -> Result<(), Fa
         };
         if experiment.stages.iter().all(varies) {
             return Err(wrong(format!(
-                "--set {text} has no effect: every stage varies {name} by an axis; write an own \
-                 experiment file (start from: iosonde experiment show {})",
+                "--set {text} has no effect: every stage varies {name} by an axis; write \
+                 your own experiment file (start from: iosonde experiment show {})",
                 experiment.name
             )));
         }

@@ -115,7 +115,7 @@ impl ResolvedTarget {
             if let Some(wanted) = stage.write_cache {
                 let possible = match &self.held {
                     Some(held) => write_cache::is_possible(held, &place.root),
-                    None => Err("the target is no block device".into()),
+                    None => Err("the target is not a block device".into()),
                 };
                 possible.map_err(|why| said(&format!("write-cache = {}", wanted.word()), why))?;
             }

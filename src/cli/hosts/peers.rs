@@ -53,7 +53,7 @@ impl Agent {
             return Ok(None);
         }
         let agent = Agent::connect(Arc::clone(signal)).map_err(|error| {
-            let message = format!("{BARRIER} is set, but standard input is no socket: {error}");
+            let message = format!("{BARRIER} is set, but standard input is not a socket: {error}");
             Failure::new(Exit::Environment, message)
         })?;
         Ok(Some(Arc::new(agent)))

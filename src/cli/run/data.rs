@@ -16,8 +16,8 @@ pub(super) struct DataArgs {
     /// One fdatasync after every N writes
     #[arg(long, value_name = "N")]
     fdatasync: Option<u64>,
-    /// N: one flush (fdatasync) after every N writes; dsync or sync: synchronous writes (O_DSYNC,
-    /// O_SYNC); none or 0: neither
+    /// N: one fdatasync after every N writes; dsync or sync: synchronous writes (O_DSYNC, O_SYNC:
+    /// what fio's sync=1 means); none or 0: neither
     #[arg(long, value_name = "N|dsync|sync|none")]
     sync: Option<String>,
     /// A flush waits for the writes before it, and the writes after it wait for the flush

@@ -84,7 +84,7 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
         (
             "--accept-unseen-processes",
             &args.target.accept_unseen_processes,
-            "nothing of this name is written that needs it",
+            "no target of this name needs it; leave it out",
         ),
         ("--accept-unseen", &args.target.inspect.accept_unseen, "nothing of this name is written"),
     ];

@@ -20,7 +20,8 @@ pub(super) struct LatencyArgs {
     /// [default: search]
     #[arg(long, value_name = "MODE", value_parser = ["search", "hold"])]
     latency_mode: Option<String>,
-    /// Maximum time for one depth (search), or until the depth has settled (hold) [default: 30, 60]
+    /// Maximum time for one depth (search), or until the depth has settled (hold) [default: 30 s
+    /// for search, 60 s for hold]
     #[arg(long, value_name = "TIME")]
     latency_window: Option<String>,
 }

@@ -33,7 +33,8 @@ pub(super) struct LengthArgs {
         conflicts_with_all = ["number_ios", "io_size", "until", "latency_target"]
     )]
     steady: Option<String>,
-    /// Warm-up before the measurement, not counted
+    /// Warm-up before the measurement, not counted; figures begin later where the rate was not yet
+    /// steady, which the report says
     #[arg(long, value_name = "TIME", default_value = "0")]
     ramp_time: String,
     /// End after this many operations per job instead of after a time

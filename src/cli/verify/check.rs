@@ -209,7 +209,14 @@ fn sound(
         return Err(wrong(format!("`{}`: its plan has {what}", path.display())));
     }
     if plan.blocks().saturating_mul(plan.block_bytes.into()) != header.region_bytes {
-        return Err(wrong(format!("`{}`: its plan has another region", path.display())));
+        return Err(wrong(format!(
+            "`{}` contradicts itself: its plan has {} blocks of {} B, its header {} B; give another \
+             copy, or write again",
+            path.display(),
+            plan.blocks(),
+            plan.block_bytes,
+            header.region_bytes
+        )));
     }
     let limit_bytes = place.buffer_limit_bytes().saturating_mul(2);
     plan.fits_into(limit_bytes).map_err(Failure::from)

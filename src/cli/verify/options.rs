@@ -72,7 +72,7 @@ pub(super) struct OpArgs {
     /// Length of a block, which carries its own identity; a power of two from 512 to 1m
     #[arg(long, value_name = "SIZE", default_value = "4k")]
     bs: String,
-    /// Minimum and maximum blocks per operation [default: 1:16, pipeline 1:1]
+    /// Minimum and maximum length of an operation, in blocks of --bs [default: 1:16, pipeline 1:1]
     #[arg(long, value_name = "MIN:MAX")]
     verify_sectors: Option<String>,
     /// Jobs: one thread and queue each, with its own part of the region
@@ -96,8 +96,8 @@ pub(super) struct OpArgs {
     /// Run only this job, to reproduce a failure
     #[arg(long, value_name = "JOB")]
     only_job: Option<u32>,
-    /// Write the whole region this many times in order, with a flush in between [default: flush 1,
-    /// write at random]
+    /// Write the whole region this many times in order, with a flush in between [default: 1
+    /// for flush; write uses random offsets without it]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     loops: Option<u32>,
     /// Share of reads, percent (soak) [default: 40]

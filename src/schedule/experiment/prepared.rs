@@ -32,9 +32,9 @@ pub(super) fn decide(
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<Decision, EngineError> {
     let Some(left) = job.left else { return Ok(Decision::default()) };
-    on_event(&StageEvent::Preparing("looking whether it is prepared"));
+    on_event(&StageEvent::Preparing("measuring whether it is still prepared"));
     let not = |why: String| Decision {
-        words: format!("nothing is left out: {why} (`{}`)", left.folder),
+        words: format!("no preparation is skipped: {why} (`{}`)", left.folder),
         ..Decision::default()
     };
     let (candidate, mut seen) = match looked_at(job, context, left) {
@@ -53,7 +53,7 @@ pub(super) fn decide(
     Ok(match candidate.confirmed(&seen) {
         Ok(why) => Decision {
             skips: Some(candidate),
-            words: format!("{} is left out: {why} (`{}`)", candidate.word(), left.folder),
+            words: format!("{} is skipped: {why} (`{}`)", candidate.word(), left.folder),
             signal: None,
         },
         Err(why) => not(why),

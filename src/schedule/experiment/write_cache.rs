@@ -17,7 +17,7 @@ pub(super) fn set(
     let before = before.filter(|setting| setting.after.is_none()).map(|setting| setting.before);
     let setting = match &context.held {
         Some(held) => write_cache::set(held, &context.root, wanted, before),
-        None => Err("the target is no block device".into()),
+        None => Err("the target is not a block device".into()),
     };
     match setting {
         Ok(setting) => {

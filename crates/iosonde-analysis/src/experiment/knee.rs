@@ -300,17 +300,17 @@ impl Line<'_> {
                 let at = best.at(self.axis).unwrap_or_default();
                 answer.find(&self.key("best_at"), at);
                 let figures = figures(best);
-                answer.say(format!("{name}: most throughput at {}: {figures}.", self.setting(at)));
+                answer.say(format!("{name}: highest throughput at {}: {figures}.", self.setting(at)));
             }
             // Of levels as good as each other, the first costs least.
             Some(Ranking::Ties { points, .. }) => answer.say(format!(
-                "{name}: most throughput at {}, which are not shown to differ: {} at {}.",
+                "{name}: highest throughput at {} (not shown to differ): {} at {}.",
                 self.settings(&points),
                 figures(points.first().unwrap_or(&point)),
                 self.settings(points.get(..1).unwrap_or(&[point]))
             )),
             Some(Ranking::Undecided(why)) => answer.say(format!(
-                "{name}: the level of most throughput is {why}; so far {} at {}.",
+                "{name}: which level has the highest throughput is {why}; the highest mean so far is {} at {}.",
                 figures(point),
                 self.settings(&[point])
             )),

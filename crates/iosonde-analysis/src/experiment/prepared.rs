@@ -120,8 +120,8 @@ impl Left {
                 requested.passes,
                 word(requested.order)
             )),
-            None => Err("it was purged, or written in another order, since it was \
-                         preconditioned, if it ever was"
+            None => Err("no preconditioning is on record since it was last purged, or \
+                         written in another order"
                 .into()),
         }
     }

@@ -106,7 +106,8 @@ pub(super) fn answer(facts: &StageFacts) -> Answer {
         |point: &&Point| near.iter().any(|each| each.cell == point.cell && each.is_within());
     let points: Vec<&Point> = facts.points.iter().filter(is_within).collect();
     if points.is_empty() {
-        answer.say(format!("{title}: none of the {} combinations measured has it.", seen.len()));
+        let words = "combinations measured is within the limit";
+        answer.say(format!("{title}: none of the {} {words}.", seen.len()));
     } else {
         say_best(&mut answer, facts, &title, measure, &points, &seen);
     }
@@ -163,14 +164,14 @@ fn say_best(
             let others = ties.iter().filter(|point| point.cell != lead.cell);
             let all: Vec<String> = others.map(|point| name(point)).collect();
             format!(
-                "{title}: {}: {rate}. Not separated from it: {}{}.",
+                "{title}: {}: {rate}. Not shown to differ from it: {}{}.",
                 name(lead),
                 all.join(", "),
                 gate::advice(more)
             )
         }
         Some(Ranking::Undecided(why)) => {
-            format!("{title}: {why}; so far {rate}, at {}.", name(lead))
+            format!("{title}: {why}; the highest mean so far is {rate}, at {}.", name(lead))
         }
         None => format!("{title}: {}: {rate}.", name(lead)),
     };

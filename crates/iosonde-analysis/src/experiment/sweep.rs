@@ -75,7 +75,7 @@ pub(super) fn line(
             format!("{name}: maximum at {}: {rate}{enough}.", label(best))
         }
         Some(Ranking::Ties { points: ties, others, more }) if others > 0 => format!(
-            "{name}: maximum at {}, which are not shown to differ: {rate} at {}{enough}{}.",
+            "{name}: maximum at {} (not shown to differ): {rate} at {}{enough}{}.",
             gate::listed(points, &ties, &label),
             label(highest),
             gate::advice(more)
@@ -85,7 +85,10 @@ pub(super) fn line(
             gate::advice(more)
         ),
         Some(Ranking::Undecided(why)) => {
-            format!("{name}: the level of maximum is {why}; so far {rate} at {}.", label(highest))
+            format!(
+                "{name}: which level is the maximum is {why}; the highest mean so far is {rate} at {}.",
+                label(highest)
+            )
         }
         None => format!("{name}: {rate} at {}.", label(highest)),
     };

@@ -41,8 +41,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let of_steal = steal.map(|share| format!("CPU steal {}.", super::percent(share)));
     let of_late = late.map(|(p99, share)| {
         format!(
-            "Host stalls contribute to the latency tail: {} of the wake-ups were later than usual \
-             by more than the p99 of the I/O latency, {}.",
+            "Host stalls contribute to the latency tail: {} of the wake-ups were later than the \
+             median one by more than the p99 of the I/O latency, {}.",
             super::percent(share),
             duration::latency(p99 as f64)
         )

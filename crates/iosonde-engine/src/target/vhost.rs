@@ -25,7 +25,7 @@ pub enum VhostRefusal {
     /// Content that may be somebody's.
     #[error(
         "the device behind `{path}` holds data that this program did not write ({found}); writing \
-         would destroy it. Serve a blank device, or one whose first and last blocks are zero"
+         would destroy it. Serve a device that holds only zeros, or what this program wrote"
     )]
     Foreign {
         /// The socket.

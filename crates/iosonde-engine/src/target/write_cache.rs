@@ -23,7 +23,7 @@ enum Way {
 impl Way {
     fn of(held: &Held, root: &Root) -> Result<Way, String> {
         if held.identity().is_none() {
-            return Err("the target is no block device that may be written".into());
+            return Err("the target is not a block device that may be written".into());
         }
         Way::of_kind(held, root)
     }
@@ -31,7 +31,7 @@ impl Way {
     fn of_kind(held: &Held, root: &Root) -> Result<Way, String> {
         let device = held.file.as_fd();
         if !iosonde_sys::inspect::is_block_device(device) {
-            return Err("the target is no block device that may be written".into());
+            return Err("the target is not a block device that may be written".into());
         }
         if device_command::namespace(device).is_ok() {
             return Ok(Way::Nvme);

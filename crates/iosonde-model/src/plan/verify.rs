@@ -260,8 +260,10 @@ impl VerifyPlan {
             Some("operations of an impossible length")
         } else if jobs.is_empty() || jobs.len() as u64 > MAX_JOBS || jobs.len() != self.ops.len() {
             Some("an impossible number of jobs")
-        } else if self.flush_every > MAX_FLUSH_EVERY || self.plan.targets.is_empty() {
-            Some("an impossible number of operations between flushes, or no target")
+        } else if self.flush_every > MAX_FLUSH_EVERY {
+            Some("an impossible number of operations between flushes")
+        } else if self.plan.targets.is_empty() {
+            Some("no target")
         } else if u32::from(self.read_percent) + u32::from(self.trim_percent) > 99 {
             Some("shares of more than there is")
         } else if self.overlaps() && (jobs.len() < 2 || self.trim_percent > 0) {

@@ -61,7 +61,7 @@ pub enum EngineKind {
     Libaio,
     /// Files mapped into memory and copied; depth 1.
     Mmap,
-    /// Completes at once, does nothing: the tool's own ceiling.
+    /// Completes at once, does nothing: the maximum rate of the engine itself.
     Null,
     /// One blocking system call per operation; depth 1.
     Psync,
@@ -131,7 +131,7 @@ impl EngineKind {
             kind: EngineKind::Null,
             name: "null",
             fio_names: &[],
-            summary: "completes immediately without I/O: the tool's own ceiling",
+            summary: "completes immediately without I/O: the maximum rate of the engine itself",
             is_synchronous: false,
             opens_files: false,
         },

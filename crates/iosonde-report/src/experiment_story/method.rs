@@ -24,13 +24,13 @@ pub(super) fn method(study: &Study) -> Vec<String> {
         utc(run.started_unix_ns)
     )];
     said.extend(intervals(study));
-    let mixed = study.stages.iter().any(|facts| facts.stage.order == Order::Random);
-    if mixed {
+    let mut drawn = study.stages.iter().filter(|facts| facts.stage.order == Order::Random);
+    if let Some(facts) = drawn.next() {
         said.push(format!(
-            "Runs were carried out in randomised complete blocks: each block holds every cell of \
-             its stage once, in an order drawn from seed {}, so that a drift of the device or the \
+            "Runs were carried out in complete replicates: each runs every cell of its stage once, \
+             in an order of its own drawn from seed {}, so that a drift of the device or the \
              machine does not look like an effect.",
-            run.seed
+            facts.laid_out.order_seed
         ));
     }
     if run.target.is_laid_out {

@@ -139,12 +139,13 @@ const TERMS: &[Term] = terms! {
         "misdirected": "Content that belongs to another offset.",
             "offset in the header, compared with the place",
             "Stop using the device for data: two blocks are affected, this one and that one.";
-        "phantom": "Content that no write of the ledger produced.",
-            "header of the block, compared with every operation of the ledger",
-            "Check whether another program wrote to the target.";
+        "phantom": "A version of the block that this run has not written.",
+            "generation in the header of the block, compared with every operation of the ledger",
+            "Run `iosonde verify selftest`, and report it: the ledger or the verifier is wrong.";
         "torn": "Sectors of different writes are mixed in one block.",
             "generation of each sector",
-            "Expect this after a power cut only; else treat it as corruption.";
+            "Stop using the device for data; keep the report. A write that a power cut interrupted \
+             may be there in part, and is not reported.";
         "swapped": "Sectors are in each other's place.", "index in each sector",
             "Stop using the device for data; keep the report and its reproducing command.";
         "duplicated": "A sector is stored in more than one place.", "index in each sector",
@@ -173,7 +174,9 @@ const TERMS: &[Term] = terms! {
             "Stop using the device for data; keep the report.";
         "5": "The target was refused: data at risk, or not storage.", "",
             "Read the refusal: it names what was found and what would permit it.";
-        "6": "INVALID: consistency checks failed.", "", "Discard the figures.";
+        "6": "Not to be trusted: consistency checks failed (INVALID), stored files were altered, or the \
+             verifier failed its own test.", "",
+            "Read which; discard figures whose checks failed.";
         "7": "Inconclusive: too little was measured for a verdict.", "", "Measure longer.";
         "125": "A command could not be profiled.", "", "Read the error.";
         "126": "The command of `profile` was found and could not be executed.", "",

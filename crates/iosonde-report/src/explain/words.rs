@@ -152,7 +152,8 @@ pub(super) const WORDS: &[Term] = terms! {
         "faster": "B is better than A by more than the tolerance.",
             "interval of the ratio over runs", "Nothing.";
         "slower": "B is worse than A by more than the tolerance.",
-            "interval of the ratio over runs", "Compare a run of B with one of A.";
+            "interval of the ratio over runs",
+            "Read the findings of the runs of B (`iosonde report RUN`), and what changed since A.";
         "below_tolerance": "B differs from A, by less than the tolerance.",
             "interval of the ratio over runs", "Nothing.";
         "same": "B equals A within the tolerance; of a read: the second one returned the same.",
@@ -160,7 +161,7 @@ pub(super) const WORDS: &[Term] = terms! {
         "inconclusive": "The data is too little or too noisy for a verdict.",
             "interval of the ratio over runs; number of checked blocks",
             "Measure longer, or more often.";
-        "too_few": "Fewer than five runs of a side.", "number of runs", "Make more runs.";
+        "too_few": "Fewer than five runs of a side, or fewer than six rounds of --run.", "number of runs", "Make more runs.";
         "passed": "The change is within the limit of the gate.", "interval of the ratio",
             "Nothing.";
         "unknown": "The data does not decide.", "", "Read the reason beside it.";

@@ -140,7 +140,7 @@ impl Document {
                         .and_then(|number: usize| list.get_mut(number))
                         .ok_or_else(|| format!("`{key}` has no entry `{which}`"))?
                 }
-                _ => return Err(format!("`{key}` is no table")),
+                _ => return Err(format!("`{key}` is not a table")),
             };
         }
         set(table, last, Some(new));

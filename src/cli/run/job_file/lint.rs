@@ -83,7 +83,7 @@ fn of_result(name: &str) -> Result<Vec<String>, Failure> {
                 continue;
             }
             if ops < P999_OPS {
-                say(format!("{way}: {ops} operations, and a percentile of 99.9 takes {P999_OPS}"));
+                say(format!("{way}: {ops} operations; p99.9 needs at least {P999_OPS}"));
             }
             let (iops, seconds) =
                 (of["iops"].as_f64().unwrap_or(0.0), of["runtime"].as_f64().unwrap_or(0.0) / 1e3);
@@ -101,7 +101,9 @@ fn of_result(name: &str) -> Result<Vec<String>, Failure> {
         let entries = jobs.iter().filter(|other| other["jobname"] == job["jobname"]).count();
         let asked = number("iodepth") * (number("numjobs") / entries as f64).max(1.0);
         if asked >= 2.0 && seen > 0.0 && seen < asked / 2.0 {
-            say(format!("iodepth {asked} asked, and {seen:.1} seen in flight"));
+            say(format!(
+                "requested depth {asked}, mean queue depth {seen:.1}: the depth was not reached"
+            ));
         }
     }
     Ok(found)

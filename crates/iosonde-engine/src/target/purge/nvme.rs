@@ -32,7 +32,8 @@ pub(super) fn formats(held: &Held, range_bytes: u64, method: Purge) -> Result<()
 /// What the drive says of itself, and of the namespace that is held.
 fn controller(held: &Held) -> Result<Box<[u8; 4096]>, String> {
     let device = held.file.as_fd();
-    let own = device_command::namespace(device).map_err(|_| "the target is no NVMe namespace")?;
+    let own =
+        device_command::namespace(device).map_err(|_| "the target is not an NVMe namespace")?;
     let asked = |error| format!("the drive does not identify itself: {error}");
     let controller = device_command::identify(device, None).map_err(asked)?;
     device_command::identify(device, Some(own)).map_err(asked)?;

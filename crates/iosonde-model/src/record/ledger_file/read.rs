@@ -32,7 +32,7 @@ pub enum LedgerError {
         found: String,
     },
     /// Too long to be one.
-    #[error("found {found} bytes, expected {expected} at most: this is no ledger")]
+    #[error("found {found} bytes, expected {expected} at most: this is not a ledger")]
     TooLong {
         /// Its length, bytes.
         found: u64,

@@ -131,7 +131,7 @@ fn torn(line: u64) -> String {
 
 /// Time and text of a line of the log.
 fn opened(whole: &[u8], expected: u64) -> Result<(u64, &str), String> {
-    let text = std::str::from_utf8(whole).map_err(|_| "it is no text")?;
+    let text = std::str::from_utf8(whole).map_err(|_| "it is not text")?;
     let (crc, content) = text.split_once(' ').ok_or("it has no checksum")?;
     if crc != format!("{:08x}", crc32c(content.as_bytes())) {
         return Err("its checksum does not fit".into());

@@ -37,8 +37,8 @@ const METADATA: &str = "namespaces with metadata for each block are not supporte
 const OTHER_COMMANDS: &str = "commands are read, write, dataset management and flush";
 const PLACEMENT: &str = "no placement is named, and a command trims one range";
 const XNVME: &str = "give ioengine=io_uring or libaio on the block device";
-const LIBBLKIO: &str = "give ioengine=io_uring on the device; our --ioengine vhost-user drives a \
-    vhost-user-blk server";
+const LIBBLKIO: &str = "give ioengine=io_uring on the device; `iosonde run --ioengine \
+    virtio-blk-vhost-user` drives a vhost-user-blk server";
 const HTTP: &str = "mount the store as a file system, and name a file on it";
 const NFS: &str = "mount the export, and name a file on it";
 const NETWORK: &str = "it measures a network; this program measures storage";

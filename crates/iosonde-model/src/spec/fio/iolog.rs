@@ -141,7 +141,7 @@ impl Reader {
             ("add" | "open" | "close", []) => self.now_ns += delay_ns,
             ("wait", [ms, _]) if !timed => {
                 // fio reads it as milliseconds from the start.
-                let ms: u64 = ms.parse().map_err(|_| format!("`{}` is no time", shown(ms)))?;
+                let ms: u64 = ms.parse().map_err(|_| format!("`{}` is not a time", shown(ms)))?;
                 if !changes.no_stall {
                     self.now_ns = self.now_ns.max(ms.saturating_mul(1_000_000));
                 }
@@ -160,7 +160,7 @@ impl Reader {
                     self.log.due_ns.push(self.now_ns);
                 }
             }
-            _ => return Err(format!("`{}` is no line of a log", shown(line))),
+            _ => return Err(format!("`{}` is not a line of a log", shown(line))),
         }
         if self.log.ops.len() > MAX_LISTED {
             return Err(format!("more than {MAX_LISTED} operations"));
@@ -171,7 +171,7 @@ impl Reader {
     /// From the line before to this one. fio counts microseconds, and none before the first line.
     fn delay_ns(&mut self, time: Option<&str>, changes: &Changes<'_>) -> Result<u64, String> {
         let time = time.unwrap_or("");
-        let us: u64 = time.parse().map_err(|_| format!("`{}` is no time", shown(time)))?;
+        let us: u64 = time.parse().map_err(|_| format!("`{}` is not a time", shown(time)))?;
         let last = std::mem::replace(&mut self.last, us);
         if last == 0 || changes.no_stall || us < last {
             return Ok(0);
@@ -188,7 +188,7 @@ impl Reader {
         changes: &Changes<'_>,
     ) -> Result<Listed, String> {
         let number = |text: &str| {
-            text.parse::<u64>().map_err(|_| format!("`{}` is no number of bytes", shown(text)))
+            text.parse::<u64>().map_err(|_| format!("`{}` is not a number of bytes", shown(text)))
         };
         let (offset, bytes) = (number(offset)?, number(bytes)?);
         if bytes > MAX_BYTES || (bytes == 0) != (way == ListedWay::Sync) {
@@ -325,7 +325,7 @@ mod tests {
         for (text, expected) in [
             ("\u{7}binary", "its first line is"),
             ("fio version 2 iolog\na read 0 4096\na fly 0 1\n", "line 3: found `fly`"),
-            ("fio version 3 iolog\na read 0 4096\n", "line 2: `a` is no time"),
+            ("fio version 3 iolog\na read 0 4096\n", "line 2: `a` is not a time"),
             ("fio version 2 iolog\na add\na open\n", "no operation"),
             ("fio version 2 iolog\na read 0 0\n", "line 2: 0 bytes"),
         ] {
