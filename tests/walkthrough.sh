@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The walk-through of fio-tests, verb for verb, on a loop device in --preset quick: configure,
 # generate, check, dry run, run, ssv, graph. Its two demo tests (70 % reads, 30 % writes: over depth
-# with one job, and over jobs at depths from 256 to 4096) are what is run, and the batches that reach
-# the kernel are counted.
+# with one job, and over jobs at depths from 256 to 4096) are what is run, 0.2 s each, and the batches
+# that reach the kernel are counted.
 #
 # usage: tests/walkthrough.sh [BINARY]     (default: target/release/iosonde)
 #
@@ -50,10 +50,12 @@ destroy-data = "$dir/image"
 [[experiment]]
 name = "max-iobatch-single-job"
 stages = ["$single"]
+seconds = "0.2s"
 randseed = 1
 [[experiment]]
 name = "max-iobatch-jobs"
 stages = ["$jobs"]
+seconds = "0.2s"
 repeats = 1
 randseed = 2
 END

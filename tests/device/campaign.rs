@@ -174,7 +174,7 @@ question = "How deep?"
 name = "depths"
 repeats = 1
 fixed-repeats = true
-seconds = 0.3
+seconds = 0.2
 warm-up-percent = 0
 set = { rw = "randread", block-size = "4k" }
 [[stage.axis]]
@@ -375,7 +375,7 @@ fn a_full_results_disk_ends_it_and_it_goes_on_with_more_space() {
     let Some(disk) = here(TmpfsMount::new(160 << 10)) else { return };
     let dir = ScratchDir::new().unwrap();
     File::create(dir.path().join("data")).unwrap().set_len(16 * MIB).unwrap();
-    fs::write(dir.path().join("depths.toml"), DEPTHS.replace("0.3", "0.1")).unwrap();
+    fs::write(dir.path().join("depths.toml"), DEPTHS.replace("0.2", "0.1")).unwrap();
     let file = "name = \"full\"\n[[device]]\nname = \"s\"\nioengine = \"sim\"\n\
                 path = \"servers=8,read=exp:1ms,size=64M\"\n\
                 [[device]]\nname = \"f\"\npath = \"data\"\nbuffered = true\n\
@@ -408,7 +408,7 @@ fn a_directory_that_fills_up_stops_alone() {
     let Some(mount) = here(ImageMount::new(FsKind::Ext4, 1800 * MIB, "")) else { return };
     let dir = ScratchDir::new().unwrap();
     fs::write(dir.path().join("depths.toml"), DEPTHS).unwrap();
-    fs::write(dir.path().join("second.toml"), DEPTHS.replace("0.3", "0.1")).unwrap();
+    fs::write(dir.path().join("second.toml"), DEPTHS.replace("0.2", "0.1")).unwrap();
     let file = format!(
         "name = \"full\"\n[[device]]\nname = \"s\"\nioengine = \"sim\"\n\
          path = \"servers=8,read=exp:1ms,size=64M\"\n\

@@ -301,12 +301,12 @@ fn the_verifier_proves_a_namespace_by_commands() {
     for target in [NG, OTHER] {
         let id = if target == NG { "SN-ALPHA" } else { "SN-BETA" };
         let options = format!("--path {target} {common} --destroy-data={id} --inspect-time 1000");
-        let answer = inside(&mut world.guest, &format!("verify soak {options} --ops 2000"));
+        let answer = inside(&mut world.guest, &format!("verify soak {options} --ops 500"));
         answer.exits(0, target);
     }
     // What commands wrote, the block device gives back, and the other way round.
     let ledger = "--ledger /tmp/ledger";
-    let write = format!("verify write --path {NG} {common} {AGREED} --ops 1000 {ledger}");
+    let write = format!("verify write --path {NG} {common} {AGREED} --ops 500 {ledger}");
     inside(&mut world.guest, &write).exits(0, "write");
     for (engine, target) in [("io_uring", BLOCK), ("io_uring_cmd", NG)] {
         let check = format!("verify check --path {target} --ioengine {engine} {ledger}");
