@@ -133,8 +133,11 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(heads: &[(&'static str, bool)]) -> Table {
-        Table { heads: heads.to_vec(), rows: Vec::new() }
+    /// Columns of words, then columns of numbers.
+    pub(super) fn new(words: &[&'static str], numbers: &[&'static str]) -> Table {
+        let words = words.iter().map(|word| (*word, true));
+        let heads = words.chain(numbers.iter().map(|number| (*number, false))).collect();
+        Table { heads, rows: Vec::new() }
     }
 
     pub(super) fn push(&mut self, row: Vec<String>) {
@@ -143,6 +146,14 @@ impl Table {
 
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Writes it below a heading, if it has rows.
+    pub(super) fn write_below(&self, out: &mut Text, heading: &str) {
+        if !self.is_empty() {
+            out.push_str(&format!("{heading}:\n"));
+            out.push_str(&self.text(out.columns));
+        }
     }
 
     /// Heading, rule and rows, each indented by two.
@@ -199,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_table_stays_within_the_page_and_keeps_the_end_of_long_names() {
-        let mut table = Table::new(&[("File", true), ("Read MB", false)]);
+        let mut table = Table::new(&["File"], &["Read MB"]);
         table.push(vec![format!("/a/{}/end", "x".repeat(200)), "1.0".into()]);
         table.push(vec!["a name with spaces".into(), "12,345.0".into()]);
         let text = table.text(COLUMNS);

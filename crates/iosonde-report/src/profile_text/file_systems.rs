@@ -12,21 +12,11 @@ pub(super) const CAPTION: &str = "Work of file systems for all programs";
 
 /// What file systems do between calls and requests, if they did anything.
 pub(super) fn file_systems(out: &mut Text, run: &ProfileRun) {
-    let table = table(run);
-    if !table.is_empty() {
-        out.push_str("\nFile Systems, for All Programs:\n");
-        out.push_str(&table.text(out.columns));
-    }
+    table(run).write_below(out, "\nFile Systems, for All Programs");
 }
 
 pub(super) fn table(run: &ProfileRun) -> Table {
-    let mut table = Table::new(&[
-        ("Work", true),
-        ("Times", false),
-        ("Amount", false),
-        ("Time", false),
-        ("Mean", false),
-    ]);
+    let mut table = Table::new(&["Work"], &["Times", "Amount", "Time", "Mean"]);
     for each in &run.file_systems {
         let timed = |ns: f64| if each.total_ns > 0 { time(ns) } else { "-".into() };
         table.push(vec![

@@ -37,15 +37,8 @@ pub(super) fn threads_table(run: &ProfileRun, figures: &Figures) -> Option<(Tabl
     if run.source.method == Method::Counters || figures.threads.is_empty() {
         return None;
     }
-    let mut table = Table::new(&[
-        ("Thread", true),
-        ("IOPS", false),
-        ("Read MB", false),
-        ("Write MB", false),
-        ("fsync", false),
-        ("in fsync", false),
-        ("Seq%", false),
-    ]);
+    let mut table =
+        Table::new(&["Thread"], &["IOPS", "Read MB", "Write MB", "fsync", "in fsync", "Seq%"]);
     let all: u64 = figures.threads.iter().map(|each| moved(&each.thread)).sum();
     let grouped = by_name(&figures.threads);
     let formatted = grouped.iter().filter(|(each, _)| {
@@ -137,23 +130,12 @@ fn more(out: &mut Text, left: usize, what: &str) {
 
 /// On whose behalf the requests were made.
 pub(super) fn classes(out: &mut Text, run: &ProfileRun, figures: &Figures) {
-    let table = classes_table(run, figures);
-    if !table.is_empty() {
-        out.push_str("\nWho the Requests Are For:\n");
-        out.push_str(&table.text(out.columns));
-    }
+    classes_table(run, figures).write_below(out, "\nWho the Requests Are For");
 }
 
 pub(super) fn classes_table(run: &ProfileRun, figures: &Figures) -> Table {
-    let mut table = Table::new(&[
-        ("Made for", true),
-        ("Requests", false),
-        ("Read MB", false),
-        ("Write MB", false),
-        ("Bytes", false),
-        ("p50", false),
-        ("p99", false),
-    ]);
+    let mut table =
+        Table::new(&["Made for"], &["Requests", "Read MB", "Write MB", "Bytes", "p50", "p99"]);
     for class in &figures.classes {
         let at = |q: f64| class.latency.at(q).map_or("n/a".into(), |ns| time(ns as f64));
         table.push(vec![
@@ -171,22 +153,11 @@ pub(super) fn classes_table(run: &ProfileRun, figures: &Figures) -> Table {
 
 /// Reads and writes by why they were made, where that differs.
 pub(super) fn flags(out: &mut Text, figures: &Figures) {
-    let table = flags_table(figures);
-    if !table.is_empty() {
-        out.push_str("\nRequests by Flag:\n");
-        out.push_str(&table.text(out.columns));
-    }
+    flags_table(figures).write_below(out, "\nRequests by Flag");
 }
 
 pub(super) fn flags_table(figures: &Figures) -> Table {
-    let mut table = Table::new(&[
-        ("Requests with", true),
-        ("Requests", false),
-        ("MB", false),
-        ("mean", false),
-        ("p50", false),
-        ("p99", false),
-    ]);
+    let mut table = Table::new(&["Requests with"], &["Requests", "MB", "mean", "p50", "p99"]);
     if figures.flags.iter().all(|each| each.flag == Flag::None) {
         return table;
     }
@@ -238,11 +209,7 @@ pub(super) fn syncs(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     let Some(syncs) = called(figures) else { return };
     out.push_str("\nSync Calls:\n");
     out.push_str(&syncs_table(syncs).text(out.columns));
-    let parts = sync_parts_table(syncs);
-    if !parts.is_empty() {
-        out.push_str(&format!("  {SYNC_PARTS}:\n"));
-        out.push_str(&parts.text(out.columns));
-    }
+    sync_parts_table(syncs).write_below(out, &format!("  {SYNC_PARTS}"));
     for group in syncs.groups.iter().take(ROWS) {
         let threads = match group.threads {
             1 => String::new(),
@@ -271,16 +238,8 @@ pub(super) fn called(figures: &Figures) -> Option<&SyncFigures> {
 
 /// Latencies of each kind of call.
 pub(super) fn syncs_table(syncs: &SyncFigures) -> Table {
-    let mut table = Table::new(&[
-        ("Sync Call", true),
-        ("Calls", false),
-        ("per s", false),
-        ("Errors", false),
-        ("mean", false),
-        ("p50", false),
-        ("p99", false),
-        ("max", false),
-    ]);
+    let mut table =
+        Table::new(&["Sync Call"], &["Calls", "per s", "Errors", "mean", "p50", "p99", "max"]);
     for kind in syncs.kinds.iter().filter(|kind| kind.calls > 0) {
         let formatted = |ns: Option<f64>| ns.map_or("n/a".into(), time);
         table.push(vec![
@@ -302,13 +261,7 @@ pub(super) const SYNC_PARTS: &str = "Where their time goes";
 
 /// Time of each kind of call by what was in flight.
 pub(super) fn sync_parts_table(syncs: &SyncFigures) -> Table {
-    let mut table = Table::new(&[
-        ("Sync Call", true),
-        ("In Flight", true),
-        ("per call", false),
-        ("total", false),
-        ("Share", false),
-    ]);
+    let mut table = Table::new(&["Sync Call", "In Flight"], &["per call", "total", "Share"]);
     for kind in &syncs.kinds {
         for part in &kind.parts {
             table.push(vec![
@@ -327,27 +280,16 @@ pub(super) fn sync_parts_table(syncs: &SyncFigures) -> Table {
 pub(super) fn files(out: &mut Text, figures: &Figures) {
     let (table, left) = files_table(figures);
     if !table.is_empty() {
-        out.push_str("\nFiles:\n");
-        out.push_str(&table.text(out.columns));
+        table.write_below(out, "\nFiles");
         more(out, left, "file");
-        let latencies = file_latencies_table(figures);
-        if !latencies.is_empty() {
-            out.push_str(&format!("  {LATENCIES}:\n"));
-            out.push_str(&latencies.text(out.columns));
-        }
+        file_latencies_table(figures).write_below(out, &format!("  {LATENCIES}"));
     }
 }
 
 /// The heaviest files, and how many there are besides.
 pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
-    let mut table = Table::new(&[
-        ("File", true),
-        ("Read MB", false),
-        ("Write MB", false),
-        ("written back", false),
-        ("direct", false),
-        ("Seq%", false),
-    ]);
+    let mut table =
+        Table::new(&["File"], &["Read MB", "Write MB", "written back", "direct", "Seq%"]);
     let formatted = heaviest(figures);
     for each in &formatted {
         let file = &each.file;
@@ -378,15 +320,7 @@ pub(super) const LATENCIES: &str = "Latency of their requests";
 
 /// Columns of latencies after whose they are.
 fn latencies_of(what: &'static str) -> Table {
-    Table::new(&[
-        (what, true),
-        ("Reads", false),
-        ("p50", false),
-        ("p99", false),
-        ("Writes", false),
-        ("p50", false),
-        ("p99", false),
-    ])
+    Table::new(&[what], &["Reads", "p50", "p99", "Writes", "p50", "p99"])
 }
 
 /// A row of that table.
@@ -414,24 +348,14 @@ pub(super) fn file_latencies_table(figures: &Figures) -> Table {
 /// Cgroups, where there is more than one.
 pub(super) fn cgroups(out: &mut Text, figures: &Figures) {
     if figures.cgroups.len() > 1 {
-        out.push_str("\nCgroups:\n");
-        out.push_str(&cgroups_table(figures).text(out.columns));
+        cgroups_table(figures).write_below(out, "\nCgroups");
         more(out, figures.cgroups.len().saturating_sub(ROWS), "cgroup");
-        let latencies = cgroup_latencies_table(figures);
-        if !latencies.is_empty() {
-            out.push_str(&format!("  {LATENCIES}:\n"));
-            out.push_str(&latencies.text(out.columns));
-        }
+        cgroup_latencies_table(figures).write_below(out, &format!("  {LATENCIES}"));
     }
 }
 
 pub(super) fn cgroups_table(figures: &Figures) -> Table {
-    let mut table = Table::new(&[
-        ("Cgroup", true),
-        ("Requests", false),
-        ("Read MB", false),
-        ("Write MB", false),
-    ]);
+    let mut table = Table::new(&["Cgroup"], &["Requests", "Read MB", "Write MB"]);
     for each in figures.cgroups.iter().take(ROWS) {
         let cgroup = &each.cgroup;
         table.push(vec![
