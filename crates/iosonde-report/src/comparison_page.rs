@@ -1,8 +1,8 @@
 //! Two sets of runs beside each other, as the sections of a page.
 
 use super::chart::{
-    Arrangement, Axis, ChartError, Edge, Figure, Kind, Line, Marker, Marks, Measured, Panel, Plot,
-    Point, Quantity, Scale, style,
+    Arrangement, Axis, ChartError, Figure, Kind, Line, Marker, Marks, Measured, Panel, Plot, Point,
+    Quantity, Scale, style,
 };
 use super::comparison_text::{gate_line, notes, percent, rows, runs, within};
 use super::story::{Block, Column, Entry, Picture, Section, Table};
@@ -83,14 +83,7 @@ fn ratios(cell: &Cell, tolerance: f64) -> Result<Option<Figure>, ChartError> {
             x_range: Some((low - 1.0, high - 1.0)),
             ..Point::new(change, 0.0).hover(hover.clone())
         };
-        Line {
-            name: "B over A".into(),
-            style: style(0),
-            edge: Edge::Left,
-            points: vec![point],
-            dotted: true,
-            hover,
-        }
+        Line { hover, ..Line::new("B over A", style(0), vec![point]) }
     };
     let plot = Plot {
         lines: known.iter().rev().enumerate().map(line).collect(),

@@ -40,6 +40,12 @@ pub struct Band {
 pub(super) type Pixel = (f64, f64);
 
 impl Curve {
+    /// A bold one without dots, whose tooltip is its name.
+    pub fn new(name: impl Into<String>, style: Style, parts: Vec<Vec<(f64, f64)>>) -> Curve {
+        let name = name.into();
+        Curve { hover: name.clone(), name, style, parts, rough: false, dots: Vec::new() }
+    }
+
     pub(super) fn draw(&self, svg: &mut Svg, plot: Frame, x: &Axis, y: &Axis) -> Drawn {
         let mut d = String::new();
         for part in &self.parts {

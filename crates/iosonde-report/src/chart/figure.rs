@@ -196,14 +196,8 @@ mod tests {
     }
 
     fn curve(name: &str, number: usize, points: &[(f64, f64)]) -> Curve {
-        Curve {
-            name: name.into(),
-            style: style(number),
-            parts: vec![points.to_vec()],
-            rough: false,
-            dots: Vec::new(),
-            hover: format!("{name}: as it was"),
-        }
+        let hover = format!("{name}: as it was");
+        Curve { hover, ..Curve::new(name, style(number), vec![points.to_vec()]) }
     }
 
     fn curves() -> Panel {

@@ -24,7 +24,7 @@ fn figure(title: &str, arrangement: Arrangement, panels: Vec<Panel>) -> Figure {
 }
 
 fn line(name: &str, number: usize, edge: Edge, points: Vec<Point>) -> Line {
-    Line { name: name.into(), style: style(number), edge, points, dotted: true, hover: name.into() }
+    Line { edge, ..Line::new(name, style(number), points) }
 }
 
 /// A device that saturates at `top` requests per second.
@@ -242,14 +242,7 @@ fn tails() -> Vec<Panel> {
             let q = below(ns / slow).min(0.99999);
             (*ns, if above { 1.0 - q } else { q })
         };
-        Curve {
-            name: name.into(),
-            style: style(number),
-            parts: vec![grid.iter().map(share).collect()],
-            rough: false,
-            dots: Vec::new(),
-            hover: name.into(),
-        }
+        Curve::new(name, style(number), vec![grid.iter().map(share).collect()])
     };
     let curves = |above| vec![curve("4 jobs", 0, 1.0, above), curve("8 jobs", 1, 1.4, above)];
     let panel = |title: &str, kind, y_title: &str, above: bool| {

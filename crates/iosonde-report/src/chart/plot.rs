@@ -58,6 +58,14 @@ pub struct Line {
     pub hover: String,
 }
 
+impl Line {
+    /// One of the left axis whose points have marks, and whose tooltip is its name.
+    pub fn new(name: impl Into<String>, style: Style, points: Vec<Point>) -> Line {
+        let name = name.into();
+        Line { hover: name.clone(), name, style, edge: Edge::Left, points, dotted: true }
+    }
+}
+
 /// What a measurement gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measured {

@@ -65,9 +65,8 @@ pub(super) fn tails() -> Drawn {
             let (at, share): (f64, f64) = points[step];
             (at, share, format!("depth {depth}, {name}: {}", duration::latency(at)))
         });
-        let (name, hover) = (format!("depth {depth}"), format!("depth {depth}"));
-        let (style, dots) = (style(number), dots.to_vec());
-        Curve { name, style, parts: vec![points], rough: false, dots, hover }
+        let curve = Curve::new(format!("depth {depth}"), style(number), vec![points]);
+        Curve { dots: dots.to_vec(), ..curve }
     });
     let curves: Vec<Curve> = curves.collect();
     let at = curves.iter().flat_map(|curve| curve.parts.iter().flatten()).map(|point| point.0);
@@ -84,12 +83,8 @@ pub(super) fn course() -> Drawn {
     let dots = (0..SECONDS)
         .map(|at| (place(at), second(at), format!("second {at}: {} IOPS", whole(second(at)))));
     let curve = Curve {
-        name: "operations per second".into(),
-        style: style(0),
-        parts: vec![points],
-        rough: false,
         dots: dots.collect(),
-        hover: "operations per second".into(),
+        ..Curve::new("operations per second", style(0), vec![points])
     };
     let x = Axis::new("time", Quantity::Time, Scale::fit(Kind::Time, [0.0, place(SECONDS)])?);
     let rates = (0..SECONDS).map(second).chain([0.0]);
@@ -110,14 +105,9 @@ fn curve(
 ) -> Curve {
     let place = |level: &Level| (f64::from(level.depth), value(level));
     let dot = |level: &&Level| (f64::from(level.depth), value(level), words(level));
-    Curve {
-        name: name.into(),
-        style: style(number),
-        parts: vec![levels.iter().map(|level| place(level)).collect()],
-        rough: false,
-        dots: levels.iter().map(dot).collect(),
-        hover: name.into(),
-    }
+    let points = levels.iter().map(|level| place(level)).collect();
+    let dots = levels.iter().map(dot).collect();
+    Curve { dots, ..Curve::new(name, style(number), vec![points]) }
 }
 
 fn x_axis(levels: &[&Level]) -> Result<Axis, crate::chart::ChartError> {

@@ -125,8 +125,7 @@ fn lines(
     let lines = named.map(|(number, cell)| {
         let point = facts.points.iter().find(|point| point.cell == *cell);
         let name = point.map_or(String::new(), |point| view.setting(point));
-        let (style, points, hover) = (style(number), points(*cell), name.clone());
-        Line { name, style, edge: Edge::Left, points, dotted: true, hover }
+        Line::new(name, style(number), points(*cell))
     });
     lines.collect()
 }

@@ -148,11 +148,8 @@ fn curve(histogram: &Histogram, (name, look): (String, Style), side: Side) -> Cu
         Some((value.max(1.0), height, format!("{name} {word}: {}", duration::latency(value))))
     };
     Curve {
-        style: look,
-        parts: vec![points],
-        rough: false,
         dots: DOTS.iter().filter_map(dot).collect(),
         hover: format!("{name}: {} requests", thousands(histogram.count())),
-        name,
+        ..Curve::new(name, look, vec![points])
     }
 }

@@ -110,14 +110,7 @@ fn panel(merged: &Histogram, columns: &[(f64, f64)], foot: f64) -> Plot {
     let hover = format!("{} requests", thousands(merged.count()));
     let band =
         Band { name: String::new(), style: style(0), parts: areas.collect(), hover: hover.clone() };
-    let curve = Curve {
-        name: String::new(),
-        style: style(0),
-        parts,
-        rough: false,
-        dots: Vec::new(),
-        hover,
-    };
+    let curve = Curve { hover, ..Curve::new("", style(0), parts) };
     let marker = |(q, name): &(f64, &str)| {
         let ns = Quantile::of(merged, *q).value_ns()? as f64;
         let label = format!("{name}: {}", duration::latency(ns));

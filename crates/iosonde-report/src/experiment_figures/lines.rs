@@ -6,7 +6,7 @@ use super::found;
 use super::notes::capital;
 use super::sheet::{Sheet, common, titled};
 use super::view::{Facet, Layout, Series, View, heading};
-use crate::chart::{ChartError, Edge, Figure, Line, Plot, style};
+use crate::chart::{ChartError, Figure, Line, Plot, style};
 use iosonde_analysis::experiment::{Measure, StageFacts};
 use iosonde_model::spec::experiment;
 
@@ -83,14 +83,8 @@ pub(super) fn line(
 ) -> Option<Line> {
     let all = series.points.iter();
     let points = all.filter_map(|point| view.point(point, measure, view.direction())).collect();
-    let line = Line {
-        name: name.into(),
-        style: style(number),
-        edge: Edge::Left,
-        points,
-        dotted: true,
-        hover: heading(measure, view.direction()),
-    };
+    let hover = heading(measure, view.direction());
+    let line = Line { hover, ..Line::new(name, style(number), points) };
     (!line.points.is_empty()).then_some(line)
 }
 

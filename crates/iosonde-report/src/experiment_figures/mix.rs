@@ -5,7 +5,7 @@ use super::best;
 use super::lines;
 use super::sheet::{Sheet, titled};
 use super::view::{Layout, Series, View, heading};
-use crate::chart::{ChartError, Edge, Figure, Line, Plot, style};
+use crate::chart::{ChartError, Figure, Line, Plot, style};
 use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
@@ -69,12 +69,7 @@ fn line(
         || is_mixed && series.points.iter().any(|point| has_directions(point));
     let drawn = series.points.iter().filter(|p| direction == Direction::Total || p.is_usable());
     let points: Vec<_> = drawn.filter_map(|point| view.point(point, measure, direction)).collect();
-    (is_reported && !points.is_empty()).then(|| Line {
-        name: name.into(),
-        style: style(number),
-        edge: Edge::Left,
-        points,
-        dotted: true,
-        hover: heading(measure, direction),
-    })
+    let hover = heading(measure, direction);
+    (is_reported && !points.is_empty())
+        .then(|| Line { hover, ..Line::new(name, style(number), points) })
 }

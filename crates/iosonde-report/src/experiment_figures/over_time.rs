@@ -127,13 +127,10 @@ fn latencies(trial: &TrialFigures) -> Result<(Axis, Plot), ChartError> {
     } else {
         Axis::new("latency", Quantity::Latency, Scale::fit(Kind::Linear, values.chain([0.0]))?)
     };
-    let curve = |name: &str, number: usize, pick: fn(&(f64, f64, f64)) -> f64| Curve {
-        name: name.into(),
-        style: style(number),
-        parts: parts.iter().map(|part| part.iter().map(|at| (at.0, pick(at))).collect()).collect(),
-        rough: false,
-        dots: Vec::new(),
-        hover: format!("{name} of each interval"),
+    let curve = |name: &str, number: usize, pick: fn(&(f64, f64, f64)) -> f64| {
+        let of = |part: &Vec<(f64, f64, f64)>| part.iter().map(|at| (at.0, pick(at))).collect();
+        let hover = format!("{name} of each interval");
+        Curve { hover, ..Curve::new(name, style(number), parts.iter().map(of).collect()) }
     };
     let curves = vec![curve("p50", 0, |at| at.1), curve("p99", 1, |at| at.2)];
     let band = Band {
@@ -161,10 +158,7 @@ fn curve(trial: &TrialFigures, measure: Measure) -> Curve {
     };
     Curve {
         hover: format!("{name}{doubt}"),
-        name,
-        style: style(trial.repeat as usize),
-        parts: vec![points],
         rough: true,
-        dots: Vec::new(),
+        ..Curve::new(name, style(trial.repeat as usize), vec![points])
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn convergence(
             .filter_map(|(round, value)| Some(Point::new(f64::from(round), (*value)? * one)))
             .collect();
         let markers = of_window(steadiness).into_iter().collect();
-        Plot { lines: vec![line("each round", 0, points, true)], markers, ..Plot::default() }
+        Plot { lines: vec![Line::new("each round", style(0), points)], markers, ..Plot::default() }
     })
 }
 
@@ -59,13 +59,17 @@ pub(super) fn window(
         let fit = vec![Point::new(first, window.start * one), Point::new(last, end * one)];
         let half = limits.range_percent / 200.0;
         let bound = format!("mean ± {} %", limits.range_percent / 2.0);
+        let undotted = |name: &str, number: usize, points| Line {
+            dotted: false,
+            ..Line::new(name, style(number), points)
+        };
         Plot {
             lines: vec![
-                line("each round", 0, points, true),
-                line("fitted line", 1, fit, false),
-                line("mean", 2, level(window.mean), false),
-                line(&bound, 6, level(window.mean * (1.0 + half)), false),
-                line(&bound, 6, level(window.mean * (1.0 - half)), false),
+                Line::new("each round", style(0), points),
+                undotted("fitted line", 1, fit),
+                undotted("mean", 2, level(window.mean)),
+                undotted(&bound, 6, level(window.mean * (1.0 + half))),
+                undotted(&bound, 6, level(window.mean * (1.0 - half))),
             ],
             ..Plot::default()
         }
@@ -130,15 +134,4 @@ fn figure(
 fn lower(title: &str) -> String {
     let mut letters = title.chars();
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
-}
-
-fn line(name: &str, number: usize, points: Vec<Point>, dotted: bool) -> Line {
-    Line {
-        name: name.into(),
-        style: style(number),
-        edge: Edge::Left,
-        points,
-        dotted,
-        hover: name.into(),
-    }
 }

@@ -130,14 +130,7 @@ fn line(
         "" => name.to_owned(),
         series => format!("{series}: {name}"),
     };
-    (!points.is_empty()).then(|| Line {
-        hover: name.clone(),
-        name,
-        style: style(look),
-        edge: Edge::Left,
-        points,
-        dotted: true,
-    })
+    (!points.is_empty()).then(|| Line::new(name, style(look), points))
 }
 
 /// The knee and the best, together where they are one setting.

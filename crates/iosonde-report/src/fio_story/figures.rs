@@ -158,14 +158,7 @@ fn sweep_of(
                 if row.is_severe { Measured::LowConfidence(value) } else { Measured::Good(value) };
             Some(Point { y, ..Point::new(*x as f64, value).hover(hover) })
         });
-        Line {
-            name: name.into(),
-            style: style(number),
-            edge: Edge::Left,
-            points: points.collect(),
-            dotted: true,
-            hover: name.into(),
-        }
+        Line::new(name, style(number), points.collect())
     };
     let iops =
         vec![line("IOPS", 0, &|each| Some((each.iops, count::significant_or_whole(each.iops))))];
@@ -262,14 +255,10 @@ pub(super) fn over_time(logs: &[ForeignLog]) -> Vec<Picture> {
                     course(log, way, scale)
                 };
                 if points.len() > 1 && curves.len() < MOST {
-                    curves.push(Curve {
-                        name: format!("{} {}", log.name, way.word()),
-                        style: style(curves.len()),
-                        parts: vec![points],
-                        rough: false,
-                        dots: Vec::new(),
-                        hover: format!("{} {}: {title}", log.name, way.word()),
-                    });
+                    let name = format!("{} {}", log.name, way.word());
+                    let hover = format!("{name}: {title}");
+                    let style = style(curves.len());
+                    curves.push(Curve { hover, ..Curve::new(name, style, vec![points]) });
                 }
             }
         }

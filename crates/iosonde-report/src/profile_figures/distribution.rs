@@ -186,12 +186,9 @@ fn cumulative(times: &Times, (from, to): (f64, f64)) -> Curve {
     }
     points.push((to, 1.0));
     Curve {
-        name: times.name.clone(),
-        style: times.style,
-        parts: vec![points],
-        rough: false,
         dots: dots(times, &DOTS, from, |q| q),
         hover: described(times),
+        ..Curve::new(&times.name, times.style, vec![points])
     }
 }
 
@@ -221,18 +218,14 @@ fn exceeding(times: &Times, from: f64) -> Vec<Curve> {
         }
         None => solid.push((end.max(from), level(&solid))),
     }
-    let curve = |name: String, points, rough, dots| Curve {
-        name,
-        style: times.style,
-        parts: vec![points],
-        rough,
-        dots,
+    let curve = |name: &str, points| Curve {
         hover: described(times),
+        ..Curve::new(name, times.style, vec![points])
     };
-    let marked = dots(times, &TAIL_DOTS, from, |q| 1.0 - q);
-    let mut curves = vec![curve(times.name.clone(), solid, false, marked)];
+    let dots = dots(times, &TAIL_DOTS, from, |q| 1.0 - q);
+    let mut curves = vec![Curve { dots, ..curve(&times.name, solid) }];
     if rough.len() > 1 {
-        curves.push(curve(String::new(), rough, true, Vec::new()));
+        curves.push(Curve { rough: true, ..curve("", rough) });
     }
     curves
 }

@@ -119,17 +119,9 @@ pub(super) fn rates(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
                 let (op, number) = word(series.op);
                 let points = rated(values(&series.counters), series.counters.width_ns, end, one);
                 let total: u64 = values(&series.counters).iter().sum();
-                Curve {
-                    name: op.into(),
-                    style: style(number),
-                    parts: vec![points],
-                    rough: false,
-                    dots: Vec::new(),
-                    hover: format!(
-                        "{op}: {} {unit} in all",
-                        thousands((total as f64 / one) as u64)
-                    ),
-                }
+                let hover =
+                    format!("{op}: {} {unit} in all", thousands((total as f64 / one) as u64));
+                Curve { hover, ..Curve::new(op, style(number), vec![points]) }
             })
             .filter(|curve| curve.parts[0].iter().any(|(_, rate)| *rate > 0.0))
             .collect()
@@ -204,13 +196,8 @@ pub(super) fn percentiles(series: &HistogramSeries, look: Style) -> (Vec<Band>, 
         })
         .collect();
     let value = |column: &Histogram, q: f64| Quantile::of(column, q).value_ns().map(|v| v as f64);
-    let curve = |q: f64, name: &str, look: Style| Curve {
-        name: name.into(),
-        style: look,
-        parts: unbroken(&columns, width, |column| value(column, q)),
-        rough: false,
-        dots: Vec::new(),
-        hover: name.into(),
+    let curve = |q: f64, name: &str, look: Style| {
+        Curve::new(name, look, unbroken(&columns, width, |column| value(column, q)))
     };
     let middle = |column: &Histogram| Some((value(column, 0.25)?, value(column, 0.75)?));
     let parts = unbroken(&columns, width, middle)

@@ -124,19 +124,13 @@ fn concentration(both: [&Places; 2], looks: [(&str, Style); 2]) -> Result<Panel,
         };
         let points: Vec<(f64, f64)> = busiest.into_iter().enumerate().map(step).collect();
         let end = points.last().map(|(size, share)| (*size, *share, format!("{name}: all")));
+        let dots = end.into_iter().collect();
         let hover = format!(
             "{name}: {} pieces of {}",
             places.chunks.len(),
             bytes::exact(places.chunk_bytes)
         );
-        Curve {
-            name: name.into(),
-            style,
-            parts: vec![points],
-            rough: false,
-            dots: end.into_iter().collect(),
-            hover,
-        }
+        Curve { dots, hover, ..Curve::new(name, style, vec![points]) }
     });
     let curves: Vec<Curve> = curves.collect();
     let sizes = curves.iter().flat_map(|curve| curve.parts.iter().flatten());

@@ -62,14 +62,7 @@ fn throughput(run: &Run, subject: &str) -> Result<Figure, ChartError> {
             let mut points: Vec<(f64, f64)> =
                 all.iter().map(|each| (each.start_ns as f64, value(each))).collect();
             points.extend(all.last().map(|last| (last.end_ns as f64, value(last))));
-            Curve {
-                name: of.0.into(),
-                style: style(number),
-                parts: vec![points],
-                rough: false,
-                dots: Vec::new(),
-                hover: of.0.into(),
-            }
+            Curve::new(of.0, style(number), vec![points])
         };
         iops.push(curve(&|each| each.iops()));
         if all.iter().any(|each| each.bytes > 0) {
@@ -130,13 +123,10 @@ fn course(run: &Run, subject: &str) -> Result<Figure, ChartError> {
         }
         let x = Scale::fit(Kind::Time, steps.iter().map(|step| step.0).chain([0.0]))?;
         let y = Scale::fit(Kind::Log10, steps.iter().flat_map(|step| [step.1, step.2]))?;
-        let curve = |name: &str, number, value: fn(&(f64, f64, f64)) -> f64| Curve {
-            name: name.into(),
-            style: style(number),
-            parts: vec![steps.iter().map(|step| (step.0, value(step))).collect()],
-            rough: false,
-            dots: Vec::new(),
-            hover: format!("{} {name}", of.0),
+        let curve = |name: &str, number, value: fn(&(f64, f64, f64)) -> f64| {
+            let points = steps.iter().map(|step| (step.0, value(step))).collect();
+            let hover = format!("{} {name}", of.0);
+            Curve { hover, ..Curve::new(name, style(number), vec![points]) }
         };
         let curves = vec![curve("p50", 0, |step| step.1), curve("p99", 1, |step| step.2)];
         let band = Band {
