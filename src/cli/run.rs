@@ -448,11 +448,9 @@ fn conclude(
         cells: &[(run, row)],
         verdict: Some(&analysed),
         expectations: &judged,
-        grouped: false,
         host: Some(&place.host),
         target: Some(&run.target),
-        error: None,
-        written: None,
+        ..Document::default()
     };
     if !(outputs.write(&document) & progress.end(&document)) {
         exit = exit.or_graver(Exit::Environment);

@@ -29,12 +29,11 @@ pub fn comparison_sections(compared: &Comparison) -> Result<Vec<Section>, ChartE
         if !beside.is_empty() {
             blocks.push(Block::List(beside));
         }
-        sections.push(Section { name, heading: cell.cell.clone(), blocks });
+        sections.push(Section::new(name, &cell.cell, blocks));
     }
     let gates: Vec<String> = compared.gates.iter().map(gate_line).collect();
     if !gates.is_empty() {
-        let (name, heading) = ("gates".into(), "Gates".into());
-        sections.push(Section { name, heading, blocks: vec![Block::List(gates)] });
+        sections.push(Section::new("gates", "Gates", vec![Block::List(gates)]));
     }
     Ok(sections)
 }
@@ -49,8 +48,7 @@ fn subject(compared: &Comparison) -> Section {
     });
     let warnings = compared.warnings.iter().map(|warning| format!("Warning: {warning}"));
     let items = sides.chain(differences).chain(warnings).chain(notes(compared)).collect();
-    let (name, heading) = ("compared".into(), "What is compared".into());
-    Section { name, heading, blocks: vec![Block::List(items)] }
+    Section::new("compared", "What is compared", vec![Block::List(items)])
 }
 
 fn table(cell: &Cell) -> Table {

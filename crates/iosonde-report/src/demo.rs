@@ -70,33 +70,27 @@ pub fn story() -> Story {
                 .into(),
         ],
         warnings: vec![
-            Warning {
-                code: "invented".into(),
-                strength: String::new(),
-                severe: true,
-                words: "Nothing here was measured. All numbers are invented, to show what a \
-                        report looks like."
-                    .into(),
-                ..Warning::default()
-            },
-            Warning {
-                code: "consistency".into(),
-                strength: "proven".into(),
-                severe: true,
-                words: "At a depth of 256 a consistency check failed: 71,304 requests were \
-                        submitted and 71,296 came back. This point has no number."
-                    .into(),
-                ..Warning::default()
-            },
-            Warning {
-                code: "neighbour".into(),
-                strength: "consistent with".into(),
-                severe: false,
-                words: "At a depth of 128 the rate fell by a third in second 41, while the device \
-                        counted 2.1 GB that were not ours."
-                    .into(),
-                ..Warning::default()
-            },
+            Warning::new(
+                "invented",
+                "",
+                true,
+                "Nothing here was measured. All numbers are invented, to show what a report looks \
+                 like.",
+            ),
+            Warning::new(
+                "consistency",
+                "proven",
+                true,
+                "At a depth of 256 a consistency check failed: 71,304 requests were submitted and \
+                 71,296 came back. This point has no number.",
+            ),
+            Warning::new(
+                "neighbour",
+                "consistent with",
+                false,
+                "At a depth of 128 the rate fell by a third in second 41, while the device \
+                 counted 2.1 GB that were not ours.",
+            ),
         ],
         sections: vec![queue_depth(&levels), tails(), course()],
         method: vec![
@@ -183,7 +177,7 @@ fn queue_depth(levels: &[Level]) -> Section {
         figures::latency(levels),
     ));
     blocks.push(Block::Table(table(levels)));
-    Section { name: "queue-depth".into(), heading: "Queue depth".into(), blocks }
+    Section::new("queue-depth", "Queue depth", blocks)
 }
 
 fn tails() -> Section {
@@ -196,7 +190,7 @@ fn tails() -> Section {
         "Share of operations above each latency at depths of 1, 8 and 64",
         figures::tails(),
     ));
-    Section { name: "tails".into(), heading: "Tail latency".into(), blocks }
+    Section::new("tails", "Tail latency", blocks)
 }
 
 fn course() -> Section {
@@ -207,7 +201,7 @@ fn course() -> Section {
         "Operations per second over a minute: they fall by a third in second 41",
         figures::course(),
     ));
-    Section { name: "course".into(), heading: "Over time".into(), blocks }
+    Section::new("course", "Over time", blocks)
 }
 
 /// Invented operations in one second of the disturbed repeat.

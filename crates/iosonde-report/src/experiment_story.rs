@@ -128,13 +128,6 @@ fn warnings(study: &Study) -> Vec<Warning> {
     }
     let mut all: Vec<(Finding, Vec<String>, usize)> = seen.into_values().collect();
     all.sort_by_key(|(finding, ..)| std::cmp::Reverse((finding.severity, finding.strength)));
-    let warning = |finding: &Finding, words: String| Warning {
-        code: finding.code.into(),
-        subject: finding.subject.clone(),
-        strength: finding.strength.word().into(),
-        severe: finding.severity >= Severity::LowConfidence,
-        words,
-    };
     let mut element: Vec<Warning> = Vec::new();
     for (finding, places, times) in &all {
         let (words, places) = (finding.words.trim_end_matches('.'), places.join(", "));
@@ -142,13 +135,14 @@ fn warnings(study: &Study) -> Vec<Warning> {
             1 => "once".to_owned(),
             several => format!("{} times", count::thousands(*several as u64)),
         };
-        element.push(warning(finding, format!("{words} (seen {times}, in {places})")));
+        let words = format!("{words} (seen {times}, in {places})");
+        element.push(Warning::of_finding(finding, words));
     }
     // What the whole concludes about single runs was reported above.
     let concluded = study.conclusions.iter().flat_map(|(_, answer)| &answer.warnings);
     for finding in concluded {
         if !element.iter().any(|known| known.code == finding.code) {
-            element.push(warning(finding, finding.words.clone()));
+            element.push(Warning::of_finding(finding, finding.words.clone()));
         }
     }
     element

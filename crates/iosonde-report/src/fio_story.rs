@@ -4,7 +4,6 @@
 mod figures;
 mod tables;
 
-use iosonde_analysis::finding::Strength;
 use iosonde_analysis::foreign::{concerns, in_flight, is_group};
 use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{Foreign, ForeignJob, ForeignLog};
@@ -41,11 +40,8 @@ pub fn fio_story(results: &FioResults) -> Story {
     }
     let sweep = figures::sweep(&rows);
     if let Some((option, pictures)) = sweep {
-        sections.push(Section {
-            name: "sweep".into(),
-            heading: format!("Over {option}"),
-            blocks: pictures.into_iter().map(boxed).collect(),
-        });
+        let blocks = pictures.into_iter().map(boxed).collect();
+        sections.push(Section::new("sweep", format!("Over {option}"), blocks));
     }
     let spread = figures::distributions(&rows);
     if !spread.is_empty() {
@@ -53,14 +49,12 @@ pub fn fio_story(results: &FioResults) -> Story {
             "From the bins of fio's JSON+: each is at most 1.6 % of its value wide.".into(),
         )];
         blocks.extend(spread.into_iter().map(boxed));
-        let (name, heading) = ("distribution".into(), "Latency distributions".into());
-        sections.push(Section { name, heading, blocks });
+        sections.push(Section::new("distribution", "Latency distributions", blocks));
     }
     let course = figures::over_time(&results.logs);
     if !course.is_empty() {
-        let (name, heading) = ("over-time".into(), "Over time".into());
         let blocks = course.into_iter().map(boxed).collect();
-        sections.push(Section { name, heading, blocks });
+        sections.push(Section::new("over-time", "Over time", blocks));
     }
     let programs = programs(results);
     let mut data = vec![tables::data(&rows)];
@@ -123,7 +117,7 @@ fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Warning>) {
             });
         }
         for note in &foreign.notes {
-            warnings.push(warning("file", "", false, format!("{file}: {note}.")));
+            warnings.push(Warning::new("file", "", false, format!("{file}: {note}.")));
         }
         for doubt in concerns {
             let whom = match doubt.job {
@@ -132,35 +126,23 @@ fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Warning>) {
                 None => String::new(),
             };
             let words = format!("{whom}{}", doubt.words);
-            warnings.push(warning(doubt.code, strength(doubt.strength), doubt.severe, words));
+            let strength = doubt.strength.word();
+            warnings.push(Warning::new(doubt.code, strength, doubt.severe, words));
         }
     }
     for log in &results.logs {
         for note in &log.notes {
-            warnings.push(warning("log", "", false, format!("log {}: {note}.", log.name)));
+            warnings.push(Warning::new("log", "", false, format!("log {}: {note}.", log.name)));
         }
     }
     if tables::has_bounds(&rows) {
         let words = "Percentiles of several jobs cannot be merged from percentiles: ≤ stands \
                      before the greatest of the jobs, which is a bound, not a percentile. fio \
                      writes what is needed with --output-format=json+.";
-        warnings.push(warning("bound", "", false, words.into()));
+        warnings.push(Warning::new("bound", "", false, words));
     }
     warnings.sort_by_key(|warning| !warning.severe);
     (rows, warnings)
-}
-
-fn warning(code: &str, strength: &str, severe: bool, words: String) -> Warning {
-    Warning { code: code.into(), strength: strength.into(), severe, words, ..Warning::default() }
-}
-
-/// As findings say it.
-pub(super) fn strength(strength: Strength) -> &'static str {
-    match strength {
-        Strength::ConsistentWith => "consistent with",
-        Strength::Supported => "supported",
-        Strength::Proven => "proven",
-    }
 }
 
 /// A name that no other job has.
@@ -181,7 +163,7 @@ fn name(file: &str, several: bool, foreign: &Foreign, index: usize) -> String {
 fn jobs_section(rows: &[Row<'_>]) -> Section {
     let mut blocks = vec![Block::Table(tables::jobs(rows))];
     blocks.extend(figures::bars(rows).map(boxed));
-    Section { name: "jobs".into(), heading: "What each job did".into(), blocks }
+    Section::new("jobs", "What each job did", blocks)
 }
 
 /// `reader: 40,283 IOPS, 165 MB/s read; mean latency 198 µs, 7.98 in flight.`

@@ -51,19 +51,12 @@ pub fn hosts_story(report: HostsReport<'_>) -> Story {
     let answer = hosts_answer(report);
     let mut sections = Vec::new();
     if report.loads.len() > 1 {
-        sections.push(Section {
-            name: "loads".into(),
-            heading: "All loads".into(),
-            blocks: vec![Block::Table(table_of_cells(report.cells))],
-        });
+        let blocks = vec![Block::Table(table_of_cells(report.cells))];
+        sections.push(Section::new("loads", "All loads", blocks));
     }
     let loads = report.loads.iter().enumerate();
     sections.extend(loads.map(|(at, load)| load_section(at, load, heading(report, at))));
-    sections.push(Section {
-        name: "hosts".into(),
-        heading: "Hosts".into(),
-        blocks: vec![Block::Table(table_of_hosts(record))],
-    });
+    sections.push(Section::new("hosts", "Hosts", vec![Block::Table(table_of_hosts(record))]));
     let started = report.rows().map(|(_, host)| host.name.as_str()).next();
     Story {
         title: format!("{} on {}", record.verb, many(record.hosts.len())),
@@ -111,8 +104,7 @@ fn method() -> Vec<String> {
 fn warnings(report: HostsReport<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: &str, severe: bool, words: String| {
-        let strength = "proven".into();
-        warnings.push(Warning { code: code.into(), strength, severe, words, ..Warning::default() });
+        warnings.push(Warning::new(code, "proven", severe, words));
     };
     for host in report.record.hosts.iter().filter(|host| !host.end.is_done()) {
         warn("lost_host", true, format!("{}: {}.", host.name, end_words(host)));
@@ -208,7 +200,7 @@ fn load_section(at: usize, load: &HostsFigures, heading: String) -> Section {
     }
     words.extend(load.server.as_ref().map(server_words));
     blocks.push(Block::List(words));
-    Section { name: format!("load-{}", at + 1), heading, blocks }
+    Section::new(format!("load-{}", at + 1), heading, blocks)
 }
 
 fn together(common: &Common) -> String {

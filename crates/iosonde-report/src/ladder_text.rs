@@ -114,10 +114,9 @@ fn heads(run: &LadderRun) -> Vec<String> {
 
 /// The same as sections of a page: what each test says, and the calls.
 pub fn ladder_sections(run: &LadderRun, evaluated: &Ladder) -> Vec<Section> {
-    let section = |name: &str, heading: &str, columns: Vec<Column>, rows| Section {
-        name: name.into(),
-        heading: heading.into(),
-        blocks: vec![Block::Table(Table { caption: String::new(), columns, rows })],
+    let section = |name: &str, heading: &str, columns: Vec<Column>, rows| {
+        let table = Table { caption: String::new(), columns, rows };
+        Section::new(name, heading, vec![Block::Table(table)])
     };
     let tests = evaluated.ladder_tests.iter().map(|test| {
         let strength = test.strength.map_or("-", |strength| strength.word());

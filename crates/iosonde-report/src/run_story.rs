@@ -17,7 +17,6 @@ use iosonde_stats::Quantile;
 use iosonde_stats::dependent::NoInterval;
 
 use super::answer::Answer;
-use super::fio_story::strength;
 use super::story::{
     Block, Column, DataSet, Datum, Entry, Picture, Section, Source, Story, Table, Trust, Warning,
 };
@@ -50,11 +49,7 @@ pub fn run_story(report: RunReport<'_>) -> Story {
     let rows = report.rows;
     let verb = report.manifest.map_or("run", |manifest| manifest.verb.as_str());
     let path = rows.first().map_or("", |(run, _)| run.target.path.as_str());
-    let mut sections = vec![Section {
-        name: "figures".into(),
-        heading: "Figures".into(),
-        blocks: vec![Block::Table(table(rows))],
-    }];
+    let mut sections = vec![Section::new("figures", "Figures", vec![Block::Table(table(rows))])];
     if rows.len() > 1
         && let Ok(figure) = overview::overview(rows, path)
     {
@@ -66,8 +61,8 @@ pub fn run_story(report: RunReport<'_>) -> Story {
     }
     for (index, (run, row)) in rows.iter().enumerate() {
         let blocks = blocks(index, run, row);
-        let heading = if row.title.is_empty() { "The run".into() } else { row.title.clone() };
-        sections.push(Section { name: format!("run-{}", index + 1), heading, blocks });
+        let heading = if row.title.is_empty() { "The run" } else { &row.title };
+        sections.push(Section::new(format!("run-{}", index + 1), heading, blocks));
     }
     Story {
         conformance: None,
@@ -137,45 +132,29 @@ fn answer(report: RunReport<'_>) -> Vec<String> {
 fn warnings(report: RunReport<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for words in report.warnings {
-        let (code, strength) = (String::new(), String::new());
-        warnings.push(Warning { code, strength, words: capital(words), ..Warning::default() });
+        warnings.push(Warning::new("", "", false, capital(words)));
     }
     for (run, row) in report.rows {
         let title = if report.rows.len() > 1 { format!("{}: ", row.title) } else { String::new() };
         match &run.outcome {
             Outcome::Complete => {}
-            Outcome::Failed { error } => warnings.push(Warning {
-                code: "failed".into(),
-                strength: "proven".into(),
-                severe: true,
-                words: format!("{title}The run failed: {error}."),
-                ..Warning::default()
-            }),
-            Outcome::Interrupted { signal } => warnings.push(Warning {
-                code: "partial".into(),
-                strength: "proven".into(),
-                severe: false,
-                words: format!("{title}The run was interrupted {}.", by_signal(*signal)),
-                ..Warning::default()
-            }),
+            Outcome::Failed { error } => {
+                let words = format!("{title}The run failed: {error}.");
+                warnings.push(Warning::new("failed", "proven", true, words));
+            }
+            Outcome::Interrupted { signal } => {
+                let words = format!("{title}The run was interrupted {}.", by_signal(*signal));
+                warnings.push(Warning::new("partial", "proven", false, words));
+            }
         }
         for identity in row.consistency.broken() {
-            warnings.push(Warning {
-                code: identity.code.into(),
-                strength: "proven".into(),
-                severe: identity.severity == iosonde_analysis::consistency::Severity::Invalid,
-                words: format!("{title}{}", identity.equation),
-                ..Warning::default()
-            });
+            let severe = identity.severity == iosonde_analysis::consistency::Severity::Invalid;
+            let words = format!("{title}{}", identity.equation);
+            warnings.push(Warning::new(identity.code, "proven", severe, words));
         }
         for finding in row.findings.iter().filter(|each| each.severity > Severity::Fact) {
-            warnings.push(Warning {
-                code: finding.code.into(),
-                strength: strength(finding.strength).into(),
-                severe: finding.severity >= Severity::LowConfidence,
-                subject: finding.subject.clone(),
-                words: format!("{title}{}", finding.words),
-            });
+            let words = format!("{title}{}", finding.words);
+            warnings.push(Warning::of_finding(finding, words));
         }
     }
     warnings.sort_by_key(|warning| !warning.severe);

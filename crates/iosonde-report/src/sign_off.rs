@@ -185,21 +185,14 @@ impl SignOff {
     pub fn story(&self, output: &Path) -> Story {
         let Answer { result, confidence, next } = self.answer(output);
         let first = self.experiments().filter_map(|each| each.result.as_ref());
-        let devices = Section {
-            name: "devices".into(),
-            heading: "Devices".into(),
-            blocks: vec![Block::Table(self.table_of_devices())],
-        };
-        let each = self.devices.iter().enumerate().map(|(at, device)| Section {
-            name: format!("device-{}", at + 1),
-            heading: device.name.clone(),
-            blocks: device.experiments.iter().flat_map(blocks_of).collect(),
+        let table = vec![Block::Table(self.table_of_devices())];
+        let devices = Section::new("devices", "Devices", table);
+        let each = self.devices.iter().enumerate().map(|(at, device)| {
+            let blocks = device.experiments.iter().flat_map(blocks_of).collect();
+            Section::new(format!("device-{}", at + 1), &device.name, blocks)
         });
-        let signature = Section {
-            name: "signature".into(),
-            heading: "Signature".into(),
-            blocks: vec![Block::List(["Name:", "Date:", "Signature:"].map(String::from).to_vec())],
-        };
+        let fields = ["Name:", "Date:", "Signature:"].map(String::from).to_vec();
+        let signature = Section::new("signature", "Signature", vec![Block::List(fields)]);
         Story {
             title: format!("Sign-off: {}", self.campaign),
             source: Source {

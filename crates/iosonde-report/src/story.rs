@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::chart::Figure;
 use iosonde_analysis::experiment::Conformance;
+use iosonde_analysis::finding::{Finding, Severity};
 
 /// A whole report.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,10 +68,22 @@ pub struct Warning {
 }
 
 impl Warning {
+    /// One without a subject.
+    pub fn new(code: &str, strength: &str, severe: bool, words: impl Into<String>) -> Warning {
+        let (code, strength, words) = (code.into(), strength.into(), words.into());
+        Warning { code, subject: String::new(), strength, severe, words }
+    }
+
+    /// What a finding says, in these words.
+    pub fn of_finding(finding: &Finding, words: String) -> Warning {
+        let severe = finding.severity >= Severity::LowConfidence;
+        let warning = Warning::new(finding.code, finding.strength.word(), severe, words);
+        Warning { subject: finding.subject.clone(), ..warning }
+    }
+
     /// What the story was made from is not as it was kept, in these words.
     pub fn altered(words: &[String]) -> Warning {
-        let (code, strength) = ("altered".into(), String::new());
-        Warning { code, strength, severe: true, words: words.join(" "), ..Warning::default() }
+        Warning::new("altered", "", true, words.join(" "))
     }
 }
 
@@ -82,6 +95,13 @@ pub struct Section {
     pub heading: String,
     /// What it holds, in order.
     pub blocks: Vec<Block>,
+}
+
+impl Section {
+    /// A part with this identifier.
+    pub fn new(name: impl Into<String>, heading: impl Into<String>, blocks: Vec<Block>) -> Section {
+        Section { name: name.into(), heading: heading.into(), blocks }
+    }
 }
 
 /// A piece of a section.

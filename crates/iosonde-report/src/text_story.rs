@@ -26,11 +26,7 @@ pub struct TextReport {
 pub fn text_story(report: TextReport) -> Story {
     let Answer { result, confidence, next } = report.answer;
     let mut sections = report.sections;
-    sections.push(Section {
-        name: "report".into(),
-        heading: "Report".into(),
-        blocks: vec![Block::Text(report.text)],
-    });
+    sections.push(Section::new("report", "Report", vec![Block::Text(report.text)]));
     Story {
         title: report.title,
         source: report.source,

@@ -91,21 +91,13 @@ fn remarks(judged: &VerifyJudgement) -> Vec<(&'static str, String)> {
 
 /// The same as sections of a page: figures, remarks, and the failures that say most.
 pub fn verify_sections(run: &VerifyRun, judged: &VerifyJudgement) -> Vec<Section> {
-    let section = |name: &str, heading: &str, block| Section {
-        name: name.into(),
-        heading: heading.into(),
-        blocks: vec![block],
-    };
     let rows = figures(run, &judged.figures).into_iter();
-    let mut sections = vec![section(
-        "figures",
-        "Figures",
-        Block::Table(Table {
-            caption: String::new(),
-            columns: vec![Column::words("Of"), Column::words("Figures")],
-            rows: rows.map(|(name, words)| vec![Entry::of(name), Entry::of(words)]).collect(),
-        }),
-    )];
+    let table = Table {
+        caption: String::new(),
+        columns: ["Of", "Figures"].map(Column::words).into(),
+        rows: rows.map(|(name, words)| vec![Entry::of(name), Entry::of(words)]).collect(),
+    };
+    let mut sections = vec![Section::new("figures", "Figures", vec![Block::Table(table)])];
     let groups = groups(&judged.failures);
     if !groups.is_empty() {
         let row = |group: &&[FailureDetails]| {
@@ -130,10 +122,10 @@ pub fn verify_sections(run: &VerifyRun, judged: &VerifyJudgement) -> Vec<Section
             columns: numbers.into_iter().chain(words).collect(),
             rows: groups.iter().take(IN_FULL).map(row).collect(),
         };
-        sections.insert(0, section("failures", "Failures", Block::Table(table)));
+        sections.insert(0, Section::new("failures", "Failures", vec![Block::Table(table)]));
     }
     let remarks = remarks(judged).into_iter().map(|(name, words)| format!("{name}: {words}"));
-    sections.push(section("remarks", "Remarks", Block::List(remarks.collect())));
+    sections.push(Section::new("remarks", "Remarks", vec![Block::List(remarks.collect())]));
     sections
 }
 

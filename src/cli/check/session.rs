@@ -171,11 +171,9 @@ impl Session<'_> {
             cells: &rows,
             verdict: Some(analysed),
             expectations: judged,
-            grouped: false,
             host: Some(self.host),
             target: rows.first().map(|(run, _)| &run.target),
-            error: None,
-            written: None,
+            ..Document::default()
         };
         let mut exit = exit;
         if !(self.outputs.write(&document) & self.progress.end(&document)) {

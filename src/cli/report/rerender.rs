@@ -228,12 +228,9 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
                 cells: &rows,
                 verdict: Some(&judgement.verdict),
                 expectations: &judgement.judged,
-                grouped: false,
-                cross_checks: &[],
                 host: kept.host.as_ref(),
                 target: rows.first().map(|(run, _)| &run.target),
-                error: None,
-                written: None,
+                ..Document::default()
             };
             let drawn = match args.figures {
                 Some(_) => super::pictures(&run_story(rendered))?,

@@ -467,7 +467,6 @@ fn conclude(
     output.text(&expectations_text(&judged));
     let mut document = Document {
         verb: "run",
-        cross_checks: &[],
         complete,
         exit_code: exit.code(),
         cells: &cells,
@@ -476,8 +475,8 @@ fn conclude(
         grouped,
         host: Some(&place.host),
         target: runs.first().map(|run| &run.target),
-        error: None,
         written: Some(written),
+        ..Document::default()
     };
     if !(outputs.write(&document) & progress.end(&document)) {
         exit = exit.or_graver(Exit::Environment);

@@ -28,7 +28,7 @@ pub(super) fn section(facts: &StageFacts, subject: &str, said: &[String]) -> Sec
     }
     if !facts.laid_out.skipped.is_empty() {
         blocks.push(Block::Words(format!("Skipped: {}.", facts.laid_out.skipped)));
-        return Section { name: stage.name.clone(), heading: stage.heading().into(), blocks };
+        return Section::new(&stage.name, stage.heading(), blocks);
     }
     for (_, answer) in &facts.answers {
         let own: Vec<String> =
@@ -52,7 +52,7 @@ pub(super) fn section(facts: &StageFacts, subject: &str, said: &[String]) -> Sec
         });
         blocks.push(Block::List(left_out.collect()));
     }
-    Section { name: stage.name.clone(), heading: stage.heading().into(), blocks }
+    Section::new(&stage.name, stage.heading(), blocks)
 }
 
 /// A picture, or why there is none: one that cannot be drawn must not take the report with it.
@@ -68,8 +68,7 @@ fn drawable(picture: Picture) -> Block {
 /// What the experiment as a whole concludes.
 pub(super) fn conclusion(name: &str, answer: &Answer) -> Section {
     let tables = answer.tables.iter().map(|table| Block::Table(small(table)));
-    let name = format!("conclusion-{name}");
-    Section { name, heading: "Conclusion".into(), blocks: tables.collect() }
+    Section::new(format!("conclusion-{name}"), "Conclusion", tables.collect())
 }
 
 fn small(table: &AnswerTable) -> Table {

@@ -15,8 +15,7 @@ pub fn profile_sections(
     let mut sections = Vec::new();
     let mut add = |name: &str, heading: &str, blocks: Vec<Block>| {
         if !blocks.is_empty() {
-            let (name, heading) = (name.into(), heading.into());
-            sections.push(Section { name, heading, blocks });
+            sections.push(Section::new(name, heading, blocks));
         }
     };
     let list = |items: Vec<String>| match items.is_empty() {
