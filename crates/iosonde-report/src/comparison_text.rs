@@ -138,10 +138,8 @@ pub fn words(row: &Row) -> String {
         }
         Verdict::Same { tolerance } => format!("same within ±{} %", share(tolerance)),
         Verdict::Inconclusive { more_to_differ, more_to_be_same } => {
-            let about = |more: u64, what: &str| {
-                let runs = if more == 1 { "run" } else { "runs" };
-                format!("about {} more {runs} {what}", count::thousands(more))
-            };
+            let about =
+                |more: u64, what: &str| format!("about {} {what}", count::of(more, "more run"));
             let differ = more_to_differ.map(|more| about(more, "to show a difference"));
             let same = more_to_be_same.map(|more| about(more, "to show that there is none"));
             let both: Vec<String> = differ.into_iter().chain(same).collect();

@@ -20,6 +20,7 @@ use super::answer::Answer;
 use super::story::{
     Block, Column, DataSet, Datum, Entry, Picture, Section, Source, Story, Table, Trust, Warning,
 };
+use super::telling::capital;
 
 /// Percentiles that are shown.
 const SHOWN: [(f64, &str); 5] =
@@ -160,11 +161,6 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
     warnings.sort_by_key(|warning| !warning.severe);
     warnings.truncate(MOST);
     warnings
-}
-
-fn capital(words: &str) -> String {
-    let mut letters = words.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A row for each direction of each run, and of each role where a run has several.

@@ -1,7 +1,7 @@
 //! Words that every teller of a story says alike.
 
 use super::story::{Source, Table, Trust};
-use iosonde_model::record::store::utc;
+use iosonde_model::record::store::timestamp;
 
 /// What stands before everything else where a story is not whole.
 pub(super) const PARTIAL: &str =
@@ -30,12 +30,14 @@ pub(super) fn command(source: &Source) -> String {
 
 /// `2026-11-20 10:45:00 UTC`.
 pub(super) fn moment(unix_ns: u64) -> String {
-    let digits: Vec<char> = utc(unix_ns).chars().filter(char::is_ascii_digit).collect();
-    let part = |from: usize, to: usize| digits[from..to].iter().collect::<String>();
-    let year = digits.len() - 10;
-    let (date, at) = (&[part(0, year), part(year, year + 2), part(year + 2, year + 4)], year + 4);
-    let time = &[part(at, at + 2), part(at + 2, at + 4), part(at + 4, at + 6)];
-    format!("{} {} UTC", date.join("-"), time.join(":"))
+    let to_the_second = &timestamp(unix_ns)[.."2026-11-20T10:45:00".len()];
+    format!("{} UTC", to_the_second.replace('T', " "))
+}
+
+/// With a capital letter.
+pub(super) fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// The sign after an entry, by how far it can be trusted.

@@ -3,10 +3,9 @@
 use iosonde_analysis::hosts::HostsFigures;
 use iosonde_analysis::verdict::{Kind, verdict};
 use iosonde_model::record::hosts::{HostEnd, HostRun, HostsRun};
-use iosonde_model::units::{bytes, count, duration};
-use iosonde_stats::Quantile;
+use iosonde_model::units::{bytes, count};
 
-use super::Answer;
+use super::{Answer, median_and_p99};
 use crate::hosts_story::HostsReport;
 
 /// Commands whose results stay those of each host.
@@ -104,19 +103,12 @@ fn figures_of(load: &HostsFigures, hosts: usize) -> String {
             bytes::per_second(common.bytes_per_s)
         )
     });
-    let latency = [(0.5, "p50"), (0.99, "p99")].map(|(q, name)| {
-        let value = load.latency.quantile(q).and_then(Quantile::value_ns);
-        value.map(|ns| format!("{name} {}", duration::latency(ns as f64)))
-    });
-    let latency: Vec<String> = latency.into_iter().flatten().collect();
     let on = if load.hosts.len() == hosts {
         format!("on {}", many(hosts))
     } else {
         format!("on {} of {}", load.hosts.len(), many(hosts))
     };
-    let latency =
-        if latency.is_empty() { String::new() } else { format!("; {}", latency.join(", ")) };
-    format!("{rates} {on}{latency}")
+    format!("{rates} {on}{}", median_and_p99(&load.latency))
 }
 
 /// Each slow host, in words.

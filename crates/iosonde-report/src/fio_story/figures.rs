@@ -9,6 +9,7 @@ use crate::chart::{
 use crate::chart::{Edge, Line, Plot, Point};
 use crate::profile_figures::distribution::{Times, body_and_tail, thin_note};
 use crate::story::Picture;
+use crate::telling::capital;
 use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{ForeignDirection, ForeignLog, LogKind};
 use iosonde_model::units::{count, duration};
@@ -87,11 +88,6 @@ fn bars_of(rows: &[Row<'_>], way: IoKind) -> Result<Option<Figure>, ChartError> 
         }],
         notes: Vec::new(),
     }))
-}
-
-fn capital(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Throughput and latency over the one option in which the results differ.

@@ -6,8 +6,7 @@ use super::word;
 use crate::clean::clean;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op, Subject, Traffic};
-use iosonde_model::units::bytes;
-use iosonde_model::units::count::thousands;
+use iosonde_model::units::{bytes, count};
 use iosonde_stats::Histogram;
 
 /// Requests of one flow.
@@ -44,11 +43,10 @@ impl Pool {
 
     /// How much it is, in words.
     pub(super) fn amount(&self) -> String {
-        let requests = thousands(self.requests);
-        let noun = if self.requests == 1 { "request" } else { "requests" };
+        let requests = count::of(self.requests, "request");
         match self.bytes {
-            0 => format!("{requests} {noun}"),
-            moved => format!("{requests} {noun}, {}", bytes::rough(moved)),
+            0 => requests,
+            moved => format!("{requests}, {}", bytes::rough(moved)),
         }
     }
 }
