@@ -369,9 +369,7 @@ fn conclude(
             let documents = outcomes.iter().map(|host| (&host.known.name[..], document_of(host)));
             let (all, rows) = together(&documents.collect::<Vec<_>>());
             output.text(&format!("{}{rows}", all.text(screen::columns())));
-            document["answer"] = serde_json::json!({
-                "result": all.result, "confidence": all.confidence, "next": all.next,
-            });
+            document["answer"] = serde_json::json!(all);
             answer = all;
         }
         None => {

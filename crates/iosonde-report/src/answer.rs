@@ -15,6 +15,7 @@ use iosonde_analysis::verdict::{Assessment, Kind, ReportedFinding, Verdict, verd
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
+use serde::Serialize;
 
 use super::clean::clean;
 use super::explain::terms;
@@ -22,7 +23,7 @@ use super::steady_text::steady_line;
 use super::wrap::{hanging, width};
 
 /// What stands first.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Answer {
     /// What came out, against something where there is something.
     pub result: String,

@@ -340,18 +340,13 @@ fn data(report: HostsReport<'_>) -> DataSet {
 
 /// The JSON document.
 pub fn hosts_json(report: HostsReport<'_>) -> Value {
-    let answer = hosts_answer(report);
     json!({
         "schema": HOSTS_RESULT_SCHEMA,
         "program": format!("iosonde {}", report.record.program),
         "verb": report.record.verb,
         "complete": report.is_complete(),
         "exit_code": report.exit_code,
-        "answer": {
-            "result": answer.result,
-            "confidence": answer.confidence,
-            "next": answer.next,
-        },
+        "answer": hosts_answer(report),
         "loads": report.loads,
         "cells": report.cells,
         "hosts": report.record.hosts,

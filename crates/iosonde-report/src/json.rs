@@ -58,7 +58,7 @@ pub struct WrittenOptions {
 }
 
 /// Why a command ended without an answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Failure<'a> {
     /// A stable word for programs (`usage`, `refused`, `environment`).
     pub kind: &'a str,
@@ -84,12 +84,7 @@ pub fn json(document: &Document<'_>) -> Value {
         "target": document.target,
     });
     if let (Value::Object(fields), Some(failure)) = (&mut out, &document.error) {
-        let error = json!({
-            "kind": failure.kind,
-            "message": failure.message,
-            "hint": failure.hint,
-        });
-        fields.insert("error".into(), error);
+        fields.insert("error".into(), json!(failure));
     }
     if let (Value::Object(fields), false) = (&mut out, document.cross_checks.is_empty()) {
         let formatted = document.cross_checks.iter().map(|check| {

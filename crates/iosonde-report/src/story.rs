@@ -129,7 +129,7 @@ pub struct Picture {
 }
 
 /// A table for people.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
     /// What it holds.
     pub caption: String,
@@ -139,7 +139,7 @@ pub struct Table {
 }
 
 /// A column of a table for people.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Column {
     /// Heading, with the unit where all entries share one (`p99 µs`).
     pub title: String,
@@ -148,7 +148,7 @@ pub struct Column {
 }
 
 /// An entry of a table for people.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Entry {
     /// As it is shown.
     pub text: String,

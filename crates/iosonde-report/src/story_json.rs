@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::story::{Block, Section, Story, Table};
+use super::story::{Block, Section, Story};
 
 /// Name and version of the document; the version grows with every incompatible change.
 pub const SCHEMA: &str = "iosonde.report/2";
@@ -44,28 +44,15 @@ fn block(block: &Block) -> Value {
         Block::Words(words) => json!({ "kind": "words", "words": words }),
         Block::List(items) => json!({ "kind": "list", "items": items }),
         Block::Text(text) => json!({ "kind": "text", "text": text }),
-        Block::Table(element) => table(element),
+        Block::Table(table) => {
+            let mut value = json!(table);
+            value["kind"] = json!("table");
+            value
+        }
         Block::Picture(picture) => {
             json!({ "kind": "picture", "name": picture.name, "caption": picture.caption })
         }
     }
-}
-
-fn table(table: &Table) -> Value {
-    let columns: Vec<Value> = table
-        .columns
-        .iter()
-        .map(|column| json!({ "title": column.title, "is_number": column.is_number }))
-        .collect();
-    let rows: Vec<Vec<Value>> = table
-        .rows
-        .iter()
-        .map(|row| {
-            let entries = row.iter();
-            entries.map(|e| json!({ "text": e.text, "more": e.more, "trust": e.trust })).collect()
-        })
-        .collect();
-    json!({ "kind": "table", "caption": table.caption, "columns": columns, "rows": rows })
 }
 
 #[cfg(test)]

@@ -53,9 +53,7 @@ pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value 
             "verdict": document.verdict.map(|verdict| &verdict.words),
             "invalid": document.cells.iter().filter(|(_, facts)| !facts.consistency.valid())
                 .map(|(run, _)| &run.plan.name).collect::<Vec<_>>(),
-            "error": document.error.as_ref().map(|failure| json!({
-                "kind": failure.kind, "message": failure.message, "hint": failure.hint,
-            })),
+            "error": document.error,
         },
     });
     if let Some(written) = document.written.filter(|written| !written.global.is_empty()) {
