@@ -2,7 +2,7 @@
 
 use super::notes::capital;
 use super::sheet::{Sheet, common, titled};
-use super::view::{Facet, Layout, View, unit};
+use super::view::{Facet, Layout, View, titles, unit};
 use crate::chart::{Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Scale, style};
 use iosonde_analysis::experiment::measure::Quantity;
 use iosonde_analysis::experiment::{Measure, Point, StageFacts};
@@ -32,19 +32,14 @@ pub(super) fn draw(
         }
     }
     measures.iter().for_each(|measure| sheet.note_unknown(*measure));
-    let what: Vec<&str> = measures.iter().map(|measure| measure.title()).collect();
-    Ok(sheet.finish(&what.join(", ")))
+    Ok(sheet.finish(&titles(&measures)))
 }
 
 type Group<'a> = (String, Vec<&'a Point>);
 
 /// The panels of a facet: one for each series.
 fn groups<'a>(facet: &Facet<'a>) -> Vec<Group<'a>> {
-    let name = |name: &str| {
-        let parts = [facet.heading.as_str(), name].into_iter().filter(|part| !part.is_empty());
-        parts.collect::<Vec<&str>>().join(", ")
-    };
-    facet.series.iter().map(|series| (name(&series.name), series.points.clone())).collect()
+    facet.series.iter().map(|series| (facet.named(series), series.points.clone())).collect()
 }
 
 fn panel(

@@ -1,10 +1,11 @@
 //! What each run of a cell gave, in the order of the rounds: over their number, and over what was
 //! written by then.
 
+use super::rounds::window_marker;
 use super::sheet::{Sheet, titled};
-use super::view::{Layout, View, unit};
+use super::view::{Layout, View, titles, unit};
 use crate::chart::{
-    Axis, ChartError, Edge, Figure, Kind, Line, Marker, Marks, Plot, Point, Quantity, Scale, style,
+    Axis, ChartError, Edge, Figure, Kind, Line, Marks, Plot, Point, Quantity, Scale, style,
 };
 use iosonde_analysis::experiment::{Measure, StageFacts, TrialFigures};
 use iosonde_model::plan::design::tracked;
@@ -33,7 +34,7 @@ pub(super) fn draw(
             lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
-        let markers = window(facts).into_iter().collect();
+        let markers = facts.steadiness.as_ref().and_then(window_marker).into_iter().collect();
         let plot = Plot { lines, markers, ..Plot::default() };
         if places.is_empty() {
             continue;
@@ -43,8 +44,7 @@ pub(super) fn draw(
         push(&mut sheet, *measure, x, plot)?;
     }
     note_left_out(&mut sheet, &cells);
-    let what: Vec<&str> = measures.iter().map(|measure| measure.title()).collect();
-    Ok(sheet.finish(&format!("{} in each {word}", what.join(", "))))
+    Ok(sheet.finish(&format!("{} in each {word}", titles(&measures))))
 }
 
 /// The same over the bytes written by the end of each round, and over the fills of the range.
@@ -128,12 +128,4 @@ fn lines(
         Line::new(name, style(number), points(*cell))
     });
     lines.collect()
-}
-
-/// The measurement window, where the stage has reached one.
-fn window(facts: &StageFacts) -> Option<Marker> {
-    let steadiness = facts.steadiness.as_ref().filter(|steadiness| steadiness.is_steady)?;
-    let start = steadiness.window_start?;
-    let (first, last) = (f64::from(start + 1), f64::from(start + steadiness.window_rounds));
-    Some(Marker::over_x(first, last, "measurement window"))
 }

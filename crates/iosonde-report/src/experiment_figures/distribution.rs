@@ -107,11 +107,7 @@ fn draw(
         "Dots: p50, p90, p99, p99.9 and p99.99, where enough requests lie beyond. The last \
                 few requests of each curve rest on chance.",
     );
-    let left_out = all.len() - chosen.len();
-    if left_out > 0 {
-        let of = all.len();
-        sheet.note(format!("{left_out} of {of} settings between those shown are left out."));
-    }
+    sheet.note_left_out(chosen.len(), all.len());
     Ok(sheet.finish("distribution of latencies"))
 }
 

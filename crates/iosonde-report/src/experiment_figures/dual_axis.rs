@@ -57,11 +57,12 @@ fn rates(view: &View, sheet: &mut Sheet, facet: &Facet, series: &Series) -> Draw
     let y = sheet.y_axis((&iops.0, iops.1), &mut plot, Edge::Left)?;
     plot.right = Some(sheet.y_axis((&bandwidth.0, bandwidth.1), &mut plot, Edge::Right)?);
     let (reading, note) = reading(view, series);
-    let parts = [facet.heading.as_str(), series.name.as_str()].into_iter();
-    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-    let named = if parts.is_empty() { String::new() } else { format!("{}: ", parts.join(", ")) };
+    let heading = match facet.named(series) {
+        named if named.is_empty() => reading,
+        named => format!("{named}: {reading}"),
+    };
     sheet.note(note);
-    sheet.push(&capital(&format!("{named}{reading}")), view.x_axis()?, y, Marks::Plot(plot), 250.0);
+    sheet.push(&capital(&heading), view.x_axis()?, y, Marks::Plot(plot), 250.0);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::lines::titled_in;
 use super::sheet::{Sheet, ends};
-use super::view::{Layout, View, is_executed, unit};
+use super::view::{Layout, View, is_executed, titles, unit};
 use crate::chart::{Axis, Cell, ChartError, Figure, HeatMap, Kind, Marks, Missing, Scale};
 use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
@@ -37,8 +37,7 @@ pub(super) fn draw(
         sheet.note_unknown(*measure);
     }
     sheet.note("Each rectangle is the mean over its runs.");
-    let what: Vec<&str> = measures.iter().map(|measure| measure.title()).collect();
-    Ok(sheet.finish(&what.join(", ")))
+    Ok(sheet.finish(&titles(&measures)))
 }
 
 /// Without an axis for the rows the second of the stage is it.

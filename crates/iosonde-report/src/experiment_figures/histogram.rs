@@ -69,11 +69,7 @@ pub(super) fn draw(
         "Each step is the share of requests within a twentieth of a factor of ten. Lines: the \
          times within which 90 to 99.9999 % of the requests lie, where enough lie beyond.",
     );
-    let left_out = all.len() - shown.len();
-    if left_out > 0 {
-        let of = all.len();
-        sheet.note(format!("{left_out} of {of} settings between those shown are left out."));
-    }
+    sheet.note_left_out(shown.len(), all.len());
     Ok(sheet.finish("response times by frequency"))
 }
 

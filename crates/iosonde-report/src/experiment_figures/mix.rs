@@ -26,9 +26,7 @@ pub(super) fn draw(
     let mut sheet = Sheet::new(&view);
     for facet in &view.facets {
         for series in &facet.series {
-            let parts = [facet.heading.as_str(), series.name.as_str()].into_iter();
-            let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-            let alone = series.alone(parts.join(", "));
+            let alone = series.alone(facet.named(series));
             for measure in &measures {
                 let direction =
                     |which: &(Direction, &str, usize)| line(&view, series, *measure, *which);

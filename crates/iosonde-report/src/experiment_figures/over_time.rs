@@ -80,13 +80,7 @@ pub(super) fn draw(
     if chosen.len() > 1 {
         sheet.note("The scale of each panel is its own.");
     }
-    if chosen.len() < all.len() {
-        let left_out = all.len() - chosen.len();
-        sheet.note(format!(
-            "{left_out} of {} settings between those shown are left out.",
-            all.len()
-        ));
-    }
+    sheet.note_left_out(chosen.len(), all.len());
     let failed = facts.trials.iter().filter(|trial| !trial.is_usable()).count();
     if failed > 0 {
         sheet.note(format!("{failed} of {} runs failed and are not drawn.", facts.trials.len()));

@@ -20,21 +20,22 @@ pub(super) fn convergence(
     facts: &StageFacts,
     requested: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    let of_window = |steadiness: &Steadiness| {
-        let start = steadiness.window_start.filter(|_| steadiness.is_steady)?;
-        let (first, last) = (start + 1, start + steadiness.window_rounds);
-        let label = "measurement window";
-        Some(Marker::over_x(f64::from(first), f64::from(last), label))
-    };
     figure(facts, requested, "Convergence over the rounds", |steadiness, _, tracked| {
         let (one, ..) = unit(tracked.measure);
         let values = (1u32..).zip(&tracked.values);
         let points: Vec<Point> = values
             .filter_map(|(round, value)| Some(Point::new(f64::from(round), (*value)? * one)))
             .collect();
-        let markers = of_window(steadiness).into_iter().collect();
+        let markers = window_marker(steadiness).into_iter().collect();
         Plot { lines: vec![Line::new("each round", style(0), points)], markers, ..Plot::default() }
     })
+}
+
+/// The measurement window, where the stage has reached one.
+pub(super) fn window_marker(steadiness: &Steadiness) -> Option<Marker> {
+    let start = steadiness.window_start.filter(|_| steadiness.is_steady)?;
+    let (first, last) = (f64::from(start + 1), f64::from(start + steadiness.window_rounds));
+    Some(Marker::over_x(first, last, "measurement window"))
 }
 
 /// Each tracked figure over the measurement window: its mean, the limits around it, the fit.

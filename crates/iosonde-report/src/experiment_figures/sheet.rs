@@ -58,6 +58,14 @@ impl<'a> Sheet<'a> {
         }
     }
 
+    /// Notes how many of the settings between those shown are left out, if any are.
+    pub(super) fn note_left_out(&mut self, shown: usize, all: usize) {
+        if shown < all {
+            let left_out = all - shown;
+            self.note(format!("{left_out} of {all} settings between those shown are left out."));
+        }
+    }
+
     /// A panel along the axis of the view. One without a value is left out.
     pub(super) fn plot(&mut self, title: &str, y: (&str, Quantity), mut plot: Plot) -> Drawn {
         if !has_value(&plot.lines, Edge::Left) {

@@ -2,7 +2,7 @@
 
 use super::lines::titled_in;
 use super::sheet::{Sheet, titled};
-use super::view::{Facet, Layout, View};
+use super::view::{Facet, Layout, View, titles};
 use crate::chart::{Axis, ChartError, Figure, Kind, Marks, Scale, Tower, Towers};
 use iosonde_analysis::experiment::{Measure, StageFacts};
 use iosonde_model::spec::Direction;
@@ -27,8 +27,7 @@ pub(super) fn draw(
         sheet.note_unknown(*measure);
     }
     sheet.note("Each bar is the mean over its runs, drawn from zero.");
-    let what: Vec<&str> = measures.iter().map(|measure| measure.title()).collect();
-    Ok(sheet.finish(&what.join(", ")))
+    Ok(sheet.finish(&titles(&measures)))
 }
 
 fn panel(

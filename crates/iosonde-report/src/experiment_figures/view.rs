@@ -35,6 +35,14 @@ pub(super) struct Facet<'a> {
     pub(super) series: Vec<Series<'a>>,
 }
 
+impl Facet<'_> {
+    /// What a line is: what all of the panel has in common, and its own name.
+    pub(super) fn named(&self, series: &Series) -> String {
+        let parts = [self.heading.as_str(), &series.name].into_iter();
+        parts.filter(|part| !part.is_empty()).collect::<Vec<&str>>().join(", ")
+    }
+}
+
 /// The points of a line, in the order of the axis.
 pub(super) struct Series<'a> {
     /// Empty if there is one only.
@@ -424,6 +432,11 @@ pub(super) fn unit(measure: Measure) -> (f64, Quantity, String) {
         Kinds::Time => (1.0, Quantity::Latency, measure.title().into()),
         Kinds::Plain => (1.0, Quantity::Count, measure.title().into()),
     }
+}
+
+/// Measures, as a title names them.
+pub(super) fn titles(measures: &[Measure]) -> String {
+    measures.iter().map(|measure| measure.title()).collect::<Vec<&str>>().join(", ")
 }
 
 /// A measure of a direction, as a legend names it.
