@@ -106,7 +106,7 @@ pub fn json(document: &Document<'_>) -> Value {
 /// what it is. Ends with a newline.
 pub fn json_text(value: &Value) -> String {
     let text = value.as_object().map(|fields| serde_json::to_string_pretty(&SchemaFirst(fields)));
-    escaped(&text.and_then(Result::ok).unwrap_or_else(|| format!("{value:#}")))
+    harmless(&text.and_then(Result::ok).unwrap_or_else(|| format!("{value:#}")))
 }
 
 /// The fields of a document, its schema before the others.
@@ -124,15 +124,22 @@ impl Serialize for SchemaFirst<'_> {
 pub fn json_line(schema: &str, fields: Map<String, Value>) -> String {
     let text = Value::Object(fields).to_string();
     let rest = text.strip_prefix('{').unwrap_or_default();
-    escaped(&format!("{{\"schema\":\"{schema}\",{rest}"))
+    harmless(&format!("{{\"schema\":\"{schema}\",{rest}"))
 }
 
-fn escaped(text: &str) -> String {
+/// JSON that is safe on a terminal, and a newline.
+fn harmless(json: &str) -> String {
+    // The line feeds between the fields are ours; those in strings are escaped by now.
+    let risky =
+        |character: char| is_invisible(character) || (character.is_control() && character != '\n');
+    escaped(json, risky) + "\n"
+}
+
+/// JSON whose risky characters are written as their numbers.
+pub(crate) fn escaped(json: &str, is_risky: impl Fn(char) -> bool) -> String {
     let mut out = String::new();
-    for character in text.chars() {
-        // The line feeds between the fields are ours; those in strings are escaped by now.
-        let risky = is_invisible(character) || (character.is_control() && character != '\n');
-        if risky {
+    for character in json.chars() {
+        if is_risky(character) {
             let mut units = [0; 2];
             for unit in character.encode_utf16(&mut units) {
                 out.push_str(&format!("\\u{unit:04x}"));
@@ -141,7 +148,6 @@ fn escaped(text: &str) -> String {
             out.push(character);
         }
     }
-    out.push('\n');
     out
 }
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::clean::{clean, is_invisible};
+use crate::json::escaped;
 
 /// A string between tags or as the value of an attribute in quotation marks.
 pub(super) fn text(words: &str) -> String {
@@ -35,19 +36,8 @@ pub(super) fn straight(markup: &str) -> String {
 /// A value as JSON in a `<script>` of data: nothing in it can end the element, begin another or
 /// turn the direction of the text around.
 pub(super) fn json(value: &Value) -> String {
-    let mut out = String::new();
-    for character in value.to_string().chars() {
-        match matches!(character, '<' | '>' | '&') || is_hidden(character) {
-            true => {
-                let mut units = [0; 2];
-                for unit in character.encode_utf16(&mut units) {
-                    out.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
-            false => out.push(character),
-        }
-    }
-    out
+    let risky = |character| matches!(character, '<' | '>' | '&') || is_hidden(character);
+    escaped(&value.to_string(), risky)
 }
 
 /// What changes a text and cannot be seen in it.
