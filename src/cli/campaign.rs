@@ -208,7 +208,3 @@ impl FileArgs {
         file::load(&self.file, self.preset.as_deref(), &self.set)
     }
 }
-
-fn wrong(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Usage, error.to_string())
-}

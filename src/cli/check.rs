@@ -12,7 +12,7 @@ use serde_json::json;
 use session::Session;
 
 use super::cross_check::CrossCheckArgs;
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
@@ -153,7 +153,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     if second.is_some() && requested.latency.is_some() {
         let message = "--cross-check and a latency target cannot be combined: fio's latency \
             target differs";
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong(message));
     }
     let place = Place::find()?;
     let opening = Wait::begin("opening storage in", args.path.to_string_lossy());
@@ -216,10 +216,9 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
 }
 
 fn understand(args: &CheckArgs) -> Result<Request, Failure> {
-    let usage_error = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error.to_string());
-    let experiment = catalogue::experiment("check").map_err(|error| usage_error(&error))?;
+    let experiment = catalogue::experiment("check").map_err(wrong)?;
     let Some(mut stage) = experiment.stages.into_iter().next() else {
-        return Err(usage_error(&"the experiment `check` has no stage"));
+        return Err(wrong("the experiment `check` has no stage"));
     };
     if args.quick {
         stage.seconds = 3.0;
@@ -231,12 +230,12 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
     };
     if !(100_000_000..=86_400_000_000_000).contains(&length_ns) {
         let found = duration::latency(length_ns as f64);
-        return Err(usage_error(&format!("--seconds: found {found}, expected 0.1 s to 24 h")));
+        return Err(wrong(format!("--seconds: found {found}, expected 0.1 s to 24 h")));
     }
     let mut workloads = Vec::new();
     let names = stage.axes.iter().flat_map(|axis| &axis.values).filter_map(|name| name.as_str());
     for name in names {
-        workloads.push(catalogue::workload(name).map_err(|error| usage_error(&error))?);
+        workloads.push(catalogue::workload(name).map_err(wrong)?);
     }
     for (option, names) in [("--only", &args.only), ("--skip", &args.skip)] {
         for name in names {
@@ -254,7 +253,7 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
     }
     if args.durable {
         if !workloads.iter().any(Workload::writes) {
-            return Err(usage_error(&"--durable has no effect: none of the workloads writes"));
+            return Err(wrong("--durable has no effect: none of the workloads writes"));
         }
         let each = |workload: Workload| {
             let durable = workload.writes().then(|| workload.durable());
@@ -267,7 +266,7 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
             true => "--only and --skip leave no workload".to_owned(),
             false => format!("--read-only leaves no workload: {} write", left_out.join(", ")),
         };
-        return Err(usage_error(&why));
+        return Err(wrong(why));
     }
     let size_bytes = match &args.size {
         Some(text) => Some(bytes::parse(text).map_err(|error| Failure::value("size", &error))?),
@@ -280,7 +279,7 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
     let mut expectations = Vec::new();
     for text in &args.expect {
         let parsed = Expectation::parse(text, &titles)
-            .map_err(|error| usage_error(&format!("--expect '{text}': {error}")))?;
+            .map_err(|error| wrong(format!("--expect '{text}': {error}")))?;
         expectations.push(parsed);
     }
     let latency = args.latency.as_deref().map(latency_target).transpose()?;
@@ -298,8 +297,7 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
 
 /// The limit of p99 that a controller holds.
 fn latency_target(limit: &str) -> Result<LatencyTarget, Failure> {
-    LatencyTarget::parse(&format!("p99<={limit}"))
-        .map_err(|error| Failure::new(Exit::Usage, format!("-l: {error}")))
+    LatencyTarget::parse(&format!("p99<={limit}")).map_err(|error| wrong(format!("-l: {error}")))
 }
 
 /// A cell as it is carried out: with a latency target, its warm-up ends when that is held.
@@ -322,8 +320,7 @@ fn known(option: &str, name: &str, workloads: &[Workload]) -> Result<(), Failure
     let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
     let near = count::nearest(name, names.iter().copied());
     let meant = near.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-    let message = format!("{option}: no workload `{name}`; available: {}{meant}", names.join(", "));
-    Err(Failure::new(Exit::Usage, message))
+    Err(wrong(format!("{option}: no workload `{name}`; available: {}{meant}", names.join(", "))))
 }
 
 fn setting(
@@ -357,8 +354,7 @@ fn setting(
 
 /// The layout is a plan like any other: one pass of sequential writes, then an fsync.
 fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
-    let workload = catalogue::workload("layout")
-        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let workload = catalogue::workload("layout").map_err(wrong)?;
     let setting =
         Setting { warmup_ns: 0, stop: Stop::AfterOnePass, final_sync: true, ..setting.clone() };
     Ok(resolve(&workload, &setting)?)

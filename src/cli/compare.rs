@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat, note};
 use super::place;
@@ -183,14 +183,14 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
             );
             let hint = "iosonde compare -h\nseveral per side: --a PATH… --b PATH…\nmeasured now: \
                         --run COMMAND --run COMMAND";
-            return Err(Failure { hint: Some(hint.into()), ..requested(message) });
+            return Err(Failure { hint: Some(hint.into()), ..wrong(message) });
         }
     };
     no_replay(args)?;
     if let Some(shared) = sides::shared(a, b) {
         let message = format!("`{}` is part of both A and B", shared.display());
         let hint = "expected different runs: a result does not differ from itself";
-        return Err(Failure { hint: Some(hint.into()), ..requested(message) });
+        return Err(Failure { hint: Some(hint.into()), ..wrong(message) });
     }
     let (a, altered_a) = sides::read("A", a, args.accept)?;
     let (b, altered_b) = sides::read("B", b, args.accept)?;
@@ -236,14 +236,14 @@ fn print(args: &CompareArgs, analysed: &Comparison, exit: Exit) -> Exit {
 fn request_text(args: &CompareArgs, seed: u64) -> Result<Request, Failure> {
     let gates = args.gate.iter().map(|text| Gate::parse(text));
     let gates =
-        gates.collect::<Result<_, _>>().map_err(|error| requested(format!("--gate: {error}")))?;
+        gates.collect::<Result<_, _>>().map_err(|error| wrong(format!("--gate: {error}")))?;
     let mut metrics = Vec::new();
     for word in &args.metrics {
         let (front, name) =
-            metric(word.trim()).map_err(|error| requested(format!("--metrics: {error}")))?;
+            metric(word.trim()).map_err(|error| wrong(format!("--metrics: {error}")))?;
         if let Some(front) = front {
             let message = format!("--metrics: found `{front}` before the metric, expected read.");
-            return Err(requested(format!("{message}, write. or nothing")));
+            return Err(wrong(format!("{message}, write. or nothing")));
         }
         if !metrics.contains(&name) {
             metrics.push(name);
@@ -264,7 +264,7 @@ fn tolerance(text: &str) -> Result<f64, Failure> {
     let share = text.trim().strip_suffix('%').and_then(|share| share.trim().parse::<f64>().ok());
     let share = share.filter(|share| (0.1..=100.0).contains(share));
     share.map(|share| share / 100.0).ok_or_else(|| {
-        requested(format!("--tolerance: found `{text}`, expected 0.1% to 100%, such as 5%"))
+        wrong(format!("--tolerance: found `{text}`, expected 0.1% to 100%, such as 5%"))
     })
 }
 
@@ -294,11 +294,7 @@ fn of_runs(args: &CompareArgs) -> [(&'static str, bool); 5] {
 
 fn no_effect(given: &[(&str, bool)], why: &str) -> Result<(), Failure> {
     match given.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(requested(format!("{option} has no effect on {why}"))),
+        Some((option, _)) => Err(wrong(format!("{option} has no effect on {why}"))),
         None => Ok(()),
     }
-}
-
-fn requested(message: String) -> Failure {
-    Failure::new(Exit::Usage, message)
 }

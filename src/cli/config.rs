@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use clap::{Arg, Command};
 use serde::Deserialize;
 
-use super::exit::{Exit, Failure};
+use super::exit::{Failure, wrong};
 use super::output::note;
 use iosonde_model::record::given;
 use iosonde_model::units::bytes;
@@ -162,7 +162,7 @@ fn take_use(words: &mut Vec<OsString>) -> Result<Option<String>, Failure> {
         return Ok(Some(name.to_owned()));
     }
     if at >= words.len() {
-        return Err(wrong("--use: expected a name".into()));
+        return Err(wrong("--use: expected a name"));
     }
     Ok(Some(words.remove(at).to_string_lossy().into_owned()))
 }
@@ -182,8 +182,4 @@ fn groups(words: &[String]) -> Vec<Vec<String>> {
 /// The name of an option, without its value.
 fn option(word: &str) -> &str {
     word.split('=').next().unwrap_or_default()
-}
-
-fn wrong(message: String) -> Failure {
-    Failure::new(Exit::Usage, message)
 }

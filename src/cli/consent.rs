@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::exit::{Exit, Failure};
+use super::exit::{Failure, wrong};
 use super::inspect::InspectArgs;
 use super::keep;
 use iosonde_engine::target::gate::Consent;
@@ -31,10 +31,6 @@ pub(crate) struct ConsentArgs {
     accept_unseen_processes: Vec<String>,
     #[command(flatten)]
     pub(crate) inspect: InspectArgs,
-}
-
-fn wrong(message: String) -> Failure {
-    Failure::new(Exit::Usage, message)
 }
 
 impl ConsentArgs {

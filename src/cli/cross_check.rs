@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::keep::Keeper;
 use super::output::{OutputFormat, note};
 use super::progress::Progress;
@@ -53,10 +53,7 @@ impl CrossCheckArgs {
         if self.cross_check.is_none() {
             return match self.cross_check_rounds {
                 // Checked here: the parser drops a requirement that conflicts with another.
-                Some(_) => {
-                    let message = "--cross-check-rounds has no effect without --cross-check";
-                    Err(Failure::new(Exit::Usage, message))
-                }
+                Some(_) => Err(wrong("--cross-check-rounds has no effect without --cross-check")),
                 None => Ok(None),
             };
         }

@@ -8,7 +8,7 @@ use iosonde_engine::engine::waits::Wait;
 use iosonde_sys::{Clock, ring};
 use serde_json::json;
 
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::output::{Output, OutputFormat};
 use super::place::Place;
@@ -67,7 +67,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
             _ => format!("cannot be inspected: {error}"),
         };
         let message = format!("`{}` {found}; expected a directory or a file", args.path.display());
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong(message));
     }
     let place = Place::find()?;
     args.output_format.supports("doctor")?;

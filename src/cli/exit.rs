@@ -1,5 +1,6 @@
 //! Exit codes, and the one type that carries a failure to the user.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -130,6 +131,11 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
 }
 
+/// A usage error.
+pub(crate) fn wrong(message: impl Display) -> Failure {
+    Failure::new(Exit::Usage, message.to_string())
+}
+
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
         Failure { exit, message: message.into(), hint: None }
@@ -143,27 +149,26 @@ impl Failure {
     pub(crate) fn usage(error: &clap::Error) -> Failure {
         let text = error.render().to_string();
         if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-            return Failure::new(Exit::Usage, format!("missing command\n\n{}", text.trim()));
+            return wrong(format!("missing command\n\n{}", text.trim()));
         }
-        let text = text.trim().trim_start_matches("error: ");
-        Failure::new(Exit::Usage, text)
+        wrong(text.trim().trim_start_matches("error: "))
     }
 
     /// An invalid value of an option.
     pub(crate) fn value(option: &str, error: &UnitError) -> Failure {
-        Failure::new(Exit::Usage, format!("{option}: {error}"))
+        wrong(format!("{option}: {error}"))
     }
 }
 
 impl From<EngineNameError> for Failure {
     fn from(error: EngineNameError) -> Failure {
-        Failure::new(Exit::Usage, error.to_string())
+        wrong(error)
     }
 }
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Failure {
-        Failure::new(Exit::Usage, refusal.to_string())
+        wrong(refusal)
     }
 }
 

@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::consent::ConsentArgs;
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat, has_png};
@@ -267,8 +267,4 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
 /// A user's file may contain anything.
 fn clean_lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", clean(line))).collect()
-}
-
-fn wrong(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Usage, error.to_string())
 }

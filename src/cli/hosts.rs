@@ -33,7 +33,7 @@ pub(super) use agent::{AgentArgs, agent};
 pub(super) use peers::{Agent, BARRIER};
 pub(super) use protocol::read_frames;
 
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
 use super::screen;
@@ -142,7 +142,7 @@ pub(super) fn is_rank() -> bool {
 /// # Errors
 /// If it cannot be, or was called off before any host wrote anything.
 pub(super) fn on_hosts(command: &Command<'_>, words: &[String]) -> Result<Option<Exit>, Failure> {
-    let usage = |message: String| Err(Failure::new(Exit::Usage, message));
+    let usage = |message: String| Err(wrong(message));
     match (command.hosts.hosts.is_some(), ranks()) {
         (true, None) => coordinate(command, words).map(Some),
         (true, Some(ranks)) => usage(format!(
@@ -167,12 +167,11 @@ fn join(command: &Command<'_>, words: &[String], _ranks: usize) -> Result<Exit, 
 
 #[cfg(not(feature = "mpi"))]
 fn join(_command: &Command<'_>, _words: &[String], ranks: usize) -> Result<Exit, Failure> {
-    let message = format!(
+    Err(wrong(format!(
         "this is one of {ranks} ranks of an MPI job, and this program was built without MPI: the \
          ranks would disturb each other without knowing it; build it with `cargo build --release \
          --features mpi`, or start one rank with --hosts"
-    );
-    Err(Failure::new(Exit::Usage, message))
+    )))
 }
 
 /// From the documents of hosts to what they say together.
@@ -209,8 +208,7 @@ fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> 
         .map_err(|error| Failure::value("--host-timeout", &error))?;
     if !(2_000_000_000..=86_400_000_000_000).contains(&silence_ns) {
         let found = &args.host_timeout;
-        let message = format!("--host-timeout: found {found}, expected 2 s to 24 h");
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong(format!("--host-timeout: found {found}, expected 2 s to 24 h")));
     }
     has_effect(command)?;
     let count = names.len();
@@ -243,7 +241,7 @@ fn has_effect(command: &Command<'_>) -> Result<(), Failure> {
     if !matches!(command.output_format, OutputFormat::Normal | OutputFormat::Json) {
         let message = "--hosts: the result of many hosts is available as text or JSON: \
                        --output-format normal or json";
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong(message));
     }
     let is_without_effect = match command.verb {
         "run" | "verify" => None,
@@ -254,17 +252,14 @@ fn has_effect(command: &Command<'_>) -> Result<(), Failure> {
         _ => Some("it is for run and verify"),
     };
     if args.server_counters.is_some() && !MEASURES.contains(&command.verb) {
-        let message = format!(
+        return Err(wrong(format!(
             "--server-counters has no effect with `{}`; it is for {}",
             command.verb,
             MEASURES.join(", ")
-        );
-        return Err(Failure::new(Exit::Usage, message));
+        )));
     }
     match (args.host_region, is_without_effect) {
-        (Some(_), Some(why)) => {
-            Err(Failure::new(Exit::Usage, format!("--host-region has no effect: {why}")))
-        }
+        (Some(_), Some(why)) => Err(wrong(format!("--host-region has no effect: {why}"))),
         _ => Ok(()),
     }
 }

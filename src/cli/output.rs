@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::color::colored;
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::screen;
 use iosonde_model::record::export;
 use iosonde_report::clean::clean;
@@ -105,8 +105,7 @@ impl OutputFormat {
         if matches!(self, OutputFormat::Normal | OutputFormat::Json) {
             return Ok(());
         }
-        let message = format!("{what} has no result in fio's format; use --output-format=json");
-        Err(Failure::new(Exit::Usage, message))
+        Err(wrong(format!("{what} has no result in fio's format; use --output-format=json")))
     }
 }
 
@@ -116,7 +115,7 @@ impl OutputFormat {
 /// If it was built without it.
 pub(crate) fn has_png() -> Result<(), Failure> {
     let missing = "--png: this program was built without PNG; without --png there is SVG";
-    if cfg!(feature = "png") { Ok(()) } else { Err(Failure::new(Exit::Usage, missing)) }
+    if cfg!(feature = "png") { Ok(()) } else { Err(wrong(missing)) }
 }
 
 /// Remarks that would stand within a document, because stderr goes where stdout does
@@ -164,9 +163,8 @@ impl Output {
         if export::is_stream(path) {
             return Ok(Output { file: Some((path.into(), String::new())), ..Output::new(format) });
         }
-        export::probe(path, &is_result).map_err(|error| {
-            Failure::new(Exit::Usage, format!("--output: `{}`: {error}", path.display()))
-        })?;
+        export::probe(path, &is_result)
+            .map_err(|error| wrong(format!("--output: `{}`: {error}", path.display())))?;
         Ok(Output { file: Some((path.into(), String::new())), ..Output::new(format) })
     }
 

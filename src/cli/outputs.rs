@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::output::note;
 use iosonde_analysis::intervals;
 use iosonde_model::plan::Plan;
@@ -110,9 +110,8 @@ impl Outputs {
         jobs: u32,
         eta_interval_ns: u64,
     ) -> Result<Outputs, Failure> {
-        let wrong = |message: String| Failure::new(Exit::Usage, message);
         if args.progress == Form::Json && eta_interval_ns == 0 {
-            return Err(wrong("--progress=json has no effect with --eta-interval=0".into()));
+            return Err(wrong("--progress=json has no effect with --eta-interval=0"));
         }
         let requested: [(&str, Kind, &Option<PathBuf>); 3] = [
             ("--write-bw-log", Kind::Bandwidth, &logs.write_bw_log),
@@ -229,23 +228,17 @@ fn series_kind(path: &Path) -> Result<FileKind, Failure> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("csv") => Ok(FileKind::Csv),
         Some("jsonl" | "ndjson") => Ok(FileKind::JsonLines),
-        _ => {
-            let message = format!(
-                "--series: found `{}`, expected a name ending in .csv, or in .jsonl for JSON lines",
-                path.display()
-            );
-            Err(Failure::new(Exit::Usage, message))
-        }
+        _ => Err(wrong(format!(
+            "--series: found `{}`, expected a name ending in .csv, or in .jsonl for JSON lines",
+            path.display()
+        ))),
     }
 }
 
 fn width_ns(requested_ms: Option<u64>, idle: bool) -> Result<u64, Failure> {
     let Some(ms) = requested_ms else { return Ok(WIDTH_NS) };
-    let wrong = |message: String| Failure::new(Exit::Usage, message);
     if idle {
-        return Err(wrong(
-            "--log-avg-msec has no effect without a series or a log to write".into(),
-        ));
+        return Err(wrong("--log-avg-msec has no effect without a series or a log to write"));
     }
     let finest_ms = FINEST_NS / 1_000_000;
     match ms.checked_mul(1_000_000) {

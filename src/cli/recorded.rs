@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::exit::{Exit, Failure};
+use super::exit::{Failure, wrong};
 use super::intact::AcceptArgs;
 use iosonde_model::record::given;
 use iosonde_model::record::profile::PROFILE_SCHEMA;
@@ -38,9 +38,7 @@ pub(super) fn record(
     accept: AcceptArgs,
 ) -> Result<(Record, PathBuf, Vec<String>), Failure> {
     let altered = accept.read(path)?;
-    let refuse = |path: &Path, why: String| {
-        Failure::new(Exit::Usage, format!("{what}: `{}`: {why}", path.display()))
-    };
+    let refuse = |path: &Path, why: String| wrong(format!("{what}: `{}`: {why}", path.display()));
     let path = if path.is_dir() {
         within(path).map_err(|why| refuse(path, why))?
     } else {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::intact::AcceptArgs;
 use super::keep;
 use super::output::{Output, OutputFormat, note};
@@ -149,10 +149,10 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     }
     // Checked here: the parser drops a requirement that conflicts with another.
     if args.remove && args.prune.is_none() {
-        return Err(requested("--remove has no effect without --prune".into()));
+        return Err(wrong("--remove has no effect without --prune"));
     }
     if args.png && args.figures.is_none() {
-        return Err(requested("--png has no effect without --figures".into()));
+        return Err(wrong("--png has no effect without --figures"));
     }
     if let Form::Ndjson | Form::Parquet = args.output_format {
         return fleet::report(args);
@@ -200,7 +200,7 @@ fn present(args: &ReportArgs) -> Result<Exit, Failure> {
         Given::Fio(_) if args.recheck => {
             let message = "--recheck: found fio results, expected an iosonde result folder: a \
                 report of fio results always runs the consistency checks";
-            Err(requested(message.into()))
+            Err(wrong(message))
         }
         Given::Fio(results) => deliver_report(args, &fio_story(&results), None),
     }
@@ -216,14 +216,13 @@ fn kept_results(args: &ReportArgs) -> Result<Exit, Failure> {
         || args.accept.is_given()
         || args.output_format != Form::Normal;
     if is_of_a_result {
-        return Err(requested(
+        return Err(wrong(
             "no result is named, as this option needs: give a folder, or last; without options \
-             `iosonde report` lists those kept"
-                .into(),
+             `iosonde report` lists those kept",
         ));
     }
     let Some(directory) = keep::directory(None) else {
-        return Err(requested("no home directory, so no results are kept".into()));
+        return Err(wrong("no home directory, so no results are kept"));
     };
     let text = match args.prune {
         Some(newest) => results::prune(&directory, newest, args.remove)?,
@@ -234,18 +233,14 @@ fn kept_results(args: &ReportArgs) -> Result<Exit, Failure> {
     Ok(output.end(Exit::Done))
 }
 
-fn requested(message: String) -> Failure {
-    Failure::new(Exit::Usage, message)
-}
-
 fn explain_metric(word: &str, form: Form) -> Result<Exit, Failure> {
-    let analysed = explain(word).map_err(|error| requested(format!("--explain: {error}")))?;
+    let analysed = explain(word).map_err(|error| wrong(format!("--explain: {error}")))?;
     let format = match form {
         Form::Normal => OutputFormat::Normal,
         Form::Json => OutputFormat::Json,
         _ => {
             let message = "--explain is available as text or JSON: --output-format normal or json";
-            return Err(requested(message.into()));
+            return Err(wrong(message));
         }
     };
     let mut output = Output::new(format);
@@ -263,13 +258,13 @@ fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
     let mut results = FioResults::default();
     for path in paths {
         let missing = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::NotFound => requested(format!(
+            std::io::ErrorKind::NotFound => wrong(format!(
                 "`{}` does not exist, and no kept result begins with it; expected a result \
                  folder, a file in it, `last`, or the beginning of a name that `iosonde report` \
                  lists",
                 path.display()
             )),
-            _ => requested(format!("`{}`: {error}", path.display())),
+            _ => wrong(format!("`{}`: {error}", path.display())),
         };
         path.metadata().map_err(missing)?;
         let of_fio = fio_in(path, &mut results)?;
@@ -279,7 +274,7 @@ fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
         if let [path] = paths {
             return Ok(Given::Ours(Box::new(kept(path)?)));
         }
-        return Err(requested(format!(
+        return Err(wrong(format!(
             "`{}` is not a fio result: several paths can be reported together only if all are fio \
              results; use `iosonde compare` for two iosonde results",
             path.display()
@@ -296,7 +291,7 @@ fn fio_in(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
     if kept::is_folder(path) {
         return Ok(false);
     }
-    let failed = |error: std::io::Error| requested(format!("`{}`: {error}", path.display()));
+    let failed = |error: std::io::Error| wrong(format!("`{}`: {error}", path.display()));
     let mut inside: Vec<PathBuf> = std::fs::read_dir(path)
         .map_err(failed)?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -312,7 +307,7 @@ fn fio_in(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
 }
 
 fn fio_file(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
-    let refuse = |why: String| requested(format!("`{}`: {why}", path.display()));
+    let refuse = |why: String| wrong(format!("`{}`: {why}", path.display()));
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let as_text = || -> Result<String, Failure> {
         let bytes = bounded(path, MAX_BYTES).map_err(refuse)?;

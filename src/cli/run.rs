@@ -35,7 +35,7 @@ use submit::SubmitArgs;
 
 use super::cross_check::{self, Both, CrossCheckArgs, Second};
 use super::ending::{end_of, end_of_expectation};
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
@@ -202,23 +202,21 @@ pub(super) fn run(
     words: &[String],
 ) -> Result<Exit, Failure> {
     if let Some(name) = &args.show {
-        let text = catalogue::workload_text(name)
-            .map_err(|error| Failure::new(Exit::Usage, format!("--show: {error}")))?;
+        let text =
+            catalogue::workload_text(name).map_err(|error| wrong(format!("--show: {error}")))?;
         let mut output = Output::new(OutputFormat::Normal);
         output.file(&text);
         return Ok(output.end(Exit::Done));
     }
     let is_rehearsed_job = args.run.output_format == OutputFormat::FioJob;
     if is_rehearsed_job && !args.run.dry_run {
-        let message = "--output-format fio-job needs --dry-run";
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong("--output-format fio-job needs --dry-run"));
     }
     if let Some(line) = fio {
         return job_file::run(args, line, words);
     }
     if args.run.allow_env {
-        let message = "--allow-env has no effect without a job file";
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong("--allow-env has no effect without a job file"));
     }
     let opening = Wait::begin("opening", args.target.words());
     let requested = understand(args)?;
@@ -226,7 +224,7 @@ pub(super) fn run(
     if second.is_some() && requested.latency.is_some() {
         let message = "--cross-check and a latency target cannot be combined: fio's latency \
             target differs";
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong(message));
     }
     let place = Place::find()?;
     for role in &requested.workload.roles {
@@ -264,10 +262,11 @@ pub(super) fn run(
         if resolved.fresh.is_empty() { None } else { Some(layout_plan(&setting, resolved.fresh)?) };
     let context = place.context(resolved.held, resolved.medium);
     let words_of_fio = |second: &Second| second.words(&plan, &context);
-    let words_of_fio =
-        second.as_ref().map(words_of_fio).transpose().map_err(|error| {
-            Failure::new(Exit::Usage, format!("--cross-check: the load {error}"))
-        })?;
+    let words_of_fio = second
+        .as_ref()
+        .map(words_of_fio)
+        .transpose()
+        .map_err(|error| wrong(format!("--cross-check: the load {error}")))?;
     place.admit(&resolved.all, requested.changes())?;
     let mut keeper = Keeper::open(args.run.results.as_deref(), "run", words);
     keeper.keep_undo(context.held.as_ref().map_or(&[], |held| &held.undo))?;
@@ -330,8 +329,7 @@ fn usual_depth(args: &RunArgs, engine: &Engine) -> u32 {
 
 /// Lays out those of the targets that were made for this run.
 fn layout_plan(setting: &Setting, fresh: Vec<u16>) -> Result<Plan, Failure> {
-    let mut workload = catalogue::workload("layout")
-        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let mut workload = catalogue::workload("layout").map_err(wrong)?;
     // A file smaller than a layout block, or no multiple of it, is written in smaller pieces.
     let length = setting.targets[usize::from(fresh[0])].bytes;
     while !length.is_multiple_of(workload.block_size) && workload.block_size > 512 {

@@ -1,6 +1,6 @@
 //! A part of a region for each of several hosts: `--share 2/4`.
 
-use super::exit::{Exit, Failure};
+use super::exit::{Failure, wrong};
 
 /// Parts begin at multiples of this, bytes: the largest physical block of a disk.
 const GRAIN_BYTES: u64 = 4096;
@@ -23,7 +23,7 @@ impl Share {
         let numbers = text.split_once('/').map(|(part, parts)| (part.parse(), parts.parse()));
         match numbers {
             Some((Ok(part), Ok(parts))) if (1..=parts).contains(&part) => Ok(Share { part, parts }),
-            _ => Err(usage(format!(
+            _ => Err(wrong(format!(
                 "--share: found `{text}`, expected a part and the number of parts, such as 2/4"
             ))),
         }
@@ -45,7 +45,7 @@ impl Share {
         let grain_bytes = block.max(GRAIN_BYTES);
         let length = (end - offset) / self.parts / grain_bytes * grain_bytes;
         if length == 0 {
-            return Err(usage(format!(
+            return Err(wrong(format!(
                 "--share: found {} parts of {} B, expected parts of at least {grain_bytes} B",
                 self.parts,
                 end - offset
@@ -54,10 +54,6 @@ impl Share {
         let first = offset + (self.part - 1) * length;
         Ok((first, first + length))
     }
-}
-
-fn usage(message: String) -> Failure {
-    Failure::new(Exit::Usage, message)
 }
 
 #[cfg(test)]

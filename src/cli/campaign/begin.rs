@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::plan::identity;
-use super::wrong;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::experiment::own_texts;
 use iosonde_engine::host::Root;
 use iosonde_engine::host::identity as identity_of;

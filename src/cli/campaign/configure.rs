@@ -12,8 +12,7 @@ use clap::Args;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, read};
 
 use super::file;
-use super::wrong;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::note;
 use document::Document;
 use iosonde_model::record::{export, given};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::{DemoArgs, summary, wrong};
-use crate::cli::exit::{Exit, Failure};
+use super::{DemoArgs, summary};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::note;
 use iosonde_report::clean::clean;
 

@@ -5,8 +5,7 @@ use std::path::Path;
 use toml::Value;
 use toml::value::Table;
 
-use super::wrong;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, wrong};
 use iosonde_model::record::given;
 use iosonde_model::spec::campaign::{Campaign, Device, Requested, check};
 use iosonde_model::spec::experiment::Switch;

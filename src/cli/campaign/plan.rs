@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::execution::child;
-use super::{FileArgs, state, wrong};
-use crate::cli::exit::{Exit, Failure};
+use super::{FileArgs, state};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::{Output, note};
 use iosonde_engine::host::{self, Root};
 use iosonde_model::record::hosts::TargetIdentity;
@@ -203,7 +203,7 @@ pub(super) fn devices(campaign: &Campaign) -> Result<(), Failure> {
 /// If it is not there, or has not the serial number that the file gives.
 pub(super) fn identity(device: &Device) -> Result<(PathBuf, u64), Failure> {
     let (name, path) = (&device.name, &device.path);
-    let said = |error| Failure::new(Exit::Usage, format!("device `{name}`: `{path}`: {error}"));
+    let said = |error| wrong(format!("device `{name}`: `{path}`: {error}"));
     let canonical = std::fs::canonicalize(path).map_err(said)?;
     let facts = std::fs::metadata(&canonical).map_err(said)?;
     let number = if facts.file_type().is_block_device() { facts.rdev() } else { 0 };

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::events::EVENTS;
-use super::wrong;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::experiment::study;
 use crate::cli::report::{DEVICES, read_manifest};
 use iosonde_model::record::experiment::Purged;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::config;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use iosonde_model::record::given;
 use iosonde_model::record::summary::{SUMMARY, Summary};
 use iosonde_model::spec::reference::{ReferenceClass, built_in, parse};
@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// If what was named is neither a file of classes nor a kept check, or the user's own file is not
 /// understood.
 pub(super) fn find(named: Option<&Path>) -> Result<References, Failure> {
-    let mut classes = built_in().map_err(|error| wrong(error.to_string()))?;
+    let mut classes = built_in().map_err(wrong)?;
     if let Some(own) = own_file().filter(|path| path.exists()) {
         classes.extend(read(&own)?);
     }
@@ -52,8 +52,4 @@ fn read(path: &Path) -> Result<Vec<ReferenceClass>, Failure> {
     let refuse = |why: String| wrong(format!("classes of storage in `{}`: {why}", path.display()));
     let text = given::bytes(path, MAX_BYTES).map_err(|error| refuse(error.to_string()))?;
     parse(&String::from_utf8_lossy(&text)).map_err(|error| refuse(error.to_string()))
-}
-
-fn wrong(message: String) -> Failure {
-    Failure::new(Exit::Usage, message)
 }

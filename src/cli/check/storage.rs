@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{CheckArgs, Request, length_ns};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use iosonde_engine::host::Root;
 use iosonde_engine::target::{Direct, Held, Intent, open};
 use iosonde_model::plan::Plan;
@@ -77,11 +77,10 @@ fn readable(path: &Path, args: &CheckArgs) -> Result<Held, Failure> {
             return Err(too_small(&target, &bytes::exact(stored_bytes)));
         }
     } else if !found.file_type().is_block_device() {
-        let message = format!(
+        return Err(wrong(format!(
             "--read-only: `{}` is neither a file nor a block device nor a directory",
             path.display()
-        );
-        return Err(Failure::new(Exit::Usage, message));
+        )));
     }
     let held = open::existing(&target, &Intent::default(), Direct::Preferred)?;
     match held.bytes < SMALLEST_READ_BYTES {
@@ -91,8 +90,7 @@ fn readable(path: &Path, args: &CheckArgs) -> Result<Held, Failure> {
 }
 
 fn metadata(path: &Path) -> Result<Metadata, Failure> {
-    path.metadata()
-        .map_err(|error| Failure::new(Exit::Usage, format!("`{}`: {error}", path.display())))
+    path.metadata().map_err(|error| wrong(format!("`{}`: {error}", path.display())))
 }
 
 fn too_small(path: &Path, found: &str) -> Failure {
@@ -100,7 +98,7 @@ fn too_small(path: &Path, found: &str) -> Failure {
         "--read-only: `{}`: found {found}, expected a file with at least 256 MiB of stored data",
         path.display()
     );
-    let mut failure = Failure::new(Exit::Usage, message);
+    let mut failure = wrong(message);
     failure.hint = Some("give such a file, or the block device, as PATH".into());
     failure
 }
@@ -112,9 +110,8 @@ fn stored_bytes(found: &Metadata) -> u64 {
 
 /// The file of a directory that has the most data and may be read.
 fn largest(directory: &Path) -> Result<Option<(PathBuf, Metadata)>, Failure> {
-    let entries = fs::read_dir(directory).map_err(|error| {
-        Failure::new(Exit::Usage, format!("`{}`: {error}", directory.display()))
-    })?;
+    let entries = fs::read_dir(directory)
+        .map_err(|error| wrong(format!("`{}`: {error}", directory.display())))?;
     // A symbolic link may lead to another disk.
     let files = entries.flatten().filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
     let files = files.filter(|(path, found)| found.is_file() && fs::File::open(path).is_ok());

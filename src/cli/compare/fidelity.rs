@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::CompareArgs;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::Output;
 use crate::cli::recorded::{Record, record};
 use crate::cli::screen;
@@ -16,12 +16,12 @@ use iosonde_report::{fidelity_json, fidelity_text, profile_figures};
 /// Compares a profile with its replay.
 pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Result<Exit, Failure> {
     let speed = args.speed.as_deref().unwrap_or("1x");
-    let speed = Speed::parse(speed).map_err(|error| requested(format!("--speed: {error}")))?;
+    let speed = Speed::parse(speed).map_err(|error| wrong(format!("--speed: {error}")))?;
     let (first, first_path, mut altered) = record("PROFILE", profile, args.accept)?;
     let (second, second_path, more) = record("REPLAY", replay, args.accept)?;
     let Record::Profile(recording) = &first else {
         let path = profile.display();
-        return Err(requested(format!("PROFILE: found a run in `{path}`, expected a profile")));
+        return Err(wrong(format!("PROFILE: found a run in `{path}`, expected a profile")));
     };
     let recorded = Observed::of_profile(recording);
     let regenerated = match &second {
@@ -49,7 +49,7 @@ fn draw(folder: &Path, first: &Record, second: &Record) -> Result<(), Failure> {
     let (Record::Profile(recorded), Record::Profile(regenerated)) = (first, second) else {
         let message = "--figures: found the result of a run, expected a profile of the replay, \
             because only a profile contains its requests: `iosonde profile -- iosonde run …`";
-        return Err(requested(message.to_owned()));
+        return Err(wrong(message));
     };
     let failed = |path: &Path, why: String| {
         Failure::new(Exit::Environment, format!("--figures: `{}`: {why}", path.display()))
@@ -64,8 +64,4 @@ fn draw(folder: &Path, first: &Record, second: &Record) -> Result<(), Failure> {
             .map_err(|error| failed(&path, error.to_string()))?;
     }
     Ok(())
-}
-
-fn requested(message: String) -> Failure {
-    Failure::new(Exit::Usage, message)
 }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CompareArgs, no_effect, no_replay, note, of_runs, requested};
-use crate::cli::exit::{Exit, Failure};
+use super::{CompareArgs, no_effect, no_replay, note, of_runs};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::output::OutputFormat;
 use crate::cli::recorded::runs::observations;
@@ -52,7 +52,7 @@ pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Fai
     ];
     no_effect(&given, why)?;
     if args.paths.is_empty() {
-        return Err(requested("--save-baseline: no runs given; name their folders".into()));
+        return Err(wrong("--save-baseline: no runs given; name their folders"));
     }
     // Nobody would see later what was altered before.
     let mut runs = read("RUNS", &args.paths, AcceptArgs::NEVER)?.0.runs;

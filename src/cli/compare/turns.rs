@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{CompareArgs, contrasted, note, place, print, request_text, requested};
-use crate::cli::exit::{Exit, Failure};
+use super::{CompareArgs, contrasted, note, place, print, request_text};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::keep::Keeper;
 use crate::cli::recorded::{Record, record};
@@ -42,7 +42,7 @@ fn fewest_rounds(metrics: &[String]) -> (usize, usize) {
 
 fn too_few(rounds: u32, tests: usize, fewest: usize) -> Failure {
     let tests = if tests == 1 { "1 metric".to_owned() } else { format!("{tests} metrics") };
-    requested(format!(
+    wrong(format!(
         "--rounds: found {rounds}, expected at least {fewest}: fewer cannot show a difference of \
          {tests}, whatever is measured; compare fewer metrics (--metrics iops), or make more rounds"
     ))
@@ -51,7 +51,7 @@ fn too_few(rounds: u32, tests: usize, fewest: usize) -> Failure {
 /// Measures both command lines in rounds, and compares within rounds.
 pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Failure> {
     let [a, b] = args.run.as_slice() else {
-        return Err(requested(format!("--run: found {}, expected two: A and B", args.run.len())));
+        return Err(wrong(format!("--run: found {}, expected two: A and B", args.run.len())));
     };
     let commands = [command(a)?, command(b)?];
     let requested = request_text(args, place::fresh_seed())?;
@@ -151,7 +151,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
 
 /// The words of a command line of `iosonde run`, without the name of the program.
 fn command(text: &str) -> Result<Vec<String>, Failure> {
-    let refuse = |why: &str| requested(format!("--run: `{text}`: {why}"));
+    let refuse = |why: &str| wrong(format!("--run: `{text}`: {why}"));
     let mut words = split(text).map_err(refuse)?;
     if words.first().is_some_and(|word| Path::new(word).file_name() == Some("iosonde".as_ref())) {
         words.remove(0);

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::resolved_target::ResolvedTarget;
-use super::wrong;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, wrong};
 use iosonde_model::plan::design::{self, Found};
 use iosonde_model::plan::precondition::active_range;
 use iosonde_model::plan::trial::trial;

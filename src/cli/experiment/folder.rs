@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::wrong;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, wrong};
 use iosonde_analysis::experiment::prepared::Left;
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
 use iosonde_model::record::experiment_folder::{ExperimentFolder, FolderError};

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::wrong;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use iosonde_analysis::experiment;
 use iosonde_model::plan::design;
 use iosonde_model::record::given;
@@ -22,9 +21,8 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
     if is_path(name) {
         let path = Path::new(name);
         let text = bounded(path)?;
-        let experiment = toml::from_str(&text).map_err(|error| {
-            Failure::new(Exit::Usage, format!("`{name}` is not an experiment: {error}"))
-        })?;
+        let experiment = toml::from_str(&text)
+            .map_err(|error| wrong(format!("`{name}` is not an experiment: {error}")))?;
         return Ok((experiment, text));
     }
     let known = catalogue::experiments().map_err(wrong)?;
@@ -32,11 +30,10 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
         let names: Vec<&str> = known.iter().map(|each| each.name.as_str()).collect();
         let near = count::nearest(name, names.iter().copied());
         let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-        let message = format!(
+        return Err(wrong(format!(
             "no experiment `{name}`; available: {}{meant} (a file of your own has a name that ends in .toml)",
             names.join(", ")
-        );
-        return Err(Failure::new(Exit::Usage, message));
+        )));
     };
     let text = catalogue::EXPERIMENTS[place].to_owned();
     known.into_iter().nth(place).map(|each| (each, text)).ok_or_else(|| wrong("no experiment"))
@@ -107,9 +104,8 @@ pub(super) fn cells_known(experiment: &Experiment) -> usize {
 /// A data sheet.
 pub(super) fn claims(path: &Path) -> Result<Claims, Failure> {
     let text = bounded(path)?;
-    let claims: Claims = toml::from_str(&text).map_err(|error| {
-        Failure::new(Exit::Usage, format!("--spec: `{}`: {error}", path.display()))
-    })?;
+    let claims: Claims = toml::from_str(&text)
+        .map_err(|error| wrong(format!("--spec: `{}`: {error}", path.display())))?;
     if claims.claims.is_empty() {
         return Err(wrong(format!("--spec: `{}` contains no [[claim]]", path.display())));
     }

@@ -2,8 +2,7 @@
 
 use clap::Args;
 
-use super::wrong;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::output::note;
 use iosonde_model::plan::SHORTEST_UNTIL_NS;
 use iosonde_model::spec::Experiment;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cli::consent::ConsentArgs;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::note;
 use crate::cli::place::{self, Place};
 use iosonde_engine::backend::sim::Model;
@@ -168,15 +168,12 @@ pub(super) fn resolve_target(
     let facts = held.describe(&place.root);
     let wanted = if options.target.bytes == 0 { held.bytes } else { options.target.bytes };
     if wanted > held.bytes || held.bytes == u64::MAX {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!(
-                "--size: found {}, but `{}` has {}",
-                bytes::exact(wanted),
-                path.display(),
-                bytes::exact(held.bytes)
-            ),
-        ));
+        return Err(wrong(format!(
+            "--size: found {}, but `{}` has {}",
+            bytes::exact(wanted),
+            path.display(),
+            bytes::exact(held.bytes)
+        )));
     }
     let target = Target {
         path: held.path.to_string_lossy().into_owned(),
@@ -210,8 +207,7 @@ fn simulated(
 ) -> Result<ResolvedTarget, Failure> {
     options.consent.none("a simulated device has no file system")?;
     let words = &options.target.path;
-    let model = Model::parse(words)
-        .map_err(|error| Failure::new(Exit::Usage, format!("TARGET: {error}")))?;
+    let model = Model::parse(words).map_err(|error| wrong(format!("TARGET: {error}")))?;
     let has_memory = model.has_flash();
     let wanted = if options.target.bytes == 0 { model.bytes } else { options.target.bytes };
     let target = Target {
@@ -319,8 +315,7 @@ fn setting(options: &TargetOptions<'_>, place: &Place, engine: Engine, target: T
 
 /// One pass of sequential writes over the region, then an fsync.
 fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
-    let mut workload = catalogue::workload("layout")
-        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let mut workload = catalogue::workload("layout").map_err(wrong)?;
     let length = setting.targets[0].bytes;
     while !length.is_multiple_of(workload.block_size) && workload.block_size > 512 {
         workload.block_size /= 2;

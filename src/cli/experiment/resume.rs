@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::ResumeArgs;
 use super::execution::session;
 use super::resolved_target::{TargetOptions, resolve_target};
-use super::{ResumeArgs, wrong};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::note;
 use crate::cli::place::Place;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::words::split;
 
 /// Launchers by name. `{host}` is the host, `{command}` the agent's command line.
@@ -72,15 +72,14 @@ impl Launcher {
     /// # Errors
     /// If it is neither, or the agent's command line cannot be split.
     pub(super) fn parse(launch: &str, agent: &str) -> Result<Launcher, Failure> {
-        let wrong =
-            |option: &str, why: String| Failure::new(Exit::Usage, format!("{option}: {why}"));
+        let refuse = |option: &str, why: String| wrong(format!("{option}: {why}"));
         let named = LAUNCHERS.iter().find(|(name, _)| *name == launch);
         let template = named.map_or(launch, |(_, template)| template);
         let words =
-            split(template).map_err(|why| wrong("--launch", format!("`{template}`: {why}")))?;
+            split(template).map_err(|why| refuse("--launch", format!("`{template}`: {why}")))?;
         if !words.iter().any(|word| word.contains("{command}")) {
             let names: Vec<&str> = LAUNCHERS.iter().map(|(name, _)| *name).collect();
-            return Err(wrong(
+            return Err(refuse(
                 "--launch",
                 format!(
                     "found `{launch}`, expected {}, or a command with {{host}} and {{command}} in \
@@ -89,9 +88,9 @@ impl Launcher {
                 ),
             ));
         }
-        let agent = split(agent).map_err(|why| wrong("--agent", format!("`{agent}`: {why}")))?;
+        let agent = split(agent).map_err(|why| refuse("--agent", format!("`{agent}`: {why}")))?;
         if agent.is_empty() {
-            return Err(wrong("--agent", "found nothing, expected a command".into()));
+            return Err(refuse("--agent", "found nothing, expected a command".into()));
         }
         let agent = agent.into_iter().chain(["agent".to_owned()]).collect();
         Ok(Launcher { template: template.to_owned(), words, agent, sent: None })

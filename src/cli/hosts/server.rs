@@ -7,7 +7,7 @@ use iosonde_engine::host::program::{self, Limits};
 use iosonde_model::record::hosts::{ServerCell, ServerCounters, ServerRun};
 
 use super::super::words::split;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::note;
 
 /// The command must have ended within this time.
@@ -33,8 +33,7 @@ impl Server {
     /// If they cannot be read.
     pub(super) fn open(command: &str) -> Result<Server, Failure> {
         let option = "--server-counters";
-        let words = split(command)
-            .map_err(|why| Failure::new(Exit::Usage, format!("{option}: `{command}`: {why}")))?;
+        let words = split(command).map_err(|why| wrong(format!("{option}: `{command}`: {why}")))?;
         let read = ServerRun { command: command.to_owned(), cells: Vec::new() };
         let server = Server { words, before: None, read };
         server.counters().map_err(|why| {

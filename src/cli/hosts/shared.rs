@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use iosonde_model::record::hosts::{HostRun, TargetIdentity};
 
 use super::Region;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 
 /// Why these hosts cannot use their targets as it was asked.
 pub(super) fn refusal(hosts: &[&HostRun], region: Option<Region>) -> Option<Failure> {
@@ -15,7 +15,7 @@ pub(super) fn refusal(hosts: &[&HostRun], region: Option<Region>) -> Option<Fail
             let message = "--host-region partitioned has no effect: every host has storage of its \
                            own, and would use a part of it; leave it out, or name the storage that \
                            they share";
-            Some(Failure::new(Exit::Usage, message))
+            Some(wrong(message))
         }
         Some(_) => None,
     }

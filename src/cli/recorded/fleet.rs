@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::note;
 use crate::cli::report::is_folder;
 
@@ -35,12 +35,11 @@ impl Fleet {
             let found = folders.len();
             results_under(path, 0, &mut folders);
             if folders.len() == found {
-                let message = format!(
+                return Err(wrong(format!(
                     "`{}`: found no iosonde result, expected a result folder or a directory of \
                      them",
                     path.display()
-                );
-                return Err(Failure::new(Exit::Usage, message));
+                )));
             }
         }
         Ok(Fleet { folders })

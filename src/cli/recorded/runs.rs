@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use super::{MAX_BYTES, bounded};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::intact::AcceptArgs;
 use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Observation};
 use iosonde_model::plan::design::Level;
@@ -132,7 +132,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn refuse(&self, path: &Path, why: impl std::fmt::Display) -> Failure {
-        Failure::new(Exit::Usage, format!("{}: `{}`: {why}", self.what, path.display()))
+        wrong(format!("{}: `{}`: {why}", self.what, path.display()))
     }
 
     /// A result folder, or a directory of such.

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::write::make_folder;
-use super::{Form, ReportArgs, read_manifest, requested};
-use crate::cli::exit::{Exit, Failure};
+use super::{Form, ReportArgs, read_manifest};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::keep;
 use crate::cli::output::note;
@@ -48,16 +48,15 @@ fn refuse_options(args: &ReportArgs) -> Result<(), Failure> {
         ("--accept-altered", args.accept.is_given()),
     ];
     if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-        let message = format!(
+        return Err(wrong(format!(
             "{option} has no effect on rows: repeat without it, or without --output-format ndjson \
              or parquet"
-        );
-        return Err(requested(message));
+        )));
     }
     match (args.output_format, &args.output) {
-        (Form::Parquet, None) => Err(requested(
-            "--output-format parquet writes four files, expected a folder: --output DIR".into(),
-        )),
+        (Form::Parquet, None) => {
+            Err(wrong("--output-format parquet writes four files, expected a folder: --output DIR"))
+        }
         _ => Ok(()),
     }
 }
@@ -67,7 +66,7 @@ fn paths(args: &ReportArgs) -> Result<Vec<PathBuf>, Failure> {
         return Ok(args.path.clone());
     }
     let kept = keep::directory(None);
-    let kept = kept.ok_or_else(|| requested("no home directory, so no results are kept".into()))?;
+    let kept = kept.ok_or_else(|| wrong("no home directory, so no results are kept"))?;
     Ok(vec![kept])
 }
 
@@ -177,9 +176,7 @@ fn parquet(form: fleet::Form, file: File) -> Result<TableFile, Failure> {
 
 #[cfg(not(feature = "parquet"))]
 fn parquet(_: fleet::Form, _: File) -> Result<TableFile, Failure> {
-    Err(requested(
-        "--output-format: this program was built without Parquet; ndjson has the same rows".into(),
-    ))
+    Err(wrong("--output-format: this program was built without Parquet; ndjson has the same rows"))
 }
 
 fn unwritten(error: io::Error) -> Failure {

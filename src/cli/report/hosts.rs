@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::write::{Rendered, deliver, deliver_report, marked};
-use super::{Form, ReportArgs, pictures, read_manifest, requested};
-use crate::cli::exit::{Exit, Failure};
+use super::{Form, ReportArgs, pictures, read_manifest};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::hosts::{hosts_text, loads};
 use crate::cli::recorded::{MAX_BYTES, bounded};
 use iosonde_model::record::Run;
@@ -22,12 +22,12 @@ pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> 
     if args.recheck {
         let message = "--recheck: this result is of many hosts; its records are rendered again \
                        each time, and their checksums are verified";
-        return Err(requested(message.into()));
+        return Err(wrong(message));
     }
     let record: HostsRun = read(&folder.join(HOSTS))?;
     if record.schema != HOSTS_SCHEMA {
         let path = folder.join(HOSTS);
-        return Err(requested(format!(
+        return Err(wrong(format!(
             "`{}`: found schema {}, expected {HOSTS_SCHEMA}",
             path.display(),
             record.schema
@@ -38,7 +38,7 @@ pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> 
         for cell in &host.cells {
             if Path::new(&cell.file).components().count() != 1 {
                 let found = &cell.file;
-                return Err(requested(format!(
+                return Err(wrong(format!(
                     "{HOSTS} names the record `{found}`, expected a file beside it"
                 )));
             }
@@ -67,7 +67,7 @@ pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> 
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Failure> {
-    let refuse = |why: String| requested(format!("`{}`: {why}", path.display()));
+    let refuse = |why: String| wrong(format!("`{}`: {why}", path.display()));
     let bytes = bounded(path, MAX_BYTES).map_err(refuse)?;
     serde_json::from_slice(&bytes).map_err(|error| refuse(format!("not a record: {error}")))
 }

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::requested;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::recorded::{MAX_BYTES, bounded};
 use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::record::experiment_folder::ExperimentFolder;
@@ -96,7 +95,7 @@ pub(in crate::cli) fn is_folder(path: &Path) -> bool {
 
 /// Reads a result folder or one record.
 pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
-    let refuse = |why: String| requested(format!("`{}`: {why}", path.display()));
+    let refuse = |why: String| wrong(format!("`{}`: {why}", path.display()));
     if !path.is_dir() {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let records = records(vec![(name, path.to_path_buf())])?;
@@ -165,7 +164,7 @@ pub(in crate::cli) fn read_manifest(folder: &Path) -> Result<Option<Manifest>, F
     known_version(&path, schema, &[MANIFEST_SCHEMA], &value)?;
     serde_json::from_value(value)
         .map(Some)
-        .map_err(|error| requested(format!("`{}`: incomplete manifest ({error})", path.display())))
+        .map_err(|error| wrong(format!("`{}`: incomplete manifest ({error})", path.display())))
 }
 
 /// What a folder is whose command did not end, what it holds, and what to do with it.
@@ -214,7 +213,7 @@ fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 fn document<T: serde::de::DeserializeOwned>(path: &Path, what: &str) -> Result<T, Failure> {
-    let refuse = |why: String| requested(format!("`{}`: {why}", path.display()));
+    let refuse = |why: String| wrong(format!("`{}`: {why}", path.display()));
     let text = bounded(path, MAX_BYTES).map_err(refuse)?;
     serde_json::from_slice(&text).map_err(|error| refuse(format!("not {what} ({error})")))
 }
@@ -224,7 +223,7 @@ fn known_version(path: &Path, schema: &str, known: &[&str], value: &Value) -> Re
     if known.contains(&schema) {
         return Ok(());
     }
-    let refuse = |why: String| Err(requested(format!("`{}`: {why}", path.display())));
+    let refuse = |why: String| Err(wrong(format!("`{}`: {why}", path.display())));
     let split = |schema: &str| -> Option<(String, u64)> {
         let (name, version) = schema.rsplit_once('/')?;
         Some((name.to_owned(), version.parse().ok()?))
@@ -254,7 +253,7 @@ fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
         let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default().to_string();
         known_version(&path, &schema, &known, &value)?;
         let malformed = |error: serde_json::Error| {
-            requested(format!("`{}`: incomplete record of {schema} ({error})", path.display()))
+            wrong(format!("`{}`: incomplete record of {schema} ({error})", path.display()))
         };
         let alone = match schema.as_str() {
             SCHEMA => {
@@ -267,7 +266,7 @@ fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
         };
         if several {
             let why = format!("found a record of {schema} among others, expected only one");
-            return Err(requested(format!("`{}`: {why}", path.display())));
+            return Err(wrong(format!("`{}`: {why}", path.display())));
         }
         return Ok(alone);
     }

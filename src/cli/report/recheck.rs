@@ -4,9 +4,8 @@
 use std::path::Path;
 
 use super::kept::{Kept, Records};
-use super::requested;
 use super::rerender::judgement;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::{Output, OutputFormat};
 use crate::cli::recorded::bounded;
 use crate::cli::{profile, verify};
@@ -29,7 +28,7 @@ struct Line {
 /// Checks a folder against itself.
 pub(super) fn recheck(kept: &Kept) -> Result<Exit, Failure> {
     let Some(manifest) = &kept.manifest else {
-        return Err(requested(format!(
+        return Err(wrong(format!(
             "--recheck: `{}` has no manifest, expected a finished result folder: there are no \
              stored results to compare with",
             kept.path.display()
@@ -116,7 +115,7 @@ fn anew(kept: &Kept) -> (String, Exit) {
 
 /// Every file against its checksum.
 fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
-    let said = |error: std::io::Error| requested(format!("--recheck: {error}"));
+    let said = |error: std::io::Error| wrong(format!("--recheck: {error}"));
     let altered = alterations(folder).map_err(said)?;
     if altered.is_empty() {
         let files = names_in(folder).map_err(said)?.len();
@@ -142,7 +141,7 @@ fn formatted_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<
             Err(why) => lines.push(differs(format!("{name}: {why}"))),
         }
     }
-    let inside = names_in(folder).map_err(|error| requested(format!("--recheck: {error}")))?;
+    let inside = names_in(folder).map_err(|error| wrong(format!("--recheck: {error}")))?;
     let tables = inside.into_iter().filter(|name| name.starts_with("tables/"));
     let more = tables.filter(|name| !documents.iter().any(|(known, _)| known == name));
     lines.extend(more.map(|name| differs(format!("{name}: not a table of these records"))));

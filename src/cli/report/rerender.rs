@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::kept::{Kept, Records};
 use super::write::{Rendered, deliver, deliver_report, marked};
-use super::{Form, Pictures, ReportArgs, requested};
+use super::{Form, Pictures, ReportArgs};
 use crate::cli::ending::{end_of, end_of_expectation};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::results;
 use crate::cli::screen;
 use crate::cli::{profile, verify};
@@ -162,7 +162,7 @@ fn plainly(
         Form::Csv | Form::Ssv | Form::Ndjson | Form::Parquet => {
             let message = "--output-format: results of verify and profile are available as normal, \
                 json, html or markdown; csv and ssv only for results of run, check and fio";
-            return Err(requested(message.into()));
+            return Err(wrong(message));
         }
     };
     deliver(args, &Rendered::Text(rendered), &drawn)

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Form, ReportArgs, requested};
-use crate::cli::exit::{Exit, Failure};
+use super::{Form, ReportArgs};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::undo_hint;
 use crate::cli::output::{Output, OutputFormat, note};
 use iosonde_engine::host::Root;
@@ -28,7 +28,7 @@ pub(super) fn hint(paths: &[PathBuf]) {
 pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
     let [path] = args.path.as_slice() else {
         let found = args.path.len();
-        return Err(requested(format!(
+        return Err(wrong(format!(
             "--restore-signatures: found {found} paths, expected one folder"
         )));
     };
@@ -38,12 +38,11 @@ pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
         _ => {
             let message = "--restore-signatures reports as text or JSON: --output-format normal or \
                            json";
-            return Err(requested(message.into()));
+            return Err(wrong(message));
         }
     };
     if let Some(word) = args.overwrite_signature.iter().find(|word| *word != UNKNOWN) {
-        let message = format!("--overwrite-signature: found `{word}`, expected {UNKNOWN}");
-        return Err(requested(message));
+        return Err(wrong(format!("--overwrite-signature: found `{word}`, expected {UNKNOWN}")));
     }
     let folder = existing(path);
     let mut saved = Vec::new();
@@ -54,11 +53,10 @@ pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
         saved.push(Saved { undo, bytes });
     }
     if saved.is_empty() {
-        let message = format!(
+        return Err(wrong(format!(
             "`{}` holds nothing to put back: no device with data was written by this run",
             path.display()
-        );
-        return Err(requested(message));
+        )));
     }
     let known = |id: &&String| saved.iter().any(|saved| saved.undo.id == **id);
     if let Some(id) = args.destroy_data.iter().find(|id| !known(id)) {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::write::deliver_report;
-use super::{ReportArgs, recheck, requested};
-use crate::cli::exit::{Exit, Failure};
+use super::{ReportArgs, recheck};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::experiment::{documents, end_of, study};
 use crate::cli::output::note;
 use crate::cli::report::kept::{read_manifest, unfinished_words};
@@ -32,7 +32,7 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
     let analysed = story(&study, command, complete, code);
     if args.recheck {
         let Some(manifest) = &manifest else {
-            return Err(requested(format!(
+            return Err(wrong(format!(
                 "--recheck: `{}` has no manifest, expected a finished result folder; `iosonde \
                  experiment resume` finishes it",
                 path.display()

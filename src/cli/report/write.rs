@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Form, Pictures, ReportArgs, pictures, requested};
+use super::{Form, Pictures, ReportArgs, pictures};
 use crate::cli::color::colored;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::{has_png, note};
 use crate::cli::screen;
 use iosonde_model::record::export::{self, ExportError};
@@ -48,7 +48,7 @@ pub(super) fn deliver_report(
         Form::Csv => tables(&story.data, "csv", csv),
         Form::Ssv => tables(&story.data, "ssv", ssv),
         Form::Ndjson | Form::Parquet => {
-            return Err(requested("rows are made from result folders of iosonde alone".into()));
+            return Err(wrong("rows are made from result folders of iosonde alone"));
         }
     };
     if let Some(path) = &args.card {
@@ -68,12 +68,10 @@ fn write_card(path: &Path, story: &Story) -> Result<(), Failure> {
             let found = path.display();
             let message =
                 format!("--card: found `{found}`, expected a name ending in .svg or .png");
-            return Err(requested(message));
+            return Err(wrong(message));
         }
     };
-    let failed = |error: ExportError| {
-        Failure::new(Exit::Usage, format!("--card: `{}`: {error}", path.display()))
-    };
+    let failed = |error: ExportError| wrong(format!("--card: `{}`: {error}", path.display()));
     export::probe(path, &|start| is_ours(start, &bytes)).map_err(failed)?;
     export::write_bytes(path, &bytes).map_err(failed)
 }
@@ -86,7 +84,7 @@ pub(super) fn can_be_marked(args: &ReportArgs) -> Result<(), Failure> {
     }
     let message = "--accept-altered: tables and pictures cannot be marked as made from altered \
                    files; use --output-format normal, json, html or markdown, without --figures";
-    Err(requested(message.into()))
+    Err(wrong(message))
 }
 
 /// A document that says what was altered in what it was made from.
@@ -130,7 +128,7 @@ pub(super) fn deliver(
         (Rendered::Text(text), Some(path)) => files.push((path.clone(), text.clone().into_bytes())),
         (Rendered::Tables(tables), None) => match tables.as_slice() {
             [(_, table)] => to_stdout = Some(table.clone()),
-            several => return Err(requested(too_many(several))),
+            several => return Err(wrong(too_many(several))),
         },
         (Rendered::Tables(tables), Some(path)) => match tables.as_slice() {
             [(name, table)] if path.extension() == Path::new(name).extension() => {

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::words::not_one_of;
 use super::{Switch, switched};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use iosonde_model::spec::{Data, EachWrite, Role, Sync, SyncCall};
 
 #[derive(Args, Debug)]
@@ -41,8 +41,7 @@ impl DataArgs {
     /// The role with its data and syncs.
     pub(super) fn onto(&self, role: Role) -> Result<Role, Failure> {
         if switched(self.zero_buffers) && self.refill_buffers.is_some() {
-            let message = "--refill-buffers has no effect with --zero-buffers";
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong("--refill-buffers has no effect with --zero-buffers"));
         }
         let data = Data {
             compress_percent: self.buffer_compress_percentage.unwrap_or(0),
@@ -77,7 +76,7 @@ impl DataArgs {
         if counts.next().is_some() {
             let message = "--sync N and --fsync or --fdatasync both say when to flush; \
                            give one of them";
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong(message));
         }
         let barrier = switched(self.group_commit);
         Ok(Sync { every_writes, call, barrier, each_write, ..Sync::default() })

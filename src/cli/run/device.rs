@@ -7,7 +7,7 @@ use serde_json::json;
 use super::RunArgs;
 use super::resolved_target::TargetArgs;
 use super::words::not_one_of;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep;
 use crate::cli::output::{Output, note};
 use iosonde_engine::host::Root;
@@ -41,7 +41,7 @@ pub(super) fn known_kinds(args: &TargetArgs) -> Result<(), Failure> {
 /// Consents where nothing that is written would ask for one.
 pub(super) fn no_consents(args: &TargetArgs, reason: &str) -> Result<(), Failure> {
     if let Some(option) = args.inspect.given() {
-        return Err(Failure::new(Exit::Usage, format!("{option} has no effect: {reason}")));
+        return Err(wrong(format!("{option} has no effect: {reason}")));
     }
     let given = [
         ("--overwrite-file", &args.overwrite_file),
@@ -50,9 +50,7 @@ pub(super) fn no_consents(args: &TargetArgs, reason: &str) -> Result<(), Failure
         ("--accept-unseen-processes", &args.accept_unseen_processes),
     ];
     match given.iter().find(|(_, words)| !words.is_empty()) {
-        Some((option, _)) => {
-            Err(Failure::new(Exit::Usage, format!("{option} has no effect: {reason}")))
-        }
+        Some((option, _)) => Err(wrong(format!("{option} has no effect: {reason}"))),
         None => Ok(()),
     }
 }
@@ -67,8 +65,7 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
     let is_device = |held: &Held| held.audits.iter().any(WriteAudit::is_of_device);
     let all_devices = held.iter().all(is_device);
     if all_devices && !args.target.overwrite_file.is_empty() {
-        let message = "--overwrite-file has no effect on a block device";
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong("--overwrite-file has no effect on a block device"));
     }
     let given = [
         (
@@ -91,8 +88,7 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
     for (option, words, reason) in given {
         let mut options = words.iter().map(|word| format!("{option}={word}"));
         if let Some(option) = options.find(|option| !needed(option)) {
-            let message = format!("{option} has no effect: {reason}");
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong(format!("{option} has no effect: {reason}")));
         }
     }
     Ok(())
@@ -114,8 +110,7 @@ pub(super) fn dry_run(
     mut output: Output,
 ) -> Result<Exit, Failure> {
     if output.is_fio_job() {
-        let text = fio_job(&[(plan, fresh)])
-            .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+        let text = fio_job(&[(plan, fresh)]).map_err(wrong)?;
         output.fio_job(&text);
     }
     let paths = if plan.writes() { args.target.paths() } else { Vec::new() };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::{Switch, switched};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::place;
 use iosonde_engine::target::Direct;
 use iosonde_model::plan::{Engine, EngineKind};
@@ -89,25 +89,24 @@ impl EngineArgs {
         for (option, given) in modes {
             if given.is_some() && !engine.kind.is_uring() {
                 let word = engine.kind.name();
-                let message = format!("{option} has no effect with the {word} engine");
-                return Err(Failure::new(Exit::Usage, message));
+                return Err(wrong(format!("{option} has no effect with the {word} engine")));
             }
         }
         if engine.kind == EngineKind::VhostUser && self.direct.is_some() {
             let message = "--direct has no effect with the virtio-blk-vhost-user engine: \
                            the server decides whether it uses a page cache";
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong(message));
         }
         if engine.kind == EngineKind::IoUringCmd && self.direct.is_some() {
             let message = "--direct has no effect with the io_uring_cmd engine: NVMe commands \
                            bypass the page cache";
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong(message));
         }
         let vectored = self.nonvectored == Some(Switch::Off);
         if vectored && self.fixedbufs == Some(Switch::On) {
             let message = "--fixedbufs 1 and --nonvectored 0 contradict each other: vectored \
                 requests cannot use registered buffers";
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong(message));
         }
         Ok(Engine {
             sqpoll: switched(self.sqpoll),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use iosonde_model::record::given;
 use iosonde_model::spec::{Workload, catalogue};
 
@@ -12,7 +12,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The workload that a word on the command line means, by its ending: a file of our own, or without
 /// an ending one that is built in.
 pub(super) fn workload(path: &Path) -> Result<Workload, Failure> {
-    let refuse = |message: String| Err(Failure::new(Exit::Usage, message));
+    let refuse = |message: String| Err(wrong(message));
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("toml") => {
             let text = text_of("FILE", path, MAX_BYTES)?;
@@ -32,7 +32,6 @@ pub(super) fn workload(path: &Path) -> Result<Workload, Failure> {
 
 /// The text of a file that a user names, up to a limit.
 pub(super) fn text_of(option: &str, path: &Path, limit_bytes: u64) -> Result<String, Failure> {
-    given::text(path, limit_bytes).map_err(|error| {
-        Failure::new(Exit::Usage, format!("{option}: `{}`: {error}", path.display()))
-    })
+    given::text(path, limit_bytes)
+        .map_err(|error| wrong(format!("{option}: `{}`: {error}", path.display())))
 }

@@ -10,7 +10,7 @@ use iosonde_model::spec::fio::{command, table};
 
 use clap::ValueEnum;
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::output::OutputFormat;
 
 /// A command line that is read as fio's.
@@ -185,8 +185,7 @@ impl FioLine {
     fn option(&mut self, name: &str, value: Option<String>) -> Result<(), Failure> {
         let own = name.replace('_', "-");
         if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == own) {
-            let message = format!("--{own}, an option of fio, is not supported: {why}");
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong(format!("--{own}, an option of fio, is not supported: {why}")));
         }
         if SESSION.iter().any(|(session, _)| *session == own) {
             return self.session(&own, value);
@@ -206,7 +205,7 @@ impl FioLine {
                 self.options.push(Word { name: name.into(), value });
                 Ok(())
             }
-            Err(unknown) => Err(Failure::new(Exit::Usage, not_fios(&own, &unknown))),
+            Err(unknown) => Err(wrong(not_fios(&own, &unknown))),
         }
     }
 
@@ -241,26 +240,24 @@ impl FioLine {
             None if matches!(name, "cmdhelp" | "enghelp") => "all".into(),
             None if needed => {
                 let message = format!("--{name}: found no value; write it after an equals sign");
-                return Err(Failure::new(Exit::Usage, message));
+                return Err(wrong(message));
             }
             _ => String::new(),
         };
-        let wrong = |expected: &str| {
-            let message = format!("--{name}: found `{value}`, expected {expected}");
-            Err(Failure::new(Exit::Usage, message))
-        };
+        let refuse =
+            |expected: &str| Err(wrong(format!("--{name}: found `{value}`, expected {expected}")));
         match name {
             "output-format" => {
                 let formats = value.split(',').map(|word| OutputFormat::of_fio(word.trim()));
                 match formats.collect() {
                     Some(formats) => self.more_formats = formats,
-                    None => return wrong("normal, json, json+ or terse, separated by commas"),
+                    None => return refuse("normal, json, json+ or terse, separated by commas"),
                 }
             }
             "minimal" => self.more_formats = vec![OutputFormat::Terse],
             "append-terse" => self.terse_too = true,
             "terse-version" if !matches!(value.as_str(), "3" | "5") => {
-                return wrong("3 or 5, the versions that are written");
+                return refuse("3 or 5, the versions that are written");
             }
             "terse-version" if value == "5" => self.terse_five = true,
             "terse-version" => {}
@@ -268,7 +265,7 @@ impl FioLine {
                 "never" => self.own.push("--eta-interval=0".into()),
                 "always" => self.asks_for_eta = true,
                 "auto" => {}
-                _ => return wrong("always, never or auto"),
+                _ => return refuse("always, never or auto"),
             },
             // fio's times without a unit are seconds here, and ours are.
             "eta-newline" => {

@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 
 const VERIFY: &str = "use `iosonde verify`";
 
@@ -52,11 +52,11 @@ fn beside_file(error: &clap::Error, words: &[String]) -> Option<Failure> {
     };
     let option = name(options.iter().find(|option| given(option))?);
     let message = format!("{option} cannot be combined with a workload file; set it in the file");
-    Some(Failure::new(Exit::Usage, message))
+    Some(wrong(message))
 }
 
 fn not_ours(word: &str) -> Option<Failure> {
     let name = word.trim_start_matches('-').split('=').next().unwrap_or("");
     let (name, why) = FOREIGN.iter().find(|(foreign, _)| *foreign == name)?;
-    Some(Failure::new(Exit::Usage, format!("--{name} is not an option here: {why}")))
+    Some(wrong(format!("--{name} is not an option here: {why}")))
 }

@@ -23,7 +23,7 @@ use super::request::expectations;
 use super::words::time;
 use super::{RunArgs, device, execute_alone, laid_out, warn_about};
 use crate::cli::ending::{end_of, end_of_expectation};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, OutputFormat, hold_remarks_back, note};
 use crate::cli::outputs::{Form, Gauge, LogArgs, Outputs};
@@ -74,14 +74,14 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
         let all: Vec<_> = own.iter().chain(files.iter().flatten()).cloned().collect();
         return Ok(options::print(&format!("{}\n", command::words(&all))));
     }
-    let mut file = jobs(&own, &files, &line.sections).map_err(|faults| usage_error(&faults))?;
+    let mut file = jobs(&own, &files, &line.sections).map_err(wrong)?;
     sources::iologs(&mut file)?;
     if line.instead == Instead::Lint {
         return lint::lint(&file, results, &place, args.run.output_format);
     }
     let mut askings = Vec::new();
     for group in &file.groups {
-        askings.push(ask(group).map_err(|faults| usage_error(&faults))?);
+        askings.push(ask(group).map_err(wrong)?);
     }
     let notes = askings.iter().flat_map(|asking| &asking.notes);
     for said in line.notes.iter().chain(&file.notes).chain(notes) {
@@ -93,8 +93,7 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     device::known_kinds(&args.target)?;
     let written = |asking: &Asking| asking.writes() && asking.engine.kind != EngineKind::Null;
     if line.readonly && askings.iter().any(written) {
-        let message = "--readonly: a job writes or trims; give rw=read or randread";
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong("--readonly: a job writes or trims; give rw=read or randread"));
     }
     if !askings.iter().any(written) {
         device::no_consents(&args.target, "nothing is written")?;
@@ -222,17 +221,12 @@ fn needed_consents(args: &RunArgs, askings: &[Asking], groups: &[Ready]) -> Resu
         }
     }
     if let Some(name) = args.target.overwrite_file.iter().find(|name| !paths.contains(name)) {
-        let message = format!(
+        return Err(wrong(format!(
             "--overwrite-file={name} has no effect: no file of this name is \
              written"
-        );
-        return Err(Failure::new(Exit::Usage, message));
+        )));
     }
     if held.is_empty() { Ok(()) } else { device::needed_consents(args, &held) }
-}
-
-fn usage_error(error: &impl ToString) -> Failure {
-    Failure::new(Exit::Usage, error.to_string())
 }
 
 /// Everything about a group that is ready to run.
@@ -257,7 +251,7 @@ fn ready(
         _ => opened(beside, place, asking, shelf)?,
     };
     let known: Vec<u64> = lengths(&opened.targets);
-    let (mut workload, stop) = asking.workload(&known).map_err(|faults| usage_error(&faults))?;
+    let (mut workload, stop) = asking.workload(&known).map_err(wrong)?;
     on_nodes(&mut workload, asking, place)?;
     let counted = matches!(stop, Stop::AfterOps(_) | Stop::AfterBytes(_));
     let setting = Setting {
@@ -305,8 +299,7 @@ fn on_nodes(workload: &mut Workload, asking: &Asking, place: &Place) -> Result<(
     for (role, (nodes, said)) in workload.roles.iter_mut().zip(asking.cpu_nodes()) {
         for node in nodes {
             let cpus = place.root.cpus_of_node(*node).ok_or_else(|| {
-                let message = format!("{said}: numa_cpu_nodes: this system has no node {node}");
-                Failure::new(Exit::Usage, message)
+                wrong(format!("{said}: numa_cpu_nodes: this system has no node {node}"))
             })?;
             role.place.cpus.extend(cpus);
         }
@@ -356,7 +349,7 @@ fn rehearse(
     }
     if beside.args.run.output_format == OutputFormat::FioJob {
         let groups: Vec<_> = plans.iter().zip(made.iter().map(Vec::as_slice)).collect();
-        output.fio_job(&fio_job(&groups).map_err(|error| usage_error(&error))?);
+        output.fio_job(&fio_job(&groups).map_err(wrong)?);
     }
     let values: Vec<serde_json::Value> = devices.iter().map(device::DeviceReport::value).collect();
     if let [plan] = plans.as_slice() {
@@ -411,8 +404,7 @@ fn group(
 
 /// Writes one target in full.
 fn layout(setting: &Setting, index: u16) -> Result<Plan, Failure> {
-    let mut workload: Workload = catalogue::workload("layout")
-        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let mut workload: Workload = catalogue::workload("layout").map_err(wrong)?;
     let bytes = setting.targets.get(usize::from(index)).map_or(0, |target| target.bytes);
     // A file smaller than a layout block, or no multiple of it, is written in smaller pieces.
     while !bytes.is_multiple_of(workload.block_size) && workload.block_size > 512 {

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::words::time;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use iosonde_model::plan::{LatencyTarget, Plan, Pursuit};
 
 /// Shortest time in which a latency target can be decided on.
@@ -42,14 +42,13 @@ impl LatencyArgs {
             let mode = self.latency_mode.as_ref().map(|_| "--latency-mode");
             return match mode.or(self.latency_window.as_ref().map(|_| "--latency-window")) {
                 Some(option) => {
-                    let message = format!("{option} has no effect without --latency-target");
-                    Err(Failure::new(Exit::Usage, message))
+                    Err(wrong(format!("{option} has no effect without --latency-target")))
                 }
                 None => Ok(None),
             };
         };
         let target = LatencyTarget::parse(text)
-            .map_err(|error| Failure::new(Exit::Usage, format!("--latency-target: {error}")))?;
+            .map_err(|error| wrong(format!("--latency-target: {error}")))?;
         // A wrong word is refused by the parser of the options.
         let hold = self.latency_mode.as_deref() == Some(Pursuit::Hold.word());
         let (pursuit, usual) = if hold { (Pursuit::Hold, "60") } else { (Pursuit::Search, "30") };
@@ -58,7 +57,7 @@ impl LatencyArgs {
         if patience_ns < SHORTEST_WINDOW_NS {
             let message = "--latency-window: expected at least one second: shorter times are not \
                  sufficient for a decision";
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong(message));
         }
         Ok(Some(Latency { target, pursuit, patience_ns }))
     }

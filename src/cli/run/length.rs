@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::words::{size, time, wrong};
-use crate::cli::exit::{Exit, Failure};
+use super::words::{size, time, unfit};
+use crate::cli::exit::{Failure, wrong};
 use iosonde_model::plan::{Precision, Stop};
 
 /// Rounds at most, where no time is given.
@@ -63,7 +63,7 @@ impl LengthArgs {
             (None, Some(_)) if self.until.is_none() && self.runtime.is_some() => {
                 let message = "--io-size and --runtime are two lengths; give one of them \
                                (both are limits with --until)";
-                return Err(Failure::new(Exit::Usage, message));
+                return Err(wrong(message));
             }
             (None, Some(text)) => {
                 let bytes = size("--io-size", text)?;
@@ -79,7 +79,7 @@ impl LengthArgs {
         };
         match stop {
             Stop::AfterNs(0) | Stop::AfterOps(0) | Stop::AfterBytes(0) => {
-                Err(wrong(option, &found, "a length above 0"))
+                Err(unfit(option, &found, "a length above 0"))
             }
             stop => Ok(stop),
         }
@@ -102,7 +102,7 @@ impl LengthArgs {
     pub(super) fn steady_round_ns(&self) -> Result<Option<u64>, Failure> {
         let Some(text) = self.steady.as_deref() else { return Ok(None) };
         match time("--steady", text, 1_000_000_000)? {
-            0 => Err(wrong("--steady", text, "a length above 0")),
+            0 => Err(unfit("--steady", text, "a length above 0")),
             round_ns => Ok(Some(round_ns)),
         }
     }
@@ -110,8 +110,8 @@ impl LengthArgs {
     /// What is to be known, and how well.
     pub(super) fn until(&self) -> Result<Option<Precision>, Failure> {
         let Some(text) = self.until.as_deref() else { return Ok(None) };
-        let parsed = Precision::parse(text)
-            .map_err(|error| Failure::new(Exit::Usage, format!("--until '{text}': {error}")))?;
+        let parsed =
+            Precision::parse(text).map_err(|error| wrong(format!("--until '{text}': {error}")))?;
         Ok(Some(parsed))
     }
 

@@ -2,9 +2,9 @@
 
 use clap::{Args, ValueEnum};
 
-use super::words::{by_way, not_one_of, range, signed_size, size, split, wrong, zones};
+use super::words::{by_way, not_one_of, range, signed_size, size, split, unfit, zones};
 use super::{Switch, switched};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use iosonde_model::spec::{Access, Draw, Region, Role, Rw, Sizes, Threads};
 
 /// Percentage of reads of a mixed load where none is given.
@@ -111,7 +111,7 @@ impl LoadArgs {
         let mix = match (self.rwmixread, self.rwmixwrite) {
             (None, Some(writes)) if writes <= 100 => 100 - writes,
             (None, Some(writes)) => {
-                return Err(wrong("--rwmixwrite", &writes.to_string(), "0 to 100"));
+                return Err(unfit("--rwmixwrite", &writes.to_string(), "0 to 100"));
             }
             (reads, _) => reads.unwrap_or(MIX_PERCENT),
         };
@@ -152,8 +152,7 @@ impl LoadArgs {
         ];
         let found = idle.iter().find(|(_, idle, ..)| *idle);
         found.map_or(Ok(()), |(option, _, with, word)| {
-            let message = format!("{option} has no effect with {with} {word}");
-            Err(Failure::new(Exit::Usage, message))
+            Err(wrong(format!("{option} has no effect with {with} {word}")))
         })
     }
 
@@ -177,7 +176,7 @@ impl LoadArgs {
                 let (read, write) = (parse(first)?, parse(second)?);
                 Ok((nominal(&read), Sizes { read, write, ..Sizes::default() }))
             }
-            ("", None) => Err(wrong(option, text, "a size such as 4k")),
+            ("", None) => Err(unfit(option, text, "a size such as 4k")),
             (first, None) => {
                 let draw = parse(first)?;
                 let nominal_bytes = nominal(&draw);
@@ -203,22 +202,22 @@ impl LoadArgs {
         match (hole, self.stride.as_deref()) {
             (None, None) => Ok(None),
             (None, Some(text)) => match signed_size("--stride", text)? {
-                0 => Err(wrong("--stride", text, "a distance other than 0")),
+                0 => Err(unfit("--stride", text, "a distance other than 0")),
                 stride => Ok(Some(stride)),
             },
             (Some(_), Some(_)) => {
                 let message = "--stride and a hole after --rw's word both say where the next \
                                block begins; give one of them";
-                Err(Failure::new(Exit::Usage, message))
+                Err(wrong(message))
             }
             (Some(hole), None) if *sizes == Sizes::default() => {
                 match i64::try_from(block_bytes).unwrap_or(0) + signed_size("--rw", hole)? {
-                    0 => Err(wrong("--rw", hole, "a gap that leads to another block")),
+                    0 => Err(unfit("--rw", hole, "a gap that leads to another block")),
                     stride => Ok(Some(stride)),
                 }
             }
             (Some(hole), None) => {
-                Err(wrong("--rw", hole, "no gap with several block sizes; use --stride"))
+                Err(unfit("--rw", hole, "no gap with several block sizes; use --stride"))
             }
         }
     }
@@ -263,10 +262,9 @@ impl LoadArgs {
             }
         };
         if independent && access != Access::Uniform {
-            let message = format!(
+            return Err(wrong(format!(
                 "--norandommap has no effect with {option} {word}: its draws are independent"
-            );
-            return Err(Failure::new(Exit::Usage, message));
+            )));
         }
         Ok(access)
     }
@@ -293,14 +291,14 @@ fn rw(text: &str) -> Result<(Rw, Option<&str>), Failure> {
         if matches!(word, "verify-flush" | "verify-pipeline") {
             let message =
                 format!("--rw: `{word}` is a separate command: see `iosonde verify --help`");
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong(message));
         }
         return Err(not_one_of("--rw", word, &Rw::WORDS.map(|(name, _)| name)));
     };
     match after {
         Some(_) if rw.is_random() => {
             let expected = "no value after a random word: a new offset is drawn for each operation";
-            Err(wrong("--rw", text, expected))
+            Err(unfit("--rw", text, expected))
         }
         after => Ok((*rw, after)),
     }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::words::{number, phase, size, time, wrong};
-use crate::cli::exit::{Exit, Failure};
+use super::words::{number, phase, size, time, unfit};
+use crate::cli::exit::{Failure, wrong};
 use iosonde_model::spec::{Arrivals, Pace, Rate, Role, Think};
 use iosonde_model::units::duration;
 
@@ -71,15 +71,14 @@ impl PaceArgs {
                 Rate::Ops(number(option, one_rate(option, text)?, expected)?)
             }
             (None, None) if self.rate_process.is_some() => {
-                let message = "--rate-process has no effect without --rate or --rate-iops";
-                return Err(Failure::new(Exit::Usage, message));
+                return Err(wrong("--rate-process has no effect without --rate or --rate-iops"));
             }
             (None, None) => return Ok(Pace::Closed),
         };
         if matches!(rate, Rate::Ops(0.0) | Rate::Bytes(0.0)) {
             let message = "found a rate of 0, expected a positive one; omit it to run as fast as \
                 possible";
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong(message));
         }
         let arrivals = match self.rate_process {
             Some(Process::Poisson) => Arrivals::Poisson,
@@ -92,10 +91,10 @@ impl PaceArgs {
         let Some(text) = self.thinktime.as_deref() else { return Ok(Think::default()) };
         let ns = time("--thinktime", text, 1_000)?;
         if ns == 0 {
-            return Err(wrong("--thinktime", text, "a time above 0"));
+            return Err(unfit("--thinktime", text, "a time above 0"));
         }
         match self.thinktime_blocks.unwrap_or(1) {
-            0 => Err(wrong("--thinktime-blocks", "0", "at least 1")),
+            0 => Err(unfit("--thinktime-blocks", "0", "at least 1")),
             every_ops => Ok(Think { ns, every_ops, ..Think::default() }),
         }
     }
@@ -106,7 +105,7 @@ fn one_rate<'a>(option: &str, text: &'a str) -> Result<&'a str, Failure> {
     if text.contains(',') {
         let expected = "one rate per job; for separate read and write rates use two roles in a \
             workload file";
-        return Err(wrong(option, text, expected));
+        return Err(unfit(option, text, expected));
     }
     Ok(text)
 }
@@ -115,8 +114,7 @@ fn one_rate<'a>(option: &str, text: &'a str) -> Result<&'a str, Failure> {
 fn arrivals(path: &std::path::Path) -> Result<Vec<u64>, Failure> {
     let text = super::file::text_of("--arrivals", path, MAX_ARRIVALS_BYTES)?;
     let refuse = |line: usize, what: String| {
-        let message = format!("--arrivals: line {line} of `{}`: {what}", path.display());
-        Failure::new(Exit::Usage, message)
+        wrong(format!("--arrivals: line {line} of `{}`: {what}", path.display()))
     };
     let mut times: Vec<u64> = Vec::new();
     for (line, word) in (1..).zip(text.lines()) {
@@ -132,7 +130,7 @@ fn arrivals(path: &std::path::Path) -> Result<Vec<u64>, Failure> {
         times.push(due_ns);
     }
     if times.is_empty() {
-        return Err(wrong("--arrivals", &path.to_string_lossy(), "a file with at least one time"));
+        return Err(unfit("--arrivals", &path.to_string_lossy(), "a file with at least one time"));
     }
     Ok(times)
 }

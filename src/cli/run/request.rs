@@ -3,8 +3,8 @@
 use super::RunArgs;
 use super::latency::Latency;
 use super::resolved_target::ResolvedTarget;
-use super::words::{Extent, extent, time, wrong};
-use crate::cli::exit::{Exit, Failure};
+use super::words::{Extent, extent, time, unfit};
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::share::Share;
 use iosonde_analysis::expectation::Expectation;
 use iosonde_engine::target::Direct;
@@ -42,7 +42,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
     let target = &args.target;
     let size = target.size.as_deref().map(|text| extent("--size", text)).transpose()?;
     if matches!(size, Some(Extent::Bytes(0) | Extent::Percent(0))) {
-        return Err(wrong("--size", target.size.as_deref().unwrap_or(""), "at least one block"));
+        return Err(unfit("--size", target.size.as_deref().unwrap_or(""), "at least one block"));
     }
     let expectations = expectations(&args.run.expect)?;
     let engine = args.engine.engine(&args.target.paths())?;
@@ -56,7 +56,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
         (None, Some(_)) => {
             let message = "--speed has no effect without a workload file; beside --rw give \
                            --rate-iops or --rate";
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong(message));
         }
     };
     // Shared memory is looked at again and again, unless another way is asked for.
@@ -96,14 +96,13 @@ fn speed(text: &str) -> Result<Speed, Failure> {
 
 fn not_so_fast(error: &SpeedError) -> Failure {
     let gap = if matches!(error, SpeedError::Malformed { .. }) { ":" } else { "" };
-    Failure::new(Exit::Usage, format!("--speed{gap} {error}"))
+    wrong(format!("--speed{gap} {error}"))
 }
 
 /// What is expected of the result.
 pub(super) fn expectations(rules: &[String]) -> Result<Vec<Expectation>, Failure> {
     let parse = |text: &String| {
-        Expectation::parse(text, &[])
-            .map_err(|error| Failure::new(Exit::Usage, format!("--expect '{text}': {error}")))
+        Expectation::parse(text, &[]).map_err(|error| wrong(format!("--expect '{text}': {error}")))
     };
     rules.iter().map(parse).collect()
 }
@@ -171,8 +170,7 @@ impl Request {
         let length = |extent| match extent {
             Extent::Bytes(length) => Ok(length),
             Extent::Percent(_) if available == u64::MAX => {
-                let message = "a percentage of a target without a size; give bytes";
-                Err(Failure::new(Exit::Usage, message))
+                Err(wrong("a percentage of a target without a size; give bytes"))
             }
             Extent::Percent(percent) => {
                 let length = u128::from(available) * u128::from(percent) / 100;
@@ -192,8 +190,7 @@ impl Request {
     /// The requested part of a region: its first byte and its end.
     pub(super) fn share_of(&self, offset: u64, end: u64) -> Result<(u64, u64), Failure> {
         if !self.share.is_whole() && self.increments_bytes > 0 {
-            let message = "--share and --offset-increment cannot be combined";
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong("--share and --offset-increment cannot be combined"));
         }
         self.share.of((offset, end), self.workload.block_size)
     }

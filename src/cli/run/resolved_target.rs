@@ -9,7 +9,7 @@ use clap::Args;
 use super::request::Request;
 use super::words::Extent;
 use super::{RunArgs, device, vhost};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::inspect::InspectArgs;
 use crate::cli::place::{Place, medium};
 use iosonde_engine::backend::sim::Model;
@@ -123,11 +123,10 @@ pub(super) fn resolve_target(
     match requested.engine.kind {
         EngineKind::Null => {
             if let Some(path) = args.target.paths().iter().find(|path| path.as_os_str() != "null") {
-                let message = format!(
+                return Err(wrong(format!(
                     "--path={} has no effect: the null engine uses no target",
                     path.display()
-                );
-                return Err(Failure::new(Exit::Usage, message));
+                )));
             }
             let region = requested.region(match requested.size {
                 Some(Extent::Bytes(_)) => u64::MAX,
@@ -140,11 +139,10 @@ pub(super) fn resolve_target(
             if let Some(second) = args.target.path.get(1) {
                 let message =
                     format!("--path={} has no effect: one device is simulated", second.display());
-                return Err(Failure::new(Exit::Usage, message));
+                return Err(wrong(message));
             }
             let words = args.target.words();
-            let model = Model::parse(&words)
-                .map_err(|error| Failure::new(Exit::Usage, format!("--path: {error}")))?;
+            let model = Model::parse(&words).map_err(|error| wrong(format!("--path: {error}")))?;
             let region = within(requested, model.bytes, "the simulated device")?;
             Ok(ResolvedTarget::of(Medium::Sim(model), &format!("sim:{words}"), region))
         }
@@ -187,7 +185,7 @@ fn resolve_real(
             0 => "--path is missing: give a file, a block device or a directory".into(),
             many => format!("--path: found {many} targets, expected at most {MAX_TARGETS}"),
         };
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong(message));
     }
     let commands = requested.engine.kind == EngineKind::IoUringCmd;
     let mut all = Vec::new();
@@ -216,7 +214,7 @@ fn resolve_real(
     if let Some(name) = args.target.overwrite_file.iter().find(|name| !is_file(name)) {
         let message =
             format!("--overwrite-file={name} has no effect: --path names no file like that");
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong(message));
     }
     device::needed_consents(args, &all)?;
     // One region for all targets: the smallest one decides.
@@ -251,12 +249,11 @@ fn resolve_real(
 fn made(directory: &Path, requested: &Request, dry_run: bool) -> Result<Held, Failure> {
     let needed_bytes = requested.needed_bytes().filter(|_| requested.size.is_none());
     if needed_bytes.is_none() && !matches!(requested.size, Some(Extent::Bytes(_))) {
-        let message = format!(
+        return Err(wrong(format!(
             "`{}` is a directory: give --size in bytes to create an unnamed file of that size in \
              it",
             directory.display()
-        );
-        return Err(Failure::new(Exit::Usage, message));
+        )));
     }
     let wanted_bytes = match needed_bytes {
         Some(needed_bytes) => requested.offset_bytes().saturating_add(needed_bytes),
@@ -283,7 +280,6 @@ pub(super) fn within(
     available: u64,
     what: &str,
 ) -> Result<(u64, u64), Failure> {
-    let wrong = |message: String| Failure::new(Exit::Usage, message);
     if available == 0 {
         return Err(wrong(format!(
             "{what} is empty; give a directory and --size to measure with an unnamed file"

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::words::cpus;
 use super::{Switch, switched};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::place::Place;
 use iosonde_model::spec::{Placement, Reap, Role, Wait};
 
@@ -78,8 +78,7 @@ impl SubmitArgs {
         if self.hugepages == Some(Switch::Off) && huge_pages
             || switched(self.hugepages) && self.mem == Some(Memory::Mmap)
         {
-            let message = "--hugepages and --mem contradict each other; give one of them";
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(wrong("--hugepages and --mem contradict each other; give one of them"));
         }
         let allowed = self.cpus_allowed.as_deref().map(|text| cpus("--cpus-allowed", text));
         let place = Placement {
@@ -96,22 +95,20 @@ impl SubmitArgs {
 pub(super) fn placeable(role: &Role, place: &Place) -> Result<(), Failure> {
     let allowed = iosonde_sys::thread::allowed_cpus();
     if let Some(cpu) = role.place.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-        let message = format!(
+        return Err(wrong(format!(
             "role `{}`: CPU {cpu} may not be used here, expected some of {}",
             role.name,
             listed(&allowed)
-        );
-        return Err(Failure::new(Exit::Usage, message));
+        )));
     }
     match role.place.numa_node {
         Some(node) if !place.root.exists(format!("/sys/devices/system/node/node{node}")) => {
             let online = place.root.word("/sys/devices/system/node/online");
-            let message = format!(
+            Err(wrong(format!(
                 "role `{}`: no NUMA node {node}, expected one of {}",
                 role.name,
                 online.as_deref().unwrap_or("none: this system knows of no nodes")
-            );
-            Err(Failure::new(Exit::Usage, message))
+            )))
         }
         _ => Ok(()),
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::request::Request;
 use super::resolved_target::{ResolvedTarget, TargetArgs, within};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::note;
 use iosonde_engine::backend::vhost::{AdmitError, ConnectError, Server};
 use iosonde_engine::engine::Medium;
@@ -19,11 +19,10 @@ pub(super) fn resolve_target(
 ) -> Result<ResolvedTarget, Failure> {
     let paths = args.paths();
     let [path] = paths.as_slice() else {
-        let message = format!(
+        return Err(wrong(format!(
             "--path: found {} targets, expected the one socket of a vhost-user-blk server",
             paths.len()
-        );
-        return Err(Failure::new(Exit::Usage, message));
+        )));
     };
     let others = [
         ("--overwrite-file", args.overwrite_file.first()),
@@ -32,11 +31,10 @@ pub(super) fn resolve_target(
         ("a second --destroy-data", args.destroy_data.get(1)),
     ];
     if let Some((option, Some(word))) = others.iter().find(|(_, word)| word.is_some()) {
-        let message = format!(
+        return Err(wrong(format!(
             "{option} ({word}) has no effect on the device of a vhost-user server, which needs a \
              single --destroy-data and must be empty"
-        );
-        return Err(Failure::new(Exit::Usage, message));
+        )));
     }
     let server = Server::connect(path)?;
     let facts = server.facts();

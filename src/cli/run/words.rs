@@ -1,20 +1,20 @@
 //! Small languages within option values: lists of sizes, splits, zones, CPUs, phases. Every refusal
 //! names the option, what was found, and what is accepted.
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use iosonde_model::spec::{Draw, Phase, Zone};
 use iosonde_model::units::{bytes, count, duration};
 
 /// A value that was not understood.
-pub(super) fn wrong(option: &str, found: &str, expected: &str) -> Failure {
-    Failure::new(Exit::Usage, format!("{option}: found `{found}`, expected {expected}"))
+pub(super) fn unfit(option: &str, found: &str, expected: &str) -> Failure {
+    wrong(format!("{option}: found `{found}`, expected {expected}"))
 }
 
 /// A word that is none of those there are, with the nearest of them.
 pub(super) fn not_one_of(option: &str, word: &str, names: &[&str]) -> Failure {
     let near = count::nearest(word, names.iter().copied());
     let meant = near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-    wrong(option, word, &format!("one of {}{meant}", names.join(", ")))
+    unfit(option, word, &format!("one of {}{meant}", names.join(", ")))
 }
 
 /// A size in bytes.
@@ -28,14 +28,14 @@ const LONGEST_NS: u64 = 8760 * 3_600_000_000_000;
 /// A time in nanoseconds; a bare number is in units of `bare_ns`.
 pub(super) fn time(option: &str, text: &str, bare_ns: u64) -> Result<u64, Failure> {
     let ns = duration::parse(text, bare_ns).map_err(|error| Failure::value(option, &error))?;
-    if ns <= LONGEST_NS { Ok(ns) } else { Err(wrong(option, text, "at most a year (8760h)")) }
+    if ns <= LONGEST_NS { Ok(ns) } else { Err(unfit(option, text, "at most a year (8760h)")) }
 }
 
 /// A decimal number of 0 or more.
 pub(super) fn number(option: &str, text: &str, expected: &str) -> Result<f64, Failure> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let parsed: Option<f64> = text.parse().ok().filter(|_| plain);
-    parsed.ok_or_else(|| wrong(option, text, expected))
+    parsed.ok_or_else(|| unfit(option, text, expected))
 }
 
 /// A size, or a percentage of the target.
@@ -51,7 +51,7 @@ pub(super) fn extent(option: &str, text: &str) -> Result<Extent, Failure> {
         None => size(option, text).map(Extent::Bytes),
         Some(digits) => match digits.parse() {
             Ok(percent) if percent <= 100 => Ok(Extent::Percent(percent)),
-            _ => Err(wrong(option, text, "a size such as 1g, or 0% to 100% of the target")),
+            _ => Err(unfit(option, text, "a size such as 1g, or 0% to 100% of the target")),
         },
     }
 }
@@ -63,7 +63,7 @@ pub(super) fn signed_size(option: &str, text: &str) -> Result<i64, Failure> {
         None => (1, text),
     };
     let length = i64::try_from(size(option, digits)?)
-        .map_err(|_error| wrong(option, text, "a distance below 2^63 bytes"))?;
+        .map_err(|_error| unfit(option, text, "a distance below 2^63 bytes"))?;
     Ok(sign * length)
 }
 
@@ -80,20 +80,20 @@ pub(super) fn by_way<'a>(
         (Some(second), None) if mixed => Ok((first, Some(second))),
         (Some(_), None) => {
             let expected = "one value: a second one is for the other direction of rw and randrw";
-            Err(wrong(option, text, expected))
+            Err(unfit(option, text, expected))
         }
-        _ => Err(wrong(option, text, "at most two values, READS,WRITES: no load mixes in trims")),
+        _ => Err(unfit(option, text, "at most two values, READS,WRITES: no load mixes in trims")),
     }
 }
 
 /// `LOW-HIGH`: any multiple of the low end up to the high one.
 pub(super) fn range(option: &str, text: &str) -> Result<Draw, Failure> {
     let expected = "LOW-HIGH, such as 4k-64k";
-    let (low, high) = text.split_once('-').ok_or_else(|| wrong(option, text, expected))?;
+    let (low, high) = text.split_once('-').ok_or_else(|| unfit(option, text, expected))?;
     let (low, high) = (size(option, low)?, size(option, high)?);
     if low == 0 || high < low || !high.is_multiple_of(low) {
         let expected = "LOW-HIGH where HIGH is a multiple of LOW";
-        return Err(wrong(option, text, expected));
+        return Err(unfit(option, text, expected));
     }
     Ok(Draw::Range { low, high, step: low })
 }
@@ -115,7 +115,7 @@ pub(super) fn split(option: &str, text: &str) -> Result<Draw, Failure> {
     let each = (100.0 - given) / open.max(1) as f64;
     let whole = if open == 0 { (given - 100.0).abs() < 0.01 } else { each > 0.0 };
     if !whole {
-        return Err(wrong(
+        return Err(unfit(
             option,
             text,
             &format!("{expected}, of 100 % in all; here are {given} %"),
@@ -132,7 +132,7 @@ pub(super) fn zones(option: &str, text: &str) -> Result<Vec<Zone>, Failure> {
     text.split(':')
         .map(|entry| {
             let (access, size) =
-                entry.split_once('/').ok_or_else(|| wrong(option, text, expected))?;
+                entry.split_once('/').ok_or_else(|| unfit(option, text, expected))?;
             Ok(Zone {
                 access_percent: number(option, access, expected)?,
                 size_percent: number(option, size, expected)?,
@@ -146,7 +146,7 @@ const MOST_CPUS: u32 = 1024;
 
 /// `0-3,5`.
 pub(super) fn cpus(option: &str, text: &str) -> Result<Vec<u32>, Failure> {
-    let refused = || wrong(option, text, "numbers and ranges below 1024, such as 0-3,5");
+    let refused = || unfit(option, text, "numbers and ranges below 1024, such as 0-3,5");
     let number =
         |text: &str| text.trim().parse().ok().filter(|cpu| *cpu < MOST_CPUS).ok_or_else(refused);
     let mut cpus = Vec::new();
@@ -168,19 +168,19 @@ pub(super) fn phase(option: &str, text: &str) -> Result<Phase, Failure> {
     let expected = "for=TIME[,rate=PERCENT][,read=PERCENT], such as for=5s,rate=0";
     let mut phase = Phase { ns: 0, rate_percent: 100.0, read_percent: None };
     for word in text.split(',') {
-        let (key, value) = word.split_once('=').ok_or_else(|| wrong(option, text, expected))?;
+        let (key, value) = word.split_once('=').ok_or_else(|| unfit(option, text, expected))?;
         let percent = || number(option, value.trim_end_matches('%'), expected);
         match key.trim() {
             "for" => phase.ns = time(option, value, 1_000_000_000)?,
             "rate" => phase.rate_percent = percent()?,
             "read" => match percent()? {
                 percent if percent <= 100.0 => phase.read_percent = Some(percent as u8),
-                _ => return Err(wrong(option, value, "0 to 100 percent of reads")),
+                _ => return Err(unfit(option, value, "0 to 100 percent of reads")),
             },
             key => return Err(not_one_of(option, key, &["for", "rate", "read"])),
         }
     }
-    if phase.ns == 0 { Err(wrong(option, text, expected)) } else { Ok(phase) }
+    if phase.ns == 0 { Err(unfit(option, text, expected)) } else { Ok(phase) }
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::options::{ProveArgs, wrong};
+use super::options::ProveArgs;
 use super::phases::Phases;
 use super::print::{VerifyOutput, dry_run};
 use super::resolved_target::ResolvedTarget;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::outputs::Form;

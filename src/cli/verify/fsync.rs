@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::consent::ConsentArgs;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::{self, Keeper};
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::outputs::Form;
@@ -143,10 +143,6 @@ pub(in crate::cli) fn end_of(run: &LadderRun, analysed: &Ladder) -> Exit {
         Outcome::Complete if analysed.states() => Exit::Done,
         Outcome::Complete => Exit::Inconclusive,
     }
-}
-
-fn wrong(message: impl Into<String>) -> Failure {
-    Failure::new(Exit::Usage, message)
 }
 
 fn requested_bytes(args: &FsyncArgs) -> Result<Option<u64>, Failure> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::consent::ConsentArgs;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::hosts::{Command, HostsArgs};
 use crate::cli::output::OutputFormat;
 use crate::cli::share::Share;
@@ -203,10 +203,6 @@ pub(super) struct Request {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
-
-pub(super) fn wrong(message: impl Into<String>) -> Failure {
-    Failure::new(Exit::Usage, message)
-}
 
 fn size(option: &str, text: &str) -> Result<u64, Failure> {
     bytes::parse(text).map_err(|error| Failure::value(option, &error))

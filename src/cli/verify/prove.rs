@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::options::{ProveArgs, Request, wrong};
+use super::options::{ProveArgs, Request};
 use super::phases::Phases;
 use super::print::{VerifyOutput, dry_run};
 use super::resolved_target::ResolvedTarget;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::outputs::Form;

@@ -4,8 +4,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::options::{ProveArgs, wrong};
-use crate::cli::exit::Failure;
+use super::options::ProveArgs;
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::output::note;
 use crate::cli::place::{self, Place};
 use iosonde_engine::backend::sim::Model;

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use clap::Args;
 use iosonde_sys::Clock;
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
 use crate::cli::screen;
@@ -111,10 +111,7 @@ fn kind(found: &str) -> Result<Kind, Failure> {
         let near = count::nearest(found, known());
         let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let accepted = known().collect::<Vec<_>>().join(", ");
-        Failure::new(
-            Exit::Usage,
-            format!("--only: found `{found}`, expected one of {accepted}{meant}"),
-        )
+        wrong(format!("--only: found `{found}`, expected one of {accepted}{meant}"))
     })
 }
 

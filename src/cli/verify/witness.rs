@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use iosonde_sys::clock::realtime_ns;
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::note;
 use iosonde_model::record::witness_log::{MAX_LINE_BYTES, Recorder, Unrecorded};
 use iosonde_report::clean::clean;
@@ -29,7 +29,7 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
     let path = args.log.display();
     let mut recorder = Recorder::create(&args.log).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            Failure::new(Exit::Usage, format!("--log: {path} exists: each run needs a new log"))
+            wrong(format!("--log: {path} exists: each run needs a new log"))
         }
         _ => Failure::new(Exit::Environment, format!("--log: {path} cannot be made: {error}")),
     })?;

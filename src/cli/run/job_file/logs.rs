@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::fio_line::FioLine;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::output::note;
 use iosonde_model::plan::Plan;
 use iosonde_model::record::export;
@@ -74,9 +74,9 @@ impl Logs {
         }
         for (index, file) in files.iter().enumerate() {
             let shown = file.path.display();
-            let wrong = |what: String| Failure::new(Exit::Usage, format!("log `{shown}`: {what}"));
+            let refuse = |what: String| wrong(format!("log `{shown}`: {what}"));
             if files[..index].iter().any(|other| other.path == file.path) {
-                return Err(wrong(
+                return Err(refuse(
                     "two jobs would write it; give them prefixes of their own".into(),
                 ));
             }
@@ -84,7 +84,7 @@ impl Logs {
                 Of::Operations => iolog::is_iolog,
                 _ => log::is_log,
             };
-            export::probe(&file.path, &is_ours).map_err(|error| wrong(error.to_string()))?;
+            export::probe(&file.path, &is_ours).map_err(|error| refuse(error.to_string()))?;
         }
         Ok(Logs(files))
     }

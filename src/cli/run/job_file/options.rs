@@ -1,7 +1,7 @@
 //! What this program does with fio's options and engines, as `--cmdhelp` and `--enghelp` print it.
 
 use super::super::fio_line::Instead;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::{Output, OutputFormat};
 use iosonde_model::spec::EngineKind;
 use iosonde_model::spec::fio::command::canonical;
@@ -16,7 +16,7 @@ pub(super) fn text(instead: &Instead) -> Result<Option<String>, Failure> {
         }
         Instead::Options(name) => match table::find(&canonical(name)) {
             Ok(entry) => Ok(Some(entry.line())),
-            Err(unknown) => Err(Failure::new(Exit::Usage, format!("--cmdhelp: {unknown}"))),
+            Err(unknown) => Err(wrong(format!("--cmdhelp: {unknown}"))),
         },
         Instead::Engines(_) => {
             let names: Vec<&str> = EngineKind::fio_names().collect();

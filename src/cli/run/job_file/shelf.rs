@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Beside, device};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::output::note;
 use crate::cli::place::Place;
 use iosonde_engine::target::create::{Fresh, created};
@@ -82,8 +82,7 @@ pub(super) fn opened(
         let held = if let Some(held) = shelf.kept.get(&requested.path) {
             if held.direct != requested.direct && held.namespace.is_none() {
                 let what = "jobs that share a file have to agree on direct";
-                let message = format!("{} filename: {what}", requested.place);
-                return Err(Failure::new(Exit::Usage, message));
+                return Err(wrong(format!("{} filename: {what}", requested.place)));
             }
             held.clone()
         } else {
@@ -106,11 +105,10 @@ pub(super) fn opened(
                 Err(TargetError::Missing(_)) => {
                     let bytes = shelf.needed.get(&requested.path).copied().flatten();
                     let Some(bytes) = bytes else {
-                        let message = format!(
+                        return Err(wrong(format!(
                             "{} filename: `{}` does not exist; give a size in bytes to create it",
                             requested.place, requested.path
-                        );
-                        return Err(Failure::new(Exit::Usage, message));
+                        )));
                     };
                     if asking.prepares(index) {
                         opened.fresh.push(index);
@@ -155,11 +153,10 @@ fn longer(
 ) -> Result<Held, Failure> {
     let (place, path) = (&requested.place, Path::new(&requested.path));
     if !path.is_file() || beside.line.readonly {
-        let message = format!(
+        return Err(wrong(format!(
             "{place} size and offset reach to {needed} B, but `{}` has {} B",
             requested.path, held.bytes
-        );
-        return Err(Failure::new(Exit::Usage, message));
+        )));
     }
     let of_all = shelf.needed.get(&requested.path).copied().flatten();
     let bytes = of_all.unwrap_or(needed).max(needed);
@@ -203,8 +200,7 @@ fn made(
     let path = Path::new(&requested.path);
     let directory = directory_of(path);
     if beside.line.readonly {
-        let message = format!("--readonly: `{}` does not exist", requested.path);
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(wrong(format!("--readonly: `{}` does not exist", requested.path)));
     }
     let (free_bytes, total_bytes) = open::space(directory)?;
     open::fits(directory, bytes, free_bytes, total_bytes)?;

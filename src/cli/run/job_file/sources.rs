@@ -4,8 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::super::fio_line::FioLine;
-use super::usage_error;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, wrong};
 use crate::cli::place::Place;
 use iosonde_model::record::given;
 use iosonde_model::spec::fio::lex::Section;
@@ -27,8 +26,7 @@ pub(super) fn iologs(file: &mut JobFile) -> Result<(), Failure> {
         let text = if path == "-" { standard_input() } else { text_of(Path::new(&path)) };
         let text = text.map_err(|error| {
             let place = job.place("read_iolog");
-            let message = format!("{place} read_iolog: `{path}` cannot be read: {error}");
-            Failure::new(Exit::Usage, message)
+            wrong(format!("{place} read_iolog: `{path}` cannot be read: {error}"))
         })?;
         job.iolog = Some(text.into());
     }
@@ -39,9 +37,7 @@ pub(super) fn iologs(file: &mut JobFile) -> Result<(), Failure> {
 fn sections(shown: &str, place: &Place) -> Result<Vec<Section>, Failure> {
     let path = Path::new(shown);
     let text = if shown == "-" { standard_input() } else { text_of(path) };
-    let text = text.map_err(|error| {
-        Failure::new(Exit::Usage, format!("`{shown}`: cannot be read: {error}"))
-    })?;
+    let text = text.map_err(|error| wrong(format!("`{shown}`: cannot be read: {error}")))?;
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
     let mut load = |name: &str| within(&folder, name);
     let variable = |name: &str| std::env::var(name).ok();
@@ -52,7 +48,7 @@ fn sections(shown: &str, place: &Place) -> Result<Vec<Section>, Failure> {
         memory_mib: place.host.memory_bytes.unwrap_or(0) >> 20,
         cpus: u64::from(place.host.cpus_online.unwrap_or(1)),
     };
-    lex::sections(&text, shown, &mut outside).map_err(|faults| usage_error(&faults))
+    lex::sections(&text, shown, &mut outside).map_err(wrong)
 }
 
 /// The text of a file that is not too long for one.
