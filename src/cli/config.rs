@@ -43,11 +43,14 @@ struct Config {
 
 /// The user's directory of settings.
 pub(super) fn directory() -> Option<PathBuf> {
+    Some(of_user("XDG_CONFIG_HOME", ".config")?.join("iosonde"))
+}
+
+/// The directory that this variable names, or else this one in the user's home.
+pub(super) fn of_user(variable: &str, usual: &str) -> Option<PathBuf> {
     let absolute =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = absolute("XDG_CONFIG_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
-    Some(config.join("iosonde"))
+    absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(usual)))
 }
 
 fn path() -> Option<PathBuf> {

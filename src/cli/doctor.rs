@@ -1,7 +1,7 @@
 //! `iosonde doctor`: available measurement features and what measuring costs.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use iosonde_engine::engine::waits::Wait;
@@ -16,6 +16,7 @@ use super::screen;
 use iosonde_engine::engine::floor;
 use iosonde_engine::host::{self, Root};
 use iosonde_engine::target::{Direct, Intent, TargetError, open};
+use iosonde_model::record::export::directory_of;
 use iosonde_model::units::bytes;
 use iosonde_report::{DoctorReport, Feature, Floor};
 
@@ -144,11 +145,7 @@ fn clock(place: &Place) -> Feature {
 /// The features of the directory; an unnamed file is briefly created in it.
 fn directory(args: &DoctorArgs, root: &Root) -> Vec<Feature> {
     let path = args.path.display();
-    let directory = if args.path.is_file() {
-        args.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-    } else {
-        &args.path
-    };
+    let directory = if args.path.is_file() { directory_of(&args.path) } else { &args.path };
     let held = match open::unnamed(directory, 1 << 20, Direct::Preferred) {
         Ok(held) => held,
         Err(error) => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::json;
 
+use super::config;
 use super::exit::{Exit, Failure};
 use super::output::note;
 use super::watchdog;
@@ -358,9 +359,5 @@ pub(crate) fn directory(requested: Option<&Path>) -> Option<PathBuf> {
 
 /// `$XDG_STATE_HOME/iosonde/runs`, or `~/.local/state/iosonde/runs`.
 fn state_dir() -> Option<PathBuf> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
-        .map(|state| state.join("iosonde/runs"))
+    Some(config::of_user("XDG_STATE_HOME", ".local/state")?.join("iosonde/runs"))
 }

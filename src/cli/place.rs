@@ -7,10 +7,11 @@ use iosonde_sys::{Clock, ring};
 
 use super::exit::Failure;
 use super::hosts::Agent;
+use super::output::note;
 use super::watchdog;
 use crate::schedule::{Peers, RunContext};
 use iosonde_engine::backend::uring_cmd::CommandTarget;
-use iosonde_engine::engine::{Control, Medium};
+use iosonde_engine::engine::{Control, Medium, signal_in};
 use iosonde_engine::host::{self, Root};
 use iosonde_engine::target::Held;
 use iosonde_model::plan::{Engine, EngineKind};
@@ -92,10 +93,14 @@ impl Place {
 
     /// Whether a signal has requested termination.
     pub(crate) fn interrupted(&self) -> Option<i32> {
-        match self.signal.load(std::sync::atomic::Ordering::Relaxed) {
-            0 => None,
-            signal => Some(signal as i32),
-        }
+        signal_in(&self.signal)
+    }
+}
+
+/// Says where a symbolic link leads.
+pub(crate) fn print_link(held: &Held) {
+    if let Some(leads_to) = &held.leads_to {
+        note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
     }
 }
 

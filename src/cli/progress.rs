@@ -28,7 +28,7 @@ const MOST_BARS: usize = 12;
 const BAR: usize = 30;
 
 /// Lines on stderr that are replaced together.
-fn screen() -> ProgressBar {
+pub(super) fn screen() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{msg}");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))

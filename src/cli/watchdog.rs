@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use iosonde_engine::engine::signal_in;
 use iosonde_engine::engine::waits::{Silence, silent_for};
 use iosonde_engine::host::{Mount, Root, mount_by_name};
 use iosonde_model::units::duration;
@@ -65,8 +66,7 @@ pub(super) fn heed() -> Arc<AtomicUsize> {
 
 /// The number of the signal that asked for an end, if one did.
 pub(super) fn pending() -> Option<i32> {
-    let signal = signal().load(Ordering::Relaxed);
-    i32::try_from(signal).ok().filter(|signal| *signal != 0)
+    signal_in(&signal())
 }
 
 /// Asks for an end as an interrupt does.

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Event, RunContext, execute};
 use iosonde_analysis::experiment::{Measure, Spread, TrialFigures};
-use iosonde_engine::engine::{EngineError, Medium};
+use iosonde_engine::engine::{EngineError, Medium, signal_in};
 use iosonde_model::plan::design::{self, Cell};
 use iosonde_model::plan::precondition::active_range;
 use iosonde_model::plan::trial::{Cache, Trial, TrialError, trial};
@@ -382,10 +382,7 @@ fn over(job: &StageJob<'_>, context: &RunContext, began_ns: u64) -> Option<Strin
 }
 
 fn signal(context: &RunContext) -> Option<i32> {
-    match context.control.signal.load(Ordering::Relaxed) {
-        0 => None,
-        signal => Some(signal as i32),
-    }
+    signal_in(&context.control.signal)
 }
 
 /// Performs one run with the cache state requested by its cell.

@@ -56,7 +56,7 @@ use iosonde_model::record::run::{Outcome, ProcessUse, SyncResult};
 use iosonde_model::record::{ControlledRun, JobRun, PrecisionRun};
 use iosonde_stats::Histogram;
 
-pub use control::Control;
+pub use control::{Control, signal_in};
 use controller::TICK_NS;
 use queues::{Driver, with_queues};
 use reading::Reading;

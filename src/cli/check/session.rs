@@ -18,6 +18,7 @@ use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::history;
 use iosonde_analysis::reference::place;
 use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
+use iosonde_engine::engine::signal_in;
 use iosonde_model::plan::Plan;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
@@ -79,7 +80,7 @@ impl Session<'_> {
             both.keep(&mut self.keeper, &format!("{:02}", index + 1));
             self.witness_exit = self.witness_exit.or_graver(both.exit());
             self.cross_checks.push(both.check);
-            if context.control.signal.load(std::sync::atomic::Ordering::Relaxed) != 0 {
+            if signal_in(&context.control.signal).is_some() {
                 break;
             }
         }
@@ -109,7 +110,6 @@ impl Session<'_> {
         cells: &[Plan],
         context: &RunContext,
     ) -> Exit {
-        let signal = context.control.signal.load(std::sync::atomic::Ordering::Relaxed);
         let analysed = verdict(&self.rows);
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         let judged = judge_all(&requested.expectations, &rows);
@@ -120,7 +120,7 @@ impl Session<'_> {
                 None => earlier,
             };
         }
-        let mut exit = if signal != 0 { Exit::Signal(signal as i32) } else { Exit::Done };
+        let mut exit = signal_in(&context.control.signal).map_or(Exit::Done, Exit::Signal);
         exit = exit.or_graver(self.witness_exit);
         for row in &rows {
             exit = exit.or_graver(end_of(row.0, row.1));

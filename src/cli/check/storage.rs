@@ -9,6 +9,7 @@ use crate::cli::exit::{Exit, Failure, wrong};
 use iosonde_engine::host::Root;
 use iosonde_engine::target::{Direct, Held, Intent, open};
 use iosonde_model::plan::Plan;
+use iosonde_model::record::export::directory_of;
 use iosonde_model::record::facts::{DeviceFacts, FilesystemClass};
 use iosonde_model::units::{bytes, duration};
 
@@ -70,8 +71,7 @@ fn readable(path: &Path, args: &CheckArgs) -> Result<Held, Failure> {
         false => (path.to_path_buf(), found),
     };
     if found.is_file() {
-        let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-        gate(args, directory.unwrap_or(Path::new(".")))?;
+        gate(args, directory_of(&target))?;
         let stored_bytes = stored_bytes(&found);
         if stored_bytes < SMALLEST_READ_BYTES {
             return Err(too_small(&target, &bytes::exact(stored_bytes)));

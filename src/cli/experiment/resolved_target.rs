@@ -272,10 +272,7 @@ fn existing(
     if (!is_device && !is_protected) || agreed || options.must_write {
         match open::existing(path, &intent(true), direct(options)) {
             Ok(held) => {
-                if let Some(leads_to) = &held.leads_to {
-                    let (path, to) = (held.path.display(), leads_to.display());
-                    note(&format!("`{path}` leads to `{to}`"));
-                }
+                place::print_link(&held);
                 if !options.dry_run {
                     options.consent.were_needed(&held)?;
                 }

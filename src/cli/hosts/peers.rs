@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use iosonde_engine::engine::Progress;
 use iosonde_engine::engine::waits::Wait;
+use iosonde_engine::engine::{Progress, signal_in};
 use iosonde_engine::host::Root;
 use iosonde_engine::target::Held;
 use iosonde_model::plan::Plan;
@@ -101,10 +101,7 @@ impl Agent {
         match self.order() {
             Some(Order::Prepare) => Ok(()),
             _ => Err(Failure::new(
-                match self.signal.load(Ordering::Relaxed) {
-                    0 => Exit::Environment,
-                    signal => Exit::Signal(signal as i32),
-                },
+                signal_in(&self.signal).map_or(Exit::Environment, Exit::Signal),
                 "called off before anything was written: another host cannot take part",
             )),
         }

@@ -7,7 +7,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -31,6 +31,7 @@ use super::{Command, Ended, Region, conclude, has_effect, of_host};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, note};
 use crate::cli::watchdog;
+use iosonde_engine::engine::signal_in;
 
 /// How often signals and the other ranks are looked for: without taking processor time from those
 /// that still measure.
@@ -234,8 +235,7 @@ struct Member<'a> {
 
 impl Member<'_> {
     fn signalled(&self) -> Option<i32> {
-        let signal = self.signal.load(Ordering::Relaxed);
-        i32::try_from(signal).ok().filter(|signal| *signal != 0)
+        signal_in(&self.signal)
     }
 
     /// Asks the command to end.

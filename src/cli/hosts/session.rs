@@ -2,7 +2,7 @@
 //! there. A host that is lost does not hold up the others.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use super::shared::refusal;
 use super::view::View;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
+use iosonde_engine::engine::signal_in;
 
 /// Round trips by which a clock is compared.
 pub(super) const PINGS: u32 = 16;
@@ -188,8 +189,7 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn signalled(&self) -> Option<i32> {
-        let signal = self.signal.load(Ordering::Relaxed);
-        i32::try_from(signal).ok().filter(|signal| *signal != 0)
+        signal_in(&self.signal)
     }
 
     fn stop(&mut self) {

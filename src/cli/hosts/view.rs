@@ -3,12 +3,13 @@
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use iosonde_model::units::count;
 use iosonde_report::clean::clean;
 
 use super::connection::{Connection, Stage};
 use crate::cli::output::note;
+use crate::cli::progress::screen;
 
 /// A terminal is updated so often.
 const TERMINAL: Duration = Duration::from_millis(250);
@@ -26,12 +27,7 @@ impl View {
     /// With so much time between lines; none for zero.
     pub(super) fn new(every: Duration) -> View {
         let is_terminal = io::stderr().is_terminal() && !every.is_zero();
-        let screen = is_terminal.then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{msg}");
-            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
-        });
-        View { screen, every, shown: Instant::now() }
+        View { screen: is_terminal.then(screen), every, shown: Instant::now() }
     }
 
     pub(super) fn show(&mut self, hosts: &[Connection]) {

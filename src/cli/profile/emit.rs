@@ -27,8 +27,7 @@ impl Emitted {
 
     /// Its folder.
     pub(super) fn parent(&self) -> &Path {
-        let parent = self.0.parent().filter(|parent| !parent.as_os_str().is_empty());
-        parent.unwrap_or(Path::new("."))
+        export::directory_of(&self.0)
     }
 
     /// Writes the file; returns whether it was written.

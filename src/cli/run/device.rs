@@ -9,7 +9,7 @@ use super::resolved_target::TargetArgs;
 use super::words::not_one_of;
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep;
-use crate::cli::output::{Output, note};
+use crate::cli::output::Output;
 use iosonde_engine::host::Root;
 use iosonde_engine::target::gate::{Consent, Report};
 use iosonde_engine::target::passthrough::block_node;
@@ -92,13 +92,6 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
         }
     }
     Ok(())
-}
-
-/// Says where a symbolic link leads.
-pub(super) fn print_link(held: &Held) {
-    if let Some(leads_to) = &held.leads_to {
-        note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
-    }
 }
 
 /// Tells the plan, and what stands in its way; writes nothing, on no device.

@@ -11,7 +11,7 @@ use super::words::Extent;
 use super::{RunArgs, device, vhost};
 use crate::cli::exit::{Failure, wrong};
 use crate::cli::inspect::InspectArgs;
-use crate::cli::place::{Place, medium};
+use crate::cli::place::{Place, medium, print_link};
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::target::{Held, Intent, TargetError, open};
@@ -205,7 +205,7 @@ fn resolve_real(
                 ..device::intent(args)
             };
             let held = open::existing(path, &intent, requested.direct).map_err(with_size_hint)?;
-            device::print_link(&held);
+            print_link(&held);
             all.push(held);
         }
     }

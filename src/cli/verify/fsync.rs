@@ -195,9 +195,7 @@ fn found(args: &FsyncArgs, root: &Root) -> Result<Held, Failure> {
     drop(looked);
     refuse_memory(&args.path, &facts)?;
     let held = open::existing(&args.path, &intent, direct(args))?;
-    if let Some(leads_to) = &held.leads_to {
-        note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
-    }
+    place::print_link(&held);
     if !args.dry_run {
         args.consent.were_needed(&held)?;
     }

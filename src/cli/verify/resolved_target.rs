@@ -16,6 +16,7 @@ use iosonde_engine::target::vhost::{VhostConsent, admit_writes};
 use iosonde_engine::target::{Direct, Held, Intent, open};
 use iosonde_model::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
 use iosonde_model::record::TargetFacts;
+use iosonde_model::record::export::directory_of;
 use iosonde_model::units::bytes;
 
 /// What the operations go to.
@@ -153,8 +154,7 @@ impl ProveArgs {
     fn named(&self, path: &Path) -> Result<(Held, Option<Fresh>), Failure> {
         self.consent.none("the file does not exist yet")?;
         let size_bytes = self.size_to_make(path)?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
+        let parent = directory_of(path);
         let (free_bytes, total_bytes) = open::space(parent)?;
         open::fits(parent, size_bytes, free_bytes, total_bytes)?;
         if self.result.dry_run {
@@ -196,9 +196,7 @@ impl ProveArgs {
         if !writes {
             held.lock()?;
         }
-        if let Some(leads_to) = &held.leads_to {
-            note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
-        }
+        place::print_link(&held);
         if writes && !self.result.dry_run {
             self.consent.were_needed(&held)?;
         }

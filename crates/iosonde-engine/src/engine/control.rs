@@ -7,6 +7,11 @@ use iosonde_model::record::run::Outcome;
 
 use super::job;
 
+/// The number of the signal in a cell like that of [`Control`]; `None` while there is none.
+pub fn signal_in(cell: &AtomicUsize) -> Option<i32> {
+    i32::try_from(cell.load(Ordering::Relaxed)).ok().filter(|signal| *signal != 0)
+}
+
 /// Orders from outside, and the news from inside that the run is over.
 #[derive(Debug, Default)]
 pub struct Control {

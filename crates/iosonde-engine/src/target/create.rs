@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fsync, openat, unlinkat};
 use rustix::io::Errno;
 
+use iosonde_model::record::export::directory_of;
+
 use super::open::{hold, reserve, system};
 use super::{Direct, Held, TargetError, gate};
 
@@ -47,9 +49,8 @@ pub fn created(path: &Path, size_bytes: u64, direct: Direct) -> Result<(Held, Fr
 
 /// Makes the name of a file durable: a power cut must not take it away with all that is in it.
 fn sync_name(path: &Path) -> Result<(), Errno> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    fsync(openat(CWD, parent.unwrap_or(Path::new(".")), flags, Mode::empty())?)
+    fsync(openat(CWD, directory_of(path), flags, Mode::empty())?)
 }
 
 #[cfg(test)]

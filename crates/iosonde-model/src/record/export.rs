@@ -36,6 +36,12 @@ pub enum ExportError {
     System(#[from] io::Error),
 }
 
+/// The directory in which a file of this name lies.
+pub fn directory_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
 /// Finds out, before anything is measured, whether a file can be put under this name. `is_ours`
 /// judges by its beginning a file that is there; an empty one may be replaced in any case.
 ///

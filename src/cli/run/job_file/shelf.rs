@@ -12,6 +12,7 @@ use iosonde_engine::target::create::{Fresh, created};
 use iosonde_engine::target::undo::Saved;
 use iosonde_engine::target::{Direct, Held, Intent, TargetError, open};
 use iosonde_model::plan::{EngineKind, Target};
+use iosonde_model::record::export::directory_of;
 use iosonde_model::spec::fio::{Asking, TargetRequest};
 use iosonde_model::units::bytes;
 
@@ -181,11 +182,6 @@ pub(super) fn at(place: &iosonde_model::spec::fio::Place, failure: &Failure) -> 
     let mut failure = failure.clone();
     failure.message = format!("{place} {}", failure.message);
     failure
-}
-
-fn directory_of(path: &Path) -> &Path {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    parent.unwrap_or(Path::new("."))
 }
 
 /// A file that does not exist: made exclusively under its name, which stays, or without one where

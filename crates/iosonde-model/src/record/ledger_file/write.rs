@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::format::{Failure, Layout, Note, Preamble};
 use super::{FAILURES, LedgerHeader, Progress};
 use crate::content::block::crc32c;
+use crate::record::export::directory_of;
 
 /// A ledger that is being written. Each job writes its own part.
 #[derive(Debug)]
@@ -151,8 +152,7 @@ fn refused(words: String) -> io::Error {
 
 /// A name is durable only with its directory.
 pub(in crate::record) fn sync_directory_of(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    File::open(directory_of(path))?.sync_all()
 }
 
 /// The part of a ledger that one job writes, from whichever thread it runs on.
