@@ -80,13 +80,6 @@ fn described(kind: &str) -> &'static str {
     }
 }
 
-/// The kinds in a file that there are not.
-pub fn unknown(experiment: &Experiment) -> Vec<String> {
-    let figures = experiment.stages.iter().flat_map(|stage| &stage.figures);
-    let kinds = figures.map(|figure| &figure.kind);
-    kinds.filter(|kind| draw_of(kind).is_none()).cloned().collect()
-}
-
 /// What a file asks of its pictures that they cannot show, in sentences: kinds, axes and measures
 /// that there are not.
 pub fn invalid_figures(experiment: &Experiment) -> Vec<String> {
@@ -147,18 +140,11 @@ fn draw_of(kind: &str) -> Option<Draw> {
     FIGURES.iter().find(|(known, _)| *known == kind).map(|(_, draw)| *draw)
 }
 
-/// Every picture that the stage names, in its order.
+/// Every picture that the stage names, in its order, with what was measured in each subtitle, as
+/// [`subject`] says it.
 ///
 /// # Errors
 /// If the stage holds numbers that no scale can hold.
-pub fn pictures(facts: &StageFacts) -> Result<Vec<Picture>, ChartError> {
-    pictures_of(facts, "")
-}
-
-/// The same, with what was measured in each subtitle, as [`subject`] says it.
-///
-/// # Errors
-/// As [`pictures`].
 pub fn pictures_of(facts: &StageFacts, subject: &str) -> Result<Vec<Picture>, ChartError> {
     let mut pictures: Vec<Picture> = Vec::new();
     let mut figures = facts.stage.figures.clone();

@@ -31,17 +31,6 @@ const MOST_SERVERS: usize = 4_096;
 /// Places at which a shape is tried before the best is refined.
 const PLACES: usize = 200;
 
-/// Mean response time of M/M/1 with mean service time `service` at the utilisation `rho`; `None`
-/// from 1 on.
-pub fn mm1_response(service: f64, rho: f64) -> Option<f64> {
-    (0.0..1.0).contains(&rho).then(|| service / (1.0 - rho))
-}
-
-/// Quantile `q` of the response time of M/M/1, which is exponential.
-pub fn mm1_quantile(service: f64, rho: f64, q: f64) -> Option<f64> {
-    mm1_response(service, rho).map(|mean| -mean * (1.0 - q).ln())
-}
-
 /// Probability that a request waits in M/M/c with `load` = λ S below `servers` (Erlang C, by the
 /// recursion of Erlang B); `None` from `servers` on.
 pub fn erlang_c(servers: usize, load: f64) -> Option<f64> {
@@ -277,15 +266,13 @@ mod tests {
 
     #[test]
     fn queues_of_the_textbooks() {
-        assert_eq!(mm1_response(2.0, 0.5), Some(4.0));
-        assert_eq!(mm1_response(2.0, 1.0), None);
-        assert!((mm1_quantile(2.0, 0.5, 0.99).unwrap() - 4.0 * 100f64.ln()).abs() < 1e-9);
         // One server waits with probability rho; two with rho = 0.5: 1 / 3.
         assert!((erlang_c(1, 0.7).unwrap() - 0.7).abs() < 1e-12);
         assert!((erlang_c(2, 1.0).unwrap() - 1.0 / 3.0).abs() < 1e-12);
         // Ten servers at a load of 8: the tables say 0.409.
         assert!((erlang_c(10, 8.0).unwrap() - 0.4092).abs() < 1e-4);
-        assert_eq!(mmc_response(1, 2.0, 0.25), mm1_response(2.0, 0.5));
+        // M/M/1: the service time over 1 - rho.
+        assert_eq!(mmc_response(1, 2.0, 0.25), Some(4.0));
         assert_eq!(erlang_c(4, 4.0), None);
         // One server: N = rho / (1 - rho).
         assert!((mmc_rate(1, 1.0, 3.0) - 0.75).abs() < 1e-9);

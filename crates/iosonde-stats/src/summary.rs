@@ -28,15 +28,6 @@ impl Summary {
     pub fn cv(&self) -> Option<f64> {
         (self.mean != 0.0).then(|| self.std_dev / self.mean.abs())
     }
-
-    /// The two-sided 95 % t interval for the mean; `None` below two values.
-    ///
-    /// Right for independent values only: take whole runs, or batches much longer than the
-    /// [autocorrelation time](autocorrelation_time).
-    pub fn t_interval(&self) -> Option<(f64, f64)> {
-        let reach = t_975(self.n.checked_sub(1)?)? * self.std_dev / (self.n as f64).sqrt();
-        Some((self.mean - reach, self.mean + reach))
-    }
 }
 
 /// Probability that Student's t with these degrees of freedom is at least as far from 0 as `t`
@@ -165,7 +156,6 @@ mod tests {
         assert!((summary.std_dev - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
         assert!(Summary::of(&[]).is_none());
         assert_eq!(Summary::of(&[3.0]).unwrap().std_dev, 0.0);
-        assert_eq!(Summary::of(&[3.0]).unwrap().t_interval(), None);
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn every_kind_is_as_it_was_and_can_be_read() {
 
 /// The plots of the only picture of a stage.
 fn plots(facts: &StageFacts) -> Vec<Plot> {
-    let mut pictures = pictures(facts).unwrap();
+    let mut pictures = pictures_of(facts, "").unwrap();
     assert_eq!(pictures.len(), 1);
     let panels = pictures.remove(0).figure.panels;
     let plot = |panel: Panel| match panel.marks {
@@ -134,7 +134,7 @@ fn a_failed_point_is_marked_and_never_best() {
     assert!(points[1].hover.contains("EIO"), "{}", points[1].hover);
     let expected = ["best IOPS: jobs 8", "best bandwidth: jobs 4", "lowest mean latency: jobs 1"];
     assert_eq!(said(plot), expected);
-    let notes = &pictures(&failed).unwrap()[0].figure.notes;
+    let notes = &pictures_of(&failed, "").unwrap()[0].figure.notes;
     assert!(notes.iter().any(|note| note.contains("jobs 2 (it failed: EIO)")), "{notes:?}");
     let unsure = spoilt(best, 1, &Standing::LowConfidence("hot".into()));
     let plot = &plots(&unsure)[0];
@@ -151,7 +151,7 @@ fn what_was_not_carried_out_is_no_failure() {
     let facts = depths(&requested("line", ""));
     let plot = &plots(&facts)[0];
     assert!(plot.lines[0].points.iter().all(|point| point.x < 256.0));
-    let notes = &pictures(&facts).unwrap()[0].figure.notes;
+    let notes = &pictures_of(&facts, "").unwrap()[0].figure.notes;
     let words = "Not carried out and not drawn: iodepth 256 (two levels in a row were worse).";
     assert!(notes.iter().any(|note| note == words), "{notes:?}");
 }
@@ -181,7 +181,7 @@ fn error_bars_are_what_the_note_says() {
             _ => spread.interval,
         };
         assert_eq!(plots(&facts)[0].lines[0].points[0].y_range, expected);
-        let note = &pictures(&facts).unwrap()[0].figure.notes[0];
+        let note = &pictures_of(&facts, "").unwrap()[0].figure.notes[0];
         assert!(note.contains(words), "{note}");
     }
 }
@@ -191,7 +191,7 @@ fn a_distribution_is_that_of_merged_histograms() {
     let facts = depths(&requested("cdf", ""));
     let mut merged = Histogram::new();
     facts.of_cell(0).iter().for_each(|trial| merged.merge(&trial.latency));
-    let figure = pictures(&facts).unwrap().remove(0).figure;
+    let figure = pictures_of(&facts, "").unwrap().remove(0).figure;
     let Marks::Curves(_, curves) = &figure.panels[0].marks else { panic!("no curves") };
     let own = curves.iter().find(|curve| curve.name == "iodepth 1").unwrap();
     for (place, q) in [(0, 0.5), (2, 0.99)] {
@@ -226,7 +226,7 @@ fn a_crossover_stands_at_its_size_with_its_interval() {
 #[test]
 fn a_mixture_goes_from_writes_alone_to_reads_alone() {
     let facts = mixture(&requested("mix", ""));
-    let svg = pictures(&facts).unwrap()[0].figure.svg().unwrap();
+    let svg = pictures_of(&facts, "").unwrap()[0].figure.svg().unwrap();
     let names = ["100W", "75W/25R", "50W/50R", "30W/70R", "100R"];
     let words = words(&svg);
     let shown = words.iter().filter(|word| names.contains(&word.as_str()));
@@ -248,16 +248,16 @@ fn a_stage_of_little_still_gives_pictures_that_can_be_read() {
     );
     for text in [&one, &two] {
         let facts = stage(text, |_, _| Some(Load::default()));
-        for picture in pictures(&facts).unwrap() {
+        for picture in pictures_of(&facts, "").unwrap() {
             let svg = picture.figure.svg().unwrap();
             assert_eq!(faults(&svg), Vec::<String>::new(), "{}", picture.name);
         }
         let failed = spoilt(facts, 0, &Standing::Failed("it failed: EIO".into()));
-        for picture in pictures(&failed).unwrap() {
+        for picture in pictures_of(&failed, "").unwrap() {
             let svg = picture.figure.svg().unwrap();
             assert_eq!(faults(&svg), Vec::<String>::new(), "{}", picture.name);
         }
-        assert_eq!(pictures(&stage(text, |_, _| None)).unwrap(), []);
+        assert_eq!(pictures_of(&stage(text, |_, _| None), "").unwrap(), []);
     }
 }
 
@@ -288,7 +288,6 @@ fn what_cannot_be_shown_is_told_with_what_can() {
                  [[stage.figure]]\nkind = \"tradeoff\"\n\
                  [[stage.figure]]\nkind = \"line\"\nx = \"depth\"\nmetrics = [\"p98\"]\n";
     let experiment = experiment(wrong);
-    assert_eq!(unknown(&experiment), ["tradeoff"]);
     let formatted = invalid_figures(&experiment);
     assert_eq!(formatted.len(), 3, "{formatted:?}");
     assert!(formatted[0].contains("did you mean `trade-off`?"), "{formatted:?}");

@@ -87,13 +87,6 @@ impl SharedFlash {
             state.fold(ns);
         }
     }
-
-    /// Pages programmed for each page that the host wrote, so far.
-    pub fn write_amplification(&self) -> Option<f64> {
-        let state = self.state();
-        let state = state.as_ref().filter(|state| state.written > 0)?;
-        Some(state.programmed as f64 / state.written as f64)
-    }
 }
 
 /// Flash in front of the device that answers for everything else.
@@ -243,6 +236,15 @@ mod tests {
     use iosonde_model::plan::{Job, Order, Stop};
 
     const PAGES: u64 = 4096;
+
+    impl SharedFlash {
+        /// Pages programmed for each page that the host wrote, so far.
+        fn write_amplification(&self) -> Option<f64> {
+            let state = self.state();
+            let state = state.as_ref().filter(|state| state.written > 0)?;
+            Some(state.programmed as f64 / state.written as f64)
+        }
+    }
 
     fn model(more: &str) -> Model {
         let words = format!("size=16M,flash=12,flash-block=256k,program=10us,write=1us,{more}");

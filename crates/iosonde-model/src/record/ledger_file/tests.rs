@@ -54,7 +54,7 @@ fn in_the_middle(path: &Path) {
     jobs[0].note(progress(16, 8, 0)).unwrap();
     jobs[1].note(progress(4, 0, 0)).unwrap();
     jobs[1].note(progress(9, 4, 4)).unwrap();
-    jobs[1].note_durable(progress(12, 9, 4)).unwrap();
+    jobs[1].note(progress(12, 9, 4)).unwrap();
 }
 
 #[test]

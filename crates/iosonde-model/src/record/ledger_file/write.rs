@@ -175,15 +175,6 @@ impl JobLedger {
         if self.shared.synced { self.shared.file.sync_data() } else { Ok(()) }
     }
 
-    /// The same, and waits until it has reached storage.
-    ///
-    /// # Errors
-    /// As [`note`](JobLedger::note).
-    pub fn note_durable(&mut self, progress: Progress) -> io::Result<()> {
-        self.tail = self.tail.put(&self.shared, progress)?;
-        self.shared.file.sync_data()
-    }
-
     /// Notes that an operation was answered with an error, and waits until that has reached
     /// storage. To be called before the note that counts it as answered.
     ///
