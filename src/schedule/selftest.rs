@@ -12,8 +12,7 @@ mod soak;
 mod stored;
 mod trial;
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use iosonde_engine::backend::fault::Fault;
 use iosonde_engine::engine::Control;
@@ -21,6 +20,7 @@ use iosonde_model::content::block::{All, Comparisons};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::record::{Matrix, MatrixRow, Repetition};
 
+use super::in_parallel;
 use scene::Scenario;
 pub use stored::StoredFault;
 pub use trial::{Answer, Trial};
@@ -230,31 +230,6 @@ fn look_alikes(
         }
         reported
     })
-}
-
-/// Runs `count` tasks in any order and returns their results in order.
-fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= count {
-                return done;
-            }
-            done.push((index, work(index)));
-        }
-    };
-    let all: BTreeMap<usize, T> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();
-        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| match worker.join() {
-            Ok(done) => done,
-            // A verifier that panics cannot be trusted: this is not ignored.
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        workers.into_iter().flat_map(join).collect()
-    });
-    all.into_values().collect()
 }
 
 #[cfg(test)]

@@ -1,18 +1,15 @@
 //! An experiment read again from its folder, the runs by as many threads as there are CPUs.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cli::exit::{Failure, wrong};
+use crate::schedule::in_parallel;
 use iosonde_analysis::experiment::prepared::Left;
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
+use iosonde_model::record::experiment::TrialRun;
 use iosonde_model::record::experiment_folder::{ExperimentFolder, FolderError};
 use iosonde_model::record::{HostFacts, TargetFacts};
 use iosonde_model::spec::Experiment;
-
-/// Result of reading one record.
-type ReadTrial = Result<(TrialFigures, TargetFacts), FolderError>;
 
 /// Largest number of reader threads.
 const MAX_THREADS: usize = 8;
@@ -26,36 +23,21 @@ pub(crate) fn trials(
     host: Option<&HostFacts>,
     damaged: &mut dyn FnMut(&str, FolderError) -> Result<(), Failure>,
 ) -> Result<(Vec<TrialFigures>, Option<TargetFacts>), Failure> {
-    let next = AtomicUsize::new(0);
-    let read: Mutex<Vec<(usize, ReadTrial)>> = Mutex::new(Vec::with_capacity(names.len()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(names.len()) {
-            scope.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(name) = names.get(place) else { return };
-                    let figures = folder
-                        .trial(name)
-                        .map(|trial| (TrialFigures::of(&trial, name, host), trial.run.target));
-                    if let Ok(mut read) = read.lock() {
-                        read.push((place, figures));
-                    }
-                }
-            });
-        }
+    let read = in_parallel(names.len(), threads.min(names.len()), |place| {
+        let name = &names[place];
+        let figures = |trial: TrialRun| (TrialFigures::of(&trial, name, host), trial.run.target);
+        folder.trial(name).map(figures)
     });
-    let mut read = read.into_inner().unwrap_or_default();
-    read.sort_by_key(|(place, _)| *place);
     let mut first = None;
     let mut all = Vec::with_capacity(read.len());
-    for (place, figures) in read {
+    for (name, figures) in names.iter().zip(read) {
         match figures {
             Ok((figures, target)) => {
                 first.get_or_insert(target);
                 all.push(figures);
             }
-            Err(error) => damaged(&names[place], error)?,
+            Err(error) => damaged(name, error)?,
         }
     }
     Ok((all, first))

@@ -8,6 +8,7 @@ use std::thread;
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::note;
 use crate::cli::report::is_folder;
+use crate::schedule::in_parallel;
 
 /// Largest nesting depth of folders.
 const MAX_DEPTH: usize = 8;
@@ -63,7 +64,9 @@ impl Fleet {
         let mut left_out = Vec::new();
         let threads = thread::available_parallelism().map_or(1, usize::from);
         for some in self.folders.chunks(threads * PER_THREAD) {
-            for (folder, read) in some.iter().zip(in_parallel(some, threads, &read)) {
+            for (folder, read) in
+                some.iter().zip(in_parallel(some.len(), threads, |index| read(&some[index])))
+            {
                 match read {
                     Ok(read) => {
                         if !take(read)? {
@@ -104,24 +107,4 @@ fn results_under(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     if depth < MAX_DEPTH {
         inside.iter().for_each(|path| results_under(path, depth + 1, found));
     }
-}
-
-/// What each folder holds, in their order.
-fn in_parallel<T: Send>(
-    folders: &[PathBuf],
-    threads: usize,
-    read: &(impl Fn(&Path) -> Result<T, Failure> + Sync),
-) -> Vec<Result<T, Failure>> {
-    thread::scope(|scope| {
-        let share = folders.len().div_ceil(threads).max(1);
-        let workers: Vec<_> = folders
-            .chunks(share)
-            .map(|some| scope.spawn(|| some.iter().map(|folder| read(folder)).collect::<Vec<_>>()))
-            .collect();
-        let joined = workers.into_iter().flat_map(|worker| match worker.join() {
-            Ok(read) => read,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
-    })
 }
