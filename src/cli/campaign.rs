@@ -169,13 +169,9 @@ impl CampaignArgs {
         };
         let same = output.map(|output| format!("--output={}", output.display()));
         Some(Command {
-            verb: "campaign",
-            hosts,
             same: same.into_iter().collect(),
-            output_format,
-            output: None,
-            results: None,
             together: Some(summary::of_hosts),
+            ..Command::new("campaign", hosts, output_format)
         })
     }
 }

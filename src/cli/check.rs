@@ -134,13 +134,8 @@ impl CheckArgs {
     /// What to carry out on many hosts.
     pub(super) fn on_hosts(&self) -> Command<'_> {
         Command {
-            verb: "check",
-            hosts: &self.hosts,
-            same: Vec::new(),
-            output_format: self.output_format,
-            output: None,
             results: self.results.as_deref(),
-            together: None,
+            ..Command::new("check", &self.hosts, self.output_format)
         }
     }
 }

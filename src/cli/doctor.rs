@@ -41,15 +41,7 @@ impl DoctorArgs {
     /// What to carry out on many hosts.
     pub(super) fn on_hosts(&self) -> Command<'_> {
         let (hosts, output_format) = (&self.hosts, self.output_format);
-        Command {
-            verb: "doctor",
-            hosts,
-            same: Vec::new(),
-            output_format,
-            output: None,
-            results: None,
-            together: None,
-        }
+        Command::new("doctor", hosts, output_format)
     }
 }
 

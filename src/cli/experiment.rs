@@ -182,13 +182,9 @@ impl ExperimentArgs {
         let has_order = args.order_seed.or(args.randseed).is_some();
         let order = (!has_order).then(|| format!("--order-seed={}", fresh_seed()));
         Some(Command {
-            verb: "experiment",
-            hosts: &args.hosts,
             same: order.into_iter().collect(),
-            output_format: args.common.output_format,
-            output: None,
             results: args.results.as_deref(),
-            together: None,
+            ..Command::new("experiment", &args.hosts, args.common.output_format)
         })
     }
 

@@ -192,6 +192,18 @@ pub(super) struct Command<'a> {
     pub(super) together: Option<Together>,
 }
 
+impl<'a> Command<'a> {
+    /// With nothing further.
+    pub(super) fn new(
+        verb: &'static str,
+        hosts: &'a HostsArgs,
+        output_format: OutputFormat,
+    ) -> Command<'a> {
+        let same = Vec::new();
+        Command { verb, hosts, same, output_format, output: None, results: None, together: None }
+    }
+}
+
 /// Carries out a command on the hosts of a list.
 fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> {
     let args = command.hosts;

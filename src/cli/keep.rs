@@ -197,18 +197,12 @@ impl Keeper {
 
     /// Stores one value under this name.
     pub(crate) fn keep<T: Serialize>(&mut self, name: &str, value: &T) {
-        if let Some(folder) = &mut self.folder {
-            let kept = folder.keep(name, value);
-            self.check(kept);
-        }
+        self.write(|folder| folder.keep(name, value));
     }
 
     /// Stores a text under this name.
     pub(crate) fn keep_text(&mut self, name: &str, text: &str) {
-        if let Some(folder) = &mut self.folder {
-            let kept = folder.keep_text(name, text);
-            self.check(kept);
-        }
+        self.write(|folder| folder.keep_text(name, text));
     }
 
     /// Writes the command before its end is known: a killed command cannot.
@@ -219,10 +213,7 @@ impl Keeper {
 
     /// Stores bytes under this name.
     pub(crate) fn keep_bytes(&mut self, name: &str, bytes: &[u8]) {
-        if let Some(folder) = &mut self.folder {
-            let kept = folder.keep_bytes(name, bytes);
-            self.check(kept);
-        }
+        self.write(|folder| folder.keep_bytes(name, bytes));
     }
 
     /// Gives the record of a damaged cell a name that is not read.
@@ -263,23 +254,19 @@ impl Keeper {
     /// The same, compressed.
     pub(crate) fn keep_packed_cell<T: Serialize>(&mut self, name: &str, run: &T) {
         self.manifest.cells.push(name.into());
-        if let Some(folder) = &mut self.folder {
-            let kept = folder.keep_packed(name, run);
-            self.check(kept);
-        }
+        self.write(|folder| folder.keep_packed(name, run));
         watchdog::has_result();
     }
 
     /// Adds a line to the log.
     pub(crate) fn log<T: Serialize>(&mut self, event: &T) {
-        if let Some(folder) = &mut self.folder {
+        self.write(|folder| {
             let mut line = serde_json::to_value(event).unwrap_or_default();
             if let Some(fields) = line.as_object_mut() {
                 fields.insert("time".into(), timestamp(iosonde_sys::clock::realtime_ns()).into());
             }
-            let logged = folder.log(&line);
-            self.check(logged);
-        }
+            folder.log(&line)
+        });
     }
 
     /// Whether nobody would miss this folder.
@@ -287,8 +274,9 @@ impl Keeper {
         self.manifest.cells.is_empty() && !self.resumed && !self.has_undo
     }
 
-    fn check(&mut self, result: std::io::Result<()>) {
-        if let Err(error) = result {
+    /// Writes to the folder, if there is one; it is given up where that fails.
+    fn write(&mut self, write: impl FnOnce(&mut RunFolder) -> std::io::Result<()>) {
+        if let Some(Err(error)) = self.folder.as_mut().map(write) {
             not_kept(self.option, &error.to_string());
             self.folder = None;
             self.lost = true;

@@ -184,13 +184,9 @@ impl RunArgs {
     /// What to carry out on many hosts.
     pub(super) fn on_hosts(&self) -> Command<'_> {
         Command {
-            verb: "run",
-            hosts: &self.hosts,
-            same: Vec::new(),
-            output_format: self.run.output_format,
             output: self.run.output.as_deref(),
             results: self.run.results.as_deref(),
-            together: None,
+            ..Command::new("run", &self.hosts, self.run.output_format)
         }
     }
 }

@@ -41,13 +41,8 @@ impl ProveArgs {
     /// What to carry out on many hosts.
     pub(super) fn on_hosts(&self) -> Command<'_> {
         Command {
-            verb: "verify",
-            hosts: &self.hosts,
-            same: Vec::new(),
-            output_format: self.result.output_format,
-            output: None,
             results: self.result.results.as_deref(),
-            together: None,
+            ..Command::new("verify", &self.hosts, self.result.output_format)
         }
     }
 }
