@@ -313,8 +313,7 @@ fn known(option: &str, name: &str, workloads: &[Workload]) -> Result<(), Failure
         return Ok(());
     }
     let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
-    let near = count::nearest(name, names.iter().copied());
-    let meant = near.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+    let meant = count::did_you_mean(name, names.iter().copied());
     Err(wrong(format!("{option}: no workload `{name}`; available: {}{meant}", names.join(", "))))
 }
 

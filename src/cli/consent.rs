@@ -83,8 +83,7 @@ impl ConsentArgs {
         let Some(word) = self.overwrite_signature.iter().find(|word| !is_known(word)) else {
             return Ok(());
         };
-        let near = count::nearest(word, known.iter().copied());
-        let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let meant = count::did_you_mean(word, known.iter().copied());
         let known = known.join(", ");
         Err(wrong(format!("--overwrite-signature: found `{word}`, expected one of {known}{meant}")))
     }

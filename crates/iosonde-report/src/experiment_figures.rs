@@ -94,8 +94,7 @@ fn faults_of(stage: &Stage) -> Vec<String> {
         if known.contains(&word) {
             return None;
         }
-        let near = count::nearest(word, known.iter().copied());
-        let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let meant = count::did_you_mean(word, known.iter().copied());
         let known = if known.is_empty() { "nothing".into() } else { known.join(", ") };
         let stage = &stage.name;
         Some(format!("stage `{stage}`, figure: {key} is `{word}`, expected one of {known}{meant}"))

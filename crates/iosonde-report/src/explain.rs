@@ -218,8 +218,7 @@ pub fn explain(word: &str) -> Result<Explanation, UnknownWord> {
         return Ok(found);
     }
     let known = METRICS.iter().flat_map(names).chain(terms::all().map(|term| term.word));
-    let meant = count::nearest(&requested, known)
-        .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    let meant = count::did_you_mean(&requested, known);
     Err(UnknownWord { word: super::clean::clean(word), meant })
 }
 

@@ -28,8 +28,7 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
     let known = catalogue::experiments().map_err(wrong)?;
     let Some(place) = known.iter().position(|each| each.name == name) else {
         let names: Vec<&str> = known.iter().map(|each| each.name.as_str()).collect();
-        let near = count::nearest(name, names.iter().copied());
-        let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let meant = count::did_you_mean(name, names.iter().copied());
         return Err(wrong(format!(
             "no experiment `{name}`; available: {}{meant} (a file of your own has a name that ends in .toml)",
             names.join(", ")
@@ -73,8 +72,7 @@ pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
     let (_, whole) = load_whole(name)?;
     if let Some(name) = experiment::unknown(&whole).first() {
         let known = experiment::names();
-        let near = count::nearest(name, known.iter().copied());
-        let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let meant = count::did_you_mean(name, known.iter().copied());
         let known = known.join(", ");
         return Err(wrong(format!("no analysis `{name}`; available: {known}{meant}")));
     }

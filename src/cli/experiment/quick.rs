@@ -210,8 +210,7 @@ fn keep_stages(experiment: &mut Experiment, names: &[String]) -> Result<(), Fail
     let mut wanted: Vec<String> = Vec::new();
     for name in names.iter().map(|name| name.trim().to_owned()) {
         if !known.contains(&name) {
-            let near = count::nearest(&name, known.iter().map(String::as_str));
-            let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            let meant = count::did_you_mean(&name, known.iter().map(String::as_str));
             let all = known.join(", ");
             return Err(wrong(format!("--stages: no stage `{name}`; available: {all}{meant}")));
         }

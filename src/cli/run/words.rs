@@ -12,8 +12,7 @@ pub(super) fn unfit(option: &str, found: &str, expected: &str) -> Failure {
 
 /// A word that is none of those there are, with the nearest of them.
 pub(super) fn not_one_of(option: &str, word: &str, names: &[&str]) -> Failure {
-    let near = count::nearest(word, names.iter().copied());
-    let meant = near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+    let meant = count::did_you_mean(word, names.iter().copied());
     unfit(option, word, &format!("one of {}{meant}", names.join(", ")))
 }
 

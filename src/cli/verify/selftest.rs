@@ -108,8 +108,7 @@ fn kind(found: &str) -> Result<Kind, Failure> {
     let known = || Kind::all().map(Kind::word).chain(["none"]);
     let kind = Kind::all().find(|kind| kind.word() == found);
     kind.ok_or_else(|| {
-        let near = count::nearest(found, known());
-        let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let meant = count::did_you_mean(found, known());
         let accepted = known().collect::<Vec<_>>().join(", ");
         wrong(format!("--only: found `{found}`, expected one of {accepted}{meant}"))
     })

@@ -253,8 +253,7 @@ pub fn invalid_tracks(experiment: &Experiment) -> Vec<String> {
     });
     let wrong = tracks.filter(|(_, track)| Measure::parse(&track.metric).is_none());
     let said = wrong.map(|(stage, track)| {
-        let near = count::nearest(&track.metric, known.iter().copied());
-        let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let meant = count::did_you_mean(&track.metric, known.iter().copied());
         let (word, known) = (&track.metric, known.join(", "));
         format!("stage `{stage}`, rounds.track: metric is `{word}`, expected one of {known}{meant}")
     });

@@ -239,8 +239,7 @@ pub fn invalid_searches(experiment: &Experiment) -> Vec<String> {
     let searches = stages.filter_map(|stage| Some((stage, stage.search.as_ref()?)));
     let wrong = searches.filter(|(_, search)| !known.contains(&search.best.as_str()));
     let said = wrong.map(|(stage, search)| {
-        let near = count::nearest(&search.best, known.iter().copied());
-        let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let meant = count::did_you_mean(&search.best, known.iter().copied());
         let (name, best, known) = (&stage.name, &search.best, known.join(", "));
         format!("stage `{name}`, search.best: found `{best}`, expected one of {known}{meant}")
     });

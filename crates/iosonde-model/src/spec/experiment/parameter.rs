@@ -151,8 +151,7 @@ impl Parameter {
         let found = PARAMETERS.iter().find(|(_, name, ..)| *name == plain);
         found.map(|(parameter, ..)| *parameter).ok_or_else(|| {
             let words: Vec<&str> = PARAMETERS.iter().map(|(_, name, ..)| *name).collect();
-            let near = count::nearest(&plain, words.iter().copied());
-            let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            let meant = count::did_you_mean(&plain, words.iter().copied());
             ParameterError {
                 name: word.into(),
                 found: "no parameter of this name".into(),

@@ -342,8 +342,7 @@ pub fn find(name: &str) -> Result<&'static Entry, String> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, name)| *name);
     ENTRIES.get(alias.unwrap_or(name)).ok_or_else(|| {
         let names = ENTRIES.keys().chain(ALIASES.iter().map(|(alias, _)| alias));
-        let near = count::nearest(&shown(name), names.copied());
-        let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let meant = count::did_you_mean(&shown(name), names.copied());
         format!("`{}` is not a fio option{meant}", shown(name))
     })
 }

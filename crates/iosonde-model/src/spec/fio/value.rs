@@ -143,8 +143,7 @@ fn word(text: &str, words: &'static [&'static str]) -> Result<Value, String> {
     if let Some(known) = words.iter().find(|known| **known == name) {
         return Ok(Value::Word(known, rest));
     }
-    let near = count::nearest(&shown(name), words.iter().copied());
-    let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let meant = count::did_you_mean(&shown(name), words.iter().copied());
     Err(format!("found `{}`, expected one of {}{meant}", shown(text), words.join(", ")))
 }
 
