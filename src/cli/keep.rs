@@ -11,11 +11,11 @@ use super::config;
 use super::exit::{Exit, Failure};
 use super::output::note;
 use super::watchdog;
-use iosonde_engine::target::gate::quoted;
 use iosonde_engine::target::undo::Saved;
 use iosonde_model::record::given;
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder, timestamp};
 use iosonde_model::record::undo::Undo;
+use iosonde_model::units::shell::quoted;
 
 /// Largest manifest that is read, bytes.
 const MAX_MANIFEST: u64 = 64 << 20;

@@ -8,6 +8,7 @@ pub mod bytes;
 pub mod clean;
 pub mod count;
 pub mod duration;
+pub mod shell;
 
 /// Why a quantity was not understood.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use iosonde_model::record::checksums::checksum;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::OutputArgs;
 use super::state::{State, Step, events, read, steps};
@@ -163,10 +163,7 @@ fn experiment(step: &Step<'_>, output: &Path) -> Result<SignedExperiment, Failur
         device: study.run.target.device.clone(),
         identity: identity(&study),
         stages: steadiness(&study),
-        evidence: Evidence {
-            folder: place.into_owned(),
-            sha256: Sha256::digest(&sums).iter().map(|byte| format!("{byte:02x}")).collect(),
-        },
+        evidence: Evidence { folder: place.into_owned(), sha256: checksum(&sums) },
     };
     let (state, because) = ("complete".into(), String::new());
     Ok(SignedExperiment { name, state, because, result: Some(result) })

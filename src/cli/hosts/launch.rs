@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
+use iosonde_model::record::checksums::checksum;
 
 use crate::cli::exit::{Failure, wrong};
 use crate::cli::words::split;
@@ -48,8 +48,7 @@ impl Sent {
     /// If it cannot be read.
     pub(super) fn this_program() -> std::io::Result<Sent> {
         let program = std::fs::read("/proc/self/exe")?;
-        let sum: String =
-            Sha256::digest(&program).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sum: String = checksum(&program);
         let bytes = program.len();
         // The shell reads all of it before it asks for the program, which it must not read ahead.
         // The agent removes the file as soon as it runs; the trap, if it never does.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use iosonde_model::record::checksums::checksum;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::Run;
@@ -103,7 +103,7 @@ impl Identity {
     pub fn load(&self) -> String {
         let facts = [Kind::Plan, Kind::Engine].map(|kind| self.facts.get(&kind));
         let text = serde_json::to_vec(&facts).unwrap_or_default();
-        Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
+        checksum(&text)
     }
 
     /// The facts known to both in which they differ.

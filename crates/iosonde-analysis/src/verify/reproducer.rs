@@ -4,6 +4,7 @@ use super::replay::{Past, pasts};
 use iosonde_model::content::classify::Class;
 use iosonde_model::plan::{EngineKind, Job, VerifyMode};
 use iosonde_model::record::verify::{Failure, VerifyRun};
+use iosonde_model::units::shell::quoted;
 
 /// Options that are not in a plan and are copied as given.
 const CONSENTS: [&str; 3] = ["--destroy-data", "--overwrite-file", "--overwrite-signature"];
@@ -168,15 +169,6 @@ fn time(ns: u64) -> String {
     let unit = units.into_iter().find(|(scale, _)| ns.is_multiple_of(*scale));
     let (scale, name) = unit.unwrap_or((1, "ns"));
     format!("{}{name}", ns / scale)
-}
-
-/// A word quoted for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.into(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 #[cfg(test)]

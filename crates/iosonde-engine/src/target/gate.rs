@@ -23,6 +23,7 @@ use super::signature::{self, Finding};
 use super::undo::Saved;
 use crate::host::{self, Identity, InUse, Root};
 use iosonde_model::record::WriteAudit;
+use iosonde_model::units::shell::quoted;
 
 /// Places whose disk is never written.
 const SYSTEM_PLACES: [&str; 6] = ["/", "/boot", "/boot/efi", "/efi", "/usr", "/var"];
@@ -335,15 +336,6 @@ impl Report {
     }
 }
 
-/// As a shell takes it in one piece.
-pub fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+=@%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 /// Opens a device node for looking at it. A link is followed once, here; the node itself is not a
 /// link any more.
 fn examined(path: &Path) -> Result<(OwnedFd, PathBuf), TargetError> {
@@ -584,13 +576,5 @@ mod tests {
         assert_eq!(change(|who| who.bytes += 512), Some("another size"));
         assert!(change(|who| who.sequence = Some(8)).unwrap().contains("unplugged"));
         assert_eq!(change(|who| who.id = "S124".into()), Some("another identity"));
-    }
-
-    #[test]
-    fn an_identity_stands_in_the_option_as_a_shell_takes_it() {
-        assert_eq!(quoted("S123"), "S123");
-        assert_eq!(quoted("/images/a.img"), "/images/a.img");
-        assert_eq!(quoted("WD 40"), "'WD 40'");
-        assert_eq!(quoted("it's; rm"), r"'it'\''s; rm'");
     }
 }

@@ -11,11 +11,12 @@ use std::time::Duration;
 use iosonde_sys::sharing;
 use rustix::fs::fstatfs;
 
-use super::gate::{GateError, quoted};
+use super::gate::GateError;
 use super::{Intent, TargetError};
 use crate::host::{self, Access, InUse, Root, Unseen, Use};
 use iosonde_model::record::WriteAudit;
 use iosonde_model::record::facts::FilesystemClass;
+use iosonde_model::units::shell::quoted;
 
 /// How often, and how far apart, a use is examined again that may end by itself: udev and indexers
 /// read what has changed for a moment.

@@ -9,10 +9,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use iosonde_model::content::is_ours_or_zero;
+use iosonde_model::record::checksums::checksum;
 use iosonde_model::record::undo::{Piece, Signature, UNDO_SCHEMA, Undo};
 use rustix::fs::fsync;
 use rustix::io::{pread, pwrite};
-use sha2::{Digest, Sha256};
 
 use super::contents::{EDGE_BYTES, Foreign};
 use super::gate::{self, Consent, Report};
@@ -259,7 +259,7 @@ fn newer(now: &[u8], saved: &[u8], offset: u64) -> Option<Foreign> {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    checksum(bytes)
 }
 
 fn read_whole(file: &OwnedFd, mut into: &mut [u8], mut offset: u64) -> io::Result<()> {

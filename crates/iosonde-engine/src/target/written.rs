@@ -11,11 +11,12 @@ use iosonde_model::record::WriteAudit;
 use rustix::fs::fstat;
 
 use super::contents::{Contents, Seen};
-use super::gate::{self, GateError, quoted};
+use super::gate::{self, GateError};
 use super::in_use::{self, ACCEPT_UNSEEN, FileUse};
 use super::open::{Direct, Held, Intent, TargetError, hold, reopen, system};
 use super::{inspection, safety};
 use crate::host::Root;
+use iosonde_model::units::shell::quoted;
 
 /// Takes a named file for writing: nobody else has it open, before and after we open it.
 pub(super) fn take(
