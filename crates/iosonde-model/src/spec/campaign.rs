@@ -239,8 +239,7 @@ fn check_profiles(campaign: &Campaign) -> Result<(), CampaignError> {
 
 /// The known name that is most like another; empty if none is.
 fn meant(name: &str, known: &BTreeSet<&str>) -> String {
-    let near = count::nearest(name, known.iter().copied());
-    near.map_or(String::new(), |near| format!("; did you mean `{near}`?"))
+    count::did_you_mean(name, known.iter().copied())
 }
 
 impl Campaign {

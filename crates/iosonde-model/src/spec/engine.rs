@@ -258,10 +258,7 @@ impl std::fmt::Display for EngineNameError {
             self.found,
             self.expected.join(", ")
         )?;
-        match count::nearest(&self.found, self.expected.iter().copied()) {
-            Some(near) => write!(f, "; did you mean `{near}`?"),
-            None => Ok(()),
-        }
+        f.write_str(&count::did_you_mean(&self.found, self.expected.iter().copied()))
     }
 }
 

@@ -80,13 +80,12 @@ pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
         Some(instead) => format!("{requested} is not supported: {instead}"),
         None => {
             let ours: Vec<&str> = EngineKind::fio_names().collect();
-            let near = count::nearest(&shown(requested), ours.iter().copied());
-            let meant = near.map(|near| format!("; did you mean `{near}`?"));
+            let meant = count::did_you_mean(&shown(requested), ours.iter().copied());
             format!(
                 "{} is not an engine of fio, expected one of {}{}",
                 shown(requested),
                 ours.join(", "),
-                meant.unwrap_or_default()
+                meant
             )
         }
     };
