@@ -330,6 +330,15 @@ pub fn unknown(experiment: &iosonde_model::spec::Experiment) -> Vec<String> {
 }
 
 impl StageFacts {
+    /// The points that can be used and lie on this axis, in the order of their places on it.
+    pub(super) fn usable_by(&self, axis: &str) -> Vec<(f64, &Point)> {
+        let usable = self.points.iter().filter(|point| point.is_usable());
+        let mut points: Vec<(f64, &Point)> =
+            usable.filter_map(|point| Some((point.at(axis)?, point))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points
+    }
+
     /// Collects the runs of a stage and runs its analyses.
     pub fn of(
         stage: &Stage,

@@ -75,15 +75,21 @@ pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option
         0 | 1 => String::new(),
         _ => format!(" (those: {} to {})", n(least), n(most)),
     };
-    let words = match ratio {
-        ratio if ratio <= 1.0 / FACTOR => format!("{} times slower than {checks}", n(1.0 / ratio)),
-        ratio if ratio >= FACTOR => format!("{} times faster than {checks}", n(ratio)),
-        ratio => format!("{} times the rate of {checks}", n(ratio)),
-    };
+    let words = in_words(ratio, &checks);
     let worst = ratios(now).into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let worst = worst.filter(|(_, row)| *row <= 1.0 / FACTOR && now.rows.len() > 1);
     let worst = worst.map(|(title, row)| format!(", most in {title}: {} times", n(1.0 / row)));
     Some(format!("{words}{range}{}", worst.unwrap_or_default()))
+}
+
+/// A rate as a multiple of another.
+fn in_words(ratio: f64, of: &str) -> String {
+    let n = count::significant;
+    match ratio {
+        ratio if ratio <= 1.0 / FACTOR => format!("{} times slower than {of}", n(1.0 / ratio)),
+        ratio if ratio >= FACTOR => format!("{} times faster than {of}", n(ratio)),
+        ratio => format!("{} times the rate of {of}", n(ratio)),
+    }
 }
 
 /// The same with one result that was named, whatever storage it is of; `None` where they have no
@@ -95,11 +101,7 @@ pub fn against(now: &Summary, reference: &Summary, name: &str) -> Option<String>
     let ratios: Vec<(&str, f64)> = ratios.collect();
     let ratio = median(ratios.iter().map(|(_, ratio)| *ratio).collect())?;
     let n = count::significant;
-    let words = match ratio {
-        ratio if ratio <= 1.0 / FACTOR => format!("{} times slower than {name}", n(1.0 / ratio)),
-        ratio if ratio >= FACTOR => format!("{} times faster than {name}", n(ratio)),
-        ratio => format!("{} times the rate of {name}", n(ratio)),
-    };
+    let words = in_words(ratio, name);
     let range = match ratios.as_slice() {
         [_] => String::new(),
         rows => {

@@ -25,9 +25,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         return nothing("No run can be used, so nothing is known about durability.");
     }
     let mut answer = Answer::default();
-    let mut groups: Vec<(f64, &Point)> =
-        usable.iter().filter_map(|point| Some((point.at(AXIS)?, *point))).collect();
-    groups.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let groups = facts.usable_by(AXIS);
     if groups.is_empty() {
         promises(&mut answer, &usable);
         return answer;

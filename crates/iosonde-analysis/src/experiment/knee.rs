@@ -174,12 +174,7 @@ impl Line<'_> {
         if let Some(at) = knee.knee {
             answer.find_between(&self.key("knee"), at, knee.interval);
         }
-        let power = |point: &Point| -> Vec<f64> {
-            let rates = point.values(Measure::Iops, Direction::Total);
-            let latencies = point.values(Measure::Mean, Direction::Total);
-            rates.iter().zip(latencies).map(|(rate, ns)| rate / ns).collect()
-        };
-        let ranking = gate::rank(self.points.iter().map(|p| (*p, power(p))).collect());
+        let ranking = gate::rank(self.points.iter().map(|p| (*p, p.power())).collect());
         let undecided = |answer: &mut Answer, words: String| {
             answer.find(&self.key("knee_undecided"), 1.0);
             answer.say(format!("{}: {words}", self.name));

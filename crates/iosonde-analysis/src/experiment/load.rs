@@ -61,13 +61,7 @@ fn carried(point: &Point) -> Option<bool> {
 
 /// Latency against offered load, and the highest rate that is sustained.
 pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
-    let mut points: Vec<(f64, &Point)> = facts
-        .points
-        .iter()
-        .filter(|point| point.is_usable())
-        .filter_map(|point| Some((point.at("rate")?, point)))
-        .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let points = facts.usable_by("rate");
     if points.is_empty() {
         return nothing("No run can be used, so nothing is known about offered load.");
     }

@@ -16,13 +16,7 @@ const MIXING_COSTS_FROM: f64 = 0.10;
 
 /// Reads and writes alone, mixed, and their effect on each other.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
-    let mut points: Vec<(f64, &Point)> = facts
-        .points
-        .iter()
-        .filter(|point| point.is_usable())
-        .filter_map(|point| Some((point.at(AXIS)?, point)))
-        .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let points = facts.usable_by(AXIS);
     if points.is_empty() {
         return nothing("No run can be used, so nothing is known about the mix.");
     }

@@ -37,6 +37,13 @@ pub struct Spread {
 }
 
 impl Point {
+    /// Of each run, its rate over its mean latency: Kleinrock's power, to compare levels by.
+    pub(super) fn power(&self) -> Vec<f64> {
+        let rates = self.values(Measure::Iops, Direction::Total);
+        let latencies = self.values(Measure::Mean, Direction::Total);
+        rates.iter().zip(latencies).map(|(rate, ns)| rate / ns).collect()
+    }
+
     /// Collects the runs of a cell.
     ///
     /// Where at least as many as `repeats` have high confidence, only these are used.

@@ -73,13 +73,8 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         };
         let levels: Vec<Level> = points.iter().filter_map(level).collect();
         let knee = knee(&levels, seed);
-        let power = |point: &Point| -> Vec<f64> {
-            let rates = point.values(Measure::Iops, Direction::Total);
-            let latencies = point.values(Measure::Mean, Direction::Total);
-            rates.iter().zip(latencies).map(|(rate, ns)| rate / ns).collect()
-        };
         let label = |point: &Point| count::setting(point.at("iodepth").unwrap_or_default());
-        let words = match gate::rank(points.iter().map(|p| (*p, power(p))).collect()) {
+        let words = match gate::rank(points.iter().map(|p| (*p, p.power())).collect()) {
             Some(Ranking::Best(point)) => match knee.knee {
                 Some(at) => {
                     answer.find(&format!("knee-{}", slug(name)), at);
