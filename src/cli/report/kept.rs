@@ -24,6 +24,17 @@ const MAX_RECORDS: usize = 10_000;
 /// Accepted difference of the clocks of two machines, ns.
 const CLOCK_SLACK_NS: u64 = 300_000_000_000;
 
+/// What there is to say of this start time, ns since 1970, if it lies in the future.
+pub(super) fn clock_warning(started_unix_ns: u64) -> Option<String> {
+    let now_ns = iosonde_sys::clock::realtime_ns();
+    let started = utc(started_unix_ns);
+    (started_unix_ns > now_ns + CLOCK_SLACK_NS).then(|| {
+        format!(
+            "the start time of the result is {started}, which is in the future: a clock is wrong"
+        )
+    })
+}
+
 /// An iosonde result.
 pub(super) struct Kept {
     /// The folder, or the one record.
@@ -63,13 +74,7 @@ impl Kept {
                 .push("partial: the command ended before everything planned was done".into()),
             _ => {}
         }
-        let now = iosonde_sys::clock::realtime_ns();
-        if let Some(started) = self.started_unix_ns().filter(|ns| *ns > now + CLOCK_SLACK_NS) {
-            warnings.push(format!(
-                "the start time of the result is {}, which is in the future: a clock is wrong",
-                utc(started)
-            ));
-        }
+        warnings.extend(self.started_unix_ns().and_then(clock_warning));
         warnings
     }
 

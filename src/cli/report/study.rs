@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::kept::clock_warning;
 use super::write::deliver_report;
 use super::{ReportArgs, recheck};
 use crate::cli::exit::{Exit, Failure, wrong};
@@ -10,14 +11,10 @@ use crate::cli::output::note;
 use crate::cli::report::kept::{read_manifest, unfinished_words};
 use crate::cli::screen;
 use iosonde_model::record::checksums::is_unfinished;
-use iosonde_model::record::store::utc;
 use iosonde_model::units::bytes;
 use iosonde_report::clean::clean;
 use iosonde_report::experiment_story::story;
 use iosonde_report::experiment_text::experiment_text;
-
-/// Accepted difference of the clocks of two machines, ns.
-const CLOCK_SLACK_NS: u64 = 300_000_000_000;
 
 /// Renders an experiment again, or checks its folder against its records.
 pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
@@ -46,13 +43,8 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
     } else if !complete {
         note("warning: partial: not everything planned was run");
     }
-    let now_ns = iosonde_sys::clock::realtime_ns();
-    if study.run.started_unix_ns > now_ns + CLOCK_SLACK_NS {
-        let started = utc(study.run.started_unix_ns);
-        note(&format!(
-            "warning: the start time of the result is {started}, which is in the future: a clock \
-             is wrong"
-        ));
+    if let Some(words) = clock_warning(study.run.started_unix_ns) {
+        note(&format!("warning: {words}"));
     }
     let text = {
         let target = &study.run.target;
