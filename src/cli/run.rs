@@ -51,7 +51,7 @@ use iosonde_analysis::verdict::{assess, verdict};
 use iosonde_engine::engine::waits::Wait;
 use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, resolve};
 use iosonde_model::record::run::{Outcome, Run};
-use iosonde_model::spec::{Speed, catalogue};
+use iosonde_model::spec::{Speed, Workload, catalogue};
 use iosonde_report::json::Document;
 use iosonde_report::{
     Answer, cross_check_text, expectations_text, layers_text, precision_text, pursuit_text,
@@ -254,8 +254,11 @@ pub(super) fn run(
     if second.is_some() {
         cross_check::warn_about(&plan, &resolved.fresh);
     }
-    let layout =
-        if resolved.fresh.is_empty() { None } else { Some(layout_plan(&setting, resolved.fresh)?) };
+    let laying = Engine { sqpoll: false, iopoll: false, ..setting.engine.clone() };
+    let layout = match resolved.fresh.as_slice() {
+        [] => None,
+        fresh => Some(layout_plan(&setting, fresh, laying)?),
+    };
     let context = place.context(resolved.held, resolved.medium);
     let words_of_fio = |second: &Second| second.words(&plan, &context);
     let words_of_fio = second
@@ -323,26 +326,31 @@ fn usual_depth(args: &RunArgs, engine: &Engine) -> u32 {
     depth.filter(|_| engine.kind != EngineKind::Psync).unwrap_or(1)
 }
 
-/// Lays out those of the targets that were made for this run.
-fn layout_plan(setting: &Setting, fresh: Vec<u16>) -> Result<Plan, Failure> {
-    let mut workload = catalogue::workload("layout").map_err(wrong)?;
-    // A file smaller than a layout block, or no multiple of it, is written in smaller pieces.
-    let length = setting.targets[usize::from(fresh[0])].bytes;
-    while !length.is_multiple_of(workload.block_size) && workload.block_size > 512 {
-        workload.block_size /= 2;
-    }
+/// Lays out these of the targets, which were made for this run and are of equal size.
+fn layout_plan(setting: &Setting, targets: &[u16], engine: Engine) -> Result<Plan, Failure> {
+    let mut workload = layout_workload(setting.targets[usize::from(targets[0])].bytes)?;
     for role in &mut workload.roles {
-        role.targets.clone_from(&fresh);
+        role.targets = targets.to_vec();
     }
     let setting = Setting {
         warmup_ns: 0,
         offset_bytes: 0,
         stop: Stop::AfterOnePass,
         on_error: OnError::Stop,
-        engine: Engine { sqpoll: false, iopoll: false, ..setting.engine.clone() },
+        engine,
         ..setting.clone()
     };
     Ok(resolve(&workload, &setting)?)
+}
+
+/// What writes a target of this size in full: one smaller than a layout block, or no multiple of
+/// it, in smaller pieces.
+pub(super) fn layout_workload(bytes: u64) -> Result<Workload, Failure> {
+    let mut workload = catalogue::workload("layout").map_err(wrong)?;
+    while !bytes.is_multiple_of(workload.block_size) && workload.block_size > 512 {
+        workload.block_size /= 2;
+    }
+    Ok(workload)
 }
 
 fn warn_about(engine: &Engine, about_targets: &[String]) {

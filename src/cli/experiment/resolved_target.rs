@@ -6,6 +6,7 @@ use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::note;
 use crate::cli::place::{self, Place};
+use crate::cli::run::layout_workload;
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
@@ -15,7 +16,6 @@ use iosonde_model::plan::precondition::{active_range, pass_bytes};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
 use iosonde_model::record::experiment::RequestedTarget;
 use iosonde_model::record::facts::FilesystemClass;
-use iosonde_model::spec::catalogue;
 use iosonde_model::spec::experiment::{Needs, Stage};
 use iosonde_model::units::bytes;
 
@@ -312,11 +312,7 @@ fn setting(options: &TargetOptions<'_>, place: &Place, engine: Engine, target: T
 
 /// One pass of sequential writes over the region, then an fsync.
 fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
-    let mut workload = catalogue::workload("layout").map_err(wrong)?;
-    let length = setting.targets[0].bytes;
-    while !length.is_multiple_of(workload.block_size) && workload.block_size > 512 {
-        workload.block_size /= 2;
-    }
+    let mut workload = layout_workload(setting.targets[0].bytes)?;
     if setting.engine.kind.is_synchronous() {
         workload.roles.iter_mut().for_each(|role| role.iodepth = Some(1));
     }

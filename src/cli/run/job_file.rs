@@ -21,7 +21,7 @@ use shelf::{Opened, Shelf, at, opened};
 use super::fio_line::{FioLine, Instead};
 use super::request::expectations;
 use super::words::time;
-use super::{RunArgs, device, execute_alone, laid_out, warn_about};
+use super::{RunArgs, device, execute_alone, laid_out, layout_plan, warn_about};
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
@@ -43,8 +43,8 @@ use iosonde_model::plan::{
     self, EngineKind, OnError, Plan, Pursuit, Setting, Stop, Target, resolve,
 };
 use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::spec::Workload;
 use iosonde_model::spec::fio::{Asking, TargetRequest, ask, command, jobs};
-use iosonde_model::spec::{Workload, catalogue};
 use iosonde_report::fio_job::fio_job;
 use iosonde_report::json::{Document, WrittenOptions};
 use iosonde_report::{Answer, expectations_text, run_text, verdict_text};
@@ -377,7 +377,7 @@ fn group(
         ..place.context(Held::first_for_all(&ready.held), ready.medium)
     };
     for index in ready.fresh {
-        let layout = layout(&ready.setting, index)?;
+        let layout = layout_plan(&ready.setting, &[index], place::default_engine())?;
         laid_out(execute_alone(&layout, &context, progress)?.map(|run| run.outcome))?;
     }
     if asking.creates_only {
@@ -400,28 +400,6 @@ fn group(
         runs.extend(execute_alone(&plan, &context, progress)?);
     }
     Ok(runs)
-}
-
-/// Writes one target in full.
-fn layout(setting: &Setting, index: u16) -> Result<Plan, Failure> {
-    let mut workload: Workload = catalogue::workload("layout").map_err(wrong)?;
-    let bytes = setting.targets.get(usize::from(index)).map_or(0, |target| target.bytes);
-    // A file smaller than a layout block, or no multiple of it, is written in smaller pieces.
-    while !bytes.is_multiple_of(workload.block_size) && workload.block_size > 512 {
-        workload.block_size /= 2;
-    }
-    for role in &mut workload.roles {
-        role.targets = vec![index];
-    }
-    let setting = Setting {
-        warmup_ns: 0,
-        offset_bytes: 0,
-        stop: Stop::AfterOnePass,
-        on_error: OnError::Stop,
-        engine: place::default_engine(),
-        ..setting.clone()
-    };
-    Ok(resolve(&workload, &setting)?)
 }
 
 /// Judges, tells and keeps all runs, and gives the exit code that follows.
