@@ -1,5 +1,7 @@
 //! The environment shared by all commands: the machine, the clock, the engine, a seed.
 
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -13,7 +15,7 @@ use crate::schedule::{Peers, RunContext};
 use iosonde_engine::backend::uring_cmd::CommandTarget;
 use iosonde_engine::engine::{Control, Medium, signal_in};
 use iosonde_engine::host::{self, Root};
-use iosonde_engine::target::Held;
+use iosonde_engine::target::{Direct, Held};
 use iosonde_model::plan::{Engine, EngineKind};
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::hosts::TargetIdentity;
@@ -94,6 +96,24 @@ impl Place {
     /// Whether a signal has requested termination.
     pub(crate) fn interrupted(&self) -> Option<i32> {
         signal_in(&self.signal)
+    }
+}
+
+/// How much direct I/O is wanted, by the word of `--direct`.
+pub(crate) fn direct(word: Option<&str>) -> Direct {
+    match word {
+        Some("0") => Direct::Never,
+        Some(_) => Direct::Demanded,
+        None => Direct::Preferred,
+    }
+}
+
+/// The engine for these targets where none is named: a socket is taken for a vhost-user server's.
+pub(crate) fn engine_for(targets: &[impl AsRef<Path>]) -> Engine {
+    let is_socket = |facts: std::fs::Metadata| facts.file_type().is_socket();
+    match targets.iter().any(|path| path.as_ref().metadata().is_ok_and(is_socket)) {
+        true => Engine::of(EngineKind::VhostUser),
+        false => default_engine(),
     }
 }
 

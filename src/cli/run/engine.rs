@@ -1,7 +1,6 @@
 //! Options that say how I/O leaves the process.
 
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -49,28 +48,16 @@ pub(super) struct EngineArgs {
     nonvectored: Option<Switch>,
 }
 
-/// Where no engine is named, a socket is taken for a vhost-user server's.
-fn is_socket(path: &Path) -> bool {
-    path.metadata().is_ok_and(|facts| facts.file_type().is_socket())
-}
-
 impl EngineArgs {
     /// How much direct I/O is wanted.
     pub(super) fn direct(&self) -> Direct {
-        match self.direct.as_deref() {
-            Some("0") => Direct::Never,
-            Some(_) => Direct::Demanded,
-            None => Direct::Preferred,
-        }
+        place::direct(self.direct.as_deref())
     }
 
     /// The engine with its modes.
     pub(super) fn engine(&self, targets: &[PathBuf]) -> Result<Engine, Failure> {
         let Some(word) = self.ioengine.as_deref() else {
-            return self.with_modes(match targets.iter().any(|path| is_socket(path)) {
-                true => Engine::of(EngineKind::VhostUser),
-                false => place::default_engine(),
-            });
+            return self.with_modes(place::engine_for(targets));
         };
         let engines: Vec<EngineKind> = EngineKind::all().collect();
         let kind = EngineKind::parse(word, &engines)?;

@@ -1,6 +1,5 @@
 //! What is verified: opened, made, or connected to.
 
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use iosonde_engine::backend::vhost::Server;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::target::create::{Fresh, created};
 use iosonde_engine::target::vhost::{VhostConsent, admit_writes};
-use iosonde_engine::target::{Direct, Held, Intent, open};
+use iosonde_engine::target::{Held, Intent, open};
 use iosonde_model::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
 use iosonde_model::record::TargetFacts;
 use iosonde_model::record::export::directory_of;
@@ -40,12 +39,8 @@ pub(super) struct ResolvedTarget {
 impl ProveArgs {
     /// The engine asked for, or the one that fits the target.
     pub(super) fn engine_for(&self, path: &Path) -> Result<Engine, Failure> {
-        let is_socket = || path.metadata().is_ok_and(|facts| facts.file_type().is_socket());
         let Some(word) = self.engine.ioengine.as_deref() else {
-            return Ok(match is_socket() {
-                true => Engine::of(EngineKind::VhostUser),
-                false => place::default_engine(),
-            });
+            return Ok(place::engine_for(&[path]));
         };
         if word == EngineKind::Null.name() {
             return Err(wrong("--ioengine null stores nothing: there is nothing to verify"));
@@ -54,14 +49,6 @@ impl ProveArgs {
         let engines: Vec<EngineKind> = EngineKind::all().filter(keeps).collect();
         let kind = EngineKind::parse(word, &engines)?;
         Ok(Engine::of(kind))
-    }
-
-    fn direct(&self) -> Direct {
-        match self.engine.direct.as_deref() {
-            Some("0") => Direct::Never,
-            Some(_) => Direct::Demanded,
-            None => Direct::Preferred,
-        }
     }
 
     /// Opens the target, or makes it.
@@ -147,7 +134,7 @@ impl ProveArgs {
         let (free_bytes, total_bytes) = open::space(directory)?;
         open::fits(directory, size_bytes, free_bytes, total_bytes)?;
         let make = if self.result.dry_run { open::rehearsed } else { open::unnamed };
-        Ok(make(directory, size_bytes, self.direct())?)
+        Ok(make(directory, size_bytes, place::direct(self.engine.direct.as_deref()))?)
     }
 
     /// A file that is made and stays.
@@ -158,9 +145,13 @@ impl ProveArgs {
         let (free_bytes, total_bytes) = open::space(parent)?;
         open::fits(parent, size_bytes, free_bytes, total_bytes)?;
         if self.result.dry_run {
-            return Ok((open::rehearsed(parent, size_bytes, self.direct())?, None));
+            return Ok((
+                open::rehearsed(parent, size_bytes, place::direct(self.engine.direct.as_deref()))?,
+                None,
+            ));
         }
-        let (held, fresh) = created(path, size_bytes, self.direct())?;
+        let (held, fresh) =
+            created(path, size_bytes, place::direct(self.engine.direct.as_deref()))?;
         Ok((held, Some(fresh)))
     }
 
@@ -186,7 +177,7 @@ impl ProveArgs {
         let results = self.result.results.as_deref();
         let intent = self.consent.intent(writes, results, self.result.dry_run);
         let intent = Intent { passthrough: commands, ..intent };
-        let held = open::existing(path, &intent, self.direct())?;
+        let held = open::existing(path, &intent, place::direct(self.engine.direct.as_deref()))?;
         if held.bytes == u64::MAX {
             return Err(wrong(format!(
                 "`{}` stores nothing: there is nothing to verify",
