@@ -65,7 +65,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Asks whether the [`nearest`] candidate was meant, at the end of a message; empty if none is near.
+/// Asks at the end of a message whether the [`nearest`] candidate was meant; empty if none is near.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
 }
