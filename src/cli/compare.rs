@@ -41,8 +41,8 @@ use iosonde_report::{comparison_json, comparison_text};
 /// If A is the result of `iosonde profile`, B is a replay (preferably a profile of it), and each
 /// dimension of the load gets a score: 1 is identical. --speed and --figures apply to this.
 ///
-/// Exit codes: 0 compared, and every gate passed; 2 the two cannot be compared; 3 a gate failed; 6 no
-/// run is valid, or files were altered; 7 a gate is unknown.
+/// Exit codes: 0 compared, and every gate passed; 2 the two cannot be compared; 3 a gate failed;
+/// 6 no run is valid, or files were altered; 7 a gate is unknown.
 ///
 /// Examples:
 ///   iosonde compare before/ after/

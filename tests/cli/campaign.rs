@@ -143,7 +143,7 @@ fn what_contradicts_itself_or_is_not_there_is_refused_before_anything_is_made() 
     fs::hard_link(place.work().join("data"), place.work().join("hard")).unwrap();
     check("path = \"data\"", &twice.replace("./data", "hard")).says("are the same one");
     check("[[experiment]]", "[[experiment]]\ndevices = [\"sa\"]").says("no device `sa`");
-    check("buffered = true", "serial = \"S1\"").says("no block device");
+    check("buffered = true", "serial = \"S1\"").says("is not a block device");
     assert!(!place.work().join("out").exists());
     place.file("bad.toml", FLEET.replacen("second.toml", "queue-deth", 1).as_bytes());
     let ended = place.iosonde("campaign check bad.toml").end().exits(2);

@@ -435,7 +435,7 @@ fn what_makes_a_result_misleading_is_listed_without_a_run() {
           \"runtime\":1000,\"lat_ns\":{\"mean\":1e6}},\"job options\":{\"iodepth\":\"32\"}}]}",
     );
     let few = place.iosonde("run --lint good.fio few.json").end().exits(3).out;
-    for expected in ["9 operations", "1 s measured", "iodepth 32 asked"] {
+    for expected in ["9 operations", "1 s measured", "requested depth 32"] {
         assert!(few.contains(expected), "{expected}: {few}");
     }
     assert!(!place.work().join("a.0.0").exists());

@@ -193,7 +193,7 @@ mod tests {
         set("experiment.0.rounds", "7").unwrap();
         set("stop.missed", "true").unwrap();
         assert!(set("device.c.size", "1g").unwrap_err().contains("no entry `c`"));
-        assert!(set("name.x", "1").unwrap_err().contains("no table"));
+        assert!(set("name.x", "1").unwrap_err().contains("not a table"));
         let changed: Campaign = Value::Table(table).try_into().unwrap();
         assert_eq!(changed.devices[1].size.as_deref(), Some("1g"));
         assert_eq!((changed.experiments[0].rounds, changed.stop.missed), (Some(7), true));

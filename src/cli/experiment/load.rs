@@ -30,7 +30,8 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
         let names: Vec<&str> = known.iter().map(|each| each.name.as_str()).collect();
         let meant = count::did_you_mean(name, names.iter().copied());
         return Err(wrong(format!(
-            "no experiment `{name}`; available: {}{meant} (a file of your own has a name that ends in .toml)",
+            "no experiment `{name}`; available: {}{meant} (a file of your own has a name that ends \
+             in .toml)",
             names.join(", ")
         )));
     };

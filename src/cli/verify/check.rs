@@ -210,8 +210,8 @@ fn sound(
     }
     if plan.blocks().saturating_mul(plan.block_bytes.into()) != header.region_bytes {
         return Err(wrong(format!(
-            "`{}` contradicts itself: its plan has {} blocks of {} B, its header {} B; give another \
-             copy, or write again",
+            "`{}` contradicts itself: its plan has {} blocks of {} B, its header {} B; give \
+             another copy, or write again",
             path.display(),
             plan.blocks(),
             plan.block_bytes,

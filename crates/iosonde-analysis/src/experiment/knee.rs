@@ -295,7 +295,8 @@ impl Line<'_> {
                 let at = best.at(self.axis).unwrap_or_default();
                 answer.find(&self.key("best_at"), at);
                 let figures = figures(best);
-                answer.say(format!("{name}: highest throughput at {}: {figures}.", self.setting(at)));
+                let setting = self.setting(at);
+                answer.say(format!("{name}: highest throughput at {setting}: {figures}."));
             }
             // Of levels as good as each other, the first costs least.
             Some(Ranking::Ties { points, .. }) => answer.say(format!(
@@ -305,7 +306,8 @@ impl Line<'_> {
                 self.settings(points.get(..1).unwrap_or(&[point]))
             )),
             Some(Ranking::Undecided(why)) => answer.say(format!(
-                "{name}: which level has the highest throughput is {why}; the highest mean so far is {} at {}.",
+                "{name}: which level has the highest throughput is {why}; the highest mean so far \
+                 is {} at {}.",
                 figures(point),
                 self.settings(&[point])
             )),

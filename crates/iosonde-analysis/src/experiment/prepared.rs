@@ -286,7 +286,7 @@ mod tests {
         // A purge since, or writes of another order, and nothing counts any more.
         for after in [stage(PURGED, "randread", 0, true), stage(PASSES, "write", 0, false)] {
             let left = left(vec![passes.clone(), after]).unwrap();
-            assert!(of(&left, &requested).unwrap_err().contains("since it was preconditioned"));
+            assert!(of(&left, &requested).unwrap_err().contains("no preconditioning is on record"));
         }
         // Reads, and writes of the same order, change nothing.
         let mut reads = stage(PASSES, "randread", 0, false);

@@ -86,7 +86,8 @@ pub(super) fn line(
         ),
         Some(Ranking::Undecided(why)) => {
             format!(
-                "{name}: which level is the maximum is {why}; the highest mean so far is {rate} at {}.",
+                "{name}: which level is the maximum is {why}; the highest mean so far is {rate} at \
+                 {}.",
                 label(highest)
             )
         }

@@ -50,8 +50,8 @@ pub struct Consent<'a> {
 pub enum GateError {
     /// sysfs knows nothing of it, so nothing can be ruled out.
     #[error(
-        "`{0}` is a block device without an entry in /sys/dev/block, so who uses it is unknown: it is \
-         not written; mount sysfs at /sys, or give another device"
+        "`{0}` is a block device without an entry in /sys/dev/block, so who uses it is unknown: it \
+         is not written; mount sysfs at /sys, or give another device"
     )]
     Unidentified(PathBuf),
     #[error("`{path}` is in use and is not written: {uses}")]

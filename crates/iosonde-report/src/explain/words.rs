@@ -161,7 +161,8 @@ pub(super) const WORDS: &[Term] = terms! {
         "inconclusive": "The data is too little or too noisy for a verdict.",
             "interval of the ratio over runs; number of checked blocks",
             "Measure longer, or more often.";
-        "too_few": "Fewer than five runs of a side, or fewer than six rounds of --run.", "number of runs", "Make more runs.";
+        "too_few": "Fewer than five runs of a side, or fewer than six rounds of --run.",
+            "number of runs", "Make more runs.";
         "passed": "The change is within the limit of the gate.", "interval of the ratio",
             "Nothing.";
         "unknown": "The data does not decide.", "", "Read the reason beside it.";

@@ -225,7 +225,7 @@ mod tests {
         }
         assert!(document.campaign().unwrap().stop.missed);
         assert!(document.put_dotted("device.b.size", "1g").unwrap_err().contains("no entry `b`"));
-        assert!(document.put_dotted("name.x", "1").unwrap_err().contains("no table"));
+        assert!(document.put_dotted("name.x", "1").unwrap_err().contains("not a table"));
         document.put(Place::Experiment(0, "quick"), None);
         assert_eq!(document.get(Place::Experiment(0, "quick")), None);
     }
