@@ -427,6 +427,8 @@ fn the_live_view_names_who_writes_and_what_and_ends_by_a_key() {
     robot.types("p");
     robot.sees("PAUSED");
     robot.resizes(40);
+    // Drawn with the next second; there is no room for another column.
+    robot.sees("requests/s\n");
     robot.types("p");
     robot.types("q");
     assert_eq!(robot.ends(), Some(0));

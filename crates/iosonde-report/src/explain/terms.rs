@@ -174,8 +174,8 @@ const TERMS: &[Term] = terms! {
             "Stop using the device for data; keep the report.";
         "5": "The target was refused: data at risk, or not storage.", "",
             "Read the refusal: it names what was found and what would permit it.";
-        "6": "Not to be trusted: consistency checks failed (INVALID), stored files were altered, or \
-             the verifier failed its own test.", "",
+        "6": "Not to be trusted: consistency checks failed (INVALID), stored files were altered, \
+             or the verifier failed its own test.", "",
             "Read which; discard figures whose checks failed.";
         "7": "Inconclusive: too little was measured for a verdict.", "", "Measure longer.";
         "125": "A command could not be profiled.", "", "Read the error.";
