@@ -261,7 +261,7 @@ fn has_effect(command: &Command<'_>) -> Result<(), Failure> {
             Some("an experiment has no parts: give each host a target of its own ({host} in it)")
         }
         "experiment" => None,
-        _ => Some("it is for run and verify"),
+        _ => Some("it is for run, verify and experiment"),
     };
     if args.server_counters.is_some() && !MEASURES.contains(&command.verb) {
         return Err(wrong(format!(

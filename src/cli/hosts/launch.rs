@@ -48,7 +48,7 @@ impl Sent {
     /// If it cannot be read.
     pub(super) fn this_program() -> std::io::Result<Sent> {
         let program = std::fs::read("/proc/self/exe")?;
-        let sum: String = checksum(&program);
+        let sum = checksum(&program);
         let bytes = program.len();
         // The shell reads all of it before it asks for the program, which it must not read ahead.
         // The agent removes the file as soon as it runs; the trap, if it never does.

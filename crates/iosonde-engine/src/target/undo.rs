@@ -135,7 +135,7 @@ impl Saved {
             saved.undo.pieces.push(Piece {
                 offset: range.start,
                 length: range.end - range.start,
-                sha256: digest(&saved.bytes[from..]),
+                sha256: checksum(&saved.bytes[from..]),
             });
         }
         Ok(Some(saved))
@@ -158,7 +158,7 @@ impl Saved {
                 .split_at_checked(length)
                 .ok_or_else(|| damaged(format!("it ends before offset {}", piece.offset)))?;
             let end = piece.offset.checked_add(piece.length);
-            if end.is_none_or(|end| end > self.undo.bytes) || digest(bytes) != piece.sha256 {
+            if end.is_none_or(|end| end > self.undo.bytes) || checksum(bytes) != piece.sha256 {
                 return Err(damaged(format!("SHA-256 of the piece at offset {}", piece.offset)));
             }
             pieces.push((piece.offset, bytes));
@@ -258,10 +258,6 @@ fn newer(now: &[u8], saved: &[u8], offset: u64) -> Option<Foreign> {
     Some(Foreign { offset, head })
 }
 
-fn digest(bytes: &[u8]) -> String {
-    checksum(bytes)
-}
-
 fn read_whole(file: &OwnedFd, mut into: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !into.is_empty() {
         let read = pread(file, &mut *into, offset)?;
@@ -294,7 +290,7 @@ mod tests {
 
     fn saved() -> Saved {
         let bytes = vec![7; 8192];
-        let piece = Piece { offset: 4096, length: 8192, sha256: digest(&bytes) };
+        let piece = Piece { offset: 4096, length: 8192, sha256: checksum(&bytes) };
         let undo = Undo {
             schema: UNDO_SCHEMA.into(),
             bytes: 1 << 20,
