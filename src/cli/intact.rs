@@ -37,13 +37,30 @@ impl AcceptArgs {
     /// # Errors
     /// If something was altered and that is not accepted.
     pub(crate) fn read(self, path: &Path) -> Result<Vec<String>, Failure> {
+        // What a command writes at this moment is in the list or will be.
+        self.read_unless(path, RunFolder::is_in_use)
+    }
+
+    /// The same before a command goes on with the folder: also if somebody still seems to hold it,
+    /// as the kernel may for a moment after a kill. Whoever does is found when it is opened.
+    ///
+    /// # Errors
+    /// As [`read`](AcceptArgs::read).
+    pub(crate) fn read_to_resume(self, path: &Path) -> Result<Vec<String>, Failure> {
+        self.read_unless(path, |_| false)
+    }
+
+    fn read_unless(
+        self,
+        path: &Path,
+        is_exempt: impl Fn(&Path) -> bool,
+    ) -> Result<Vec<String>, Failure> {
         let _reading = Wait::begin("reading", path.to_string_lossy());
         let Some((folder, file)) = folder_of(path) else { return Ok(Vec::new()) };
         let failed = |error: std::io::Error| {
             Failure::new(Exit::Environment, format!("`{}`: {error}", folder.display()))
         };
-        // What a command writes at this moment is in the list or will be.
-        if RunFolder::is_in_use(&folder) {
+        if is_exempt(&folder) {
             return Ok(Vec::new());
         }
         let mut altered = alterations(&folder).map_err(failed)?;

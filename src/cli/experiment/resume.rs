@@ -21,7 +21,7 @@ use iosonde_model::units::bytes;
 /// `experiment resume`.
 pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failure> {
     args.common.output_format.supports("experiment resume")?;
-    let altered = args.accept.read(&args.folder)?;
+    let altered = args.accept.read_to_resume(&args.folder)?;
     let place = Place::find()?;
     let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
     let run = old.run.clone();
