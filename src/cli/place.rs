@@ -108,6 +108,15 @@ pub(crate) fn direct(word: Option<&str>) -> Direct {
     }
 }
 
+/// The help of `--ioengine` where these are possible.
+pub(crate) fn engine_help(engines: impl Iterator<Item = EngineKind>) -> String {
+    format!(
+        "{}; `iosonde run --enghelp` says what each is for [default: virtio-blk-vhost-user if the \
+         target is a socket, else io_uring]",
+        EngineKind::either_of(engines)
+    )
+}
+
 /// The engine for these targets where none is named: a socket is taken for a vhost-user server's.
 pub(crate) fn engine_for(targets: &[impl AsRef<Path>]) -> Engine {
     let is_socket = |facts: std::fs::Metadata| facts.file_type().is_socket();

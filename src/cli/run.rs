@@ -49,7 +49,7 @@ use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::history;
 use iosonde_analysis::verdict::{assess, verdict};
 use iosonde_engine::engine::waits::Wait;
-use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, resolve};
+use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::{Speed, Workload, catalogue};
 use iosonde_report::json::Document;
@@ -323,7 +323,7 @@ fn setting(
 fn usual_depth(args: &RunArgs, engine: &Engine) -> u32 {
     let name = args.file.as_ref().map(|file| file.to_string_lossy());
     let depth = name.and_then(|name| catalogue::depth_in_check(&name));
-    depth.filter(|_| engine.kind != EngineKind::Psync).unwrap_or(1)
+    depth.filter(|_| !engine.kind.is_synchronous()).unwrap_or(1)
 }
 
 /// Lays out these of the targets, which were made for this run and are of equal size.

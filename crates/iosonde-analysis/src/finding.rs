@@ -46,7 +46,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use iosonde_model::plan::EngineKind;
 use iosonde_model::record::facts::Neighbour;
 use iosonde_model::record::run::Run;
 use iosonde_model::record::{HostFacts, TargetFacts};
@@ -328,7 +327,7 @@ impl<'a> Case<'a> {
 
     /// Whether a real target was driven.
     fn is_real(&self) -> bool {
-        !matches!(self.run.plan.engine.kind, EngineKind::Null | EngineKind::Sim)
+        self.run.plan.engine.kind.is_real()
     }
 
     /// Operations per second as two levels, each at least 10 % of the run.

@@ -5,7 +5,7 @@
 //! with its strength. Little's law is evaluated on printed means: completions per second times mean
 //! latency.
 
-use iosonde_model::plan::IoKind;
+use iosonde_model::plan::{EngineKind, IoKind};
 use iosonde_model::record::import::{Foreign, ForeignDirection, ForeignJob, ForeignLatency};
 use iosonde_model::units::{bytes, count, duration};
 
@@ -24,8 +24,6 @@ const BIN: f64 = 1.0 / 64.0;
 const INLINE_BELOW_NS: u64 = 1_000;
 /// A shorter run does not show whether its rate was steady, ns.
 const SHORT_NS: u64 = 10_000_000_000;
-/// Engines that keep one request in flight at any iodepth.
-const ONE_AT_A_TIME: [&str; 7] = ["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
 /// Options that prevent a job from filling its queue.
 const PACED: [&str; 9] = [
     "rate",
@@ -113,7 +111,8 @@ pub fn is_group(foreign: &Foreign, job: &ForeignJob) -> bool {
 
 /// Whether the job's engine keeps one request in flight. Without the option fio takes psync.
 pub fn one_at_a_time(job: &ForeignJob) -> bool {
-    ONE_AT_A_TIME.contains(&job.option(&["ioengine"]).unwrap_or("psync"))
+    let name = job.option(&["ioengine"]).unwrap_or("psync");
+    name == "splice" || EngineKind::of_fio(name).is_some_and(EngineKind::is_synchronous)
 }
 
 /// The one block size of a job, bytes; `None` if it has several.

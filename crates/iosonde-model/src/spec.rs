@@ -20,7 +20,7 @@ pub mod speed;
 pub mod workload;
 
 pub use catalogue::FileError;
-pub use engine::EngineKind;
+pub use engine::{EngineKind, WorksOn};
 pub use experiment::Experiment;
 pub use latency::{LatencyTarget, Pursuit};
 pub use limits::{Flow, Limits};

@@ -20,7 +20,7 @@ use iosonde_analysis::Assessment;
 use iosonde_analysis::arrivals::ArrivalVerdict;
 use iosonde_analysis::intervals::{self, DIRECTIONS, Direction};
 use iosonde_analysis::priorities;
-use iosonde_model::plan::{EngineKind, Job, Stop};
+use iosonde_model::plan::{Job, Stop};
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_stats::Histogram;
 use shown::Shown;
@@ -376,7 +376,7 @@ impl JobReport<'_> {
             ("offset", size(self.plan.region_start)),
             ("size", size(self.plan.region_bytes)),
         ];
-        if !matches!(plan.engine.kind, EngineKind::Null | EngineKind::Sim) {
+        if plan.engine.kind.is_real() {
             options.push(("direct", u8::from(self.run.target.direct).to_string()));
         }
         match plan.stop_of(self.plan) {

@@ -434,7 +434,7 @@ fn engine(run: &Run) -> String {
     if !run.backend.features.is_empty() {
         let _ = write!(text, " ({})", clean(&run.backend.features.join(", ")));
     }
-    if !matches!(run.plan.engine.kind, EngineKind::Null | EngineKind::Sim) {
+    if run.plan.engine.kind.is_real() {
         text.push_str(if run.target.direct { ", direct" } else { ", buffered" });
     }
     if let Some(filesystem) = &run.target.filesystem {

@@ -16,6 +16,7 @@ use iosonde_model::plan::precondition::{active_range, pass_bytes};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
 use iosonde_model::record::experiment::RequestedTarget;
 use iosonde_model::record::facts::FilesystemClass;
+use iosonde_model::spec::WorksOn;
 use iosonde_model::spec::experiment::{Needs, Stage};
 use iosonde_model::units::bytes;
 
@@ -193,7 +194,7 @@ pub(super) fn resolve_target(
 fn engine(name: Option<&str>) -> Result<Engine, Failure> {
     let Some(name) = name else { return Ok(place::default_engine()) };
     let possible = |kind: &EngineKind| {
-        kind.opens_files() || matches!(kind, EngineKind::IoUringCmd | EngineKind::Sim)
+        matches!(kind.works_on(), WorksOn::Files | WorksOn::Namespaces | WorksOn::Simulation)
     };
     let engines: Vec<EngineKind> = EngineKind::all().filter(possible).collect();
     let kind = EngineKind::parse(name, &engines)?;

@@ -19,10 +19,12 @@ pub(super) struct EngineArgs {
     /// 1: direct I/O, or fail; 0: buffered I/O [default: direct if possible]
     #[arg(long, value_name = "0|1", value_parser = ["0", "1"])]
     direct: Option<String>,
-    /// io_uring, io_uring_cmd (NVMe commands to /dev/ngXnY), libaio, psync, mmap (both exactly one
-    /// request in flight), null, sim, virtio-blk-vhost-user [default: virtio-blk-vhost-user if the
-    /// target is a socket, else io_uring]
-    #[arg(long, visible_alias = "driver", value_name = "NAME")]
+    #[arg(
+        long,
+        visible_alias = "driver",
+        value_name = "NAME",
+        help = place::engine_help(EngineKind::all())
+    )]
     pub(super) ioengine: Option<String>,
     /// A kernel thread submits (io_uring, io_uring_cmd)
     #[arg(

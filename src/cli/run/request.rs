@@ -83,8 +83,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
         workload,
     };
     super::device::known_kinds(target)?;
-    let bare = matches!(requested.engine.kind, EngineKind::Null | EngineKind::Sim);
-    if bare || !requested.changes() {
+    if !requested.engine.kind.is_real() || !requested.changes() {
         super::device::no_consents(target, "nothing is written")?;
     }
     Ok(requested)

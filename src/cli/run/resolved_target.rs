@@ -16,6 +16,7 @@ use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::target::{Held, Intent, TargetError, open};
 use iosonde_model::plan::{EngineKind, Target};
+use iosonde_model::spec::WorksOn;
 use iosonde_model::units::bytes;
 
 #[derive(Args, Debug)]
@@ -120,8 +121,8 @@ pub(super) fn resolve_target(
     requested: &Request,
     place: &Place,
 ) -> Result<ResolvedTarget, Failure> {
-    match requested.engine.kind {
-        EngineKind::Null => {
+    match requested.engine.kind.works_on() {
+        WorksOn::Nothing => {
             if let Some(path) = args.target.paths().iter().find(|path| path.as_os_str() != "null") {
                 return Err(wrong(format!(
                     "--path={} has no effect: the null engine uses no target",
@@ -135,7 +136,7 @@ pub(super) fn resolve_target(
             let region = requested.share_of(region.0, region.1)?;
             Ok(ResolvedTarget::of(Medium::Null(None), "null", region))
         }
-        EngineKind::Sim => {
+        WorksOn::Simulation => {
             if let Some(second) = args.target.path.get(1) {
                 let message =
                     format!("--path={} has no effect: one device is simulated", second.display());
@@ -146,12 +147,8 @@ pub(super) fn resolve_target(
             let region = within(requested, model.bytes, "the simulated device")?;
             Ok(ResolvedTarget::of(Medium::Sim(model), &format!("sim:{words}"), region))
         }
-        EngineKind::VhostUser => vhost::resolve_target(&args.target, requested),
-        EngineKind::IoUring
-        | EngineKind::IoUringCmd
-        | EngineKind::Libaio
-        | EngineKind::Mmap
-        | EngineKind::Psync => resolve_real(args, requested, place),
+        WorksOn::Server => vhost::resolve_target(&args.target, requested),
+        WorksOn::Files | WorksOn::Namespaces => resolve_real(args, requested, place),
     }
 }
 

@@ -268,7 +268,8 @@ fn plan_of_check(
     let usual = if engine.kind.is_synchronous() { 1 } else { 16 };
     let iodepth = args.engine.iodepth.unwrap_or(usual);
     if engine.kind.is_synchronous() && iodepth != 1 {
-        return Err(iosonde_model::plan::Refusal::Depth { found: iodepth }.into());
+        let engine = engine.kind.name();
+        return Err(iosonde_model::plan::Refusal::Depth { engine, found: iodepth }.into());
     }
     if !(1..=MAX_IODEPTH).contains(&iodepth) {
         return Err(wrong(format!("--iodepth: found {iodepth}, expected 1 to {MAX_IODEPTH}")));

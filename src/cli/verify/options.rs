@@ -8,9 +8,10 @@ use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Failure, wrong};
 use crate::cli::hosts::{Command, HostsArgs};
 use crate::cli::output::OutputFormat;
+use crate::cli::place;
 use crate::cli::share::Share;
 use iosonde_engine::backend::fault::Injection;
-use iosonde_model::plan::VerifyMode;
+use iosonde_model::plan::{EngineKind, VerifyMode};
 use iosonde_model::units::{bytes, duration};
 
 /// What is verified, and how.
@@ -121,16 +122,18 @@ pub(super) struct OpArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Engine")]
 pub(super) struct EngineArgs {
-    /// Requests in flight per job [default: 16, psync 1]
+    /// Requests in flight per job [default: 16; 1 with a synchronous engine]
     #[arg(long, value_name = "N")]
     pub(super) iodepth: Option<u32>,
     /// 1: direct I/O, or fail; 0: buffered I/O [default: direct if possible]
     #[arg(long, value_name = "0|1", value_parser = ["0", "1"])]
     pub(super) direct: Option<String>,
-    /// io_uring, io_uring_cmd (NVMe commands to /dev/ngXnY), libaio, psync, sim,
-    /// virtio-blk-vhost-user [default: virtio-blk-vhost-user if the target is a socket, else
-    /// io_uring]
-    #[arg(long, visible_alias = "driver", value_name = "NAME")]
+    #[arg(
+        long,
+        visible_alias = "driver",
+        value_name = "NAME",
+        help = place::engine_help(EngineKind::all().filter(|kind| *kind != EngineKind::Null))
+    )]
     pub(super) ioengine: Option<String>,
 }
 

@@ -21,7 +21,7 @@ use iosonde_engine::engine::verify::{FlushObserver, Journal, RunInputs};
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::host::{ANSWER_WITHIN, Witness};
 use iosonde_model::plan::verify::STREAM_VERSION;
-use iosonde_model::plan::{EngineKind, RunId, VerifyMode, VerifyPlan, VerifySetting};
+use iosonde_model::plan::{Engine, EngineKind, RunId, VerifyMode, VerifyPlan, VerifySetting};
 use iosonde_model::record::VerifyRun;
 use iosonde_model::record::ledger_file::{
     LEDGER_SCHEMA, LedgerHeader, LedgerWriter, Progress as Noted,
@@ -142,8 +142,8 @@ fn run(
     let place = Place::find()?;
     let resolved = args.resolve_target(mode, &engine, &path, &place)?;
     let seed = args.ops.randseed.unwrap_or_else(place::fresh_seed);
-    let setting = setting(args, &requested, &resolved, mode, seed, &place);
-    let plan = VerifyPlan::resolve(&VerifySetting { engine, ..setting })?;
+    let setting = setting(args, engine, &requested, &resolved, mode, seed, &place);
+    let plan = VerifyPlan::resolve(&setting)?;
     args.admit(&resolved.medium, &plan)?;
     drop(opening);
     let output = Output::new(args.result.output_format);
@@ -188,26 +188,26 @@ fn run(
 
 fn setting(
     args: &ProveArgs,
+    engine: Engine,
     requested: &Request,
     resolved: &ResolvedTarget,
     mode: VerifyMode,
     seed: u64,
     place: &Place,
 ) -> VerifySetting {
-    let is_engine = |word| args.engine.ioengine.as_deref() == Some(word);
-    let one_at_a_time = is_engine("psync");
+    let usual_depth = if engine.kind.is_synchronous() { 1 } else { 16 };
     // libaio has no trim.
-    let can_trim = resolved.can_trim && !is_engine("libaio") && !args.ops.overlap;
+    let can_trim = resolved.can_trim && engine.kind != EngineKind::Libaio && !args.ops.overlap;
     let usual_trims = if can_trim { 5 } else { 0 };
     VerifySetting {
         mode,
         run: fresh_run(),
-        engine: iosonde_model::plan::Engine::of(EngineKind::Sim),
+        engine,
         target: resolved.target.clone(),
         offset_bytes: resolved.offset_bytes,
         jobs: args.ops.numjobs,
         overlap: args.ops.overlap,
-        iodepth: args.engine.iodepth.unwrap_or(if one_at_a_time { 1 } else { 16 }),
+        iodepth: args.engine.iodepth.unwrap_or(usual_depth),
         block_bytes: requested.block_bytes,
         sector_bytes: resolved.sector_bytes,
         blocks: requested.blocks,

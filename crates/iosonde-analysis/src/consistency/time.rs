@@ -20,7 +20,7 @@ pub(crate) const MEMORY_BYTES_PER_S: f64 = 100e9;
 
 /// Whether time and device are real: physical limits do not apply to `null` and `sim`.
 fn is_real(run: &Run) -> bool {
-    !matches!(run.plan.engine.kind, EngineKind::Null | EngineKind::Sim)
+    run.plan.engine.kind.is_real()
 }
 
 /// No latency is zero.

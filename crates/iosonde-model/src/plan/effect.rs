@@ -56,8 +56,8 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         ),
         (!writes && job.sync.atomic, "atomic writes have no effect: nothing is written"),
         (
-            job.sync.atomic && !has_write_flags(engine.kind),
-            "atomic writes need the io_uring, libaio or psync engine",
+            job.sync.atomic && !engine.kind.has_write_flags(),
+            &format!("atomic writes need the {} engine", those(EngineKind::has_write_flags)),
         ),
         (
             names_beyond(&job.order, job),
@@ -149,8 +149,11 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
                     || job.reap.complete_max > 0
                     || job.reap.refill_at > 0
                     || job.reap.slat),
-            "the psync engine submits and waits in one call: --wait, batches of completions, \
-             --iodepth-low and --slat have no effect; give --ioengine io_uring",
+            &format!(
+                "the {} engine submits and waits in one call: --wait, batches of completions, \
+                 --iodepth-low and --slat have no effect; give --ioengine io_uring",
+                engine.kind.name()
+            ),
         ),
         (
             job.reap.refill_at >= job.iodepth,
@@ -190,8 +193,11 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "zones need a number of bytes in each",
         ),
         (
-            !job.priorities.is_none() && !has_priorities(engine.kind),
-            "priorities of single requests need the io_uring or libaio engine",
+            !job.priorities.is_none() && !engine.kind.has_priorities(),
+            &format!(
+                "priorities of single requests need the {} engine",
+                those(EngineKind::has_priorities)
+            ),
         ),
         (
             (!job.reads() && !job.priorities.read.is_empty())
@@ -247,14 +253,9 @@ fn recorded_is_sound(pace: &Pace) -> bool {
     }
 }
 
-/// Whether an engine hands flags of single writes to the kernel.
-fn has_write_flags(kind: EngineKind) -> bool {
-    matches!(kind, EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync)
-}
-
-/// Whether an engine hands priorities of single requests to the kernel.
-fn has_priorities(kind: EngineKind) -> bool {
-    matches!(kind, EngineKind::IoUring | EngineKind::Libaio)
+/// The engines that can do this.
+fn those(can: fn(EngineKind) -> bool) -> String {
+    EngineKind::either_of(EngineKind::all().filter(|kind| can(*kind)))
 }
 
 /// Whether a sequence has blocks that the region has not.

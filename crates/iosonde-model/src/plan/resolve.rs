@@ -62,10 +62,12 @@ pub enum Refusal {
     },
     /// A depth that a synchronous engine cannot keep.
     #[error(
-        "iodepth {found}: the psync engine keeps exactly one request in flight; \
+        "iodepth {found}: the {engine} engine keeps exactly one request in flight; \
          use --iodepth 1 with more --numjobs, or --ioengine io_uring"
     )]
     Depth {
+        /// Its name.
+        engine: &'static str,
         /// What was asked.
         found: u32,
     },
@@ -343,7 +345,10 @@ mod tests {
         setting.engine.kind = EngineKind::Psync;
         setting.iodepth = 4;
         let requested = workload(vec![role("r", Rw::RandRead, Threads::Count(1))]);
-        assert_eq!(resolve(&requested, &setting), Err(Refusal::Depth { found: 4 }));
+        assert_eq!(
+            resolve(&requested, &setting),
+            Err(Refusal::Depth { engine: "psync", found: 4 })
+        );
         setting.engine.chosen_because = "io_uring is forbidden here".into();
         let plan = resolve(&requested, &setting).unwrap();
         assert_eq!(plan.jobs.len(), 4);

@@ -192,7 +192,7 @@ fn depth_and_lanes(requested: u32, engine: &Engine) -> Result<(u32, u32), Refusa
     match engine.kind.is_synchronous() {
         false => Ok((requested, 1)),
         true if engine.chosen_because.is_empty() && requested > 1 => {
-            Err(Refusal::Depth { found: requested })
+            Err(Refusal::Depth { engine: engine.kind.name(), found: requested })
         }
         true => Ok((1, requested)),
     }
@@ -268,11 +268,7 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
                 target: target.path.clone(),
                 align_bytes,
                 // Only a kernel has another way than the direct one.
-                direct: target.direct
-                    && !matches!(
-                        setting.engine.kind,
-                        EngineKind::IoUringCmd | EngineKind::VhostUser
-                    ),
+                direct: target.direct && setting.engine.kind.opens_files(),
             });
         }
         for found_bytes in [start, role.offset_increment.unwrap_or(0)] {

@@ -242,8 +242,7 @@ impl Draft {
                 ));
             }
             Parameter::Engine => {
-                let engines: Vec<EngineKind> =
-                    EngineKind::all().filter(|kind| kind.opens_files()).collect();
+                let engines: Vec<EngineKind> = EngineKind::of_files().collect();
                 let kind = EngineKind::parse(word, &engines)
                     .map_err(|error| TrialError::Word(error.to_string()))?;
                 self.setting.engine = super::Engine::of(kind);

@@ -71,85 +71,109 @@ pub enum EngineKind {
     VhostUser,
 }
 
+/// What the operations of an engine go to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WorksOn {
+    /// Files and block devices.
+    Files,
+    /// NVMe generic devices, whose commands it sends.
+    Namespaces,
+    /// Nothing: they complete at once.
+    Nothing,
+    /// The device of another process, at its socket.
+    Server,
+    /// A simulated device.
+    Simulation,
+}
+
 /// What is known of an engine. A new one adds its row to [`EngineKind::ROWS`].
 struct Row {
     kind: EngineKind,
     /// fio's name where fio has one.
     name: &'static str,
+    summary: &'static str,
+    works_on: WorksOn,
     /// Further names in fio's job files, of engines whose load this one carries out.
     fio_names: &'static [&'static str],
-    summary: &'static str,
+    /// The system calls that carry reads and writes.
+    calls: &'static [&'static str],
+    /// Whether its requests are io_uring's, with the options that these have.
+    is_uring: bool,
     /// Whether a job has at most one request in flight.
     is_synchronous: bool,
-    /// Whether it works on files and block devices.
-    opens_files: bool,
+    /// Whether it hands flags of single writes to the kernel.
+    has_write_flags: bool,
+    /// Whether it hands priorities of single requests to the kernel.
+    has_priorities: bool,
+}
+
+impl Row {
+    /// One that is asynchronous and has nothing else.
+    const fn of(kind: EngineKind, name: &'static str, works_on: WorksOn) -> Row {
+        Row {
+            kind,
+            name,
+            summary: "",
+            works_on,
+            fio_names: &[],
+            calls: &[],
+            is_uring: false,
+            is_synchronous: false,
+            has_write_flags: false,
+            has_priorities: false,
+        }
+    }
 }
 
 impl EngineKind {
-    const ROWS: [Row; 8] = [
+    const ROWS: &[Row] = &[
         Row {
-            kind: EngineKind::IoUring,
-            name: "io_uring",
-            fio_names: &["posixaio"],
             summary: "Linux io_uring: many requests in flight from one thread",
-            is_synchronous: false,
-            opens_files: true,
+            fio_names: &["posixaio"],
+            calls: &["io_uring_enter"],
+            is_uring: true,
+            has_write_flags: true,
+            has_priorities: true,
+            ..Row::of(EngineKind::IoUring, "io_uring", WorksOn::Files)
         },
         Row {
-            kind: EngineKind::IoUringCmd,
-            name: "io_uring_cmd",
-            fio_names: &[],
             summary: "NVMe commands to /dev/ngXnY through io_uring, bypassing the block layer",
-            is_synchronous: false,
-            opens_files: false,
+            calls: &["io_uring_enter"],
+            is_uring: true,
+            ..Row::of(EngineKind::IoUringCmd, "io_uring_cmd", WorksOn::Namespaces)
         },
         Row {
-            kind: EngineKind::Libaio,
-            name: "libaio",
-            fio_names: &["linuxaio"],
             summary: "io_submit: the kernel's older asynchronous interface, for comparison",
-            is_synchronous: false,
-            opens_files: true,
+            fio_names: &["linuxaio"],
+            calls: &["io_submit"],
+            has_write_flags: true,
+            has_priorities: true,
+            ..Row::of(EngineKind::Libaio, "libaio", WorksOn::Files)
         },
         Row {
-            kind: EngineKind::Psync,
-            name: "psync",
-            fio_names: &["sync", "vsync", "pvsync", "pvsync2"],
             summary: "pread and pwrite: one request in flight per job, the depth-1 reference",
+            fio_names: &["sync", "vsync", "pvsync", "pvsync2"],
+            calls: &["pread", "pwrite"],
             is_synchronous: true,
-            opens_files: true,
+            has_write_flags: true,
+            ..Row::of(EngineKind::Psync, "psync", WorksOn::Files)
         },
         Row {
-            kind: EngineKind::Mmap,
-            name: "mmap",
-            fio_names: &[],
             summary: "files mapped into memory and copied: one request in flight per job",
             is_synchronous: true,
-            opens_files: true,
+            ..Row::of(EngineKind::Mmap, "mmap", WorksOn::Files)
         },
         Row {
-            kind: EngineKind::Null,
-            name: "null",
-            fio_names: &[],
             summary: "completes immediately without I/O: the maximum rate of the engine itself",
-            is_synchronous: false,
-            opens_files: false,
+            ..Row::of(EngineKind::Null, "null", WorksOn::Nothing)
         },
         Row {
-            kind: EngineKind::Sim,
-            name: "sim",
-            fio_names: &[],
             summary: "a simulated device in virtual time; --path describes it",
-            is_synchronous: false,
-            opens_files: false,
+            ..Row::of(EngineKind::Sim, "sim", WorksOn::Simulation)
         },
         Row {
-            kind: EngineKind::VhostUser,
-            name: "virtio-blk-vhost-user",
-            fio_names: &[],
             summary: "the device of a user-space server; --path is its socket",
-            is_synchronous: false,
-            opens_files: false,
+            ..Row::of(EngineKind::VhostUser, "virtio-blk-vhost-user", WorksOn::Server)
         },
     ];
 
@@ -158,7 +182,7 @@ impl EngineKind {
         let mut names = [""; Self::count_of_files()];
         let (mut row, mut at) = (0, 0);
         while row < Self::ROWS.len() {
-            if Self::ROWS[row].opens_files {
+            if matches!(Self::ROWS[row].works_on, WorksOn::Files) {
                 names[at] = Self::ROWS[row].name;
                 at += 1;
             }
@@ -170,21 +194,25 @@ impl EngineKind {
     const fn count_of_files() -> usize {
         let (mut row, mut count) = (0, 0);
         while row < Self::ROWS.len() {
-            count += Self::ROWS[row].opens_files as usize;
+            count += matches!(Self::ROWS[row].works_on, WorksOn::Files) as usize;
             row += 1;
         }
         count
     }
 
     fn row(self) -> &'static Row {
-        const ROWS: &[Row] = &EngineKind::ROWS;
         // Each kind has a row, which a test proves; the first one is never needed.
-        ROWS.iter().find(|row| row.kind == self).unwrap_or(&ROWS[0])
+        Self::ROWS.iter().find(|row| row.kind == self).unwrap_or(&Self::ROWS[0])
     }
 
     /// Every engine, in the order in which help lists them.
     pub fn all() -> impl Iterator<Item = EngineKind> {
-        Self::ROWS.into_iter().map(|row| row.kind)
+        Self::ROWS.iter().map(|row| row.kind)
+    }
+
+    /// Those that work on files and block devices.
+    pub fn of_files() -> impl Iterator<Item = EngineKind> {
+        Self::all().filter(|kind| kind.opens_files())
     }
 
     /// Name as typed and printed.
@@ -197,6 +225,11 @@ impl EngineKind {
         self.row().summary
     }
 
+    /// The system calls that carry its reads and writes; none where they are no such calls.
+    pub fn calls(self) -> &'static [&'static str] {
+        self.row().calls
+    }
+
     /// Whether a job has at most one request in flight.
     pub fn is_synchronous(self) -> bool {
         self.row().is_synchronous
@@ -204,27 +237,69 @@ impl EngineKind {
 
     /// Whether its requests are io_uring's, with the options that these have.
     pub fn is_uring(self) -> bool {
-        matches!(self, EngineKind::IoUring | EngineKind::IoUringCmd)
+        self.row().is_uring
+    }
+
+    /// Whether it hands flags of single writes to the kernel.
+    pub fn has_write_flags(self) -> bool {
+        self.row().has_write_flags
+    }
+
+    /// Whether it hands priorities of single requests to the kernel.
+    pub fn has_priorities(self) -> bool {
+        self.row().has_priorities
+    }
+
+    /// What its operations go to.
+    pub fn works_on(self) -> WorksOn {
+        self.row().works_on
     }
 
     /// Whether it works on files and block devices.
     pub fn opens_files(self) -> bool {
-        self.row().opens_files
+        self.works_on() == WorksOn::Files
+    }
+
+    /// Whether its operations take real time on something real.
+    pub fn is_real(self) -> bool {
+        !matches!(self.works_on(), WorksOn::Nothing | WorksOn::Simulation)
+    }
+
+    /// The names of these engines as a sentence has them: `a, b or c`.
+    pub fn either_of(kinds: impl Iterator<Item = EngineKind>) -> String {
+        let names: Vec<&str> = kinds.map(EngineKind::name).collect();
+        match names.split_last() {
+            Some((last, [])) => (*last).into(),
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
+            None => String::new(),
+        }
     }
 
     /// The engine that carries out the load of fio's engine of this name.
     pub fn of_fio(name: &str) -> Option<EngineKind> {
-        let is_fio = |row: &&Row| {
-            row.opens_files || matches!(row.kind, EngineKind::IoUringCmd | EngineKind::Null)
-        };
+        let is_fio = |row: &&Row| !matches!(row.works_on, WorksOn::Server | WorksOn::Simulation);
         let mut rows = Self::ROWS.iter().filter(is_fio);
         rows.find(|row| row.name == name || row.fio_names.contains(&name)).map(|row| row.kind)
     }
 
+    /// How it carries out the load of fio's engine of this name, if that is another one.
+    pub fn instead_of(self, name: &str) -> Option<String> {
+        match self {
+            _ if name == self.name() => None,
+            EngineKind::IoUring => Some(
+                "io_uring, which keeps as many requests in flight without a pool of threads".into(),
+            ),
+            _ if self.is_synchronous() => {
+                Some(format!("one {} per operation", self.calls().join(" or ")))
+            }
+            _ => None,
+        }
+    }
+
     /// Names that [`EngineKind::of_fio`] knows.
     pub fn fio_names() -> impl Iterator<Item = &'static str> {
-        let names = |row: Row| [row.name].into_iter().chain(row.fio_names.iter().copied());
-        Self::ROWS.into_iter().flat_map(names).filter(|name| Self::of_fio(name).is_some())
+        let names = |row: &Row| [row.name].into_iter().chain(row.fio_names.iter().copied());
+        Self::ROWS.iter().flat_map(names).filter(|name| Self::of_fio(name).is_some())
     }
 
     /// The engine of this name; hyphen and underscore are the same.
@@ -275,13 +350,16 @@ mod tests {
             assert_eq!(kind.row().kind, *kind);
             assert_eq!(EngineKind::parse(kind.name(), &all), Ok(*kind));
         }
-        // The names in a plan are those of serde; a new variant without a row fails here.
-        let words =
-            ["io_uring", "io_uring_cmd", "libaio", "mmap", "null", "psync", "sim", "vhost_user"];
-        for word in words {
+        // The names in a plan are those of serde, whose message lists every variant.
+        let unknown = serde_json::from_str::<EngineKind>("\"?\"").unwrap_err().to_string();
+        let words: Vec<&str> =
+            unknown.split('`').skip(1).step_by(2).filter(|w| *w != "?").collect();
+        assert!(words.len() > 7 && words.contains(&"io_uring"), "{unknown}");
+        for word in &words {
             let kind: EngineKind = serde_json::from_str(&format!("\"{word}\"")).unwrap();
-            assert!(all.contains(&kind));
+            assert!(all.contains(&kind), "{word} has no row");
         }
+        assert_eq!(all.len(), words.len());
         assert_eq!(EngineKind::parse("io-uring", &all), Ok(EngineKind::IoUring));
     }
 

@@ -81,7 +81,7 @@ const DEVICE: [Option_; 11] = [
     ("overwrite-file", || Kind::Text, "Consent to lose the content of this file: its path."),
     ("size", || Kind::Text, "Size of the part that is used (100g). Not set: all of it."),
     ("inspect-time", || Kind::Text, "Longest time to look for data before a write (10s)."),
-    ("ioengine", || Kind::Text, "I/O engine (io_uring, libaio, psync, sim)."),
+    ("ioengine", || Kind::Text, "I/O engine, such as io_uring, psync or sim."),
     ("buffered", || Kind::Toggle, "Through the page cache, in place of direct I/O."),
     ("overwrite-signature", || Kind::Text, "Kinds of content that may be lost, as a list."),
     ("profile", || Kind::Text, "Its profile, in place of one of round-robin."),

@@ -19,8 +19,11 @@ pub(super) fn text(instead: &Instead) -> Result<Option<String>, Failure> {
             Err(unknown) => Err(wrong(format!("--cmdhelp: {unknown}"))),
         },
         Instead::Engines(_) => {
+            let lines =
+                EngineKind::all().map(|kind| format!("{:<22} {}\n", kind.name(), kind.summary()));
             let names: Vec<&str> = EngineKind::fio_names().collect();
-            Ok(Some(format!("engines of fio: {}\n", names.join(", "))))
+            let names = names.join(", ");
+            Ok(Some(format!("{}engines of fio: {names}\n", lines.collect::<String>())))
         }
         Instead::Nothing | Instead::Parse | Instead::Lint | Instead::ShowCommand => Ok(None),
     }

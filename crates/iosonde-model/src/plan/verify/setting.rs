@@ -70,7 +70,8 @@ impl VerifySetting {
         }
         let one_at_a_time = self.engine.kind.is_synchronous();
         if one_at_a_time && self.iodepth != 1 {
-            return Err(Refusal::Depth { found: self.iodepth });
+            let engine = self.engine.kind.name();
+            return Err(Refusal::Depth { engine, found: self.iodepth });
         }
         let block = self.block_bytes;
         if !block.is_power_of_two() || !(512..=MAX_BLOCK_BYTES).contains(&block) {

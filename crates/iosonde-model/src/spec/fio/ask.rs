@@ -264,14 +264,7 @@ impl Asking {
         role.span.warmup_ns = if self.own.warmup { Some(warmup(job)?) } else { None };
         role.seed = if self.own.seed { seed(job) } else { None };
         let requested = load::engine(job);
-        let instead = match kind {
-            EngineKind::Psync if requested != kind.name() => "one pread or pwrite per operation",
-            EngineKind::IoUring if requested != kind.name() => {
-                "io_uring, which keeps as many requests in flight without a pool of threads"
-            }
-            _ => "",
-        };
-        if !instead.is_empty() {
+        if let Some(instead) = kind.instead_of(requested) {
             let place = job.place("ioengine");
             self.note(format!("{place} ioengine={requested}: replaced by {instead}"));
         }
