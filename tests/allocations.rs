@@ -168,16 +168,16 @@ fn the_loop_of_a_job_allocates_nothing() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(TARGET_BYTES).unwrap();
     let file = Medium::Files(vec![Arc::new(file.into())]);
-    for (kind, iodepth, medium) in [
-        (EngineKind::Null, 128, &Medium::Null(None)),
-        (EngineKind::Psync, 1, &file),
-        (EngineKind::IoUring, 16, &file),
-    ] {
+    let depth = |kind: EngineKind| if kind.is_synchronous() { 1 } else { 16 };
+    let of_files = EngineKind::of_files().map(|kind| (kind, depth(kind), &file));
+    let null = (EngineKind::Null, 128, &Medium::Null(None));
+    for (kind, iodepth, medium) in of_files.chain([null]) {
         if let Some(found) = allocations_within(kind, Rw::RandRw, iodepth, medium) {
             assert_eq!(found, 0, "{} allocates while it measures", kind.name());
         }
     }
-    for (kind, iodepth) in [(EngineKind::Psync, 1), (EngineKind::IoUring, 16)] {
+    for kind in EngineKind::of_files() {
+        let iodepth = depth(kind);
         // The first of its kind.
         allocations_of_verify(kind, iodepth, &file);
         let Some((found, ops)) = allocations_of_verify(kind, iodepth, &file) else { continue };

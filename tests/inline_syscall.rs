@@ -44,6 +44,19 @@ fn chains(binary: &Path) -> Option<Vec<String>> {
     Some(lines.split("0x").skip(1).map(String::from).collect())
 }
 
+/// The files of the synchronous engines whose call belongs into the loop.
+fn blocking() -> Vec<String> {
+    let is_call = |path: &PathBuf| {
+        std::fs::read_to_string(path).is_ok_and(|text| text.contains("\nimpl Call for "))
+    };
+    let files = std::fs::read_dir("crates/iosonde-engine/src/backend").unwrap();
+    let files = files.map(|file| file.unwrap().path()).filter(is_call);
+    let names: Vec<String> =
+        files.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    assert!(names.iter().any(|name| name == "psync.rs"), "{names:?}");
+    names
+}
+
 #[test]
 fn the_loop_reaches_the_kernel_inline() {
     if !cfg!(target_arch = "x86_64") {
@@ -58,9 +71,9 @@ fn the_loop_reaches_the_kernel_inline() {
         skip("objdump or addr2line is missing (package binutils)");
         return;
     };
-    for seam in ["psync.rs", "uring.rs", "uring_cmd.rs", "libaio.rs"]
-        .map(|name| format!("src/backend/{name}"))
-    {
+    let rings = ["uring.rs", "uring_cmd.rs", "libaio.rs"].map(String::from);
+    for name in rings.into_iter().chain(blocking()) {
+        let seam = format!("src/backend/{name}");
         let inline =
             chains.iter().any(|chain| chain.contains(&seam) && chain.contains("src/engine/job.rs"));
         assert!(inline, "no `syscall` of {seam} stands in the loop of a job:\n{chains:#?}");

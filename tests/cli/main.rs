@@ -11,6 +11,7 @@ mod compare;
 mod config;
 mod configure;
 mod cross_check;
+mod engines;
 mod environment;
 mod experiment;
 mod faults;

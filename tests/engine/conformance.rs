@@ -10,11 +10,9 @@ use std::sync::Arc;
 
 use iosonde::schedule::{Event, RunContext, execute};
 use iosonde_analysis::{assess, consistency, figures};
-use iosonde_engine::backend::libaio::LibaioQueue;
+use iosonde_engine::backend::files::FileQueue;
 use iosonde_engine::backend::null::NullQueue;
-use iosonde_engine::backend::psync::PsyncQueue;
 use iosonde_engine::backend::sim::{Model, SimQueue};
-use iosonde_engine::backend::uring::UringQueue;
 use iosonde_engine::backend::{Queue, Transfer};
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::host::Root;
@@ -24,7 +22,7 @@ use iosonde_model::plan::{
 };
 use iosonde_model::record::Run;
 use iosonde_model::record::run::Outcome;
-use iosonde_model::spec::{Access, Region, Role, Rw, Threads, Workload};
+use iosonde_model::spec::{Access, Region, Role, Rw, Threads, Workload, WorksOn};
 use iosonde_rig::{ScratchDir, skip, skip_part};
 use iosonde_sys::{Clock, ring};
 
@@ -83,55 +81,55 @@ trait Examination {
     fn examine<Q: Queue>(&self, queue: Q, depth: usize);
 }
 
-fn skip_uring() -> bool {
-    match ring::probe() {
-        Ok(()) => false,
-        Err(reason) => {
-            skip_part("io_uring", reason);
-            true
-        }
+/// The engines of files that this system has.
+fn of_files() -> Vec<EngineKind> {
+    let uring = ring::probe();
+    if let Err(reason) = &uring {
+        skip_part("io_uring", reason);
     }
+    EngineKind::of_files().filter(|kind| uring.is_ok() || !kind.is_uring()).collect()
 }
 
-/// A libaio queue on a file of its own; `None`, with the reason, where the system has none to give.
-fn libaio(depth: u32, target_bytes: u64, direct: bool) -> Option<LibaioQueue> {
-    let target = TestFile::new(target_bytes);
-    let kind = engine(EngineKind::Libaio);
-    let files = vec![target.open(direct)];
-    match LibaioQueue::open(&job(depth), &kind, files, Clock::monotonic()) {
-        Ok(queue) => Some(queue),
-        Err(reason) => {
+/// Those whose reads and writes are system calls, which know where a file ends and how it was
+/// opened.
+fn that_call() -> Vec<EngineKind> {
+    of_files().into_iter().filter(|kind| !kind.calls().is_empty()).collect()
+}
+
+/// A queue on this file; `None`, with the reason, where the system has no further one of libaio.
+fn queue_on(kind: EngineKind, depth: u32, file: OwnedFd) -> Option<FileQueue> {
+    let queue = FileQueue::open(&job(depth), &engine(kind), vec![file], Clock::monotonic());
+    match queue {
+        Err(reason) if kind == EngineKind::Libaio => {
             skip_part("libaio", reason);
             None
         }
+        queue => Some(queue.unwrap()),
     }
 }
 
-/// The backends that move bytes to and from a file.
-fn over_files(target_bytes: u64, direct: bool, examination: &impl Examination) {
-    let clock = Clock::monotonic();
-    let target = TestFile::new(target_bytes);
-    examination.examine(PsyncQueue::open(&job(1), vec![target.open(direct)], clock).unwrap(), 1);
-    for depth in [1, 7, 32, 256] {
-        if let Some(queue) = libaio(depth, target_bytes, direct) {
-            examination.examine(queue, depth as usize);
+/// Queues of these engines, each on a file of its own.
+fn over_files(
+    kinds: Vec<EngineKind>,
+    target_bytes: u64,
+    direct: bool,
+    examination: &impl Examination,
+) {
+    for kind in kinds {
+        let depths: &[u32] = if kind.is_synchronous() { &[1] } else { &[1, 7, 32, 256] };
+        for depth in depths {
+            let target = TestFile::new(target_bytes);
+            if let Some(queue) = queue_on(kind, *depth, target.open(direct)) {
+                examination.examine(queue, *depth as usize);
+            }
         }
-    }
-    if skip_uring() {
-        return;
-    }
-    for depth in [1, 7, 32, 256] {
-        let target = TestFile::new(target_bytes);
-        let kind = engine(EngineKind::IoUring);
-        let queue = UringQueue::open(&job(depth), &kind, vec![target.open(direct)], clock).unwrap();
-        examination.examine(queue, depth as usize);
     }
 }
 
 /// All of them.
 fn over_all(examination: &impl Examination) {
     for direct in [true, false] {
-        over_files(FILE_BYTES, direct, examination);
+        over_files(of_files(), FILE_BYTES, direct, examination);
     }
     for depth in [1, 32] {
         let null = NullQueue::open(&job(depth), Clock::monotonic(), None).unwrap();
@@ -245,7 +243,7 @@ impl Examination for ReadsGiveWhatWasWritten {
 #[test]
 fn reads_give_what_was_written() {
     for direct in [true, false] {
-        over_files(FILE_BYTES, direct, &ReadsGiveWhatWasWritten);
+        over_files(of_files(), FILE_BYTES, direct, &ReadsGiveWhatWasWritten);
     }
 }
 
@@ -264,7 +262,7 @@ impl Examination for EndOfFile {
 #[test]
 fn a_read_across_the_end_is_short_and_beyond_it_empty() {
     for direct in [true, false] {
-        over_files(BLOCK as u64 + 512, direct, &EndOfFile);
+        over_files(that_call(), BLOCK as u64 + 512, direct, &EndOfFile);
     }
 }
 
@@ -288,32 +286,22 @@ impl Examination for Misaligned {
 
 #[test]
 fn misaligned_direct_requests_come_back_as_einval() {
-    over_files(FILE_BYTES, true, &Misaligned);
+    over_files(that_call(), FILE_BYTES, true, &Misaligned);
 }
 
 #[test]
 fn a_write_without_the_right_to_write_comes_back_as_ebadf() {
     let target = TestFile::new(FILE_BYTES);
-    let read_only = || OwnedFd::from(File::open(target.dir.path().join("file")).unwrap());
-    let clock = Clock::monotonic();
-    let mut psync = PsyncQueue::open(&job(1), vec![read_only()], clock).unwrap();
-    psync.push(0, transfer(IoKind::Write, 0));
-    assert_eq!(collect(&mut psync, 1)[&0], -9);
-    let kind = engine(EngineKind::Libaio);
-    let mut libaio = LibaioQueue::open(&job(4), &kind, vec![read_only()], clock).unwrap();
-    for slot in 0..4 {
-        libaio.push(slot, transfer(IoKind::Write, 0));
+    for kind in that_call() {
+        let read_only = OwnedFd::from(File::open(target.dir.path().join("file")).unwrap());
+        let depth = if kind.is_synchronous() { 1 } else { 4 };
+        let Some(mut queue) = queue_on(kind, depth, read_only) else { continue };
+        for slot in 0..depth as usize {
+            queue.push(slot, transfer(IoKind::Write, 0));
+        }
+        let results = collect(&mut queue, depth as usize);
+        assert!(results.values().all(|result| *result == -9), "{}: {results:?}", kind.name());
     }
-    assert!(collect(&mut libaio, 4).values().all(|result| *result == -9));
-    if skip_uring() {
-        return;
-    }
-    let kind = engine(EngineKind::IoUring);
-    let mut uring = UringQueue::open(&job(4), &kind, vec![read_only()], clock).unwrap();
-    for slot in 0..4 {
-        uring.push(slot, transfer(IoKind::Write, 0));
-    }
-    assert!(collect(&mut uring, 4).values().all(|result| *result == -9));
 }
 
 #[test]
@@ -347,7 +335,7 @@ fn buffers_are_aligned_and_do_not_overlap() {
             assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= BLOCK));
         }
     }
-    over_files(FILE_BYTES, true, &Buffers);
+    over_files(of_files(), FILE_BYTES, true, &Buffers);
 }
 
 // The true engine over each backend.
@@ -419,14 +407,12 @@ impl Load {
 
     fn execute(&self, kind: EngineKind) -> Run {
         let target = TestFile::new(FILE_BYTES);
-        let medium = match kind {
-            EngineKind::IoUring | EngineKind::Libaio | EngineKind::Mmap | EngineKind::Psync => {
-                Medium::Files(vec![Arc::new(target.open(true))])
-            }
-            EngineKind::VhostUser => unreachable!("needs a server of its own"),
-            EngineKind::IoUringCmd => unreachable!("needs an NVMe drive: tests/vm has one"),
-            EngineKind::Null => Medium::Null(None),
-            EngineKind::Sim => {
+        let medium = match kind.works_on() {
+            WorksOn::Files => Medium::Files(vec![Arc::new(target.open(true))]),
+            WorksOn::Server => unreachable!("needs a server of its own"),
+            WorksOn::Namespaces => unreachable!("needs an NVMe drive: tests/vm has one"),
+            WorksOn::Nothing => Medium::Null(None),
+            WorksOn::Simulation => {
                 Medium::Sim(Model::parse("servers=4,read=exp:300us,write=200us").unwrap())
             }
         };
@@ -452,11 +438,7 @@ impl Load {
 }
 
 fn kinds() -> Vec<EngineKind> {
-    let mut kinds = vec![EngineKind::Psync, EngineKind::Libaio, EngineKind::Null, EngineKind::Sim];
-    if !skip_uring() {
-        kinds.push(EngineKind::IoUring);
-    }
-    kinds
+    [of_files(), vec![EngineKind::Null, EngineKind::Sim]].concat()
 }
 
 /// The consistency checks of a run, and what no run may do.
@@ -536,18 +518,14 @@ fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
         Ok(mount) => mount,
         Err(reason) => return skip(reason),
     };
-    if skip_uring() {
-        return;
-    }
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(true);
     let file = options.custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
     let file = file.open(mount.path().join("file")).unwrap();
     file.set_len(FILE_BYTES).unwrap();
-    for (kind, depth) in
-        [(EngineKind::IoUring, 16), (EngineKind::Libaio, 16), (EngineKind::Psync, 1)]
-    {
+    for kind in that_call() {
+        let depth = if kind.is_synchronous() { 1 } else { 16 };
         let load = Load { iodepth: depth, stop: Stop::AfterNs(500_000_000), ..LOAD };
         let context = RunContext {
             root: Root::system(),

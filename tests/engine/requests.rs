@@ -8,9 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use iosonde_engine::backend::libaio::LibaioQueue;
-use iosonde_engine::backend::psync::PsyncQueue;
-use iosonde_engine::backend::uring::UringQueue;
+use iosonde_engine::backend::files::FileQueue;
 use iosonde_engine::backend::{OpenError, Queue, QueueFacts, Transfer};
 use iosonde_model::plan::{EachWrite, Engine, EngineKind, IoKind, Job, SyncCall};
 use iosonde_rig::guard::LoopDevice;
@@ -49,48 +47,30 @@ impl Target {
     }
 }
 
-/// Any of the queues on files, chosen at run time.
-enum AnyQueue {
-    Psync(PsyncQueue),
-    Libaio(LibaioQueue),
-    Uring(UringQueue),
+/// The queue of an engine of files.
+struct AnyQueue {
+    queue: FileQueue,
+    depth: usize,
 }
 
 impl AnyQueue {
     fn open(engine: &Engine, job: &Job, files: Vec<OwnedFd>) -> Result<AnyQueue, OpenError> {
-        let clock = Clock::monotonic();
-        Ok(match engine.kind {
-            EngineKind::Psync => AnyQueue::Psync(PsyncQueue::open(job, files, clock)?),
-            EngineKind::Libaio => AnyQueue::Libaio(LibaioQueue::open(job, engine, files, clock)?),
-            _ => AnyQueue::Uring(UringQueue::open(job, engine, files, clock)?),
-        })
+        let queue = FileQueue::open(job, engine, files, Clock::monotonic())?;
+        Ok(AnyQueue { queue, depth: job.iodepth as usize })
     }
 
     fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        match self {
-            AnyQueue::Psync(queue) => queue.buffer(slot),
-            AnyQueue::Libaio(queue) => queue.buffer(slot),
-            AnyQueue::Uring(queue) => queue.buffer(slot),
-        }
+        self.queue.buffer(slot)
     }
 
     fn facts(&self) -> QueueFacts {
-        match self {
-            AnyQueue::Psync(queue) => queue.facts(),
-            AnyQueue::Libaio(queue) => queue.facts(),
-            AnyQueue::Uring(queue) => queue.facts(),
-        }
+        self.queue.facts()
     }
 
     /// Carries out these requests, one slot each, and gives their results.
     fn execute(&mut self, transfers: &[Transfer]) -> Vec<i32> {
-        match self {
-            AnyQueue::Psync(queue) => {
-                transfers.iter().flat_map(|transfer| execute(queue, &[*transfer])).collect()
-            }
-            AnyQueue::Libaio(queue) => execute(queue, transfers),
-            AnyQueue::Uring(queue) => execute(queue, transfers),
-        }
+        let at_once = transfers.chunks(self.depth);
+        at_once.flat_map(|transfers| execute(&mut self.queue, transfers)).collect()
     }
 }
 
@@ -109,14 +89,14 @@ fn execute<Q: Queue>(queue: &mut Q, transfers: &[Transfer]) -> Vec<i32> {
     panic!("{} of {} came back", results.len(), transfers.len());
 }
 
-/// The engines for files that this system has.
+/// The engines whose requests are system calls on files, of those that this system has.
 fn engines() -> Vec<Engine> {
-    let mut engines = vec![Engine::of(EngineKind::Psync), Engine::of(EngineKind::Libaio)];
-    match ring::probe() {
-        Ok(()) => engines.push(Engine::of(EngineKind::IoUring)),
-        Err(reason) => skip_part("io_uring", reason),
+    let uring = ring::probe();
+    if let Err(reason) = &uring {
+        skip_part("io_uring", reason);
     }
-    engines
+    let calls = |kind: &EngineKind| !kind.calls().is_empty() && (uring.is_ok() || !kind.is_uring());
+    EngineKind::of_files().filter(calls).map(Engine::of).collect()
 }
 
 fn transfer(way: IoKind, target: u16, offset: u64, bytes: u64) -> Transfer {

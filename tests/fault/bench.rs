@@ -174,7 +174,8 @@ pub(crate) fn over_files(scenario: &impl Scenario) {
         Box::new(move || std::fs::read(&path).unwrap())
     };
     scenario.play(|fault| {
-        let queue = PsyncQueue::open(&job(1, BLOCK), fresh(), Clock::monotonic()).unwrap();
+        let engine = Engine::of(EngineKind::Psync);
+        let queue = PsyncQueue::open(&job(1, BLOCK), &engine, fresh(), Clock::monotonic()).unwrap();
         Bench::new(queue, fault, stored())
     });
     if let Err(reason) = ring::probe() {

@@ -132,7 +132,8 @@ fn every_slot_of_real_queues_comes_back_once() {
     for fault in Fault::ALL {
         let injection = Injection { fault, when: When::Every(3) };
         let log = FaultLog::default();
-        let queue = PsyncQueue::open(&job(1, 4 * BLOCK), file(), Clock::monotonic()).unwrap();
+        let (one, engine) = (job(1, 4 * BLOCK), Engine::of(EngineKind::Psync));
+        let queue = PsyncQueue::open(&one, &engine, file(), Clock::monotonic()).unwrap();
         let mut queue = FaultQueue::new(queue, injection, site(5), log.clone());
         mix(&mut queue, 1, 200, 5);
         if uring.is_ok() {

@@ -3,10 +3,24 @@
 //! A backend knows no workload, no plan beyond one job's depth and block size, and no statistics.
 //! Calls are statically dispatched: the engine's loop is compiled once per backend.
 
+/// The engines of files and block devices, each with its queue: whoever chooses among them is
+/// derived from this list.
+macro_rules! of_files {
+    ($derive:ident) => {
+        $derive! {
+            IoUring => crate::backend::uring::UringQueue,
+            Libaio => crate::backend::libaio::LibaioQueue,
+            Mmap => crate::backend::mmap::MmapQueue,
+            Psync => crate::backend::psync::PsyncQueue,
+        }
+    };
+}
+
+pub mod blocking;
 mod calling;
 pub mod fault;
+pub mod files;
 pub mod libaio;
-pub mod mixed;
 pub mod mmap;
 pub mod null;
 pub mod psync;
@@ -21,7 +35,7 @@ use std::time::Duration;
 
 use iosonde_sys::Clock;
 
-use iosonde_model::plan::IoKind;
+use iosonde_model::plan::{IoKind, Job};
 
 /// One transfer between a slot's buffer and the target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -102,6 +116,18 @@ pub trait Queue {
 
     /// What was found out when the queue was set up.
     fn facts(&self) -> QueueFacts;
+}
+
+/// Who drives queues, whatever they are.
+pub(crate) trait Driver {
+    /// What comes of it.
+    type Result;
+
+    /// Drives queues that are opened by this function, each on the thread that uses it.
+    fn drive<Q, O>(self, open: O) -> Self::Result
+    where
+        Q: Queue,
+        O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static;
 }
 
 /// What a queue found out when it was set up.

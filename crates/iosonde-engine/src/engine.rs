@@ -50,7 +50,7 @@ use crate::backend::null::Counts;
 use crate::backend::sim::Model;
 use crate::backend::uring_cmd::CommandTarget;
 use crate::backend::vhost::Server;
-use crate::backend::{OpenError, Queue, QueueFacts};
+use crate::backend::{Driver, OpenError, Queue, QueueFacts};
 use iosonde_model::plan::{EngineKind, Plan};
 use iosonde_model::record::run::{Outcome, ProcessUse, SyncResult};
 use iosonde_model::record::{ControlledRun, JobRun, PrecisionRun};
@@ -58,7 +58,7 @@ use iosonde_stats::Histogram;
 
 pub use control::{Control, signal_in};
 use controller::TICK_NS;
-use queues::{Driver, with_queues};
+use queues::with_queues;
 use reading::Reading;
 use shared::Shared;
 use silence::JobWaits;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use iosonde_sys::{Clock, Mapping, Slab, syscall};
 
 use super::{OpenError, Queue, QueueFacts, Transfer, setup};
-use iosonde_model::plan::{EachWrite, IoKind, Job};
+use iosonde_model::plan::{EachWrite, Engine, IoKind, Job};
 
 /// The queue of a job that maps its targets. Its only slot is 0.
 #[derive(Debug)]
@@ -29,7 +29,12 @@ impl MmapQueue {
     /// # Errors
     /// If there is no memory for the buffer, or a target cannot be mapped or trimmed as the job
     /// needs it.
-    pub fn open(job: &Job, files: Vec<OwnedFd>, clock: Clock) -> Result<Self, OpenError> {
+    pub fn open(
+        job: &Job,
+        _engine: &Engine,
+        files: Vec<OwnedFd>,
+        clock: Clock,
+    ) -> Result<Self, OpenError> {
         setup::can_trim(job, &files)?;
         let end = job.region_start.saturating_add(job.region_bytes);
         let mut mappings: Vec<Option<Mapping>> = files.iter().map(|_| None).collect();

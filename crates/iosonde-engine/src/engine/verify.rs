@@ -19,12 +19,12 @@ use std::time::Duration;
 
 use iosonde_sys::{Clock, clock, thread};
 
-use super::queues::{Driver, with_queues};
+use super::queues::with_queues;
 use super::reading::Reading;
 use super::waits::Wait;
 use super::{Control, EngineError, HANG_NS, Medium, Progress};
 use crate::backend::fault::{FaultLog, FaultQueue, Injection, Site};
-use crate::backend::{OpenError, Queue, QueueFacts};
+use crate::backend::{Driver, OpenError, Queue, QueueFacts};
 use iosonde_model::content::block::{All, Comparisons, forge};
 use iosonde_model::content::ledger::{Ledger, Survival};
 use iosonde_model::content::outcomes::Outcomes;
