@@ -12,6 +12,7 @@ macro_rules! of_files {
             Libaio => crate::backend::libaio::LibaioQueue,
             Mmap => crate::backend::mmap::MmapQueue,
             Psync => crate::backend::psync::PsyncQueue,
+            Pvsync2 => crate::backend::pvsync2::Pvsync2Queue,
         }
     };
 }
@@ -24,6 +25,7 @@ pub mod libaio;
 pub mod mmap;
 pub mod null;
 pub mod psync;
+pub mod pvsync2;
 mod setup;
 pub mod sim;
 pub mod uring;

@@ -65,6 +65,8 @@ pub enum EngineKind {
     Null,
     /// One blocking system call per operation; depth 1.
     Psync,
+    /// One blocking system call per operation, with flags; depth 1.
+    Pvsync2,
     /// A simulated device in virtual time.
     Sim,
     /// A block device served by another process over a vhost-user socket.
@@ -152,11 +154,19 @@ impl EngineKind {
         },
         Row {
             summary: "pread and pwrite: one request in flight per job, the depth-1 reference",
-            fio_names: &["sync", "vsync", "pvsync", "pvsync2"],
+            fio_names: &["sync", "vsync"],
             calls: &["pread", "pwrite"],
             is_synchronous: true,
             has_write_flags: true,
             ..Row::of(EngineKind::Psync, "psync", WorksOn::Files)
+        },
+        Row {
+            summary: "preadv2 and pwritev2: as psync, each request a vector of one buffer",
+            fio_names: &["pvsync"],
+            calls: &["preadv2", "pwritev2"],
+            is_synchronous: true,
+            has_write_flags: true,
+            ..Row::of(EngineKind::Pvsync2, "pvsync2", WorksOn::Files)
         },
         Row {
             summary: "files mapped into memory and copied: one request in flight per job",
