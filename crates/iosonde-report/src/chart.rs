@@ -15,6 +15,8 @@ mod bars;
 mod curves;
 mod figure;
 mod heat;
+#[cfg(feature = "png")]
+mod letters;
 mod palette;
 mod panel;
 #[cfg(test)]

@@ -1,17 +1,11 @@
 //! A picture as pixels, with a font of our own: the same bytes on every machine.
 
-use std::sync::Arc;
-
 use resvg::tiny_skia::{Pixmap, Transform};
-use resvg::usvg::{Options, Tree, fontdb};
+use resvg::usvg::{Options, Tree};
 
 use super::ChartError;
+use super::letters::as_paths;
 
-/// DejaVu Sans, cut down to the characters that figures use; its licence stands beside it.
-const FONTS: [&[u8]; 2] = [
-    include_bytes!("../../../../assets/fonts/DejaVuSans.subset.ttf"),
-    include_bytes!("../../../../assets/fonts/DejaVuSans-Bold.subset.ttf"),
-];
 /// Pixels of a side at most.
 const LARGEST: f32 = 16_384.0;
 
@@ -20,8 +14,8 @@ const LARGEST: f32 = 16_384.0;
 /// # Errors
 /// If the text is no SVG, or the picture would have no or too many pixels.
 pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, ChartError> {
-    let tree =
-        Tree::from_str(svg, &options()).map_err(|error| ChartError::Png(error.to_string()))?;
+    let tree = Tree::from_str(&as_paths(svg)?, &Options::default())
+        .map_err(|error| ChartError::Png(error.to_string()))?;
     let (width, height) = (tree.size().width() * scale, tree.size().height() * scale);
     let fits = |side: f32| (1.0..=LARGEST).contains(&side);
     if !fits(width) || !fits(height) {
@@ -34,63 +28,27 @@ pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, ChartError> {
     pixels.encode_png().map_err(|error| ChartError::Png(error.to_string()))
 }
 
-/// No file, no network and no font but ours.
-fn options() -> Options<'static> {
-    let mut fonts = fontdb::Database::new();
-    for font in FONTS {
-        fonts.load_font_data(font.to_vec());
-    }
-    fonts.set_sans_serif_family("DejaVu Sans");
-    Options { font_family: "DejaVu Sans".into(), fontdb: Arc::new(fonts), ..Options::default() }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use resvg::usvg::Node;
-
-    use super::super::text;
     use super::*;
 
-    fn written(words: &str, bold: bool) -> String {
-        let weight = if bold { " font-weight=\"bold\"" } else { "" };
+    fn written(words: &str) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"4000\" height=\"200\"><text x=\"9\" \
-             y=\"100\" font-size=\"100\" \
-             font-family=\"Arial, 'DejaVu Sans'\"{weight}>{}</text></svg>",
+             y=\"100\" font-size=\"100\">{}</text></svg>",
             super::super::svg::escaped(words)
         )
     }
 
-    /// Width of a text in the font of the PNG, at 100 pixels.
-    fn drawn_width(words: &str, bold: bool) -> f64 {
-        let tree = Tree::from_str(&written(words, bold), &options()).unwrap();
-        let Some(Node::Text(text)) = tree.root().children().first() else { return 0.0 };
-        f64::from(text.bounding_box().width())
-    }
-
-    #[test]
-    fn no_text_is_wider_than_it_was_thought_to_be() {
-        let all: Vec<String> = (' '..='~').chain("µ·–…×→≥≤±σ".chars()).map(String::from).collect();
-        for one in all {
-            // Many of one, so that the room around a single glyph does not count.
-            let words = format!("x{}x", one.repeat(10));
-            for bold in [false, true] {
-                let (drawn, thought) =
-                    (drawn_width(&words, bold), text::width(&words, 100.0, bold));
-                assert!(drawn > 100.0 && drawn <= thought + 0.5, "{words}: {drawn} > {thought}");
-            }
-        }
-    }
-
     #[test]
     fn the_same_picture_has_the_same_bytes_and_ink_on_it() {
-        let svg = written("12.5 µs", false);
+        let svg = written("12.5 µs");
         let one = png(&svg, 0.5).unwrap();
         assert!(one.starts_with(b"\x89PNG\r\n\x1a\n"));
         assert_eq!(one, png(&svg, 0.5).unwrap());
-        assert_ne!(one, png(&written("12.6 µs", false), 0.5).unwrap());
+        assert_ne!(one, png(&written("12.6 µs"), 0.5).unwrap());
         let size = |at: usize| u32::from_be_bytes(one[at..at + 4].try_into().unwrap());
         assert_eq!((size(16), size(20)), (2000, 100));
     }
@@ -99,7 +57,7 @@ mod tests {
     fn what_is_no_picture_is_an_error() {
         assert!(matches!(png("words", 1.0), Err(ChartError::Png(_))));
         for scale in [0.0, -1.0, 1e9, f32::NAN] {
-            assert!(matches!(png(&written("x", false), scale), Err(ChartError::Png(_))), "{scale}");
+            assert!(matches!(png(&written("x"), scale), Err(ChartError::Png(_))), "{scale}");
         }
     }
 }
