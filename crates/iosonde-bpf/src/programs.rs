@@ -1,5 +1,8 @@
 //! The programs: where each is attached, and what depends on it.
 
+use std::collections::BTreeMap;
+use std::thread::ScopedJoinHandle;
+
 use aya::{Btf, Ebpf, programs};
 use aya_obj::btf::BtfKind;
 
@@ -177,14 +180,17 @@ fn has(btf: &Btf, tracepoint: &str) -> bool {
     btf.id_by_type_name_kind(&format!("btf_trace_{tracepoint}"), BtfKind::Typedef).is_ok()
 }
 
-/// Loads and attaches every program that has a place here, and says what became of each.
-pub(crate) fn attach(
-    ebpf: &mut Ebpf,
-    btf: &Btf,
-    begins: Beginning,
-    options: &Options,
-) -> Result<Vec<Program>, AttachError> {
-    let mut programs = Vec::new();
+/// A program that this kernel and these options have use for.
+struct Wanted {
+    function: &'static str,
+    tracepoint: &'static str,
+    provides: &'static str,
+    /// All depends on it.
+    is_vital: bool,
+}
+
+fn wanted(btf: &Btf, begins: Beginning, options: &Options) -> Vec<Wanted> {
+    let mut all = Vec::new();
     for (function, tracepoint, provides, is_vital) in PROGRAMS {
         let idle = match function {
             "io_start" => begins.number != 0,
@@ -200,41 +206,82 @@ pub(crate) fn attach(
         let tracepoint = if function == STACK_REQUEST { begins.tracepoint } else { tracepoint };
         let other = ALTERNATIVES.iter().find(|(name, _)| *name == tracepoint);
         let replaced = other.is_some_and(|(_, other)| !has(btf, tracepoint) && has(btf, other));
-        if idle || replaced {
-            continue;
+        if !idle && !replaced {
+            all.push(Wanted { function, tracepoint, provides, is_vital });
         }
-        let refused = attach_one(ebpf, btf, function, tracepoint).err();
-        if let Some(reason) = refused.as_ref().filter(|_| is_vital) {
-            let (tracepoint, reason) = (tracepoint.to_owned(), reason.clone());
+    }
+    for (function, tracepoint, of) in OF_FILE_SYSTEMS {
+        let is_left_out = options.without.contains(&Part::FileSystems);
+        if options.file_systems.contains(&of) && !is_left_out {
+            all.push(Wanted { function, tracepoint, provides: FILE_SYSTEMS, is_vital: false });
+        }
+    }
+    all
+}
+
+/// Loads and attaches every program that has a place here, and says what became of each.
+pub(crate) fn attach(
+    ebpf: &mut Ebpf,
+    btf: &Btf,
+    begins: Beginning,
+    options: &Options,
+) -> Result<Vec<Program>, AttachError> {
+    let wanted = wanted(btf, begins, options);
+    let mut loaded = load(ebpf, btf, &wanted);
+    let mut programs = Vec::new();
+    for Wanted { function, tracepoint, provides, is_vital } in wanted {
+        let is_loaded = loaded.remove(function).unwrap_or(Err("not in the object".to_owned()));
+        let refused = is_loaded.and_then(|()| attach_one(ebpf, function, tracepoint)).err();
+        let tracepoint = tracepoint.to_owned();
+        if let Some(reason) = refused.clone().filter(|_| is_vital) {
             return Err(AttachError::Program { tracepoint, reason });
         }
-        programs.push(Program { tracepoint: tracepoint.to_owned(), provides, refused });
-    }
-    let is_wanted = |of: &FileSystem| {
-        options.file_systems.contains(of) && !options.without.contains(&Part::FileSystems)
-    };
-    for (function, tracepoint, _) in OF_FILE_SYSTEMS.iter().filter(|(.., of)| is_wanted(of)) {
-        let refused = attach_one(ebpf, btf, function, tracepoint).err();
-        let tracepoint = (*tracepoint).to_owned();
-        programs.push(Program { tracepoint, provides: FILE_SYSTEMS, refused });
+        programs.push(Program { tracepoint, provides, refused });
     }
     Ok(programs)
 }
 
-fn attach_one(ebpf: &mut Ebpf, btf: &Btf, function: &str, tracepoint: &str) -> Result<(), String> {
-    let attached = match ebpf.program_mut(function).ok_or("not in the object")? {
-        programs::Program::RawTracePoint(program) => {
-            program.load().and_then(|()| program.attach(tracepoint)).map(|_| ())
+/// Why a program was refused, if it was.
+type Fate = Result<(), String>;
+
+/// Loads the programs side by side: the kernel verifies each on its own, and three of them take
+/// most of the time that a profile needs to start.
+fn load(ebpf: &mut Ebpf, btf: &Btf, wanted: &[Wanted]) -> BTreeMap<String, Fate> {
+    std::thread::scope(|scope| {
+        let begun: Vec<_> = ebpf
+            .programs_mut()
+            .filter_map(|(function, program)| {
+                let tracepoint = wanted.iter().find(|one| one.function == function)?.tracepoint;
+                Some((function, scope.spawn(move || load_one(program, btf, tracepoint))))
+            })
+            .collect();
+        let fate = |thread: ScopedJoinHandle<Fate>| {
+            thread.join().unwrap_or(Err("loading it panicked".to_owned()))
+        };
+        begun.into_iter().map(|(function, thread)| (function.to_owned(), fate(thread))).collect()
+    })
+}
+
+fn load_one(program: &mut programs::Program, btf: &Btf, tracepoint: &str) -> Fate {
+    let loaded = match program {
+        programs::Program::RawTracePoint(program) => program.load(),
+        _ if !has(btf, tracepoint) => {
+            return Err("this kernel has no such tracepoint".to_owned());
         }
         program => {
-            if !has(btf, tracepoint) {
-                return Err("this kernel has no such tracepoint".to_owned());
-            }
             let program: Result<&mut programs::BtfTracePoint, _> = program.try_into();
-            program.and_then(|program| {
-                program.load(tracepoint, btf)?;
-                program.attach().map(|_| ())
-            })
+            program.and_then(|program| program.load(tracepoint, btf))
+        }
+    };
+    loaded.map_err(|error| chain(&error))
+}
+
+fn attach_one(ebpf: &mut Ebpf, function: &str, tracepoint: &str) -> Fate {
+    let attached = match ebpf.program_mut(function).ok_or("not in the object")? {
+        programs::Program::RawTracePoint(program) => program.attach(tracepoint).map(drop),
+        program => {
+            let program: Result<&mut programs::BtfTracePoint, _> = program.try_into();
+            program.and_then(|program| program.attach().map(drop))
         }
     };
     attached.map_err(|error| chain(&error))
