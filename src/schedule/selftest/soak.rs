@@ -1,11 +1,11 @@
 //! One long simulation without a fault, at depth, with overlapping random ranges.
 
-use std::io;
 use std::sync::Arc;
 
 use super::scene::{device, setting};
+use iosonde_engine::backend::sim::watched::{Watched, Watcher};
 use iosonde_engine::backend::sim::{Memory, SimQueue};
-use iosonde_engine::backend::{Queue, QueueFacts, Transfer};
+use iosonde_engine::backend::{Queue, Transfer};
 use iosonde_engine::engine::Control;
 use iosonde_engine::engine::verify::{RunInputs, simulate};
 use iosonde_model::plan::{VerifyMode, VerifyPlan, VerifySetting};
@@ -47,7 +47,7 @@ pub(super) fn soak(ops: u64, seed: u64, control: &Control, tell: &dyn Fn(u64)) -
     let control = Arc::new(Control::new(Arc::clone(&control.signal)));
     let measured = simulate(&plan, RunInputs::default(), &control, |job, _| {
         let inner = SimQueue::with_memory(job, device.clone(), memory.clone());
-        CountingQueue { inner, tell, unreported: 0 }
+        Watched::new(inner, Counting { tell, unreported: 0 })
     });
     let sum = |of: fn(&VerifyJobRun) -> u64| measured.jobs.iter().map(of).sum();
     Soaked {
@@ -60,49 +60,17 @@ pub(super) fn soak(ops: u64, seed: u64, control: &Control, tell: &dyn Fn(u64)) -
 /// Requests per progress report.
 const REPORTED_AT_ONCE: u64 = 1 << 16;
 
-/// A queue that reports how many requests passed through it.
-struct CountingQueue<'a> {
-    inner: SimQueue,
+/// Reports how many requests were pushed.
+struct Counting<'a> {
     tell: &'a dyn Fn(u64),
     unreported: u64,
 }
 
-impl Queue for CountingQueue<'_> {
-    const WAKES_LATE_NS: u64 = SimQueue::WAKES_LATE_NS;
-
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-
-    fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        self.inner.buffer(slot)
-    }
-
-    fn push(&mut self, slot: usize, transfer: Transfer) {
+impl Watcher for Counting<'_> {
+    fn pushed(&mut self, _queue: &mut impl Queue, _slot: usize, _transfer: Transfer) {
         self.unreported += 1;
         if self.unreported == REPORTED_AT_ONCE {
             (self.tell)(std::mem::take(&mut self.unreported));
         }
-        self.inner.push(slot, transfer);
-    }
-
-    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
-        self.inner.enter(wait_for, patience_ns)
-    }
-
-    fn pause(&mut self, until_ns: u64) {
-        self.inner.pause(until_ns);
-    }
-
-    fn reap(&mut self, done: impl FnMut(usize, i32)) {
-        self.inner.reap(done);
-    }
-
-    fn syscalls(&self) -> u64 {
-        self.inner.syscalls()
-    }
-
-    fn facts(&self) -> QueueFacts {
-        self.inner.facts()
     }
 }

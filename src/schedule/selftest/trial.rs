@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::crash::Crash;
-use super::dying::DyingQueue;
+use super::dying::Dying;
 use super::scene::{Interlude, Scenario, device};
 use iosonde_engine::backend::fault::{Fault, FaultLog, FaultQueue, Injection, When};
 use iosonde_engine::backend::sim::memory::SharedMemory;
-use iosonde_engine::backend::sim::shadow::ShadowQueue;
+use iosonde_engine::backend::sim::watched::{Shadow, Watched};
 use iosonde_engine::backend::sim::{Memory, SimQueue};
 use iosonde_engine::engine::Control;
 use iosonde_engine::engine::verify::{RunInputs, VerifyMeasured, simulate_comparing, site};
@@ -329,7 +329,7 @@ fn volatile_holding(before: &[u8]) -> SharedMemory {
 /// A fault that is never injected.
 const NEVER: Injection = Injection { fault: Fault::Drop, when: When::Nth(u64::MAX) };
 
-type Queue = ShadowQueue<FaultQueue<DyingQueue<SimQueue>>>;
+type Queue = Watched<FaultQueue<Watched<SimQueue, Dying>>, Shadow>;
 
 fn play<C: Comparisons>(
     scene: &Scenario,
@@ -347,13 +347,14 @@ fn play<C: Comparisons>(
     simulate_comparing::<Queue, C>(plan, inputs, &control, |job: &Job, index| {
         let queue = SimQueue::with_memory(job, device.clone(), memory.clone());
         let chance = Chance::new(scene.seed ^ index as u64);
-        let queue = DyingQueue::new(queue, memory.clone(), plan.sector_bytes, chance);
+        let dying = Dying::new(memory.clone(), plan.sector_bytes, chance);
+        let queue = Watched::new(queue, dying);
         let injection = match scene.fault {
             Some((injection, struck)) if struck == index => injection,
             _ => NEVER,
         };
         let queue = FaultQueue::new(queue, injection, site(plan, index), log.clone());
-        ShadowQueue::new(queue, shadow.clone())
+        Watched::new(queue, Shadow::new(shadow.clone()))
     })
 }
 

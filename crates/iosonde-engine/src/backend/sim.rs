@@ -15,9 +15,9 @@ pub mod neighbour;
 pub mod pace;
 pub mod platter;
 pub mod servers;
-pub mod shadow;
 pub mod slow;
 pub mod stall;
+pub mod watched;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;

@@ -1,0 +1,130 @@
+//! A queue whose requests somebody sees, before anything can go wrong with them and once they have
+//! completed.
+
+use std::io;
+
+use super::memory::SharedMemory;
+use crate::backend::{Queue, QueueFacts, Transfer};
+use iosonde_model::plan::IoKind;
+
+/// Sees the requests of a queue.
+pub trait Watcher {
+    /// A request is about to be pushed.
+    fn pushed(&mut self, queue: &mut impl Queue, slot: usize, transfer: Transfer);
+
+    /// A request has completed: bytes moved, or a negated errno.
+    fn completed(&mut self, _slot: usize, _result: i32) {}
+}
+
+/// A queue and who sees its requests.
+pub struct Watched<Q, W> {
+    /// Dropped before the queue.
+    watcher: W,
+    inner: Q,
+}
+
+impl<Q: Queue, W: Watcher> Watched<Q, W> {
+    /// Watches a queue.
+    pub fn new(inner: Q, watcher: W) -> Watched<Q, W> {
+        Watched { watcher, inner }
+    }
+}
+
+impl<Q: Queue, W: Watcher> Queue for Watched<Q, W> {
+    const WAKES_LATE_NS: u64 = Q::WAKES_LATE_NS;
+
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
+    }
+
+    fn buffer(&mut self, slot: usize) -> &mut [u8] {
+        self.inner.buffer(slot)
+    }
+
+    fn push(&mut self, slot: usize, transfer: Transfer) {
+        self.watcher.pushed(&mut self.inner, slot, transfer);
+        self.inner.push(slot, transfer);
+    }
+
+    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
+        self.inner.enter(wait_for, patience_ns)
+    }
+
+    fn pause(&mut self, until_ns: u64) {
+        self.inner.pause(until_ns);
+    }
+
+    fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
+        let watcher = &mut self.watcher;
+        self.inner.reap(|slot, result| {
+            watcher.completed(slot, result);
+            done(slot, result);
+        });
+    }
+
+    fn syscalls(&self) -> u64 {
+        self.inner.syscalls()
+    }
+
+    fn facts(&self) -> QueueFacts {
+        self.inner.facts()
+    }
+}
+
+/// A request, and the bytes that it puts in its place.
+pub type Change = (Transfer, Vec<u8>);
+
+/// What the requests in flight are going to change, by slot.
+#[derive(Default)]
+pub struct Changes(Vec<Option<Change>>);
+
+impl Changes {
+    /// A request was pushed; one that changes nothing is not kept.
+    pub fn begin(&mut self, queue: &mut impl Queue, slot: usize, transfer: Transfer) {
+        if self.0.len() <= slot {
+            self.0.resize(slot + 1, None);
+        }
+        let range = transfer.skip as usize..(transfer.skip + transfer.bytes) as usize;
+        self.0[slot] = match transfer.way {
+            IoKind::Write => Some((transfer, queue.buffer(slot)[range].to_vec())),
+            IoKind::Trim => Some((transfer, vec![0; transfer.bytes as usize])),
+            IoKind::Read | IoKind::Sync => None,
+        };
+    }
+
+    /// A request has completed.
+    pub fn end(&mut self, slot: usize) -> Option<Change> {
+        self.0[slot].take()
+    }
+
+    /// All that have not completed.
+    pub fn drain(&mut self) -> impl Iterator<Item = Change> {
+        self.0.drain(..).flatten()
+    }
+}
+
+/// Does acknowledged writes and trims in a second memory too, which no fault below can reach: what
+/// a simulated device should hold.
+pub struct Shadow {
+    memory: SharedMemory,
+    pending: Changes,
+}
+
+impl Shadow {
+    /// With this second memory.
+    pub fn new(memory: SharedMemory) -> Shadow {
+        Shadow { memory, pending: Changes::default() }
+    }
+}
+
+impl Watcher for Shadow {
+    fn pushed(&mut self, queue: &mut impl Queue, slot: usize, transfer: Transfer) {
+        self.pending.begin(queue, slot, transfer);
+    }
+
+    fn completed(&mut self, slot: usize, result: i32) {
+        if let (Some((transfer, bytes)), true) = (self.pending.end(slot), result > 0) {
+            self.memory.borrow_mut().write(transfer.offset, &bytes[..result as usize]);
+        }
+    }
+}
