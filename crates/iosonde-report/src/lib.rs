@@ -34,6 +34,7 @@ pub mod hosts_story;
 pub mod html;
 pub mod json;
 pub mod ladder_text;
+mod latency_map;
 pub mod layers_text;
 pub mod markdown;
 pub mod peers;

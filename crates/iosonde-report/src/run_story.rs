@@ -2,7 +2,6 @@
 //! findings as warnings with their strength.
 
 mod figures;
-mod heat;
 mod overview;
 
 use iosonde_analysis::figures::{DirectionFigures, GroupFigures};

@@ -1,107 +1,45 @@
 //! How it went: latencies and rates from beginning to end.
 
-use std::collections::BTreeMap;
-
 use super::pool::subject;
 use super::{Drawn, word};
 use crate::chart::{
-    Arrangement, Axis, Band, Cell, ChartError, Curve, Figure, HeatMap, Kind, Marks, Panel,
-    Quantity, Scale, Style, style,
+    Arrangement, Axis, Band, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, Style,
+    style,
 };
+use crate::latency_map::{self, Column};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::TrafficSeries;
 use iosonde_model::record::run::{CounterSeries, HistogramSeries};
 use iosonde_model::units::count::thousands;
-use iosonde_model::units::duration::{latency, span};
+use iosonde_model::units::duration::latency;
 use iosonde_stats::Histogram;
 use iosonde_stats::quantile::Quantile;
 
-/// Columns of the map of latencies, at most.
+/// Where the time axis begins.
+const SINCE: &str = "time since the start";
+/// Columns of a curve of latencies, at most.
 const COLUMNS: usize = 100;
-const ROWS_PER_DECADE: f64 = 10.0;
 
-/// With fewer cells a map is drawn low.
-const SPARSE: usize = 40;
-
-/// Time and latency, dark where there were many requests.
+/// Every latency over time, of the program and of the write-back of its pages.
 pub(super) fn latency_map(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
-    let maps: Vec<(&TrafficSeries, Vec<Cell>)> = run
-        .series
-        .iter()
-        .map(|series| (series, cells(&series.latencies)))
-        .filter(|(_, cells)| !cells.is_empty())
-        .collect();
-    if maps.is_empty() {
-        return Ok(None);
-    }
-    let cells = || maps.iter().flat_map(|(_, cells)| cells);
-    let x = Scale::fit(Kind::Time, cells().flat_map(|cell| [0.0, cell.x.1]))?;
-    let y = Scale::fit(Kind::Log10, cells().flat_map(|cell| [cell.y.0, cell.y.1]))?;
-    let most = cells().map(|cell| cell.value).fold(10.0, f64::max);
-    let scale = Scale::fit(Kind::Log10, [1.0, most])?;
-    let mut panels: Vec<Panel> = maps
-        .iter()
-        .map(|(series, cells)| Panel {
-            title: format!("{} requests", word(series.op).0),
-            x: Axis::new("", Quantity::Time, x),
-            y: Axis::new("latency (log)", Quantity::Latency, y),
-            marks: Marks::Heat(HeatMap {
-                title: "requests".into(),
-                quantity: Quantity::Count,
-                scale,
-                cells: cells.clone(),
-                missing: Vec::new(),
-                numbered: false,
-            }),
-            height: if cells.len() < SPARSE { 110.0 } else { 210.0 },
-        })
-        .collect();
-    if let Some(last) = panels.last_mut() {
-        last.x = Axis::new("time since the start", Quantity::Time, x);
-    }
-    let width = maps[0].1[0].x;
-    let figure = Figure {
-        title: "Latency over time".into(),
-        subtitle: subject(run),
-        arrangement: Arrangement::Stacked,
-        panels,
-        notes: vec![format!(
-            "Requests of the program and write-back of its pages. A column is {} wide, a row a \
-             tenth of a decade high; white: none.",
-            latency(width.1 - width.0)
-        )],
+    let column = |width_ns: u64, (at, pairs): (u64, &Vec<(u32, u64)>)| Column {
+        start_ns: at * width_ns,
+        end_ns: (at + 1) * width_ns,
+        latencies: Histogram::from_buckets(pairs).midpoints().collect(),
     };
-    Ok(Some(("latency-over-time".into(), figure)))
-}
-
-/// Requests by time and latency, in as many columns as can be distinguished.
-fn cells(series: &HistogramSeries) -> Vec<Cell> {
-    let merged = series.intervals.len().div_ceil(COLUMNS).max(1);
-    let width = series.width_ns as f64 * merged as f64;
-    let mut cells = Vec::new();
-    for (column, intervals) in series.intervals.chunks(merged).enumerate() {
-        let mut rows: BTreeMap<i32, u64> = BTreeMap::new();
-        for pairs in intervals {
-            for (ns, count) in Histogram::from_buckets(pairs).midpoints() {
-                let row = ((ns.max(1) as f64).log10() * ROWS_PER_DECADE).floor() as i32;
-                *rows.entry(row).or_default() += count;
-            }
+    let maps = run.series.iter().map(|series| {
+        let HistogramSeries { width_ns, intervals, .. } = &series.latencies;
+        let columns = (0..).zip(intervals).map(|interval| column(*width_ns, interval));
+        (word(series.op).0, columns.collect())
+    });
+    match latency_map::figure("Latency over time", subject(run), SINCE, maps) {
+        Err(ChartError::Empty) => Ok(None),
+        drawn => {
+            let mut figure = drawn?;
+            figure.notes.insert(0, "Requests of the program and write-back of its pages.".into());
+            Ok(Some(("latency-over-time".into(), figure)))
         }
-        let x = (column as f64 * width, (column + 1) as f64 * width);
-        cells.extend(rows.into_iter().map(|(row, count)| {
-            let edge = |row: i32| 10f64.powf(f64::from(row) / ROWS_PER_DECADE);
-            let y = (edge(row), edge(row + 1));
-            let hover = format!(
-                "at {}, {} to {}: {} requests",
-                span(x.0 as u64),
-                latency(y.0),
-                latency(y.1),
-                thousands(count)
-            );
-            Cell { x, y, value: count as f64, hover }
-        }));
     }
-    cells
 }
 
 /// Requests and bytes per second, by operation.
@@ -151,7 +89,7 @@ fn rate_panel(title: &str, unit: &str, curves: Vec<Curve>) -> Result<Panel, Char
     let y = Scale::fit(Kind::Linear, points().flat_map(|(_, rate)| [0.0, *rate]))?;
     Ok(Panel {
         title: title.into(),
-        x: Axis::new("time since the start", Quantity::Time, x),
+        x: Axis::new(SINCE, Quantity::Time, x),
         y: Axis::new(unit, Quantity::Count, y),
         marks: Marks::Curves(Vec::new(), curves),
         height: 190.0,

@@ -3,6 +3,7 @@
 use crate::chart::{
     Arrangement, Axis, Band, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, style,
 };
+use crate::latency_map::{self, Column};
 use crate::profile_figures::distribution::{Times, body_and_tail, thin_note};
 use crate::story::Picture;
 use iosonde_analysis::{Assessment, intervals};
@@ -12,6 +13,8 @@ use iosonde_stats::{Histogram, Quantile};
 
 /// Width of an interval of a picture at least, ns.
 pub(super) const STEP_NS: u64 = 1_000_000_000;
+/// Where the time axis begins.
+const SINCE: &str = "time since the start of measurement";
 /// Intervals of a picture at most.
 const INTERVALS: u64 = 600;
 
@@ -28,7 +31,7 @@ pub(super) fn pictures(index: usize, run: &Run, row: &Assessment) -> Vec<Picture
         (
             "latency-map",
             "Every latency over time: darker where there were more requests.",
-            super::heat::heat(run, &subject),
+            latencies(run, &subject),
         ),
         (
             "latency",
@@ -43,6 +46,25 @@ pub(super) fn pictures(index: usize, run: &Run, row: &Assessment) -> Vec<Picture
         Some(Picture { name, caption: caption.into(), figure })
     });
     named.collect()
+}
+
+/// Every latency over time.
+fn latencies(run: &Run, subject: &str) -> Result<Figure, ChartError> {
+    let jobs = intervals::all_jobs(run);
+    let width_ns = intervals::common_width_ns(&jobs, requested_width(run));
+    let maps = intervals::DIRECTIONS.map(|of| {
+        let edges = intervals::rates(&jobs, of, run.measured_ns, width_ns);
+        let last = edges.len().saturating_sub(1);
+        let column = |(at, edge): (usize, &intervals::Interval)| Column {
+            start_ns: edge.start_ns,
+            end_ns: edge.end_ns,
+            latencies: intervals::latency(&jobs, of, width_ns, at, at == last)
+                .midpoints()
+                .collect(),
+        };
+        (of.0, edges.iter().enumerate().map(column).collect())
+    });
+    latency_map::figure("All latencies over time", subject.into(), SINCE, maps)
 }
 
 pub(super) fn requested_width(run: &Run) -> u64 {
@@ -93,7 +115,7 @@ fn over_time(
     let y = Scale::fit(Kind::Linear, points().map(|(_, y)| *y).chain([0.0]))?;
     Ok(Panel {
         title: title.into(),
-        x: Axis::new("time since the start of measurement", Quantity::Time, x),
+        x: Axis::new(SINCE, Quantity::Time, x),
         y: Axis::new(unit, quantity, y),
         marks: Marks::Curves(Vec::new(), curves),
         height: 170.0,
@@ -137,7 +159,7 @@ fn course(run: &Run, subject: &str) -> Result<Figure, ChartError> {
         };
         panels.push(Panel {
             title: format!("{} latency", of.0),
-            x: Axis::new("time since the start of measurement", Quantity::Time, x),
+            x: Axis::new(SINCE, Quantity::Time, x),
             y: Axis::new("latency (logarithmic)", Quantity::Latency, y),
             marks: Marks::Curves(vec![band], curves),
             height: 190.0,

@@ -1,38 +1,41 @@
-//! Latencies of a run over time, as a heat map.
+//! All latencies over time as a heat map, of a run as of a profile.
 
 use std::collections::BTreeMap;
 
-use super::figures::requested_width;
 use crate::chart::{
     Arrangement, Axis, Cell, ChartError, Figure, HeatMap, Kind, Marks, Panel, Quantity, Scale,
 };
-use iosonde_analysis::intervals;
-use iosonde_model::record::run::Run;
 use iosonde_model::units::{count, duration};
 
 /// Columns of a map at most.
 const COLUMNS: usize = 120;
 const ROWS_PER_DECADE: f64 = 10.0;
+/// With fewer cells a map is drawn low.
+const SPARSE: usize = 40;
 
-/// A map for each direction: time and latency, dark where there were many requests.
-pub(super) fn heat(run: &Run, subject: &str) -> Result<Figure, ChartError> {
-    let jobs = intervals::all_jobs(run);
-    let width_ns = intervals::common_width_ns(&jobs, requested_width(run));
-    let maps = intervals::DIRECTIONS.into_iter().filter_map(|of| {
-        let edges = intervals::rates(&jobs, of, run.measured_ns, width_ns);
-        let last = edges.len().saturating_sub(1);
-        let columns: Vec<Column> = edges
-            .iter()
-            .enumerate()
-            .map(|(at, edge)| {
-                let latency = intervals::latency(&jobs, of, width_ns, at, at == last);
-                (edge.start_ns, edge.end_ns, latency.midpoints().collect())
-            })
-            .collect();
-        let cells = cells(&columns);
-        (!cells.is_empty()).then_some((of.0, cells))
-    });
-    let maps: Vec<(&str, Vec<Cell>)> = maps.collect();
+/// The requests of an interval.
+pub(crate) struct Column {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    /// Latencies, ns, with their counts.
+    pub(crate) latencies: Vec<(u64, u64)>,
+}
+
+/// Latency and time, dark where there were many requests: a panel for each operation that has any.
+/// `time` says since when it counts.
+///
+/// # Errors
+/// If there are no requests, or the values fit no scale.
+pub(crate) fn figure<'a>(
+    title: &str,
+    subtitle: String,
+    time: &str,
+    maps: impl IntoIterator<Item = (&'a str, Vec<Column>)>,
+) -> Result<Figure, ChartError> {
+    let maps = maps.into_iter().map(|(name, columns)| (name, cells(&columns)));
+    let maps: Vec<(&str, Vec<Cell>)> = maps.filter(|(_, cells)| !cells.is_empty()).collect();
+    let width_ns = maps.first().map(|(_, cells)| cells[0].x.1 - cells[0].x.0);
+    let width_ns = width_ns.ok_or(ChartError::Empty)?;
     let all = || maps.iter().flat_map(|(_, cells)| cells);
     let x = Scale::fit(Kind::Time, all().flat_map(|cell| [0.0, cell.x.1]))?;
     let y = Scale::fit(Kind::Log10, all().flat_map(|cell| [cell.y.0, cell.y.1]))?;
@@ -40,7 +43,7 @@ pub(super) fn heat(run: &Run, subject: &str) -> Result<Figure, ChartError> {
     let scale = Scale::fit(Kind::Log10, [1.0, most])?;
     let panel = |(name, cells): &(&str, Vec<Cell>)| Panel {
         title: format!("{name} requests"),
-        x: Axis::new("time since the start of measurement", Quantity::Time, x),
+        x: Axis::new(time, Quantity::Time, x),
         y: Axis::new("latency (log)", Quantity::Latency, y),
         marks: Marks::Heat(HeatMap {
             title: "requests".into(),
@@ -50,28 +53,29 @@ pub(super) fn heat(run: &Run, subject: &str) -> Result<Figure, ChartError> {
             missing: Vec::new(),
             numbered: false,
         }),
-        height: 190.0,
+        height: if cells.len() < SPARSE { 110.0 } else { 190.0 },
     };
     Ok(Figure {
-        title: "All latencies over time".into(),
-        subtitle: subject.into(),
+        title: title.into(),
+        subtitle,
         arrangement: Arrangement::Stacked,
         panels: maps.iter().map(panel).collect(),
-        notes: vec!["A row is a tenth of a decade high; white: none.".into()],
+        notes: vec![format!(
+            "A column is {} wide, a row a tenth of a decade high; white: none.",
+            duration::latency(width_ns)
+        )],
     })
 }
 
-/// Start and end, ns, and the latencies with their counts.
-type Column = (u64, u64, Vec<(u64, u64)>);
-
+/// Requests by time and latency, in as many columns as can be distinguished.
 fn cells(columns: &[Column]) -> Vec<Cell> {
     let merged = columns.len().div_ceil(COLUMNS).max(1);
     let mut cells = Vec::new();
     for group in columns.chunks(merged) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
-        let x = (first.0 as f64, last.1 as f64);
+        let x = (first.start_ns as f64, last.end_ns as f64);
         let mut rows: BTreeMap<i32, u64> = BTreeMap::new();
-        for (ns, count) in group.iter().flat_map(|(.., latencies)| latencies) {
+        for (ns, count) in group.iter().flat_map(|column| &column.latencies) {
             let row = ((*ns).max(1) as f64).log10() * ROWS_PER_DECADE;
             *rows.entry(row.floor() as i32).or_default() += count;
         }
@@ -80,7 +84,7 @@ fn cells(columns: &[Column]) -> Vec<Cell> {
             let y = (edge(row), edge(row + 1));
             let hover = format!(
                 "at {}, {} to {}: {} requests",
-                duration::span(first.0),
+                duration::span(first.start_ns),
                 duration::latency(y.0),
                 duration::latency(y.1),
                 count::thousands(count)
