@@ -147,8 +147,7 @@ inlined u32 free_place(void)
 }
 
 /* Where a file is counted; its place is made with its names if it is not there. */
-static __attribute__((noinline)) int find_file(struct file_key *key, struct inode *inode,
-					       struct file_place *to)
+apart int find_file(struct file_key *key, u64 inode, struct file_place *to)
 {
 	struct file_place *known, place = {};
 	struct file_use *fresh;
@@ -172,7 +171,7 @@ static __attribute__((noinline)) int find_file(struct file_key *key, struct inod
 	__builtin_memset(fresh, 0, sizeof(*fresh));
 	fresh->since_ns = place.since_ns;
 	if (inode && key->kind == FILE_NAMED)
-		name_file(fresh, inode);
+		name_file(fresh, (struct inode *)inode);
 	map_update(&file_data, &place.place, fresh, ANY);
 	if (map_update(&files, key, &place, NOEXIST)) {
 		/* Another CPU was first, or there is no room. This place stays empty. */

@@ -16,34 +16,59 @@ inlined struct flight *flight_place(u64 key)
 	return map_lookup(&flight_places, &place);
 }
 
+/* How many are in the hash table: mostly none, so that nobody has to search it. */
+inlined u64 *flights_hashed(void)
+{
+	u32 zero = 0;
+
+	return map_lookup(&flight_count, &zero);
+}
+
 inlined struct flight *flight_of(u64 key)
 {
 	struct flight *flight = flight_place(key);
+	u64 *hashed;
 
-	return flight && flight->key == key ? flight : map_lookup(&flights, &key);
+	if (flight && flight->key == key)
+		return flight;
+	hashed = flights_hashed();
+	return hashed && *hashed ? map_lookup(&flights, &key) : 0;
 }
 
 /* 0 if it is kept. */
 inlined int keep_flight(u64 key, struct flight *flight)
 {
 	struct flight *place = flight_place(key);
+	u64 *hashed;
 
 	if (place && !place->key && !__sync_val_compare_and_swap(&place->key, 0, key)) {
 		flight->key = key;
 		*place = *flight;
 		return 0;
 	}
+	hashed = flights_hashed();
+	if (!hashed)
+		return -1;
 	flight->key = 0;
-	return map_update(&flights, &key, flight, ANY);
+	__sync_fetch_and_add(hashed, 1);
+	if (!map_update(&flights, &key, flight, NOEXIST))
+		return 0;
+	__sync_fetch_and_add(hashed, -1);
+	return -1;
 }
 
 inlined void drop_flight(u64 key, struct flight *flight)
 {
+	u64 *hashed;
+
 	/* Nothing of it is read after this, on any CPU. */
-	if (flight->key == key)
+	if (flight->key == key) {
 		__sync_lock_test_and_set(&flight->key, 0);
-	else
-		map_delete(&flights, &key);
+		return;
+	}
+	hashed = flights_hashed();
+	if (!map_delete(&flights, &key) && hashed)
+		__sync_fetch_and_add(hashed, -1);
 }
 
 #endif

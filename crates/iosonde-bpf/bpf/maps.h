@@ -60,6 +60,7 @@ TABLE(depths, MAP_ARRAY, DISKS, u32, struct depth);
 TABLE(depth_data, MAP_PERCPU_ARRAY, DISKS, u32, struct depth_use);
 TABLE(flight_places, MAP_ARRAY, 1 << FLIGHT_SHIFT, u32, struct flight);
 TABLE(flights, MAP_HASH, 16384, u64, struct flight); /* whose place was taken */
+TABLE(flight_count, MAP_ARRAY, 1, u32, u64); /* of them now */
 TABLE(owners, MAP_LRU_HASH, 65536, struct owner_key, struct owner);
 TABLE(files, MAP_HASH, FILE_PLACES, struct file_key, struct file_place);
 TABLE(file_data, MAP_ARRAY, FILE_PLACES, u32, struct file_use);
@@ -102,17 +103,17 @@ TABLE(layer_data, MAP_PERCPU_ARRAY, 1, u32, struct layers);
 			__sync_fetch_and_add(&_counts->field, (u64)(value)); \
 	} while (0)
 
-/* Position of the highest set bit; 0 for 0. */
+/* Position of the highest set bit; 0 for 0. Without branches: the verifier would follow both ways of
+ * each, for every value that is counted. */
 inlined u32 top_bit(u64 value)
 {
-	u32 top = 0;
-
-	if (value >> 32) { top += 32; value >>= 32; }
-	if (value >> 16) { top += 16; value >>= 16; }
-	if (value >> 8) { top += 8; value >>= 8; }
-	if (value >> 4) { top += 4; value >>= 4; }
-	if (value >> 2) { top += 2; value >>= 2; }
-	return top + (u32)(value >> 1 & 1);
+	value |= value >> 1;
+	value |= value >> 2;
+	value |= value >> 4;
+	value |= value >> 8;
+	value |= value >> 16;
+	value |= value >> 32;
+	return (u32)__builtin_popcountll(value >> 1);
 }
 
 /* One by one below 64, then 32 buckets per octave. */

@@ -16,10 +16,14 @@ enum { LAST_PAGE = 8 }; /* sectors */
  * append writes again. A stream that has gone on once
  * is kept; one that began only now may be pushed out by the next, so that random requests do not
  * hide the streams among them. */
-inlined int sequence(struct thread *thread, u64 begin, u64 end)
+apart int sequence(struct thread *thread, u64 begin, u64 end)
 {
-	s64 distance = (s64)(begin - thread->last_sector);
+	s64 distance;
 	int kind = APART;
+
+	if (!thread)
+		return APART;
+	distance = (s64)(begin - thread->last_sector);
 
 #pragma unroll
 	for (int i = 0; i < STREAMS; i++) {
@@ -93,7 +97,7 @@ static __attribute__((noinline)) int add_chunk(struct chunk_key *key, struct sam
 	return 0;
 }
 
-static __attribute__((noinline)) int mark_chunk(u32 disk, u64 number, u32 span, u32 op)
+apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op)
 {
 	struct chunk_key key = { .disk = disk, .number = number };
 	u32 first = span & 255, last = span >> 8 & 255, zero = 0, shift;
@@ -145,7 +149,7 @@ static __attribute__((noinline)) int mark_chunk(u32 disk, u64 number, u32 span, 
 
 enum { BLOCKS_PER_CHUNK_SHIFT = CHUNK_SHIFT - BLOCK_SHIFT };
 
-static __attribute__((noinline)) int mark_places(u32 disk, u64 sector, u32 bytes, u32 op)
+apart int mark_places(u32 disk, u64 sector, u32 bytes, u32 op)
 {
 	u64 first = sector >> (BLOCK_SHIFT - SIZE_SHIFT);
 	u64 last = (sector + (bytes >> SIZE_SHIFT) - 1) >> (BLOCK_SHIFT - SIZE_SHIFT);

@@ -146,7 +146,7 @@ inlined void find_file_of(struct flight *flight, struct thread *thread, struct i
 		thread->file = key;
 	}
 	name_inode(&key, inode);
-	find_file(&key, inode, &flight->file);
+	find_file(&key, (u64)inode, &flight->file);
 	flight->has_file = 1 + key.kind;
 	if (flight->is_direct && flight->class == CLASS_PROGRAM)
 		remember_owner((u64)inode, WHOLE_FILE, 0);
@@ -183,34 +183,44 @@ inlined void count_written(struct flight *flight, u32 bytes)
 		COUNT(written_back_bytes, bytes);
 }
 
-/* A request that begins anew has ended before, even if that was not seen: a kernel may run no
- * programs in interrupts that hit certain tasks (seen on a virtual machine: those of its first
- * process). Its size counts, its latency is not known. Without this the depth would drift. */
-inlined void lapse(u64 key, u64 now)
+/* Counts a request whose end was not seen: its size, for its latency is not known. */
+apart int count_lapsed(struct flight *flight, u64 now)
 {
-	struct flight *former = flight_of(key);
 	struct slot *slot;
 	u32 index;
 
+	if (!flight)
+		return 0;
+	enter_depth(flight, now, -1);
+	enter_phase(flight, now, -1);
+	COUNT(lost_ends, 1);
+	tally_cgroup(flight, flight->bytes, 0);
+	count_written(flight, flight->bytes);
+	index = flight->slot;
+	slot = map_lookup(&slot_data, &index);
+	if (!slot)
+		return 0;
+	slot->requests += 1;
+	slot->durable += flight->is_durable;
+	slot->sequential += flight->kind == SEQUENTIAL;
+	slot->strided += flight->kind == STRIDED;
+	slot->bytes += flight->bytes;
+	if (flight->is_direct)
+		slot->direct_bytes += flight->bytes;
+	TALLY(slot->size, SIZE_BUCKETS, (u64)flight->bytes >> SIZE_SHIFT);
+	return 0;
+}
+
+/* A request that begins anew has ended before, even if that was not seen: a kernel may run no
+ * programs in interrupts that hit certain tasks (seen on a virtual machine: those of its first
+ * process). Without this the depth would drift. */
+inlined void lapse(u64 key, u64 now)
+{
+	struct flight *former = flight_of(key);
+
 	if (!former)
 		return;
-	enter_depth(former, now, -1);
-	enter_phase(former, now, -1);
-	COUNT(lost_ends, 1);
-	tally_cgroup(former, former->bytes, 0);
-	count_written(former, former->bytes);
-	index = former->slot;
-	slot = map_lookup(&slot_data, &index);
-	if (slot) {
-		slot->requests += 1;
-		slot->durable += former->is_durable;
-		slot->sequential += former->kind == SEQUENTIAL;
-		slot->strided += former->kind == STRIDED;
-		slot->bytes += former->bytes;
-		if (former->is_direct)
-			slot->direct_bytes += former->bytes;
-		TALLY(slot->size, SIZE_BUCKETS, (u64)former->bytes >> SIZE_SHIFT);
-	}
+	count_lapsed(former, now);
 	drop_flight(key, former);
 }
 
@@ -277,8 +287,7 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 	return 1;
 }
 
-static __attribute__((noinline)) int count_in_file(struct flight *flight, struct file_place *at,
-						   u32 bytes, u32 is_first)
+apart int count_in_file(struct flight *flight, struct file_place *at, u32 bytes, u32 is_first)
 {
 	struct file_use *file;
 	u32 place;
@@ -310,6 +319,7 @@ static __attribute__((noinline)) int count_in_file(struct flight *flight, struct
 	return 0;
 }
 
+/* Bios of a request that are looked at; of one that was never issued, none. */
 enum { BIOS = 256 };
 
 /* A request of several parts, as far as it is counted. */
@@ -322,8 +332,8 @@ struct parts {
 	u32 number; /* of parts that were counted */
 };
 
-/* The next part. Not static: the verifier looks at it once, not as often as it is called. */
-__attribute__((noinline)) int count_part(struct parts *parts)
+/* The next part. */
+apart int count_part(struct parts *parts)
 {
 	struct bio *bio;
 	struct inode *inode;
@@ -353,7 +363,7 @@ __attribute__((noinline)) int count_part(struct parts *parts)
 					.generation = FIELD(inode, i_generation) };
 
 		name_inode(&key, inode);
-		find_file(&key, inode, &parts->place);
+		find_file(&key, (u64)inode, &parts->place);
 	}
 	count_in_file(&parts->flight, &parts->place, part, is_first);
 	parts->inode = (u64)inode;
@@ -365,7 +375,7 @@ __attribute__((noinline)) int count_part(struct parts *parts)
 
 /* What was merged into one request may be of several files. */
 static __attribute__((noinline)) int count_in_files(struct flight *flight, struct request *rq,
-						    u32 bytes)
+						    u32 bytes, u32 bios)
 {
 	struct parts parts = {};
 	struct bio *bio;
@@ -381,7 +391,7 @@ static __attribute__((noinline)) int count_in_files(struct flight *flight, struc
 	parts.flight = *flight;
 	parts.bio = bio_address(bio);
 	parts.bytes = bytes;
-	for (int i = 0; i < BIOS && parts.bio && parts.bytes; i++)
+	for (u32 i = 0; i < bios && parts.bio && parts.bytes; i++)
 		count_part(&parts);
 	if (parts.bytes)
 		count_in_file(flight, &parts.place, parts.bytes, 0);
@@ -389,7 +399,8 @@ static __attribute__((noinline)) int count_in_files(struct flight *flight, struc
 }
 
 /* The request has its final size and its place in the order of requests. */
-static __attribute__((noinline)) int count(struct flight *flight, struct request *rq, u32 bytes)
+static __attribute__((noinline)) int count(struct flight *flight, struct request *rq, u32 bytes,
+					   u32 bios)
 {
 	struct thread *thread;
 	u64 sector;
@@ -423,7 +434,7 @@ static __attribute__((noinline)) int count(struct flight *flight, struct request
 	flight->kind = kind;
 	if (flight->class <= CLASS_WRITE_BACK && flight->op <= OP_WRITE) {
 		if (flight->has_file)
-			count_in_files(flight, rq, bytes);
+			count_in_files(flight, rq, bytes, bios);
 		if (HAS_PART(PLACES))
 			mark_places(flight->disk, sector, bytes, flight->op);
 	}
@@ -495,7 +506,7 @@ int rq_issue(u64 *ctx)
 	if (!flight->issue_ns)
 		flight->issue_ns = now;
 	if (!flight->is_counted)
-		count(flight, rq, rq->__data_len);
+		count(flight, rq, rq->__data_len, BIOS);
 	return 0;
 }
 
@@ -517,14 +528,19 @@ int rq_merge(u64 *ctx)
 	return 0;
 }
 
-inlined void tally_end(struct flight *flight, u32 bytes, u64 now)
+apart int tally_end(struct flight *flight, u32 bytes, u64 now)
 {
-	u32 index = flight->slot;
-	struct slot *slot = map_lookup(&slot_data, &index);
-	u64 total = now - flight->start_ns;
+	struct slot *slot;
+	u32 index;
+	u64 total;
 
+	if (!flight)
+		return 0;
+	index = flight->slot;
+	slot = map_lookup(&slot_data, &index);
 	if (!slot)
-		return;
+		return 0;
+	total = now - flight->start_ns;
 	slot->requests += 1;
 	slot->durable += flight->is_durable;
 	slot->errors += flight->has_error;
@@ -549,6 +565,7 @@ inlined void tally_end(struct flight *flight, u32 bytes, u64 now)
 	tally_flag(flight, bytes, total);
 	tally_file(flight, total);
 	tally_cgroup(flight, bytes, &total);
+	return 0;
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -577,7 +594,7 @@ int rq_complete(u64 *ctx)
 		return 0;
 	now = ktime_ns();
 	if (!flight->is_counted)
-		count(flight, rq, bytes);
+		count(flight, rq, bytes, 0);
 	tally_end(flight, flight->done_bytes, now);
 	count_written(flight, flight->done_bytes);
 	if (wants_layers && flight->class == CLASS_PROGRAM)
