@@ -1,6 +1,6 @@
 //! `campaign configure`: a campaign file by choosing from a menu, or by a script; comments stay.
 
-mod document;
+pub(super) mod document;
 mod draw;
 mod menu;
 mod rows;

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use toml::Value;
-use toml::value::Table;
-
+use super::configure::document::Document;
 use crate::cli::exit::{Failure, wrong};
 use iosonde_model::record::given;
 use iosonde_model::spec::campaign::{Campaign, Device, Requested, check};
@@ -38,17 +36,17 @@ pub(super) fn load(path: &Path, preset: Option<&str>, set: &[String]) -> Result<
     // Read as what it is first, so that an error has its line and column.
     let said = |error: toml::de::Error| wrong(format!("`{shown}` is not a campaign: {error}"));
     toml::from_str::<Campaign>(&text).map_err(said)?;
-    let mut table: Table = toml::from_str(&text).map_err(said)?;
+    let mut document = Document::parse(&text).map_err(wrong)?;
     for change in set {
         let Some((key, value)) = change.split_once('=') else {
             return Err(wrong(format!("--set: found `{change}`, expected KEY=VALUE")));
         };
-        let keys: Vec<&str> = key.trim().split('.').collect();
-        put(&mut table, &keys, value_of(value.trim()))
+        document
+            .put_dotted(key.trim(), value.trim())
             .map_err(|why| wrong(format!("--set {change}: {why}")))?;
     }
-    let changed: Result<Campaign, toml::de::Error> = Value::Table(table).try_into();
-    let mut campaign = changed.map_err(|error| wrong(format!("--set: {error}")))?;
+    let changed = toml::from_str::<Campaign>(&document.text());
+    let mut campaign = changed.map_err(|error| wrong(format!("--set: {}", error.message())))?;
     apply(&mut campaign, preset);
     check(&campaign).map_err(|error| {
         // What the command line changed stands nowhere in the file.
@@ -128,35 +126,6 @@ fn of_class(campaign: &mut Campaign, cache: Switch, range: u8, (depth, jobs): (u
     }
 }
 
-/// A value as TOML writes it, or else a plain word.
-fn value_of(text: &str) -> Value {
-    let parsed = toml::from_str::<Table>(&format!("value = {text}"));
-    let parsed = parsed.ok().and_then(|mut table| table.remove("value"));
-    parsed.unwrap_or_else(|| Value::String(text.into()))
-}
-
-/// Sets what a dotted key names; an entry of a list by its number from 0, or by its `name`.
-fn put(table: &mut Table, keys: &[&str], value: Value) -> Result<(), String> {
-    let [key, rest @ ..] = keys else { return Err("it names nothing".into()) };
-    if rest.is_empty() {
-        table.insert((*key).into(), value);
-        return Ok(());
-    }
-    match table.entry((*key).to_owned()).or_insert_with(|| Value::Table(Table::new())) {
-        Value::Table(inner) => put(inner, rest, value),
-        Value::Array(entries) => {
-            let named = |entry: &Value| entry.get("name").and_then(Value::as_str) == Some(rest[0]);
-            let place = rest[0].parse().ok().or_else(|| entries.iter().position(named));
-            let entry = place.and_then(|place: usize| entries.get_mut(place));
-            let Some(Value::Table(inner)) = entry else {
-                return Err(format!("`{key}` has no entry `{}`", rest[0]));
-            };
-            put(inner, &rest[1..], value)
-        }
-        _ => Err(format!("`{key}` is not a table")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -185,17 +154,25 @@ mod tests {
 
     #[test]
     fn keys_on_the_command_line_change_the_file() {
-        let mut table: Table = toml::from_str(FILE).unwrap();
-        let mut set = |keys: &str, value: &str| {
-            put(&mut table, &keys.split('.').collect::<Vec<_>>(), value_of(value))
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.toml");
+        std::fs::write(&path, FILE).unwrap();
+        let loaded = |set: &[&str]| {
+            let set: Vec<String> = set.iter().map(ToString::to_string).collect();
+            load(&path, None, &set).map_err(|failure| failure.message)
         };
-        set("device.b.size", "1g").unwrap();
-        set("experiment.0.rounds", "7").unwrap();
-        set("stop.missed", "true").unwrap();
-        assert!(set("device.c.size", "1g").unwrap_err().contains("no entry `c`"));
-        assert!(set("name.x", "1").unwrap_err().contains("not a table"));
-        let changed: Campaign = Value::Table(table).try_into().unwrap();
+        let changed =
+            loaded(&["device.b.size=1g", "experiment.0.rounds = 7", "stop.missed=true"]).unwrap();
         assert_eq!(changed.devices[1].size.as_deref(), Some("1g"));
         assert_eq!((changed.experiments[0].rounds, changed.stop.missed), (Some(7), true));
+        for (change, why) in [
+            ("device.c.size=1g", "no entry `c`"),
+            ("name.x=1", "not a table"),
+            ("device.b.size", "expected KEY=VALUE"),
+            ("stop.missed=perhaps", "invalid type"),
+        ] {
+            let error = loaded(&[change]).unwrap_err();
+            assert!(error.contains(why), "{change}: {error}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A campaign file as a document whose comments and order stay.
 
-use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value, value};
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value, value};
 
 use iosonde_model::spec::campaign::{Campaign, Requested, check};
 
@@ -19,15 +19,15 @@ pub(super) enum Place {
 
 /// The file.
 #[derive(Clone, Debug)]
-pub(super) struct Document(DocumentMut);
+pub(crate) struct Document(DocumentMut);
 
 impl Document {
     /// Reads a file, also one that is not complete yet.
-    pub(super) fn parse(text: &str) -> Result<Document, String> {
+    pub(crate) fn parse(text: &str) -> Result<Document, String> {
         text.parse().map(Document).map_err(|error: toml_edit::TomlError| error.to_string())
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.0.to_string()
     }
 
@@ -120,28 +120,25 @@ impl Document {
         }
     }
 
-    /// Sets what a dotted key names; an entry of a list by its number from 0, or by its `name`.
-    pub(super) fn put_dotted(&mut self, key: &str, text: &str) -> Result<(), String> {
+    /// Sets what a dotted key names, to a value as TOML writes it or else to a plain word; an entry of
+    /// a list by its number from 0, or by its `name`.
+    pub(crate) fn put_dotted(&mut self, key: &str, text: &str) -> Result<(), String> {
         let new = text.parse::<Value>().unwrap_or_else(|_| Value::from(text));
         let keys: Vec<&str> = key.split('.').collect();
         let (last, path) = keys.split_last().ok_or("it names nothing")?;
-        let mut table = self.0.as_table_mut();
+        let mut table: &mut dyn TableLike = self.0.as_table_mut();
         let mut path = path.iter();
         while let Some(key) = path.next() {
             let item = table.entry(key).or_insert(Item::Table(Table::new()));
-            table = match item {
-                Item::Table(inner) => inner,
-                Item::ArrayOfTables(list) => {
-                    let which = path.next().ok_or_else(|| format!("`{key}` is a list"))?;
-                    let named =
-                        |table: &Table| table.get("name").and_then(Item::as_str) == Some(which);
-                    let number = which.parse().ok().or_else(|| list.iter().position(named));
-                    number
-                        .and_then(|number: usize| list.get_mut(number))
-                        .ok_or_else(|| format!("`{key}` has no entry `{which}`"))?
-                }
-                _ => return Err(format!("`{key}` is not a table")),
-            };
+            table = if item.is_table_like() {
+                item.as_table_like_mut()
+            } else if item.is_array_of_tables() || item.is_array() {
+                let which = path.next().ok_or_else(|| format!("`{key}` is a list"))?;
+                Some(entry(item, which).ok_or_else(|| format!("`{key}` has no entry `{which}`"))?)
+            } else {
+                None
+            }
+            .ok_or_else(|| format!("`{key}` is not a table"))?;
         }
         set(table, last, Some(new));
         Ok(())
@@ -187,7 +184,21 @@ fn is_usual(item: &Item) -> bool {
     item.as_bool() == Some(false) || item.as_array().is_some_and(toml_edit::Array::is_empty)
 }
 
-fn set(table: &mut Table, key: &str, new: Option<Value>) {
+/// The table of that number or name in a list.
+fn entry<'a>(list: &'a mut Item, which: &str) -> Option<&'a mut dyn TableLike> {
+    let named = |table: &dyn TableLike| table.get("name").and_then(Item::as_str) == Some(which);
+    let number = which.parse().ok();
+    if let Item::ArrayOfTables(tables) = list {
+        let number = number.or_else(|| tables.iter().position(|table| named(table)))?;
+        return Some(tables.get_mut(number)?);
+    }
+    let tables = list.as_array_mut()?;
+    let is_named = |value: &Value| value.as_inline_table().is_some_and(|table| named(table));
+    let number = number.or_else(|| tables.iter().position(is_named))?;
+    Some(tables.get_mut(number)?.as_inline_table_mut()?)
+}
+
+fn set(table: &mut dyn TableLike, key: &str, new: Option<Value>) {
     match new {
         None => {
             table.remove(key);
@@ -197,7 +208,7 @@ fn set(table: &mut Table, key: &str, new: Option<Value>) {
             if let Some(old) = table.get(key).and_then(Item::as_value) {
                 *new.decor_mut() = old.decor().clone();
             }
-            table[key] = Item::Value(new);
+            table.insert(key, Item::Value(new));
         }
     }
 }
@@ -228,6 +239,20 @@ mod tests {
         assert!(document.put_dotted("name.x", "1").unwrap_err().contains("not a table"));
         document.put(Place::Experiment(0, "quick"), None);
         assert_eq!(document.get(Place::Experiment(0, "quick")), None);
+    }
+
+    #[test]
+    fn tables_within_a_line_are_changed_like_others() {
+        let line = "name = \"c\"\ndevice = [{ name = \"a\", path = \".\" }]\nstop = {}\n";
+        let mut document = Document::parse(line).unwrap();
+        document.put_dotted("device.a.size", "1g").unwrap();
+        document.put_dotted("stop.missed", "true").unwrap();
+        let text = document.text();
+        assert!(
+            text.contains("path = \".\", size = \"1g\" }]\nstop = { missed = true }"),
+            "{text}"
+        );
+        assert!(document.put_dotted("device.1.size", "1g").unwrap_err().contains("no entry `1`"));
     }
 
     #[test]
