@@ -325,7 +325,7 @@ fn setting(
     facts: &TargetFacts,
     seed: u64,
 ) -> Setting {
-    let warmup_ns = requested.length_ns * u64::from(requested.stage.warm_up_percent) / 100;
+    let (warmup_ns, measured_ns) = requested.stage.parts_of_ns(requested.length_ns);
     Setting {
         engine: place::default_engine(),
         targets: vec![Target {
@@ -339,7 +339,7 @@ fn setting(
         iodepth: requested.stage.depth(),
         seed,
         warmup_ns,
-        stop: Stop::AfterNs(requested.length_ns - warmup_ns),
+        stop: Stop::AfterNs(measured_ns),
         on_error: OnError::Stop,
         final_sync: requested.stage.final_sync && !args.read_only,
         buffer_limit_bytes: place.buffer_limit_bytes(),

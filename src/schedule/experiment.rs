@@ -290,12 +290,11 @@ fn leave_out(
 fn setting_of(job: &StageJob<'_>, cell: &Cell, repeat: u32) -> Setting {
     let stage = job.stage.name.bytes().fold(0, |seed, byte| chance::mix(seed ^ u64::from(byte)));
     let place = (cell.index as u64) << 32 | u64::from(repeat);
-    let length_ns = (job.stage.seconds * 1e9) as u64;
-    let warmup_ns = length_ns * u64::from(job.stage.warm_up_percent.min(90)) / 100;
+    let (warmup_ns, measured_ns) = job.stage.parts_ns();
     Setting {
         seed: chance::mix(job.seed ^ stage ^ chance::mix(place)),
         warmup_ns,
-        stop: Stop::AfterNs((length_ns - warmup_ns).max(1)),
+        stop: Stop::AfterNs(measured_ns.max(1)),
         ..active_range(job.stage, job.setting)
     }
 }

@@ -440,6 +440,23 @@ fn the_points_are_exported_as_job_files_that_fio_reads() {
     }
 }
 
+/// A quick run lasts a part of a full one, and fio counts microseconds.
+#[test]
+fn the_points_of_a_quick_campaign_are_exported_too() {
+    let place = place();
+    let device = "[[device]]\nname = \"s\"\npath = \"data\"\nioengine = \"libaio\"\n";
+    let experiment = "[[experiment]]\nname = \"block-size\"\n";
+    place.file("quick.toml", format!("name = \"q\"\n{device}{experiment}").as_bytes());
+    let words = "campaign export fio quick.toml --output jobs --preset quick";
+    place.iosonde(words).end().exits(0).prints("14 job files in jobs, 0 left out");
+    let jobs = listing(&place.work().join("jobs"));
+    let is_timed = |job: &PathBuf| {
+        let text = fs::read_to_string(job).unwrap();
+        text.contains("\nruntime=1200ms\n") && text.contains("\nramp_time=133333us\n")
+    };
+    assert!(!jobs.is_empty() && jobs.iter().all(is_timed));
+}
+
 /// What is brought along is a whole campaign: its verdicts follow from its records.
 #[test]
 fn the_recorded_campaign_is_unpacked_and_reported_on() {

@@ -151,24 +151,23 @@ fn common(plan: &Plan, missing: &mut Vec<String>) -> Words {
     say(&mut words, "randseed", (plan.seed & i64::MAX as u64).max(1));
     if let PrecisionGoal::Settled(settling) = plan.until {
         say(&mut words, "steadystate", settling);
-        say(&mut words, "steadystate_duration", time(settling.window_ns(), missing));
-        say(&mut words, "steadystate_ramp_time", time(settling.ramp_ns, missing));
+        time(&mut words, "steadystate_duration", settling.window_ns(), missing);
+        time(&mut words, "steadystate_ramp_time", settling.ramp_ns, missing);
         if settling.interval_ns != 1_000_000_000 {
-            let interval = time(settling.interval_ns, missing);
-            say(&mut words, "steadystate_check_interval", interval);
+            time(&mut words, "steadystate_check_interval", settling.interval_ns, missing);
         }
     } else if plan.until != PrecisionGoal::None {
         missing
             .push("an end as soon as a figure is known: runtime is the longest it may take".into());
     }
     if let Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) = plan.stop {
-        say(&mut words, "runtime", time(ns, missing));
+        time(&mut words, "runtime", ns, missing);
     }
     if matches!(plan.stop, Stop::AfterNs(_)) {
         words.push(("time_based", None));
     }
     if plan.warmup_ns > 0 {
-        say(&mut words, "ramp_time", time(plan.warmup_ns, missing));
+        time(&mut words, "ramp_time", plan.warmup_ns, missing);
     }
     if plan.on_error == OnError::Continue {
         say(&mut words, "continue_on_error", "all");
@@ -231,7 +230,7 @@ fn own(plan: &Plan, job: &Job, fresh: &[u16], words: &mut Words, missing: &mut V
         let by_pattern = !job.data.pattern.is_empty();
         say(words, "verify", if by_pattern { "pattern" } else { "crc32c" });
     }
-    limits(job, words);
+    limits(job, words, missing);
     service(job, words);
     placement(job, words);
     priorities(job, words, missing);
@@ -403,15 +402,21 @@ fn placement(job: &Job, words: &mut Words) {
 }
 
 /// A time as fio reads it, which knows nothing shorter than a microsecond.
-fn time(ns: u64, missing: &mut Vec<String>) -> String {
-    if !ns.is_multiple_of(1000) {
-        missing.push("a time that is not a whole number of microseconds".into());
+fn time(words: &mut Words, option: &'static str, ns: u64, missing: &mut Vec<String>) {
+    let (count, unit) = match whole(option, ns, (1000, "us"), missing) {
+        micros if micros.is_multiple_of(1_000_000) => (micros / 1_000_000, "s"),
+        micros if micros.is_multiple_of(1_000) => (micros / 1_000, "ms"),
+        micros => (micros, "us"),
+    };
+    say(words, option, format!("{count}{unit}"));
+}
+
+/// A time in the only unit that fio has for an option.
+fn whole(option: &str, ns: u64, (unit_ns, unit): (u64, &str), missing: &mut Vec<String>) -> u64 {
+    if !ns.is_multiple_of(unit_ns) {
+        missing.push(format!("{option}: found {ns} ns, expected a whole number of {unit}"));
     }
-    match ns / 1000 {
-        micros if micros.is_multiple_of(1_000_000) => format!("{}s", micros / 1_000_000),
-        micros if micros.is_multiple_of(1_000) => format!("{}ms", micros / 1_000),
-        micros => format!("{micros}us"),
-    }
+    ns / unit_ns
 }
 
 /// A section's name that fio reads as one, and not as a global section.
@@ -435,7 +440,7 @@ mod tests {
 
     use super::*;
     use iosonde_model::plan::Target;
-    use iosonde_model::spec::{Phase, Priorities, Priority, Sync};
+    use iosonde_model::spec::{Flow, Limits, Phase, Priorities, Priority, Rate, Sync};
 
     fn plan(jobs: Vec<Job>) -> Plan {
         let target = Target { path: "/d:1".into(), bytes: 1 << 30, direct: true, align_bytes: 512 };
@@ -501,6 +506,27 @@ mod tests {
         plan.engine = Engine::of(EngineKind::Sim);
         let error = fio_job(&[(&plan, &[])]).unwrap_err();
         assert_eq!(error.0, ["group commit", "phases", "the sim engine"]);
+    }
+
+    #[test]
+    fn a_time_is_exact_or_named() {
+        let with = |least_over_ns, sleep_ns| {
+            let limits =
+                Limits { least_read: Some(Rate::Ops(5.0)), least_over_ns, ..Limits::default() };
+            let flow = Some(Flow { id: 1, weight: 2, sleep_ns });
+            let job = Job { limits, flow, ..Job::default() };
+            fio_job(&[(&Plan { warmup_ns: sleep_ns, ..plan(vec![job]) }, &[])])
+        };
+        let text = with(20_000_000, 7_000).unwrap();
+        for line in ["rate_cycle=20\n", "flow_sleep=7\n", "ramp_time=7us\n"] {
+            assert!(text.contains(line), "{text}");
+        }
+        let missing = [
+            "flow_sleep: found 1500 ns, expected a whole number of us",
+            "ramp_time: found 1500 ns, expected a whole number of us",
+            "rate_cycle: found 20500000 ns, expected a whole number of ms",
+        ];
+        assert_eq!(with(20_500_000, 1_500).unwrap_err().0, missing);
     }
 
     #[test]

@@ -72,11 +72,10 @@ pub(in crate::cli) fn points(words: &[String]) -> Result<Vec<PlannedPoint>, Fail
             points.push(PlannedPoint { stage: stage.name.clone(), name: String::new(), plan });
             continue;
         };
-        let length_ns = (stage.seconds * 1e9) as u64;
-        let warmup_ns = length_ns * u64::from(stage.warm_up_percent) / 100;
+        let (warmup_ns, measured_ns) = stage.parts_ns();
         let setting = Setting {
             warmup_ns,
-            stop: Stop::AfterNs((length_ns - warmup_ns).max(1)),
+            stop: Stop::AfterNs(measured_ns.max(1)),
             ..active_range(stage, &resolved.setting)
         };
         for cell in &cells {

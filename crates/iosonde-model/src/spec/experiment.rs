@@ -318,6 +318,19 @@ impl Stage {
         depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(1)
     }
 
+    /// Warm-up and measurement of each run, ns.
+    pub fn parts_ns(&self) -> (u64, u64) {
+        self.parts_of_ns((self.seconds * 1e9).round() as u64)
+    }
+
+    /// Warm-up and measurement of a run of this length, ns. Both are whole microseconds, the
+    /// smallest unit that a fio job has for them.
+    pub fn parts_of_ns(&self, length_ns: u64) -> (u64, u64) {
+        let length_us = length_ns / 1000;
+        let warm_up_us = length_us * u64::from(self.warm_up_percent.min(90)) / 100;
+        (warm_up_us * 1000, (length_us - warm_up_us) * 1000)
+    }
+
     /// Heading in the report.
     pub fn heading(&self) -> &str {
         if self.title.is_empty() { &self.name } else { &self.title }
@@ -351,5 +364,24 @@ impl Axis {
             ("", Err(_)) => &self.name,
             (title, _) => title,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_run_are_whole_microseconds() {
+        let parts = |seconds, warm_up_percent| {
+            let stage =
+                Stage { seconds, warm_up_percent, ..toml::from_str("name = \"s\"").unwrap() };
+            stage.parts_ns()
+        };
+        assert_eq!(parts(30.0, 10), (3_000_000_000, 27_000_000_000));
+        // A fifteenth of ten seconds, as in a quick experiment.
+        assert_eq!(parts(10.0 / 15.0, 10), (66_666_000, 600_000_000));
+        // 2.3 is a little less in binary.
+        assert_eq!(parts(2.3, 0), (0, 2_300_000_000));
     }
 }

@@ -52,15 +52,15 @@ pub(super) fn pace(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
         missing.push("phases".into());
     }
     if job.think.ns > 0 {
-        say(words, "thinktime", time(job.think.ns, missing));
+        time(words, "thinktime", job.think.ns, missing);
         if job.think.every_ops < u64::MAX {
             say(words, "thinktime_blocks", job.think.every_ops);
         }
         if job.think.spin_ns > 0 {
-            say(words, "thinktime_spin", time(job.think.spin_ns, missing));
+            time(words, "thinktime_spin", job.think.spin_ns, missing);
         }
         if job.think.every_ns > 0 {
-            say(words, "thinktime_iotime", time(job.think.every_ns, missing));
+            time(words, "thinktime_iotime", job.think.every_ns, missing);
         }
         say(words, "thinktime_blocks_type", "issue");
     }

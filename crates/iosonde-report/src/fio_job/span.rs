@@ -1,6 +1,6 @@
 //! What jobs of a run may have for themselves: engine, begin, end, the choice among files, zones.
 
-use super::{Words, engine, say, section_name, time};
+use super::{Words, engine, say, section_name, time, whole};
 use iosonde_model::plan::{Flow, Job, Plan, Rate, Service, Stop};
 
 /// What is its own where the jobs of a run differ: engine, begin, end.
@@ -12,23 +12,23 @@ pub(super) fn span(plan: &Plan, job: &Job, words: &mut Words, missing: &mut Vec<
     }
     let span = &job.span;
     if let Some(Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _)) = span.stop {
-        say(words, "runtime", time(ns, missing));
+        time(words, "runtime", ns, missing);
     }
     if let Some(Stop::AfterNs(_)) = span.stop {
         words.push(("time_based", None));
     }
     if let Some(warmup_ns) = span.warmup_ns {
-        say(words, "ramp_time", time(warmup_ns, missing));
+        time(words, "ramp_time", warmup_ns, missing);
     }
     if span.delay_ns > 0 {
-        say(words, "startdelay", time(span.delay_ns, missing));
+        time(words, "startdelay", span.delay_ns, missing);
     }
     if !span.after.is_empty() {
         say(words, "wait_for", section_name(&span.after));
     }
     ends(plan, job, words, missing);
     if span.most_latency_ns > 0 {
-        say(words, "max_latency", time(span.most_latency_ns, missing));
+        time(words, "max_latency", span.most_latency_ns, missing);
     }
 }
 
@@ -51,7 +51,7 @@ fn ends(plan: &Plan, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
 }
 
 /// What it has to keep, which errors it survives, its share of a common pace.
-pub(super) fn limits(job: &Job, words: &mut Words) {
+pub(super) fn limits(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
     let limits = &job.limits;
     let least = [limits.least_read, limits.least_write, limits.least_trim];
     if let Some(rate) = least.iter().flatten().next() {
@@ -61,7 +61,11 @@ pub(super) fn limits(job: &Job, words: &mut Words) {
             None => "0".into(),
         });
         say(words, option, each.join(","));
-        say(words, "rate_cycle", limits.least_over_ns / 1_000_000);
+        say(
+            words,
+            "rate_cycle",
+            whole("rate_cycle", limits.least_over_ns, (1_000_000, "ms"), missing),
+        );
     }
     if limits.ignores_some() {
         let lists = [&limits.ignored_read, &limits.ignored_write, &limits.ignored_verify];
@@ -71,7 +75,7 @@ pub(super) fn limits(job: &Job, words: &mut Words) {
     if let Some(Flow { id, weight, sleep_ns }) = job.flow {
         say(words, "flow", weight);
         say(words, "flow_id", id);
-        say(words, "flow_sleep", sleep_ns / 1000);
+        say(words, "flow_sleep", whole("flow_sleep", sleep_ns, (1000, "us"), missing));
     }
 }
 
