@@ -105,7 +105,7 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
         words::percent(model.largest_residual),
     ));
     if !model.is_one_line {
-        bent(answer, line, is_one, model);
+        bent(answer, line, is_one, side, model);
     }
 }
 
@@ -211,7 +211,7 @@ fn shift(sizes: &[u64], crossover: f64, model: &SizeModel) -> String {
 }
 
 /// Interprets residuals that are not noise.
-fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
+fn bent(answer: &mut Answer, line: &str, is_one: bool, side: Side, model: &SizeModel) {
     let words = match &model.step {
         Some(step) => format!(
             "{line}: a single line does not fit: between {} and {} {} {} {} than the line \
@@ -239,9 +239,15 @@ fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
                     words::percent(residual.abs())
                 )
             });
+            let crossover = match side {
+                Side::Within => format!(
+                    "the crossover of {} is approximate: ",
+                    words::size(model.crossover_bytes)
+                ),
+                Side::Below | Side::Beyond => String::new(),
+            };
             format!(
-                "{line}: a fixed cost plus a transfer does not fit{at}; treat the crossover as \
-                 approximate and read the curve."
+                "{line}: a fixed cost plus a transfer does not fit{at}; {crossover}read the curve."
             )
         }
     };
@@ -370,6 +376,20 @@ mod tests {
         let wide = sweep(|size| 0.2e-6 + size / 1e9);
         assert!(said(&wide).contains("far below the smallest size"), "{}", said(&wide));
         assert!(said(&wide).contains("little more than their transfer at"), "{}", said(&wide));
+    }
+
+    #[test]
+    fn only_a_crossover_that_is_named_is_called_approximate() {
+        let said = |facts: &StageFacts| facts.answers[0].1.sentences.join("\n");
+        fn bends(size: f64) -> f64 {
+            1.0 + 0.15 * (std::f64::consts::PI * size.log2()).cos()
+        }
+        let within = said(&sweep(|size| (100e-6 + size / 1e9) * bends(size)));
+        assert!(within.contains("; the crossover of "), "{within}");
+        assert!(within.contains(" is approximate: read the curve."), "{within}");
+        let beyond = said(&sweep(|size| (1e-3 + size / 1e9) * bends(size)));
+        assert!(beyond.contains("; read the curve."), "{beyond}");
+        assert!(!beyond.contains("approximate"), "{beyond}");
     }
 
     #[test]
