@@ -8,8 +8,8 @@ use super::{Identity, Severity, n3};
 
 /// Tolerance of Little's law.
 const LITTLE: f64 = 0.01;
-/// Share of the requested depth that the mean queue depth must reach.
-const DEPTH: f64 = 0.95;
+/// Tolerance of the requested depth.
+const DEPTH: f64 = 0.05;
 
 /// Mean queue depth equals completions per second times mean latency, plus the contribution of
 /// requests that cross an edge of the window: their latency is not recorded, and one of them may
@@ -55,10 +55,9 @@ pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
         return None;
     }
     let seen = figures.all.depth_seen;
-    let equation =
-        format!("mean queue depth {} >= {DEPTH} x requested depth {}", n3(seen), n3(requested));
+    let equation = format!("mean queue depth {} >= requested depth {}", n3(seen), n3(requested));
     let residual = (1.0 - seen / requested).max(0.0);
-    Some(Identity::new("depth", Severity::Note, residual, 1.0 - DEPTH, equation))
+    Some(Identity::new("depth", Severity::Note, residual, DEPTH, equation))
 }
 
 #[cfg(test)]
@@ -90,6 +89,9 @@ mod tests {
         let entry = depth(&run, &figures(&run)).unwrap();
         assert!(!entry.ok);
         assert_eq!(entry.severity, Severity::Note);
+        // The tolerance stands beside the equation, and not in it too.
+        assert_eq!(entry.equation, "mean queue depth 1.00 >= requested depth 32.0");
+        assert_eq!(entry.tolerance, 0.05);
         run.jobs[0].inline_seen = 100;
         assert_eq!(depth(&run, &figures(&run)), None);
     }
