@@ -366,14 +366,23 @@ impl Stored {
         (self.min_ns.unwrap_or(u64::MAX), self.max_ns.unwrap_or(0))
     }
 
-    /// What no values can have: ends that do not ascend, or buckets that do not exist. The mean may
-    /// lie outside: what a profile counts in the kernel has an exact sum, and edges of buckets for
-    /// ends.
+    /// What no values can have: ends that do not ascend, buckets that do not exist, or that hold
+    /// another number of values. The mean may lie outside: what a profile counts in the kernel has
+    /// an exact sum, and edges of buckets for ends.
     fn fault(&self) -> Option<String> {
         let (min, max) = self.ends();
         if let Some((index, _)) = self.buckets.iter().find(|(index, _)| *index as usize >= BUCKETS)
         {
-            return Some(format!("bucket {index} is too large"));
+            let expected = format!("expected one below {BUCKETS}");
+            return Some(format!("buckets: found bucket {index}, {expected}"));
+        }
+        let held: u128 = self.buckets.iter().map(|(_, count)| u128::from(*count)).sum();
+        let held = held + u128::from(self.overflow);
+        if u128::from(self.count) != held {
+            return Some(format!(
+                "count: found {}, expected {held}, which is what the buckets and the overflow hold",
+                self.count
+            ));
         }
         (self.count > 0 && min > max).then(|| {
             let found = format!("min_ns {:?} and max_ns {:?}", self.min_ns, self.max_ns);
@@ -564,14 +573,17 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_do_not_ascend_and_buckets_that_do_not_exist_are_refused() {
+    fn what_no_values_can_have_is_refused() {
         let mut histogram = Histogram::new();
         histogram.record(100);
         histogram.record(300);
         let text = serde_json::to_string(&histogram).unwrap();
         for (right, wrong, reason) in [
             ("\"min_ns\":100", "\"min_ns\":301", "expected two that ascend"),
-            ("[100,1]", "[99999,1]", "bucket 99999 is too large"),
+            ("\"count\":2", "\"count\":3", "count: found 3, expected 2, which is what the"),
+            ("[100,1]", "[100,2]", "count: found 2, expected 3, which is what the"),
+            ("\"overflow\":0", "\"overflow\":1", "count: found 2, expected 3, which is what"),
+            ("[100,1]", "[99999,1]", "found bucket 99999, expected one below 4352"),
         ] {
             assert!(text.contains(right), "{right} in {text}");
             let error = serde_json::from_str::<Histogram>(&text.replace(right, wrong)).unwrap_err();
