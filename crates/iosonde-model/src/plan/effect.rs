@@ -1,11 +1,16 @@
 //! What of a role has no effect, or contradicts something else.
 
+mod numbers;
+
 use super::resolve::Refusal;
-use super::{Engine, EngineKind, Job, Order};
-use crate::spec::{Access, Arrivals, Draw, EachWrite, Pace, Rate, Region, Role, Rw, Sizes, Wait};
+use super::{Engine, EngineKind, Job};
+use crate::spec::{Access, Draw, EachWrite, Pace, Region, Role, Rw, Sizes, Wait};
 
 /// What has no effect, or contradicts something else, is refused.
 pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
+    if let Some(what) = numbers::fault(role, job) {
+        return Err(Refusal::Conflict { role: role.name.clone(), what });
+    }
     let writes = job.writes_data();
     let random = role.rw.is_random();
     let varied = job.sizes != Sizes::default()
@@ -15,7 +20,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 45] = [
+    let faults: [(bool, &str); 32] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -27,19 +32,10 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "a share of reads in a phase has no effect; give --rw rw or randrw",
         ),
         (
-            job.phases.iter().any(|phase| phase.read_percent.is_some_and(|percent| percent > 100)),
-            "a phase with more than 100 % of reads",
-        ),
-        (
             !open_loop
                 && job.phases.iter().any(|phase| ![0.0, 100.0].contains(&phase.rate_percent)),
             "a phase at a part of the rate, and no rate; give --rate or --rate-iops, or rate=0 for \
              an idle phase",
-        ),
-        (
-            job.batch == 0 || role.batch.is_some_and(|batch| batch > job.iodepth),
-            "batches of 0 requests, or of more than the depth; \
-             give --iodepth-batch-submit 1 to the depth",
         ),
         (
             job.data.constant && (job.data.zeros || job.data.dedupe_percent > 0),
@@ -58,10 +54,6 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         (
             job.sync.atomic && !engine.kind.has_write_flags(),
             &format!("atomic writes need the {} engine", those(EngineKind::has_write_flags)),
-        ),
-        (
-            names_beyond(&job.order, job),
-            "a sequence names a block that lies beyond the region; give a larger size",
         ),
         (
             job.sync.barrier && job.sync.every_writes == 0,
@@ -84,12 +76,6 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "zeros cannot also be partly compressible or deduplicable; give one of them",
         ),
         (
-            job.data.compress_percent > 100
-                || job.data.dedupe_percent > 100
-                || job.data.set_percent > 100,
-            "a percentage of the data above 100, expected 0 to 100",
-        ),
-        (
             random && job.stride_bytes != 0,
             "a stride has no effect on random offsets; give a sequential --rw",
         ),
@@ -110,37 +96,12 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "staggered streams are sequential ones; give a sequential --rw",
         ),
         (
-            (job.think.ns > 0) != (job.think.every_ops > 0 || job.think.every_ns > 0),
-            "a pause needs a length and a number of operations between two of them",
-        ),
-        (!rate_is_sound(&job.pace), "a rate of 0 or less, expected a positive one"),
-        (
-            !table_is_sound(&job.pace),
-            "a table of inter-arrival times must exist, add up to 100 %, and have a time above 0",
-        ),
-        (!recorded_is_sound(&job.pace), "recorded arrival times must exist and ascend"),
-        (
             matches!(job.pace, Pace::Recorded(_)) && !job.phases.is_empty(),
             "recorded arrival times have phases of their own",
         ),
         (
-            job.phases.iter().any(|phase| {
-                phase.ns == 0 || !phase.rate_percent.is_finite() || phase.rate_percent < 0.0
-            }),
-            "a phase of no length, or at a rate below 0 %",
-        ),
-        (
             !job.phases.is_empty() && job.phases.iter().all(|phase| phase.rate_percent == 0.0),
             "every phase is idle",
-        ),
-        (
-            job.reap.complete_min == 0 || job.reap.complete_min > job.iodepth,
-            "waiting for more completions than requests in flight, or for none; \
-             give --iodepth-batch-complete-min 1 to the depth",
-        ),
-        (
-            job.reap.complete_max != 0 && job.reap.complete_max < job.reap.complete_min,
-            "--iodepth-batch-complete-max is below --iodepth-batch-complete-min",
         ),
         (
             engine.kind.is_synchronous()
@@ -154,11 +115,6 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
                  --iodepth-low and --slat have no effect; give --ioengine io_uring",
                 engine.kind.name()
             ),
-        ),
-        (
-            job.reap.refill_at >= job.iodepth,
-            "--iodepth-low at or above the depth has no effect: the queue is refilled as soon as \
-             there is room; give a smaller number, or leave it out",
         ),
         (
             engine.kind == EngineKind::Null && job.reap.wait != Wait::Event,
@@ -188,10 +144,6 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "separate rates of reads and writes need --rw rw or randrw",
         ),
         (role.run_length.is_some() && !random, "runs of random offsets need a random --rw"),
-        (
-            job.strides.range_bytes > 0 && job.strides.zone_bytes == 0,
-            "zones need a number of bytes in each",
-        ),
         (
             !job.priorities.is_none() && !engine.kind.has_priorities(),
             &format!(
@@ -226,50 +178,9 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     }
 }
 
-fn rate_is_sound(pace: &Pace) -> bool {
-    match pace {
-        Pace::Rate { rate: Rate::Ops(rate) | Rate::Bytes(rate), .. } => {
-            rate.is_finite() && *rate > 0.0
-        }
-        Pace::Each { read, other, .. } => [read, other].iter().all(|rate| {
-            let (Rate::Ops(rate) | Rate::Bytes(rate)) = rate;
-            rate.is_finite() && *rate > 0.0
-        }),
-        Pace::Closed | Pace::Recorded(_) => true,
-    }
-}
-
-fn table_is_sound(pace: &Pace) -> bool {
-    let Pace::Rate { arrivals: Arrivals::Drawn(table), .. } = pace else { return true };
-    let sum: f64 = table.iter().map(|(_, percent)| percent).sum();
-    let lasts = table.iter().any(|(ns, percent)| *ns > 0 && *percent > 0.0);
-    (sum - 100.0).abs() < 0.01 && lasts && table.iter().all(|(_, percent)| *percent >= 0.0)
-}
-
-fn recorded_is_sound(pace: &Pace) -> bool {
-    match pace {
-        Pace::Recorded(times) => !times.is_empty() && times.is_sorted(),
-        Pace::Closed | Pace::Rate { .. } | Pace::Each { .. } => true,
-    }
-}
-
 /// The engines that can do this.
 fn those(can: fn(EngineKind) -> bool) -> String {
     EngineKind::either_of(EngineKind::all().filter(|kind| can(*kind)))
-}
-
-/// Whether a sequence has blocks that the region has not.
-fn names_beyond(order: &Order, job: &Job) -> bool {
-    let places = job.region_bytes.saturating_sub(job.block_bytes) / job.unit().max(1) + 1;
-    match order {
-        Order::Sequence(sequence) => {
-            sequence.blocks.iter().any(|block| u64::from(*block) >= places)
-        }
-        Order::Runs { between, .. } | Order::Following { between, .. } => {
-            names_beyond(between, job)
-        }
-        _ => false,
-    }
 }
 
 /// Whether the parameters of a distribution mean something.
@@ -309,7 +220,11 @@ fn distribution(role: &Role) -> Result<(), Refusal> {
             if positive && adds_up(access) && adds_up(size) {
                 return Ok(());
             }
-            format!("zones that add up to {access} % of accesses and {size} % of the region")
+            format!(
+                "zones that add up to {access} % of accesses and {size} % of the region, expected \
+                 100 % of each, none of the accesses below 0 and none of the sizes 0; give other \
+                 shares"
+            )
         }
     };
     Err(Refusal::Conflict { role: role.name.clone(), what })
