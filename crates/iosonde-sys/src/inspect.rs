@@ -156,6 +156,23 @@ pub fn block_device_is_read_only(device: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(flag != 0)
 }
 
+/// The generation of a file's inode (FS_IOC_GETVERSION), by which two files that have the same
+/// number one after the other differ.
+///
+/// # Errors
+///
+/// The kernel's; ENOTTY where the file system has none.
+pub fn inode_generation(file: BorrowedFd<'_>) -> io::Result<u32> {
+    // The command is defined with a long, of which the kernel writes an int.
+    let mut generation = [0_u32; 2];
+    let request = libc::_IOR::<libc::c_long>(u32::from(b'v'), 1);
+    // SAFETY: the kernel writes no more than a long to the exclusively borrowed array.
+    if unsafe { libc::ioctl(file.as_raw_fd(), request, generation.as_mut_ptr()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(generation[0])
+}
+
 /// The number that the kernel gave to this disk when it appeared, or when its medium was changed
 /// (BLKGETDISKSEQ, Linux 5.15). No two disks of one uptime share it.
 ///

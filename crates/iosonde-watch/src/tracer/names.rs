@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use iosonde_bpf::layout::{FILE_NAMED, FILE_OF_DEVICE};
 use iosonde_bpf::{FileKey, FileUse, major_minor};
+use iosonde_sys::inspect::inode_generation;
+use rustix::fs::{Mode, OFlags};
 
 use super::containers::Containers;
 use iosonde_engine::host::{self, Mount, Root};
@@ -85,17 +88,17 @@ impl Names {
             return format!("…/{inside}");
         }
         match placed(number, &inside, &self.mounts) {
-            Some(path) => self.current(path, key.inode),
+            Some(path) => self.current(path, key),
             None => format!("/{inside}"),
         }
     }
 
-    /// The path under which the file with this inode is found now: its own, or another one in the
-    /// same directory if it was renamed; else its own, marked.
-    fn current(&mut self, path: PathBuf, inode: u64) -> String {
+    /// The path under which the file with this inode and generation is found now: its own, or
+    /// another one in the same directory if it was renamed; else its own, marked.
+    fn current(&mut self, path: PathBuf, key: &FileKey) -> String {
         let words = path.to_string_lossy().into_owned();
         match fs::symlink_metadata(&path) {
-            Ok(facts) if facts.ino() == inode => return words,
+            Ok(facts) if facts.ino() == key.inode && is_of(&path, key) => return words,
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(_) => return words,
@@ -105,11 +108,25 @@ impl Names {
             let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
             entries.map(|entry| (entry.ino(), entry.path())).collect()
         });
-        listed.get(&inode).map_or_else(
+        listed.get(&key.inode).filter(|now| is_of(now, key)).map_or_else(
             || format!("{words} (deleted or moved)"),
             |now| now.to_string_lossy().into_owned(),
         )
     }
+}
+
+/// Whether the file at a path has the generation of the key: the number of a deleted file is given
+/// to another one. Where the generation is not known, it counts as the same.
+fn is_of(path: &Path, key: &FileKey) -> bool {
+    generation(path).is_none_or(|generation| generation == key.generation)
+}
+
+fn generation(path: &Path) -> Option<u32> {
+    let is_file = |facts: &fs::Metadata| facts.is_file();
+    fs::symlink_metadata(path).ok().filter(is_file)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    inode_generation(file.as_fd()).ok()
 }
 
 /// A path inside a file system, from the root of the whole: through the mount that shows most.
@@ -185,14 +202,40 @@ mod tests {
         let path = |name: &str| dir.path().join(name);
         let words = |name: &str| path(name).to_string_lossy().into_owned();
         fs::write(path("first"), "a").unwrap();
-        let inode = fs::metadata(path("first")).unwrap().ino();
-        let current = |inode| Names::new(&Root::system(), Vec::new()).current(path("first"), inode);
-        assert_eq!(current(inode), words("first"));
+        let of = |name: &str| FileKey {
+            inode: fs::metadata(path(name)).unwrap().ino(),
+            generation: generation(&path(name)).unwrap_or_default(),
+            ..FileKey::default()
+        };
+        let file = of("first");
+        let current =
+            |key: FileKey| Names::new(&Root::system(), Vec::new()).current(path("first"), &key);
+        assert_eq!(current(file), words("first"));
         fs::rename(path("first"), path("second")).unwrap();
-        assert_eq!(current(inode), words("second"));
+        assert_eq!(current(file), words("second"));
         fs::write(path("first"), "b").unwrap();
-        assert_eq!(current(inode), words("second"), "another file has its name");
+        assert_eq!(current(file), words("second"), "another file has its name");
         fs::remove_file(path("second")).unwrap();
-        assert_eq!(current(inode), format!("{} (deleted or moved)", words("first")));
+        assert_eq!(current(file), format!("{} (deleted or moved)", words("first")));
+    }
+
+    #[test]
+    fn a_file_that_got_the_number_of_a_deleted_one_is_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("later");
+        fs::write(&path, "a").unwrap();
+        // Some file systems have none.
+        let Some(generation) = generation(&path) else { return };
+        let inode = fs::metadata(&path).unwrap().ino();
+        let current = |generation, name: &str| {
+            let key = FileKey { inode, generation, ..FileKey::default() };
+            Names::new(&Root::system(), Vec::new()).current(dir.path().join(name), &key)
+        };
+        let words = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+        assert_eq!(current(generation, "later"), words("later"));
+        let former = generation.wrapping_add(1);
+        assert_eq!(current(former, "later"), format!("{} (deleted or moved)", words("later")));
+        assert_eq!(current(generation, "former"), words("later"), "renamed");
+        assert_eq!(current(former, "former"), format!("{} (deleted or moved)", words("former")));
     }
 }
