@@ -182,6 +182,22 @@ fn what_it_did_is_counted_with_its_children() {
 }
 
 #[test]
+fn a_child_that_outlives_the_command_is_named() {
+    let place = Place::new();
+    let outlives = "tail -f /dev/null >out 2>&1 & echo $! >pid; sleep 1";
+    script(&place, "--settle 0 --output outlives", outlives).end().exits(0);
+    let pid: i32 = fs::read_to_string(place.work().join("pid")).unwrap().trim().parse().unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    let said = missing(&record(&place.work().join("outlives")));
+    assert!(said.contains("later I/O of 1 process that outlives the command (tail)"), "{said}");
+    let waits = "tail -f /dev/null >out 2>&1 & sleep 1; kill $!; wait";
+    script(&place, "--settle 0 --output waits", waits).end().exits(0);
+    let said = missing(&record(&place.work().join("waits")));
+    assert!(!said.contains("later I/O"), "{said}");
+}
+
+#[test]
 fn a_named_folder_holds_every_run_and_the_latest_report() {
     let place = Place::new();
     // A document that lies there does not grow old beside a new report.

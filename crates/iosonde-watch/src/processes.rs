@@ -122,6 +122,13 @@ pub(super) fn words(root: &Root, pid: u32) -> Vec<String> {
     root.word(format!("/proc/{pid}/comm")).into_iter().collect()
 }
 
+/// Those of these processes that are still running, by name.
+pub(super) fn running(root: &Root, pids: impl IntoIterator<Item = u32>) -> Vec<String> {
+    let is_running = |pid: &u32| process(root, *pid).is_some_and(|process| !process.is_zombie);
+    let name = |pid: u32| root.word(format!("/proc/{pid}/comm")).unwrap_or_else(|| pid.to_string());
+    pids.into_iter().filter(is_running).map(name).collect()
+}
+
 /// All processes but those of the kernel.
 pub(super) fn all(root: &Root) -> BTreeSet<u32> {
     let pids = root.names("/proc").into_iter().filter_map(|name| name.parse().ok());
@@ -237,6 +244,22 @@ mod tests {
             ("proc/44/task/44/children", "42"),
         ]);
         assert_eq!(tree(&root, [42]), BTreeSet::from([42, 43, 44]));
+    }
+
+    #[test]
+    fn those_that_still_run_are_named() {
+        let stat = |pid: u32, state: &str| {
+            STAT.replace("42 (a) b (c) S", &format!("{pid} (a) b (c) {state}"))
+        };
+        let (_dir, root) = recorded(&[
+            ("proc/5/stat", &stat(5, "S")),
+            ("proc/5/comm", "cat\n"),
+            ("proc/6/stat", &stat(6, "Z")),
+            ("proc/6/comm", "gone\n"),
+            ("proc/8/stat", &stat(8, "D")),
+            ("proc/8/comm", "dd\n"),
+        ]);
+        assert_eq!(running(&root, [5, 6, 7, 8]), ["cat", "dd"]);
     }
 
     #[test]

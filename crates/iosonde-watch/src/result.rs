@@ -116,6 +116,23 @@ pub(super) fn switches_of_ended() -> Missing {
     }
 }
 
+/// What is missing where processes outlive the command that started them, if any does.
+pub(super) fn outliving(names: &[String]) -> Option<Missing> {
+    const NAMED: usize = 3;
+    let processes = match names.len() {
+        0 => return None,
+        1 => "1 process that outlives".to_owned(),
+        count => format!("{count} processes that outlive"),
+    };
+    let first = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if names.len() > NAMED { ", …" } else { "" };
+    Some(Missing {
+        what: format!("later I/O of {processes} the command ({first}{more})"),
+        reason: "the profile ends with the command, or once its dirty pages are written".into(),
+        fix: Some("let the command wait for its children, or profile a cgroup".into()),
+    })
+}
+
 /// Data that neither the tracer nor a counter provides here.
 pub(super) fn missing(run: &ProfileRun, root: &Root) -> Vec<Missing> {
     let mut missing = Vec::new();
@@ -150,6 +167,18 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+
+    #[test]
+    fn processes_that_outlive_the_command_are_counted_and_named() {
+        let of = |names: &[&str]| {
+            outliving(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[]), None);
+        let one = of(&["dd"]).unwrap();
+        assert_eq!(one.what, "later I/O of 1 process that outlives the command (dd)");
+        let many = of(&["a", "b", "c", "d"]).unwrap();
+        assert_eq!(many.what, "later I/O of 4 processes that outlive the command (a, b, c, …)");
+    }
 
     #[test]
     fn a_file_system_without_a_disk_takes_pages_that_nobody_watches() {

@@ -13,7 +13,7 @@ use super::request::{Request, WatchError};
 use super::scope::{Scope, Who};
 use super::telemetry::{Telemetry, machine_switches};
 use super::tracer::{Recent, Tracer, Wanted};
-use super::{devices, launch, privilege, result};
+use super::{devices, launch, privilege, processes, result};
 use iosonde_engine::host::Root;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::profile::{Ended, Missing, PROFILE_SCHEMA, ProfileRun, Source};
@@ -109,6 +109,11 @@ pub fn watch<'a>(
     // While a command that has ended is not reaped, `/proc` still knows it.
     watch.look(ended_ns);
     let command = running.as_ref().map(RunningCommand::pid);
+    if is_command && matches!(ended, Ended::Gone) {
+        let others = watch.members.iter().copied().filter(|pid| Some(*pid) != command);
+        let names = processes::running(root, others);
+        run.source.missing.extend(result::outliving(&names));
+    }
     let reaped = running.map(|running| launch::reap(root, running)).transpose()?;
     if let (Some(tally), Some(pid), Some((_, Some(calls)))) = (&mut watch.tally, command, &reaped) {
         tally.charge(pid, calls);
