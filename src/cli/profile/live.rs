@@ -6,6 +6,7 @@ mod screen;
 use iosonde_model::record::profile::{Ended, Op};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_report::clean::clean;
+use iosonde_stats::Quantile;
 use iosonde_watch::Live;
 use iosonde_watch::tracer::{Done, Increase, Recent, Row};
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
@@ -125,8 +126,10 @@ impl View {
             bytes::per_second(self.per_second(*bytes))
         );
         for (name, q) in [("p50", 0.5), ("p99", 0.99)] {
-            if let Some(ns) = latency.quantile(q) {
-                words.push_str(&format!(", {name} {}", duration::latency(ns as f64)));
+            if latency.count() > 0 {
+                let known = Quantile::of(latency, q).value_ns();
+                let known = known.map_or("n/a".into(), |ns| duration::latency(ns as f64));
+                words.push_str(&format!(", {name} {known}"));
             }
         }
         words
@@ -233,10 +236,22 @@ mod tests {
         assert_eq!(view.rows()[0], ["dd (7)", "50.0", "0 MB/s", "0.410 MB/s", "0"]);
         assert_eq!(
             view.line(),
-            "2.0 s: read 0 IOPS, 0 MB/s; write 100 IOPS, 0.410 MB/s, p50 1.00 ms, p99 1.00 ms; \
+            "2.0 s: read 0 IOPS, 0 MB/s; write 100 IOPS, 0.410 MB/s, p50 1.00 ms, p99 n/a; \
              most: dd (7) 0.410 MB/s"
         );
         assert!(!view.rows()[1][0].contains('\n'), "{:?}", view.rows()[1]);
+    }
+
+    #[test]
+    fn a_percentile_is_shown_where_the_requests_of_a_second_carry_it() {
+        let shown = |requests: u64| {
+            let mut view = view();
+            view.recent.ops[Op::Write as usize].latency.record_many(1_000_000, requests - 200);
+            view.figures(Op::Write)
+        };
+        assert!(shown(369).ends_with("p50 1.00 ms, p99 n/a"), "{}", shown(369));
+        assert!(shown(370).ends_with("p50 1.00 ms, p99 1.00 ms"), "{}", shown(370));
+        assert!(!view().figures(Op::Read).contains("p50"), "nothing was read");
     }
 
     #[test]
