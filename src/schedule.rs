@@ -173,7 +173,7 @@ fn execute_one(
     let inspecting = Wait::begin("inspecting", plan.target().path.as_str());
     let target = target_facts(plan, context);
     drop(inspecting);
-    let harness_floor_ps = floor::harness_ps(plan, context.clock)?;
+    let overhead = floor::tool_overhead(plan, context.clock)?;
     let mut beside = Beside::new(context, plan, &target, on_progress);
     let control = Arc::new(Control::new(Arc::clone(&context.control.signal)));
     let measured = engine::run(plan, &context.medium, context.clock, &control, &mut beside)?;
@@ -195,7 +195,8 @@ fn execute_one(
             clock: clock_word(plan, context.clock).into(),
             clock_cost_ps: context.clock.cost_ps(),
             clock_drift_ppb: context.clock.drift_ppb(),
-            harness_floor_ps,
+            tool_overhead_ps: overhead.all_ps,
+            tool_overhead_data_ps: overhead.data_ps,
             buffer_page_bytes: measured.queue.buffer_page_bytes,
             buffer_bytes,
         },

@@ -33,12 +33,11 @@ fn golden(name: &str) -> PathBuf {
 fn settled(text: &str) -> String {
     let line = |line: &str| {
         let own = [
-            "  tool overhead:",
             "  Took ",
             "Started",
             "  cpu:",
             "  run ",
-            "  own cost ",
+            "  tool overhead",
             "      evidence:",
             "  last event:",
         ];

@@ -90,7 +90,7 @@ pub fn run_of(loads: &[Load]) -> Run {
             features: vec!["registered_buffers".into()],
             clock: "tsc".into(),
             clock_cost_ps: 7_000,
-            harness_floor_ps: 30_000,
+            tool_overhead_ps: 30_000,
             ..BackendFacts::default()
         },
         target: TargetFacts {

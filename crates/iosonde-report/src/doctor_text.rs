@@ -38,7 +38,7 @@ impl Feature {
     }
 }
 
-/// The tool's own cost and ceiling.
+/// The tool overhead and ceiling.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Floor {
     /// The clock that is used.
@@ -95,7 +95,7 @@ impl DoctorReport {
     fn costs(&self, out: &mut Text) {
         let floor = &self.floor;
         let time = |ps: u64| duration::latency(ps as f64 / 1000.0);
-        out.push_str("\nThe tool's own cost, on one core\n");
+        out.push_str("\nTool overhead, on one core\n");
         let clock = format!("{}, {} per reading", floor.clock, time(floor.clock_cost_ps));
         out.hanging("  clock               ", &clock);
         let median = |ps| format!("{} median, {}", time(ps), clean(&floor.psync_on));

@@ -158,7 +158,7 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
     };
     line(out, &depth);
     line(out, &cpu(figures));
-    let overhead = run.backend.harness_floor_ps as f64 / 1e3;
+    let overhead = run.backend.tool_overhead_ps as f64 / 1e3;
     if overhead > 0.0 {
         let median = figures.all.total.latency.quantile(0.5).and_then(Quantile::value_ns);
         let share = median.filter(|ns| *ns > 0).map_or(String::new(), |ns| {
@@ -168,6 +168,10 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
             }
         });
         line(out, &format!("  tool overhead: {} per I/O{share}", duration::latency(overhead)));
+        if run.backend.tool_overhead_data_ps > 0 {
+            let data = duration::latency(run.backend.tool_overhead_data_ps as f64 / 1e3);
+            line(out, &format!("  tool overhead for data: {data} of it"));
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement, screen: usize) -> 
     out.push_str(&Answer::of_verify(run, judged).text(out.columns));
     out.push_str(&broken(&verify_heading(&run.plan), out.columns));
     for (name, words) in figures(run, &judged.figures) {
-        out.hanging(&format!("  {name:<10}  "), &clean(&words));
+        out.hanging(&format!("  {name:<13}  "), &clean(&words));
     }
     out.push('\n');
     for (name, words) in remarks(judged) {
@@ -233,7 +233,7 @@ fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, Strin
     if let Some(cpu_ns) = figures.cpu_ns_per_gib {
         let calls = count(figures.syscalls);
         let cpu = duration::latency(cpu_ns);
-        lines.push(("own cost", format!("{cpu} of CPU per GiB moved, {calls} system calls")));
+        lines.push(("tool overhead", format!("{cpu} of CPU per GiB moved, {calls} system calls")));
     }
     lines
 }

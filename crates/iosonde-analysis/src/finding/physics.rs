@@ -10,7 +10,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Reports when the bandwidth exceeds its ceiling or the latency is below the harness floor.
+/// Reports when the bandwidth exceeds its ceiling or the latency is below the tool overhead.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let entry =
         ["bandwidth", "floor"].iter().find_map(|code| case.consistency.broken_code(code))?;

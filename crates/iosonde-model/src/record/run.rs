@@ -163,8 +163,14 @@ pub struct BackendFacts {
     pub clock_cost_ps: u64,
     /// Difference between that clock and CLOCK_MONOTONIC_RAW over the run, parts per billion.
     pub clock_drift_ppb: i64,
-    /// Time per operation of this engine with a backend that does nothing, at this depth, ps.
-    pub harness_floor_ps: u64,
+    /// Tool overhead: time per operation of this engine with a backend that does nothing, at this
+    /// depth, generating and comparing data included, ps.
+    #[serde(alias = "harness_floor_ps")]
+    pub tool_overhead_ps: u64,
+    /// Of the tool overhead, generating and comparing data, ps. Records of old have no such part,
+    /// and count only generating.
+    #[serde(default)]
+    pub tool_overhead_data_ps: u64,
     /// Memory page size used for buffers, bytes.
     pub buffer_page_bytes: u64,
     /// I/O buffers in total, bytes.
@@ -412,4 +418,22 @@ pub struct SyncResult {
     pub since_start_ns: u64,
     /// Errno name if it failed.
     pub error: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn the_overhead_of_an_older_record_is_read_by_its_former_name() {
+        let facts = BackendFacts { tool_overhead_ps: 30_000, ..BackendFacts::default() };
+        let mut value = serde_json::to_value(&facts).unwrap();
+        let fields = value.as_object_mut().unwrap();
+        let overhead = fields.remove("tool_overhead_ps").unwrap();
+        fields.remove("tool_overhead_data_ps");
+        fields.insert("harness_floor_ps".into(), overhead);
+        assert_eq!(serde_json::from_value::<BackendFacts>(value).unwrap(), facts);
+    }
 }

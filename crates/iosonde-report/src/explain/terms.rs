@@ -113,7 +113,8 @@ const TERMS: &[Term] = terms! {
             "Repeat; the counters of this kernel may be coarse.";
         "bandwidth": "Not faster than the link of the device allows.", "speed of the link",
             "Find what answers instead of the device: a cache, or unwritten space.";
-        "floor": "No latency is below the cost of a bare request.", "calibration before the run",
+        "floor": "No mean latency is below the tool overhead without that of data.",
+            "calibration before the run",
             "Find what answers instead of the device.";
         "area": "Time at depth adds up to the sum of latencies.", "the trace of a profile",
             "Read the counts; treat the depth as approximate.";

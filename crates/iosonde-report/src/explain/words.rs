@@ -237,7 +237,7 @@ pub(super) const WORDS: &[Term] = terms! {
             "Compare by the interval: a standard deviation is not a confidence interval.";
         "acknowledged": "Writes that completed, whether or not they are durable.",
             "completions in the measured window", "Read the durable rate beside it.";
-        "tool_overhead": "Time that this program adds to each operation.",
+        "tool_overhead": "Time that this program adds to each operation, data included.",
             "a calibration of the engine on this machine", "Nothing, if it is a small share.";
         "class": "The class of storage whose ranges fit most rows.",
             "references/storage.toml, by transport and model of the device",

@@ -1,4 +1,4 @@
-//! How far the figures can be trusted: consistency checks, findings, source, gaps, own cost.
+//! How far the figures can be trusted: consistency checks, findings, source, gaps, tool overhead.
 
 use crate::clean::clean;
 use crate::wrap::Text;
@@ -95,7 +95,7 @@ pub(super) fn source(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     if run.source.method == Method::Tracepoints {
         out.hanging("Lost: ", &lost);
     }
-    out.hanging("Own cost: ", &cost(figures));
+    out.hanging("Tool overhead: ", &overhead(figures));
 }
 
 fn method(run: &ProfileRun) -> String {
@@ -119,7 +119,7 @@ fn method(run: &ProfileRun) -> String {
     }
 }
 
-fn cost(figures: &Figures) -> String {
+fn overhead(figures: &Figures) -> String {
     match figures.machine.collector_cpu {
         Some(share) => format!("collector {} of one CPU", percent(share)),
         None => "no data (not counted)".into(),
