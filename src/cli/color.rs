@@ -9,7 +9,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
 /// Beginnings of an answer's lines, with the words that have a color there.
-const WORDS: [(&str, &[(&str, AnsiColor)]); 2] = [
+const WORDS: [(&str, &[(&str, AnsiColor)]); 3] = [
     (
         "Result:      ",
         &[
@@ -24,6 +24,8 @@ const WORDS: [(&str, &[(&str, AnsiColor)]); 2] = [
         "Confidence:  ",
         &[("high", AnsiColor::Green), ("medium", AnsiColor::Yellow), ("low", AnsiColor::Red)],
     ),
+    // Of a campaign.
+    ("Complete:    ", &[("yes", AnsiColor::Green), ("no", AnsiColor::Red)]),
 ];
 
 /// No colors where the terminal has none, not even in a CI job, whose environment alone counts as a
@@ -66,6 +68,7 @@ mod tests {
         assert_eq!(line("Confidence:  high\n"), "Confidence:  \u{1b}[1m\u{1b}[32mhigh\u{1b}[0m\n");
         let failed = line("Result:      FAIL: 1 block");
         assert_eq!(failed, "Result:      \u{1b}[1m\u{1b}[31mFAIL\u{1b}[0m: 1 block");
+        assert_eq!(line("Complete:    no: x"), "Complete:    \u{1b}[1m\u{1b}[31mno\u{1b}[0m: x");
         for plain in ["Result:      22 IOPS\n", "Next:        low\n", "  Confidence:  low", ""] {
             assert_eq!(line(plain), plain);
         }

@@ -27,7 +27,7 @@ use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostCell, HostsRun, Serv
 use iosonde_model::units::duration;
 use iosonde_report::hosts_story::{HostsReport, hosts_json, hosts_story};
 use iosonde_report::plain::plain;
-use iosonde_report::{Answer, hosts_answer};
+use iosonde_report::{CampaignAnswer, hosts_answer};
 
 pub(super) use agent::{AgentArgs, agent};
 pub(super) use peers::{Agent, BARRIER};
@@ -175,7 +175,7 @@ fn join(_command: &Command<'_>, _words: &[String], ranks: usize) -> Result<Exit,
 }
 
 /// From the documents of hosts to what they say together.
-type Together = fn(&[(&str, serde_json::Value)]) -> (Answer, String);
+type Together = fn(&[(&str, serde_json::Value)]) -> (CampaignAnswer, String);
 
 /// What the coordinator takes from the command itself.
 pub(super) struct Command<'a> {
@@ -369,7 +369,8 @@ fn conclude(
         exit_code: exit.code(),
     };
     let mut document = hosts_json(report);
-    let mut answer = hosts_answer(report);
+    let answer = hosts_answer(report);
+    let mut result = answer.result.clone();
     match command.together {
         _ if !loads.is_empty() => output.text(&hosts_text(report)),
         Some(together) => {
@@ -377,7 +378,7 @@ fn conclude(
             let (all, rows) = together(&documents.collect::<Vec<_>>());
             output.text(&format!("{}{rows}", all.text(screen::columns())));
             document["answer"] = serde_json::json!(all);
-            answer = all;
+            result = all.result;
         }
         None => {
             output.text(&answer.text(screen::columns()));
@@ -390,7 +391,7 @@ fn conclude(
     output.value(&document);
     let exit = output.end(exit);
     let complete = record.hosts.iter().all(|host| host.end.is_done());
-    if let Some(path) = keeper.finish(complete, exit.code(), &answer.result) {
+    if let Some(path) = keeper.finish(complete, exit.code(), &result) {
         note(&format!("results stored in {}", path.display()));
     }
     exit

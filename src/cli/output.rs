@@ -335,8 +335,9 @@ fn is_result(start: &str) -> bool {
     let json = start.starts_with('{')
         && ["\"fio version\"", "\"schema\""].iter().any(|key| start.contains(key));
     let texts = ["read as fio's", "3;", "5;"];
-    let is_text =
-        start.starts_with("Result: ") && start.lines().any(|line| line.starts_with("Confidence: "));
+    let is_second =
+        |line: &str| ["Confidence: ", "Complete: "].iter().any(|head| line.starts_with(head));
+    let is_text = start.starts_with("Result: ") && start.lines().any(is_second);
     json || is_text || texts.iter().any(|text| start.starts_with(text))
 }
 

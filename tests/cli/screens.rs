@@ -102,7 +102,8 @@ fn available(program: &str) -> bool {
 #[track_caller]
 fn assert_fits(text: &str, columns: usize, what: &str) {
     let answer: Vec<&str> = text.lines().take(3).collect();
-    for (at, head) in ["Result: ", "Confidence: ", "Next: "].into_iter().enumerate() {
+    let second = if what.starts_with("campaign") { "Complete: " } else { "Confidence: " };
+    for (at, head) in ["Result: ", second, "Next: "].into_iter().enumerate() {
         let is_there = answer.get(at).is_some_and(|line| line.starts_with(head));
         assert!(is_there, "{what} at {columns}: {head}\n{text}");
     }

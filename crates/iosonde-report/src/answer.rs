@@ -1,5 +1,6 @@
 //! The first three lines of a report: what came out, how far to trust it, what to do next.
 
+mod campaign;
 mod comparison;
 mod experiment;
 pub(crate) mod hosts;
@@ -21,6 +22,8 @@ use super::clean::clean;
 use super::explain::terms;
 use super::steady_text::steady_line;
 use super::wrap::{hanging, width};
+
+pub use campaign::CampaignAnswer;
 
 /// What stands first.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -124,19 +127,23 @@ impl Answer {
 
     /// Three lines of a screen of so many columns, and below them what these have no space for.
     pub fn text(&self, screen: usize) -> String {
-        let lines =
-            [("Result", &self.result), ("Confidence", &self.confidence), ("Next", &self.next)];
-        let (mut first, mut rest) = (String::new(), String::new());
-        for (name, words) in lines {
-            let words = clean(words);
-            let (shown, left) = divided(&words, screen.saturating_sub(HEAD));
-            first += &format!("{:<HEAD$}{shown}\n", format!("{name}:"));
-            if !left.is_empty() {
-                rest += &hanging(&format!("  {name} … "), left, screen);
-            }
-        }
-        format!("{first}{rest}\n")
+        let (result, confidence, next) = (&self.result, &self.confidence, &self.next);
+        lines([("Result", result), ("Confidence", confidence), ("Next", next)], screen)
     }
+}
+
+/// A line for each, and below them what these have no space for.
+fn lines(lines: [(&str, &String); 3], screen: usize) -> String {
+    let (mut first, mut rest) = (String::new(), String::new());
+    for (name, words) in lines {
+        let words = clean(words);
+        let (shown, left) = divided(&words, screen.saturating_sub(HEAD));
+        first += &format!("{:<HEAD$}{shown}\n", format!("{name}:"));
+        if !left.is_empty() {
+            rest += &hanging(&format!("  {name} … "), left, screen);
+        }
+    }
+    format!("{first}{rest}\n")
 }
 
 /// Columns before the words of the first three lines.

@@ -63,8 +63,8 @@ pub mod verify_text;
 pub mod workload_toml;
 pub mod wrap;
 
-pub use answer::Answer;
 pub use answer::hosts::hosts_answer;
+pub use answer::{Answer, CampaignAnswer};
 pub use card::card;
 pub use check_table::{CheckReport, CheckTable};
 pub use comparison_json::comparison_json;

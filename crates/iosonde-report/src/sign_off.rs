@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::answer::Answer;
+use super::answer::CampaignAnswer;
 use super::clean::clean;
 use super::story::{Block, Column, Entry, Section, Source, Story, Table, Trust};
 use super::telling;
@@ -123,7 +123,7 @@ impl SignOff {
 
     /// What the devices were found to be, and what is left to do; `output` is where the results
     /// are.
-    pub fn answer(&self, output: &Path) -> Answer {
+    pub fn answer(&self, output: &Path) -> CampaignAnswer {
         let incomplete = self.experiments().filter(|each| each.result.is_none()).count();
         let results = self.experiments().filter_map(|each| each.result.as_ref());
         let stages: Vec<&SignedStage> = results.flat_map(|result| &result.stages).collect();
@@ -139,7 +139,7 @@ impl SignOff {
             }
         };
         let shown = output.display();
-        Answer {
+        CampaignAnswer {
             result: format!(
                 "{}: {}, {steady}{} on {}",
                 self.campaign,
@@ -147,10 +147,10 @@ impl SignOff {
                 count::of(self.experiments().count() as u64, "experiment"),
                 count::of(self.devices.len() as u64, "device")
             ),
-            confidence: match (incomplete, unsteady.as_slice()) {
-                (0, []) => "high".to_owned(),
-                (0, names) => format!("low: no steady state in {}", names.join(", ")),
-                (some, _) => format!("low: not complete: {}", count::of(some as u64, "experiment")),
+            complete: match (incomplete, unsteady.as_slice()) {
+                (0, []) => "yes".to_owned(),
+                (0, names) => format!("yes, with no steady state in {}", names.join(", ")),
+                (some, _) => format!("no: {} to go", count::of(some as u64, "experiment")),
             },
             next: match incomplete {
                 0 => format!("Open report.html of each experiment, below {shown}/devices"),
@@ -183,7 +183,7 @@ impl SignOff {
 
     /// The page to be signed.
     pub fn story(&self, output: &Path) -> Story {
-        let Answer { result, confidence, next } = self.answer(output);
+        let CampaignAnswer { result, complete, next } = self.answer(output);
         let first = self.experiments().filter_map(|each| each.result.as_ref());
         let table = vec![Block::Table(self.table_of_devices())];
         let devices = Section::new("devices", "Devices", table);
@@ -206,7 +206,7 @@ impl SignOff {
             question: "What was each device found to be, and on what evidence?".into(),
             answer: vec![
                 format!("{result}."),
-                format!("Confidence: {confidence}."),
+                format!("Complete: {complete}."),
                 format!("Next: {next}"),
             ],
             warnings: Vec::new(),
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn the_page_has_the_devices_their_verdicts_and_the_evidence() {
         let all = sign_off(vec![experiment(vec![stage(true)])]);
-        assert_eq!(all.answer(Path::new("out")).confidence, "high");
+        assert_eq!(all.answer(Path::new("out")).complete, "yes");
         let page = html(&all.story(Path::new("out"))).unwrap();
         let checksum = "ab".repeat(32);
         for words in [
@@ -367,7 +367,7 @@ mod tests {
         };
         let all = sign_off(vec![missing, experiment(vec![stage(false)])]);
         let answer = all.answer(Path::new("out"));
-        assert!(answer.confidence.starts_with("low: not complete: 1 experiment"));
+        assert!(answer.complete.starts_with("no: 1 experiment to go"));
         assert!(answer.next.contains("campaign resume out"));
         let text = plain(&all.story(Path::new("out")), 200);
         assert!(text.contains("1 of 2") && text.contains("0 of 1"), "{text}");

@@ -17,7 +17,7 @@ use crate::cli::screen;
 use iosonde_analysis::experiment::Study;
 use iosonde_model::spec::campaign::Campaign;
 use iosonde_model::units::count;
-use iosonde_report::Answer;
+use iosonde_report::CampaignAnswer;
 use iosonde_report::clean::clean;
 use iosonde_report::sign_off::{
     Evidence, Identity, SIGN_OFF_SCHEMA, SignOff, SignedDevice, SignedExperiment, SignedResult,
@@ -55,11 +55,11 @@ pub(super) fn status(args: &OutputArgs) -> Result<Exit, Failure> {
     }
     let state = if is_running { "running" } else { "not running" };
     let shown = clean(&args.output.display().to_string());
-    let answer = Answer {
+    let answer = CampaignAnswer {
         result: format!("{}: {state}, {done} of {count} done", campaign.name),
-        confidence: match done == count {
-            true => "high: every experiment is complete".to_owned(),
-            false => format!("low until all is done: {} of {count} to go", count - done),
+        complete: match done == count {
+            true => "yes".to_owned(),
+            false => format!("no: {} of {count} to go", count - done),
         },
         next: match (done == count, is_running) {
             (true, _) => format!("Read the results: iosonde campaign report {shown}"),
@@ -192,7 +192,7 @@ fn steadiness(study: &Study) -> Vec<SignedStage> {
 }
 
 /// The sign-offs of many hosts as one; null for a host that has none.
-pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> (Answer, String) {
+pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> (CampaignAnswer, String) {
     let empty = Vec::new();
     let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();
     let word = |value: &Value| clean(value.as_str().unwrap_or_default());
@@ -220,16 +220,16 @@ pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> (Answer, String) {
     let missing: Vec<&str> = missing.map(|(host, _)| *host).collect();
     let mut names = hosts.iter().map(|(_, signoff)| word(&signoff["campaign"]));
     let name = names.find(|name| !name.is_empty()).unwrap_or_else(|| "campaign".into());
-    let answer = Answer {
+    let answer = CampaignAnswer {
         result: format!(
             "{name}: {done} of {} complete on {} of {}",
             count::of(total, "experiment"),
             count::of(devices, "device"),
             count::of(hosts.len() as u64, "host")
         ),
-        confidence: match missing.as_slice() {
-            [] => "high: every host is complete".to_owned(),
-            missing => format!("low: not complete on {}", missing.join(", ")),
+        complete: match missing.as_slice() {
+            [] => "yes".to_owned(),
+            missing => format!("no: not on {}", missing.join(", ")),
         },
         next: match missing.is_empty() {
             true => "Read the results on each host: iosonde campaign report".to_owned(),
