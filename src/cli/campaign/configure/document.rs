@@ -120,8 +120,8 @@ impl Document {
         }
     }
 
-    /// Sets what a dotted key names, to a value as TOML writes it or else to a plain word; an entry of
-    /// a list by its number from 0, or by its `name`.
+    /// Sets what a dotted key names, to a value as TOML writes it or else to a plain word; an entry
+    /// of a list by its number from 0, or by its `name`.
     pub(crate) fn put_dotted(&mut self, key: &str, text: &str) -> Result<(), String> {
         let new = text.parse::<Value>().unwrap_or_else(|_| Value::from(text));
         let keys: Vec<&str> = key.split('.').collect();
@@ -130,15 +130,12 @@ impl Document {
         let mut path = path.iter();
         while let Some(key) = path.next() {
             let item = table.entry(key).or_insert(Item::Table(Table::new()));
-            table = if item.is_table_like() {
-                item.as_table_like_mut()
-            } else if item.is_array_of_tables() || item.is_array() {
+            table = if item.is_array_of_tables() || item.is_array() {
                 let which = path.next().ok_or_else(|| format!("`{key}` is a list"))?;
-                Some(entry(item, which).ok_or_else(|| format!("`{key}` has no entry `{which}`"))?)
+                entry(item, which).ok_or_else(|| format!("`{key}` has no entry `{which}`"))?
             } else {
-                None
-            }
-            .ok_or_else(|| format!("`{key}` is not a table"))?;
+                item.as_table_like_mut().ok_or_else(|| format!("`{key}` is not a table"))?
+            };
         }
         set(table, last, Some(new));
         Ok(())
