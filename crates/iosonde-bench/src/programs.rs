@@ -144,7 +144,7 @@ fn window(args: &ProgramArgs, reader: u32, without: &[Part]) -> Result<Window, B
         meter: true,
         ..Options::default()
     };
-    let attached = Collector::attach(&options);
+    let attached = Collector::attach(|| options);
     let mut collector = attached.map_err(|error| BenchError::Gate(error.to_string()))?;
     collector.follow(reader).map_err(BenchError::Gate)?;
     collector.begin().map_err(BenchError::Gate)?;

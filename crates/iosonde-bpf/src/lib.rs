@@ -15,6 +15,7 @@ mod stacks;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::thread::ScopedJoinHandle;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
@@ -94,6 +95,11 @@ impl fmt::Debug for Collector {
     }
 }
 
+/// What a thread has found.
+fn joined<T>(thread: ScopedJoinHandle<T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// A disk's number as the kernel has it inside: 12 bits of major, 20 of minor.
 fn kernel_number((major, minor): (u32, u32)) -> u32 {
     major << 20 | minor & 0xf_ffff
@@ -105,13 +111,20 @@ pub fn major_minor(device: u32) -> (u32, u32) {
 }
 
 impl Collector {
-    /// Loads and attaches the programs. Nothing counts before [`Collector::begin`].
+    /// Loads and attaches the programs. Nothing counts before [`Collector::begin`]. The options are
+    /// found while the types of the kernel are read, which the loader does once more for itself.
     ///
     /// # Errors
     /// If the kernel has no type information, refuses the maps, or one of the programs that all
     /// figures depend on.
-    pub fn attach(options: &Options) -> Result<Collector, AttachError> {
-        let btf = Btf::from_sys_fs().map_err(|error| AttachError::NoTypes(chain(&error)))?;
+    pub fn attach(options: impl FnOnce() -> Options) -> Result<Collector, AttachError> {
+        let (btf, mut loader, options) = std::thread::scope(|scope| {
+            let btf = scope.spawn(Btf::from_sys_fs);
+            let loader = scope.spawn(EbpfLoader::new);
+            let options = options();
+            (joined(btf), joined(loader), options)
+        });
+        let btf = btf.map_err(|error| AttachError::NoTypes(chain(&error)))?;
         let begins = programs::beginning(&btf);
         let constants = [
             ("dio_end", Constant::Wide(options.dio_end)),
@@ -128,7 +141,6 @@ impl Collector {
             ("page_bytes", Constant::Word(options.page_bytes)),
             ("without", Constant::Word(Part::mask(&options.without))),
         ];
-        let mut loader = EbpfLoader::new();
         loader.btf(Some(&btf));
         for (name, value) in &constants {
             match value {
@@ -144,7 +156,7 @@ impl Collector {
         let calls = programs::calls(options.layers);
         loader.override_global("call_of", &calls, true);
         let mut ebpf = loader.load(OBJECT).map_err(|error| AttachError::Maps(chain(&error)))?;
-        let programs = programs::attach(&mut ebpf, &btf, begins, options)?;
+        let programs = programs::attach(&mut ebpf, &btf, begins, &options)?;
         let mut collector =
             Collector { ebpf, programs, begins_at: begins.tracepoint, control: Control::default() };
         collector.check_layout()?;

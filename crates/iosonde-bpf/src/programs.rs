@@ -1,12 +1,11 @@
 //! The programs: where each is attached, and what depends on it.
 
 use std::collections::BTreeMap;
-use std::thread::ScopedJoinHandle;
 
 use aya::{Btf, Ebpf, programs};
 use aya_obj::btf::BtfKind;
 
-use crate::{AttachError, Options, chain};
+use crate::{AttachError, Options, chain, joined};
 
 /// A program with its fate.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -255,10 +254,7 @@ fn load(ebpf: &mut Ebpf, btf: &Btf, wanted: &[Wanted]) -> BTreeMap<String, Fate>
                 Some((function, scope.spawn(move || load_one(program, btf, tracepoint))))
             })
             .collect();
-        let fate = |thread: ScopedJoinHandle<Fate>| {
-            thread.join().unwrap_or(Err("loading it panicked".to_owned()))
-        };
-        begun.into_iter().map(|(function, thread)| (function.to_owned(), fate(thread))).collect()
+        begun.into_iter().map(|(function, thread)| (function.to_owned(), joined(thread))).collect()
     })
 }
 

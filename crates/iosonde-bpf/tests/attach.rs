@@ -24,7 +24,7 @@ fn collector(layers: bool) -> Option<Collector> {
         page_bytes: 4096,
         ..Options::default()
     };
-    match Collector::attach(&options) {
+    match Collector::attach(|| options) {
         Ok(collector) => Some(collector),
         Err(AttachError::NoTypes(reason) | AttachError::Maps(reason)) => {
             skip(format!("kernel programs cannot be loaded here: {reason}"));

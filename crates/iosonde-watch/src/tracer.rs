@@ -135,24 +135,27 @@ impl Tracer {
     /// What is missing, why, and how to get it; nothing is attached then.
     pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
         refusal::of_first_namespace(root)?;
-        let ends = symbols(root, ENDS);
-        let [dio_end, disk_end, disk_end_async, wait_end, chain_end] = ends;
         let Wanted { devices: disks, layers, stacks, .. } = wanted.clone();
-        let options = Options {
-            disks,
-            dio_end,
-            disk_end,
-            disk_end_async,
-            wait_end,
-            chain_end,
-            layers,
-            stacks,
-            file_systems: file_systems::mounted(root),
-            page_bytes: rustix::param::page_size() as u32,
-            ..Options::default()
+        let mut ends = [0; ENDS.len()];
+        let options = || {
+            ends = symbols(root, ENDS);
+            let [dio_end, disk_end, disk_end_async, wait_end, chain_end] = ends;
+            Options {
+                disks,
+                dio_end,
+                disk_end,
+                disk_end_async,
+                wait_end,
+                chain_end,
+                layers,
+                stacks,
+                file_systems: file_systems::mounted(root),
+                page_bytes: rustix::param::page_size() as u32,
+                ..Options::default()
+            }
         };
         let collector =
-            Collector::attach(&options).map_err(|error| refusal::missing(root, &error))?;
+            Collector::attach(options).map_err(|error| refusal::missing(root, &error))?;
         Ok(Tracer {
             collector,
             root: root.clone(),
