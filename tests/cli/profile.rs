@@ -106,7 +106,14 @@ fn the_command_keeps_its_place_and_its_rights() {
     let mut bare = Command::new("sh");
     bare.args(["-c", ask]).current_dir(place.work()).env("MARK", "here");
     let alone = String::from_utf8(bare.output().unwrap().stdout).unwrap();
-    assert_eq!(seen, alone);
+    // Who creates a thread has the C library handle the second of the two signals that it keeps for
+    // itself.
+    let usable = |line: &str| match line.strip_prefix("SigIgn:\t") {
+        Some(mask) => format!("{:x}", u64::from_str_radix(mask, 16).unwrap() & !(0b11 << 31)),
+        None => line.to_owned(),
+    };
+    let usable = |all: &str| all.lines().map(usable).collect::<Vec<_>>();
+    assert_eq!(usable(&seen), usable(&alone));
     // What is ignored, as under nohup, stays ignored; we do not hear it either.
     let program = iosonde_fixtures::program!().path();
     let ask = "grep SigIgn /proc/self/status; kill -HUP $PPID; sleep 0.2; exit 6";

@@ -10,7 +10,7 @@ use iosonde_rig::guard::{LoopDevice, LoopOptions};
 use iosonde_rig::{FuseMount, ScratchDir, skip};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::request::{Answer, Ask, ask, here, lay_out, served, turn};
+use crate::request::{Answer, Ask, ask, here, lay_out, served, starting, turn};
 use crate::vhost::{NULL, Server};
 
 /// Everything once, a block at a time and in order: the n-th write is that of the n-th block.
@@ -58,6 +58,7 @@ fn second_looks(answer: &Answer) -> Vec<String> {
 
 /// A file of 4 MiB of zeros on a device of this behaviour, whose faults count from now on.
 fn file_on(words: &[&str]) -> Option<(FuseMount, std::path::PathBuf)> {
+    let _starting = starting();
     let mount = served(words)?;
     let file = mount.path().join("file");
     lay_out(&file, 4);
@@ -221,16 +222,7 @@ fn each_lie_is_found_among_much_else() {
 #[test]
 fn devices_that_do_not_lie_pass() {
     let _turn = turn();
-    for words in [
-        &[][..],
-        &["direct_io=on"],
-        &["direct_io=on", "fault=read:short:every=7"],
-        &["fallocate=off"],
-        &["read=exp:200us", "write=exp:300us", "sync=const:2ms", "servers=8"],
-        // Not to be seen as long as the power stays.
-        &["fault=sync:lie"],
-        &["fault=any:eagain:every=100"],
-    ] {
+    let each_line_on = |words: &[&str]| {
         for line in [
             "flush {} --iodepth 1",
             "flush {} --iodepth 16 --numjobs 3 --loops 3",
@@ -249,7 +241,22 @@ fn devices_that_do_not_lie_pass() {
             assert_eq!(answer.exit, Some(0), "{words:?} {line}: {}", answer.gist());
             assert_eq!(classes(&answer), Classes::new());
         }
-    }
+    };
+    // Side by side: most of them wait for their device.
+    std::thread::scope(|scope| {
+        for words in [
+            &[][..],
+            &["direct_io=on"],
+            &["direct_io=on", "fault=read:short:every=7"],
+            &["fallocate=off"],
+            &["read=exp:200us", "write=exp:300us", "sync=const:2ms", "servers=8"],
+            // Not to be seen as long as the power stays.
+            &["fault=sync:lie"],
+            &["fault=any:eagain:every=100"],
+        ] {
+            scope.spawn(move || each_line_on(words));
+        }
+    });
 }
 
 #[test]

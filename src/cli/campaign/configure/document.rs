@@ -201,11 +201,12 @@ fn set(table: &mut dyn TableLike, key: &str, new: Option<Value>) {
             table.remove(key);
         }
         Some(mut new) => {
+            let item = table.entry(key).or_insert(Item::None);
             // What stands behind the old value, such as a comment, stays.
-            if let Some(old) = table.get(key).and_then(Item::as_value) {
+            if let Some(old) = item.as_value() {
                 *new.decor_mut() = old.decor().clone();
             }
-            table.insert(key, Item::Value(new));
+            *item = Item::Value(new);
         }
     }
 }
@@ -245,10 +246,7 @@ mod tests {
         document.put_dotted("device.a.size", "1g").unwrap();
         document.put_dotted("stop.missed", "true").unwrap();
         let text = document.text();
-        assert!(
-            text.contains("path = \".\", size = \"1g\" }]\nstop = { missed = true }"),
-            "{text}"
-        );
+        assert!(text.contains("size = \"1g\" }]\nstop = { missed = true }"), "{text}");
         assert!(document.put_dotted("device.1.size", "1g").unwrap_err().contains("no entry `1`"));
     }
 
