@@ -147,15 +147,18 @@ inlined u32 free_place(void)
 }
 
 /* Where a file is counted; its place is made with its names if it is not there. */
-apart int find_file(struct file_key *key, u64 inode, struct file_place *to)
+apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 {
 	struct file_place *known, place = {};
 	struct file_use *fresh;
+	struct file_key key;
 	u32 zero = 0;
 
-	if (!key || !to)
+	if (!of || !to)
 		return 0;
-	known = map_lookup(&files, key);
+	/* Until Linux 6.2 a key must lie on the stack of this function. */
+	key = *of;
+	known = map_lookup(&files, &key);
 	if (known) {
 		*to = *known;
 		return 0;
@@ -170,12 +173,12 @@ apart int find_file(struct file_key *key, u64 inode, struct file_place *to)
 	place.since_ns = ktime_ns();
 	__builtin_memset(fresh, 0, sizeof(*fresh));
 	fresh->since_ns = place.since_ns;
-	if (inode && key->kind == FILE_NAMED)
+	if (inode && key.kind == FILE_NAMED)
 		name_file(fresh, (struct inode *)inode);
 	map_update(&file_data, &place.place, fresh, ANY);
-	if (map_update(&files, key, &place, NOEXIST)) {
+	if (map_update(&files, &key, &place, NOEXIST)) {
 		/* Another CPU was first, or there is no room. This place stays empty. */
-		known = map_lookup(&files, key);
+		known = map_lookup(&files, &key);
 		if (known)
 			*to = *known;
 		return 0;
