@@ -16,7 +16,7 @@ use sizes::sizes;
 use span::{limits, service, span};
 
 use iosonde_model::plan::{
-    Engine, EngineKind, Job, NumaMode, OnError, Order, Plan, PrecisionGoal, Stop,
+    Engine, EngineKind, Job, LatencyGoal, NumaMode, OnError, Order, Plan, PrecisionGoal, Stop,
 };
 use iosonde_model::spec::{Data, EachWrite, SyncCall, Wait};
 
@@ -159,6 +159,9 @@ fn common(plan: &Plan, missing: &mut Vec<String>) -> Words {
     } else if plan.until != PrecisionGoal::None {
         missing
             .push("an end as soon as a figure is known: runtime is the longest it may take".into());
+    }
+    if plan.latency != LatencyGoal::None {
+        missing.push("a latency target, for fio finds its depth in another way".into());
     }
     if let Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) = plan.stop {
         time(&mut words, "runtime", ns, missing);
@@ -440,12 +443,14 @@ mod tests {
 
     use super::*;
     use iosonde_model::plan::Target;
-    use iosonde_model::spec::{Flow, Limits, Phase, Priorities, Priority, Rate, Sync};
+    use iosonde_model::spec::{
+        Flow, LatencyTarget, Limits, Phase, Priorities, Priority, Pursuit, Rate, Sync,
+    };
 
     fn plan(jobs: Vec<Job>) -> Plan {
         let target = Target { path: "/d:1".into(), bytes: 1 << 30, direct: true, align_bytes: 512 };
         Plan {
-            latency: iosonde_model::plan::LatencyGoal::None,
+            latency: LatencyGoal::None,
             until: PrecisionGoal::None,
             name: "p".into(),
             title: "P".into(),
@@ -543,5 +548,18 @@ mod tests {
         assert_eq!(section_name("global"), "job-global");
         assert_eq!(section_name("a]\n#b"), "a___b");
         assert_eq!(section_name(" "), "job");
+    }
+
+    #[test]
+    fn a_latency_target_is_not_left_out() {
+        let mut sought = plan(vec![Job::default()]);
+        assert!(fio_job(&[(&sought, &[])]).is_ok());
+        sought.latency = LatencyGoal::Target {
+            target: LatencyTarget { quantile: 0.99, limit_ns: 5_000_000 },
+            pursuit: Pursuit::Search,
+            patience_ns: 1_000_000_000,
+        };
+        let error = fio_job(&[(&sought, &[])]).unwrap_err().to_string();
+        assert!(error.contains("a latency target"), "{error}");
     }
 }
