@@ -119,10 +119,13 @@ impl Collector {
     /// figures depend on.
     pub fn attach(options: impl FnOnce() -> Options) -> Result<Collector, AttachError> {
         let (btf, mut loader, options) = std::thread::scope(|scope| {
-            let btf = scope.spawn(Btf::from_sys_fs);
-            let loader = scope.spawn(EbpfLoader::new);
+            let begin = std::thread::Builder::new;
+            let btf = begin().spawn_scoped(scope, Btf::from_sys_fs);
+            let loader = begin().spawn_scoped(scope, EbpfLoader::new);
             let options = options();
-            (joined(btf), joined(loader), options)
+            // Where there is no thread to be had, one after the other.
+            let btf = btf.map_or_else(|_| Btf::from_sys_fs(), joined);
+            (btf, loader.map_or_else(|_| EbpfLoader::new(), joined), options)
         });
         let btf = btf.map_err(|error| AttachError::NoTypes(chain(&error)))?;
         let begins = programs::beginning(&btf);

@@ -1,6 +1,8 @@
 //! The programs: where each is attached, and what depends on it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use aya::{Btf, Ebpf, programs};
 use aya_obj::btf::BtfKind;
@@ -22,6 +24,7 @@ pub struct Program {
 const PROGRAMS: [(&str, &str, &str, bool); 21] = [
     ("rq_issue", "block_rq_issue", "requests", true),
     ("rq_complete", "block_rq_complete", "requests", true),
+    ("io_start", "block_io_start", "requests", true),
     ("rq_merge", "block_rq_merge", "merged requests", false),
     ("process_fork", "sched_process_fork", "children", true),
     ("process_exit", "sched_process_exit", "read and write calls", false),
@@ -36,7 +39,6 @@ const PROGRAMS: [(&str, &str, &str, bool); 21] = [
     ("pages_read", PAGES_READ, PAGE_CACHE, false),
     ("round_begin", "writeback_start", FILE_SYSTEMS, false),
     ("round_end", "writeback_written", FILE_SYSTEMS, false),
-    ("io_start", "block_io_start", "requests", true),
     ("rq_insert", "block_rq_insert", "requests", true),
     (STACK_REQUEST, "block_io_start", "stacks of requests", false),
     ("stack_switch", "sched_switch", "stacks of waits", false),
@@ -243,18 +245,31 @@ pub(crate) fn attach(
 /// Why a program was refused, if it was.
 type Fate = Result<(), String>;
 
-/// Loads the programs side by side: the kernel verifies each on its own, and three of them take
-/// most of the time that a profile needs to start.
+/// Loads the programs side by side, as far as there are CPUs and threads: the kernel verifies each
+/// on its own, and three of them take most of the time that a profile needs to start.
 fn load(ebpf: &mut Ebpf, btf: &Btf, wanted: &[Wanted]) -> BTreeMap<String, Fate> {
-    std::thread::scope(|scope| {
-        let begun: Vec<_> = ebpf
-            .programs_mut()
-            .filter_map(|(function, program)| {
-                let tracepoint = wanted.iter().find(|one| one.function == function)?.tracepoint;
-                Some((function, scope.spawn(move || load_one(program, btf, tracepoint))))
+    let place = |function: &str| wanted.iter().position(|one| one.function == function);
+    let mut left: Vec<_> = ebpf
+        .programs_mut()
+        .filter_map(|(function, program)| Some((place(function)?, function, program)))
+        .collect();
+    // The first of them, which take longest, are taken first.
+    left.sort_by_key(|(place, ..)| Reverse(*place));
+    let left = Mutex::new(left);
+    let work = || {
+        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        std::iter::from_fn(next)
+            .map(|(place, function, program)| {
+                (function.to_owned(), load_one(program, btf, wanted[place].tracepoint))
             })
-            .collect();
-        begun.into_iter().map(|(function, thread)| (function.to_owned(), joined(thread))).collect()
+            .collect::<BTreeMap<_, _>>()
+    };
+    let others = std::thread::available_parallelism().map_or(0, |cpus| cpus.get() - 1);
+    std::thread::scope(|scope| {
+        let begun = || std::thread::Builder::new().spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (0..others.min(wanted.len())).map_while(|_| begun()).collect();
+        let own = work();
+        others.into_iter().flat_map(joined).chain(own).collect()
     })
 }
 
