@@ -156,7 +156,7 @@ apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 
 	if (!of || !to)
 		return 0;
-	/* Until Linux 6.2 a key must lie on the stack of this function. */
+	/* Linux 6.1 takes a key only from the stack of this function. */
 	key = *of;
 	known = map_lookup(&files, &key);
 	if (known) {

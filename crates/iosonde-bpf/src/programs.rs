@@ -20,7 +20,8 @@ pub struct Program {
     pub refused: Option<String>,
 }
 
-/// One line per program: function, tracepoint, what it provides, whether all depends on it.
+/// One line per program: function, tracepoint, what it provides, whether all depends on it. They
+/// are loaded in this order, those that take longest to verify first.
 const PROGRAMS: [(&str, &str, &str, bool); 21] = [
     ("rq_issue", "block_rq_issue", "requests", true),
     ("rq_complete", "block_rq_complete", "requests", true),
