@@ -108,6 +108,7 @@ fn cases() -> Vec<Case> {
         open("M/D/1 at 95 %, open loop", constant, 3_800.0, &[]),
         unwarmed(open("M/M/4 at 80 %, no warm-up", memoryless, 3_200.0, &[])),
         unwarmed(open("M/M/4 at 97 %, no warm-up", memoryless, 3_880.0, &["began_empty"])),
+        unwarmed(open("M/M/64 at 50 %, no warm-up", "servers=64,read=exp:8ms", 4_000.0, &[])),
         closed(
             "three tenths of the rate from 7 s on",
             "servers=4,read=exp:1ms,slow-every=10s,slow-for=10s,slow-by=3",

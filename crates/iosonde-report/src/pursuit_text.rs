@@ -153,6 +153,7 @@ mod tests {
                 n: 89_000,
                 estimate: Estimate::Value {
                     value_ns: 1_840_000,
+                    range_ns: 0,
                     interval: Ok((1_790_000, 1_920_000)),
                     standing: Standing::Solid,
                 },

@@ -3,8 +3,9 @@
 //!
 //! The interval is that of order statistics: ranks `l` and `u` such that at most 2.5 % of the
 //! binomial distribution lies outside on either side, of as many independent values as the
-//! [dependent](super::dependent) ones of a run are worth. Ranks are looked up in a histogram and
-//! reported as outer bucket edges, so that the error of the buckets is inside the interval.
+//! [dependent](super::dependent) ones of a run are worth. Ranks are looked up in a histogram, which
+//! gives the [range](Histogram::rank) of their values; its outer ends are those of the interval, so
+//! that the error of the buckets is inside.
 
 use serde::Serialize;
 
@@ -43,6 +44,9 @@ pub enum Estimate {
     Value {
         /// Nearest-rank value, ns.
         value_ns: u64,
+        /// Width of the range in which the value of that rank lies, ns: see [`Histogram::rank`].
+        #[serde(skip)]
+        range_ns: u64,
         /// Ends of its 95 % interval, ns, or why there is none.
         interval: Result<(u64, u64), NoInterval>,
         /// How far the value can be trusted.
@@ -82,8 +86,8 @@ impl Quantile {
     ) -> Quantile {
         let n = histogram.count();
         let rare = q.min(1.0 - q);
-        let Some(value_ns) = histogram
-            .quantile(q)
+        let Some((low_ns, high_ns)) = histogram
+            .quantile_range(q)
             .filter(|_| n as f64 * rare + 1e-9 >= EARNED_FROM && ranks(n, q).is_some())
         else {
             let needs = (EARNED_FROM / rare - 1e-6).ceil() as u64;
@@ -92,13 +96,15 @@ impl Quantile {
         let size = batches.and_then(|batches| dependent::effective_size(histogram, batches, q));
         let interval = size
             .and_then(|size| dependent::quantile(histogram, size, q).ok_or(NoInterval::RunLonger));
-        let beyond = size.unwrap_or(n as f64) * rare + 1e-9;
+        let beyond = size.map_or(n as f64, |size| size.towards_rare.min(n as f64)) * rare + 1e-9;
         let standing = match beyond {
             _ if beyond < INTERVAL_FROM => Standing::LowConfidence,
             _ if beyond < SOLID_FROM || interval.is_err() => Standing::WithInterval,
             _ => Standing::Solid,
         };
-        Quantile { q, n, estimate: Estimate::Value { value_ns, interval, standing } }
+        let range_ns = high_ns - low_ns;
+        let value_ns = low_ns + range_ns / 2;
+        Quantile { q, n, estimate: Estimate::Value { value_ns, range_ns, interval, standing } }
     }
 
     /// The value in ns, if there is one.
@@ -106,6 +112,14 @@ impl Quantile {
         match self.estimate {
             Estimate::Value { value_ns, .. } => Some(value_ns),
             Estimate::NotEarned { .. } => None,
+        }
+    }
+
+    /// Width of the range in which the value lies, as a share of it; 0 if there is no value.
+    pub fn resolution(&self) -> f64 {
+        match self.estimate {
+            Estimate::Value { value_ns, range_ns, .. } => range_ns as f64 / value_ns.max(1) as f64,
+            Estimate::NotEarned { .. } => 0.0,
         }
     }
 

@@ -122,9 +122,10 @@ impl Dependence {
         Dependence { time, error: time * (2.0 * (2 * lag - 1) as f64 / n as f64).sqrt() }
     }
 
-    /// How long it may be in truth: with two standard errors.
+    /// How long it may be in truth: with two standard errors, and fewer the nearer it is to 1.
+    /// That of independent values is above 1 by chance alone.
     pub fn longest(self) -> f64 {
-        self.time + 2.0 * self.error
+        self.time + 2.0 * self.error * (1.0 - self.time.powi(-2))
     }
 }
 

@@ -6,7 +6,6 @@ use crate::figures::{DirectionFigures, FIVE_NINES, Figures};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
-use iosonde_stats::histogram::RELATIVE_ERROR;
 
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -149,11 +148,14 @@ impl Measure {
         quantile.is_some_and(Quantile::is_solid)
     }
 
-    /// By what share of its value a run may be off, whatever the scatter of runs: the width of the
-    /// bucket that holds a percentile; the operation that an edge of the window cuts.
+    /// By what share of its value a run may be off, whatever the scatter of runs: the range in
+    /// which a percentile lies; the operation that an edge of the window cuts.
     pub(super) fn resolution(self, figures: &Figures, direction: Direction) -> f64 {
         match self {
-            Measure::Quantile(_) => 2.0 * RELATIVE_ERROR,
+            Measure::Quantile(q) => {
+                let quantile = of_direction(figures, direction).latency.quantile(q);
+                quantile.map_or(0.0, Quantile::resolution)
+            }
             Measure::Iops | Measure::Bandwidth | Measure::Mean => {
                 1.0 / of_direction(figures, direction).ops.max(1) as f64
             }

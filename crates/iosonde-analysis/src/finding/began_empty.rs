@@ -18,8 +18,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Share by which the figures may be off at or above which it is reported.
 const MATERIAL: f64 = 0.03;
-/// The first tenth of the run shows the empty beginning if its latencies are below this share of
-/// the mean.
+/// The first batch shows the empty beginning if its latencies are below this share of the mean.
 const STARTS_LOW: f64 = 0.8;
 
 /// Requests in flight on average below which an open loop is empty for more than half of its time:
@@ -42,9 +41,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let warmup_ns = run.plan.warmup_ns;
     let weight = |memory_ns: f64| memory_ns / run.measured_ns.max(1) as f64;
     let missing = |memory_ns: f64| weight(memory_ns) * (-(warmup_ns as f64) / memory_ns).exp();
-    // A low beginning after a warm-up of that length is chance.
+    // A short run underestimates it. A low beginning after a warm-up of that length is chance.
     let is_cold = (warmup_ns as f64) < likely_ns && starts_low(&batches);
-    let memory_ns = if is_cold { longest_ns } else { likely_ns };
+    let at_most_ns = longest_ns.min(backlog_memory_ns(case));
+    let memory_ns = if is_cold { likely_ns.max(at_most_ns) } else { likely_ns };
     let (weight, missing) = (weight(memory_ns), missing(memory_ns));
     if missing < MATERIAL {
         return None;
@@ -71,12 +71,20 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// For how long latencies depend on earlier ones if all requests in flight wait for one server,
+/// ns: `4 L^2 / lambda`, the limit of the M/M/1 queue in heavy traffic (Whitt, "Planning queueing
+/// simulations", Management Science 35(11), 1989).
+fn backlog_memory_ns(case: &Case<'_>) -> f64 {
+    let in_flight = case.figures.all.depth_seen;
+    4.0 * in_flight.powi(2) * 1e9 / case.figures.all.total.iops.max(f64::MIN_POSITIVE)
+}
+
 fn starts_low(batches: &[Batch]) -> bool {
     let mean = |part: &[Batch]| {
         let ops: u64 = part.iter().map(|batch| batch.amount).sum();
         part.iter().map(|batch| batch.sum_ns as f64).sum::<f64>() / ops.max(1) as f64
     };
-    mean(&batches[..batches.len().div_ceil(10)]) < STARTS_LOW * mean(batches)
+    mean(&batches[..1]) < STARTS_LOW * mean(batches)
 }
 
 #[cfg(test)]
