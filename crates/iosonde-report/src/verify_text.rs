@@ -218,7 +218,8 @@ fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, Strin
     let formatted: Vec<String> = latencies
         .into_iter()
         .filter_map(|(what, latency)| {
-            let [median, p99, max] = latency?.map(|ns| duration::latency(ns as f64));
+            let formatted = |ns: u64| duration::latency(ns as f64);
+            let [median, p99, max] = latency?.map(|ns| ns.map_or("n/a".to_owned(), formatted));
             Some(format!("{what} {median} median, {p99} p99, {max} max"))
         })
         .collect();

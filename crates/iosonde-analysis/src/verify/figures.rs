@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use iosonde_model::content::classify::Class;
 use iosonde_model::record::verify::{Failure, Reread, VerifyJobRun, VerifyRun};
+use iosonde_stats::{Histogram, Quantile};
 
 /// The figures of a verifier run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -56,12 +57,13 @@ pub struct VerifyFigures {
     pub written_bytes_per_s: Option<f64>,
     /// Throughput of reading everything back, bytes per second.
     pub swept_bytes_per_s: Option<f64>,
-    /// Median, 99th percentile and longest of the reads, ns.
-    pub read_latency_ns: Option<[u64; 3]>,
+    /// Median, 99th percentile and longest of the reads, ns; a percentile that too few reads carry
+    /// is `None`.
+    pub read_latency_ns: Option<[Option<u64>; 3]>,
     /// The same of the writes.
-    pub write_latency_ns: Option<[u64; 3]>,
+    pub write_latency_ns: Option<[Option<u64>; 3]>,
     /// The same of the flushes.
-    pub flush_latency_ns: Option<[u64; 3]>,
+    pub flush_latency_ns: Option<[Option<u64>; 3]>,
     /// CPU time of the jobs' threads, ns.
     pub cpu_ns: u64,
     /// CPU time of everything, per GiB written or read, ns.
@@ -163,11 +165,9 @@ fn rate(bytes: u64, ns: u64) -> Option<f64> {
     (bytes > 0 && ns > 0).then(|| bytes as f64 * 1e9 / ns as f64)
 }
 
-fn latency(
-    run: &VerifyRun,
-    of: fn(&VerifyJobRun) -> &iosonde_stats::Histogram,
-) -> Option<[u64; 3]> {
-    let mut all = iosonde_stats::Histogram::new();
+fn latency(run: &VerifyRun, of: fn(&VerifyJobRun) -> &Histogram) -> Option<[Option<u64>; 3]> {
+    let mut all = Histogram::new();
     run.jobs.iter().for_each(|job| all.merge(of(job)));
-    Some([all.quantile(0.5)?, all.quantile(0.99)?, all.max()?])
+    let percentile = |q| Quantile::of(&all, q).value_ns();
+    all.max().map(|max| [percentile(0.5), percentile(0.99), Some(max)])
 }
