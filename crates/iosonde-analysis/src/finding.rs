@@ -25,6 +25,7 @@ mod no_space;
 mod no_steady_part;
 mod noisy_neighbour;
 mod not_local;
+mod not_supported;
 mod odirect_ignored;
 mod off_schedule;
 mod page_cache;
@@ -227,7 +228,7 @@ pub struct Detector<F> {
 pub type Detect = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [Detector<Detect>; 38] = [
+pub const DETECTORS: &[Detector<Detect>] = &[
     began_empty::DETECTOR,
     buffered::DETECTOR,
     cgroup_limit::DETECTOR,
@@ -250,6 +251,7 @@ pub const DETECTORS: [Detector<Detect>; 38] = [
     no_steady_part::DETECTOR,
     noisy_neighbour::DETECTOR,
     not_local::DETECTOR,
+    not_supported::DETECTOR,
     odirect_ignored::DETECTOR,
     off_schedule::DETECTOR,
     page_cache::DETECTOR,
@@ -269,7 +271,7 @@ pub const DETECTORS: [Detector<Detect>; 38] = [
 ];
 
 /// Detectors that need no figures: they report even if the consistency checks failed.
-const WITHOUT_FIGURES: [&str; 2] = ["errors", "no_space"];
+const WITHOUT_FIGURES: [&str; 3] = ["errors", "no_space", "not_supported"];
 
 /// All findings of a run, most severe and strongest first. If the consistency checks failed, only
 /// errors are reported: inconsistent numbers allow no diagnosis.

@@ -1,9 +1,9 @@
 //! `errors`: requests failed, or did not complete.
 
-use iosonde_model::record::run::Outcome;
+use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::count;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength, no_space};
+use super::{Case, Detect, Detector, Finding, Severity, Strength, no_space, not_supported};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "errors",
@@ -13,18 +13,45 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
+/// Errors that say what is wrong, by the names that the kernel has for them.
+pub(super) struct Cause(pub(super) &'static [&'static str]);
+
+/// Those with a finding of their own.
+const NAMED: [Cause; 2] = [no_space::CAUSE, not_supported::CAUSE];
+
+impl Cause {
+    /// Whether an error, or a text that names it, is one of them.
+    pub(super) fn is(&self, text: &str) -> bool {
+        self.0.iter().any(|errno| text.contains(errno))
+    }
+
+    /// Requests of a run that failed with one of them, and their names.
+    pub(super) fn failed(&self, run: &Run) -> (u64, Vec<&'static str>) {
+        let errors = || run.jobs.iter().flat_map(|job| &job.errors);
+        let number = errors().filter(|(name, _)| self.is(name)).map(|(_, number)| number).sum();
+        let has = |errno: &&str| errors().any(|(name, _)| name.contains(*errno));
+        (number, self.0.iter().copied().filter(has).collect())
+    }
+}
+
+/// Whether an error has a finding of its own.
+fn is_named(text: &str) -> bool {
+    NAMED.iter().any(|cause| cause.is(text))
+}
+
 /// Reports when any request failed or did not complete, the run ended with an error, or the final
-/// fsync failed, but for want of space, which [`no_space`] reports.
+/// fsync failed, but for errors with a finding of their own.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let run = case.run;
     let abandoned: u64 = run.jobs.iter().map(|job| u64::from(job.abandoned)).sum();
     let sync = run.final_sync.as_ref().and_then(|sync| sync.error.as_deref());
-    let sync = sync.filter(|errno| !no_space::is_space(errno));
+    let sync = sync.filter(|errno| !is_named(errno));
     let mut parts = Vec::new();
-    let failed = case.figures.errors.saturating_sub(no_space::failed(run));
+    let named = NAMED.iter().map(|cause| cause.failed(run).0).sum();
+    let failed = case.figures.errors.saturating_sub(named);
     if failed > 0 {
         let mut firsts = run.jobs.iter().filter_map(|job| job.first_error.as_ref());
-        let first = firsts.find(|(_, _, errno)| !no_space::is_space(errno));
+        let first = firsts.find(|(_, _, errno)| !is_named(errno));
         let place = first.map_or(String::new(), |(offset, _, errno)| {
             format!(", the first {errno} at offset {}", count::thousands(*offset))
         });
@@ -37,9 +64,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(errno) = sync {
         parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));
     }
-    let is_unexplained = parts.is_empty() && !no_space::ended(run);
-    if let (Outcome::Failed { error }, true) = (&run.outcome, is_unexplained) {
-        parts.push(format!("the run ended early: {error}"));
+    if let (Outcome::Failed { error }, true) = (&run.outcome, parts.is_empty()) {
+        if !is_named(error) {
+            parts.push(format!("the run ended early: {error}"));
+        }
     }
     if parts.is_empty() {
         return None;

@@ -1,8 +1,8 @@
 //! `no_space`: requests failed because there is no room for what they write.
 
-use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::count;
 
+use super::errors::Cause;
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
@@ -16,23 +16,18 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 };
 
 /// Errors that say so.
-const NO_SPACE: [&str; 3] = ["ENOSPC", "EDQUOT", "EFBIG"];
+pub(super) const CAUSE: Cause = Cause(&["ENOSPC", "EDQUOT", "EFBIG"]);
 
 /// Reports when any request, or the final fsync, failed for want of space.
 fn detect(case: &Case<'_>) -> Option<Finding> {
-    let failed = failed(case.run);
+    let (failed, names) = CAUSE.failed(case.run);
     let sync = case.run.final_sync.as_ref().and_then(|sync| sync.error.as_deref());
     let mut parts = Vec::new();
     if failed > 0 {
-        let reasons: Vec<&str> =
-            NO_SPACE.into_iter().filter(|errno| has(case.run, errno)).collect();
-        parts.push(format!(
-            "{} failed with {}",
-            count::of(failed, "request"),
-            reasons.join(" and ")
-        ));
+        let requests = count::of(failed, "request");
+        parts.push(format!("{requests} failed with {}", names.join(" and ")));
     }
-    if let Some(errno) = sync.filter(|errno| is_space(errno)) {
+    if let Some(errno) = sync.filter(|errno| CAUSE.is(errno)) {
         parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));
     }
     if parts.is_empty() {
@@ -45,26 +40,6 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let subject = "a full file system, quota or thin volume";
     let finding = Finding::new("no_space", subject, Strength::Proven, Severity::Fault, words);
     Some(finding.with("errors", failed as f64))
-}
-
-/// Requests of a run that failed for want of space.
-pub(super) fn failed(run: &Run) -> u64 {
-    let errors = run.jobs.iter().flat_map(|job| &job.errors);
-    errors.filter(|(name, _)| is_space(name)).map(|(_, number)| number).sum()
-}
-
-/// Whether the run ended for want of space.
-pub(super) fn ended(run: &Run) -> bool {
-    matches!(&run.outcome, Outcome::Failed { error } if is_space(error))
-}
-
-/// Whether an error, or a text that names it, says so.
-pub(super) fn is_space(text: &str) -> bool {
-    NO_SPACE.iter().any(|errno| text.contains(errno))
-}
-
-fn has(run: &Run, errno: &str) -> bool {
-    run.jobs.iter().flat_map(|job| job.errors.keys()).any(|name| name.contains(errno))
 }
 
 #[cfg(test)]

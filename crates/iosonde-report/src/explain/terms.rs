@@ -190,18 +190,18 @@ const TERMS: &[Term] = terms! {
     }
 };
 
-fn of_detector<F>(kind: Kind, detector: Detector<F>) -> Term {
-    let Detector { code, meaning, method, action, .. } = detector;
-    Term { word: code, kind, meaning, method, action }
+fn of_detector<F>(kind: Kind, detector: &Detector<F>) -> Term {
+    let Detector { code: word, meaning, method, action, .. } = *detector;
+    Term { word, kind, meaning, method, action }
 }
 
 /// Every term. Those of findings are what their detectors say.
 pub fn all() -> impl Iterator<Item = Term> {
-    let of_run = finding::DETECTORS.map(|detector| of_detector(Kind::Finding, detector));
+    let of_run = finding::DETECTORS.iter().map(|each| of_detector(Kind::Finding, each));
     let of_profile =
-        profile::finding::DETECTORS.map(|detector| of_detector(Kind::ProfileFinding, detector));
+        profile::finding::DETECTORS.iter().map(|each| of_detector(Kind::ProfileFinding, each));
     let others = TERMS.iter().chain(super::words::WORDS).copied();
-    of_run.into_iter().chain(of_profile).chain(others)
+    of_run.chain(of_profile).chain(others)
 }
 
 /// What to do about a finding of one of these kinds.
