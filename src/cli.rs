@@ -17,6 +17,7 @@ mod inspect;
 mod intact;
 mod keep;
 mod keys;
+mod layout;
 mod live;
 mod output;
 mod outputs;

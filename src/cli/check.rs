@@ -15,11 +15,11 @@ use super::cross_check::CrossCheckArgs;
 use super::exit::{Exit, Failure, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
+use super::layout::lay_out;
 use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
-use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::expectation::Expectation;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
@@ -28,7 +28,6 @@ use iosonde_model::plan::{
     self, LatencyTarget, OnError, Plan, Pursuit, Setting, Stop, Target, resolve,
 };
 use iosonde_model::record::TargetFacts;
-use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::experiment::Stage;
 use iosonde_model::spec::{Workload, catalogue};
 use iosonde_model::units::{bytes, count, duration};
@@ -185,8 +184,11 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     if !setting.engine.chosen_because.is_empty() {
         note(&format!("warning: {}", setting.engine.chosen_because));
     }
-    if let Some(layout) = &layout {
-        lay_out(layout, &context, &mut progress)?;
+    if let Some(layout) = &layout
+        && let Some(signal) = lay_out(layout, &context, &mut progress)?
+    {
+        let words = "interrupted while preparing the test file";
+        return Err(Failure::new(Exit::Signal(signal), words));
     }
     let context = place.together(context);
     let mut session = Session {
@@ -360,28 +362,6 @@ fn print_plans(output: &mut Output, layout: Option<&Plan>, cells: &[Plan]) -> Ex
         output.text(&plan::describe::describe(plan));
     }
     output.end(Exit::Done)
-}
-
-/// Writes the test file. An end before its time is the end of the command.
-fn lay_out(layout: &Plan, context: &RunContext, progress: &mut Progress) -> Result<(), Failure> {
-    let mut outcome = Outcome::Complete;
-    progress.begin(0, 1, &format!("preparing {}", bytes::exact(layout.target().bytes)), 0);
-    execute(std::slice::from_ref(layout), context, &mut |event| match event {
-        Event::Moved { progress: moved, .. } => progress.moved(moved),
-        Event::Finished { run, .. } => outcome = run.outcome.clone(),
-        Event::Started { .. } => {}
-    })?;
-    progress.clear();
-    match outcome {
-        Outcome::Complete => Ok(()),
-        Outcome::Failed { error } => Err(Failure::new(
-            Exit::Environment,
-            format!("the test file could not be prepared: {error}"),
-        )),
-        Outcome::Interrupted { signal } => {
-            Err(Failure::new(Exit::Signal(signal), "interrupted while preparing the test file"))
-        }
-    }
 }
 
 /// Planned length of a cell, ns.

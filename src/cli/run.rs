@@ -53,10 +53,7 @@ use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::{Speed, Workload, catalogue};
 use iosonde_report::json::Document;
-use iosonde_report::{
-    Answer, cross_check_text, expectations_text, layers_text, precision_text, pursuit_text,
-    run_text, steady_text, verdict_text,
-};
+use iosonde_report::{Answer, cross_check_text, runs_text};
 
 /// Run a single load, given by fio-style options for identical jobs, or by a workload file with
 /// different roles.
@@ -426,19 +423,7 @@ fn conclude(
     let answer = Answer::of_runs(&[(run, row)], row.complete, &analysed, earlier.as_deref());
     let answer = answer.judged(&judged);
     output.text(&answer.text(screen::columns()));
-    output.text(&run_text(run, &row.figures, &row.consistency));
-    output.text(&layers_text(run));
-    if let Some(pursuit) = &row.pursuit {
-        output.text(&pursuit_text(pursuit));
-    }
-    if let Some(precision) = &row.precision {
-        output.text(&precision_text(precision));
-    }
-    if let Some(steady) = &row.steady {
-        output.text(&steady_text(steady));
-    }
-    output.text(&verdict_text(&analysed));
-    output.text(&expectations_text(&judged));
+    output.text(&runs_text(&[(run, row)], &analysed, &judged));
     if let Some(both) = both {
         output.text(&cross_check_text(&both.check));
     }

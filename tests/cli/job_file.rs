@@ -39,6 +39,16 @@ fn rehearsed(place: &Place, words: &str) -> Value {
 }
 
 #[test]
+fn what_came_of_a_latency_target_is_printed() {
+    let place = Place::new();
+    let job = "[a]\nfilename=data.img\nsize=1m\nrw=randread\nioengine=io_uring\niodepth=2\n\
+               runtime=2\ntime_based\nlatency_target=900ms\nlatency_window=200ms\n";
+    place.file("job.fio", job.as_bytes());
+    let ended = place.iosonde("run job.fio").end();
+    assert!(ended.out.contains("latency target (search): "), "{}", ended.out);
+}
+
+#[test]
 fn groups_run_one_after_another_on_one_file_that_stays() {
     let place = Place::new();
     place.file("job.fio", GROUPS.as_bytes());

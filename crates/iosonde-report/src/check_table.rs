@@ -478,7 +478,7 @@ mod tests {
             table.push_str(&rows.row(run, assessment));
         }
         table.push_str(&footer(&pairs));
-        table.push_str(&super::super::verdict_text(&verdict(&assessed)));
+        table.push_str(&verdict_text(&verdict(&assessed)));
         assert_golden("check.txt", &table);
     }
 

@@ -9,7 +9,7 @@ use iosonde_stats::quantile::Quantile;
 /// One line per layer: name, median, mean, 99th percentile, what lies in it. Medians do not add up
 /// to the median of the whole, which stands last; the means tell where a few long waits are. A
 /// closed loop has no queue of its own. Empty for a run that was not watched.
-pub fn layers_text(run: &Run) -> String {
+pub(crate) fn layers_text(run: &Run) -> String {
     let Some(layers) = &run.layers else { return String::new() };
     let mut text = format!(
         "  layers, by the kernel's events ({} requests, at the block layer by {}):\n",

@@ -5,7 +5,7 @@ use iosonde_model::plan::Metric;
 use iosonde_model::units::{bytes, count, duration};
 
 /// `stopped after 37 s: p99 1.84 ms ±2.9 % (requested ±3 %)`
-pub fn precision_text(figures: &PrecisionFigures) -> String {
+pub(crate) fn precision_text(figures: &PrecisionFigures) -> String {
     let subject = figures.requested.subject();
     let requested = (1e6 * figures.requested.width).round() / 1e4;
     let known = known(figures);

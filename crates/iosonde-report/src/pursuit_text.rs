@@ -5,7 +5,7 @@ use iosonde_model::record::controlled::Bound;
 use iosonde_model::units::{count, duration};
 
 /// What came of the latency target of a run, in a few lines.
-pub fn pursuit_text(figures: &PursuitFigures) -> String {
+pub(crate) fn pursuit_text(figures: &PursuitFigures) -> String {
     let mut out = format!("  latency target ({}): {}\n", figures.mode.word(), figures.class.word());
     out.push_str(&format!("    {}\n", sentence(figures)));
     let most = figures.share_of_most.map_or(String::new(), |share| {
@@ -27,7 +27,7 @@ pub fn pursuit_text(figures: &PursuitFigures) -> String {
 }
 
 /// The same in one line under a row of a table.
-pub fn pursuit_note(figures: &PursuitFigures) -> String {
+pub(crate) fn pursuit_note(figures: &PursuitFigures) -> String {
     let limit = duration::latency(figures.target.limit_ns as f64);
     let beyond = figures.violations.map_or("n/a".into(), percent);
     let bound = match figures.bound {

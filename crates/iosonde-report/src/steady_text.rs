@@ -4,7 +4,7 @@ use iosonde_analysis::steady::{InWindow, SteadyFigures};
 use iosonde_model::units::{bytes, count, duration};
 
 /// `Steady state: steady in rounds 4 to 8, of 10.0 s each.` with the figures of those rounds.
-pub fn steady_text(figures: &SteadyFigures) -> String {
+pub(crate) fn steady_text(figures: &SteadyFigures) -> String {
     let round = duration::latency(figures.round_ns as f64);
     let early = if figures.ended_early { "; the run ended early" } else { "" };
     let mut out = format!("  Steady state: {}, of {round} each{early}.\n", figures.verdict);

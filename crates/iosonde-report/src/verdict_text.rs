@@ -6,7 +6,7 @@ use iosonde_analysis::verdict::Verdict;
 use super::clean::clean;
 
 /// `Verdict: …` and up to three findings below it, one line each.
-pub fn verdict_text(verdict: &Verdict) -> String {
+pub(crate) fn verdict_text(verdict: &Verdict) -> String {
     let mut out = format!("  Verdict: {}\n", clean(&verdict.words));
     for reported in &verdict.findings {
         let rows: Vec<String> = reported.rows.iter().map(|row| clean(row)).collect();
@@ -23,7 +23,7 @@ pub fn verdict_text(verdict: &Verdict) -> String {
 }
 
 /// One line per expectation and run; empty without expectations.
-pub fn expectations_text(judged: &[Judged]) -> String {
+pub(crate) fn expectations_text(judged: &[Judged]) -> String {
     let mut out = String::new();
     for each in judged {
         let reported = |figure: f64| each.expectation.formatted(figure);

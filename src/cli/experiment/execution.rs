@@ -15,11 +15,12 @@ use super::resolved_target::{ResolvedTarget, TargetOptions, resolve_target};
 use super::{CommonArgs, RunArgs, dry_run};
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
+use crate::cli::layout::lay_out;
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
+use crate::schedule::RunContext;
 use crate::schedule::experiment::{StageEvent, StageJob, drive_written_bytes, execute_stage};
-use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::experiment::prepared::Left;
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
 use iosonde_engine::target::open;
@@ -29,7 +30,6 @@ use iosonde_model::record::experiment::{
     EXPERIMENT_SCHEMA, ExperimentRun, RequestedTarget, STAGE_SCHEMA, StageRun, TrialRun,
 };
 use iosonde_model::record::experiment_folder::ExperimentFolder;
-use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::experiment::{Needs, Stage};
 use iosonde_model::units::{bytes, duration};
 use iosonde_report::point_line;
@@ -266,25 +266,8 @@ impl Session<'_> {
     /// Writes the test file; `false` if a signal ended that.
     fn lay_out(&mut self) -> Result<bool, Failure> {
         let Some(layout) = &self.resolved.layout else { return Ok(true) };
-        let mut outcome = Outcome::Complete;
         self.written_bytes.fetch_add(layout.target().bytes, Ordering::Relaxed);
-        let title = format!("preparing {}", bytes::exact(layout.target().bytes));
-        self.progress.begin(0, 1, &title, 0);
-        let progress = &mut self.progress;
-        execute(std::slice::from_ref(layout), &self.context, &mut |event| match event {
-            Event::Moved { progress: moved, .. } => progress.moved(moved),
-            Event::Finished { run, .. } => outcome = run.outcome.clone(),
-            Event::Started { .. } => {}
-        })?;
-        self.progress.clear();
-        match outcome {
-            Outcome::Complete => Ok(true),
-            Outcome::Interrupted { .. } => Ok(false),
-            Outcome::Failed { error } => Err(Failure::new(
-                Exit::Environment,
-                format!("the target could not be prepared: {error}"),
-            )),
-        }
+        lay_out(layout, &self.context, &mut self.progress).map(|signal| signal.is_none())
     }
 
     /// Runs what is missing of a stage; returns the signal that ended it, if any.

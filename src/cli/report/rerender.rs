@@ -24,10 +24,9 @@ use iosonde_report::json::{self, Document, json_text};
 use iosonde_report::run_story::{self, environment_of, run_story};
 use iosonde_report::story::{Picture, Source, Story};
 use iosonde_report::{
-    Answer, CheckReport, TextReport, expectations_text, ladder_json, ladder_sections, ladder_text,
-    layers_text, precision_text, profile_figures, profile_json, profile_sections, profile_text,
-    pursuit_text, run_text, steady_text, text_story, verdict_text, verify_json, verify_sections,
-    verify_text,
+    Answer, CheckReport, TextReport, ladder_json, ladder_sections, ladder_text, profile_figures,
+    profile_json, profile_sections, profile_text, runs_text, text_story, verify_json,
+    verify_sections, verify_text,
 };
 
 /// Runs with their analysis.
@@ -215,7 +214,10 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
         Form::Normal => {
             let text = match is_check {
                 true => check_again(kept, &rows, &judgement, (answer, &placement)),
-                false => run_again(&rows, &judgement, &answer),
+                false => {
+                    answer.text(screen::columns())
+                        + &runs_text(&rows, &judgement.verdict, &judgement.judged)
+                }
             };
             // Its charts are those of the report document.
             deliver_report(args, &run_story(rendered), Some(text))
@@ -241,27 +243,6 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
         }
         _ => deliver_report(args, &run_story(rendered), None),
     }
-}
-
-/// As `run` printed it.
-fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>, answer: &Answer) -> String {
-    let mut out = answer.text(screen::columns());
-    for (run, row) in rows {
-        out.push_str(&run_text(run, &row.figures, &row.consistency));
-        out.push_str(&layers_text(run));
-        if let Some(pursuit) = &row.pursuit {
-            out.push_str(&pursuit_text(pursuit));
-        }
-        if let Some(precision) = &row.precision {
-            out.push_str(&precision_text(precision));
-        }
-        if let Some(steady) = &row.steady {
-            out.push_str(&steady_text(steady));
-        }
-    }
-    out.push_str(&verdict_text(&judgement.verdict));
-    out.push_str(&expectations_text(&judgement.judged));
-    out
 }
 
 /// As `check` printed it.

@@ -47,7 +47,7 @@ use iosonde_model::spec::Workload;
 use iosonde_model::spec::fio::{Asking, TargetRequest, ask, command, jobs};
 use iosonde_report::fio_job::fio_job;
 use iosonde_report::json::{Document, WrittenOptions};
-use iosonde_report::{Answer, expectations_text, run_text, verdict_text};
+use iosonde_report::{Answer, runs_text};
 
 /// The defaults that hold, as the first line of the report.
 const DEFAULTS: &str = "read as fio's command line: fio's defaults (psync, buffered, until size is \
@@ -430,11 +430,7 @@ fn conclude(
         history::of_run(&cells).and_then(|now| results::against_earlier(&mut keeper, "run", &now));
     let answer = Answer::of_runs(&cells, complete, &reported, earlier.as_deref()).judged(&judged);
     output.text(&answer.text(screen::columns()));
-    for (run, row) in &cells {
-        output.text(&run_text(run, &row.figures, &row.consistency));
-    }
-    output.text(&verdict_text(&reported));
-    output.text(&expectations_text(&judged));
+    output.text(&runs_text(&cells, &reported, &judged));
     let mut document = Document {
         verb: "run",
         complete,

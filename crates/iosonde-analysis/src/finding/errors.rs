@@ -64,10 +64,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(errno) = sync {
         parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));
     }
-    if let (Outcome::Failed { error }, true) = (&run.outcome, parts.is_empty()) {
-        if !is_named(error) {
-            parts.push(format!("the run ended early: {error}"));
-        }
+    if let (Outcome::Failed { error }, true) = (&run.outcome, parts.is_empty())
+        && !is_named(error)
+    {
+        parts.push(format!("the run ended early: {error}"));
     }
     if parts.is_empty() {
         return None;
