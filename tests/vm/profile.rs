@@ -74,3 +74,33 @@ fn commits_of_a_file_system_that_is_a_module_are_counted() {
     assert!((8..=all).contains(&commits.times), "{all} {commits:?} {:?}", run.source.missing);
     assert!(commits.amount >= commits.times, "{commits:?}");
 }
+
+#[test]
+fn log_forces_of_xfs_are_counted_as_the_file_system_does() {
+    let dir = ScratchDir::new().unwrap();
+    let disk = image(dir.path(), "disk", 320 * MIB);
+    if Command::new("mkfs.xfs").arg("-q").arg(&disk).status().is_err() {
+        return skip("mkfs.xfs is not installed");
+    }
+    let Some(machine) = machine(&[]) else { return };
+    let machine = machine.modules(&["nvme", "xfs"]).drive("disk", &disk, "");
+    let machine = machine.options(&["-device", "nvme,drive=disk,serial=SN"]);
+    let mut guest = boot(&machine, &["/dev/nvme0n1"]);
+    sh(&mut guest, "mkdir -p /mnt && mount -t xfs /dev/nvme0n1 /mnt && sync");
+    // The line `log`: writes, blocks, buffers that were missing, forces, those that slept.
+    let forces = |guest: &mut Guest| -> u64 {
+        let log = sh(guest, "grep '^log ' /proc/fs/xfs/stat");
+        log.split_whitespace().nth(4).unwrap().parse().unwrap()
+    };
+    let before = forces(&mut guest);
+    let write = "dd if=/dev/zero of=/mnt/file bs=4k count=1 conv=notrunc,fsync seek=$i";
+    let script = format!("for i in 1 2 3 4 5 6 7 8; do {write}; done");
+    sh(&mut guest, &format!("iosonde profile -o /tmp/out -- sh -c '{script}'"));
+    let all = forces(&mut guest) - before;
+    let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
+    let run: ProfileRun = serde_json::from_str(&ran.stdout).unwrap();
+    let of = |work| run.file_systems.iter().find(|run| run.work == work).map_or(0, |run| run.times);
+    let own = of(FileSystemWork::LogForceOfProgram);
+    let others = of(FileSystemWork::LogForceOfOthers);
+    assert!(own >= 8 && own + others <= all, "{own} {others} {all}: {:?}", run.source.missing);
+}

@@ -7,7 +7,7 @@
 #ifndef FILESYSTEM_H
 #define FILESYSTEM_H
 
-enum { SPAN_PAGES, SPAN_ROUND, SPAN_COMMIT };
+enum { SPAN_PAGES, SPAN_ROUND, SPAN_COMMIT, SPAN_FORCE };
 
 inlined u64 span_key(u32 span)
 {
@@ -153,11 +153,26 @@ int commit_end(u64 *ctx)
 	return 0;
 }
 
+/*
+ * XFS reports a force twice (seen on Linux 6.1 and 6.18): when it is called for, up to a number or
+ * with 0 for all, and when the same thread then writes out what is not in the log yet, with its
+ * number.
+ */
 SEC("raw_tp/xfs_log_force")
 int log_force(u64 *ctx)
 {
-	if (has_begun())
-		count_work(by_whom(WORK_FORCE_OF_PROGRAM), 0, 0);
+	struct span force = { .pages = ctx[1] };
+	u64 key = span_key(SPAN_FORCE);
+	struct span *called = map_lookup(&spans, &key);
+
+	if (!has_begun())
+		return 0;
+	if (called && force.pages && (!called->pages || called->pages == force.pages)) {
+		map_delete(&spans, &key);
+		return 0;
+	}
+	map_update(&spans, &key, &force, ANY);
+	count_work(by_whom(WORK_FORCE_OF_PROGRAM), 0, 0);
 	return 0;
 }
 

@@ -353,7 +353,7 @@ struct work_use {
 /* Work under way. */
 struct span {
 	u64 since_ns;
-	u64 pages; /* left to be written when it began */
+	u64 pages; /* left to be written when it began; of a log force, up to which number */
 };
 
 enum { STACK_OF_REQUEST, STACK_OF_WAIT, FRAMES = 127 };
