@@ -82,29 +82,29 @@ const METRICS: &[Meaning] = &metrics! {
     "p50" ["median"]: "ns, shown in the unit that fits",
         "Half of the requests took this long or less.",
         "nearest rank in the histogram of all requests",
-        "histogram with 128 buckets per octave: at most 0.4 % off",
+        "histogram with 128 buckets per octave, 0.4 to 0.8 % wide",
         "Percentiles are merged from histograms and never averaged.";
     "p95": "ns, shown in the unit that fits",
         "95 % of the requests took this long or less.",
         "nearest rank in the histogram of all requests",
-        "histogram with 128 buckets per octave: at most 0.4 % off",
+        "histogram with 128 buckets per octave, 0.4 to 0.8 % wide",
         "Shown with a 95 % interval from order statistics; `n/a` with fewer than 74 samples.";
     "p99": "ns, shown in the unit that fits",
         "99 % of the requests took this long or less: one in a hundred was slower.",
         "nearest rank in the histogram of all requests",
-        "histogram with 128 buckets per octave: at most 0.4 % off",
+        "histogram with 128 buckets per octave, 0.4 to 0.8 % wide",
         "`n/a` with fewer than 370 samples: at least 3.7 must be expected beyond it. A program \
          that makes 100 requests for a page meets it on most pages.";
     "p99.9" ["p999"]: "ns, shown in the unit that fits",
         "One request in a thousand was slower.",
         "nearest rank in the histogram of all requests",
-        "histogram with 128 buckets per octave: at most 0.4 % off",
+        "histogram with 128 buckets per octave, 0.4 to 0.8 % wide",
         "`n/a` with fewer than 3,700 samples. A closed loop sends nothing during a stall \
          (coordinated omission): use a rate (open loop) to see what users would.";
     "p99.99" ["p9999"]: "ns, shown in the unit that fits",
         "One request in ten thousand was slower.",
         "nearest rank in the histogram of all requests",
-        "histogram with 128 buckets per octave: at most 0.4 % off",
+        "histogram with 128 buckets per octave, 0.4 to 0.8 % wide",
         "`n/a` with fewer than 37,000 samples. Look at stalls of the host (`hiccups`) beside it.";
     "max" ["maximum"]: "ns, shown in the unit that fits",
         "The slowest request of all.",
