@@ -104,6 +104,8 @@ fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures) -> ArrivalVerdic
     let within = RATE_WITHIN.max(3.0 / due.sqrt());
     let grows =
         figures.growth.is_some_and(|growth| growth.low > 0.0 && growth.per_s >= GROWTH_FROM);
+    // What a stall holds back is a step of the backlog and no growth.
+    let grows = grows && super::figures::stalls(run).is_none();
     if grows || figures.dropped as f64 / due > within {
         return ArrivalVerdict::Unsustainable;
     }

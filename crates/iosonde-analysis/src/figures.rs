@@ -221,7 +221,12 @@ impl LatencyFigures {
         LatencyFigures {
             count: histogram.count(),
             mean_ns: histogram.mean(),
-            mean_interval_ns: batches.and_then(dependent::mean).map(|mean| mean.latency_bounds()),
+            mean_interval_ns: batches.and_then(dependent::mean).and_then(|mean| {
+                // What completes in no whole batch, as after a freeze at the end, is in the mean.
+                let (low, high) = mean.latency_bounds();
+                let holds = histogram.mean().is_some_and(|mean| (low..=high).contains(&mean));
+                if holds { Ok((low, high)) } else { Err(NoInterval::RunLonger) }
+            }),
             std_dev_ns: histogram.std_dev(),
             min_ns: histogram.min(),
             max_ns: histogram.max(),
@@ -384,7 +389,7 @@ pub(crate) fn is_even(run: &Run) -> bool {
     run.plan.jobs.iter().all(|job| job.phases.is_empty() && job.think.ns == 0)
 }
 
-fn stalls(run: &Run) -> Option<Stalls> {
+pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
     let finest = is_even(run).then(|| series::finest(run))?;
     let stalls = stall::stalls(&finest.ops, finest.width_ns)?;
     let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64

@@ -77,6 +77,9 @@ pub struct Finding {
     /// The figure that it may have moved.
     #[serde(skip)]
     moved: Headline,
+    /// Whether it makes the intervals of the figures wide itself.
+    #[serde(skip)]
+    scatters: bool,
 }
 
 /// A headline figure that a finding may have moved. Each is compared with its own interval: an open
@@ -161,7 +164,17 @@ impl Finding {
     ) -> Finding {
         let subject = subject.into();
         let (evidence, effect, moved) = (BTreeMap::new(), None, Headline::Rate);
-        Finding { code, subject, strength, severity, words, evidence, effect, moved }
+        Finding {
+            code,
+            subject,
+            strength,
+            severity,
+            words,
+            evidence,
+            effect,
+            moved,
+            scatters: false,
+        }
     }
 
     /// By which share it may have moved the rate: this, and not its presence, decides how far the
@@ -175,11 +188,17 @@ impl Finding {
         Finding { moved: Headline::Latency, ..self.moves(share) }
     }
 
+    /// It scatters the rates of the run, so that a wide interval excuses nothing.
+    pub(crate) fn scatters(self) -> Finding {
+        Finding { scatters: true, ..self }
+    }
+
     /// With the severity that its effect has beside the interval of the figure that it moves: a
     /// note where the effect is smaller. A suspicion alone never gives low confidence.
     fn weighed(self, figures: &Figures) -> Finding {
         let Some(effect) = self.effect else { return self };
-        let severity = if effect <= known(figures, self.moved) {
+        let most = if self.scatters { WITHOUT_INTERVAL } else { f64::INFINITY };
+        let severity = if effect <= known(figures, self.moved).min(most) {
             Severity::Fact
         } else if effect < LOW_FROM || self.strength == Strength::ConsistentWith {
             Severity::Warning

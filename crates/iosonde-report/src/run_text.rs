@@ -98,14 +98,18 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
         rate(out, "total", &figures.all.total);
     }
     if let Some(stalls) = &figures.stalls {
-        let text = format!(
-            "  stalls: {} of at most {}, IOPS={} with, {} without",
-            stalls.count,
-            duration::span(stalls.longest_ns),
-            count::significant_or_whole(stalls.with),
-            count::significant_or_whole(stalls.without),
-        );
-        line(out, &text);
+        let number =
+            format!("  stalls: {} of at most {}", stalls.count, duration::span(stalls.longest_ns));
+        // An open loop makes up for what they delay.
+        let rates = match figures.arrivals {
+            Some(_) => String::new(),
+            None => format!(
+                ", IOPS={} with, {} without",
+                count::significant_or_whole(stalls.with),
+                count::significant_or_whole(stalls.without)
+            ),
+        };
+        line(out, &(number + &rates));
     }
     if figures.all.total.ops == 0 {
         line(out, "  no operation completed in the measured window");

@@ -1,16 +1,19 @@
 //! Stalls: short times in which far less was done than usual.
 //!
 //! Counts of equal intervals are compared with their median. What counts as far below follows from
-//! the noise: half the median, or four standard deviations if that is less. Intervals are joined
-//! until the spread of the usual ones is 20 % of the median or less; where no width up to a second
-//! is that even, the one with the least spread serves. A stall goes on as long as intervals stay
-//! nearer to the limit than to the median.
+//! the noise: half the median, or four and a half standard deviations if that is less. Intervals
+//! are joined until the spread of the usual ones is 20 % of the median or less; where no width up
+//! to a second is that even, the one with the least spread serves. A stall goes on as long as
+//! intervals stay nearer to the limit than to the median.
 //!
 //! The spread is that of the upper half and of the ranks just below the median, so that the stalls
-//! themselves do not widen it.
+//! themselves do not widen it. Intervals in which nearly nothing was done count neither for it nor
+//! for the median, as long as they are the fewer ones. Half an operation is its least: counts are
+//! whole numbers.
 //!
 //! A low rate that was there at the beginning or stayed until the end is a level and no stall,
-//! unless nearly nothing was done; so is one that lasts for more than a third of the series.
+//! unless nearly nothing was done; so is one that lasts for more than a third of the series, in one
+//! piece or two.
 
 use serde::Serialize;
 
@@ -23,15 +26,20 @@ const WIDEST_NS: u64 = 1_000_000_000;
 /// Share of the median below which an interval is low, at most.
 const FAR_BELOW: f64 = 0.5;
 /// The same in standard deviations of the usual intervals, at least.
-const DEVIATIONS: f64 = 4.0;
+const DEVIATIONS: f64 = 4.5;
 /// Spread at which a width is even enough, as a share of the median.
 const EVEN: f64 = 0.2;
 /// Spread from which on nothing can be said.
 const UNEVEN: f64 = 0.3;
 /// Share of the median below which nearly nothing was done.
 const NOTHING: f64 = 0.1;
-/// Share of the series beyond which low intervals are a level.
+/// Share of the upper quartile below which intervals are left out where the usual rate is found.
+const FROZEN: f64 = 0.2;
+/// Share of the intervals that must remain.
+const REMAIN: f64 = 0.5;
+/// Share of the series beyond which low intervals in fewer pieces are a level.
 const LEVEL_FROM: f64 = 1.0 / 3.0;
+const PIECES: usize = 3;
 /// How far the 30th percentile of a normal distribution lies below its median, in standard
 /// deviations.
 const NORMAL_30: f64 = 0.524;
@@ -61,7 +69,7 @@ pub struct Stalls {
 /// is too short, or too uneven at every width.
 pub fn stalls(counts: &[u64], width_ns: u64) -> Option<Stalls> {
     let (counts, width_ns, spread) = even(counts, width_ns)?;
-    let usual = median(&counts)?;
+    let usual = median(&usual_ones(&counts))?;
     let limit = usual * FAR_BELOW.min(1.0 - DEVIATIONS * spread).max(NOTHING);
     let low: Vec<(usize, usize)> = segments(&counts, limit, (usual + limit) / 2.0)
         .into_iter()
@@ -73,7 +81,8 @@ pub fn stalls(counts: &[u64], width_ns: u64) -> Option<Stalls> {
         .collect();
     let length = |(start, end): &(usize, usize)| end - start;
     let longest = low.iter().map(length).max()?;
-    if low.iter().map(length).sum::<usize>() as f64 > LEVEL_FROM * counts.len() as f64 {
+    let share = low.iter().map(length).sum::<usize>() as f64 / counts.len() as f64;
+    if share > REMAIN || (share > LEVEL_FROM && low.len() < PIECES) {
         return None;
     }
     // A stall begins and ends within an interval: those beside it are counted with it.
@@ -128,13 +137,29 @@ fn even(counts: &[u64], width_ns: u64) -> Option<(Vec<f64>, u64, f64)> {
     best.filter(|(_, _, spread)| *spread < UNEVEN)
 }
 
-/// Standard deviation of the usual values as a share of their median; `None` for a median of 0.
-fn spread(values: &[f64]) -> Option<f64> {
+/// All values but those in which nearly nothing was done, if these are the fewer ones; ascending.
+fn usual_ones(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
-    let median = at(0.5);
-    let deviation = (at(0.84) - median).max((median - at(0.3)) / NORMAL_30);
+    let frozen = FROZEN * ranked(&sorted, 0.75);
+    let first = sorted.partition_point(|value| *value < frozen);
+    if first as f64 <= (1.0 - REMAIN) * sorted.len() as f64 {
+        sorted.drain(..first);
+    }
+    sorted
+}
+
+/// The value below which this share of ascending values lies.
+fn ranked(sorted: &[f64], share: f64) -> f64 {
+    sorted[(sorted.len().saturating_sub(1) as f64 * share).round() as usize]
+}
+
+/// Standard deviation of the usual values as a share of their median; `None` for a median of 0.
+fn spread(values: &[f64]) -> Option<f64> {
+    let sorted = usual_ones(values);
+    let median = ranked(&sorted, 0.5);
+    let (above, below) = (ranked(&sorted, 0.84) - median, median - ranked(&sorted, 0.3));
+    let deviation = above.max(below / NORMAL_30).max(0.5);
     (median > 0.0).then(|| deviation / median)
 }
 
@@ -211,6 +236,24 @@ mod tests {
         }
         assert_eq!(stalls(&[0; 1_000], TEN_MS), None);
         assert_eq!(stalls(&[100; 19], TEN_MS), None);
+    }
+
+    #[test]
+    fn stalls_that_return_are_found_and_an_even_slow_rate_has_none() {
+        for seed in 1..20 {
+            // One second of three, and 30 ms of each tenth of a second.
+            let freezes: [fn(usize) -> bool; 2] = [|at| at % 300 >= 200, |at| at % 10 >= 7];
+            for is_frozen in freezes {
+                let values = series(seed, |at| if is_frozen(at) { 0.0 } else { 1.0 });
+                let found = stalls(&values, TEN_MS).unwrap();
+                assert!((found.lost_ns / 3e9 - 1.0).abs() < 0.15, "{found:?}");
+                assert!((found.without / 3_950.0 - 1.0).abs() < 0.05, "{found:?}");
+            }
+        }
+        for every in [2, 5, 10, 20] {
+            let values: Vec<u64> = (0..1_000).map(|at| u64::from(at % every == 0)).collect();
+            assert_eq!(stalls(&values, TEN_MS), None, "{every}");
+        }
     }
 
     #[test]

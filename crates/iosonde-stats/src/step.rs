@@ -106,14 +106,13 @@ pub fn levels(series: &[f64], shortest: usize, least: f64) -> Levels {
     let level = |(start, end): (usize, &usize)| Level {
         start,
         end: *end,
-        mean: sums.mean + sums.of_part(start, *end) / (end - start).max(1) as f64,
+        mean: series[start..*end].iter().sum::<f64>() / (end - start).max(1) as f64,
     };
     Levels { levels: starts.zip(&ends).map(level).collect(), explained: explained.min(1.0) }
 }
 
 /// Running sums of the deviations from the mean.
 struct Sums {
-    mean: f64,
     variation: f64,
     running: Vec<f64>,
 }
@@ -128,7 +127,7 @@ impl Sums {
             running.push(sum);
         }
         let variation = series.iter().map(|value| (value - mean).powi(2)).sum();
-        Sums { mean, variation, running }
+        Sums { variation, running }
     }
 
     fn of_part(&self, start: usize, end: usize) -> f64 {

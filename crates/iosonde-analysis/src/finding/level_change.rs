@@ -55,7 +55,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let subject = "a rate that changed during the run";
     let (strength, severity) = (Strength::Supported, Severity::Warning);
     let finding = Finding::new("level_change", subject, strength, severity, words);
-    Some(finding.moves(effect).with("mean_off_share", effect))
+    Some(finding.moves(effect).scatters().with("mean_off_share", effect))
 }
 
 /// A burst at the start that is too short for a level; the rate without it.

@@ -20,9 +20,14 @@ const WRITE_CACHE: f64 = 0.30;
 /// Share of the variance that two levels must explain; noise and ramps stay below.
 const EXPLAINED: f64 = 0.6;
 
+/// Share of the level before below which nearly nothing is done: a freeze, where stalls were found.
+const NOTHING: f64 = 0.1;
+
 /// The drop, if the run is two levels and the second is lower by 5 % or more.
 pub(super) fn drop(case: &Case<'_>) -> Option<Step> {
-    case.step().filter(|step| step.change() <= -DROP && step.explained >= EXPLAINED)
+    let is_freeze = |step: &Step| case.figures.stalls.is_some() && step.change() < NOTHING - 1.0;
+    let step = case.step().filter(|step| !is_freeze(step))?;
+    (step.change() <= -DROP && step.explained >= EXPLAINED).then_some(step)
 }
 
 /// Reports when the rate dropped and no rate limiter explains it.
@@ -57,6 +62,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     Some(
         finding
             .moves(1.0 - step.after.mean / mean.max(f64::MIN_POSITIVE))
+            .scatters()
             .with("at_ns", at_ns as f64)
             .with("iops_before", step.before.mean)
             .with("iops_after", step.after.mean)

@@ -1,6 +1,7 @@
 //! `stall`: for short times far less was done than usual.
 
 use iosonde_model::units::duration;
+use iosonde_stats::stall::Stalls;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
@@ -12,31 +13,38 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Reports stalls, unless a limit on I/O slices the time.
+/// Reports stalls, unless a limit on I/O slices the time. A closed loop loses operations; those of
+/// an open loop are due all the same, and wait.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let stalls = case.figures.stalls.filter(|_| super::cgroup_limit::detect(case).is_none())?;
-    let share = stalls.lost_ns / case.run.measured_ns.max(1) as f64;
-    let lost = format!(
-        "{} ({} of the run)",
-        duration::span(stalls.lost_ns.round() as u64),
-        super::percent(share)
-    );
-    let rates =
-        format!("{} with, {} without", super::iops(stalls.with), super::iops(stalls.without));
-    let longest = duration::span(stalls.longest_ns);
-    let first = duration::span(stalls.first_ns);
-    let words = match stalls.count {
-        1 => format!(
-            "After {first} the rate fell far below its median for {longest}; {lost} lost: {rates} \
-             it."
-        ),
-        count => format!(
-            "The rate fell far below its median {count} times, first after {first}, for {longest} \
-             at most; {lost} lost: {rates} them."
+    let window_ns = case.run.measured_ns.max(1) as f64;
+    let share = stalls.lost_ns / window_ns;
+    let waits = case.figures.arrivals.as_ref().map(|_| waiting_share(case, &stalls, window_ns));
+    let (times, at_most, them) = match stalls.count {
+        1 => (String::new(), "", "it"),
+        count => (format!(" {count} times, first"), " at most", "them"),
+    };
+    let cost = match waits {
+        Some(_) => "what was due then waited".to_owned(),
+        None => format!(
+            "{} ({} of the run) lost: {} with, {} without {them}",
+            duration::span(stalls.lost_ns.round() as u64),
+            super::percent(share),
+            super::iops(stalls.with),
+            super::iops(stalls.without)
         ),
     };
+    let words = format!(
+        "The rate fell far below its median{times} after {}, for {}{at_most}; {cost}.",
+        duration::span(stalls.first_ns),
+        duration::span(stalls.longest_ns),
+    );
     let strength = Strength::Supported;
-    let finding = Finding::new("stall", "stalls", strength, Severity::Warning, words).moves(share);
+    let finding = Finding::new("stall", "stalls", strength, Severity::Warning, words).scatters();
+    let finding = match waits {
+        Some(waits) => finding.moves_latency(waits),
+        None => finding.moves(share),
+    };
     Some(
         finding
             .with("count", stalls.count as f64)
@@ -48,13 +56,21 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// Share of the mean latency that is waiting for the longest stall of an open loop to end: half of
+/// it on average, for each operation that was due in it.
+fn waiting_share(case: &Case<'_>, stalls: &Stalls, window_ns: f64) -> f64 {
+    let waiting_ns = (stalls.longest_ns as f64).powi(2) / 2.0 / window_ns;
+    let mean_ns = case.figures.all.total.latency.mean_ns.unwrap_or(0.0);
+    (waiting_ns / mean_ns.max(1.0)).min(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
     use crate::finding::tests::ask;
-    use iosonde_fixtures::{Load, run_of};
+    use iosonde_fixtures::{Load, open_run_of, run_of};
 
     #[test]
     fn a_freeze_is_reported_with_both_rates() {
@@ -64,10 +80,13 @@ mod tests {
         let finding = finding.unwrap();
         assert!(finding.effect.unwrap() > 0.09, "{finding:?}");
         assert!(finding.words.contains("4,500 IOPS with, 5,000 IOPS without"), "{}", finding.words);
-        assert!(finding.words.starts_with("After 5.0 s"), "{}", finding.words);
+        assert!(finding.words.contains("its median after 5.0 s, for"), "{}", finding.words);
         let twice = |t: f64| if (t * 50.0) as u64 % 25 == 9 { 0.1 } else { 1.0 };
         let finding = ask(detect, &run_of(&[Load { shape: twice, ..Load::default() }]), None);
         assert!(finding.unwrap().words.contains("its median 2 times"));
+        let open = open_run_of(&Load { shape: freeze, ..Load::default() }, |_| 0);
+        let finding = ask(detect, &open, None).unwrap();
+        assert!(finding.words.ends_with("what was due then waited."), "{}", finding.words);
     }
 
     #[test]
