@@ -15,7 +15,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Reports when the generator's own lag is a large part of the response time.
 fn detect(case: &Case<'_>) -> Option<Finding> {
-    let open = case.figures.arrivals.as_ref()?;
+    let open = case.figures.arrivals.as_ref().filter(|_| case.is_real())?;
     if open.verdict != ArrivalVerdict::ClientBound {
         return None;
     }
@@ -50,6 +50,7 @@ mod tests {
     use super::*;
     use crate::finding::tests::ask;
     use iosonde_fixtures::{Load, open_run_of};
+    use iosonde_model::plan::{Engine, EngineKind};
 
     #[test]
     fn a_late_generator_is_reported_and_one_that_waits_for_slots_is_not() {
@@ -63,5 +64,8 @@ mod tests {
         late.jobs[0].arrivals.queued = late.jobs[0].arrivals.due;
         assert_eq!(ask(detect, &late, None), None);
         assert_eq!(ask(detect, &open_run_of(&Load::default(), |_| 0), None), None);
+        late.jobs[0].arrivals.queued = 0;
+        late.plan.engine = Engine::of(EngineKind::Sim);
+        assert_eq!(ask(detect, &late, None), None, "virtual time has no client");
     }
 }

@@ -107,7 +107,7 @@ const STEAL_EVERY_NS: u64 = 10_000_000;
 const LARGEST_FLASH_BYTES: u64 = 64 << 30;
 
 /// Keys that have an effect only with one of some others.
-const NEEDS: [(&str, &[&str]); 12] = [
+const NEEDS: &[(&str, &[&str])] = &[
     ("burst", &["rate"]),
     ("cache-latency", &["cache"]),
     ("errno", &["error-every"]),
@@ -120,6 +120,10 @@ const NEEDS: [(&str, &[&str]); 12] = [
     ("seek", &["rpm"]),
     ("track", &["rpm"]),
     ("inner-track", &["rpm"]),
+    ("flash-block", &["flash"]),
+    ("program", &["flash"]),
+    ("slc", &["flash"]),
+    ("slc-program", &["slc"]),
 ];
 
 /// Longest service time of a request.
@@ -432,7 +436,9 @@ mod tests {
 
     #[test]
     fn keys_without_effect_are_refused() {
-        for text in ["burst=5", "errno=5", "stall-every=1s", "slow-for=1s", "cache-latency=1us"] {
+        for text in
+            ["burst=5", "errno=5", "stall-every=1s", "slow-for=1s", "slc=64M", "program=5us"]
+        {
             let error = Model::parse(text).unwrap_err().to_string();
             assert!(error.contains("has no effect"), "{text}: {error}");
         }
