@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 
 use iosonde_analysis::assess;
+use iosonde_analysis::finding::Severity;
 use iosonde_model::plan::{Engine, EngineKind};
 use iosonde_model::record::Run;
 use iosonde_model::record::facts::{DeviceCounters, TelemetrySample};
@@ -79,6 +80,8 @@ fn cases() -> Vec<Case> {
     let freeze = "servers=4,read=exp:1ms,stall-every=8s,stall-for=1s";
     let slow = "servers=4,read=exp:1ms,slow-every=7s,slow-for=2s,slow-by=10";
     let short = "servers=4,read=exp:1ms,stall-every=1s,stall-for=50ms";
+    let half_second = "servers=4,read=exp:1ms,stall-every=2s,stall-for=500ms";
+    let sliced = "servers=4,read=exp:1ms,stall-every=100ms,stall-for=30ms";
     let rare = "servers=1,read=exp:8ms,stall-every=8s,stall-for=1s";
     let memoryless = "servers=4,read=exp:1ms";
     let constant = "servers=1,read=250us";
@@ -98,6 +101,10 @@ fn cases() -> Vec<Case> {
         closed("ten times slower for 2 s of 10, depth 8", slow, 8, &["stall"]),
         closed("50 ms each second, depth 1", short, 1, &["stall"]),
         closed("50 ms each second, depth 8", short, 8, &["stall"]),
+        closed("500 ms of each 2 s, depth 8", half_second, 8, &["stall"]),
+        closed("500 ms of each 2 s, depth 1", half_second, 1, &["stall"]),
+        closed("30 ms of each 100 ms, depth 8", sliced, 8, &["stall"]),
+        open("10/s in open loop, 4 servers", memoryless, 10.0, &[]),
         closed("M/M/4, depth 1", memoryless, 1, &[]),
         closed("M/M/4, depth 32", memoryless, 32, &[]),
         closed("125 IOPS, depth 1", "servers=1,read=exp:8ms", 1, &[]),
@@ -115,6 +122,12 @@ fn cases() -> Vec<Case> {
             8,
             &["level_drop"],
         ),
+        unwarmed(closed(
+            "a bucket of 20,000 at the head, 5,000/s",
+            "servers=8,read=exp:90us,rate=5000,burst=20000",
+            32,
+            &["level_change"],
+        )),
         closed(
             "a third of the rate for 3 s of 6",
             "servers=4,read=exp:1ms,slow-every=6s,slow-for=3s,slow-by=3",
@@ -161,16 +174,24 @@ fn cases() -> Vec<Case> {
 fn main() -> Result<(), Box<dyn Error>> {
     let runs: u64 = std::env::args().nth(1).map_or(Ok(200), |text| text.parse())?;
     let only = std::env::args().nth(2).unwrap_or_default();
-    println!("| device and load | must be found | found | beside it |");
-    println!("| --- | --- | ---: | --- |");
+    println!("| device and load | must be found | found | stated | beside it |");
+    println!("| --- | --- | ---: | ---: | --- |");
     for case in cases().into_iter().filter(|case| case.name.contains(&only)) {
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-        let mut all = 0;
+        let (mut all, mut stated) = (0, 0);
         for seed in 1..=runs {
             let mut run = case.scene.run(seed)?;
             (case.beside)(&mut run);
             let found = assess(&run, None).findings;
-            all += u64::from(case.finds.iter().all(|code| found.iter().any(|f| f.code == *code)));
+            let are = |least: Severity| {
+                let is = |code: &&str| {
+                    found.iter().any(|one| one.code == *code && one.severity >= least)
+                };
+                u64::from(case.finds.iter().all(is))
+            };
+            all += are(Severity::Fact);
+            // A note that changes no confidence is in the JSON alone.
+            stated += are(Severity::Warning);
             found.iter().for_each(|finding| *counts.entry(finding.code).or_default() += 1);
         }
         let percent = |count: u64| format!("{:.1} %", 100.0 * count as f64 / runs as f64);
@@ -178,8 +199,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let beside: Vec<String> =
             beside.map(|(code, count)| format!("`{code}` {}", percent(*count))).collect();
         let (must, found) = match case.finds {
-            [] => ("nothing".to_owned(), String::new()),
-            codes => (format!("`{}`", codes.join("`, `")), percent(all)),
+            [] => ("nothing".to_owned(), " | ".to_owned()),
+            codes => {
+                let found = format!("{} | {}", percent(all), percent(stated));
+                (format!("`{}`", codes.join("`, `")), found)
+            }
         };
         println!("| {} | {must} | {found} | {} |", case.name, beside.join(", "));
     }

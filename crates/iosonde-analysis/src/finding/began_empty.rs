@@ -21,18 +21,13 @@ const MATERIAL: f64 = 0.03;
 /// The first batch shows the empty beginning if its latencies are below this share of the mean.
 const STARTS_LOW: f64 = 0.8;
 
-/// Requests in flight on average below which an open loop is empty for more than half of its time:
-/// it then began as it is most of the time.
-const MOSTLY_EMPTY: f64 = 0.5;
-
 /// Reports when latencies depend on earlier ones for so long that the empty beginning still counts.
 ///
 /// If latencies forget exponentially, what is missing at the start of the window is still missing
 /// to the share `exp(-warm-up / time)`, and counts for `time / window` of the mean.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
-    let is_mostly_empty = case.figures.all.depth_seen < MOSTLY_EMPTY;
-    if open.verdict == ArrivalVerdict::Unsustainable || is_mostly_empty {
+    if open.verdict == ArrivalVerdict::Unsustainable {
         return None;
     }
     let run = case.run;
@@ -43,8 +38,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let missing = |memory_ns: f64| weight(memory_ns) * (-(warmup_ns as f64) / memory_ns).exp();
     // A short run underestimates it. A low beginning after a warm-up of that length is chance.
     let is_cold = (warmup_ns as f64) < likely_ns && starts_low(&batches);
-    let at_most_ns = longest_ns.min(backlog_memory_ns(case));
-    let memory_ns = if is_cold { likely_ns.max(at_most_ns) } else { likely_ns };
+    let memory_ns = if is_cold { longest_ns } else { likely_ns }.min(backlog_memory_ns(case));
     let (weight, missing) = (weight(memory_ns), missing(memory_ns));
     if missing < MATERIAL {
         return None;
@@ -107,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_is_mostly_empty_began_as_it_goes_on() {
+    fn latencies_that_no_backlog_explains_began_as_they_go_on() {
         let slow = |t: f64| 1.0 + 0.3 * (t * 9.0).sin();
         let mut run = open_run_of(&Load { shape: slow, ..Load::default() }, |_| 0);
         run.plan.warmup_ns = 0;
@@ -117,8 +111,8 @@ mod tests {
             }
             ask(detect, &run, None)
         };
-        assert!(with_depth(0.6).is_some());
-        assert_eq!(with_depth(0.4), None);
+        assert!(with_depth(60.0).is_some());
+        assert_eq!(with_depth(1.0), None);
     }
 
     #[test]
