@@ -14,7 +14,7 @@ use iosonde_stats::summary::{Summary, autocorrelation_time, t_975};
 const GROWTH_FROM: f64 = 0.01;
 /// Share by which the achieved rate may miss the requested rate, regardless of the number of
 /// operations.
-const RATE_WITHIN: f64 = 0.01;
+pub(crate) const RATE_WITHIN: f64 = 0.01;
 /// Share of operations that found no free slot, at or below which the lag is the generator's own.
 const OWN_LAG_BELOW: f64 = 0.01;
 /// Lag at p99, as a share of the median response, at or above which the generator is too slow.
@@ -30,6 +30,9 @@ pub struct ArrivalFigures {
     pub due: u64,
     /// Of those, completed per second of the window.
     pub achieved_per_s: f64,
+    /// Completed in the window.
+    #[serde(skip)]
+    pub completed: u64,
     /// Submitted more than a millisecond after their due time.
     pub late: u64,
     /// Found every slot in flight.
@@ -88,6 +91,7 @@ pub fn arrivals(run: &Run) -> Option<ArrivalFigures> {
         asked_per_s: requested,
         due,
         achieved_per_s: completed as f64 / seconds,
+        completed,
         late: sum(|counts| counts.late),
         queued: sum(|counts| counts.queued),
         dropped,

@@ -17,6 +17,7 @@ mod knee;
 mod load;
 pub mod measure;
 mod mix;
+mod offered;
 pub mod point;
 pub mod prepared;
 mod recovery;

@@ -2,9 +2,9 @@
 //! reads and writes.
 
 use super::gate;
+use super::offered::{Outcome, outcome};
 use super::words::{self, Times, nothing};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::arrivals::ArrivalVerdict;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 
@@ -45,78 +45,127 @@ pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Whether the storage kept up with every open loop of a point; `None` if the generator was the
-/// limit.
-fn carried(point: &Point) -> Option<bool> {
-    let mut all = true;
-    for figures in &point.runs {
-        match figures.arrivals.as_ref()?.verdict {
-            ArrivalVerdict::Sustained => {}
-            ArrivalVerdict::Unsustainable => all = false,
-            ArrivalVerdict::ClientBound | ArrivalVerdict::OffSchedule => return None,
-        }
-    }
-    (!point.runs.is_empty()).then_some(all)
-}
+/// A step of the staircase: its rate per second, its runs, and what they show.
+type Step<'a> = (f64, &'a Point, Outcome);
 
 /// Latency against offered load, and the highest rate that is sustained.
 pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
-    let points = facts.usable_by("rate");
-    if points.is_empty() {
+    let steps: Vec<Step> = facts
+        .usable_by("rate")
+        .into_iter()
+        .map(|(rate, point)| (rate, point, outcome(facts, point)))
+        .collect();
+    if steps.is_empty() {
         return nothing("No run can be used, so nothing is known about offered load.");
     }
     let mut answer = Answer::default();
     // A step above one that was not sustained shows nothing.
-    let first_missed = points.iter().find(|(_, point)| carried(point) == Some(false));
-    let below = |rate: f64| first_missed.is_none_or(|(missed, _)| rate < *missed);
-    let sustained: Vec<&(f64, &Point)> = points
-        .iter()
-        .filter(|(rate, point)| below(*rate) && carried(point) == Some(true))
-        .collect();
-    let per_s = count::significant_or_whole;
-    match (sustained.last(), first_missed) {
-        (Some((rate, point)), missed) => {
+    let first_missed = steps.iter().find(|(.., outcome)| outcome.carried() == Some(false));
+    let below = |rate: f64| first_missed.is_none_or(|(missed, ..)| rate < *missed);
+    let all_below = || steps.iter().filter(|(rate, ..)| below(*rate));
+    let sustained: Vec<&Step> =
+        all_below().filter(|(.., outcome)| outcome.carried() == Some(true)).collect();
+    let highest = sustained.last().map_or(0.0, |(rate, ..)| *rate);
+    let building_up =
+        |(rate, _, outcome): &&Step| *rate > highest && *outcome == Outcome::BuildingUp;
+    let open: Vec<&Step> = all_below().filter(building_up).collect();
+    let end = end(&open, first_missed);
+    match sustained.last() {
+        Some((rate, point, _)) => {
             answer.find("sustained", *rate);
-            let unrefused = "; no higher step failed, so this is a lower bound";
-            let next = missed.map_or(unrefused.into(), |missed| {
-                answer.find("sustained_high", missed.0);
-                format!("; at {}/s the backlog grows", per_s(missed.0))
-            });
             answer.find("sustained_low", *rate);
+            if let Some((missed, ..)) = first_missed {
+                answer.find("sustained_high", *missed);
+            }
             answer.say(format!(
-                "{}/s is sustained (p99 {}, n = {}){next}.",
+                "{}/s is sustained (p99 {}, n = {}); {}.",
                 per_s(*rate),
                 point.formatted(Measure::Quantile(0.99)),
-                point.runs.len()
+                point.runs.len(),
+                end.unwrap_or_else(|| lower_bound(&steps, *rate))
             ));
             let peak = before.iter().rev().find_map(|stage| stage.found("iops"));
             if let Some(peak) = peak {
-                answer.find("sustained-share", rate / peak);
-                let rest = match missed {
-                    Some(_) => ": independent users (open loop) cannot reach the rest",
-                    None => "",
-                };
-                answer.say(format!(
-                    "That is {} of the closed-loop rate at a fixed queue depth{rest}.",
-                    words::percent(rate / peak)
-                ));
+                share_of_peak(&mut answer, *rate, peak, first_missed);
             }
         }
-        (None, Some((rate, _))) => answer.say(format!(
-            "Not even {}/s, the lowest rate offered, is sustained: the backlog grows.",
-            per_s(*rate)
-        )),
-        (None, None) => answer.say(
-            "No step can be evaluated: requests were submitted late although slots were free, so \
-             the generator was the limit.",
-        ),
+        None => answer.say(match (end, first_missed) {
+            (Some(end), Some((rate, ..))) if *rate == steps[0].0 => format!(
+                "Not even {}/s, the lowest rate offered, is sustained: {end}.",
+                per_s(*rate)
+            ),
+            (Some(end), _) => format!("No step is shown to be sustained: {end}."),
+            (None, _) => "No step can be evaluated: requests were submitted late although slots \
+                          were free, so the generator was the limit."
+                .into(),
+        }),
     }
     rise(&mut answer, &sustained);
-    let rows = points.iter().map(|(rate, point)| {
-        let verdict = match carried(point) {
-            Some(true) => "carried",
-            Some(false) => "backlog grows",
-            None => "generator late",
+    table(&mut answer, &steps);
+    answer
+}
+
+/// Formats a rate in operations per second.
+fn per_s(rate: f64) -> String {
+    count::significant_or_whole(rate)
+}
+
+/// What ends the staircase: the steps that are not decidable, and the first that was missed.
+fn end(open: &[&Step<'_>], first_missed: Option<&Step<'_>>) -> Option<String> {
+    let open = match open {
+        [] => None,
+        [(rate, ..)] => Some(format!(
+            "whether {}/s is sustained is not decidable yet, as its backlog was still building up",
+            per_s(*rate)
+        )),
+        [(low, ..), .., (high, ..)] => Some(format!(
+            "whether {}/s to {}/s are sustained is not decidable yet, as their backlogs were \
+             still building up",
+            per_s(*low),
+            per_s(*high)
+        )),
+    };
+    let missed = first_missed.map(|(rate, _, outcome)| match outcome {
+        Outcome::Short(done) => format!("at {}/s only {}/s are done", per_s(*rate), per_s(*done)),
+        _ => format!("at {}/s the backlog grows", per_s(*rate)),
+    });
+    let parts: Vec<String> = open.into_iter().chain(missed).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Where no step above the highest sustained one failed.
+fn lower_bound(steps: &[Step<'_>], highest: f64) -> String {
+    let is_late = |(rate, _, outcome): &Step| *rate > highest && *outcome == Outcome::Late;
+    let why = match steps.iter().any(is_late) {
+        true => "higher steps were not offered as planned",
+        false => "no higher step failed",
+    };
+    format!("{why}, so this is a lower bound")
+}
+
+/// The sustained rate as a share of the closed-loop rate. That the rest is out of reach is shown
+/// only where a rate up to the closed loop's was missed.
+fn share_of_peak(answer: &mut Answer, rate: f64, peak: f64, first_missed: Option<&Step<'_>>) {
+    answer.find("sustained-share", rate / peak);
+    let is_out_of_reach = first_missed.is_some_and(|(missed, ..)| *missed <= peak * 1.001);
+    let rest = match is_out_of_reach {
+        true => ": independent users (open loop) cannot reach the rest",
+        false => "",
+    };
+    answer.say(format!(
+        "That is {} of the closed-loop rate at a fixed queue depth{rest}.",
+        words::percent(rate / peak)
+    ));
+}
+
+fn table(answer: &mut Answer, steps: &[Step<'_>]) {
+    let rows = steps.iter().map(|(rate, point, outcome)| {
+        let verdict = match outcome {
+            Outcome::Carried => "carried",
+            Outcome::Grows => "backlog grows",
+            Outcome::Short(_) => "less than offered",
+            Outcome::BuildingUp => "backlog building up",
+            Outcome::Late => "generator late",
         };
         vec![
             format!("{}/s", per_s(*rate)),
@@ -128,19 +177,18 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     });
     let columns = ["offered", "carried", "mean", "p99", "verdict"];
     answer.table("Steps of the staircase", &columns, rows.collect());
-    answer
 }
 
 /// The rate at which latency has doubled.
-fn rise(answer: &mut Answer, sustained: &[&(f64, &Point)]) {
-    let Some((lowest, first)) = sustained.first() else { return };
+fn rise(answer: &mut Answer, sustained: &[&Step<'_>]) {
+    let Some((lowest, first, _)) = sustained.first() else { return };
     let tail = Measure::Quantile(0.99);
     let shown = |point: &Point| {
         let times = Times::of(point, first, tail)?;
         let is_shown = times.times > 2.0 && times.differ();
         (is_shown && gate::withheld(&[point, first]).is_none()).then_some(times)
     };
-    let doubled = sustained.iter().find_map(|(rate, point)| Some((rate, *point, shown(point)?)));
+    let doubled = sustained.iter().find_map(|(rate, point, _)| Some((rate, *point, shown(point)?)));
     let Some((rate, point, times)) = doubled else { return };
     answer.find("p99_doubled_at", *rate);
     answer.say(format!(
@@ -168,7 +216,7 @@ pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
         .iter()
         .filter_map(|point| {
             let (r, w) = (point.at("read-rate")?, point.at("write-rate")?);
-            Some((r / reads + w / writes, carried(point)?, point))
+            Some((r / reads + w / writes, outcome(facts, point).carried()?, point))
         })
         .collect();
     if cells.is_empty() {
@@ -262,7 +310,7 @@ fn price_of_writes(answer: &mut Answer, facts: &StageFacts, writes: f64) {
     let Some(alone) = lightest else { return };
     let same = facts.points.iter().filter(|point| point.at("read-rate") == alone.at("read-rate"));
     let half = same
-        .filter(|point| carried(point) == Some(true) && of(point).is_some())
+        .filter(|point| outcome(facts, point) == Outcome::Carried && of(point).is_some())
         .filter_map(|point| Some((point.at("write-rate")? / writes, point)))
         .min_by(|a, b| (a.0 - 0.5).abs().total_cmp(&(b.0 - 0.5).abs()));
     let (Some((share, beside)), Some(base)) = (half, of(alone)) else { return };
@@ -283,8 +331,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::super::testing::{at, facts, of_runs, stage};
+    use super::super::{Answer, Point, StageFacts, Standing};
+    use super::Outcome;
+    use crate::finding::{Finding, Severity, Strength};
     use iosonde_fixtures::{Load, open_run_of};
     use iosonde_model::plan::design::Found;
+    use iosonde_model::plan::{Pace, Rate};
 
     fn steady(_: u64) -> u64 {
         0
@@ -317,5 +369,88 @@ mod tests {
         let all = run(1e9);
         assert_eq!(all.found("sustained_high"), None);
         assert!(all.answers[0].1.sentences[0].contains("a lower bound"));
+    }
+
+    /// The staircase of a device of 8,200/s; `change` is applied to each run of 9,000/s or more.
+    fn above_capacity(change: fn(&mut iosonde_model::record::Run)) -> StageFacts {
+        let peak = facts(&stage("rate-staircase", "peak"), |_, _| Load {
+            iops: 10_000.0,
+            depth: 64,
+            ..Load::default()
+        });
+        let found = Found::from([("peak.iops".to_owned(), 10_000.0)]);
+        let stage = stage("rate-staircase", "rate-staircase");
+        of_runs(&stage, &found, std::slice::from_ref(&peak), |cell, _| {
+            let iops = at(cell, "rate");
+            let mut run = open_run_of(&Load { iops, ..Load::default() }, steady);
+            if iops >= 9_000.0 {
+                change(&mut run);
+            }
+            run
+        })
+    }
+
+    #[test]
+    fn a_step_that_does_less_than_offered_is_not_sustained() {
+        // 10 % more are due than done, and the samples of the backlog do not show it.
+        let facts = above_capacity(|run| {
+            for job in &mut run.plan.jobs {
+                if let Pace::Rate { rate: Rate::Ops(per_s), .. } = &mut job.pace {
+                    *per_s *= 1.1;
+                }
+            }
+            for job in &mut run.jobs {
+                job.arrivals.due += job.arrivals.due / 10;
+                job.arrivals.gap_sum_ns = (job.arrivals.gap_sum_ns as f64 / 1.1) as u64;
+                job.arrivals.gap_square_sum /= 1.1 * 1.1;
+            }
+        });
+        let said = facts.answers[0].1.sentences.join(" ");
+        assert_eq!(facts.found("sustained"), Some(8_500.0), "{said}");
+        assert!(said.contains("at 9,000/s only 9,000/s are done"), "{said}");
+    }
+
+    #[test]
+    fn a_step_whose_backlog_was_building_up_is_not_decided() {
+        let mut facts = above_capacity(|_| {});
+        let all = super::staircase(&facts, &[]);
+        assert_eq!(all.found.get("sustained"), Some(&11_000.0));
+        let high = |cell: usize| facts.points[cell].at("rate") >= Some(9_000.0);
+        let cells: Vec<bool> = (0..facts.points.len()).map(high).collect();
+        for trial in facts.trials.iter_mut().filter(|trial| cells[trial.cell]) {
+            trial.findings.push(Finding::new(
+                "began_empty",
+                "a backlog that was still building up",
+                Strength::Supported,
+                Severity::Warning,
+                String::new(),
+            ));
+        }
+        let answer = super::staircase(&facts, &[]);
+        assert_eq!(answer.found.get("sustained"), Some(&8_500.0));
+        let first = &answer.sentences[0];
+        assert!(
+            first.contains("whether 9,000/s to 11,000/s are sustained is not decid"),
+            "{first}"
+        );
+    }
+
+    #[test]
+    fn the_rest_of_the_closed_loop_rate_is_out_of_reach_only_where_it_was_missed() {
+        let said = |rate: f64, missed: f64| {
+            let point = Point {
+                cell: 0,
+                levels: Vec::new(),
+                runs: Vec::new(),
+                standing: Standing::Good,
+                failed: 0,
+            };
+            let mut answer = Answer::default();
+            let missed = (missed, &point, Outcome::Grows);
+            super::share_of_peak(&mut answer, rate, 1_000.0, Some(&missed));
+            answer.sentences.concat()
+        };
+        assert!(said(950.0, 1_000.0).contains("cannot reach the rest"));
+        assert!(!said(1_000.0, 1_100.0).contains("cannot reach the rest"));
     }
 }
