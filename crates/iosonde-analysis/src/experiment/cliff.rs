@@ -6,6 +6,7 @@
 use super::words::{self, nothing};
 use super::{Answer, Point, StageFacts, TrialFigures};
 use crate::finding::{Severity, Strength};
+use crate::series::Series;
 use iosonde_model::plan::chance::mix;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::ratio::median;
@@ -30,6 +31,8 @@ struct Fall<'a> {
     after_s: f64,
     /// Bytes moved until it.
     after_bytes: f64,
+    /// Operations until it, less those that the rate after it allows in that time.
+    burst_ops: f64,
     /// Coefficient of variation of the rate after it.
     scatter: f64,
     writes: bool,
@@ -68,7 +71,26 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
 /// Multiple of the typical rate of the first interval if a burst ended within it.
 const BURST_FROM: f64 = 3.0;
 
-/// A burst that ends before the second interval: no regime is that short.
+/// Share of the usual number of operations above which an interval still belongs to a burst.
+const IN_BURST_ABOVE: f64 = 0.10;
+
+/// First interval after a burst, `from` or a later one: that in which it ends has part of it, which
+/// shows as more than chance adds to the usual number of operations.
+fn burst_end(series: &Series, usual_iops: f64, from: usize) -> usize {
+    let usual = usual_iops * series.width_ns as f64 / 1e9;
+    let limit = usual + (IN_BURST_ABOVE * usual).max(3.0 * usual.sqrt());
+    let after = series.ops.iter().skip(from).take_while(|ops| **ops as f64 > limit);
+    from + after.count()
+}
+
+/// Operations in the intervals up to `end`, less those that the usual rate allows in them: a
+/// bucket refills at that rate.
+fn burst_ops(series: &Series, usual_iops: f64, end: usize) -> f64 {
+    let done: u64 = series.ops.iter().take(end).sum();
+    done as f64 - usual_iops * end as f64 * series.width_ns as f64 / 1e9
+}
+
+/// A burst of a few intervals: no regime is that short.
 fn early_burst(answer: &mut Answer, name: &str, trial: &TrialFigures) -> bool {
     let rates = trial.series.iops();
     let Some((first, rest)) = rates.split_first() else { return false };
@@ -76,16 +98,21 @@ fn early_burst(answer: &mut Answer, name: &str, trial: &TrialFigures) -> bool {
     else {
         return false;
     };
-    let width_s = trial.series.width_ns as f64 / 1e9;
-    let burst = (first - usual) * width_s;
+    let end = burst_end(&trial.series, usual, 1);
+    let burst = burst_ops(&trial.series, usual, end);
     answer.find("burst-ops", burst);
     answer.find("sustained-iops", usual);
+    let time =
+        |intervals: usize| duration::latency((intervals as u64 * trial.series.width_ns) as f64);
+    let over = match end {
+        1 => format!("within the first {}", time(1)),
+        end => format!("after {} to {}", time(end - 1), time(end)),
+    };
     answer.say(format!(
-        "{name}, run {}: a burst of about {} operations was over within the first {}; after that \
-         it does {} IOPS. The mean over the run mixes both and describes neither.",
+        "{name}, run {}: a burst of about {} operations above the later rate was over {over}; after \
+         that it does {} IOPS. The mean over the run mixes both and describes neither.",
         trial.repeat + 1,
         count::significant_or_whole(burst),
-        duration::latency(trial.series.width_ns as f64),
         count::significant_or_whole(usual),
     ));
     true
@@ -146,9 +173,12 @@ fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<F
     // The remaining rate is that from the drop to the end.
     let left = Segment { start: after.start, end: last.end, median: after.median };
     let scatter = Summary::of(rates.get(left.start..left.end)?)?.cv()?;
+    let slow_iops = mean(&iops, left)?;
+    let end = burst_end(&trial.series, slow_iops, after.start);
     Some(Fall {
         point,
-        iops: (mean(&iops, before)?, mean(&iops, left)?),
+        iops: (mean(&iops, before)?, slow_iops),
+        burst_ops: burst_ops(&trial.series, slow_iops, end),
         rate: (mean(&rates, before)?, mean(&rates, left)?),
         after_s: after.start as f64 * trial.series.width_ns as f64 / 1e9,
         after_bytes: trial.series.bytes.iter().take(after.start).sum::<u64>() as f64,
@@ -161,15 +191,13 @@ fn report(answer: &mut Answer, facts: &StageFacts, fall: &Fall<'_>) {
     let name = words::setting(facts, fall.point);
     let key = |word: &str| format!("{word}-{}", words::slug(&name));
     let (fast, slow) = fall.rate;
-    // r = X2, B = (X1 - r) tau.
-    let burst = (fall.iops.0 - fall.iops.1) * fall.after_s;
     for (word, value) in [
         ("after-s", fall.after_s),
         ("after-bytes", fall.after_bytes),
         ("burst-bytes-per-s", fast),
         ("sustained-bytes-per-s", slow),
         ("sustained-iops", fall.iops.1),
-        ("burst-ops", burst),
+        ("burst-ops", fall.burst_ops),
     ] {
         answer.find(&key(word), value);
     }
@@ -218,15 +246,14 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
             ),
             _ => (format!("{r} IOPS remain"), Strength::ConsistentWith),
         };
-        let burst = (first.iops.0 - first.iops.1) * first.after_s;
         let words = format!(
             "A token bucket: a burst of about {} operations above the rate, then a rate more \
              constant than a device's (coefficient of variation {}); {what}. Plan with the rate, \
              not with the burst.",
-            count::significant_or_whole(burst),
+            count::significant_or_whole(first.burst_ops),
             words::percent(first.scatter)
         );
-        answer.find("bucket-ops", burst);
+        answer.find("bucket-ops", first.burst_ops);
         answer.find("bucket-rate-iops", first.iops.1);
         answer.say(words.clone());
         let subject = "a token bucket";
@@ -315,6 +342,27 @@ mod tests {
         assert!((sustained / 3_000.0 - 1.0).abs() < 0.02, "{sustained}");
         assert!(seen.found("burst-ops").is_some_and(|ops| ops > 10_000.0));
         assert_eq!(burst(|_| 1.0).found("burst-ops"), None);
+    }
+
+    #[test]
+    fn a_burst_of_a_few_intervals_is_summed_over_all_of_them() {
+        let seen = facts(&stage("token-bucket", "token-bucket"), |cell, repeat| Load {
+            block_bytes: at(cell, "block-size") as u64,
+            iops: 5_000.0,
+            // Two intervals of a hundred at 18 times the rate, then part of a third.
+            shape: |time| match time {
+                0.0..0.015 => 18.0,
+                0.015..0.025 => 7.0,
+                _ => 1.0,
+            },
+            seed: u64::from(repeat) + 1,
+            ..Load::default()
+        });
+        // The excess of the three intervals of 100 ms: 17, 17 and 6 times 500.
+        let burst = seen.found("burst-ops").unwrap();
+        assert!((burst / 20_000.0 - 1.0).abs() < 0.01, "{burst}");
+        let said = &seen.answers[0].1.sentences[0];
+        assert!(said.contains("was over after 200 ms to 300 ms"), "{said}");
     }
 
     #[test]
