@@ -298,12 +298,12 @@ impl Line<'_> {
                 let setting = self.setting(at);
                 answer.say(format!("{name}: highest throughput at {setting}: {figures}."));
             }
-            // Of levels as good as each other, the first costs least.
             Some(Ranking::Ties { points, .. }) => answer.say(format!(
-                "{name}: highest throughput at {} (not shown to differ): {} at {}.",
+                "{name}: highest throughput at {} (not shown to differ): {} at {}, the highest \
+                 mean.",
                 self.settings(&points),
-                figures(points.first().unwrap_or(&point)),
-                self.settings(points.get(..1).unwrap_or(&[point]))
+                figures(point),
+                self.settings(&[point])
             )),
             Some(Ranking::Undecided(why)) => answer.say(format!(
                 "{name}: which level has the highest throughput is {why}; the highest mean so far \
@@ -331,7 +331,7 @@ impl Line<'_> {
         let base = first.and_then(|level| iosonde_stats::ratio::median(&level.latencies));
         let Some(fitted) = queue::fit(&rates, base, seed) else { return };
         let formatted = |depth: f64| self.setting(depth / per_level);
-        self.falls(answer, &rates, &formatted, seed);
+        self.falls(answer, &rates, per_level, seed);
         self.above(answer, &fitted, &formatted);
         let limit = formatted(fitted.largest_depth);
         let words = match fitted.best().map(|best| (&best.model, best.largest_residual)) {
@@ -355,14 +355,12 @@ impl Line<'_> {
     }
 
     /// A drop of throughput beyond its peak, and the universal scalability law if it applies.
-    fn falls(
-        &self,
-        answer: &mut Answer,
-        rates: &[usl::Level],
-        formatted: Formatter<'_>,
-        seed: u64,
-    ) {
+    fn falls(&self, answer: &mut Answer, rates: &[usl::Level], per_level: f64, seed: u64) {
+        let formatted = |depth: f64| self.setting(depth / per_level);
         let Some(fall) = usl::fall(rates, seed).filter(|fall| fall.is_real()) else { return };
+        if self.is_tied_with_the_last(fall.peak / per_level) {
+            return;
+        }
         answer.find_between(&self.key("fall_share"), fall.share, Some(fall.interval));
         let law = match usl::usl(rates, seed) {
             Ok(law) => format!(
@@ -381,6 +379,17 @@ impl Line<'_> {
             formatted(fall.peak),
             words::interval(Some(fall.interval), runs(self.points), words::percent),
         ));
+    }
+
+    /// Whether the throughput at a level and at the last one is not shown to differ.
+    fn is_tied_with_the_last(&self, level: f64) -> bool {
+        let Some(Ranking::Ties { points, .. }) = gate::ranking(self.points, Measure::Iops) else {
+            return false;
+        };
+        let last = self.points.last().map(|point| point.cell);
+        let is_peak =
+            |point: &&&Point| point.at(self.axis).is_some_and(|at| (at / level - 1.0).abs() < 1e-9);
+        points.iter().any(|point| Some(point.cell) == last) && points.iter().any(|p| is_peak(&p))
     }
 
     /// Points above N / R(1) do not show a faster device: something else served the requests.
@@ -577,5 +586,33 @@ mod tests {
         let falling = sweep(|n| 2_000.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.002 * n * (n - 1.0)));
         assert!(falling.found("fall_share").unwrap() > 0.3, "{}", said(&falling));
         assert!(sweep(|depth| 2_000.0 * depth.min(8.0)).found("fall_share").is_none());
+    }
+
+    /// Runs that differ from each other by this much, by the numbers `seed` draws.
+    fn noisy(seed: u64, relative: f64, shape: fn(f64) -> f64) -> StageFacts {
+        let mut noise = noise(seed, relative);
+        facts(&stage("queue-depth", "queue-depth"), |cell, _| {
+            let depth = at(cell, "iodepth");
+            Load { depth: depth as u32, iops: shape(depth) * noise(), ..Load::default() }
+        })
+    }
+
+    #[test]
+    fn of_ties_the_figure_is_that_of_the_highest_mean_and_no_fall_is_named() {
+        for seed in 1..40 {
+            let facts = noisy(seed, 0.2, |depth| 2_000.0 * depth.min(8.0));
+            let said = said(&facts);
+            let ties = said.lines().find(|line| line.contains("highest throughput at")).unwrap();
+            if !ties.contains("not shown to differ") {
+                continue;
+            }
+            let iops = |point: &&Point| point.mean(Measure::Iops).unwrap();
+            let highest = facts.points.iter().max_by(|a, b| iops(a).total_cmp(&iops(b))).unwrap();
+            assert!(ties.contains(&highest.formatted(Measure::Iops)), "{ties}");
+            let name = highest.name();
+            assert!(ties.ends_with(&format!("at iodepth {name}, the highest mean.")), "{ties}");
+            let is_tied_to_last = ties.contains(" to 256 (not shown");
+            assert!(!is_tied_to_last || !said.contains("throughput falls by"), "{seed}: {said}");
+        }
     }
 }
