@@ -1,5 +1,6 @@
 //! The knee: the depth beyond which more depth costs more latency than it gains throughput.
 
+mod model;
 mod saturation;
 
 use super::gate::{self, Ranking};
@@ -12,8 +13,6 @@ use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Parameter;
 use iosonde_model::units::count;
 use iosonde_stats::knee::{self, Knee, Level, Side, State};
-use iosonde_stats::queue::{self, Model, Queue};
-use iosonde_stats::usl;
 
 /// Difference of mean queue depth and X R at or above which Little's law is reported as violated.
 const LITTLE_WITHIN: f64 = 0.05;
@@ -54,9 +53,6 @@ fn axis_of(facts: &StageFacts) -> Option<&str> {
     };
     names().filter(numbers).find(depths).or_else(|| names().find(numbers))
 }
-
-/// Formats a number of requests in flight as a level of the axis.
-type Formatter<'a> = &'a dyn Fn(f64) -> String;
 
 /// A sweep along one axis.
 struct Line<'a> {
@@ -323,95 +319,6 @@ impl Line<'_> {
         }
     }
 
-    /// The fitted queueing model; depths are reported as levels of the axis.
-    fn queue(&self, answer: &mut Answer, levels: &[Level], per_level: f64, seed: u64) {
-        let rates: Vec<usl::Level> =
-            levels.iter().map(|level| (level.n, level.rates.clone())).collect();
-        let first = levels.first().filter(|level| level.n == 1.0);
-        let base = first.and_then(|level| iosonde_stats::ratio::median(&level.latencies));
-        let Some(fitted) = queue::fit(&rates, base, seed) else { return };
-        let formatted = |depth: f64| self.setting(depth / per_level);
-        self.falls(answer, &rates, per_level, seed);
-        self.above(answer, &fitted, &formatted);
-        let limit = formatted(fitted.largest_depth);
-        let words = match fitted.best().map(|best| (&best.model, best.largest_residual)) {
-            None => format!(
-                "{}: no simple queueing model fits within {}: the behaviour changes within the \
-                 sweep.",
-                self.name,
-                words::percent(queue::FITS_WITHIN)
-            ),
-            Some((model, residual)) => format!(
-                "{}: it behaves like {} (largest residual {}; no statement beyond {limit}).",
-                self.name,
-                model_text(model, &formatted),
-                words::percent(residual)
-            ),
-        };
-        answer.say(words);
-        if let Some(parallelism) = fitted.parallelism {
-            answer.find(&self.key("parallelism"), parallelism);
-        }
-    }
-
-    /// A drop of throughput beyond its peak, and the universal scalability law if it applies.
-    fn falls(&self, answer: &mut Answer, rates: &[usl::Level], per_level: f64, seed: u64) {
-        let formatted = |depth: f64| self.setting(depth / per_level);
-        let Some(fall) = usl::fall(rates, seed).filter(|fall| fall.is_real()) else { return };
-        if self.is_tied_with_the_last(fall.peak / per_level) {
-            return;
-        }
-        answer.find_between(&self.key("fall_share"), fall.share, Some(fall.interval));
-        let law = match usl::usl(rates, seed) {
-            Ok(law) => format!(
-                "; by the universal scalability law the serial fraction is {}, the crosstalk per \
-                 pair {}, and the maximum is at {}",
-                words::percent(law.alpha),
-                count::significant(law.beta),
-                formatted(law.optimum)
-            ),
-            Err(_) => String::new(),
-        };
-        answer.say(format!(
-            "{}: throughput falls by {} from its peak at {} to the last level{}{law}.",
-            self.name,
-            words::percent(fall.share),
-            formatted(fall.peak),
-            words::interval(Some(fall.interval), runs(self.points), words::percent),
-        ));
-    }
-
-    /// Whether the throughput at a level and at the last one is not shown to differ.
-    fn is_tied_with_the_last(&self, level: f64) -> bool {
-        let Some(Ranking::Ties { points, .. }) = gate::ranking(self.points, Measure::Iops) else {
-            return false;
-        };
-        let last = self.points.last().map(|point| point.cell);
-        let is_peak =
-            |point: &&&Point| point.at(self.axis).is_some_and(|at| (at / level - 1.0).abs() < 1e-9);
-        points.iter().any(|point| Some(point.cell) == last) && points.iter().any(|p| is_peak(&p))
-    }
-
-    /// Points above N / R(1) do not show a faster device: something else served the requests.
-    fn above(&self, answer: &mut Answer, fitted: &Queue, formatted: Formatter<'_>) {
-        let worst = fitted.above_bound.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((n, over)) = worst else { return };
-        answer.mind(
-            "above_bound",
-            "throughput above what the depth allows",
-            Strength::ConsistentWith,
-            Severity::Warning,
-            format!(
-                "{}: at {} throughput is {} times what the depth 1 latency allows: a cache serves \
-                 requests at depth, requests are merged, or the device leaves a power-saving \
-                 state slowly at depth 1.",
-                self.name,
-                formatted(*n),
-                count::significant(*over),
-            ),
-        );
-    }
-
     /// Little's law in every row, and whether the requested depth was reached.
     fn consistency(&self, answer: &mut Answer, facts: &StageFacts) {
         let mut worst: f64 = 0.0;
@@ -472,29 +379,6 @@ impl Line<'_> {
                     missed.join(", ")
                 ),
             );
-        }
-    }
-}
-
-fn model_text(model: &Model, formatted: Formatter<'_>) -> String {
-    match model {
-        Model::Bounds { most: Some(most), .. } => format!(
-            "a linear rise to {} IOPS and none beyond: no queueing before saturation",
-            count::significant_or_whole(*most)
-        ),
-        Model::Bounds { most: None, .. } => "a linear rise, not saturated in this sweep".into(),
-        Model::BalancedDies { dies, most } => format!(
-            "about {} equal units accessed at random, which approach {} IOPS: typical of random \
-             reads of flash dies",
-            count::significant(*dies),
-            count::significant_or_whole(*most)
-        ),
-        Model::Mmc { servers, service } => format!(
-            "one queue and {servers} equal servers of {} each (M/M/{servers})",
-            iosonde_model::units::duration::latency(service * 1e9)
-        ),
-        Model::Usl(law) => {
-            format!("the universal scalability law, with its maximum at {}", formatted(law.optimum))
         }
     }
 }

@@ -1,0 +1,239 @@
+//! Which simple queue a sweep behaves like, where throughput falls, and where it is above what the
+//! latency at depth 1 allows.
+
+use super::super::gate::{self, Ranking};
+use super::super::words::{self, Times, runs};
+use super::super::{Answer, Measure, Point};
+use super::Line;
+use crate::finding::{Severity, Strength};
+use iosonde_model::units::count;
+use iosonde_stats::bootstrap::log_t_p;
+use iosonde_stats::holm::holm;
+use iosonde_stats::knee::Level;
+use iosonde_stats::queue::{self, Fitted, Model, Queue};
+use iosonde_stats::summary::{Summary, t_p};
+use iosonde_stats::usl;
+
+/// Largest p, over all levels together, at which a difference is shown.
+const SHOWN: f64 = 0.05;
+
+/// Formats a number of requests in flight as a level of the axis.
+type Formatter<'a> = &'a dyn Fn(f64) -> String;
+
+impl Line<'_> {
+    /// The fitted queueing model; depths are reported as levels of the axis.
+    pub(super) fn queue(&self, answer: &mut Answer, levels: &[Level], per_level: f64, seed: u64) {
+        let rates: Vec<usl::Level> =
+            levels.iter().map(|level| (level.n, level.rates.clone())).collect();
+        let first = levels.first().filter(|level| level.n == 1.0);
+        let base = first.and_then(|level| iosonde_stats::ratio::median(&level.latencies));
+        let Some(fitted) = queue::fit(&rates, base, seed) else { return };
+        let formatted = |depth: f64| self.setting(depth / per_level);
+        self.falls(answer, &rates, per_level, seed);
+        self.above(answer, &fitted, levels, &formatted);
+        let limit = formatted(fitted.largest_depth);
+        let words = match fitted.best().map(|best| (&best.model, best.largest_residual)) {
+            None => {
+                let why = match misfit(&fitted, &rates) {
+                    Some(residual) => format!(
+                        "the nearest is off by up to {}, more than the scatter of the runs \
+                         explains",
+                        words::percent(residual)
+                    ),
+                    None => "which the scatter of the runs may explain".into(),
+                };
+                format!(
+                    "{}: no simple queueing model fits within {}: {why}.",
+                    self.name,
+                    words::percent(queue::FITS_WITHIN)
+                )
+            }
+            Some((model, residual)) => format!(
+                "{}: it behaves like {} (largest residual {}; no statement beyond {limit}).",
+                self.name,
+                model_text(model, &formatted),
+                words::percent(residual)
+            ),
+        };
+        answer.say(words);
+        if let Some(parallelism) = fitted.parallelism {
+            answer.find(&self.key("parallelism"), parallelism);
+        }
+    }
+
+    /// A drop of throughput beyond its peak, and the universal scalability law if it applies.
+    fn falls(&self, answer: &mut Answer, rates: &[usl::Level], per_level: f64, seed: u64) {
+        let formatted = |depth: f64| self.setting(depth / per_level);
+        let Some(fall) = usl::fall(rates, seed).filter(|fall| fall.is_real()) else { return };
+        if self.is_tied_with_the_last(fall.peak / per_level) {
+            return;
+        }
+        answer.find_between(&self.key("fall_share"), fall.share, Some(fall.interval));
+        let law = match usl::usl(rates, seed) {
+            Ok(law) => format!(
+                "; by the universal scalability law the serial fraction is {}, the crosstalk per \
+                 pair {}, and the maximum is at {}",
+                words::percent(law.alpha),
+                count::significant(law.beta),
+                formatted(law.optimum)
+            ),
+            Err(_) => String::new(),
+        };
+        answer.say(format!(
+            "{}: throughput falls by {} from its peak at {} to the last level{}{law}.",
+            self.name,
+            words::percent(fall.share),
+            formatted(fall.peak),
+            words::interval(Some(fall.interval), runs(self.points), words::percent),
+        ));
+    }
+
+    /// Whether the throughput at a level and at the last one is not shown to differ.
+    fn is_tied_with_the_last(&self, level: f64) -> bool {
+        let Some(Ranking::Ties { points, .. }) = gate::ranking(self.points, Measure::Iops) else {
+            return false;
+        };
+        let last = self.points.last().map(|point| point.cell);
+        let is_peak =
+            |point: &&&Point| point.at(self.axis).is_some_and(|at| (at / level - 1.0).abs() < 1e-9);
+        points.iter().any(|point| Some(point.cell) == last) && points.iter().any(|p| is_peak(&p))
+    }
+
+    /// Points above N / R(1) do not show a faster device: something else served the requests.
+    fn above(&self, answer: &mut Answer, fitted: &Queue, levels: &[Level], formatted: Formatter) {
+        let shown = above_bound(levels);
+        let shown = shown.iter().filter(|(n, _)| fitted.above_bound.iter().any(|(at, _)| at == n));
+        let Some((n, over)) = shown.max_by(|a, b| a.1.times.total_cmp(&b.1.times)) else { return };
+        answer.mind(
+            "above_bound",
+            "throughput above what the depth allows",
+            Strength::ConsistentWith,
+            Severity::Warning,
+            format!(
+                "{}: at {} throughput is {} what the depth 1 latency allows: a cache serves \
+                 requests at depth, requests are merged, or the device leaves a power-saving \
+                 state slowly at depth 1.",
+                self.name,
+                formatted(*n),
+                over.formatted(),
+            ),
+        );
+    }
+}
+
+/// Levels whose throughput is shown to be above N / R(1), with its ratio to that: the repeats of
+/// both, tested over all levels together.
+fn above_bound(levels: &[Level]) -> Vec<(f64, Times)> {
+    let Some((first, deeper)) = levels.split_first().filter(|(first, _)| first.n == 1.0) else {
+        return Vec::new();
+    };
+    let bound = |n: f64| first.latencies.iter().map(|s| n / s).collect::<Vec<f64>>();
+    let p = deeper.iter().map(|level| log_t_p(&level.rates, &bound(level.n)));
+    let corrected = holm(&p.collect::<Vec<f64>>());
+    let shown = deeper.iter().zip(corrected).filter(|(_, p)| *p <= SHOWN);
+    let times = shown.filter_map(|(level, _)| {
+        let times = Times::of_values(&level.rates, &bound(level.n))?;
+        Some((level.n, times))
+    });
+    times.filter(|(_, times)| gate::side(times, 0.0, 1.0) == Some(gate::Side::Above)).collect()
+}
+
+/// Error of the median of a few values over that of their mean.
+const OF_A_MEDIAN: f64 = 1.25;
+
+/// The smallest of the largest residuals of the models, if every model misses at least one level by
+/// more than the scatter between its runs explains. The scatter is pooled over all levels.
+fn misfit(fitted: &Queue, levels: &[usl::Level]) -> Option<f64> {
+    let (mut squares, mut freedom) = (0.0, 0);
+    for (_, rates) in levels {
+        let logs = Summary::of(&rates.iter().map(|rate| rate.ln()).collect::<Vec<f64>>())?;
+        squares += logs.std_dev.powi(2) * (rates.len() - 1) as f64;
+        freedom += rates.len() - 1;
+    }
+    let std_dev = (squares / freedom as f64).sqrt();
+    let p = |(n, residual): &(f64, f64)| {
+        let runs = levels.iter().find(|(at, _)| at == n).map_or(1, |(_, rates)| rates.len());
+        let error = (OF_A_MEDIAN * std_dev / (runs as f64).sqrt()).max(f64::MIN_POSITIVE);
+        t_p(residual.ln_1p().abs() / error, freedom)
+    };
+    let misses = |model: &Fitted| {
+        let all = holm(&model.residuals.iter().map(p).collect::<Vec<f64>>());
+        all.iter().any(|p| *p <= SHOWN)
+    };
+    let all_miss = freedom > 0 && fitted.tried.iter().all(misses);
+    let least = fitted.tried.iter().map(|model| model.largest_residual).min_by(f64::total_cmp);
+    least.filter(|_| all_miss)
+}
+
+fn model_text(model: &Model, formatted: Formatter<'_>) -> String {
+    match model {
+        Model::Bounds { most: Some(most), .. } => format!(
+            "a linear rise to {} IOPS and none beyond: no queueing before saturation",
+            count::significant_or_whole(*most)
+        ),
+        Model::Bounds { most: None, .. } => "a linear rise, not saturated in this sweep".into(),
+        Model::BalancedDies { dies, most } => format!(
+            "about {} equal units accessed at random, which approach {} IOPS: typical of random \
+             reads of flash dies",
+            count::significant(*dies),
+            count::significant_or_whole(*most)
+        ),
+        Model::Mmc { servers, service } => format!(
+            "one queue and {servers} equal servers of {} each (M/M/{servers})",
+            iosonde_model::units::duration::latency(service * 1e9)
+        ),
+        Model::Usl(law) => {
+            format!("the universal scalability law, with its maximum at {}", formatted(law.optimum))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::super::testing::noise;
+    use super::*;
+
+    /// Nine levels of three runs: latencies of depth 1 and rates with this scatter.
+    fn sweep(seed: u64, scatter: f64, shape: impl Fn(f64) -> f64) -> Vec<Level> {
+        let mut noise = noise(seed, scatter);
+        let level = |power: i32| {
+            let n = 2f64.powi(power);
+            let rates: Vec<f64> = (0..3).map(|_| shape(n) * noise()).collect();
+            let latencies = rates.iter().map(|rate| n / rate).collect();
+            Level { n, rates, latencies }
+        };
+        (0..9).map(level).collect()
+    }
+
+    fn rates(levels: &[Level]) -> Vec<usl::Level> {
+        levels.iter().map(|level| (level.n, level.rates.clone())).collect()
+    }
+
+    #[test]
+    fn noise_is_hardly_ever_above_the_bound_and_a_cache_is() {
+        let above =
+            |seed: &u64| !above_bound(&sweep(*seed, 0.05, |n| 11_000.0 * n.min(8.0))).is_empty();
+        let count = (0..400).filter(above).count();
+        assert!(count <= 20, "{count} of 400");
+        let cached = |n: f64| 11_000.0 * n.min(8.0) * if n == 4.0 { 1.5 } else { 1.0 };
+        let shown = above_bound(&sweep(1, 0.02, cached));
+        assert_eq!(shown.len(), 1);
+        assert_eq!(shown[0].0, 4.0);
+    }
+
+    #[test]
+    fn a_misfit_is_shown_only_beyond_the_scatter_of_the_runs() {
+        let fitted = |levels: &[Level]| queue::fit(&rates(levels), None, 1).unwrap();
+        let is_shown = |seed: &u64| {
+            let levels = sweep(*seed, 0.15, |n| 11_000.0 * n.min(8.0));
+            let fitted = fitted(&levels);
+            fitted.best().is_none() && misfit(&fitted, &rates(&levels)).is_some()
+        };
+        let count = (0..100).filter(is_shown).count();
+        assert!(count <= 5, "{count} of 100");
+        let dent = sweep(1, 0.02, |n| n.min(32.0) * if n == 8.0 { 0.5 } else { 1.0 });
+        assert!(misfit(&fitted(&dent), &rates(&dent)).is_some_and(|off| off > 0.2));
+    }
+}
