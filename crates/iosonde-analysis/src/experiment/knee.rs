@@ -1,5 +1,6 @@
 //! The knee: the depth beyond which more depth costs more latency than it gains throughput.
 
+mod limit;
 mod model;
 mod saturation;
 
@@ -170,6 +171,9 @@ impl Line<'_> {
         if let Some(at) = knee.knee {
             answer.find_between(&self.key("knee"), at, knee.interval);
         }
+        if self.is_limited(answer, facts) {
+            return;
+        }
         let ranking = gate::rank(self.points.iter().map(|p| (*p, p.power())).collect());
         let undecided = |answer: &mut Answer, words: String| {
             answer.find(&self.key("knee_undecided"), 1.0);
@@ -216,13 +220,8 @@ impl Line<'_> {
             point.formatted(Measure::Mean)
         );
         let at = self.setting(point.at(self.axis).unwrap_or_default());
-        if let Some(limit) = self.known_limit(facts, point) {
-            answer.find(&self.key("knee_undecided"), 1.0);
-            answer.say(format!(
-                "{}: throughput stops growing at {at} ({does}) because of {limit}: this is no \
-                 knee of the storage.",
-                self.name
-            ));
+        if let Some(limit) = self.limit_near(facts, point) {
+            self.say_limit(answer, point, &limit);
             return;
         }
         let runs = words::interval(knee.interval, runs(self.points), count::significant);
@@ -258,13 +257,6 @@ impl Line<'_> {
                 ));
             }
         }
-    }
-
-    /// A limit that holds at the knee, or at the level above it.
-    fn known_limit(&self, facts: &StageFacts, point: &Point) -> Option<String> {
-        let from = self.points.iter().position(|each| each.cell == point.cell)?;
-        let near = self.points.iter().skip(from).take(2);
-        near.filter_map(|point| gate::known_limit(facts, point)).next()
     }
 
     fn companions(&self, answer: &mut Answer, knee: &Knee, levels: &[Level]) {
@@ -387,8 +379,10 @@ impl Line<'_> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::super::TrialFigures;
     use super::super::testing::{at, facts, noise, stage, stage_of};
     use super::*;
+    use crate::finding::Finding;
     use iosonde_fixtures::Load;
 
     fn sweep(shape: fn(f64) -> f64) -> StageFacts {
@@ -498,5 +492,26 @@ mod tests {
             let is_tied_to_last = ties.contains(" to 256 (not shown");
             assert!(!is_tied_to_last || !said.contains("throughput falls by"), "{seed}: {said}");
         }
+    }
+
+    #[test]
+    fn a_limit_that_most_of_the_plateau_names_is_no_knee() {
+        let mut facts = sweep(|depth| 2_000.0 * depth.min(8.0));
+        // Not at the knee, nor at the level above it.
+        let above = |trial: &&mut TrialFigures| facts.points[trial.cell].at("iodepth") > Some(16.0);
+        for trial in facts.trials.iter_mut().filter(above) {
+            trial.findings.push(Finding::new(
+                "token_bucket",
+                "a rate limiter at 16,000 IOPS",
+                Strength::Supported,
+                Severity::Limit,
+                String::new(),
+            ));
+        }
+        let answer = analyse(&facts, &[]);
+        let first = &answer.sentences[0];
+        assert!(first.contains("stops growing at iodepth 8 ("), "{first}");
+        assert!(first.contains("because of a rate limiter at 16,000 IOPS"), "{first}");
+        assert_eq!(answer.found.get("advised"), None);
     }
 }

@@ -1,0 +1,54 @@
+//! Limits that are not the storage's own, such as a rate limiter: where they hold there is no knee.
+
+use super::super::{Answer, Measure, Point, StageFacts, gate};
+use super::Line;
+
+/// Share of the highest mean rate from which a level belongs to the plateau.
+const PLATEAU_FROM: f64 = 0.9;
+
+impl Line<'_> {
+    /// Names a limit in place of a knee; whether there is one.
+    pub(super) fn is_limited(&self, answer: &mut Answer, facts: &StageFacts) -> bool {
+        let plateau = self.plateau();
+        let (Some(limit), Some(first)) = (limit_of_most(facts, &plateau), plateau.first()) else {
+            return false;
+        };
+        self.say_limit(answer, first, &limit);
+        true
+    }
+
+    pub(super) fn say_limit(&self, answer: &mut Answer, from: &Point, limit: &str) {
+        answer.find(&self.key("knee_undecided"), 1.0);
+        answer.say(format!(
+            "{}: throughput stops growing at {} ({} IOPS at {}) because of {limit}: this is no \
+             knee of the storage.",
+            self.name,
+            self.settings(&[from]),
+            from.formatted(Measure::Iops),
+            from.formatted(Measure::Mean)
+        ));
+    }
+
+    /// A limit that holds at a level, or at the next one.
+    pub(super) fn limit_near(&self, facts: &StageFacts, point: &Point) -> Option<String> {
+        let from = self.points.iter().position(|each| each.cell == point.cell)?;
+        let near = self.points.iter().skip(from).take(2);
+        near.filter_map(|point| gate::known_limit(facts, point)).next()
+    }
+
+    /// The levels with nearly the highest rate.
+    fn plateau(&self) -> Vec<&Point> {
+        let iops = |point: &Point| point.mean(Measure::Iops).unwrap_or(0.0);
+        let most = self.points.iter().map(|point| iops(point)).fold(0.0, f64::max);
+        let high = self.points.iter().filter(|point| iops(point) >= PLATEAU_FROM * most);
+        high.copied().collect()
+    }
+}
+
+/// The limit that most levels of a plateau of several name.
+fn limit_of_most(facts: &StageFacts, plateau: &[&Point]) -> Option<String> {
+    let limits = plateau.iter().filter_map(|point| gate::known_limit(facts, point));
+    let limits: Vec<String> = limits.collect();
+    let is_most = plateau.len() > 1 && 2 * limits.len() > plateau.len();
+    limits.into_iter().next().filter(|_| is_most)
+}
