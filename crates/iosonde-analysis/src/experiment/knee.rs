@@ -514,4 +514,21 @@ mod tests {
         assert!(first.contains("because of a rate limiter at 16,000 IOPS"), "{first}");
         assert_eq!(answer.found.get("advised"), None);
     }
+
+    #[test]
+    fn one_run_that_shows_the_limiter_holds_for_levels_of_the_same_rate() {
+        let mut facts = sweep(|depth| 2_000.0 * depth.min(8.0));
+        let limiter = Finding::new(
+            "token_bucket",
+            "a rate limiter at 16,000 IOPS",
+            Strength::Supported,
+            Severity::Limit,
+            String::new(),
+        );
+        let trial = facts.trials.iter_mut().find(|trial| trial.cell == facts.points.len() - 1);
+        trial.unwrap().findings.push(limiter.with("sustained_iops", 16_000.0));
+        let answer = analyse(&facts, &[]);
+        let first = &answer.sentences[0];
+        assert!(first.contains("because of a rate limiter at 16,000 IOPS"), "{first}");
+    }
 }

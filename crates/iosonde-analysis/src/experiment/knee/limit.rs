@@ -2,9 +2,12 @@
 
 use super::super::{Answer, Measure, Point, StageFacts, gate};
 use super::Line;
+use crate::finding::Evidence;
 
 /// Share of the highest mean rate from which a level belongs to the plateau.
 const PLATEAU_FROM: f64 = 0.9;
+/// Relative difference of two rates that one limiter sets.
+const SAME_WITHIN: f64 = 0.02;
 
 impl Line<'_> {
     /// Names a limit in place of a knee; whether there is one.
@@ -45,10 +48,31 @@ impl Line<'_> {
     }
 }
 
-/// The limit that most levels of a plateau of several name.
+/// The limit that holds most levels of a plateau of several: they name it, or do the rate at which
+/// another level of the plateau was limited after its burst.
 fn limit_of_most(facts: &StageFacts, plateau: &[&Point]) -> Option<String> {
-    let limits = plateau.iter().filter_map(|point| gate::known_limit(facts, point));
-    let limits: Vec<String> = limits.collect();
-    let is_most = plateau.len() > 1 && 2 * limits.len() > plateau.len();
-    limits.into_iter().next().filter(|_| is_most)
+    let limited = plateau.iter().find_map(|point| rate_limit(facts, point));
+    let is_held = |point: &&&Point| {
+        let rate = limited.as_ref().map(|(_, rate)| rate);
+        let does = |rate: &f64| {
+            point.mean(Measure::Iops).is_some_and(|iops| (iops / rate - 1.0).abs() <= SAME_WITHIN)
+        };
+        gate::known_limit(facts, point).is_some() || rate.is_some_and(does)
+    };
+    let held = plateau.iter().filter(is_held).count();
+    let named = plateau.iter().find_map(|point| gate::known_limit(facts, point));
+    let is_most = plateau.len() > 1 && 2 * held > plateau.len();
+    named.or(limited.map(|(name, _)| name)).filter(|_| is_most)
+}
+
+/// A rate limiter that a run of a level shows, with the operations per second after its burst.
+fn rate_limit(facts: &StageFacts, point: &Point) -> Option<(String, f64)> {
+    facts.of_cell(point.cell).iter().flat_map(|trial| &trial.findings).find_map(|finding| {
+        match finding.evidence.get("sustained_iops")? {
+            Evidence::Number(rate) if finding.code == "token_bucket" => {
+                Some((finding.subject.clone(), *rate))
+            }
+            _ => None,
+        }
+    })
 }

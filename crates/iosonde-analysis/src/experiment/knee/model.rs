@@ -36,14 +36,14 @@ impl Line<'_> {
             None => {
                 let why = match misfit(&fitted, &rates) {
                     Some(residual) => format!(
-                        "the nearest is off by up to {}, more than the scatter of the runs \
+                        ": the nearest is off by up to {}, more than the scatter of the runs \
                          explains",
                         words::percent(residual)
                     ),
-                    None => "which the scatter of the runs may explain".into(),
+                    None => ", which the scatter of the runs may explain".into(),
                 };
                 format!(
-                    "{}: no simple queueing model fits within {}: {why}.",
+                    "{}: no simple queueing model fits within {}{why}.",
                     self.name,
                     words::percent(queue::FITS_WITHIN)
                 )
