@@ -69,8 +69,10 @@ pub(crate) fn assert_merged(load: &Value, folder: &Path, names: &[impl Display])
         });
         let mut alone = iosonde_stats::Histogram::new();
         alone.add_buckets(&[(nearest.unwrap().0, 1)]);
-        let expected_ns = alone.quantile(0.5).unwrap().clamp(min_ns.unwrap(), max_ns.unwrap());
-        assert_eq!(value_ns, expected_ns, "{quantile}");
+        // Somewhere in the bucket that holds this rank.
+        let middle_ns = alone.quantile(0.5).unwrap().clamp(min_ns.unwrap(), max_ns.unwrap());
+        let off = value_ns.abs_diff(middle_ns) as f64 / middle_ns as f64;
+        assert!(off <= iosonde_stats::histogram::RELATIVE_ERROR, "{quantile}: {middle_ns}");
         compared += 1;
     }
     assert!(compared >= 5, "{found}");
