@@ -25,7 +25,7 @@ pub(super) fn lay_out(
         Outcome::Complete => Ok(None),
         Outcome::Interrupted { signal } => Ok(Some(signal)),
         Outcome::Failed { error } => {
-            let words = format!("the target could not be prepared: {error}");
+            let words = format!("the test file could not be prepared: {error}");
             Err(Failure::new(Exit::Environment, words))
         }
     }

@@ -75,7 +75,7 @@ fn a_disk_that_fills_up_during_layout_is_named() {
         ] {
             let answer = ask(line, mount.path()).answer().exits(1);
             let message = answer.at("/error/message").as_str().unwrap();
-            assert!(message.starts_with("the target could not be prepared: "), "{message}");
+            assert!(message.starts_with("the test file could not be prepared: "), "{message}");
             assert!(message.contains(errno), "{message}");
             assert_eq!(names(mount.path()), Vec::<String>::new());
         }
