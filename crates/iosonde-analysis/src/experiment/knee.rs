@@ -477,8 +477,10 @@ mod tests {
 
     #[test]
     fn of_ties_the_figure_is_that_of_the_highest_mean_and_no_fall_is_named() {
-        for seed in 1..40 {
-            let facts = noisy(seed, 0.2, |depth| 2_000.0 * depth.min(8.0));
+        for seed in 1..30 {
+            // Falls by a tenth at the last level, which three runs hardly show.
+            let falling = |depth: f64| 2_000.0 * depth.min(8.0) - 6.25 * depth;
+            let facts = noisy(seed, 0.04, falling);
             let said = said(&facts);
             let ties = said.lines().find(|line| line.contains("highest throughput at")).unwrap();
             if !ties.contains("not shown to differ") {
