@@ -91,8 +91,13 @@ echo "== make run: campaign run"
 code=0
 "$iosonde" campaign run demo.toml --preset quick --output results "${accept[@]}" >run.log \
     2>run.err || code=$?
-# A busy machine may leave a cell without a good run (6) or a conclusion (7).
-case $code in 0 | 6 | 7) ;; *) cat run.err; fail "exit code $code" ;; esac
+# A busy machine may leave a cell without a good run (6) or a conclusion (7), and a slow one completes
+# none of 262,144 requests within 0.2 s (1).
+case $code in
+    0 | 6 | 7) ;;
+    1) grep -rq "nothing was completed in its window" results || { cat run.err; fail "exit code 1"; } ;;
+    *) cat run.err; fail "exit code $code" ;;
+esac
 tail -5 run.log
 "$iosonde" campaign status results
 
