@@ -109,8 +109,8 @@ fn early_burst(answer: &mut Answer, name: &str, trial: &TrialFigures) -> bool {
         end => format!("after {} to {}", time(end - 1), time(end)),
     };
     answer.say(format!(
-        "{name}, run {}: a burst of about {} operations above the later rate was over {over}; after \
-         that it does {} IOPS. The mean over the run mixes both and describes neither.",
+        "{name}, run {}: a burst of about {} operations above the later rate was over {over}; \
+         after that it does {} IOPS. The mean over the run mixes both and describes neither.",
         trial.repeat + 1,
         count::significant_or_whole(burst),
         count::significant_or_whole(usual),
