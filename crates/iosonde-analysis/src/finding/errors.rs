@@ -32,6 +32,19 @@ impl Cause {
         let has = |errno: &&str| errors().any(|(name, _)| name.contains(*errno));
         (number, self.0.iter().copied().filter(has).collect())
     }
+
+    /// What failed with one of them, in words: requests, and the final fsync.
+    pub(super) fn parts(&self, run: &Run) -> Vec<String> {
+        let (failed, names) = self.failed(run);
+        let requests = (failed > 0).then(|| {
+            format!("{} failed with {}", count::of(failed, "request"), names.join(" and "))
+        });
+        let sync = run.final_sync.as_ref().and_then(|sync| sync.error.as_deref());
+        let sync = sync.filter(|errno| self.is(errno)).map(|errno| {
+            format!("the final fsync failed with {errno}: what was written may be lost")
+        });
+        requests.into_iter().chain(sync).collect()
+    }
 }
 
 /// Whether an error has a finding of its own.
@@ -65,7 +78,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));
     }
     if let (Outcome::Failed { error }, true) = (&run.outcome, parts.is_empty())
-        && !is_named(error)
+        && !NAMED.iter().any(|cause| cause.is(error) && !cause.parts(run).is_empty())
     {
         parts.push(format!("the run ended early: {error}"));
     }

@@ -1,7 +1,5 @@
 //! `no_space`: requests failed because there is no room for what they write.
 
-use iosonde_model::units::count;
-
 use super::errors::Cause;
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
@@ -20,16 +18,7 @@ pub(super) const CAUSE: Cause = Cause(&["ENOSPC", "EDQUOT", "EFBIG"]);
 
 /// Reports when any request, or the final fsync, failed for want of space.
 fn detect(case: &Case<'_>) -> Option<Finding> {
-    let (failed, names) = CAUSE.failed(case.run);
-    let sync = case.run.final_sync.as_ref().and_then(|sync| sync.error.as_deref());
-    let mut parts = Vec::new();
-    if failed > 0 {
-        let requests = count::of(failed, "request");
-        parts.push(format!("{requests} failed with {}", names.join(" and ")));
-    }
-    if let Some(errno) = sync.filter(|errno| CAUSE.is(errno)) {
-        parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));
-    }
+    let parts = CAUSE.parts(case.run);
     if parts.is_empty() {
         return None;
     }
@@ -39,7 +28,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     );
     let subject = "a full file system, quota or thin volume";
     let finding = Finding::new("no_space", subject, Strength::Proven, Severity::Fault, words);
-    Some(finding.with("errors", failed as f64))
+    Some(finding.with("errors", CAUSE.failed(case.run).0 as f64))
 }
 
 #[cfg(test)]

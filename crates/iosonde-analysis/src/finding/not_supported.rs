@@ -1,7 +1,5 @@
 //! `not_supported`: requests failed because the target has no such operation.
 
-use iosonde_model::units::count;
-
 use super::errors::Cause;
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
@@ -18,21 +16,20 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 /// Errors that say so.
 pub(super) const CAUSE: Cause = Cause(&["EOPNOTSUPP", "ENOTSUP", "ENOSYS"]);
 
-/// Reports when any request failed because it is not supported.
+/// Reports when any request, or the final fsync, failed because it is not supported.
 fn detect(case: &Case<'_>) -> Option<Finding> {
-    let (failed, names) = CAUSE.failed(case.run);
-    if failed == 0 {
+    let parts = CAUSE.parts(case.run);
+    if parts.is_empty() {
         return None;
     }
-    let requests = count::of(failed, "request");
     let words = format!(
-        "The target does not support an operation that the job requests: {requests} failed with \
-         {}; this is not a device error.",
-        names.join(" and ")
+        "The target does not support an operation that the job requests: {}; this is not a device \
+         error.",
+        parts.join("; ")
     );
     let subject = "an operation that the target does not support";
     let finding = Finding::new("not_supported", subject, Strength::Proven, Severity::Fault, words);
-    Some(finding.with("errors", failed as f64))
+    Some(finding.with("errors", CAUSE.failed(case.run).0 as f64))
 }
 
 #[cfg(test)]
@@ -43,6 +40,7 @@ mod tests {
     use crate::finding::errors;
     use crate::finding::tests::ask;
     use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::run::Outcome;
 
     #[test]
     fn what_is_not_supported_is_no_failing_device() {
@@ -52,6 +50,15 @@ mod tests {
         let finding = ask(detect, &run, None).unwrap();
         assert!(finding.words.contains("4 requests failed with EOPNOTSUPP"), "{}", finding.words);
         assert_eq!(ask(errors::DETECTOR.detect, &run, None), None);
+    }
+
+    #[test]
+    fn a_run_that_ended_with_such_an_error_and_counted_none_is_not_passed_over() {
+        let mut run = run_of(&[Load::default()]);
+        run.outcome = Outcome::Failed { error: "trim: EOPNOTSUPP".into() };
+        assert_eq!(ask(detect, &run, None), None);
+        let finding = ask(errors::DETECTOR.detect, &run, None).unwrap();
+        assert!(finding.words.contains("ended early: trim: EOPNOTSUPP"), "{}", finding.words);
     }
 
     #[test]
