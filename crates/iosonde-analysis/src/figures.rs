@@ -17,6 +17,7 @@ use iosonde_stats::steady::{self, WarmUp};
 use iosonde_stats::{Histogram, Quantile};
 
 use super::arrivals::{ArrivalFigures, ArrivalVerdict};
+use super::phases::{PhaseFigures, phases};
 use super::priorities::{PriorityFigures, priorities};
 use super::series;
 use super::targets::{TargetFigures, targets};
@@ -51,6 +52,8 @@ pub struct Figures {
     pub all: GroupFigures,
     /// Each role, in the order of the plan.
     pub roles: Vec<GroupFigures>,
+    /// The phases of roles that have some.
+    pub phases: Vec<PhaseFigures>,
     /// Short times in which far less was done than usual, if they took 1 % of the window or half a
     /// second.
     pub stalls: Option<Stalls>,
@@ -258,9 +261,11 @@ pub fn figures(run: &Run) -> Figures {
         true => GroupFigures { role: role.to_owned(), ..all.clone() },
         false => group(run, role, &jobs, cut),
     };
-    let mut roles: Vec<GroupFigures> = roles(run).into_iter().map(of_role).collect();
+    let members = roles(run);
+    let mut phases = phases(run, &members);
+    let mut roles: Vec<GroupFigures> = members.into_iter().map(of_role).collect();
     if arrivals.as_ref().is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable) {
-        withhold(&mut all, &mut roles);
+        withhold(&mut all, &mut roles, &mut phases);
     }
     let ops: u64 = series::directions(run).map(|direction| direction.ops).sum();
     let per_op = |amount: u64| (ops > 0).then(|| amount as f64 / ops as f64);
@@ -274,6 +279,7 @@ pub fn figures(run: &Run) -> Figures {
         steady,
         all,
         roles,
+        phases,
         stalls: stalls(run),
         inline: is_inline(run),
         cpu_ns_per_op: of_process(process.cpu_user_ns + process.cpu_system_ns),
@@ -290,7 +296,10 @@ pub fn figures(run: &Run) -> Figures {
 }
 
 /// Removes the latencies of an open loop whose backlog grows.
-fn withhold(all: &mut GroupFigures, roles: &mut [GroupFigures]) {
+fn withhold(all: &mut GroupFigures, roles: &mut [GroupFigures], phases: &mut [PhaseFigures]) {
+    for phase in phases {
+        phase.total.latency = phase.total.latency.withheld();
+    }
     for group in std::iter::once(all).chain(roles) {
         for direction in [&mut group.read, &mut group.write, &mut group.trim, &mut group.total] {
             direction.latency = direction.latency.withheld();

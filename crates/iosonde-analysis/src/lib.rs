@@ -20,6 +20,7 @@ pub mod history;
 pub mod hosts;
 pub mod intervals;
 pub mod ladder;
+pub mod phases;
 pub mod precision;
 pub mod priorities;
 pub mod profile;

@@ -1,6 +1,7 @@
 //! Interval series of several jobs on one time axis.
 
 use iosonde_model::record::run::{CounterSeries, DirectionRun, HistogramSeries, JobRun, Run};
+use iosonde_stats::Histogram;
 use iosonde_stats::dependent::{Batch, NoInterval};
 
 /// Operations and bytes per interval, summed over jobs and directions.
@@ -84,18 +85,8 @@ pub fn batches<'a>(
     directions: impl Iterator<Item = &'a DirectionRun>,
     (from_ns, to_ns): (u64, u64),
 ) -> Result<Vec<Batch>, NoInterval> {
-    let used: Vec<(&CounterSeries, &HistogramSeries)> = directions
-        .filter(|each| each.ops > 0)
-        .map(|each| {
-            let open = each.response.count() > 0;
-            (&each.counters, if open { &each.responses } else { &each.latencies })
-        })
-        .collect();
-    let widths = || used.iter().flat_map(|(ops, latency)| [ops.width_ns, latency.width_ns]);
-    let width_ns = widths().max().unwrap_or(0);
-    if widths().any(|width_ns| width_ns == 0) || width_ns == 0 {
-        return Err(NoInterval::OnlyWhole);
-    }
+    let used = over_time(directions);
+    let width_ns = shared_width(&used).ok_or(NoInterval::OnlyWhole)?;
     let (first, end) = (from_ns.div_ceil(width_ns), to_ns / width_ns);
     let count = usize::try_from(end.saturating_sub(first)).unwrap_or(0);
     let mut batches = vec![Batch { span_ns: width_ns, ..Batch::default() }; count];
@@ -119,6 +110,67 @@ pub fn batches<'a>(
         }
     }
     Ok(batches)
+}
+
+/// The counters and the latencies over time of directions that did anything: latencies are to after
+/// reaping, in an open loop from the due time.
+fn over_time<'a>(
+    directions: impl Iterator<Item = &'a DirectionRun>,
+) -> Vec<(&'a CounterSeries, &'a HistogramSeries)> {
+    let used = directions.filter(|each| each.ops > 0);
+    used.map(|each| {
+        let open = each.response.count() > 0;
+        (&each.counters, if open { &each.responses } else { &each.latencies })
+    })
+    .collect()
+}
+
+/// The width of the widest series, ns; `None` if a record does not have them all.
+fn shared_width(used: &[(&CounterSeries, &HistogramSeries)]) -> Option<u64> {
+    let widths = || used.iter().flat_map(|(ops, latency)| [ops.width_ns, latency.width_ns]);
+    widths().max().filter(|_| widths().all(|width_ns| width_ns > 0))
+}
+
+/// What directions did in parts of the window.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    /// Length of the parts, whole intervals only, ns.
+    pub(crate) span_ns: u64,
+    pub(crate) ops: u64,
+    pub(crate) bytes: u64,
+    /// Latencies as in [`batches`].
+    pub(crate) latency: Histogram,
+}
+
+impl Sums {
+    /// Adds the whole intervals between two times since the window opened.
+    pub(crate) fn add<'a>(
+        &mut self,
+        directions: impl Iterator<Item = &'a DirectionRun>,
+        (from_ns, to_ns): (u64, u64),
+    ) {
+        let used = over_time(directions);
+        let Some(width_ns) = shared_width(&used) else { return };
+        let (from_ns, to_ns) = (from_ns.next_multiple_of(width_ns), to_ns / width_ns * width_ns);
+        self.span_ns += to_ns.saturating_sub(from_ns);
+        let is_inside = |index: usize, width_ns: u64| {
+            (from_ns..to_ns).contains(&(index as u64).saturating_mul(width_ns))
+        };
+        for (counters, latencies) in used {
+            for (index, (ops, bytes)) in counters.ops.iter().zip(&counters.bytes).enumerate() {
+                if is_inside(index, counters.width_ns) {
+                    self.ops += ops;
+                    self.bytes += bytes;
+                }
+            }
+            let intervals = latencies.intervals.iter().zip(&latencies.exact);
+            for (index, (latency, exact)) in intervals.enumerate() {
+                if is_inside(index, latencies.width_ns) {
+                    self.latency.merge(&Histogram::from_interval(latency, *exact));
+                }
+            }
+        }
+    }
 }
 
 /// Sums series of possibly different widths, of which the widest is a multiple of all: a width is

@@ -53,7 +53,7 @@ impl Answer {
             [] => "nothing was measured".to_owned(),
             [(_, row)] => match &row.steady {
                 Some(steady) => steady_line(steady),
-                None => figures_of_one(&row.figures.all),
+                None => figures_of_one(row),
             },
             several => figures_of(several),
         };
@@ -119,7 +119,7 @@ impl Answer {
     pub fn row(run: &Run, row: &Assessment) -> String {
         let words = verdict(std::slice::from_ref(row)).words;
         let figures = match row.consistency.valid() && row.figures.all.total.ops > 0 {
-            true => figures_of_one(&row.figures.all),
+            true => figures_of_one(row),
             false => "no figures".to_owned(),
         };
         format!("{}: {figures} ({words})", clean(&run.plan.title))
@@ -242,7 +242,8 @@ fn is_unsteady(row: &Assessment) -> bool {
     row.steady.as_ref().is_some_and(|steady| !steady.steadiness.is_steady)
 }
 
-fn figures_of_one(all: &GroupFigures) -> String {
+fn figures_of_one(row: &Assessment) -> String {
+    let all = &row.figures.all;
     let directions = [("read", &all.read), ("write", &all.write), ("trim", &all.trim)];
     let active: Vec<_> = directions.into_iter().filter(|(_, figures)| figures.ops > 0).collect();
     let rates = active.iter().map(|(name, figures)| {
@@ -250,7 +251,20 @@ fn figures_of_one(all: &GroupFigures) -> String {
     });
     let rates = rates.collect::<Vec<_>>().join(" and ");
     let rate = bytes::per_second(all.total.bytes_per_s);
-    format!("{rates}, {rate}{}", median_and_p99(&all.total.latency))
+    let without = without_stalls(row);
+    format!("{rates}{without}, {rate}{}", median_and_p99(&all.total.latency))
+}
+
+/// ` (4,000 IOPS without stalls)`, where some were found and nothing made up for what they delayed.
+fn without_stalls(row: &Assessment) -> String {
+    let is_closed = row.figures.arrivals.is_none();
+    let is_found = row.findings.iter().any(|finding| finding.code == "stall");
+    match row.figures.stalls.filter(|_| is_closed && is_found) {
+        Some(stalls) => {
+            format!(" ({} IOPS without stalls)", count::significant_or_whole(stalls.without))
+        }
+        None => String::new(),
+    }
 }
 
 /// `; p50 1.20 ms, p99 3.40 ms`, as far as they are known.
@@ -313,6 +327,14 @@ mod tests {
         );
         assert_eq!(found.confidence, "high");
         assert!(found.next.contains("5 runs of each"), "{found:?}");
+    }
+
+    #[test]
+    fn a_run_with_stalls_has_the_rate_with_and_without() {
+        let shape = |t| if (0.5..0.6).contains(&t) { 0.0 } else { 1.0 };
+        let found = answer(&[run_of(&[Load { noise: 0.0, shape, ..Load::default() }])], None);
+        let rates = "4,500 read IOPS (5,000 IOPS without stalls), 18.4 MB/s; p50 ";
+        assert!(found.result.contains(rates), "{found:?}");
     }
 
     #[test]

@@ -250,6 +250,13 @@ fn rest(figures: &Figures) -> Value {
             "error": durable.error,
         })),
         "roles": roles,
+        "phases": figures.phases.iter().map(|of| json!({
+            "role": of.role,
+            "number": of.number,
+            "phase": of.phase,
+            "window_ns": of.window_ns,
+            "total": direction(&of.total),
+        })).collect::<Vec<_>>(),
         "arrivals": figures.arrivals,
         "targets": figures.targets.iter().map(|target| json!({
             "path": target.path,

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use iosonde_analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
 use iosonde_analysis::consistency::{Consistency, Severity};
 use iosonde_analysis::figures::{self, DirectionFigures, Durable, Figures, LatencyFigures, Steady};
+use iosonde_analysis::phases::PhaseFigures;
 use iosonde_model::plan::EngineKind;
 use iosonde_model::record::run::{Outcome, Run, by_signal};
 use iosonde_model::units::{bytes, count, duration};
@@ -127,6 +128,9 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
             line(out, &text);
         }
     }
+    for of in &figures.phases {
+        phase(out, of, figures);
+    }
     for target in &figures.targets {
         let text = format!(
             "  target {}: IOPS={}, BW={}, avg={}",
@@ -176,6 +180,30 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
             let data = duration::latency(run.backend.tool_overhead_data_ps as f64 / 1e3);
             line(out, &format!("  tool overhead for data: {data} of it"));
         }
+    }
+}
+
+/// What was done in one phase: its rate, and its latency in short.
+fn phase(out: &mut String, of: &PhaseFigures, figures: &Figures) {
+    let mut name = format!("phase {} of {}", of.number, duration::span(of.phase.ns));
+    if figures.roles.len() > 1 {
+        name = format!("role {}, {name}", clean(&of.role));
+    }
+    if of.phase.rate_percent == 0.0 {
+        name.push_str(", idle");
+    } else if of.phase.rate_percent != 100.0 {
+        let _ = write!(name, ", {} % of the rate", of.phase.rate_percent);
+    }
+    if let Some(percent) = of.phase.read_percent {
+        let _ = write!(name, ", {percent} % reads");
+    }
+    if of.window_ns == 0 {
+        return line(out, &format!("  {name}: n/a (no recorded interval lies within it)"));
+    }
+    rate(out, &name, &of.total);
+    if of.total.ops > 0 {
+        let latency = if figures.arrivals.is_some() { "response" } else { "lat" };
+        line(out, &in_short(latency, &of.total.latency));
     }
 }
 
@@ -469,6 +497,7 @@ mod tests {
     use super::*;
     use iosonde_analysis::{consistency, figures};
     use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::spec::Phase;
 
     fn text_of(run: &Run) -> String {
         let figures = figures(run);
@@ -488,6 +517,24 @@ mod tests {
         let text = text_of(&run);
         assert!(text.contains("INVALID") && !text.contains("IOPS="), "{text}");
         assert!(text.contains("bytes: bytes 205,058,049 = "), "{text}");
+    }
+
+    #[test]
+    fn each_phase_has_its_own_rate() {
+        let shape = |t: f64| if t < 0.5 { 1.0 } else { 0.0 };
+        let mut run = run_of(&[Load { noise: 0.0, shape, ..Load::default() }]);
+        let phase = |ns, rate_percent| Phase { ns, rate_percent, read_percent: None };
+        run.plan.warmup_ns = 0;
+        run.plan.jobs[0].phases = vec![phase(5_000_000_000, 100.0), phase(5_000_000_000, 0.0)];
+        let text = text_of(&run);
+        let busy =
+            "  phase 1 of 5.0 s: IOPS=5,000, BW=19.5MiB/s (20.5MB/s)\n    lat (msec): avg=6.";
+        assert!(text.contains(busy), "{text}");
+        assert!(text.contains("  phase 2 of 5.0 s, idle: IOPS=0, BW=0MiB/s (0MB/s)\n"), "{text}");
+        run.plan.jobs[0].phases = vec![phase(50_000_000, 100.0), phase(20_000_000, 30.0)];
+        let text = text_of(&run);
+        let short = "  phase 2 of 20.0 ms, 30 % of the rate: n/a (no recorded interval lies within";
+        assert!(text.contains(short), "{text}");
     }
 
     #[test]

@@ -1,0 +1,175 @@
+//! Figures of each phase of a role whose load changes as planned.
+
+use serde::Serialize;
+
+use super::figures::{DirectionFigures, LatencyFigures};
+use super::series;
+use iosonde_model::plan::{Job, LatencyGoal};
+use iosonde_model::record::run::{DirectionRun, Run};
+use iosonde_model::spec::Phase;
+use iosonde_stats::dependent::{self, Batch, NoInterval};
+
+/// What a role did in one of its phases, all data operations together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseFigures {
+    /// Name of the role.
+    pub role: String,
+    /// Place among the phases of the role, from 1.
+    pub number: usize,
+    /// What the plan says of it.
+    pub phase: Phase,
+    /// Time in which the role was in it, ns: whole intervals of the record, the others of which
+    /// contain a change of phase; 0 if there is none.
+    pub window_ns: u64,
+    /// What was done in that time.
+    pub total: DirectionFigures,
+}
+
+/// The phases of every role that has some; none with a latency target, which opens the window at a
+/// time that no record has.
+pub(super) fn phases(run: &Run, roles: &[(&str, Vec<usize>)]) -> Vec<PhaseFigures> {
+    if run.plan.latency != LatencyGoal::None {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (role, jobs) in roles {
+        let Some(job) = jobs.first().and_then(|job| run.plan.jobs.get(*job)) else { continue };
+        for (index, phase) in job.phases.iter().enumerate() {
+            let spans = spans(job, run.plan.warmup_of(job), index, length_ns(run, jobs));
+            let directions = || {
+                let jobs = jobs.iter().filter_map(|job| run.jobs.get(*job));
+                jobs.flat_map(|job| [&job.read, &job.write, &job.trim])
+            };
+            let (window_ns, total) = within(&directions, &spans);
+            let (role, phase) = ((*role).to_owned(), *phase);
+            found.push(PhaseFigures { role, number: index + 1, phase, window_ns, total });
+        }
+    }
+    found
+}
+
+/// How long these jobs were measured, ns.
+fn length_ns(run: &Run, jobs: &[usize]) -> u64 {
+    let own = jobs.iter().filter_map(|job| run.jobs.get(*job)).map(|job| job.measured_ns);
+    own.filter(|ns| *ns > 0).max().unwrap_or(run.measured_ns)
+}
+
+/// When a job is in its phase of this index, ns since the window opened.
+fn spans(job: &Job, warmup_ns: u64, index: usize, length_ns: u64) -> Vec<(u64, u64)> {
+    let round_ns: u64 = job.phases.iter().map(|phase| phase.ns).sum();
+    let before_ns: u64 = job.phases[..index].iter().map(|phase| phase.ns).sum();
+    let ns = job.phases[index].ns;
+    if round_ns == 0 {
+        return Vec::new();
+    }
+    let end_ns = warmup_ns + length_ns;
+    let starts = (0..).map(|round| round * round_ns + before_ns);
+    let spans = starts.take_while(|start_ns| *start_ns < end_ns).map(|start_ns| {
+        let end_ns = (start_ns + ns).min(end_ns);
+        (start_ns.saturating_sub(warmup_ns), end_ns.saturating_sub(warmup_ns))
+    });
+    spans.filter(|(from_ns, to_ns)| from_ns < to_ns).collect()
+}
+
+/// What was done in whole intervals of these spans, and how long they are.
+fn within<'a, D: Iterator<Item = &'a DirectionRun>>(
+    directions: &impl Fn() -> D,
+    spans: &[(u64, u64)],
+) -> (u64, DirectionFigures) {
+    let mut batches: Result<Vec<Batch>, NoInterval> = Ok(Vec::new());
+    let mut sums = series::Sums::default();
+    for span in spans {
+        sums.add(directions(), *span);
+        batches = batches.and_then(|mut before| {
+            before.extend(series::batches(directions(), *span)?);
+            Ok(before)
+        });
+    }
+    let per_s = |count: u64| count as f64 * 1e9 / sums.span_ns.max(1) as f64;
+    let batches = batches.as_deref().map_err(|reason| *reason);
+    let iops = per_s(sums.ops);
+    let rate = batches.and_then(dependent::rate);
+    let total = DirectionFigures {
+        ops: sums.ops,
+        bytes: sums.bytes,
+        iops,
+        iops_interval: rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds()),
+        bytes_per_s: per_s(sums.bytes),
+        latency: LatencyFigures::over_time(&sums.latency, batches),
+        service: None,
+        lag: None,
+        slat: None,
+        clat: None,
+    };
+    (sums.span_ns, total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::figures;
+    use iosonde_fixtures::{Load, run_of};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn phase(ns: u64) -> Phase {
+        Phase { ns, rate_percent: 100.0, read_percent: None }
+    }
+
+    /// Ten seconds, at the rate of 5,000 per second in each second one.
+    fn every_second_second(phases: &[u64], warmup_ns: u64) -> Run {
+        let shape = |t: f64| if ((t * 10.0) as u64).is_multiple_of(2) { 0.0 } else { 1.0 };
+        let mut run = run_of(&[Load { shape, noise: 0.0, ..Load::default() }]);
+        run.plan.warmup_ns = warmup_ns;
+        run.plan.jobs[0].phases = phases.iter().copied().map(phase).collect();
+        run
+    }
+
+    fn rates(run: &Run) -> Vec<f64> {
+        figures(run).phases.iter().map(|of| of.total.iops.round()).collect()
+    }
+
+    #[test]
+    fn each_phase_has_the_rate_of_its_own_time() {
+        let run = every_second_second(&[SECOND, SECOND], 0);
+        assert_eq!(rates(&run), [0.0, 5_000.0]);
+        let figures = figures(&run);
+        assert_eq!(
+            figures.phases.iter().map(|of| of.window_ns).collect::<Vec<_>>(),
+            [5 * SECOND, 5 * SECOND]
+        );
+        let busy = &figures.phases[1].total;
+        assert_eq!((busy.ops, busy.bytes), (25_000, 25_000 * 4096));
+        assert_eq!(busy.latency.count, 25_000);
+        assert_eq!(figures.phases[0].total.latency.mean_ns, None);
+    }
+
+    #[test]
+    fn phases_begin_with_the_job_and_not_with_the_window() {
+        let run = every_second_second(&[SECOND, SECOND], 3 * SECOND);
+        assert_eq!(rates(&run), [5_000.0, 0.0]);
+    }
+
+    #[test]
+    fn intervals_that_contain_a_change_of_phase_are_left_out() {
+        let run = every_second_second(&[SECOND - 50_000_000, SECOND + 50_000_000], SECOND);
+        let phases = figures(&run).phases;
+        // Of 5 rounds, an interval of 100 ms has the change in each.
+        let left_out = 10 * SECOND - phases.iter().map(|of| of.window_ns).sum::<u64>();
+        assert_eq!(left_out, 500_000_000);
+        assert_eq!(rates(&run), [5_000.0, 0.0]);
+    }
+
+    #[test]
+    fn a_phase_shorter_than_the_intervals_has_no_figures() {
+        let run = every_second_second(&[50_000_000, 2 * SECOND - 50_000_000], 0);
+        let phases = figures(&run).phases;
+        assert_eq!((phases[0].window_ns, phases[0].total.ops), (0, 0));
+        assert!(phases[1].window_ns > 9 * SECOND);
+    }
+
+    #[test]
+    fn roles_without_phases_have_none() {
+        assert!(figures(&run_of(&[Load::default()])).phases.is_empty());
+    }
+}
