@@ -7,7 +7,8 @@ Random reads of a loop device over memory, one job on CPU 0. Each round is a run
 moved to another CPU once it has begun, so that only the bare loop is left there; the order alternates.
 Both are done once with one request in flight, and once with 32. Printed are the medians of each, and
 the median of the ratios within a round with the quartiles. Two runs of the same kind in each round are
-the control.
+the control. Where these scatter, as in a virtual machine, the kernel's own account of the other threads
+is the better answer: the share of the CPU's time that they took, and how often they ran.
 
 Needs root, losetup, two CPUs and 300 MiB of /dev/shm. Nothing else should run.
 """
@@ -24,31 +25,59 @@ from disk import Disk
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOAD_CPU, OTHER_CPU = 0, 1
+RAMP_S = 2
+
+
+def threads(process):
+    """The folders in /proc of all threads but those of the jobs."""
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    for pid in [process.pid, *children]:
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            if not (task / "comm").read_text().startswith("job"):
+                yield task
 
 
 def bare(process):
     """Leaves only the jobs' threads on their CPU."""
     time.sleep(1)
-    moved = 0
-    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    for pid in [process.pid, *children]:
-        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            if not (task / "comm").read_text().startswith("job"):
-                os.sched_setaffinity(int(task.name), {OTHER_CPU})
-                moved += 1
-    assert moved >= 3, "the observer has no thread"
+    others = list(threads(process))
+    assert len(others) >= 3, "the observer has no thread"
+    for task in others:
+        os.sched_setaffinity(int(task.name), {OTHER_CPU})
 
 
-def measure(binary, device, depth, seconds, is_bare):
-    """IOPS and p99 of a run."""
+def spent(process):
+    """Time on a CPU of all threads but the jobs', ns, and how often they were given one."""
+    rows = [(task / "schedstat").read_text().split() for task in threads(process)]
+    return sum(int(row[0]) for row in rows), sum(int(row[2]) for row in rows)
+
+
+def account(binary, device, depth, seconds):
+    """Share of the CPU that the other threads take in the measured window, and runs per second."""
+    process = start(binary, device, depth, seconds)
+    time.sleep(RAMP_S + 0.5)
+    (before_ns, before), since = spent(process), time.monotonic()
+    time.sleep(seconds - 1)
+    (after_ns, after), length_s = spent(process), time.monotonic() - since
+    process.communicate()
+    return (after_ns - before_ns) / 1e9 / length_s, (after - before) / length_s
+
+
+def start(binary, device, depth, seconds):
+    """A run on the load's CPU."""
     words = [binary, "run", "--path", device, "--rw", "randread", "--bs", "4k", "--iodepth", str(depth)]
-    words += ["--ramp-time", "2", "--runtime", str(seconds), "--output-format", "json"]
-    process = subprocess.Popen(
+    words += ["--ramp-time", str(RAMP_S), "--runtime", str(seconds), "--output-format", "json"]
+    return subprocess.Popen(
         words,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         preexec_fn=lambda: os.sched_setaffinity(0, {LOAD_CPU}),
     )
+
+
+def measure(binary, device, depth, seconds, is_bare):
+    """IOPS and p99 of a run."""
+    process = start(binary, device, depth, seconds)
     if is_bare:
         bare(process)
     output, _ = process.communicate()
@@ -83,6 +112,11 @@ def compare(asked, device):
             print(f"| {depth} | {name} | {statistics.median(of['observed']):,.0f} "
                   f"| {statistics.median(of['bare']):,.0f} | {ratio(of, 'bare')} "
                   f"| {ratio(of, 'control')} |", flush=True)
+    for depth in (1, 32):
+        accounts = [account(asked.binary, device, depth, max(asked.seconds, 5)) for _ in range(5)]
+        share, per_s = (statistics.median(of) for of in zip(*accounts))
+        print(f"depth {depth}: the other threads took {100 * share:.2f} % of the CPU, "
+              f"in {per_s:.0f} runs per second (medians of 5)", flush=True)
 
 
 def ratio(of, other):
