@@ -15,7 +15,7 @@ use super::cross_check::CrossCheckArgs;
 use super::exit::{Exit, Failure, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
-use super::layout::lay_out;
+use super::layout::lay_out_first;
 use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
@@ -184,11 +184,8 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     if !setting.engine.chosen_because.is_empty() {
         note(&format!("warning: {}", setting.engine.chosen_because));
     }
-    if let Some(layout) = &layout
-        && let Some(signal) = lay_out(layout, &context, &mut progress)?
-    {
-        let words = "interrupted while preparing the test file";
-        return Err(Failure::new(Exit::Signal(signal), words));
+    if let Some(layout) = &layout {
+        lay_out_first(layout, &context, &mut progress)?;
     }
     let context = place.together(context);
     let mut session = Session {

@@ -8,7 +8,8 @@ use super::exit::{Failure, wrong};
 use super::inspect::InspectArgs;
 use super::keep;
 use iosonde_engine::target::gate::Consent;
-use iosonde_engine::target::{Held, Intent, signature};
+use iosonde_engine::target::vhost::VhostConsent;
+use iosonde_engine::target::{Held, Inspection, Intent, signature};
 use iosonde_model::record::WriteAudit;
 use iosonde_model::units::count;
 
@@ -16,9 +17,9 @@ use iosonde_model::units::count;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Consent")]
 pub(crate) struct ConsentArgs {
-    /// Write this file although it contains other data; must be equal to PATH
+    /// Write this file although it contains other data; must be equal to its path as given
     #[arg(long, value_name = "NAME")]
-    overwrite_file: Option<String>,
+    overwrite_file: Vec<String>,
     /// Write the block device with this identity, as printed by the refusal
     #[arg(long, value_name = "ID")]
     destroy_data: Vec<String>,
@@ -30,16 +31,24 @@ pub(crate) struct ConsentArgs {
     #[arg(long, value_name = "ID")]
     accept_unseen_processes: Vec<String>,
     #[command(flatten)]
-    pub(crate) inspect: InspectArgs,
+    inspect: InspectArgs,
 }
 
 impl ConsentArgs {
+    /// Every consent with its option, those to files first.
+    fn given(&self) -> [(&'static str, &[String]); 5] {
+        [
+            ("--overwrite-file", &self.overwrite_file),
+            ("--destroy-data", &self.destroy_data),
+            ("--overwrite-signature", &self.overwrite_signature),
+            ("--accept-unseen-processes", &self.accept_unseen_processes),
+            ("--accept-unseen", &self.inspect.accept_unseen),
+        ]
+    }
+
     /// Whether anything was agreed to.
     pub(crate) fn is_given(&self) -> bool {
-        let Consent { destroy_data, overwrite_signature, accept_unseen, accept_unseen_processes } =
-            self.of_devices();
-        let lists = [destroy_data, overwrite_signature, accept_unseen, accept_unseen_processes];
-        self.overwrite_file.is_some() || lists.iter().any(|list| !list.is_empty())
+        self.given().iter().any(|(_, words)| !words.is_empty())
     }
 
     /// The identities of devices that may be written.
@@ -57,16 +66,40 @@ impl ConsentArgs {
         }
     }
 
-    /// The kinds of content that may be destroyed on them.
-    pub(crate) fn kinds(&self) -> &[String] {
-        &self.overwrite_signature
+    /// What is agreed to of the device of a vhost-user server, which must be empty.
+    pub(crate) fn of_server(&self) -> Result<VhostConsent<'_>, Failure> {
+        const REASON: &str =
+            "a vhost-user server's device needs a single --destroy-data and must be empty";
+        none(&self.given()[..1], REASON)?;
+        none(&self.given()[2..4], REASON)?;
+        if let Some(second) = self.destroy_data.get(1) {
+            return Err(wrong(format!("--destroy-data={second} has no effect: {REASON}")));
+        }
+        Ok(VhostConsent {
+            destroy_data: self.destroy_data.first().map(String::as_str),
+            accept_unseen: &self.inspect.accept_unseen,
+        })
     }
 
-    /// What is going to be done to a target, and what was agreed to.
-    pub(crate) fn intent(&self, write: bool, results: Option<&Path>, rehearse: bool) -> Intent {
+    /// How a target is inspected.
+    pub(crate) fn inspection(&self) -> Inspection {
+        self.inspect.inspection()
+    }
+
+    /// What is going to be done to this target, and what was agreed to.
+    pub(crate) fn intent(
+        &self,
+        path: &Path,
+        write: bool,
+        results: Option<&Path>,
+        rehearse: bool,
+    ) -> Intent {
+        // Another file's name is refused with the names of both.
+        let is_of_path = |name: &&String| Path::new(name.as_str()) == path;
+        let file = self.overwrite_file.iter().find(is_of_path).or(self.overwrite_file.first());
         self.inspect.over(Intent {
             write,
-            overwrite_file: self.overwrite_file.clone(),
+            overwrite_file: file.cloned(),
             destroy_data: self.destroy_data.clone(),
             overwrite_signature: self.overwrite_signature.clone(),
             accept_unseen_processes: self.accept_unseen_processes.clone(),
@@ -88,71 +121,47 @@ impl ConsentArgs {
         Err(wrong(format!("--overwrite-signature: found `{word}`, expected one of {known}{meant}")))
     }
 
-    /// A consent about a file that nothing asks for was meant for something else.
-    pub(crate) fn none_for_files(&self, reason: &str) -> Result<(), Failure> {
-        match self.overwrite_file {
-            Some(_) => Err(wrong(format!("--overwrite-file has no effect: {reason}"))),
-            None => Ok(()),
-        }
-    }
-
-    /// The same about devices.
-    pub(crate) fn none_for_devices(&self, reason: &str) -> Result<(), Failure> {
-        let given = [
-            ("--destroy-data", &self.destroy_data),
-            ("--overwrite-signature", &self.overwrite_signature),
-        ];
-        match given.iter().find(|(_, words)| !words.is_empty()) {
-            Some((option, _)) => Err(wrong(format!("{option} has no effect: {reason}"))),
-            None => Ok(()),
-        }
-    }
-
-    /// The same about anything.
+    /// A consent that nothing asks for was meant for something else.
     pub(crate) fn none(&self, reason: &str) -> Result<(), Failure> {
         if let Some(option) = self.inspect.given() {
             return Err(wrong(format!("{option} has no effect: {reason}")));
         }
-        self.none_for_files(reason)?;
-        self.none_for_devices(reason)?;
-        self.none_for_processes(reason)
+        none(&self.given(), reason)
     }
 
-    /// The same about who has a target open.
-    pub(crate) fn none_for_processes(&self, reason: &str) -> Result<(), Failure> {
-        match self.accept_unseen_processes.is_empty() {
-            true => Ok(()),
-            false => Err(wrong(format!("--accept-unseen-processes has no effect: {reason}"))),
+    /// What was agreed to must have been needed by one of these targets, which were opened for
+    /// writing, or would be.
+    pub(crate) fn were_needed(&self, held: &[Held], rehearse: bool) -> Result<(), Failure> {
+        let is_held = |name: &String| held.iter().any(|held| held.path == Path::new(name));
+        if let Some(name) = self.overwrite_file.iter().find(|name| !is_held(name)) {
+            let reason = "no file of this name is written";
+            return Err(wrong(format!("--overwrite-file={name} has no effect: {reason}")));
         }
-    }
-
-    /// What was agreed to must have been needed by this target, which was opened for writing.
-    pub(crate) fn were_needed(&self, held: &Held) -> Result<(), Failure> {
-        match held.audits.iter().any(WriteAudit::is_of_device) {
-            false => self.none_for_devices("the target is not a block device")?,
-            true => self.none_for_files("the target is a block device")?,
+        if rehearse {
+            return Ok(());
         }
-        let devices = self.destroy_data.iter().map(|word| format!("--destroy-data={word}"));
-        let kinds = self.overwrite_signature.iter();
-        let kinds = kinds.map(|word| format!("--overwrite-signature={word}"));
-        unneeded(devices.chain(kinds), held, "nothing of this name was found")?;
-        let unseen = self.accept_unseen_processes.iter();
-        let unseen = unseen.map(|word| format!("--accept-unseen-processes={word}"));
-        let contents = self.inspect.accept_unseen.iter();
-        let unseen = unseen.chain(contents.map(|word| format!("--accept-unseen={word}")));
-        unneeded(unseen, held, "no target of this name needs it; leave it out")
+        let is_device = |held: &Held| held.audits.iter().any(WriteAudit::is_of_device);
+        if held.iter().all(is_device) {
+            none(&self.given()[..1], "the target is a block device")?;
+        }
+        let needed = |option: &String| {
+            held.iter().flat_map(|held| &held.audits).any(|audit| audit.needed(option))
+        };
+        for (option, words) in &self.given()[1..] {
+            let mut options = words.iter().map(|word| format!("{option}={word}"));
+            if let Some(option) = options.find(|option| !needed(option)) {
+                let reason = "no target that is written needs it; leave it out";
+                return Err(wrong(format!("{option} has no effect: {reason}")));
+            }
+        }
+        Ok(())
     }
 }
 
-/// A consent that a target did not need was meant for something else.
-fn unneeded(
-    mut given: impl Iterator<Item = String>,
-    held: &Held,
-    reason: &str,
-) -> Result<(), Failure> {
-    let needed = |option: &String| held.audits.iter().any(|audit| audit.needed(option));
-    match given.find(|option| !needed(option)) {
-        Some(option) => Err(wrong(format!("{option} has no effect: {reason}"))),
+/// None of these options may have been given.
+fn none(given: &[(&str, &[String])], reason: &str) -> Result<(), Failure> {
+    match given.iter().find(|(_, words)| !words.is_empty()) {
+        Some((option, _)) => Err(wrong(format!("{option} has no effect: {reason}"))),
         None => Ok(()),
     }
 }

@@ -30,3 +30,18 @@ pub(super) fn lay_out(
         }
     }
 }
+
+/// The same where nothing else was done before it: a signal ends the command.
+pub(super) fn lay_out_first(
+    layout: &Plan,
+    context: &RunContext,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
+    match lay_out(layout, context, progress)? {
+        None => Ok(()),
+        Some(signal) => {
+            let words = "interrupted while preparing the test file";
+            Err(Failure::new(Exit::Signal(signal), words))
+        }
+    }
+}

@@ -38,6 +38,7 @@ use super::ending::{end_of, end_of_expectation};
 use super::exit::{Exit, Failure, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
+use super::layout::lay_out_first;
 use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
@@ -50,7 +51,7 @@ use iosonde_analysis::history;
 use iosonde_analysis::verdict::{assess, verdict};
 use iosonde_engine::engine::waits::Wait;
 use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
-use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::record::run::Run;
 use iosonde_model::spec::{Speed, Workload, catalogue};
 use iosonde_report::json::Document;
 use iosonde_report::{Answer, cross_check_text, runs_text};
@@ -271,8 +272,7 @@ pub(super) fn run(
     let mut progress =
         Progress::new("run", requested.eta_interval_ns, args.run.files.progress, gauge);
     if let Some(layout) = layout {
-        let outcome = execute_alone(&layout, &context, &mut progress)?.map(|run| run.outcome);
-        laid_out(outcome)?;
+        lay_out_first(&layout, &context, &mut progress)?;
     }
     let context = place.together(context);
     let watched = args.run.profile.then(|| layers::Watched::begin(&place.root)).transpose()?;
@@ -373,23 +373,6 @@ pub(super) fn execute_alone(
     })?;
     progress.clear();
     Ok(record)
-}
-
-fn laid_out(outcome: Option<Outcome>) -> Result<(), Failure> {
-    match outcome {
-        Some(Outcome::Complete) => Ok(()),
-        Some(Outcome::Interrupted { signal }) => {
-            Err(Failure::new(Exit::Signal(signal), "interrupted while preparing the file"))
-        }
-        Some(Outcome::Failed { error }) => Err(Failure::new(
-            Exit::Environment,
-            format!(
-                "the test file could not be prepared: \
-                {error}"
-            ),
-        )),
-        None => Err(Failure::new(Exit::Environment, "the test file could not be prepared")),
-    }
 }
 
 /// Judges, tells and keeps the run, and gives the exit code that follows.

@@ -118,7 +118,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     if args.dry_run {
         // Without a consent a device is only read.
         if let (Some(held), false) = (&resolved.held, args.consent.devices().is_empty()) {
-            let intent = args.consent.intent(true, options.results, true);
+            let intent = args.consent.intent(&held.path, true, options.results, true);
             open::rehearse_writing(&held.path, &intent)?;
         }
         resolved.can_prepare(&experiment.stages, &place).map_err(wrong)?;

@@ -260,7 +260,7 @@ fn existing(
 ) -> Result<(Held, bool, Option<String>), Failure> {
     let intent = |write| Intent {
         passthrough: commands,
-        ..options.consent.intent(write, options.results, options.dry_run)
+        ..options.consent.intent(path, write, options.results, options.dry_run)
     };
     let facts = std::fs::metadata(path);
     let is_device = facts.as_ref().is_ok_and(|facts| !facts.is_file());
@@ -274,9 +274,7 @@ fn existing(
         match open::existing(path, &intent(true), direct(options)) {
             Ok(held) => {
                 place::print_link(&held);
-                if !options.dry_run {
-                    options.consent.were_needed(&held)?;
-                }
+                options.consent.were_needed(std::slice::from_ref(&held), options.dry_run)?;
                 return Ok((held, false, None));
             }
             Err(TargetError::Foreign { .. } | TargetError::Shared { .. })

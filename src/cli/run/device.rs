@@ -5,93 +5,20 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::RunArgs;
-use super::resolved_target::TargetArgs;
-use super::words::not_one_of;
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep;
 use crate::cli::output::Output;
 use iosonde_engine::host::Root;
-use iosonde_engine::target::gate::{Consent, Report};
+use iosonde_engine::target::Intent;
+use iosonde_engine::target::gate::Report;
 use iosonde_engine::target::passthrough::block_node;
-use iosonde_engine::target::{Held, Intent, signature};
 use iosonde_model::plan::{self, Plan, Stop};
-use iosonde_model::record::WriteAudit;
 use iosonde_model::units::bytes;
 use iosonde_report::fio_job::fio_job;
 
-/// What may be done to a device, of what was asked. Whether the load writes is the caller's.
-pub(super) fn intent(args: &RunArgs) -> Intent {
-    args.target.inspect.over(Intent {
-        destroy_data: args.target.destroy_data.clone(),
-        overwrite_signature: args.target.overwrite_signature.clone(),
-        accept_unseen_processes: args.target.accept_unseen_processes.clone(),
-        results: keep::directory(args.run.results.as_deref()),
-        rehearse: args.run.dry_run,
-        ..Intent::default()
-    })
-}
-
-/// Every kind named by --overwrite-signature must be one that is looked for.
-pub(super) fn known_kinds(args: &TargetArgs) -> Result<(), Failure> {
-    let words = signature::words();
-    let unknown = args.overwrite_signature.iter().find(|word| !words.contains(&word.as_str()));
-    unknown.map_or(Ok(()), |word| Err(not_one_of("--overwrite-signature", word, &words)))
-}
-
-/// Consents where nothing that is written would ask for one.
-pub(super) fn no_consents(args: &TargetArgs, reason: &str) -> Result<(), Failure> {
-    if let Some(option) = args.inspect.given() {
-        return Err(wrong(format!("{option} has no effect: {reason}")));
-    }
-    let given = [
-        ("--overwrite-file", &args.overwrite_file),
-        ("--destroy-data", &args.destroy_data),
-        ("--overwrite-signature", &args.overwrite_signature),
-        ("--accept-unseen-processes", &args.accept_unseen_processes),
-    ];
-    match given.iter().find(|(_, words)| !words.is_empty()) {
-        Some((option, _)) => Err(wrong(format!("{option} has no effect: {reason}"))),
-        None => Ok(()),
-    }
-}
-
-/// A consent that no target needed was meant for something else.
-pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failure> {
-    if args.run.dry_run {
-        return Ok(());
-    }
-    let audits: Vec<&WriteAudit> = held.iter().flat_map(|held| &held.audits).collect();
-    let needed = |option: &String| audits.iter().any(|audit| audit.needed(option));
-    let is_device = |held: &Held| held.audits.iter().any(WriteAudit::is_of_device);
-    let all_devices = held.iter().all(is_device);
-    if all_devices && !args.target.overwrite_file.is_empty() {
-        return Err(wrong("--overwrite-file has no effect on a block device"));
-    }
-    let given = [
-        (
-            "--destroy-data",
-            &args.target.destroy_data,
-            "no device that is written has this identity",
-        ),
-        (
-            "--overwrite-signature",
-            &args.target.overwrite_signature,
-            "nothing of this kind was found",
-        ),
-        (
-            "--accept-unseen-processes",
-            &args.target.accept_unseen_processes,
-            "no target of this name needs it; leave it out",
-        ),
-        ("--accept-unseen", &args.target.inspect.accept_unseen, "nothing of this name is written"),
-    ];
-    for (option, words, reason) in given {
-        let mut options = words.iter().map(|word| format!("{option}={word}"));
-        if let Some(option) = options.find(|option| !needed(option)) {
-            return Err(wrong(format!("{option} has no effect: {reason}")));
-        }
-    }
-    Ok(())
+/// What is going to be done to this target, and what was agreed to.
+pub(super) fn intent(args: &RunArgs, path: &Path, write: bool) -> Intent {
+    args.target.consent.intent(path, write, args.run.results.as_deref(), args.run.dry_run)
 }
 
 /// Tells the plan, and what stands in its way; writes nothing, on no device.
@@ -145,15 +72,11 @@ pub(super) struct DeviceReport {
 impl DeviceReport {
     fn of(args: &RunArgs, root: &Root, plan: &Plan, path: &Path) -> Result<DeviceReport, Failure> {
         let results = keep::directory(args.run.results.as_deref());
-        let how = args.target.inspect.inspection();
+        let how = args.target.consent.inspection();
         let report = Report::of(root, path, results.as_deref(), how)?;
-        let consent = Consent {
-            destroy_data: &args.target.destroy_data,
-            overwrite_signature: &args.target.overwrite_signature,
-            accept_unseen: &args.target.inspect.accept_unseen,
-            accept_unseen_processes: &args.target.accept_unseen_processes,
-        };
-        let refused = report.objection(consent).map(|objection| objection.to_string());
+        let refused = report
+            .objection(args.target.consent.of_devices())
+            .map(|objection| objection.to_string());
         Ok(DeviceReport { report, write_bytes: write_bytes(plan), refused })
     }
 

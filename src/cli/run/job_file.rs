@@ -21,10 +21,11 @@ use shelf::{Opened, Shelf, at, opened};
 use super::fio_line::{FioLine, Instead};
 use super::request::expectations;
 use super::words::time;
-use super::{RunArgs, device, execute_alone, laid_out, layout_plan, warn_about};
+use super::{RunArgs, device, execute_alone, layout_plan, warn_about};
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
+use crate::cli::layout::lay_out_first;
 use crate::cli::output::{Output, OutputFormat, hold_remarks_back, note};
 use crate::cli::outputs::{Form, Gauge, LogArgs, Outputs};
 use crate::cli::place::{self, Place};
@@ -90,13 +91,13 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     if line.instead == Instead::Parse {
         return Ok(Exit::Done);
     }
-    device::known_kinds(&args.target)?;
+    args.target.consent.check_kinds()?;
     let written = |asking: &Asking| asking.writes() && asking.engine.kind != EngineKind::Null;
     if line.readonly && askings.iter().any(written) {
         return Err(wrong("--readonly: a job writes or trims; give rw=read or randread"));
     }
     if !askings.iter().any(written) {
-        device::no_consents(&args.target, "nothing is written")?;
+        args.target.consent.none("nothing is written")?;
     }
     // Whatever prevents a later group is known before the first operation.
     let opening = Wait::begin("opening the targets of", &file.groups[0].jobs[0].name);
@@ -113,7 +114,8 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
         groups[index].plan.name =
             if is_single { name.clone() } else { format!("{name}-{}", index + 1) };
     }
-    needed_consents(args, &askings, &groups)?;
+    let written_targets = written_of(&askings, &groups);
+    args.target.consent.were_needed(&written_targets, args.run.dry_run)?;
     if beside.args.run.dry_run {
         return rehearse(beside, &place, &askings, groups);
     }
@@ -208,25 +210,14 @@ fn note_not_run(later: &[Asking]) {
     }
 }
 
-/// A consent that no group needed was meant for something else.
-fn needed_consents(args: &RunArgs, askings: &[Asking], groups: &[Ready]) -> Result<(), Failure> {
-    let mut held = Vec::new();
-    let mut paths = Vec::new();
-    for (asking, group) in askings.iter().zip(groups) {
-        for (target, each) in asking.targets.iter().zip(&group.held) {
-            if asking.writes_to(&target.path) {
-                held.push(each.clone());
-                paths.push(&target.path);
-            }
-        }
-    }
-    if let Some(name) = args.target.overwrite_file.iter().find(|name| !paths.contains(name)) {
-        return Err(wrong(format!(
-            "--overwrite-file={name} has no effect: no file of this name is \
-             written"
-        )));
-    }
-    if held.is_empty() { Ok(()) } else { device::needed_consents(args, &held) }
+/// The targets that are written.
+fn written_of(askings: &[Asking], groups: &[Ready]) -> Vec<Held> {
+    let groups = askings.iter().zip(groups);
+    let targets = groups.flat_map(|(asking, group)| {
+        let targets = asking.targets.iter().zip(&group.held);
+        targets.filter(|(target, _)| asking.writes_to(&target.path)).map(|(_, held)| held.clone())
+    });
+    targets.collect()
 }
 
 /// Everything about a group that is ready to run.
@@ -378,7 +369,7 @@ fn group(
     };
     for index in ready.fresh {
         let layout = layout_plan(&ready.setting, &[index], place::default_engine())?;
-        laid_out(execute_alone(&layout, &context, progress)?.map(|run| run.outcome))?;
+        lay_out_first(&layout, &context, progress)?;
     }
     if asking.creates_only {
         return Ok(Vec::new());

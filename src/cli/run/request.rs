@@ -82,9 +82,9 @@ pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
         speed,
         workload,
     };
-    super::device::known_kinds(target)?;
+    target.consent.check_kinds()?;
     if !requested.engine.kind.is_real() || !requested.changes() {
-        super::device::no_consents(target, "nothing is written")?;
+        target.consent.none("nothing is written")?;
     }
     Ok(requested)
 }

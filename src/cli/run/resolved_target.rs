@@ -9,8 +9,8 @@ use clap::Args;
 use super::request::Request;
 use super::words::Extent;
 use super::{RunArgs, device, vhost};
+use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Failure, wrong};
-use crate::cli::inspect::InspectArgs;
 use crate::cli::place::{Place, medium, print_link};
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
@@ -39,21 +39,8 @@ pub(super) struct TargetArgs {
     /// Use only this part of the region, of so many equal parts, such as 2/4
     #[arg(long, value_name = "PART/PARTS")]
     pub(super) share: Option<String>,
-    /// Write this file although it contains other data; must be equal to --path
-    #[arg(long, value_name = "NAME")]
-    pub(super) overwrite_file: Vec<String>,
-    /// Write the block device with this identity, as printed by the refusal; may be repeated
-    #[arg(long, value_name = "ID")]
-    pub(super) destroy_data: Vec<String>,
-    /// Write the device although this type of content was found on it; may be repeated
-    #[arg(long, value_name = "KIND")]
-    pub(super) overwrite_signature: Vec<String>,
-    /// Write this device or file although some processes could not be checked for having it open;
-    /// ID as printed by the refusal; may be repeated
-    #[arg(long, value_name = "ID")]
-    pub(super) accept_unseen_processes: Vec<String>,
     #[command(flatten)]
-    pub(super) inspect: InspectArgs,
+    pub(super) consent: ConsentArgs,
 }
 
 /// What the operations go to.
@@ -192,28 +179,16 @@ fn resolve_real(
             fresh.push(index);
             all.push(made(path, requested, args.run.dry_run)?);
         } else {
-            let named = path.to_string_lossy();
-            let consents = &args.target.overwrite_file;
-            let consent = consents.iter().find(|name| **name == named).or(consents.first());
             let intent = Intent {
-                write: requested.changes_target(index),
-                overwrite_file: consent.cloned(),
                 passthrough: commands,
-                ..device::intent(args)
+                ..device::intent(args, path, requested.changes_target(index))
             };
             let held = open::existing(path, &intent, requested.direct).map_err(with_size_hint)?;
             print_link(&held);
             all.push(held);
         }
     }
-    let is_file =
-        |name: &String| paths.iter().any(|path| path.to_string_lossy() == **name && !path.is_dir());
-    if let Some(name) = args.target.overwrite_file.iter().find(|name| !is_file(name)) {
-        let message =
-            format!("--overwrite-file={name} has no effect: --path names no file like that");
-        return Err(wrong(message));
-    }
-    device::needed_consents(args, &all)?;
+    args.target.consent.were_needed(&all, args.run.dry_run)?;
     // One region for all targets: the smallest one decides.
     let mut smallest = &all[0];
     for held in &all {

@@ -8,7 +8,7 @@ use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::note;
 use iosonde_engine::backend::vhost::{AdmitError, ConnectError, Server};
 use iosonde_engine::engine::Medium;
-use iosonde_engine::target::vhost::{VhostConsent, VhostRefusal, admit_writes};
+use iosonde_engine::target::vhost::{VhostRefusal, admit_writes};
 use iosonde_model::plan::{Plan, Target, Wait};
 use iosonde_model::units::count;
 
@@ -24,18 +24,7 @@ pub(super) fn resolve_target(
             paths.len()
         )));
     };
-    let others = [
-        ("--overwrite-file", args.overwrite_file.first()),
-        ("--overwrite-signature", args.overwrite_signature.first()),
-        ("--accept-unseen-processes", args.accept_unseen_processes.first()),
-        ("a second --destroy-data", args.destroy_data.get(1)),
-    ];
-    if let Some((option, Some(word))) = others.iter().find(|(_, word)| word.is_some()) {
-        return Err(wrong(format!(
-            "{option} ({word}) has no effect on the device of a vhost-user server, which needs a \
-             single --destroy-data and must be empty"
-        )));
-    }
+    args.consent.of_server()?;
     let server = Server::connect(path)?;
     let facts = server.facts();
     let align_bytes = u64::from(facts.block_bytes);
@@ -79,11 +68,7 @@ pub(super) fn admit(
     }
     if plan.writes() {
         let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
-        let consent = VhostConsent {
-            destroy_data: args.destroy_data.first().map(String::as_str),
-            accept_unseen: &args.inspect.accept_unseen,
-        };
-        let how = args.inspect.inspection();
+        let (consent, how) = (args.consent.of_server()?, args.consent.inspection());
         admit_writes(server.path(), server.facts().bytes, consent, how, &mut read)?;
     }
     Ok(())

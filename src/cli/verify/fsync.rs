@@ -188,7 +188,7 @@ fn made(args: &FsyncArgs, root: &Root, requested_bytes: Option<u64>) -> Result<H
 
 /// A file or device that exists.
 fn found(args: &FsyncArgs, root: &Root) -> Result<Held, Failure> {
-    let intent = args.consent.intent(true, args.results.as_deref(), args.dry_run);
+    let intent = args.consent.intent(&args.path, true, args.results.as_deref(), args.dry_run);
     // Looked at before anything is opened for writing.
     let looked = open::existing(&args.path, &Intent::default(), Direct::Never)?;
     let facts = looked.describe(root);
@@ -196,9 +196,7 @@ fn found(args: &FsyncArgs, root: &Root) -> Result<Held, Failure> {
     refuse_memory(&args.path, &facts)?;
     let held = open::existing(&args.path, &intent, direct(args))?;
     place::print_link(&held);
-    if !args.dry_run {
-        args.consent.were_needed(&held)?;
-    }
+    args.consent.were_needed(std::slice::from_ref(&held), args.dry_run)?;
     Ok(held)
 }
 
@@ -252,7 +250,7 @@ fn dry_run(
     let absolute = std::path::absolute(&args.path).ok();
     let refused = if absolute.is_some_and(|path| root.node(path).is_some()) {
         let results = keep::directory(args.results.as_deref());
-        let how = args.consent.inspect.inspection();
+        let how = args.consent.inspection();
         let report = Report::of(root, &args.path, results.as_deref(), how)?;
         report.objection(args.consent.of_devices()).map(|objection| objection.to_string())
     } else {

@@ -11,7 +11,7 @@ use iosonde_engine::backend::sim::Model;
 use iosonde_engine::backend::vhost::Server;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::target::create::{Fresh, created};
-use iosonde_engine::target::vhost::{VhostConsent, admit_writes};
+use iosonde_engine::target::vhost::admit_writes;
 use iosonde_engine::target::{Held, Intent, open};
 use iosonde_model::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
 use iosonde_model::record::TargetFacts;
@@ -175,7 +175,7 @@ impl ProveArgs {
             self.consent.none("a check only reads")?;
         }
         let results = self.result.results.as_deref();
-        let intent = self.consent.intent(writes, results, self.result.dry_run);
+        let intent = self.consent.intent(path, writes, results, self.result.dry_run);
         let intent = Intent { passthrough: commands, ..intent };
         let held = open::existing(path, &intent, place::direct(self.engine.direct.as_deref()))?;
         if held.bytes == u64::MAX {
@@ -188,8 +188,8 @@ impl ProveArgs {
             held.lock()?;
         }
         place::print_link(&held);
-        if writes && !self.result.dry_run {
-            self.consent.were_needed(&held)?;
+        if writes {
+            self.consent.were_needed(std::slice::from_ref(&held), self.result.dry_run)?;
         }
         Ok(held)
     }
@@ -221,14 +221,9 @@ impl ProveArgs {
     }
 
     fn served(&self, path: &Path) -> Result<ResolvedTarget, Failure> {
-        let reason = "it is for block devices and files, and this is a server's device";
-        self.consent.none_for_files(reason)?;
-        self.consent.none_for_processes(reason)?;
-        if self.engine.direct.is_some() || !self.consent.kinds().is_empty() {
-            return Err(wrong(format!("--direct, --overwrite-signature: {reason}")));
-        }
-        if let Some(second) = self.consent.devices().get(1) {
-            return Err(wrong(format!("--destroy-data={second} has no effect: one names it")));
+        self.consent.of_server()?;
+        if self.engine.direct.is_some() {
+            return Err(wrong("--direct has no effect on the device of a vhost-user server"));
         }
         let server = Server::connect(path)?;
         let facts = server.facts();
@@ -259,11 +254,7 @@ impl ProveArgs {
         server.admit(&plan.plan)?;
         if plan.changes() {
             let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
-            let consent = VhostConsent {
-                destroy_data: self.consent.devices().first().map(String::as_str),
-                accept_unseen: &self.consent.inspect.accept_unseen,
-            };
-            let how = self.consent.inspect.inspection();
+            let (consent, how) = (self.consent.of_server()?, self.consent.inspection());
             admit_writes(server.path(), server.facts().bytes, consent, how, &mut read)?;
         }
         Ok(())

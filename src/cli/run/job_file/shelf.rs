@@ -87,14 +87,9 @@ pub(super) fn opened(
             }
             held.clone()
         } else {
-            let consents = &beside.args.target.overwrite_file;
-            let consent =
-                consents.iter().find(|name| **name == requested.path).or(consents.first());
             let intent = Intent {
-                write: writes,
-                overwrite_file: consent.cloned(),
                 passthrough: asking.engine.kind == EngineKind::IoUringCmd,
-                ..device::intent(beside.args)
+                ..device::intent(beside.args, path, writes)
             };
             match open::existing(path, &intent, direct) {
                 Ok(held) => {
