@@ -9,6 +9,7 @@ use crate::finding::{Severity, Strength};
 use crate::series::Series;
 use iosonde_model::plan::chance::mix;
 use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::bootstrap::{Interval, Method};
 use iosonde_stats::ratio::median;
 use iosonde_stats::regimes::{Regimes, Segment, regimes};
 use iosonde_stats::summary::Summary;
@@ -23,6 +24,8 @@ const SAME_WITHIN: f64 = 0.10;
 /// One drop of one run.
 struct Fall<'a> {
     point: &'a Point,
+    /// Number of the run within its setting.
+    repeat: u32,
     /// Operations per second before and after.
     iops: (f64, f64),
     /// Bytes per second before and after.
@@ -46,6 +49,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     }
     let mut answer = Answer::default();
     let mut falls: Vec<Fall> = Vec::new();
+    let mut bursts: Vec<EarlyBurst> = Vec::new();
     let mut marked: Vec<usize> = Vec::new();
     for trial in usable {
         let Some(point) = facts.points.iter().find(|point| point.cell == trial.cell) else {
@@ -56,15 +60,21 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
             marked.push(point.cell);
             changes(&mut answer, facts, point, trial, &found);
         }
-        match fall(point, trial, &found) {
-            Some(fall) => falls.push(fall),
-            None => even(&mut answer, &words::setting(facts, point), trial, &found),
+        match (fall(point, trial, &found), early_burst(point, trial)) {
+            (Some(fall), _) => falls.push(fall),
+            (None, Some(burst)) => bursts.push(burst),
+            (None, None) => even(&mut answer, &words::setting(facts, point), trial, &found),
         }
     }
-    for fall in &falls {
-        report(&mut answer, facts, fall);
+    for point in &facts.points {
+        let name = words::setting(facts, point);
+        let own = |of: &Point| of.cell == point.cell;
+        let of_point: Vec<&EarlyBurst> = bursts.iter().filter(|burst| own(burst.point)).collect();
+        report_bursts(&mut answer, &name, &of_point);
+        let of_point: Vec<&Fall> = falls.iter().filter(|fall| own(fall.point)).collect();
+        report(&mut answer, &name, &of_point);
     }
-    kind(&mut answer, &falls);
+    kind(&mut answer, facts, &falls);
     answer
 }
 
@@ -90,32 +100,86 @@ fn burst_ops(series: &Series, usual_iops: f64, end: usize) -> f64 {
     done as f64 - usual_iops * end as f64 * series.width_ns as f64 / 1e9
 }
 
+/// A burst of a few intervals, in one run.
+struct EarlyBurst<'a> {
+    point: &'a Point,
+    /// Number of the run within its setting.
+    repeat: u32,
+    /// Operations above the later rate.
+    ops: f64,
+    /// Operations per second after it.
+    usual_iops: f64,
+    /// It ended between these times, ns.
+    ended_ns: (u64, u64),
+}
+
 /// A burst of a few intervals: no regime is that short.
-fn early_burst(answer: &mut Answer, name: &str, trial: &TrialFigures) -> bool {
+fn early_burst<'a>(point: &'a Point, trial: &TrialFigures) -> Option<EarlyBurst<'a>> {
     let rates = trial.series.iops();
-    let Some((first, rest)) = rates.split_first() else { return false };
-    let Some(usual) = median(rest).filter(|usual| *usual > 0.0 && *first > BURST_FROM * usual)
-    else {
-        return false;
-    };
-    let end = burst_end(&trial.series, usual, 1);
-    let burst = burst_ops(&trial.series, usual, end);
-    answer.find("burst-ops", burst);
-    answer.find("sustained-iops", usual);
-    let time =
-        |intervals: usize| duration::latency((intervals as u64 * trial.series.width_ns) as f64);
-    let over = match end {
-        1 => format!("within the first {}", time(1)),
-        end => format!("after {} to {}", time(end - 1), time(end)),
+    let (first, rest) = rates.split_first()?;
+    let usual_iops = median(rest).filter(|usual| *usual > 0.0 && *first > BURST_FROM * usual)?;
+    let end = burst_end(&trial.series, usual_iops, 1);
+    let ns = |intervals: usize| intervals as u64 * trial.series.width_ns;
+    Some(EarlyBurst {
+        point,
+        repeat: trial.repeat,
+        ops: burst_ops(&trial.series, usual_iops, end),
+        usual_iops,
+        ended_ns: (ns(end - 1), ns(end)),
+    })
+}
+
+/// The bursts of a setting, each with its run.
+fn report_bursts(answer: &mut Answer, name: &str, bursts: &[&EarlyBurst<'_>]) {
+    let of = |value: fn(&EarlyBurst<'_>) -> f64| bursts.iter().map(|burst| value(burst)).collect();
+    let (ops, usual): (Vec<f64>, Vec<f64>) = (of(|burst| burst.ops), of(|burst| burst.usual_iops));
+    let starts = bursts.iter().map(|burst| burst.ended_ns.0).min();
+    let ends = bursts.iter().map(|burst| burst.ended_ns.1).max();
+    let (Some(start_ns), Some(end_ns)) = (starts, ends) else { return };
+    find_range(answer, &format!("burst-ops-{}", words::slug(name)), &ops);
+    find_range(answer, &format!("sustained-iops-{}", words::slug(name)), &usual);
+    let each = bursts.iter().map(|burst| {
+        format!("{} in run {}", count::significant_or_whole(burst.ops), burst.repeat + 1)
+    });
+    let over = match start_ns {
+        0 => format!("within the first {}", duration::latency(end_ns as f64)),
+        ns => {
+            let [start, end] = [ns, end_ns].map(|ns| duration::latency(ns as f64));
+            format!("after {start} to {end}")
+        }
     };
     answer.say(format!(
-        "{name}, run {}: a burst of about {} operations above the later rate was over {over}; \
-         after that it does {} IOPS. The mean over the run mixes both and describes neither.",
-        trial.repeat + 1,
-        count::significant_or_whole(burst),
-        count::significant_or_whole(usual),
+        "{name}: a burst above the later rate was over {over}, of about so many operations: {}; \
+         after that it does {} IOPS. The mean over a run mixes both and describes neither.",
+        each.collect::<Vec<String>>().join(", "),
+        ranged(&usual, count::significant_or_whole),
     ));
-    true
+}
+
+/// The least and the greatest of the runs of a setting; `None` of one run.
+fn range(values: &[f64]) -> Option<Interval> {
+    let low = values.iter().copied().min_by(f64::total_cmp)?;
+    let high = values.iter().copied().max_by(f64::total_cmp)?;
+    (values.len() > 1).then_some(Interval { low, high, level: None, method: Method::Range })
+}
+
+/// Adds the mean of the runs of a setting, with the least and the greatest.
+fn find_range(answer: &mut Answer, name: &str, values: &[f64]) {
+    if let Some(summary) = Summary::of(values) {
+        answer.find_between(name, summary.mean, range(values));
+    }
+}
+
+/// `5,000 (4,990 to 5,010 in 2 runs)`; of one run `5,000 (one run)`.
+fn ranged(values: &[f64], formatted: impl Fn(f64) -> String) -> String {
+    let mean = Summary::of(values).map_or("n/a".into(), |summary| formatted(summary.mean));
+    match range(values) {
+        Some(Interval { low, high, .. }) => {
+            let (low, high) = (formatted(low), formatted(high));
+            format!("{mean} ({low} to {high} in {} runs)", values.len())
+        }
+        None => format!("{mean} (one run)"),
+    }
 }
 
 /// The time of the change in the first run of a setting that changed, seconds after its start, for
@@ -139,9 +203,6 @@ fn changes(
 }
 
 fn even(answer: &mut Answer, name: &str, trial: &TrialFigures, found: &Regimes) {
-    if early_burst(answer, name, trial) {
-        return;
-    }
     let seconds = trial.series.bytes.len() as f64 * trial.series.width_ns as f64 / 1e9;
     let moved: u64 = trial.series.bytes.iter().sum();
     let also = if found.segments.len() > 1 { ", although the rate changed in between" } else { "" };
@@ -177,6 +238,7 @@ fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<F
     let end = burst_end(&trial.series, slow_iops, after.start);
     Some(Fall {
         point,
+        repeat: trial.repeat,
         iops: (mean(&iops, before)?, slow_iops),
         burst_ops: burst_ops(&trial.series, slow_iops, end),
         rate: (mean(&rates, before)?, mean(&rates, left)?),
@@ -187,34 +249,41 @@ fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<F
     })
 }
 
-fn report(answer: &mut Answer, facts: &StageFacts, fall: &Fall<'_>) {
-    let name = words::setting(facts, fall.point);
-    let key = |word: &str| format!("{word}-{}", words::slug(&name));
-    let (fast, slow) = fall.rate;
-    for (word, value) in [
-        ("after-s", fall.after_s),
-        ("after-bytes", fall.after_bytes),
-        ("burst-bytes-per-s", fast),
-        ("sustained-bytes-per-s", slow),
-        ("sustained-iops", fall.iops.1),
-        ("burst-ops", fall.burst_ops),
+/// The drops of a setting, over its runs.
+fn report(answer: &mut Answer, name: &str, falls: &[&Fall<'_>]) {
+    if falls.is_empty() {
+        return;
+    }
+    let of = |value: fn(&Fall<'_>) -> f64| -> Vec<f64> {
+        falls.iter().map(|fall| value(fall)).collect()
+    };
+    let (after_s, after_bytes) = (of(|fall| fall.after_s), of(|fall| fall.after_bytes));
+    let (fast, slow) = (of(|fall| fall.rate.0), of(|fall| fall.rate.1));
+    let iops = of(|fall| fall.iops.1);
+    for (word, values) in [
+        ("after-s", &after_s),
+        ("after-bytes", &after_bytes),
+        ("burst-bytes-per-s", &fast),
+        ("sustained-bytes-per-s", &slow),
+        ("sustained-iops", &iops),
+        ("burst-ops", &of(|fall| fall.burst_ops)),
     ] {
-        answer.find(&key(word), value);
+        find_range(answer, &format!("{word}-{}", words::slug(name)), values);
     }
     answer.say(format!(
-        "{name}: {} for {} ({}), then {} ({} IOPS, {} less). A shorter run measures only the \
-         first level.",
-        bytes::per_second(fast),
-        duration::latency(fall.after_s * 1e9),
-        words::size(fall.after_bytes),
-        bytes::per_second(slow),
-        count::significant_or_whole(fall.iops.1),
-        words::percent(1.0 - slow / fast),
+        "{name}: {} for {}, that is {}; then {}, {} IOPS, {} less. A shorter run measures only \
+         the first level.",
+        ranged(&fast, bytes::per_second),
+        ranged(&after_s, |seconds| duration::latency(seconds * 1e9)),
+        ranged(&after_bytes, words::size),
+        ranged(&slow, bytes::per_second),
+        ranged(&iops, count::significant_or_whole),
+        ranged(&of(|fall| 1.0 - fall.rate.1 / fall.rate.0), words::percent),
     ));
 }
 
 /// What was exhausted.
-fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
+fn kind(answer: &mut Answer, facts: &StageFacts, falls: &[Fall<'_>]) {
     let Some(first) = falls.first() else { return };
     let same = |a: f64, b: f64| (a / b - 1.0).abs() <= SAME_WITHIN;
     let other = falls.iter().find(|fall| fall.point.cell != first.point.cell);
@@ -246,11 +315,14 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
             ),
             _ => (format!("{r} IOPS remain"), Strength::ConsistentWith),
         };
+        // Later runs may find a bucket that has not been refilled.
         let words = format!(
-            "A token bucket: a burst of about {} operations above the rate, then a rate more \
-             constant than a device's (coefficient of variation {}); {what}. Plan with the rate, \
-             not with the burst.",
+            "A token bucket: a burst of about {} operations above the rate ({}, run {}), then a \
+             rate more constant than a device's (coefficient of variation {}); {what}. Plan with \
+             the rate, not with the burst.",
             count::significant_or_whole(first.burst_ops),
+            words::setting(facts, first.point),
+            first.repeat + 1,
             words::percent(first.scatter)
         );
         answer.find("bucket-ops", first.burst_ops);
@@ -338,10 +410,10 @@ mod tests {
         };
         // One interval of a hundred at 60 times the rate.
         let seen = burst(|time| if time < 0.005 { 60.0 } else { 1.0 });
-        let sustained = seen.found("sustained-iops").unwrap();
+        let sustained = seen.found("sustained-iops-4-kib").unwrap();
         assert!((sustained / 3_000.0 - 1.0).abs() < 0.02, "{sustained}");
-        assert!(seen.found("burst-ops").is_some_and(|ops| ops > 10_000.0));
-        assert_eq!(burst(|_| 1.0).found("burst-ops"), None);
+        assert!(seen.found("burst-ops-4-kib").is_some_and(|ops| ops > 10_000.0));
+        assert_eq!(burst(|_| 1.0).found("burst-ops-4-kib"), None);
     }
 
     #[test]
@@ -359,10 +431,36 @@ mod tests {
             ..Load::default()
         });
         // The excess of the three intervals of 100 ms: 17, 17 and 6 times 500.
-        let burst = seen.found("burst-ops").unwrap();
+        let burst = seen.found("burst-ops-4-kib").unwrap();
         assert!((burst / 20_000.0 - 1.0).abs() < 0.01, "{burst}");
         let said = &seen.answers[0].1.sentences[0];
         assert!(said.contains("was over after 200 ms to 300 ms"), "{said}");
+    }
+
+    #[test]
+    fn bursts_of_several_runs_are_reported_each_and_of_each_setting() {
+        let seen = facts(&stage("token-bucket", "token-bucket"), |cell, repeat| Load {
+            block_bytes: at(cell, "block-size") as u64,
+            iops: if cell.index == 0 { 5_000.0 } else { 2_000.0 },
+            // The pause before the second run does not refill the bucket.
+            shape: match repeat {
+                0 => |time| if time < 0.01 { 20.0 } else { 1.0 },
+                _ => |time| if time < 0.01 { 10.0 } else { 1.0 },
+            },
+            noise: 0.001,
+            seed: u64::from(repeat) + 1,
+            ..Load::default()
+        });
+        // In the first interval of 100 ms, 19 and 9 times what it does later.
+        for (name, first, second) in [("4-kib", 9_500.0, 4_500.0), ("64-kib", 3_800.0, 1_800.0)] {
+            let of = |end: &str| seen.found(&format!("burst-ops-{name}{end}")).unwrap();
+            assert!((of("_max") / first - 1.0).abs() < 0.02, "{}", of("_max"));
+            assert!((of("_min") / second - 1.0).abs() < 0.02, "{}", of("_min"));
+            assert!((of("") * 2.0 / (first + second) - 1.0).abs() < 0.02, "{}", of(""));
+        }
+        let said = &seen.answers[0].1.sentences;
+        assert!(said[0].contains(" in run 1, ") && said[0].contains(" in run 2;"), "{said:?}");
+        assert_eq!(said.iter().filter(|said| said.contains("a burst")).count(), 2, "{said:?}");
     }
 
     #[test]
