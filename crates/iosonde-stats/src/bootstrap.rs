@@ -271,6 +271,23 @@ pub fn log_t_p(one: &[f64], other: &[f64]) -> f64 {
     })
 }
 
+/// The 95 % interval of a weighted sum of means, each of a sample of its own: Student's t with the
+/// degrees of freedom of Welch and Satterthwaite, rounded down. `None` below two values in a
+/// sample.
+pub fn sum_of_means(parts: &[(f64, &[f64])]) -> Option<(f64, f64)> {
+    let (mut middle, mut variance, mut uncertainty) = (0.0, 0.0, 0.0);
+    for (weight, sample) in parts {
+        let of = Summary::of(sample).filter(|of| of.n > 1)?;
+        let share = weight.powi(2) * of.std_dev.powi(2) / of.n as f64;
+        middle += weight * of.mean;
+        variance += share;
+        uncertainty += share.powi(2) / (of.n - 1) as f64;
+    }
+    let freedom = if variance > 0.0 { variance.powi(2) / uncertainty } else { 1.0 };
+    let reach = t_975((freedom.floor() as usize).max(1))? * variance.sqrt();
+    Some((middle - reach, middle + reach))
+}
+
 /// Welch's test on logarithms.
 struct Welch {
     /// Difference of the means.
@@ -491,5 +508,20 @@ mod tests {
         assert_eq!(Bootstrap::new(1).ratio_of_medians(&[1.0, 2.0], &[0.0, 0.0]), None);
         let (none, zero) = (log_normal_mean(&[1.0]), log_normal_mean(&[1.0, 0.0]));
         assert_eq!((none, zero), (None, None));
+    }
+
+    #[test]
+    fn the_interval_of_a_weighted_sum_holds_it() {
+        let mut chance = Chance::new(3);
+        let held = (0..1_000).filter(|_| {
+            let one: Vec<f64> = (0..3).map(|_| 10.0 + chance.normal()).collect();
+            let other: Vec<f64> = (0..3).map(|_| 4.0 + 2.0 * chance.normal()).collect();
+            let (low, high) = sum_of_means(&[(2.0, &one), (-1.0, &other)]).unwrap();
+            low <= 16.0 && 16.0 <= high
+        });
+        let held = held.count();
+        assert!((935..=990).contains(&held), "{held} of 1,000");
+        assert_eq!(sum_of_means(&[(1.0, &[1.0])]), None);
+        assert_eq!(sum_of_means(&[(1.0, &[1.0, 1.0]), (2.0, &[3.0, 3.0])]), Some((7.0, 7.0)));
     }
 }

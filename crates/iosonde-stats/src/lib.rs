@@ -24,6 +24,7 @@ pub mod queue;
 pub mod ratio;
 pub mod regimes;
 pub mod resample;
+pub mod scatter;
 pub mod search;
 pub mod sequential;
 pub mod settled;

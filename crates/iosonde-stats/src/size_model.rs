@@ -6,15 +6,17 @@
 //! squares with weights 1 / t², so that relative residuals count. The crossover s* = t0 · bw is the
 //! size whose transfer takes as long as its fixed part.
 //!
-//! If a residual exceeds 15 %, it is not one line. The step is then located between
-//! two neighbouring sizes where a line with a step leaves the smallest residuals: a split of
-//! requests above a limit (`max_sectors_kb`, the drive's transfer limit), or a stripe.
+//! If a residual exceeds 15 %, and the scatter between repeats does not explain it, it is not one
+//! line. A step is then sought between two neighbouring sizes: a split of requests above a limit
+//! (`max_sectors_kb`, the drive's transfer limit), or a stripe. It is located as far as the
+//! scatter allows: between all sizes where a line with a step fits the repeats.
 
 use serde::Serialize;
 
 use super::bootstrap::{Bootstrap, Interval, over_repeats};
 use super::least_squares::solve;
 use super::ratio::median;
+use super::scatter::Scatter;
 
 /// Fewest sizes for a line.
 pub const FEWEST_SIZES: usize = 3;
@@ -22,6 +24,8 @@ pub const FEWEST_SIZES: usize = 3;
 pub const ONE_LINE_WITHIN: f64 = 0.15;
 /// Fewest sizes to locate a step: a line with a step has four unknowns.
 const SIZES_FOR_STEP: usize = 5;
+/// Largest p at which the scatter between repeats does not explain the residuals.
+const SHOWN: f64 = 0.05;
 /// Resamples for the interval.
 const RESAMPLES: usize = 1_000;
 
@@ -43,27 +47,36 @@ pub struct SizeModel {
     pub bandwidth: f64,
     /// s* in bytes.
     pub crossover_bytes: f64,
-    /// Its 95 % interval over the repeats; `None` if a size has fewer than two.
+    /// Its 95 % interval over the repeats; `None` if a size has fewer than two, and where requests
+    /// do not take longer with their size in some resamples.
     pub crossover_interval: Option<Interval>,
+    /// That of the fixed part.
+    pub fixed_interval: Option<Interval>,
+    /// That of the bandwidth.
+    pub bandwidth_interval: Option<Interval>,
     /// By size, `(bytes, residual)`: seen over fitted time per request, less 1.
     pub residuals: Vec<(u64, f64)>,
     /// The largest of them, without its sign.
     pub largest_residual: f64,
     /// Whether all of them are within 15 %.
     pub is_one_line: bool,
-    /// Where the step is, if it is not one line and a step explains it.
+    /// Whether it is shown that it is not one line: beyond what the scatter of repeats explains.
+    pub is_bent: bool,
+    /// Where the step is, if it is shown that it is not one line and a step explains it.
     pub step: Option<Step>,
 }
 
-/// A step between two neighbouring sizes.
+/// A step between two sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// The last size before it.
+    /// The last size that is shown to be before it.
     pub after_bytes: u64,
-    /// The first size beyond it.
+    /// The first size that is shown to be beyond it.
     pub from_bytes: u64,
     /// Additional time of a request beyond it, seconds; negative if shorter.
     pub rise_s: f64,
+    /// Half of its 95 % interval.
+    pub rise_reach_s: f64,
     /// Largest residual of the line with this step, without its sign.
     pub largest_residual: f64,
 }
@@ -129,16 +142,40 @@ fn fit(bytes: &[u64], times: &[Vec<f64>], seed: u64) -> Result<SizeModel, NoLine
         .collect();
     let largest_residual = residuals.iter().map(|(_, residual)| residual.abs()).fold(0.0, f64::max);
     let is_one_line = largest_residual <= ONE_LINE_WITHIN;
+    let scatter = Scatter::of(times.iter().map(Vec::as_slice)).filter(|_| !is_one_line);
+    let repeats: Vec<usize> = points.iter().map(|point| repeats(bytes, times, point.0)).collect();
+    let bent = scatter.filter(|scatter| {
+        let residuals = residuals.iter().map(|(_, residual)| *residual);
+        scatter.p_of_residuals(residuals.zip(repeats.iter().copied())) <= SHOWN
+    });
+    let [crossover_interval, fixed_interval, bandwidth_interval] = intervals(
+        bytes,
+        times,
+        seed,
+        [
+            |fixed, per_byte| (per_byte > 0.0).then(|| (fixed / per_byte).max(0.0)),
+            |fixed, _| Some(fixed.max(0.0)),
+            |_, per_byte| (per_byte > 0.0).then(|| per_byte.recip()),
+        ],
+    );
     Ok(SizeModel {
         fixed_s,
         bandwidth: per_byte.recip(),
         crossover_bytes: fixed_s / per_byte,
-        crossover_interval: interval(bytes, times, seed),
+        crossover_interval,
+        fixed_interval,
+        bandwidth_interval,
         residuals,
         largest_residual,
         is_one_line,
-        step: if is_one_line { None } else { step(&points) },
+        is_bent: bent.is_some(),
+        step: bent.and_then(|scatter| step(&points, &repeats, scatter)),
     })
+}
+
+fn repeats(bytes: &[u64], times: &[Vec<f64>], of: f64) -> usize {
+    let at = bytes.iter().position(|bytes| *bytes as f64 == of);
+    at.map_or(1, |at| times[at].len())
 }
 
 /// `(bytes, median time)`, ascending.
@@ -159,42 +196,85 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     Some((fixed, per_unit / unit))
 }
 
-fn interval(bytes: &[u64], times: &[Vec<f64>], seed: u64) -> Option<Interval> {
-    let fewest = times.iter().map(Vec::len).min()?;
+/// The 95 % intervals over the repeats of what follows from the fixed part and the time per byte.
+fn intervals<const K: usize>(
+    bytes: &[u64],
+    times: &[Vec<f64>],
+    seed: u64,
+    of: [fn(f64, f64) -> Option<f64>; K],
+) -> [Option<Interval>; K] {
+    let fewest = times.iter().map(Vec::len).min().unwrap_or(0);
     let groups: Vec<&[f64]> = times.iter().map(Vec::as_slice).collect();
     let bootstrap = Bootstrap::new(seed).resamples(RESAMPLES);
-    let replicates = bootstrap.replicates(&groups, |drawn| {
-        let (fixed, per_byte) = line(&medians(bytes, drawn)?)?;
-        (per_byte > 0.0).then(|| (fixed / per_byte).max(0.0))
-    });
-    over_repeats(replicates, fewest, bootstrap.level)
+    let lines = bootstrap.replicates(&groups, |drawn| line(&medians(bytes, drawn)?));
+    of.map(|of| {
+        let values =
+            lines.iter().map(|line| line.and_then(|(fixed, per_byte)| of(fixed, per_byte)));
+        over_repeats(values.collect(), fewest, bootstrap.level)
+    })
 }
 
-/// The place between sizes where a line with a step leaves the least, at least two sizes on either
-/// side; `None` if that does not bring the residuals within 15 %.
-fn step(points: &[(f64, f64)]) -> Option<Step> {
-    let unit = points.last()?.0;
+/// The step with the least residuals, at least two sizes on either side, between all sizes where a
+/// line with a step is not shown to miss; `None` if none brings the residuals within 15 %.
+fn step(points: &[(f64, f64)], repeats: &[usize], scatter: Scatter) -> Option<Step> {
     if points.len() < SIZES_FOR_STEP {
         return None;
     }
-    let at = |split: usize| -> Option<Step> {
-        let beyond = |at: usize| f64::from(u8::from(at >= split));
-        let rows = points
-            .iter()
-            .enumerate()
-            .map(|(at, (bytes, time))| ([1.0, bytes / unit, beyond(at)], *time, time.powi(-2)));
-        let rows: Vec<_> = rows.collect();
-        let [fixed, per_unit, rise_s] = solve(&rows)?;
-        let residual = |([one, size, beyond], time, _): &([f64; 3], f64, f64)| {
-            (time / (fixed * one + per_unit * size + rise_s * beyond) - 1.0).abs()
-        };
-        let largest_residual = rows.iter().map(residual).fold(0.0, f64::max);
-        let (after_bytes, from_bytes) = (points[split - 1].0 as u64, points[split].0 as u64);
-        Some(Step { after_bytes, from_bytes, rise_s, largest_residual })
+    let splits: Vec<Split> = (2..points.len() - 1).filter_map(|at| Split::of(points, at)).collect();
+    let fits = |split: &&Split| {
+        let residuals = split.residuals.iter().copied().zip(repeats.iter().copied());
+        scatter.p_of_residuals(residuals) > SHOWN
     };
-    let steps = (2..points.len() - 1).filter_map(at);
-    let best = steps.min_by(|a, b| a.largest_residual.total_cmp(&b.largest_residual))?;
-    (best.largest_residual <= ONE_LINE_WITHIN).then_some(best)
+    let fitting: Vec<&Split> = splits.iter().filter(fits).collect();
+    let largest = |split: &Split| split.residuals.iter().map(|r| r.abs()).fold(0.0, f64::max);
+    let best = fitting.iter().min_by(|a, b| largest(a).total_cmp(&largest(b)))?;
+    let largest_residual = largest(best);
+    let parts = best.shares.iter().zip(points).zip(repeats);
+    let variance: f64 = parts
+        .map(|((share, (_, time)), repeats)| {
+            (share * time * scatter.error_of_median(*repeats)).powi(2)
+        })
+        .sum();
+    (largest_residual <= ONE_LINE_WITHIN).then_some(Step {
+        after_bytes: points[fitting.first()?.at - 1].0 as u64,
+        from_bytes: points[fitting.last()?.at].0 as u64,
+        rise_s: best.rise_s,
+        rise_reach_s: scatter.reach(variance.sqrt())?,
+        largest_residual,
+    })
+}
+
+/// A line with a step before one of the sizes.
+struct Split {
+    /// Index of the first size beyond the step.
+    at: usize,
+    rise_s: f64,
+    /// Of each size: seen over fitted time, less 1.
+    residuals: Vec<f64>,
+    /// Of each size: what a second of its time adds to the rise.
+    shares: Vec<f64>,
+}
+
+impl Split {
+    fn of(points: &[(f64, f64)], at: usize) -> Option<Split> {
+        let unit = points.last()?.0;
+        let rows = |time: &dyn Fn(usize) -> f64| -> Vec<([f64; 3], f64, f64)> {
+            let row = |(index, (bytes, seen)): (usize, &(f64, f64))| {
+                let beyond = f64::from(u8::from(index >= at));
+                ([1.0, bytes / unit, beyond], time(index), seen.powi(-2))
+            };
+            points.iter().enumerate().map(row).collect()
+        };
+        let seen = rows(&|index| points[index].1);
+        let [fixed, per_unit, rise_s] = solve(&seen)?;
+        let residual = |([one, size, beyond], time, _): &([f64; 3], f64, f64)| {
+            time / (fixed * one + per_unit * size + rise_s * beyond) - 1.0
+        };
+        let residuals = seen.iter().map(residual).collect();
+        let share = |of: usize| Some(solve(&rows(&|index| f64::from(u8::from(index == of))))?[2]);
+        let shares = (0..points.len()).map(share).collect::<Option<Vec<f64>>>()?;
+        Some(Split { at, rise_s, residuals, shares })
+    }
 }
 
 #[cfg(test)]
@@ -245,6 +325,36 @@ mod tests {
         let step = model.step.unwrap();
         assert_eq!((step.after_bytes, step.from_bytes), (128 * KIB, 256 * KIB));
         assert!((step.rise_s / 1.5e-4 - 1.0).abs() < 1e-6 && step.largest_residual < 1e-6);
+        assert!(model.is_bent);
+    }
+
+    /// Seven sizes of three noisy repeats, with this step beyond 32 KiB.
+    fn noisy(seed: u64, noise: f64, rise_s: f64) -> SizeModel {
+        let mut chance = Chance::new(seed);
+        let size = |kib: u64| {
+            let bytes = kib * KIB;
+            let time = 1e-4 + bytes as f64 / 1e9 + if kib > 32 { rise_s } else { 0.0 };
+            let values = (0..3).map(|_| time * (noise * chance.normal()).exp()).collect();
+            Size { bytes, values }
+        };
+        SizeModel::of_latencies(&[4, 8, 16, 32, 64, 128, 256].map(size), seed).unwrap()
+    }
+
+    #[test]
+    fn noise_is_no_bend_and_a_step_is_located_as_far_as_the_noise_allows() {
+        let bent = (0..200).filter(|seed| noisy(*seed, 0.15, 0.0).is_bent).count();
+        assert!(bent <= 8, "{bent} of 200");
+        let (mut found, mut wrong, mut held) = (0, 0, 0);
+        for seed in 0..200 {
+            let Some(step) = noisy(seed, 0.05, 4e-4).step else { continue };
+            found += 1;
+            let holds = step.after_bytes <= 32 * KIB && step.from_bytes >= 64 * KIB;
+            wrong += u32::from(!holds);
+            held += u32::from((step.rise_s - 4e-4).abs() <= step.rise_reach_s);
+        }
+        assert!(found >= 150, "{found} of 200");
+        assert!(wrong <= 6, "{wrong} of {found}");
+        assert!(held >= found * 9 / 10, "{held} of {found}");
     }
 
     #[test]
