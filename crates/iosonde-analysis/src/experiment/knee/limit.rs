@@ -3,11 +3,20 @@
 use super::super::{Answer, Measure, Point, StageFacts, gate};
 use super::Line;
 use crate::finding::Evidence;
+use iosonde_model::units::count;
+use iosonde_stats::step::two_levels;
+use iosonde_stats::summary::Summary;
 
 /// Share of the highest mean rate from which a level belongs to the plateau.
 const PLATEAU_FROM: f64 = 0.9;
 /// Relative difference of two rates that one limiter sets.
 const SAME_WITHIN: f64 = 0.02;
+/// Smallest fall within the runs of a level.
+const FALL_FROM: f64 = 0.05;
+/// Share of the variance over time that a fall must explain.
+const EXPLAINED: f64 = 0.6;
+/// Share of a run that its levels before and after a fall last at least, as its reciprocal.
+const SHORTEST_SHARE: usize = 10;
 
 impl Line<'_> {
     /// Names a limit in place of a knee; whether there is one.
@@ -39,6 +48,24 @@ impl Line<'_> {
         near.filter_map(|point| gate::known_limit(facts, point)).next()
     }
 
+    /// Withholds a knee at a level whose rate falls within its runs, as after a burst: it has not
+    /// one rate, and more depth is not why it stops growing.
+    pub(super) fn falls_within(&self, facts: &StageFacts, point: &Point) -> Option<String> {
+        let rates = mean_over_time(facts, point);
+        let step = two_levels(&rates, rates.len().div_ceil(SHORTEST_SHARE))?;
+        let is_fall = step.change() <= -FALL_FROM && step.explained >= EXPLAINED;
+        is_fall.then(|| {
+            format!(
+                "the place of the knee is not decidable yet: at {} the rate falls within the runs, \
+                 from {} to {} IOPS ({} runs together); longer runs needed",
+                self.settings(&[point]),
+                count::significant_or_whole(step.before.mean),
+                count::significant_or_whole(step.after.mean),
+                point.runs.len()
+            )
+        })
+    }
+
     /// The levels with nearly the highest rate.
     fn plateau(&self) -> Vec<&Point> {
         let iops = |point: &Point| point.mean(Measure::Iops).unwrap_or(0.0);
@@ -55,7 +82,9 @@ fn limit_of_most(facts: &StageFacts, plateau: &[&Point]) -> Option<String> {
     let is_held = |point: &&&Point| {
         let rate = limited.as_ref().map(|(_, rate)| rate);
         let does = |rate: &f64| {
-            point.mean(Measure::Iops).is_some_and(|iops| (iops / rate - 1.0).abs() <= SAME_WITHIN)
+            let near = |iops: f64| (iops / rate - 1.0).abs() <= SAME_WITHIN;
+            point.mean(Measure::Iops).is_some_and(near)
+                || later_rate(facts, point).is_some_and(near)
         };
         gate::known_limit(facts, point).is_some() || rate.is_some_and(does)
     };
@@ -63,6 +92,21 @@ fn limit_of_most(facts: &StageFacts, plateau: &[&Point]) -> Option<String> {
     let named = plateau.iter().find_map(|point| gate::known_limit(facts, point));
     let is_most = plateau.len() > 1 && 2 * held > plateau.len();
     named.or(limited.map(|(name, _)| name)).filter(|_| is_most)
+}
+
+/// The mean of the runs of a level in each interval, operations per second.
+fn mean_over_time(facts: &StageFacts, point: &Point) -> Vec<f64> {
+    let runs: Vec<Vec<f64>> =
+        facts.of_cell(point.cell).iter().map(|trial| trial.series.iops()).collect();
+    let shortest = runs.iter().map(Vec::len).min().unwrap_or(0);
+    let mean = |at: usize| runs.iter().map(|rates| rates[at]).sum::<f64>() / runs.len() as f64;
+    (0..shortest).map(mean).collect()
+}
+
+/// Operations per second in the second half of the runs: after a burst, if there was one.
+fn later_rate(facts: &StageFacts, point: &Point) -> Option<f64> {
+    let rates = mean_over_time(facts, point);
+    Summary::of(&rates[rates.len() / 2..]).map(|summary| summary.mean)
 }
 
 /// A rate limiter that a run of a level shows, with the operations per second after its burst.
