@@ -224,6 +224,11 @@ impl Line<'_> {
             self.say_limit(answer, point, &limit);
             return;
         }
+        if let Some(fall) = self.falls_within(facts, point) {
+            answer.find(&self.key("knee_undecided"), 1.0);
+            answer.say(format!("{}: {fall}.", self.name));
+            return;
+        }
         let runs = words::interval(knee.interval, runs(self.points), count::significant);
         match knee.state {
             State::OutsideSweep(Side::First) => answer.say(format!(
@@ -457,6 +462,9 @@ mod tests {
             said(&flat)
         );
         assert_eq!(flat.found("enough"), Some(1.0));
+        let words = said(&flat);
+        assert!(words.contains(" IOPS from iodepth 1 on"), "{words}");
+        assert!(words.contains("iodepth 256 does ") && !words.contains("a linear rise"), "{words}");
     }
 
     #[test]
@@ -515,6 +523,29 @@ mod tests {
         assert!(first.contains("stops growing at iodepth 8 ("), "{first}");
         assert!(first.contains("because of a rate limiter at 16,000 IOPS"), "{first}");
         assert_eq!(answer.found.get("advised"), None);
+    }
+
+    #[test]
+    fn a_level_whose_rate_falls_within_its_runs_is_no_knee() {
+        let facts = facts(&stage("queue-depth", "queue-depth"), |cell, repeat| {
+            let depth = at(cell, "iodepth");
+            // A bucket of 20,000/s: at depth 2 a burst of a tenth more lasts for half of the run.
+            let burst: fn(f64) -> f64 = |time| if time < 0.5 { 1.1 } else { 1.0 };
+            let even: fn(f64) -> f64 = |_| 1.0;
+            Load {
+                depth: depth as u32,
+                iops: (11_000.0 * depth).min(20_000.0),
+                shape: if depth == 2.0 { burst } else { even },
+                seed: u64::from(repeat) + 1,
+                ..Load::default()
+            }
+        });
+        let words = said(&facts);
+        assert_eq!(facts.found("advised"), None, "{words}");
+        assert!(
+            words.contains("no knee of the storage") || words.contains("falls within"),
+            "{words}"
+        );
     }
 
     #[test]

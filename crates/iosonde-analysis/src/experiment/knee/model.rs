@@ -11,11 +11,14 @@ use iosonde_stats::bootstrap::log_t_p;
 use iosonde_stats::holm::holm;
 use iosonde_stats::knee::Level;
 use iosonde_stats::queue::{self, Fitted, Model, Queue};
-use iosonde_stats::summary::{Summary, t_p};
+use iosonde_stats::scatter::Scatter;
 use iosonde_stats::usl;
 
 /// Largest p, over all levels together, at which a difference is shown.
 const SHOWN: f64 = 0.05;
+
+/// Share by which a level may lie beyond the end of a rise and still show it.
+const ON_THE_RISE_WITHIN: f64 = 0.05;
 
 /// Formats a number of requests in flight as a level of the axis.
 type Formatter<'a> = &'a dyn Fn(f64) -> String;
@@ -51,7 +54,7 @@ impl Line<'_> {
             Some((model, residual)) => format!(
                 "{}: it behaves like {} (largest residual {}; no statement beyond {limit}).",
                 self.name,
-                model_text(model, &formatted),
+                self.constant(model, levels).unwrap_or_else(|| model_text(model, &formatted)),
                 words::percent(residual)
             ),
         };
@@ -59,6 +62,29 @@ impl Line<'_> {
         if let Some(parallelism) = fitted.parallelism {
             answer.find(&self.key("parallelism"), parallelism);
         }
+    }
+
+    /// A rise that fewer than two levels lie on is none: throughput is constant from some level on.
+    fn constant(&self, model: &Model, levels: &[Level]) -> Option<String> {
+        let Model::Bounds { base_response, most: Some(most) } = model else { return None };
+        let rises_to = base_response * most;
+        let near = 1.0 + ON_THE_RISE_WITHIN;
+        if levels.iter().filter(|level| level.n <= rises_to * near).count() >= 2 {
+            return None;
+        }
+        let is_beyond =
+            |point: &&&Point| self.level(point).is_some_and(|of| of.n * near >= rises_to);
+        let (first, last) = (self.points.iter().find(is_beyond)?, self.points.last()?);
+        let times = Times::of(last, first, Measure::Iops)?;
+        Some(format!(
+            "a constant rate of {} IOPS from {} on, which more depth does not raise; {} does {} \
+             the IOPS of {}",
+            count::significant_or_whole(*most),
+            self.settings(&[first]),
+            self.settings(&[last]),
+            times.formatted(),
+            self.label(first)
+        ))
     }
 
     /// A drop of throughput beyond its peak, and the universal scalability law if it applies.
@@ -138,29 +164,16 @@ fn above_bound(levels: &[Level]) -> Vec<(f64, Times)> {
     times.filter(|(_, times)| gate::side(times, 0.0, 1.0) == Some(gate::Side::Above)).collect()
 }
 
-/// Error of the median of a few values over that of their mean.
-const OF_A_MEDIAN: f64 = 1.25;
-
 /// The smallest of the largest residuals of the models, if every model misses at least one level by
-/// more than the scatter between its runs explains. The scatter is pooled over all levels.
+/// more than the scatter between its runs explains.
 fn misfit(fitted: &Queue, levels: &[usl::Level]) -> Option<f64> {
-    let (mut squares, mut freedom) = (0.0, 0);
-    for (_, rates) in levels {
-        let logs = Summary::of(&rates.iter().map(|rate| rate.ln()).collect::<Vec<f64>>())?;
-        squares += logs.std_dev.powi(2) * (rates.len() - 1) as f64;
-        freedom += rates.len() - 1;
-    }
-    let std_dev = (squares / freedom as f64).sqrt();
-    let p = |(n, residual): &(f64, f64)| {
-        let runs = levels.iter().find(|(at, _)| at == n).map_or(1, |(_, rates)| rates.len());
-        let error = (OF_A_MEDIAN * std_dev / (runs as f64).sqrt()).max(f64::MIN_POSITIVE);
-        t_p(residual.ln_1p().abs() / error, freedom)
-    };
+    let scatter = Scatter::of(levels.iter().map(|(_, rates)| rates.as_slice()))?;
+    let runs = |n: f64| levels.iter().find(|(at, _)| *at == n).map_or(1, |(_, rates)| rates.len());
     let misses = |model: &Fitted| {
-        let all = holm(&model.residuals.iter().map(p).collect::<Vec<f64>>());
-        all.iter().any(|p| *p <= SHOWN)
+        let residuals = model.residuals.iter().map(|(n, residual)| (*residual, runs(*n)));
+        scatter.p_of_residuals(residuals) <= SHOWN
     };
-    let all_miss = freedom > 0 && fitted.tried.iter().all(misses);
+    let all_miss = fitted.tried.iter().all(misses);
     let least = fitted.tried.iter().map(|model| model.largest_residual).min_by(f64::total_cmp);
     least.filter(|_| all_miss)
 }
