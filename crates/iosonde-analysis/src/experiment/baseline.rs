@@ -5,10 +5,11 @@
 
 use super::gate;
 use super::words::{Times, nothing, slug};
-use super::{Answer, Measure, Point, StageFacts};
+use super::{Answer, Measure, Point, Spread, StageFacts};
 use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
-use iosonde_model::units::{bytes, duration};
+use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::bootstrap::sum_of_means;
 
 const MEASURES: [Measure; 5] = [
     Measure::Mean,
@@ -17,8 +18,12 @@ const MEASURES: [Measure; 5] = [
     Measure::Quantile(0.99),
     Measure::Quantile(0.999),
 ];
-/// Ratio of p99 to the mean at or above which a few slow requests are reported.
-const LONG_TAIL_FROM: f64 = 3.0;
+/// Ratio of p99 to the mean of exponential times: ln 100.
+const EXPONENTIAL: f64 = 4.605;
+/// Share above that from which a tail is called longer.
+const LONGER_FROM: f64 = 0.10;
+/// Share by which a larger request may take longer and still count as taking no longer.
+const NO_LONGER_WITHIN: f64 = 0.05;
 /// Mean queue depth above which requests queued.
 const ONE_IN_FLIGHT: f64 = 1.05;
 
@@ -58,15 +63,9 @@ fn one(answer: &mut Answer, point: &Point) {
     for (measure, word) in [(Measure::Quantile(0.95), "p95"), (Measure::Quantile(0.99), "p99")] {
         if let Some(value) = point.mean(measure) {
             answer.find(&format!("{key}_{word}_ns"), value);
-            if measure == Measure::Quantile(0.99) && value > LONG_TAIL_FROM * mean.mean {
-                answer.say(format!(
-                    "{name}: 1 % of the requests take {} times the mean or longer; a few slow \
-                     requests cause the tail.",
-                    iosonde_model::units::count::significant(value / mean.mean)
-                ));
-            }
         }
     }
+    long_tail(answer, point);
     if let Some(depth) = point.mean(Measure::Depth)
         && depth > ONE_IN_FLIGHT
     {
@@ -77,10 +76,39 @@ fn one(answer: &mut Answer, point: &Point) {
             Severity::Warning,
             format!(
                 "{name}: the mean queue depth was {}, so this is not a QD1 baseline.",
-                iosonde_model::units::count::significant(depth)
+                count::significant(depth)
             ),
         );
     }
+}
+
+/// A tail that is shown to be longer than that of exponential times: chance alone makes 1 % of such
+/// requests 4.6 times as long as the mean.
+fn long_tail(answer: &mut Answer, point: &Point) {
+    let tail = Measure::Quantile(0.99);
+    // Without an interval too few requests completed for the percentile.
+    let of = |measure| point.spread(measure, Direction::Total).filter(|s| s.interval.is_some());
+    let (Some(tail), Some(mean)) = (of(tail), of(Measure::Mean)) else { return };
+    let over = tail.values.iter().zip(&mean.values).map(|(tail, mean)| tail / mean).collect();
+    let Some(over) = Spread::of(over).filter(|_| gate::withheld(&[point]).is_none()) else {
+        return;
+    };
+    if !is_long(&over) {
+        return;
+    }
+    let (low, high) = over.interval.unwrap_or((over.mean, over.mean));
+    let [mean, low, high] = [over.mean, low, high].map(count::significant);
+    answer.say(format!(
+        "{}: 1 % of the requests take {mean} times the mean (95 % {low} to {high}, n = {}) or \
+         longer, where exponential times have 4.6: a few slow requests cause the tail.",
+        point.name(),
+        over.values.len()
+    ));
+}
+
+/// Whether p99 over the mean is shown to be more than that of exponential times.
+fn is_long(over: &Spread) -> bool {
+    over.interval.is_some_and(|(low, _)| low > EXPONENTIAL * (1.0 + LONGER_FROM))
 }
 
 /// Size of a point's requests, and whether it reads; `None` for mixes.
@@ -138,38 +166,109 @@ fn asymmetry(answer: &mut Answer, read: &Point, write: &Point, size: u64) {
 
 /// The additional time of the larger request, as a transfer rate and the remaining fixed cost.
 fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads: bool) {
-    let means = (small.0.mean(Measure::Mean), large.0.mean(Measure::Mean));
-    let (Some(short), Some(long)) = means else { return };
     let what = if reads { "Reads" } else { "Writes" };
     let sizes = [small.1, large.1].map(bytes::exact);
-    let key = if reads { "read" } else { "write" };
-    if long <= short {
-        answer.say(format!("{what} of {} take no longer than {what} of {}.", sizes[1], sizes[0]));
+    let Some(times) = Times::of(large.0, small.0, Measure::Mean) else { return };
+    if let Some(why) = gate::withheld(&[small.0, large.0]) {
+        let [small, large] = sizes;
+        answer
+            .say(format!("Whether {what} of {large} take longer than those of {small} is {why}."));
         return;
     }
-    let per_second = (large.1 - small.1) as f64 / (long - short) * 1e9;
-    let fixed_ns = short - small.1 as f64 / per_second * 1e9;
-    answer.find(&format!("{key}_fixed_ns"), fixed_ns.max(0.0));
-    answer.find(&format!("{key}_bytes_per_s"), per_second);
-    let fixed = if fixed_ns > 0.0 {
-        format!("the fixed cost of a request is about {}", duration::latency(fixed_ns))
-    } else {
-        "no fixed cost remains".into()
-    };
+    let figures = times.formatted();
+    if times.times <= 1.0 || !times.differ() {
+        let no_longer = 1.0 + NO_LONGER_WITHIN;
+        let is_shown = times.interval.is_some_and(|interval| interval.high <= no_longer);
+        let words =
+            if is_shown { "take no longer than" } else { "are not shown to take longer than" };
+        answer.say(format!("{what} of {} {words} those of {}: {figures}.", sizes[1], sizes[0]));
+        return;
+    }
+    let parts = Parts::of(small, large).map_or(String::new(), |parts| {
+        parts.find(answer, if reads { "read" } else { "write" });
+        format!(
+            ": a transfer at {}, and {} (from two sizes; the block-size experiment fits more)",
+            parts.transfer(),
+            parts.fixed()
+        )
+    });
     answer.say(format!(
-        "{what} of {} take {} times as long as those of {}: the difference is {}, and {fixed} \
-         (from two sizes; the block-size experiment fits more sizes).",
-        sizes[1],
-        iosonde_model::units::count::significant(long / short),
-        sizes[0],
-        bytes::per_second(per_second),
+        "{what} of {} take {figures} as long as those of {}{parts}.",
+        sizes[1], sizes[0]
     ));
+}
+
+/// The time of a request in two parts, each with its interval: from the means of two sizes.
+struct Parts {
+    runs: usize,
+    /// Bytes per second.
+    rate: (f64, (f64, f64)),
+    fixed_ns: (f64, (f64, f64)),
+}
+
+impl Parts {
+    /// `None` where it is not shown that the larger request takes longer.
+    fn of(small: (&Point, u64), large: (&Point, u64)) -> Option<Parts> {
+        let values = |point: &Point| point.values(Measure::Mean, Direction::Total);
+        let (short, long) = (values(small.0), values(large.0));
+        let of = |of_short: f64, of_long: f64| -> Option<(f64, (f64, f64))> {
+            let mean = of_short * Spread::of(short.clone())?.mean
+                + of_long * Spread::of(long.clone())?.mean;
+            Some((mean, sum_of_means(&[(of_short, &short), (of_long, &long)])?))
+        };
+        let (more_ns, (low, high)) = of(-1.0, 1.0).filter(|(_, (low, _))| *low > 0.0)?;
+        let more_bytes = (large.1 - small.1) as f64;
+        let rate = |ns: f64| more_bytes / ns * 1e9;
+        let share = small.1 as f64 / more_bytes;
+        Some(Parts {
+            runs: short.len().min(long.len()),
+            rate: (rate(more_ns), (rate(high), rate(low))),
+            fixed_ns: of(1.0 + share, -share)?,
+        })
+    }
+
+    fn find(&self, answer: &mut Answer, key: &str) {
+        for (word, (value, (low, high))) in
+            [("fixed_ns", self.fixed_ns), ("bytes_per_s", self.rate)]
+        {
+            answer.find(&format!("{key}_{word}"), value.max(0.0));
+            answer.find(&format!("{key}_{word}_low"), low.max(0.0));
+            answer.find(&format!("{key}_{word}_high"), high.max(0.0));
+        }
+    }
+
+    fn transfer(&self) -> String {
+        self.between(self.rate, bytes::per_second)
+    }
+
+    fn fixed(&self) -> String {
+        match self.fixed_ns.1 {
+            (low, _) if low > 0.0 => {
+                format!("a fixed cost of {}", self.between(self.fixed_ns, duration::latency))
+            }
+            (_, high) if high > 0.0 => {
+                format!("a fixed cost that is not shown, of {} at most", duration::latency(high))
+            }
+            _ => "no fixed cost".into(),
+        }
+    }
+
+    /// `500 MB/s (95 % 490 MB/s to 510 MB/s, n = 3)`.
+    fn between(
+        &self,
+        (value, (low, high)): (f64, (f64, f64)),
+        formatted: fn(f64) -> String,
+    ) -> String {
+        let [value, low, high] = [value, low, high].map(formatted);
+        format!("{value} (95 % {low} to {high}, n = {})", self.runs)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::super::point::Spread;
     use super::super::testing::{facts, noise, stage};
     use iosonde_fixtures::Load;
 
@@ -193,7 +292,44 @@ mod tests {
         assert!(said.contains("At 128 KiB a write takes"), "{said}");
         let bandwidth = facts.found("read_bytes_per_s").unwrap();
         assert!((bandwidth / 500e6 - 1.0).abs() < 0.1, "{bandwidth}");
+        assert!(said.contains("Reads of 128 KiB take 3.") && said.contains("(95 % "), "{said}");
+        assert!(said.contains("a fixed cost of 10"), "{said}");
         assert_eq!(facts.answers[0].1.tables[0].rows.len(), 4);
         assert_eq!(facts.answers[0].1.warnings, Vec::new());
+    }
+
+    /// Of loads that take so long at 128 KiB, with runs that differ by a tenth: what is said.
+    fn said(seed: u64, large_s: f64) -> String {
+        let mut noise = noise(seed, 0.1);
+        let facts = facts(&stage("qd1-baseline", "qd1-baseline"), |cell, _| Load {
+            depth: 1,
+            block_bytes: if cell.index < 2 { 4096 } else { 131_072 },
+            read_percent: if cell.index % 2 == 0 { 100 } else { 0 },
+            iops: noise() / if cell.index < 2 { 100e-6 } else { large_s },
+            ..Load::default()
+        });
+        facts.answers[0].1.sentences.join("\n")
+    }
+
+    #[test]
+    fn noise_is_no_growth_with_the_size_and_none_is_claimed_without_an_interval() {
+        let of_equal: Vec<String> = (0..100).map(|seed| said(seed, 100e-6)).collect();
+        // Two directions each; about 2.5 % of intervals lie above 1.
+        let wrong = of_equal.iter().map(|said| said.matches(" as long as those").count());
+        let wrong: usize = wrong.sum();
+        assert!(wrong <= 12, "{wrong} of 200");
+        let bare = of_equal.iter().filter(|said| said.contains("take no longer than"));
+        let bare = bare.filter(|said| !said.contains("those of 4 KiB: ")).count();
+        assert_eq!(bare, 0);
+        assert!(said(1, 500e-6).contains("Writes of 128 KiB take "), "{}", said(1, 500e-6));
+    }
+
+    #[test]
+    fn the_tail_of_exponential_times_is_not_that_of_a_few_slow_requests() {
+        let is_long = |values: [f64; 3]| super::is_long(&Spread::of(values.to_vec()).unwrap());
+        assert!(!is_long([4.55, 4.62, 4.66]), "exponential");
+        assert!(!is_long([9.5, 4.2, 12.0]), "not shown");
+        // 3 % of the requests take 20 times as long.
+        assert!(is_long([13.9, 14.1, 14.3]));
     }
 }

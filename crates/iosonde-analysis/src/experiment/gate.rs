@@ -6,7 +6,7 @@
 //! that may be the best has low confidence.
 
 use super::words::Times;
-use super::{Measure, Point, StageFacts, Standing};
+use super::{Measure, Point, Spread, StageFacts, Standing};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Parameter;
 use iosonde_stats::bootstrap::log_t_p;
@@ -122,6 +122,27 @@ pub(super) fn rank(candidates: Vec<(&Point, Vec<f64>)>) -> Option<Ranking<'_>> {
     Some(Ranking::Ties { points, others: others.len() - open.len(), more })
 }
 
+/// How much the highest of several settings does. The highest of many means is so in part by
+/// chance: each run is that of the setting which is highest by the other runs, in which its own
+/// chance has no part. What the highest setting may do by its own interval is not excluded.
+pub(super) fn figure_of_highest(points: &[&Point], measure: Measure) -> Option<Spread> {
+    let all = points.iter().map(|point| point.values(measure, Direction::Total));
+    let all: Vec<Vec<f64>> = all.filter(|values| values.len() >= FEWEST_RUNS).collect();
+    let runs = all.iter().map(Vec::len).min()?;
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let highest = |of: &dyn Fn(&[f64]) -> f64| {
+        all.iter().max_by(|a, b| of(a.as_slice()).total_cmp(&of(b.as_slice())))
+    };
+    let by_others = |run: usize| {
+        let of_others = |values: &[f64]| mean(&[&values[..run], &values[run + 1..]].concat());
+        highest(&of_others).map(|values| values[run])
+    };
+    let mut figure = Spread::of((0..runs).filter_map(by_others).collect())?;
+    let own = highest(&mean).and_then(|values| Spread::of(values.clone())?.interval);
+    figure.interval = figure.interval.zip(own).map(|((low, high), own)| (low, high.max(own.1)));
+    Some(figure)
+}
+
 /// Whether the load of a setting pauses by request, so that it has fewer in flight than its depth.
 pub(super) fn pauses(facts: &StageFacts, point: &Point) -> bool {
     let think = facts.laid_out.cells.get(point.cell);
@@ -172,6 +193,13 @@ fn more_runs(one: &[f64], other: &[f64], comparisons: usize) -> Option<u64> {
     let variance = one.std_dev.powi(2) + other.std_dev.powi(2);
     let more = z.powi(2) * variance / distance.powi(2) - one.n.min(other.n) as f64;
     (more.is_finite() && more <= MOST_RUNS).then_some(more.ceil().max(1.0) as u64)
+}
+
+/// Whether one of several ratios, chosen because it is far from 1, is shown to differ from it:
+/// tested over all of them together.
+pub(super) fn differs_among(chosen: &Times, all: &[&Times]) -> bool {
+    let corrected = holm(&all.iter().map(|times| times.p).collect::<Vec<f64>>());
+    all.iter().zip(corrected).any(|(times, p)| *times == chosen && p <= SHOWN)
 }
 
 /// Whether a ratio is shown to be above, below or within two limits; `None` if its interval allows
@@ -302,6 +330,26 @@ mod tests {
             matches!(rank(values.collect()), Some(Ranking::Best(_)))
         };
         assert_eq!((0..2_000).filter(is_best).count(), 0);
+    }
+
+    #[test]
+    fn the_figure_of_the_highest_of_many_equal_settings_is_not_raised_by_chance() {
+        let plateau = sweep(0.0, 1, |_| 4_000.0).points;
+        let (mut held, mut means, mut highest) = (0, 0.0, 0.0);
+        for seed in 0..400 {
+            let (mut plateau, mut noise) = (plateau.clone(), noise(seed, 0.10));
+            let runs = plateau.iter_mut().flat_map(|point| &mut point.runs);
+            runs.for_each(|run| run.all.total.iops = 4_000.0 * noise());
+            let points: Vec<&Point> = plateau.iter().collect();
+            let figure = figure_of_highest(&points, Measure::Iops).unwrap();
+            let (low, high) = figure.interval.unwrap();
+            held += u32::from(low <= 4_000.0 && 4_000.0 <= high);
+            means += figure.mean / 4_000.0 / 400.0;
+            let most = points.iter().filter_map(|point| point.mean(Measure::Iops));
+            highest += most.fold(0.0, f64::max) / 4_000.0 / 400.0;
+        }
+        assert!((means - 1.0).abs() < 0.01 && highest > 1.05, "{means}, {highest}");
+        assert!(held >= 368, "{held} of 400");
     }
 
     #[test]

@@ -93,9 +93,10 @@ fn sum_of_parts(answer: &mut Answer, points: &[(f64, &Point)], reads: &Point, wr
     let sides: Vec<Option<gate::Side>> =
         gaps.iter().map(|gap| gate::side(&gap.2, low, high)).collect();
     let figures = format!("at {share} % reads the rate is {} that of", times.formatted());
-    answer.say(if times.times < low && times.differ() {
+    let differs = gate::differs_among(times, &gaps.iter().map(|gap| &gap.2).collect::<Vec<_>>());
+    answer.say(if times.times < low && differs {
         format!("Mixing has a cost of its own: {figures} alternating reads and writes.")
-    } else if times.times > high && times.differ() {
+    } else if times.times > high && differs {
         format!("Reads and writes proceed in parallel: {figures} alternating reads and writes.")
     } else if sides.iter().all(|side| *side == Some(gate::Side::Within)) {
         format!(
@@ -135,7 +136,8 @@ fn reads_among_writes(answer: &mut Answer, points: &[(f64, &Point)], alone: &Poi
         times.formatted(),
         duration::latency(without)
     );
-    answer.say(if times.times > high && times.differ() {
+    let differs = gate::differs_among(times, &slowed.iter().map(|one| &one.2).collect::<Vec<_>>());
+    answer.say(if times.times > high && differs {
         format!("Writes slow reads down: {figures}.")
     } else if slowed.iter().all(|each| not_above(&each.2)) {
         format!("Writes do not slow reads down by more than a tenth: {figures}.")

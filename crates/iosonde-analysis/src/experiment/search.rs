@@ -150,7 +150,7 @@ fn say_best(
         return;
     };
     let name = |point: &Point| format!("({})", levels_of(facts, point));
-    let rate = format!("{} at {}", of(lead, measure), latency(facts, lead));
+    let rate = format!("{} at {}", lead.with_interval(measure), latency(facts, lead));
     answer.find("best-cell", lead.cell as f64);
     lead.levels.iter().filter_map(|level| Some((level, level.value?))).for_each(
         |(level, value)| {
@@ -185,7 +185,7 @@ fn say_best(
             "Fewest requests in flight within {} % of it: {}: {} at {}.",
             100.0 * NEAR,
             name(fewest),
-            of(fewest, measure),
+            fewest.with_interval(measure),
             latency(facts, fewest)
         ));
     }
@@ -199,21 +199,6 @@ fn levels_of(facts: &StageFacts, point: &Point) -> String {
         _ => level.label.clone(),
     };
     point.levels.iter().map(level).collect::<Vec<String>>().join(", ")
-}
-
-/// Mean and interval of a measure.
-fn of(point: &Point, measure: Measure) -> String {
-    let Some(spread) = point.spread(measure, Direction::Total) else { return "n/a".into() };
-    let mean = measure.formatted(spread.mean);
-    let n = spread.values.len();
-    match spread.interval {
-        Some((low, high)) => format!(
-            "{mean} (95 % {} to {}, n = {n})",
-            measure.formatted(low.max(0.0)),
-            measure.formatted(high)
-        ),
-        None => format!("{mean} (n = {n})"),
-    }
 }
 
 /// The limited latency in each run, or the mean latency.

@@ -3,9 +3,8 @@
 
 use super::claims::at_ceiling;
 use super::gate::{self, Ranking};
-use super::sweep::{bandwidth, highest};
 use super::words::{self, Times, nothing};
-use super::{Answer, Measure, Point, StageFacts, Standing, Study};
+use super::{Answer, Measure, Point, Spread, StageFacts, Standing, Study};
 use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::units::duration;
 
@@ -41,32 +40,89 @@ pub(super) fn study(study: &Study) -> Answer {
     answer
 }
 
+/// Levels of several stages, ranked as those of one.
+struct Levels<'a> {
+    /// The stage of each.
+    stages: Vec<&'a StageFacts>,
+    /// Their cells are places in this list.
+    points: Vec<Point>,
+}
+
+impl<'a> Levels<'a> {
+    fn of(all: impl Iterator<Item = (&'a StageFacts, &'a Point)>) -> Levels<'a> {
+        let (stages, points): (Vec<&StageFacts>, Vec<&Point>) = all.unzip();
+        let placed = points.into_iter().enumerate();
+        let points = placed.map(|(cell, point)| Point { cell, ..point.clone() }).collect();
+        Levels { stages, points }
+    }
+
+    fn heading(&self, point: &Point) -> String {
+        let stage = self.stages.get(point.cell).map_or("", |facts| facts.stage.heading());
+        format!("{stage} ({})", point.name())
+    }
+
+    /// How much the highest level does, and which it is, or why that is not decided. `None` without
+    /// a level that has the measure.
+    fn highest(&self, measure: Measure) -> Option<Result<Highest, String>> {
+        let all: Vec<&Point> = self.points.iter().collect();
+        let means = all.iter().filter_map(|point| Some((point.mean(measure)?, *point)));
+        let (_, top) = means.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let ties = match gate::ranking(&all, measure) {
+            Some(Ranking::Ties { points, .. }) => points.len() - 1,
+            Some(Ranking::Undecided(why)) => return Some(Err(why)),
+            Some(Ranking::Best(_)) | None => 0,
+        };
+        let figure = gate::figure_of_highest(&all, measure)?;
+        Some(Ok(Highest { figure, place: self.heading(top), ties, of: all.len() }))
+    }
+}
+
+/// The highest of several levels.
+struct Highest {
+    figure: Spread,
+    /// The level with the highest mean.
+    place: String,
+    /// Other levels that are not shown to differ from it.
+    ties: usize,
+    /// Number of levels.
+    of: usize,
+}
+
+impl Highest {
+    fn formatted(&self, measure: Measure) -> String {
+        let ties = match self.ties {
+            0 => String::new(),
+            1 => ", not shown to differ from another level".into(),
+            ties => format!(", not shown to differ from {ties} other levels"),
+        };
+        let unit = if measure == Measure::Iops { " IOPS" } else { "" };
+        format!("{}{unit} at {}{ties}", self.figure.with_interval(measure), self.place)
+    }
+}
+
 /// The highest rates of all levels whose figures can be used, and the latency of the baseline.
 fn summary(study: &Study) -> Option<String> {
-    let highest = |measure: Measure| {
-        let points =
-            study.stages.iter().flat_map(|facts| facts.points.iter().map(move |p| (facts, p)));
-        let rated = points
-            .filter(|(_, point)| point.standing == Standing::Good)
-            .filter_map(|(facts, point)| Some((point.mean(measure)?, facts, point)));
-        let (rate, facts, point) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let place = format!("{}: {}", facts.stage.heading(), point.name());
-        let unit = if measure == Measure::Iops { " IOPS" } else { "" };
-        Some(format!("up to {}{unit} ({place})", measure.formatted(rate)))
+    let points = study.stages.iter().flat_map(|facts| facts.points.iter().map(move |p| (facts, p)));
+    let levels = Levels::of(points.filter(|(_, point)| point.standing == Standing::Good));
+    let (iops, rate) = (Measure::Iops, Measure::Bandwidth);
+    let most = match (levels.highest(iops)?, levels.highest(rate)?) {
+        (Ok(ops), Ok(bytes)) => {
+            format!("It does up to {}, and {}", ops.formatted(iops), bytes.formatted(rate))
+        }
+        (Err(why), _) | (_, Err(why)) => format!("How much it does at most is {why}"),
     };
-    let rates = [highest(Measure::Iops)?, highest(Measure::Bandwidth)?].join(" and ");
     let base = study.stage("qd1-baseline").and_then(|facts| facts.points.first());
-    let base = base.and_then(|point| {
-        let mean = Measure::Mean.formatted(point.mean(Measure::Mean)?);
-        Some(format!("; one request at a time takes {mean} ({})", point.name()))
+    let base = base.filter(|point| point.is_usable()).map_or(String::new(), |point| {
+        let mean = point.with_interval(Measure::Mean);
+        format!("; one request at a time takes {mean} on average ({})", point.name())
     });
-    Some(format!("It does {rates}{}.", base.unwrap_or_default()))
+    Some(format!("{most}{base}."))
 }
 
 /// The best pattern of all that was measured.
 pub(super) fn micro(study: &Study) -> Answer {
     let mut answer = Answer::default();
-    let mut tops: Vec<Point> = Vec::new();
+    let mut tops: Vec<Spread> = Vec::new();
     for (what, reads) in [("reading", true), ("writing", false)] {
         let own = |point: &&Point| {
             point.runs.first().is_some_and(|run| {
@@ -81,41 +137,32 @@ pub(super) fn micro(study: &Study) -> Answer {
             let points = facts.points.iter().filter(|point| point.is_usable()).filter(own);
             points.map(move |point| (facts, point))
         });
-        let usable: Vec<(&StageFacts, &Point)> = usable.collect();
-        // Cells of several stages are distinguished by their place in this list.
-        let named: Vec<Point> = usable
-            .iter()
-            .enumerate()
-            .map(|(at, (_, point))| Point { cell: at, ..(*point).clone() })
-            .collect();
-        let all: Vec<&Point> = named.iter().collect();
-        let Some(top) = highest(&all) else { continue };
-        let heading = |point: &Point| {
-            let stage = usable.get(point.cell).map_or("", |(facts, _)| facts.stage.heading());
-            format!("{stage} ({})", point.name())
+        let top = match Levels::of(usable).highest(Measure::Bandwidth) {
+            None => continue,
+            Some(Err(why)) => {
+                answer.say(format!("The best pattern for {what} is {why}."));
+                continue;
+            }
+            Some(Ok(top)) => top,
         };
-        answer
-            .find(&format!("best-{what}-bytes-per-s"), top.mean(Measure::Bandwidth).unwrap_or(0.0));
-        let rate = format!("{}: {}", heading(top), bandwidth(top));
-        answer.say(match gate::ranking(&all, Measure::Bandwidth) {
-            Some(Ranking::Best(_)) | None => format!("The best pattern for {what}: {rate}."),
-            Some(Ranking::Ties { points, .. }) => format!(
+        answer.find(&format!("best-{what}-bytes-per-s"), top.figure.mean);
+        let rate = format!("{}: {}", top.place, top.figure.with_interval(Measure::Bandwidth));
+        answer.say(match top.ties {
+            0 => format!("The best pattern for {what}: {rate}."),
+            ties => format!(
                 "No single pattern is best for {what}: {} of {} are not shown to differ from \
                  {rate}.",
-                points.len(),
-                all.len()
+                ties + 1,
+                top.of
             ),
-            Some(Ranking::Undecided(why)) => {
-                format!("The best pattern for {what} is {why}; so far {rate}.")
-            }
         });
-        tops.push(top.clone());
+        tops.push(top.figure);
     }
     if answer.sentences.is_empty() {
         return nothing("Nothing was measured, so there is no best pattern.");
     }
     if let [reading, writing] = tops.as_slice()
-        && let Some(times) = Times::of(reading, writing, Measure::Bandwidth)
+        && let Some(times) = Times::of_values(&reading.values, &writing.values)
         && times.differ()
     {
         answer.find("reading-over-writing", times.times);
@@ -340,6 +387,26 @@ mod tests {
         assert!(same.contains("Baseline and sweep agree: "), "{same}");
         let other = study(&study_of(stages(3_000.0), None)).sentences.join("\n");
         assert!(other.contains("something changed between the stages"), "{other}");
+    }
+
+    #[test]
+    fn the_highest_rate_has_its_interval_and_its_ties_and_few_runs_have_none() {
+        let said = |all: &Study| study(all).sentences[0].clone();
+        let mut all = study_of(stages(5_000.0), None);
+        // Depths of 8 to 256 do the same.
+        let first = said(&all);
+        assert!(first.starts_with("It does up to 40,"), "{first}");
+        assert!(first.contains("(95 % ") && first.contains(", n = 3) IOPS at "), "{first}");
+        assert!(first.contains("not shown to differ from 5 other levels, and "), "{first}");
+        assert!(first.contains("takes 200 µs (95 % "), "{first}");
+        for point in all.stages.iter_mut().flat_map(|facts| &mut facts.points) {
+            point.runs.truncate(1);
+        }
+        let first = said(&all);
+        assert!(
+            first.starts_with("How much it does at most is not decidable yet: 1 run"),
+            "{first}"
+        );
     }
 
     #[test]

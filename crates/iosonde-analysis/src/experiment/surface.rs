@@ -1,7 +1,7 @@
 //! Which depth does each block size need, and how much client CPU time does an operation cost?
 
 use super::gate::{self, Ranking};
-use super::sweep::{bandwidth, highest};
+use super::sweep::highest;
 use super::words::{self, Times, lines, nothing, slug};
 use super::{Answer, Measure, Point, StageFacts};
 use iosonde_model::plan::chance::mix;
@@ -23,7 +23,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut answer = Answer::default();
     let at = |point: &Point, axis: &str| point.at(axis).unwrap_or(0.0);
     answer.find("best-bytes-per-s", highest.mean(Measure::Bandwidth).unwrap_or(0.0));
-    let rate = bandwidth(highest);
+    let rate = highest.with_interval(Measure::Bandwidth);
     let name = |point: &Point| format!("({})", point.name());
     let words = match gate::ranking(&all, Measure::Bandwidth) {
         Some(Ranking::Best(best)) => {

@@ -25,24 +25,6 @@ pub(super) fn highest<'a>(points: &[&'a Point]) -> Option<&'a Point> {
     points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b))).copied()
 }
 
-/// `1,230 MB/s (95 % 1,190 to 1,270, n = 5)`.
-pub(super) fn bandwidth(point: &Point) -> String {
-    let Some(spread) = point.spread(Measure::Bandwidth, Direction::Total) else {
-        return "n/a".into();
-    };
-    let formatted = |value: f64| Measure::Bandwidth.formatted(value);
-    match spread.interval {
-        Some((low, high)) => format!(
-            "{} (95 % {} to {}, n = {})",
-            formatted(spread.mean),
-            formatted(low.max(0.0)),
-            formatted(high),
-            spread.values.len()
-        ),
-        None => format!("{} (n = {})", formatted(spread.mean), spread.values.len()),
-    }
-}
-
 /// The best level of a line, the sufficient level, and the largest loss between neighbours.
 pub(super) fn line(
     answer: &mut Answer,
@@ -66,7 +48,7 @@ pub(super) fn line(
         answer.find(&key("enough"), point.at(axis).unwrap_or_default());
         format!("; {} is already within {} of it", label(point), words::percent(ENOUGH_WITHIN))
     });
-    let rate = bandwidth(highest);
+    let rate = highest.with_interval(Measure::Bandwidth);
     let words = match gate::ranking(points, Measure::Bandwidth) {
         Some(Ranking::Best(best)) => {
             if let Some(at) = best.at(axis) {

@@ -101,21 +101,19 @@ fn find(answer: &mut Answer, name: &str, spread: &Spread) {
 fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn(&str) -> String) {
     let grows = |measure: Measure| Times::of(last.point, first.point, measure);
     let Some(means) = grows(Measure::Mean) else { return };
-    let mean = means.times;
-    answer.find_between(&key("mean_growth"), mean, means.interval);
-    let mut parts = vec![format!("the mean {}", count::significant(mean))];
+    answer.find_between(&key("mean_growth"), means.times, means.interval);
+    let mut parts = vec![format!("the mean {}", means.formatted())];
     let mut far: Option<f64> = None;
     for q in TAIL {
-        let Some(Times { times, interval }) = grows(Measure::Quantile(q)) else { continue };
+        let Some(times) = grows(Measure::Quantile(q)) else { continue };
         let word = Measure::Quantile(q).word();
-        answer.find_between(&key(&format!("{word}_growth")), times, interval);
-        parts.push(format!("{word} {}", count::significant(times)));
+        answer.find_between(&key(&format!("{word}_growth")), times.times, times.interval);
+        parts.push(format!("{word} {}", times.formatted()));
         far = Some(q);
     }
     let depth = count::setting(last.at / first.at);
     answer.say(format!(
-        "From {} to {} ({depth} times the depth) the latencies grow by these factors: \
-         {}.",
+        "From {} to {} ({depth} times the depth) the latencies grow: {}.",
         first.label,
         last.label,
         parts.join(", ")

@@ -5,7 +5,7 @@ use super::{Answer, AnswerTable, Measure, Point, Spread, StageFacts};
 use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count};
-use iosonde_stats::bootstrap::{Interval, Method, log_t_ratio};
+use iosonde_stats::bootstrap::{Interval, Method, log_t_p, log_t_ratio};
 
 impl Answer {
     /// Adds a sentence.
@@ -65,6 +65,19 @@ impl Spread {
         }
     }
 
+    /// `1,230 MB/s (95 % 1,190 MB/s to 1,270 MB/s, n = 5)`.
+    pub(super) fn with_interval(&self, measure: Measure) -> String {
+        let (mean, n) = (measure.formatted(self.mean), self.values.len());
+        match self.interval {
+            Some((low, high)) => format!(
+                "{mean} (95 % {} to {}, n = {n})",
+                measure.formatted(low),
+                measure.formatted(high)
+            ),
+            None => format!("{mean} (n = {n})"),
+        }
+    }
+
     /// `mean ± sd of 3`, or `one run`.
     pub(super) fn basis(&self) -> String {
         match self.values.len() {
@@ -80,6 +93,12 @@ impl Point {
         self.spread(measure, Direction::Total)
             .map_or("n/a".into(), |spread| spread.formatted(measure))
     }
+
+    /// The same with the interval of its mean.
+    pub(super) fn with_interval(&self, measure: Measure) -> String {
+        self.spread(measure, Direction::Total)
+            .map_or("n/a".into(), |spread| spread.with_interval(measure))
+    }
 }
 
 /// The ratio of one cell to another, with its interval.
@@ -87,6 +106,8 @@ impl Point {
 pub(super) struct Times {
     pub(super) times: f64,
     pub(super) interval: Option<Interval>,
+    /// Probability of a ratio this far from 1 if they do not differ.
+    pub(super) p: f64,
 }
 
 impl Times {
@@ -99,7 +120,7 @@ impl Times {
     pub(super) fn of_values(one: &[f64], other: &[f64]) -> Option<Times> {
         let (a, b) = (Spread::of(one.to_vec())?, Spread::of(other.to_vec())?);
         let times = (b.mean > 0.0).then(|| a.mean / b.mean)?;
-        Some(Times { times, interval: log_t_ratio(one, other) })
+        Some(Times { times, interval: log_t_ratio(one, other), p: log_t_p(one, other) })
     }
 
     /// Whether the interval shows that they differ.
