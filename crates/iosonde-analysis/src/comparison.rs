@@ -32,6 +32,13 @@ pub struct Side {
     pub runs: Vec<Observation>,
 }
 
+impl Side {
+    /// What identifies its records, as far as it is known.
+    fn records(&self) -> impl Iterator<Item = &str> {
+        self.runs.iter().filter_map(Observation::identical)
+    }
+}
+
 /// Settings of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
@@ -234,10 +241,9 @@ fn warnings(a: &Side, b: &Side, requested: &Request) -> Vec<String> {
             ));
         }
     }
-    let is_same = |x: &Observation, y: &Observation| {
-        x.started_unix_ns == y.started_unix_ns && x.values == y.values && x.cell == y.cell
-    };
-    if a.runs.iter().any(|x| b.runs.iter().any(|y| is_same(x, y))) {
+    let [of_a, of_b] = [a, b].map(|side| side.records().collect::<BTreeSet<_>>());
+    // Those of rounds were measured now, each by itself.
+    if !requested.in_rounds && !of_a.is_disjoint(&of_b) {
         all.push("the same run is on both sides: comparing a run with itself shows nothing".into());
     }
     all
@@ -269,7 +275,7 @@ fn kept<'a>(
         let before = runs.len();
         if !requested.in_rounds {
             let mut seen = BTreeSet::new();
-            runs.retain(|run| seen.insert((run.started_unix_ns, &run.cell, bits(run))));
+            runs.retain(|run| run.identical().is_none_or(|record| seen.insert(record)));
         }
         if runs.len() < before {
             let twice = before - runs.len();
@@ -290,11 +296,6 @@ fn kept<'a>(
         }
     }
     Ok(kept)
-}
-
-/// All values of a run, bit for bit.
-fn bits(run: &Observation) -> Vec<u64> {
-    run.values.values().map(|value| value.to_bits()).collect()
 }
 
 type Runs<'a> = Vec<&'a Observation>;

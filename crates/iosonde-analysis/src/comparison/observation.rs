@@ -11,6 +11,7 @@ use crate::figures::DirectionFigures;
 use crate::finding::Severity;
 use crate::verdict::assess;
 use iosonde_model::record::HostFacts;
+use iosonde_model::record::checksums::checksum;
 use iosonde_model::record::run::Run;
 
 /// Name and version of the schema of a baseline.
@@ -34,6 +35,9 @@ pub struct Baseline {
 /// One run as a comparison sees it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Observation {
+    /// SHA-256 of the record, in hexadecimal; empty in older baselines.
+    #[serde(default)]
+    pub record: String,
     /// The cell: the title of the workload, and its levels in an experiment.
     pub cell: String,
     /// The facts that must be equal.
@@ -87,6 +91,7 @@ impl Observation {
         let doubts =
             row.findings.iter().filter(|finding| finding.severity >= Severity::LowConfidence);
         Observation {
+            record: checksum(&serde_json::to_vec(run).unwrap_or_default()),
             cell: named(&run.plan.title, levels),
             identity: Identity::of(run, host),
             started_unix_ns: run.started_unix_ns,
@@ -96,6 +101,11 @@ impl Observation {
             left_out,
             doubts: doubts.map(|finding| finding.subject.clone()).collect(),
         }
+    }
+
+    /// What only the very same record shares, if it is known.
+    pub fn identical(&self) -> Option<&str> {
+        (!self.record.is_empty()).then_some(&self.record)
     }
 
     /// The value of a metric. If only one direction moved data, it is the total.

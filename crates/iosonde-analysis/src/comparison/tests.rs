@@ -165,6 +165,7 @@ fn observed(cell: &str, started: u64, iops: f64) -> Observation {
             .into(),
         ..Observation::default()
     }
+        record: format!("{cell} {started} {iops}"),
 }
 
 fn side(cell: &str, level: f64, count: u64) -> Side {
@@ -217,7 +218,7 @@ fn cells_are_paired_by_name_and_the_others_named() {
     let (mut a, mut b) = (side("x", 100.0, 5), side("x", 100.0, 5));
     a.runs.extend(side("only a", 1.0, 5).runs);
     b.runs.extend(side("only b", 1.0, 5).runs);
-    b.runs.iter_mut().for_each(|run| run.started_unix_ns += 100);
+    b.runs.iter_mut().for_each(|run| run.record.push('b'));
     let comparison = compare(&a, &b, &requested()).unwrap();
     assert_eq!((comparison.cells.len(), comparison.cells[0].cell.as_str()), (1, "x"));
     assert_eq!(comparison.warnings, ["only A has only a", "only B has only b"]);
@@ -254,5 +255,22 @@ fn a_gate_on_what_is_not_there_is_unknown() {
     let comparison = compare(&side("x", 100.0, 6), &side("x", 80.0, 6), &requested).unwrap();
     let failed = |index: usize| matches!(comparison.gates[index].outcome, Outcome::Failed { .. });
     let unknown = |index: usize| matches!(comparison.gates[index].outcome, Outcome::Unknown { .. });
+#[test]
+fn only_one_record_is_the_same_run() {
+    let constant = |name: &str| {
+        let mut side = side("x", 100.0, 6);
+        for (at, run) in side.runs.iter_mut().enumerate() {
+            run.record = format!("{name} {at}");
+            run.started_unix_ns = 0;
+        }
+        side
+    };
+    let warnings = |b: &Side| compare(&constant("a"), b, &requested()).unwrap().warnings;
+    assert_eq!(warnings(&constant("b")), Vec::<String>::new(), "equal figures are no same run");
+    let mut shared = constant("b");
+    shared.runs[3].record = "a 1".into();
+    assert!(warnings(&shared)[0].contains("the same run is on both sides"));
+}
+
     assert!(failed(0) && unknown(1) && unknown(2) && failed(3), "{:?}", comparison.gates);
 }
