@@ -77,10 +77,9 @@ impl Count {
         } += 1;
     }
 
-    /// Makes as many more runs as the larger of the two numbers.
+    /// Makes as many more runs as decide.
     fn follow(&mut self, mut pair: Pair, verdict: Verdict) {
-        let Verdict::Inconclusive { more_to_differ, more_to_be_same } = verdict else { return };
-        let Some(more) = more_to_differ.max(more_to_be_same) else { return };
+        let Verdict::Inconclusive { more_to_decide: Some(more), .. } = verdict else { return };
         self.advised += 1;
         self.added += more;
         pair.measure(more as usize);

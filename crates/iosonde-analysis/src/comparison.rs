@@ -120,6 +120,26 @@ pub struct Comparison {
     pub warnings: Vec<String>,
 }
 
+impl Comparison {
+    /// The figures without a verdict, each with the number of further runs of each side, or rounds,
+    /// that gives it one, if there is such a number.
+    pub fn open(&self) -> Vec<(String, Option<u64>)> {
+        let mut open = Vec::new();
+        for cell in &self.cells {
+            for row in &cell.rows {
+                if let Verdict::Inconclusive { more_to_decide, .. } = row.verdict {
+                    let name = match self.cells.len() {
+                        1 => row.metric.clone(),
+                        _ => format!("{} {}", cell.cell, row.metric),
+                    };
+                    open.push((name, more_to_decide));
+                }
+            }
+        }
+        open
+    }
+}
+
 /// A side as reported.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideFacts {

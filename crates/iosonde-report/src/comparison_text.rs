@@ -137,14 +137,14 @@ pub fn words(row: &Row) -> String {
             format!("different, below tolerance: {change} of ±{} %", share(tolerance))
         }
         Verdict::Same { tolerance } => format!("same within ±{} %", share(tolerance)),
-        Verdict::Inconclusive { more_to_differ, more_to_be_same } => {
+        Verdict::Inconclusive { more_to_differ, more_to_be_same, .. } => {
             let about =
                 |more: u64, what: &str| format!("about {} {what}", count::of(more, "more run"));
             let differ = more_to_differ.map(|more| about(more, "to show a difference"));
             let same = more_to_be_same.map(|more| about(more, "to show that there is none"));
             let both: Vec<String> = differ.into_iter().chain(same).collect();
             match both.is_empty() {
-                true => format!("inconclusive: too noisy, {MOST} more runs would not decide"),
+                true => format!("inconclusive: too noisy, {MOST} runs may not decide"),
                 false => format!("inconclusive: {}", both.join(", ")),
             }
         }
@@ -196,14 +196,31 @@ pub(crate) fn needed(compared: &Comparison) -> Option<String> {
             compared.family
         ));
     }
-    let more = rows().filter_map(|row| match row.verdict {
-        Verdict::Inconclusive { more_to_differ, more_to_be_same } => {
-            more_to_differ.into_iter().chain(more_to_be_same).min()
+    further(compared)
+}
+
+/// How many more runs decide all figures that are open, and which no number of runs decides.
+fn further(compared: &Comparison) -> Option<String> {
+    let open = compared.open();
+    let (never, decided): (Vec<_>, Vec<_>) = open.iter().partition(|(_, more)| more.is_none());
+    let never = match never.as_slice() {
+        [] => String::new(),
+        all => {
+            let names: Vec<String> = all.iter().map(|(name, _)| clean(name)).collect();
+            format!("{} may stay open within {} runs", names.join(", "), count::thousands(MOST))
         }
-        _ => None,
-    });
-    more.max()
-        .map(|more| format!("Measure about {} more runs of each side.", count::thousands(more)))
+    };
+    let Some(more) = decided.iter().filter_map(|(_, more)| *more).max() else {
+        let advice = "make longer runs, or give a larger --tolerance";
+        return (!never.is_empty()).then(|| format!("{never}: {advice}."));
+    };
+    let measure = if compared.in_rounds {
+        let rounds = compared.sides[0].runs as u64 + more;
+        format!("Measure again with --rounds {rounds}")
+    } else {
+        format!("Measure about {} of each side", count::of(more, "more run"))
+    };
+    Some(if never.is_empty() { format!("{measure}.") } else { format!("{measure}; {never}.") })
 }
 
 /// What the tables rest on.

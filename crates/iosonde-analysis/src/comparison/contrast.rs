@@ -22,10 +22,12 @@ pub const BETTER: usize = 10;
 pub const TOLERANCE: f64 = 0.05;
 /// Largest p of a difference.
 pub const SIGNIFICANT: f64 = 0.05;
-/// Most additional runs that are recommended.
+/// Most runs of each side, or rounds, that are recommended: as many as `--rounds` accepts.
 pub const MOST: u64 = 1_000;
 /// Probability with which a recommended number of runs decides.
 const POWER: f64 = 0.95;
+/// The standard error of a median over that of a mean, of values with normal noise.
+const OF_MEDIAN: f64 = 1.253_314;
 /// Equivalence could hide a regression: each of its two one-sided tests has this level.
 const SAMENESS: f64 = 0.000_1;
 
@@ -54,11 +56,13 @@ pub enum Verdict {
     /// None of these is established.
     Inconclusive {
         /// About this many more runs per side, or rounds, would show a difference of the size
-        /// that was observed, of the tolerance at least; `None` for more than [`MOST`].
+        /// that was observed, of the tolerance at least; `None` for more than [`MOST`] in all.
         more_to_differ: Option<u64>,
         /// The same to show that there is none; `None` also if the whole interval lies beyond the
         /// tolerance.
         more_to_be_same: Option<u64>,
+        /// The same to show whichever of the two holds.
+        more_to_decide: Option<u64>,
     },
     /// There are too few runs for any verdict.
     TooFew,
@@ -193,39 +197,73 @@ impl Contrast {
         if all_within(interval_90) && self.strict.is_some_and(all_within) {
             return Verdict::Same { tolerance };
         }
-        let [more_to_differ, more_to_be_same] = self.more_runs(tolerance, family);
-        Verdict::Inconclusive { more_to_differ, more_to_be_same }
+        self.inconclusive(tolerance, family)
     }
 
-    /// Approximate numbers of additional runs per side, or rounds, that would show a difference,
-    /// and that would show sameness; `None` for more than [`MOST`].
+    /// How many additional runs per side, or rounds, would show a difference, how many sameness.
     ///
     /// They count on the largest spread that these runs allow, and on the observed difference.
-    fn more_runs(&self, tolerance: f64, family: usize) -> [Option<u64>; 2] {
-        let have = self.runs[0].min(self.runs[1]);
-        let sides = if self.paired { 1 } else { 2 };
-        let freedom = (sides * (have - 1)).max(1) as f64;
-        let spread = self.spread.unwrap_or(0.0) * largest(freedom);
-        let needed = |level: f64, distance: f64| {
-            let z = normal::quantile(1.0 - level) + normal::quantile(POWER);
-            sides as f64 * (z * spread / distance).powi(2)
-        };
-        let more = |runs: f64| {
-            let more = (runs - have as f64).ceil().max(1.0);
-            (more <= MOST as f64).then_some(more as u64)
-        };
+    fn inconclusive(&self, tolerance: f64, family: usize) -> Verdict {
         let (observed, limit) = (self.ratio.ln().abs(), tolerance.ln_1p());
-        let to_reach_p = (have..have + 64)
-            .find(|runs| self.least_p(*runs) * family as f64 <= SIGNIFICANT)
-            .unwrap_or(have);
-        let level = SIGNIFICANT / 2.0 / family.max(1) as f64;
-        let to_differ = needed(level, observed.max(limit)).max(to_reach_p as f64);
+        let differ = self.more(|runs| self.shows(observed.max(limit), runs, family));
         // The true difference may be smaller than the observed one.
+        let distance = (limit - observed).max(limit / 2.0);
+        let same = self.more(|runs| self.shows_sameness(distance, runs));
         let may_be_same =
             self.interval.is_some_and(|(low, high)| low.ln() < limit && high.ln() > -limit);
-        let distance = (limit - observed).max(limit / 2.0);
-        let to_be_same = may_be_same.then(|| needed(SAMENESS, distance));
-        [more(to_differ), to_be_same.and_then(more)]
+        Verdict::Inconclusive {
+            more_to_differ: differ,
+            more_to_be_same: same.filter(|_| may_be_same),
+            more_to_decide: match may_be_same {
+                true => differ.zip(same).map(|(differ, same)| differ.max(same)),
+                false => differ,
+            },
+        }
+    }
+
+    /// The least number of additional runs with which this is enough; `None` above [`MOST`] in all.
+    /// Half as many again at least: where fewer should do, these should have done.
+    fn more(&self, is_enough: impl Fn(usize) -> bool) -> Option<u64> {
+        let have = self.runs[0].min(self.runs[1]);
+        let all: Vec<usize> = (have + have.div_ceil(2)..=MOST as usize).collect();
+        let fewer = all.partition_point(|runs| !is_enough(*runs));
+        all.get(fewer).map(|runs| (runs - have) as u64)
+    }
+
+    /// Whether so many runs show a difference of medians of this size.
+    fn shows(&self, difference: f64, runs: usize, family: usize) -> bool {
+        let level = SIGNIFICANT / 2.0 / family.max(1) as f64;
+        let reach = self.reach(level, runs) + normal::quantile(POWER);
+        let can = self.least_p(runs) * family as f64 <= SIGNIFICANT;
+        can && difference >= reach * OF_MEDIAN * self.error(runs)
+    }
+
+    /// Whether so many runs show that the sides are the same, so far from the tolerance.
+    fn shows_sameness(&self, distance: f64, runs: usize) -> bool {
+        // Each of the two tests may miss half of what is allowed.
+        let reach = self.reach(SAMENESS, runs) + normal::quantile(1.0 - (1.0 - POWER) / 2.0);
+        distance >= reach * self.error(runs)
+    }
+
+    /// How many standard errors a one-sided test at this level takes.
+    fn reach(&self, level: f64, runs: usize) -> f64 {
+        student(normal::quantile(1.0 - level), self.freedom(runs))
+    }
+
+    /// The standard error of the difference of so many runs, at most.
+    fn error(&self, runs: usize) -> f64 {
+        let have = self.runs[0].min(self.runs[1]);
+        let spread = self.spread.unwrap_or(0.0) * largest(self.freedom(have));
+        spread * (self.sides() / runs as f64).sqrt()
+    }
+
+    fn freedom(&self, runs: usize) -> usize {
+        (self.sides() as usize * (runs - 1)).max(1)
+    }
+
+    /// Samples whose spread adds up in the difference.
+    fn sides(&self) -> f64 {
+        if self.paired { 1.0 } else { 2.0 }
     }
 
     fn least_p(&self, runs: usize) -> f64 {
@@ -235,8 +273,8 @@ impl Contrast {
 
 /// How many times the observed spread the true one may be: the 95 % limit by the chi-square law
 /// (Wilson and Hilferty 1931).
-fn largest(freedom: f64) -> f64 {
-    let part = 2.0 / (9.0 * freedom);
+fn largest(freedom: usize) -> f64 {
+    let part = 2.0 / (9.0 * freedom as f64);
     let share = (1.0 - part + normal::quantile(1.0 - POWER) * part.sqrt()).powi(3);
     share.max(0.01).sqrt().recip()
 }

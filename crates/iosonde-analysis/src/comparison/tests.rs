@@ -106,17 +106,25 @@ fn few_runs_get_numbers_and_no_verdict_and_too_many_questions_more_runs() {
     let contrast = Contrast::of_sides(&a, &b, 1).unwrap();
     let corrected = contrast.p * 7.0;
     let verdict = contrast.verdict(Better::Higher, corrected, 0.05, 7);
-    let expected = Verdict::Inconclusive { more_to_differ: Some(1), more_to_be_same: None };
+    let expected = Verdict::Inconclusive {
+        more_to_differ: Some(3),
+        more_to_be_same: None,
+        more_to_decide: Some(3),
+    };
     assert_eq!(verdict, expected);
     // Five runs with a spread of 5 % allow 8.6 %, of 500 % anything.
     let mut noisy = Contrast::of_sides(&a, &a, 1).unwrap();
     noisy.spread = Some(0.05);
     let verdict = noisy.verdict(Better::Higher, 0.5, 0.05, 1);
-    let Verdict::Inconclusive { more_to_differ, more_to_be_same } = verdict else { panic!() };
-    assert_eq!((more_to_differ, more_to_be_same), (Some(76), Some(173)));
+    let Verdict::Inconclusive { more_to_differ, more_to_be_same, more_to_decide } = verdict else {
+        panic!()
+    };
+    assert_eq!((more_to_differ, more_to_be_same), (Some(122), Some(197)));
+    assert_eq!(more_to_decide, more_to_be_same);
     noisy.spread = Some(5.0);
     let verdict = noisy.verdict(Better::Higher, 0.5, 0.05, 1);
-    let expected = Verdict::Inconclusive { more_to_differ: None, more_to_be_same: None };
+    let expected =
+        Verdict::Inconclusive { more_to_differ: None, more_to_be_same: None, more_to_decide: None };
     assert_eq!(verdict, expected);
 }
 
@@ -140,10 +148,10 @@ fn who_makes_as_many_runs_as_recommended_gets_a_verdict() {
                 let contrast = Contrast::of_sides(a, b, seed).unwrap();
                 contrast.verdict(Better::Higher, contrast.p, contrast::TOLERANCE, 1)
             };
-            let Verdict::Inconclusive { more_to_differ, more_to_be_same } = verdict(&a, &b) else {
+            let Verdict::Inconclusive { more_to_decide, .. } = verdict(&a, &b) else {
                 continue;
             };
-            let more = more_to_differ.max(more_to_be_same).unwrap() as usize;
+            let more = more_to_decide.unwrap() as usize;
             a.extend(runs(&mut draws, more, 100.0, 0.02));
             b.extend(runs(&mut draws, more, 100.0 * level, 0.02));
             all += 1;
@@ -157,6 +165,7 @@ fn who_makes_as_many_runs_as_recommended_gets_a_verdict() {
 fn observed(cell: &str, started: u64, iops: f64) -> Observation {
     let facts = [("depth".to_owned(), "4".to_owned())].into();
     Observation {
+        record: format!("{cell} {started} {iops}"),
         cell: cell.into(),
         identity: Identity { facts: [(Kind::Plan, facts)].into() },
         started_unix_ns: started,
@@ -165,7 +174,6 @@ fn observed(cell: &str, started: u64, iops: f64) -> Observation {
             .into(),
         ..Observation::default()
     }
-        record: format!("{cell} {started} {iops}"),
 }
 
 fn side(cell: &str, level: f64, count: u64) -> Side {
@@ -248,14 +256,6 @@ fn what_does_not_count_is_left_out_and_reported() {
 }
 
 #[test]
-fn a_gate_on_what_is_not_there_is_unknown() {
-    let gates = ["iops>-5%", "p99<5%", "Nobody.iops>-5%", "bw>-5%"];
-    let gates = gates.into_iter().map(|text| Gate::parse(text).unwrap()).collect();
-    let requested = Request { gates, ..requested() };
-    let comparison = compare(&side("x", 100.0, 6), &side("x", 80.0, 6), &requested).unwrap();
-    let failed = |index: usize| matches!(comparison.gates[index].outcome, Outcome::Failed { .. });
-    let unknown = |index: usize| matches!(comparison.gates[index].outcome, Outcome::Unknown { .. });
-#[test]
 fn only_one_record_is_the_same_run() {
     let constant = |name: &str| {
         let mut side = side("x", 100.0, 6);
@@ -272,5 +272,13 @@ fn only_one_record_is_the_same_run() {
     assert!(warnings(&shared)[0].contains("the same run is on both sides"));
 }
 
+#[test]
+fn a_gate_on_what_is_not_there_is_unknown() {
+    let gates = ["iops>-5%", "p99<5%", "Nobody.iops>-5%", "bw>-5%"];
+    let gates = gates.into_iter().map(|text| Gate::parse(text).unwrap()).collect();
+    let requested = Request { gates, ..requested() };
+    let comparison = compare(&side("x", 100.0, 6), &side("x", 80.0, 6), &requested).unwrap();
+    let failed = |index: usize| matches!(comparison.gates[index].outcome, Outcome::Failed { .. });
+    let unknown = |index: usize| matches!(comparison.gates[index].outcome, Outcome::Unknown { .. });
     assert!(failed(0) && unknown(1) && unknown(2) && failed(3), "{:?}", comparison.gates);
 }
