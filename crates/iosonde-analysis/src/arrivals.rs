@@ -15,6 +15,12 @@ const GROWTH_FROM: f64 = 0.01;
 /// Share by which the achieved rate may miss the requested rate, regardless of the number of
 /// operations.
 pub(crate) const RATE_WITHIN: f64 = 0.01;
+/// Standard deviations that random arrivals exceed in one run of 100,000.
+const CHANCE: f64 = 4.5;
+/// Deviation of the coefficient of variation accepted, regardless of the number of operations.
+const CV_WITHIN: f64 = 0.05;
+/// Fewest distances of a job that show how even its arrivals are.
+const FEWEST_GAPS: f64 = 10.0;
 /// Share of operations that found no free slot, at or below which the lag is the generator's own.
 const OWN_LAG_BELOW: f64 = 0.01;
 /// Lag at p99, as a share of the median response, at or above which the generator is too slow.
@@ -125,20 +131,47 @@ fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures) -> ArrivalVerdic
     if own_lag && lag.quantile(0.99).is_some_and(|lag| lag as f64 > LAG_SHARE * median) {
         return ArrivalVerdict::ClientBound;
     }
-    let off =
-        figures.asked_per_s.zip(due_per_s(run, open)).is_some_and(|(requested, due_per_s)| {
-            (due_per_s / requested - 1.0).abs() > within.max(3.0 * scatter(run, open) / due.sqrt())
-        });
-    let poisson = open.iter().any(|at| {
-        matches!(run.plan.jobs[*at].pace, Pace::Rate { arrivals: Arrivals::Poisson, .. })
-    });
-    // The standard error of the CV of n exponential distances is 1 / sqrt(n).
-    let cv_within = 0.05f64.max(3.0 / due.sqrt());
-    let scattered = figures.gap_cv.is_some_and(|cv| (cv - 1.0).abs() > cv_within);
-    if off || (poisson && scattered) {
+    if has_other_rate(run, open, figures) || has_other_scatter(run, open, figures) {
         return ArrivalVerdict::OffSchedule;
     }
     ArrivalVerdict::Sustained
+}
+
+/// Whether operations were due at another rate than requested. Their number shows it, and so do the
+/// distances between them: a run limited by a count continues for a while after the last operation
+/// is due, and the distances of a job with few operations are those that fit into the window.
+fn has_other_rate(run: &Run, open: &[usize], figures: &ArrivalFigures) -> bool {
+    let Some(asked_per_s) = figures.asked_per_s else { return false };
+    let (mut gaps, mut in_gaps) = (0.0, 0.0);
+    for at in open {
+        let counts = &run.jobs[*at].arrivals;
+        let per_s = requested(&run.plan.jobs[*at]).unwrap_or(0.0);
+        gaps += counts.gaps as f64;
+        in_gaps += per_s * counts.gap_sum_ns as f64 / 1e9;
+    }
+    let in_window = asked_per_s * run.measured_ns as f64 / 1e9;
+    let scatter = scatter(run, open).max(1.0);
+    let differs = |found: f64, expected: f64| {
+        // The square root of a Poisson count has a standard deviation of one half.
+        let chance = CHANCE * scatter / 2.0;
+        (found - expected).abs() > RATE_WITHIN * expected
+            && (found.sqrt() - expected.sqrt()).abs() > chance
+    };
+    differs(gaps, in_gaps) && differs(figures.due as f64, in_window)
+}
+
+/// Whether Poisson arrivals are more or less even than those are.
+fn has_other_scatter(run: &Run, open: &[usize], figures: &ArrivalFigures) -> bool {
+    let poisson = open.iter().any(|at| {
+        matches!(run.plan.jobs[*at].pace, Pace::Rate { arrivals: Arrivals::Poisson, .. })
+    });
+    let due = figures.due as f64;
+    if !poisson || due < FEWEST_GAPS * open.len() as f64 {
+        return false;
+    }
+    // The standard error of the CV of n exponential distances is 1 / sqrt(n), and the tail of its
+    // law is that of its logarithm.
+    figures.gap_cv.is_some_and(|cv| cv.ln().abs() > CV_WITHIN.max(CHANCE / due.sqrt()))
 }
 
 /// Largest coefficient of variation of the distances that a table gives: the standard error of
@@ -154,16 +187,6 @@ fn scatter(run: &Run, open: &[usize]) -> f64 {
         _ => 0.0,
     };
     open.iter().map(of).fold(0.0, f64::max)
-}
-
-/// Operations due per second, from the intervals between due times: a run limited by a count
-/// continues for a while after the last operation is due.
-fn due_per_s(run: &Run, open: &[usize]) -> Option<f64> {
-    let rate = |at: &usize| {
-        let counts = &run.jobs[*at].arrivals;
-        (counts.gap_sum_ns > 0).then(|| counts.gaps as f64 * 1e9 / counts.gap_sum_ns as f64)
-    };
-    open.iter().map(rate).sum()
 }
 
 /// Operations per second requested by a job's plan.
@@ -240,7 +263,57 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use iosonde_fixtures::{Load, open_run_of};
     use iosonde_model::plan::chance::Chance;
+    use iosonde_model::record::run::ArrivalsRun;
+
+    /// Jobs of an open loop with Poisson arrivals that were asked for this rate each.
+    fn asked(jobs: u32, per_s: f64) -> Run {
+        let mut run = open_run_of(&Load { iops: 100.0, ..Load::default() }, |_| 0);
+        let rate = Rate::Ops(per_s);
+        run.plan.jobs[0].pace = Pace::Rate { rate, arrivals: Arrivals::Poisson };
+        run.plan.jobs = vec![run.plan.jobs[0].clone(); jobs as usize];
+        run.jobs = vec![run.jobs[0].clone(); jobs as usize];
+        run
+    }
+
+    /// Draws Poisson arrivals of this rate for each job, and says whether they are off schedule.
+    fn is_off(run: &mut Run, per_s: f64, chance: &mut Chance) -> bool {
+        for job in &mut run.jobs {
+            job.arrivals = ArrivalsRun::default();
+            let counts = &mut job.arrivals;
+            let mut at_ns = 0.0;
+            loop {
+                let gap_ns = -(1.0 - chance.unit()).ln() * 1e9 / per_s;
+                at_ns += gap_ns;
+                if at_ns >= run.measured_ns as f64 {
+                    break;
+                }
+                if counts.due > 0 {
+                    counts.gaps += 1;
+                    counts.gap_sum_ns += gap_ns as u64;
+                    counts.gap_square_sum += gap_ns * gap_ns;
+                }
+                counts.due += 1;
+            }
+        }
+        arrivals(run).unwrap().verdict == ArrivalVerdict::OffSchedule
+    }
+
+    #[test]
+    fn random_arrivals_are_on_schedule_and_another_rate_is_not() {
+        let mut chance = Chance::new(3);
+        for (jobs, per_s) in [(1, 1.0), (1, 10.0), (1, 300.0), (8, 1.0), (32, 0.3), (32, 2.0)] {
+            let mut run = asked(jobs, per_s);
+            let off = (0..300).filter(|_| is_off(&mut run, per_s, &mut chance));
+            assert_eq!(off.count(), 0, "{jobs} jobs at {per_s}/s");
+        }
+        for (jobs, per_s, asked_per_s) in [(1, 100.0, 200.0), (8, 400.0, 420.0), (32, 2.0, 4.0)] {
+            let mut run = asked(jobs, asked_per_s);
+            let off = (0..50).filter(|_| is_off(&mut run, per_s, &mut chance));
+            assert_eq!(off.count(), 50, "{jobs} jobs at {per_s}/s");
+        }
+    }
 
     #[test]
     fn a_growing_backlog_has_its_slope_and_a_noisy_one_has_none() {

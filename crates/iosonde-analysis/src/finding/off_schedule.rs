@@ -8,7 +8,7 @@ use super::{Case, Detect, Detector, Finding, Severity, Strength};
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "off_schedule",
     meaning: "The due times of an open loop differ from what was requested.",
-    method: "the recorded schedule, compared with the requested rate",
+    method: "the recorded schedule, compared with the requested one and with what chance allows",
     action: "Repeat on an idle machine, or at a lower rate.",
     detect,
 };
