@@ -17,6 +17,7 @@ use iosonde_model::record::run::Run;
 use super::figures::Figures;
 
 pub(crate) use device::{ours as our_bytes, work as device_work};
+pub(crate) use little::shows_depth;
 pub(crate) use time::window_ns;
 
 /// All identities of a run that could be evaluated.

@@ -1,6 +1,6 @@
 //! Little's law, and the requested depth.
 
-use crate::figures::Figures;
+use crate::figures::{Figures, GroupFigures};
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 
@@ -10,6 +10,14 @@ use super::{Identity, Severity, n3};
 const LITTLE: f64 = 0.01;
 /// Tolerance of the requested depth.
 const DEPTH: f64 = 0.05;
+/// Fewest operations of a job, per request of its depth, that show the depth: while the first fill
+/// the queue and the last leave it, there are fewer in flight, which fewer operations would show.
+const ENOUGH: u64 = 20;
+
+/// Whether a group of jobs made enough operations to show its depth.
+pub(crate) fn shows_depth(group: &GroupFigures) -> bool {
+    group.total.ops >= ENOUGH * group.depth_asked
+}
 
 /// Mean queue depth equals completions per second times mean latency, plus the contribution of
 /// requests that cross an edge of the window: their latency is not recorded, and one of them may
@@ -45,13 +53,14 @@ pub(super) fn little(run: &Run) -> Option<Identity> {
 }
 
 /// The mean queue depth is at least 95 % of the requested depth; not evaluated if depth is only a
-/// label, or a limit.
+/// label, or a limit, or after too few operations.
 pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
     let requested = figures.all.depth_asked as f64;
     // A controlled depth was evaluated by the controller, and its jobs may have no share of it.
     let kept =
         run.plan.jobs.iter().all(iosonde_model::plan::Job::keeps_depth) && run.controlled.is_none();
-    if figures.inline || !kept || requested == 0.0 || run.measured_ns == 0 {
+    let is_known = shows_depth(&figures.all) && requested > 0.0 && run.measured_ns > 0;
+    if figures.inline || !kept || !is_known {
         return None;
     }
     let seen = figures.all.depth_seen;
@@ -94,5 +103,14 @@ mod tests {
         assert_eq!(entry.tolerance, 0.05);
         run.jobs[0].inline_seen = 100;
         assert_eq!(depth(&run, &figures(&run)), None);
+    }
+
+    #[test]
+    fn a_few_operations_show_no_depth() {
+        for (iops, is_known) in [(60.0, false), (70.0, true)] {
+            let mut run = run_of(&[Load { depth: 1, iops, ..Load::default() }]);
+            run.plan.jobs[0].iodepth = 32;
+            assert_eq!(depth(&run, &figures(&run)).is_some(), is_known, "{iops}");
+        }
     }
 }

@@ -3,13 +3,15 @@
 use iosonde_model::plan::EngineKind;
 use iosonde_model::units::count;
 
+use crate::consistency::shows_depth;
+
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "depth_not_applied",
     meaning: "The requested queue depth was not reached.",
     method: "time integral of the requests in flight, compared with --iodepth",
-    action: "Read the QD column instead of the option; a larger depth changes little.",
+    action: "Read the mean queue depth instead of --iodepth; a larger --iodepth changes little.",
     detect,
 };
 
@@ -32,7 +34,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let reached =
         |role: &&crate::figures::GroupFigures| role.depth_seen / role.depth_asked.max(1) as f64;
-    let roles = case.figures.roles.iter();
+    let roles = case.figures.roles.iter().filter(|role| shows_depth(role));
     let worst = roles.min_by(|a, b| reached(a).total_cmp(&reached(b)))?;
     if reached(&worst) >= NEARLY_ALL {
         return None;
