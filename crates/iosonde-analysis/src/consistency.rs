@@ -32,7 +32,7 @@ pub struct Consistency {
 pub struct Identity {
     /// Short name (`little`, `depth`, `bytes`, …).
     pub code: &'static str,
-    /// The equation as text, with its numbers.
+    /// The equation as text, with its numbers: a left side, a sign of [`SIGNS`], a right side.
     pub equation: String,
     /// Relative difference of the two sides; for one-sided checks by how much the bound is passed.
     pub residual: f64,
@@ -71,7 +71,21 @@ impl Consistency {
     }
 }
 
+/// The sign of an equation, and what it says of the right side.
+const SIGNS: [(&str, &str); 4] =
+    [(" = ", ""), (" >= ", "at least "), (" <= ", "at most "), (" > ", "more than ")];
+
 impl Identity {
+    /// What was found and what was expected, for an identity that does not hold.
+    pub fn words(&self) -> String {
+        let first = SIGNS.iter().filter_map(|sign| Some((self.equation.find(sign.0)?, sign)));
+        let Some((at, (sign, word))) = first.min_by_key(|(at, _)| *at) else {
+            return self.equation.clone();
+        };
+        let (found, expected) = (&self.equation[..at], &self.equation[at + sign.len()..]);
+        format!("{found}, expected {word}{expected}")
+    }
+
     /// An identity that holds if `residual <= tolerance`; a NaN does not hold.
     fn new(
         code: &'static str,
@@ -128,6 +142,23 @@ mod tests {
         assert_eq!(consistency.broken().collect::<Vec<_>>(), Vec::<&Identity>::new());
         assert!(consistency.valid());
         assert!(consistency.entries.len() >= 10);
+    }
+
+    #[test]
+    fn what_fails_says_what_was_found_and_what_was_expected() {
+        let words = |equation: &str| {
+            Identity::new("it", Severity::Note, 1.0, 0.0, equation.to_owned()).words()
+        };
+        assert_eq!(
+            words("mean queue depth 2.44 >= requested depth 16.0"),
+            "mean queue depth 2.44, expected at least requested depth 16.0"
+        );
+        assert_eq!(words("a 1 = b 2 + c = 3"), "a 1, expected b 2 + c = 3");
+        assert_eq!(
+            words("smallest latency 0 ns > 0"),
+            "smallest latency 0 ns, expected more than 0"
+        );
+        assert_eq!(words("nothing"), "nothing");
     }
 
     #[test]

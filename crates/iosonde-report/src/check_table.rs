@@ -292,7 +292,7 @@ fn no_headline(run: &Run, assessment: &Assessment) -> Option<String> {
         .broken()
         .find(|entry| entry.severity == iosonde_analysis::consistency::Severity::Invalid)
     {
-        return Some(format!("INVALID: {}", clean(&entry.equation)));
+        return Some(format!("INVALID: {}", clean(&entry.words())));
     }
     let ops = assessment.figures.all.total.ops;
     match run.outcome {

@@ -149,7 +149,7 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
         }
         for identity in row.consistency.broken() {
             let severe = identity.severity == iosonde_analysis::consistency::Severity::Invalid;
-            let words = format!("{title}{}", identity.equation);
+            let words = format!("{title}{}", identity.words());
             warnings.push(Warning::new(identity.code, "proven", severe, words));
         }
         for finding in row.findings.iter().filter(|each| each.severity > Severity::Fact) {

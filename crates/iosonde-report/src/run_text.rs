@@ -62,7 +62,7 @@ pub fn run_text(run: &Run, figures: &Figures, consistency: &Consistency) -> Stri
         let text = format!(
             "    {word}: {}: {} (off by {} %, tolerance {} %)",
             entry.code,
-            clean(&entry.equation),
+            clean(&entry.words()),
             count::significant(entry.residual * 100.0),
             count::significant(entry.tolerance * 100.0),
         );
@@ -516,7 +516,7 @@ mod tests {
         run.jobs[0].read.bytes += 1;
         let text = text_of(&run);
         assert!(text.contains("INVALID") && !text.contains("IOPS="), "{text}");
-        assert!(text.contains("bytes: bytes 205,058,049 = "), "{text}");
+        assert!(text.contains("bytes: bytes 205,058,049, expected operations x size "), "{text}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         ["latency", "clock", "cpu"].iter().find_map(|code| case.consistency.broken_code(code));
     if let Some(entry) = broken {
         let words =
-            format!("The clock is unreliable, latencies may be invalid: {}.", entry.equation);
+            format!("The clock is unreliable, latencies may be invalid: {}.", entry.words());
         let finding = Finding::new(
             "clock_suspect",
             "clock",

@@ -14,10 +14,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let entry =
         ["bandwidth", "floor"].iter().find_map(|code| case.consistency.broken_code(code))?;
-    let words = format!(
-        "Physically impossible: {} does not hold; storage was not measured.",
-        entry.equation
-    );
+    let words = format!("Physically impossible: {}; storage was not measured.", entry.words());
     let subject = "something that is not storage";
     let finding =
         Finding::new("physics", subject, Strength::Supported, Severity::LowConfidence, words);

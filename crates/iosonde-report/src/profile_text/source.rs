@@ -29,7 +29,7 @@ fn broken<'a>(out: &mut Text, entries: impl Iterator<Item = &'a Identity>) {
     for entry in entries {
         let words = format!(
             "{} (off by {} %, tolerance {} %)",
-            clean(&entry.equation),
+            clean(&entry.words()),
             count::significant(entry.residual * 100.0),
             count::significant(entry.tolerance * 100.0)
         );
