@@ -208,6 +208,13 @@ impl Finding {
         Finding { severity, ..self }
     }
 
+    /// Whether it is more severe, or as severe and stronger, or has the greater effect then.
+    pub(crate) fn outranks(&self, other: &Finding) -> bool {
+        let rank = |finding: &Finding| (finding.severity, finding.strength);
+        let effect = |finding: &Finding| finding.effect.unwrap_or(0.0);
+        rank(self).cmp(&rank(other)).then(effect(self).total_cmp(&effect(other))).is_gt()
+    }
+
     pub(crate) fn with(mut self, key: &'static str, value: impl Into<Evidence>) -> Finding {
         self.evidence.insert(key, value.into());
         self

@@ -109,7 +109,7 @@ pub enum Kind {
 /// A finding, reported once for all rows in which it appears.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReportedFinding {
-    /// The strongest instance.
+    /// The most severe instance, then the strongest, then that of the greatest effect.
     #[serde(flatten)]
     pub finding: Finding,
     /// Titles of the rows, in their order.
@@ -135,6 +135,8 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     let words = match kind {
         Kind::NoFaultSeen if rows.iter().any(|row| !row.complete) => {
             "no fault seen in what was measured".to_owned()
+    /// Title of the row that it is of, and that its words are about.
+    pub row: String,
         }
         Kind::NoFaultSeen => "no fault seen".to_owned(),
         Kind::LimitedBy => format!("limited by {subjects}"),
@@ -205,11 +207,10 @@ fn gather(rows: &[Assessment]) -> Vec<ReportedFinding> {
     let mut all: Vec<ReportedFinding> = Vec::new();
     for row in rows {
         for finding in row.findings.iter().filter(|finding| finding.severity > Severity::Fact) {
-            let rank = |finding: &Finding| (finding.severity, finding.strength);
             match all.iter_mut().find(|reported| reported.finding.code == finding.code) {
                 Some(reported) => {
                     reported.rows.push(row.title.clone());
-                    if rank(finding) > rank(&reported.finding) {
+                    if finding.outranks(&reported.finding) {
                         reported.finding = finding.clone();
                     }
                 }
@@ -235,11 +236,13 @@ fn gather(rows: &[Assessment]) -> Vec<ReportedFinding> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+                        reported.row = row.title.clone();
 
     use super::*;
     use iosonde_fixtures::{Load, run_of};
     use iosonde_model::record::facts::{IoLimit, IoLimitKind};
 
+                        row: row.title.clone(),
     fn row(title: &str, spoil: impl Fn(&mut Run)) -> Assessment {
         let mut run = run_of(&[Load::default()]);
         run.plan.title = title.into();

@@ -1,7 +1,7 @@
 //! Verdict, findings and expectations in words.
 
-use iosonde_analysis::expectation::{Judged, Judgement};
-use iosonde_analysis::verdict::Verdict;
+use iosonde_analysis::expectation::{Expectation, Judged, Judgement};
+use iosonde_analysis::verdict::{ReportedFinding, Verdict};
 
 use super::clean::clean;
 
@@ -9,17 +9,32 @@ use super::clean::clean;
 pub(crate) fn verdict_text(verdict: &Verdict) -> String {
     let mut out = format!("  Verdict: {}\n", clean(&verdict.words));
     for reported in &verdict.findings {
-        let rows: Vec<String> = reported.rows.iter().map(|row| clean(row)).collect();
+        let (row, others) = place(reported);
         let line = format!(
-            "    - {} [{}: {}]\n      in: {}\n",
+            "    - {row}{} [{}: {}]\n      {others}\n",
             clean(&reported.finding.words),
             reported.finding.code,
             reported.finding.strength.word(),
-            rows.join(", ")
         );
         out.push_str(&line);
     }
     out
+}
+
+/// Where a finding appears: what stands before its words, and the line below. The words have the
+/// figures of one row, which is named first if there are several.
+fn place(reported: &ReportedFinding) -> (String, String) {
+    let row = clean(&reported.row);
+    let others: Vec<String> = reported
+        .rows
+        .iter()
+        .filter(|each| **each != reported.row)
+        .map(|each| clean(each))
+        .collect();
+    match others.is_empty() {
+        true => (String::new(), format!("in: {row}")),
+        false => (format!("{row}: "), format!("also in: {}", others.join(", "))),
+    }
 }
 
 /// One line per expectation and run; empty without expectations.
@@ -76,3 +91,19 @@ mod tests {
         assert!(lines[2].contains("unknown (needs 370 I/Os, had 0)"), "{text}");
     }
 }
+    #[test]
+    fn the_row_whose_figures_a_finding_has_stands_before_it() {
+        let row = |title: &str, depth| {
+            let mut run = run_of(&[Load::default()]);
+            run.plan.title = title.into();
+            run.plan.jobs[0].iodepth = depth;
+            assess(&run, None)
+        };
+        let text = verdict_text(&verdict(&[row("Cache", 80), row("Training", 320)]));
+        assert!(
+            text.contains("    - Training: Requested depth 320, mean queue depth 32"),
+            "{text}"
+        );
+        assert!(text.ends_with("      also in: Cache\n"), "{text}");
+    }
+
