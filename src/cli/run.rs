@@ -387,7 +387,7 @@ fn conclude(
     let row = assess(run, Some(&place.host));
     let judged = judge_all(&requested.expectations, &[(run, &row)]);
     let rows = [row];
-    let analysed = verdict(&rows);
+    let analysed = verdict(&rows).judged(&judged);
     let [row] = &rows;
     let mut exit = end_of(run, row);
     if let Some(signal) = place.interrupted() {
@@ -404,7 +404,6 @@ fn conclude(
     let earlier = history::of_run(&[(run, row)])
         .and_then(|now| results::against_earlier(&mut keeper, "run", &now));
     let answer = Answer::of_runs(&[(run, row)], row.complete, &analysed, earlier.as_deref());
-    let answer = answer.judged(&judged);
     output.text(&answer.text(screen::columns()));
     output.text(&runs_text(&[(run, row)], &analysed, &judged));
     if let Some(both) = both {

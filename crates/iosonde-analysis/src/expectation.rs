@@ -105,11 +105,17 @@ pub enum Judgement {
     Met {
         /// The figure.
         measured: f64,
+        /// Its 95 % interval within the run, if there is one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        interval: Option<(f64, f64)>,
     },
     /// It does not hold.
     Missed {
-        /// The figure.
+        /// The figure, which decides, so that the same result has the same exit code.
         measured: f64,
+        /// Its 95 % interval within the run, if there is one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        interval: Option<(f64, f64)>,
     },
     /// The figure is not known.
     Unknown {
@@ -149,11 +155,17 @@ impl Expectation {
 
     /// Evaluates it on the figures of a run whose consistency checks passed.
     pub fn judge(&self, figures: &Figures) -> Judgement {
+        let interval = self.interval(figures);
         match self.measured(figures) {
-            Ok(measured) if self.holds(measured) => Judgement::Met { measured },
-            Ok(measured) => Judgement::Missed { measured },
+            Ok(measured) if self.holds(measured) => Judgement::Met { measured, interval },
+            Ok(measured) => Judgement::Missed { measured, interval },
             Err(reason) => Judgement::Unknown { reason },
         }
+    }
+
+    /// Whether an interval includes the limit, so that the true figure may be on either side of it.
+    pub fn is_within(&self, interval: Option<(f64, f64)>) -> bool {
+        interval.is_some_and(|(low, high)| low <= self.limit && self.limit <= high)
     }
 
     fn holds(&self, measured: f64) -> bool {
@@ -188,6 +200,21 @@ impl Expectation {
         }
     }
 
+    /// The 95 % interval of the figure within the run.
+    fn interval(&self, figures: &Figures) -> Option<(f64, f64)> {
+        let direction = self.direction(figures);
+        let latency = &direction.latency;
+        match self.metric {
+            Metric::Iops => direction.iops_interval.ok(),
+            Metric::Mean => latency.mean_interval_ns.ok(),
+            Metric::Quantile(q) => {
+                let (low, high) = latency.quantile(q)?.interval()?.ok()?;
+                Some((low as f64, high as f64))
+            }
+            Metric::Bandwidth | Metric::Durable | Metric::Max => None,
+        }
+    }
+
     fn direction<'a>(&self, figures: &'a Figures) -> &'a DirectionFigures {
         match self.direction {
             Direction::Total => &figures.all.total,
@@ -214,6 +241,18 @@ pub struct Judged {
     pub title: String,
     /// Its outcome.
     pub judgement: Judgement,
+}
+
+impl Judged {
+    /// `iops>=3990, which was missed`, if it was; whether by more than the interval of the figure.
+    pub fn missed(&self) -> Option<String> {
+        let Judgement::Missed { interval, .. } = self.judgement else { return None };
+        let by = match self.expectation.is_within(interval) {
+            true => " by less than the interval of the figure",
+            false => "",
+        };
+        Some(format!("{}, which was missed{by}", self.expectation))
+    }
 }
 
 /// Evaluates every expectation on every assessed run to which it applies. A run whose consistency

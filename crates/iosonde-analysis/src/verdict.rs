@@ -6,6 +6,7 @@ use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
 
 use super::consistency::{self, Consistency};
+use super::expectation::Judged;
 use super::figures::{self, Figures};
 use super::finding::{self, Finding, Severity, Strength};
 use super::precision::{self, PrecisionFigures};
@@ -67,6 +68,28 @@ pub struct Verdict {
     pub because: String,
     /// The findings behind it, most severe and strongest first; at most three.
     pub findings: Vec<ReportedFinding>,
+    /// What was missed of declared expectations, in words that `words` begin with.
+    #[serde(skip)]
+    pub missed: Option<String>,
+}
+
+impl Verdict {
+    /// The same with what was missed of declared expectations, which decides the exit code: it
+    /// stands where else "no fault seen" would, and before anything else.
+    #[must_use]
+    pub fn judged(self, judged: &[Judged]) -> Verdict {
+        let mut each: Vec<String> = judged.iter().filter_map(Judged::missed).collect();
+        each.dedup();
+        if each.is_empty() {
+            return self;
+        }
+        let missed = format!("expected {}", each.join(", and "));
+        let words = match self.kind {
+            Kind::NoFaultSeen => missed.clone(),
+            _ => format!("{missed}; {}", self.words),
+        };
+        Verdict { words, missed: Some(missed), ..self }
+    }
 }
 
 /// How far figures are to be trusted, by how much the findings may have moved them.
@@ -112,6 +135,8 @@ pub struct ReportedFinding {
     /// The most severe instance, then the strongest, then that of the greatest effect.
     #[serde(flatten)]
     pub finding: Finding,
+    /// Title of the row that it is of, and that its words are about.
+    pub row: String,
     /// Titles of the rows, in their order.
     pub rows: Vec<String>,
 }
@@ -135,8 +160,6 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     let words = match kind {
         Kind::NoFaultSeen if rows.iter().any(|row| !row.complete) => {
             "no fault seen in what was measured".to_owned()
-    /// Title of the row that it is of, and that its words are about.
-    pub row: String,
         }
         Kind::NoFaultSeen => "no fault seen".to_owned(),
         Kind::LimitedBy => format!("limited by {subjects}"),
@@ -159,6 +182,7 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         confidence,
         because,
         findings: reported.into_iter().take(SHOWN).collect(),
+        missed: None,
     }
 }
 
@@ -212,11 +236,13 @@ fn gather(rows: &[Assessment]) -> Vec<ReportedFinding> {
                     reported.rows.push(row.title.clone());
                     if finding.outranks(&reported.finding) {
                         reported.finding = finding.clone();
+                        reported.row = row.title.clone();
                     }
                 }
                 None => {
                     all.push(ReportedFinding {
                         finding: finding.clone(),
+                        row: row.title.clone(),
                         rows: vec![row.title.clone()],
                     });
                 }
@@ -236,13 +262,12 @@ fn gather(rows: &[Assessment]) -> Vec<ReportedFinding> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-                        reported.row = row.title.clone();
 
     use super::*;
+    use crate::expectation::{Expectation, judge_all};
     use iosonde_fixtures::{Load, run_of};
     use iosonde_model::record::facts::{IoLimit, IoLimitKind};
 
-                        row: row.title.clone(),
     fn row(title: &str, spoil: impl Fn(&mut Run)) -> Assessment {
         let mut run = run_of(&[Load::default()]);
         run.plan.title = title.into();
@@ -291,6 +316,34 @@ mod tests {
         assert_eq!(verdict.words, "limited by the cgroup I/O limit of 5,000 reads per second");
         assert_eq!(verdict.findings.len(), 1);
         assert_eq!(verdict.findings[0].rows, ["Cache", "Training"]);
+    }
+
+    #[test]
+    fn a_finding_of_several_rows_has_the_figures_of_the_worst_and_names_it() {
+        let deeper = |depth| move |run: &mut Run| run.plan.jobs[0].iodepth = depth;
+        let rows = [row("Cache", deeper(80)), row("Training", deeper(320))];
+        let reported = &verdict(&rows).findings[0];
+        assert!(reported.finding.words.starts_with("Requested depth 320,"), "{reported:?}");
+        assert_eq!((reported.row.as_str(), reported.rows.len()), ("Training", 2));
+    }
+
+    #[test]
+    fn what_was_missed_takes_the_place_of_health() {
+        let judged = |text: &str| {
+            let (run, row) = (run_of(&[Load::default()]), row("Cache", |_| {}));
+            judge_all(&[Expectation::parse(text, &[]).unwrap()], &[(&run, &row)])
+        };
+        let rows = [row("Cache", |_| {})];
+        let words = |text: &str| verdict(&rows).judged(&judged(text)).words;
+        assert_eq!(words("iops>=1M"), "expected iops>=1M, which was missed");
+        assert_eq!(words("iops>=1"), "no fault seen");
+        let near = format!("iops>={}", rows[0].figures.all.total.iops as u64 + 1);
+        let expected =
+            format!("expected {near}, which was missed by less than the interval of the figure");
+        assert_eq!(words(&near), expected);
+        let slow = verdict(&[row("Cache", |run| run.target.direct = false)]);
+        let words = slow.judged(&judged("iops>=1M")).words;
+        assert_eq!(words, "expected iops>=1M, which was missed; low confidence: page cache");
     }
 
     #[test]

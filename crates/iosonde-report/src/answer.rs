@@ -7,7 +7,6 @@ pub(crate) mod hosts;
 mod profile;
 mod verify;
 
-use iosonde_analysis::expectation::{Judged, Judgement};
 use iosonde_analysis::figures::{GroupFigures, LatencyFigures};
 use iosonde_analysis::finding::{Severity, Strength};
 use iosonde_analysis::precision::Ended;
@@ -86,6 +85,10 @@ impl Answer {
                 format!("{health}{earlier}{figures}")
             }
         };
+        let result = match &verdict.missed {
+            Some(missed) if !result.starts_with(missed) => format!("{missed}; {result}"),
+            _ => result,
+        };
         let confidence = match verdict.kind {
             Kind::Failing => "none: the figures cannot be used as they are".to_owned(),
             _ if !complete => "low: not everything was measured completely".to_owned(),
@@ -95,24 +98,6 @@ impl Answer {
             },
         };
         Answer { result, confidence, next: next(rows, complete, verdict) }
-    }
-
-    /// The same with what was missed of declared expectations, which decides the exit code: it
-    /// stands where else "no fault seen" would.
-    #[must_use]
-    pub fn judged(self, judged: &[Judged]) -> Answer {
-        let is_missed = |each: &&Judged| matches!(each.judgement, Judgement::Missed { .. });
-        let mut missed: Vec<&str> =
-            judged.iter().filter(is_missed).map(|each| each.expectation.text.as_str()).collect();
-        missed.dedup();
-        if missed.is_empty() {
-            return self;
-        }
-        let figures = self.result.strip_prefix("no fault seen; ").unwrap_or(&self.result);
-        Answer {
-            result: format!("expected {}, which was missed; {figures}", missed.join(", ")),
-            ..self
-        }
     }
 
     /// One row of several, in a line.

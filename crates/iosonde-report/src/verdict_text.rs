@@ -41,10 +41,14 @@ fn place(reported: &ReportedFinding) -> (String, String) {
 pub(crate) fn expectations_text(judged: &[Judged]) -> String {
     let mut out = String::new();
     for each in judged {
-        let reported = |figure: f64| each.expectation.formatted(figure);
+        let figure = |measured, interval| figure(&each.expectation, measured, interval);
         let outcome = match &each.judgement {
-            Judgement::Met { measured } => format!("met ({})", reported(*measured)),
-            Judgement::Missed { measured } => format!("MISSED ({})", reported(*measured)),
+            Judgement::Met { measured, interval } => {
+                format!("met ({})", figure(*measured, *interval))
+            }
+            Judgement::Missed { measured, interval } => {
+                format!("MISSED ({})", figure(*measured, *interval))
+            }
             Judgement::Unknown { reason } => format!("unknown ({reason})"),
         };
         let line = format!(
@@ -56,6 +60,20 @@ pub(crate) fn expectations_text(judged: &[Judged]) -> String {
         out.push_str(&line);
     }
     out
+}
+
+/// The figure; with its interval where that includes the limit: another run may end otherwise.
+fn figure(expectation: &Expectation, measured: f64, interval: Option<(f64, f64)>) -> String {
+    let formatted = |figure| expectation.formatted(figure);
+    match interval.filter(|_| expectation.is_within(interval)) {
+        None => formatted(measured),
+        Some((low, high)) => format!(
+            "{}, 95 % interval {} to {}, which includes the limit",
+            formatted(measured),
+            formatted(low),
+            formatted(high)
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -80,18 +98,6 @@ mod tests {
     }
 
     #[test]
-    fn expectations_are_told_with_the_figure() {
-        let run = run_of(&[Load::default()]);
-        let parse = |text| Expectation::parse(text, &["Database"]).unwrap();
-        let all = [parse("p99<=20ms"), parse("iops>=1M"), parse("write.p99<1s")];
-        let text = expectations_text(&judge_all(&all, &[(&run, &assess(&run, None))]));
-        let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("  Expected p99<=20ms in Database: met (9."), "{text}");
-        assert!(lines[1].ends_with("MISSED (5,006 IOPS)"), "{text}");
-        assert!(lines[2].contains("unknown (needs 370 I/Os, had 0)"), "{text}");
-    }
-}
-    #[test]
     fn the_row_whose_figures_a_finding_has_stands_before_it() {
         let row = |title: &str, depth| {
             let mut run = run_of(&[Load::default()]);
@@ -107,3 +113,17 @@ mod tests {
         assert!(text.ends_with("      also in: Cache\n"), "{text}");
     }
 
+    #[test]
+    fn expectations_are_told_with_the_figure() {
+        let run = run_of(&[Load::default()]);
+        let parse = |text| Expectation::parse(text, &["Database"]).unwrap();
+        let all = ["p99<=20ms", "iops>=1M", "write.p99<1s", "iops>=5007"].map(parse);
+        let text = expectations_text(&judge_all(&all, &[(&run, &assess(&run, None))]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("  Expected p99<=20ms in Database: met (9."), "{text}");
+        assert!(lines[1].ends_with("MISSED (5,006 IOPS)"), "{text}");
+        assert!(lines[2].contains("unknown (needs 370 I/Os, had 0)"), "{text}");
+        assert!(lines[3].contains("MISSED (5,006 IOPS, 95 % interval "), "{text}");
+        assert!(lines[3].ends_with(", which includes the limit)"), "{text}");
+    }
+}

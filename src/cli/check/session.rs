@@ -110,9 +110,9 @@ impl Session<'_> {
         cells: &[Plan],
         context: &RunContext,
     ) -> Exit {
-        let analysed = verdict(&self.rows);
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         let judged = judge_all(&requested.expectations, &rows);
+        let analysed = verdict(&self.rows).judged(&judged);
         if let Some(summary) = history::of_check(&rows, requested.length_ns) {
             let earlier = results::against_earlier(&mut self.keeper, "check", &summary);
             self.earlier = match &self.reference {
@@ -153,7 +153,7 @@ impl Session<'_> {
             [self.earlier.clone(), placement.words()].into_iter().flatten().collect();
         let beside = (!beside.is_empty()).then(|| beside.join("; "));
         let report = CheckReport {
-            answer: Answer::of_runs(&rows, complete, analysed, beside.as_deref()).judged(judged),
+            answer: Answer::of_runs(&rows, complete, analysed, beside.as_deref()),
             placement: &placement,
             rows: &rows,
             verdict: analysed,

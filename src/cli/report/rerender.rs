@@ -43,9 +43,9 @@ pub(super) fn judgement<'a>(kept: &Kept, runs: &'a [(String, Run)]) -> Judgement
     let assessed = runs.iter().map(|(_, run)| (run, assess(run, host)));
     let rows: Vec<(&Run, Assessment)> = assessed.collect();
     let all: Vec<Assessment> = rows.iter().map(|(_, row)| row.clone()).collect();
-    let rendered = verdict(&all);
     let pairs: Vec<(&Run, &Assessment)> = rows.iter().map(|(run, row)| (*run, row)).collect();
     let judged = judge_all(&expectations(kept, &pairs), &pairs);
+    let rendered = verdict(&all).judged(&judged);
     let mut exit = Exit::Done;
     for (run, row) in &pairs {
         exit = exit.or_graver(end_of(run, row));
@@ -201,7 +201,6 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
     let complete = rows.iter().all(|(_, row)| row.complete)
         && kept.manifest.as_ref().is_none_or(|manifest| manifest.complete);
     let answer = Answer::of_runs(&rows, complete, &judgement.verdict, beside.as_deref());
-    let answer = answer.judged(&judgement.judged);
     let rendered = run_story::RunReport {
         rows: &rows,
         verdict: &judgement.verdict,

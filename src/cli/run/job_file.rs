@@ -405,7 +405,7 @@ fn conclude(
     let rows: Vec<_> = runs.iter().map(|run| assess(run, Some(&place.host))).collect();
     let cells: Vec<_> = runs.iter().zip(&rows).collect();
     let judged = judge_all(&beside.expectations, &cells);
-    let reported = verdict(&rows);
+    let reported = verdict(&rows).judged(&judged);
     let mut exit = failed.unwrap_or(Exit::Done);
     for (run, row) in &cells {
         exit = exit.or_graver(end_of(run, row));
@@ -419,7 +419,7 @@ fn conclude(
     let complete = all && rows.iter().all(|row| row.complete);
     let earlier =
         history::of_run(&cells).and_then(|now| results::against_earlier(&mut keeper, "run", &now));
-    let answer = Answer::of_runs(&cells, complete, &reported, earlier.as_deref()).judged(&judged);
+    let answer = Answer::of_runs(&cells, complete, &reported, earlier.as_deref());
     output.text(&answer.text(screen::columns()));
     output.text(&runs_text(&cells, &reported, &judged));
     let mut document = Document {
