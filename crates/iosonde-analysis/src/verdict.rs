@@ -60,7 +60,8 @@ pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
 pub struct Verdict {
     /// Which of the four.
     pub kind: Kind,
-    /// As text: `no fault seen`, `limited by …`, `low confidence: …`, `failed: …`.
+    /// As text: `no fault seen`, `medium confidence: …`, `limited by …`, `low confidence: …`,
+    /// `failed: …`.
     pub words: String,
     /// How far the figures are to be trusted.
     pub confidence: Confidence,
@@ -156,8 +157,17 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         Severity::Limit => Kind::LimitedBy,
         Severity::Warning | Severity::Fact => Kind::NoFaultSeen,
     };
+    let (confidence, because) = match confidence(kind, &reported) {
+        (Confidence::High, _) if rows.iter().all(is_too_short) => {
+            (Confidence::Medium, "too short for an interval of the rate".into())
+        }
+        found => found,
+    };
     let subjects = subjects(&reported, gravest);
     let words = match kind {
+        Kind::NoFaultSeen if confidence == Confidence::Medium => {
+            format!("medium confidence: {because}")
+        }
         Kind::NoFaultSeen if rows.iter().any(|row| !row.complete) => {
             "no fault seen in what was measured".to_owned()
         }
@@ -169,12 +179,6 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
             format!("failed: INVALID, consistency checks failed: {}", invalid.join(", "))
         }
         Kind::Failing => format!("failed: {subjects}"),
-    };
-    let (confidence, because) = match confidence(kind, &reported) {
-        (Confidence::High, _) if rows.iter().all(is_too_short) => {
-            (Confidence::Medium, "too short for an interval of the rate".into())
-        }
-        found => found,
     };
     Verdict {
         kind,

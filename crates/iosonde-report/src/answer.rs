@@ -11,7 +11,7 @@ use iosonde_analysis::figures::{GroupFigures, LatencyFigures};
 use iosonde_analysis::finding::{Severity, Strength};
 use iosonde_analysis::precision::Ended;
 use iosonde_analysis::pursuit::Class;
-use iosonde_analysis::verdict::{Assessment, Kind, ReportedFinding, Verdict, verdict};
+use iosonde_analysis::verdict::{Assessment, Confidence, Kind, ReportedFinding, Verdict, verdict};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
@@ -73,6 +73,8 @@ impl Answer {
                     Kind::NoFaultSeen if goal.is_some() => {
                         goal.map(|words| format!("{words}; ")).unwrap_or_default()
                     }
+                    // The next line says why not high.
+                    Kind::NoFaultSeen if verdict.confidence != Confidence::High => String::new(),
                     // That a run did not become steady decides its exit code.
                     Kind::NoFaultSeen if rows.iter().any(|(_, row)| is_unsteady(row)) => {
                         String::new()
