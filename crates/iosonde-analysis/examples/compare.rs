@@ -1,5 +1,5 @@
-//! How often does a comparison find a difference of known size, and does its advice about further
-//! runs lead to a verdict? Runs with normal noise.
+//! How often does a comparison find a difference of known size? Runs with normal noise. Whether its
+//! advice about further runs leads to a verdict is shown by the example of the engine.
 //!
 //! `cargo run --release -p iosonde-analysis --example compare -- 300` prints two tables,
 //! of so many comparisons per line; a further number chooses lines by
@@ -58,12 +58,6 @@ struct Count {
     below: u32,
     same: u32,
     inconclusive: u32,
-    /// Of the inconclusive ones, those that were advised to make more runs, and those of them that
-    /// then had a verdict.
-    advised: u32,
-    followed: u32,
-    /// Runs that were added per side.
-    added: u64,
 }
 
 impl Count {
@@ -77,30 +71,11 @@ impl Count {
         } += 1;
     }
 
-    /// Makes as many more runs as decide.
-    fn follow(&mut self, mut pair: Pair, verdict: Verdict) {
-        let Verdict::Inconclusive { more_to_decide: Some(more), .. } = verdict else { return };
-        self.advised += 1;
-        self.added += more;
-        pair.measure(more as usize);
-        self.followed += u32::from(!matches!(pair.verdict(), Verdict::Inconclusive { .. }));
-    }
-
     fn row(&self) -> String {
-        let percent = |count: u32, of: u32| match of {
-            0 => "-".to_owned(),
-            _ => format!("{:.1} %", 100.0 * f64::from(count) / f64::from(of)),
-        };
         let all = self.slower + self.faster + self.below + self.same + self.inconclusive;
         let verdicts = [self.slower, self.faster, self.below, self.same, self.inconclusive];
-        let verdicts = verdicts.map(|count| percent(count, all)).join(" | ");
-        let mean = match self.advised {
-            0 => "-".to_owned(),
-            advised => format!("{:.0}", self.added as f64 / f64::from(advised)),
-        };
-        let silent = self.inconclusive - self.advised;
-        let followed = percent(self.followed, self.advised);
-        format!("{verdicts} | {} | {mean} | {followed} |", percent(silent, all))
+        let percent = |count| format!("{:.1} %", 100.0 * f64::from(count) / f64::from(all));
+        format!("{} |", verdicts.map(percent).join(" | "))
     }
 }
 
@@ -112,9 +87,9 @@ fn main() {
         println!("{}:\n", if in_rounds { "Compared within rounds" } else { "Two sets of runs" });
         println!(
             "| B slower by | noise | runs | slower | faster | below tolerance | same | \
-             inconclusive | of which no advice | advised runs | then a verdict |"
+             inconclusive |"
         );
-        println!("| ---: | ---: |{}", " ---: |".repeat(9));
+        println!("| ---: | ---: |{}", " ---: |".repeat(6));
         for slower in SLOWER {
             for noise in NOISES.into_iter().filter(is_chosen) {
                 for runs in RUNS {
@@ -123,9 +98,7 @@ fn main() {
                     for seed in 1..=pairs {
                         let mut pair = Pair::new(1.0 - slower, noise, in_rounds, seed);
                         pair.measure(runs);
-                        let verdict = pair.verdict();
-                        count.add(verdict);
-                        count.follow(pair, verdict);
+                        count.add(pair.verdict());
                     }
                     let (slower, noise) = (slower * 100.0, noise * 100.0);
                     println!("| {slower:.0} % | {noise:.0} % | {runs} | {}", count.row());
