@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn what_fails_says_what_was_found_and_what_was_expected() {
         let words = |equation: &str| {
-            Identity::new("it", Severity::Note, 1.0, 0.0, equation.to_owned()).words()
+            Identity::new("depth", Severity::Note, 1.0, 0.0, equation.to_owned()).words()
         };
         assert_eq!(
             words("mean queue depth 2.44 >= requested depth 16.0"),

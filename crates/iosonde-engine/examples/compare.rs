@@ -1,5 +1,5 @@
-//! Does who follows the advice of `compare` get a verdict on every figure? Runs of simulated devices
-//! in virtual time, of which B is slower and all differ from run to run.
+//! Does who follows the advice of `compare` get a verdict on every figure? Runs of simulated
+//! devices in virtual time, of which B is slower and all differ from run to run.
 //!
 //! `cargo run --release -p iosonde-engine --example compare -- 200` prints a table of
 //! `docs/compare.md`, of so many comparisons per line; a further word chooses lines by what they
@@ -58,7 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let comparisons: u64 = std::env::args().nth(1).map_or(Ok(200), |text| text.parse())?;
     let only = std::env::args().nth(2).unwrap_or_default();
     println!(
-        "| B slower by | noise | compared | runs | at once | no advice | runs in all | then decided |"
+        "| B slower by | noise | compared | runs | at once | no advice | runs in all | then \
+         decided |"
     );
     println!("| ---: | ---: | --- |{}", " ---: |".repeat(5));
     for (slower, noise, devices) in DEVICES {
@@ -88,9 +89,9 @@ struct Count {
     all: u32,
     /// Decided at once.
     decided: u32,
-    /// Undecided, and told that no number of runs decides.
+    /// Undecided, and with a figure that no number of runs decides.
     hopeless: u32,
-    /// Told to make more runs, how many of each side in sum, and those decided then.
+    /// Advised to make more runs, how many of each side in sum, and those decided then.
     advised: u32,
     runs: u64,
     followed: u32,
