@@ -139,7 +139,7 @@ fn report_bursts(answer: &mut Answer, name: &str, bursts: &[&EarlyBurst<'_>]) {
     find_range(answer, &format!("burst-ops-{}", words::slug(name)), &ops);
     find_range(answer, &format!("sustained-iops-{}", words::slug(name)), &usual);
     let each = bursts.iter().map(|burst| {
-        format!("{} in run {}", count::significant_or_whole(burst.ops), burst.repeat + 1)
+        format!("{} (run {})", count::significant_or_whole(burst.ops), burst.repeat + 1)
     });
     let over = match start_ns {
         0 => format!("within the first {}", duration::latency(end_ns as f64)),
@@ -149,8 +149,8 @@ fn report_bursts(answer: &mut Answer, name: &str, bursts: &[&EarlyBurst<'_>]) {
         }
     };
     answer.say(format!(
-        "{name}: a burst above the later rate was over {over}, of about so many operations: {}; \
-         after that it does {} IOPS. The mean over a run mixes both and describes neither.",
+        "{name}: a burst above the later rate was over {over}, of about {} operations; after \
+         that it does {} IOPS. The mean over a run mixes both and describes neither.",
         each.collect::<Vec<String>>().join(", "),
         ranged(&usual, count::significant_or_whole),
     ));
@@ -459,7 +459,10 @@ mod tests {
             assert!((of("") * 2.0 / (first + second) - 1.0).abs() < 0.02, "{}", of(""));
         }
         let said = &seen.answers[0].1.sentences;
-        assert!(said[0].contains(" in run 1, ") && said[0].contains(" in run 2;"), "{said:?}");
+        assert!(
+            said[0].contains(" (run 1), ") && said[0].contains(" (run 2) operations;"),
+            "{said:?}"
+        );
         assert_eq!(said.iter().filter(|said| said.contains("a burst")).count(), 2, "{said:?}");
     }
 

@@ -19,7 +19,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 /// the queue is not full. The consistency checks note it nevertheless.
 const NEARLY_ALL: f64 = 0.9;
 /// Share below which the figures are those of another depth. Above it they are right for the depth
-/// that was measured, which stands beside them.
+/// that was measured, which stands beside them: that is a fact, and no warning.
 const LOST: f64 = 0.5;
 
 /// Reports when the depth identity fails, and names the role farthest from its depth.
@@ -52,9 +52,12 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     );
     let share = all.depth_seen / all.depth_asked.max(1) as f64;
     let subject = "a queue depth that was not reached";
-    let severity = Severity::Warning;
-    let finding = Finding::new("depth_not_applied", subject, Strength::Proven, severity, words);
-    let finding = if share < LOST { finding.moves(1.0 - share) } else { finding };
+    let of =
+        |severity| Finding::new("depth_not_applied", subject, Strength::Proven, severity, words);
+    let finding = match share < LOST {
+        true => of(Severity::Warning).moves(1.0 - share),
+        false => of(Severity::Fact),
+    };
     Some(finding.with("depth_asked", all.depth_asked as f64).with("depth_seen", all.depth_seen))
 }
 
