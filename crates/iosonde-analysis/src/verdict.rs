@@ -60,8 +60,7 @@ pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
 pub struct Verdict {
     /// Which of the four.
     pub kind: Kind,
-    /// As text: `no fault seen`, `medium confidence: …`, `limited by …`, `low confidence: …`,
-    /// `failed: …`.
+    /// As text: `no fault seen`, `limited by …`, `low confidence: …`, `failed: …`.
     pub words: String,
     /// How far the figures are to be trusted.
     pub confidence: Confidence,
@@ -165,9 +164,6 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     };
     let subjects = subjects(&reported, gravest);
     let words = match kind {
-        Kind::NoFaultSeen if confidence == Confidence::Medium => {
-            format!("medium confidence: {because}")
-        }
         Kind::NoFaultSeen if rows.iter().any(|row| !row.complete) => {
             "no fault seen in what was measured".to_owned()
         }
