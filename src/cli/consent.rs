@@ -13,6 +13,9 @@ use iosonde_engine::target::{Held, Inspection, Intent, signature};
 use iosonde_model::record::WriteAudit;
 use iosonde_model::units::count;
 
+/// The consent about files; all others are about devices, or about either.
+const FILES: &str = "--overwrite-file";
+
 /// Consents, each of which names what may be destroyed.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Consent")]
@@ -35,10 +38,10 @@ pub(crate) struct ConsentArgs {
 }
 
 impl ConsentArgs {
-    /// Every consent with its option, those to files first.
+    /// Every consent with its option.
     fn given(&self) -> [(&'static str, &[String]); 5] {
         [
-            ("--overwrite-file", &self.overwrite_file),
+            (FILES, &self.overwrite_file),
             ("--destroy-data", &self.destroy_data),
             ("--overwrite-signature", &self.overwrite_signature),
             ("--accept-unseen-processes", &self.accept_unseen_processes),
@@ -70,8 +73,7 @@ impl ConsentArgs {
     pub(crate) fn of_server(&self) -> Result<VhostConsent<'_>, Failure> {
         const REASON: &str =
             "a vhost-user server's device needs a single --destroy-data and must be empty";
-        none(&self.given()[..1], REASON)?;
-        none(&self.given()[2..4], REASON)?;
+        self.none_of(&[FILES, "--overwrite-signature", "--accept-unseen-processes"], REASON)?;
         if let Some(second) = self.destroy_data.get(1) {
             return Err(wrong(format!("--destroy-data={second} has no effect: {REASON}")));
         }
@@ -126,7 +128,17 @@ impl ConsentArgs {
         if let Some(option) = self.inspect.given() {
             return Err(wrong(format!("{option} has no effect: {reason}")));
         }
-        none(&self.given(), reason)
+        self.none_of(&self.given().map(|(option, _)| option), reason)
+    }
+
+    /// The same of these options.
+    fn none_of(&self, options: &[&str], reason: &str) -> Result<(), Failure> {
+        let is_given =
+            |(option, words): &(&str, &[String])| options.contains(option) && !words.is_empty();
+        match self.given().into_iter().find(is_given) {
+            Some((option, _)) => Err(wrong(format!("{option} has no effect: {reason}"))),
+            None => Ok(()),
+        }
     }
 
     /// What was agreed to must have been needed by one of these targets, which were opened for
@@ -142,12 +154,12 @@ impl ConsentArgs {
         }
         let is_device = |held: &Held| held.audits.iter().any(WriteAudit::is_of_device);
         if held.iter().all(is_device) {
-            none(&self.given()[..1], "the target is a block device")?;
+            self.none_of(&[FILES], "the target is a block device")?;
         }
         let needed = |option: &String| {
             held.iter().flat_map(|held| &held.audits).any(|audit| audit.needed(option))
         };
-        for (option, words) in &self.given()[1..] {
+        for (option, words) in self.given().into_iter().filter(|(option, _)| *option != FILES) {
             let mut options = words.iter().map(|word| format!("{option}={word}"));
             if let Some(option) = options.find(|option| !needed(option)) {
                 let reason = "no target that is written needs it; leave it out";
@@ -155,13 +167,5 @@ impl ConsentArgs {
             }
         }
         Ok(())
-    }
-}
-
-/// None of these options may have been given.
-fn none(given: &[(&str, &[String])], reason: &str) -> Result<(), Failure> {
-    match given.iter().find(|(_, words)| !words.is_empty()) {
-        Some((option, _)) => Err(wrong(format!("{option} has no effect: {reason}"))),
-        None => Ok(()),
     }
 }

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::figures::{DirectionFigures, LatencyFigures};
-use super::series;
-use iosonde_model::plan::{Job, LatencyGoal};
+use super::series::{self, Sums};
+use iosonde_model::plan::LatencyGoal;
 use iosonde_model::record::run::{DirectionRun, Run};
 use iosonde_model::spec::Phase;
-use iosonde_stats::dependent::{self, Batch, NoInterval};
+use iosonde_stats::dependent;
 
 /// What a role did in one of its phases, all data operations together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,13 +34,14 @@ pub(super) fn phases(run: &Run, roles: &[(&str, Vec<usize>)]) -> Vec<PhaseFigure
     let mut found = Vec::new();
     for (role, jobs) in roles {
         let Some(job) = jobs.first().and_then(|job| run.plan.jobs.get(*job)) else { continue };
+        let warmup_ns = run.plan.warmup_of(job);
+        let runs = jobs.iter().filter_map(|job| run.jobs.get(*job));
+        let directions = runs.flat_map(|job| [&job.read, &job.write, &job.trim]);
         for (index, phase) in job.phases.iter().enumerate() {
-            let spans = spans(job, run.plan.warmup_of(job), index, length_ns(run, jobs));
-            let directions = || {
-                let jobs = jobs.iter().filter_map(|job| run.jobs.get(*job));
-                jobs.flat_map(|job| [&job.read, &job.write, &job.trim])
-            };
-            let (window_ns, total) = within(&directions, &spans);
+            let (window_ns, total) =
+                within(directions.clone(), length_ns(run, jobs), |from, to| {
+                    is_in_phase(&job.phases, index, warmup_ns.saturating_add(from), to - from)
+                });
             let (role, phase) = ((*role).to_owned(), *phase);
             found.push(PhaseFigures { role, number: index + 1, phase, window_ns, total });
         }
@@ -51,42 +52,29 @@ pub(super) fn phases(run: &Run, roles: &[(&str, Vec<usize>)]) -> Vec<PhaseFigure
 /// How long these jobs were measured, ns.
 fn length_ns(run: &Run, jobs: &[usize]) -> u64 {
     let own = jobs.iter().filter_map(|job| run.jobs.get(*job)).map(|job| job.measured_ns);
-    own.filter(|ns| *ns > 0).max().unwrap_or(run.measured_ns)
+    own.filter(|ns| *ns > 0).max().unwrap_or(run.measured_ns).min(run.measured_ns)
 }
 
-/// When a job is in its phase of this index, ns since the window opened.
-fn spans(job: &Job, warmup_ns: u64, index: usize, length_ns: u64) -> Vec<(u64, u64)> {
-    let round_ns: u64 = job.phases.iter().map(|phase| phase.ns).sum();
-    let before_ns: u64 = job.phases[..index].iter().map(|phase| phase.ns).sum();
-    let ns = job.phases[index].ns;
-    if round_ns == 0 {
-        return Vec::new();
-    }
-    let end_ns = warmup_ns + length_ns;
-    let starts = (0..).map(|round| round * round_ns + before_ns);
-    let spans = starts.take_while(|start_ns| *start_ns < end_ns).map(|start_ns| {
-        let end_ns = (start_ns + ns).min(end_ns);
-        (start_ns.saturating_sub(warmup_ns), end_ns.saturating_sub(warmup_ns))
-    });
-    spans.filter(|(from_ns, to_ns)| from_ns < to_ns).collect()
+/// Whether a job is in its phase of this index from a time since it began on for so long, ns.
+fn is_in_phase(phases: &[Phase], index: usize, from_ns: u64, length_ns: u64) -> bool {
+    let sum = |phases: &[Phase]| phases.iter().fold(0, |sum: u64, of| sum.saturating_add(of.ns));
+    let place_ns = from_ns % sum(phases).max(1);
+    let begin_ns = sum(&phases[..index]);
+    let end_ns = begin_ns.saturating_add(phases[index].ns);
+    begin_ns <= place_ns && place_ns.saturating_add(length_ns) <= end_ns
 }
 
-/// What was done in whole intervals of these spans, and how long they are.
-fn within<'a, D: Iterator<Item = &'a DirectionRun>>(
-    directions: &impl Fn() -> D,
-    spans: &[(u64, u64)],
+/// How much time was inside, and what was done in it.
+fn within<'a>(
+    directions: impl Iterator<Item = &'a DirectionRun> + Clone,
+    length_ns: u64,
+    is_inside: impl Fn(u64, u64) -> bool,
 ) -> (u64, DirectionFigures) {
-    let mut batches: Result<Vec<Batch>, NoInterval> = Ok(Vec::new());
-    let mut sums = series::Sums::default();
-    for span in spans {
-        sums.add(directions(), *span);
-        batches = batches.and_then(|mut before| {
-            before.extend(series::batches(directions(), *span)?);
-            Ok(before)
-        });
-    }
+    let sums = series::sums(directions, length_ns, is_inside);
+    let batches = sums.as_ref().map(|sums| sums.batches.as_slice()).map_err(|reason| *reason);
+    let none = Sums::default();
+    let sums = sums.as_ref().unwrap_or(&none);
     let per_s = |count: u64| count as f64 * 1e9 / sums.span_ns.max(1) as f64;
-    let batches = batches.as_deref().map_err(|reason| *reason);
     let iops = per_s(sums.ops);
     let rate = batches.and_then(dependent::rate);
     let total = DirectionFigures {
@@ -166,6 +154,15 @@ mod tests {
         let phases = figures(&run).phases;
         assert_eq!((phases[0].window_ns, phases[0].total.ops), (0, 0));
         assert!(phases[1].window_ns > 9 * SECOND);
+    }
+
+    #[test]
+    fn phases_of_a_nanosecond_take_no_time_and_endless_ones_have_the_whole_run() {
+        let run = every_second_second(&[1, 1], 0);
+        assert_eq!(figures(&run).phases.iter().map(|of| of.window_ns).sum::<u64>(), 0);
+        let run = every_second_second(&[u64::MAX, u64::MAX], SECOND);
+        let windows: Vec<u64> = figures(&run).phases.iter().map(|of| of.window_ns).collect();
+        assert_eq!(windows, [10 * SECOND, 0], "in the first for ever");
     }
 
     #[test]

@@ -134,43 +134,50 @@ fn shared_width(used: &[(&CounterSeries, &HistogramSeries)]) -> Option<u64> {
 /// What directions did in parts of the window.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
-    /// Length of the parts, whole intervals only, ns.
+    /// Length of the parts, ns.
     pub(crate) span_ns: u64,
     pub(crate) ops: u64,
     pub(crate) bytes: u64,
     /// Latencies as in [`batches`].
     pub(crate) latency: Histogram,
+    /// The parts, as [`batches`] has them.
+    pub(crate) batches: Vec<Batch>,
 }
 
-impl Sums {
-    /// Adds the whole intervals between two times since the window opened.
-    pub(crate) fn add<'a>(
-        &mut self,
-        directions: impl Iterator<Item = &'a DirectionRun>,
-        (from_ns, to_ns): (u64, u64),
-    ) {
-        let used = over_time(directions);
-        let Some(width_ns) = shared_width(&used) else { return };
-        let (from_ns, to_ns) = (from_ns.next_multiple_of(width_ns), to_ns / width_ns * width_ns);
-        self.span_ns += to_ns.saturating_sub(from_ns);
-        let is_inside = |index: usize, width_ns: u64| {
-            (from_ns..to_ns).contains(&(index as u64).saturating_mul(width_ns))
-        };
-        for (counters, latencies) in used {
-            for (index, (ops, bytes)) in counters.ops.iter().zip(&counters.bytes).enumerate() {
-                if is_inside(index, counters.width_ns) {
-                    self.ops += ops;
-                    self.bytes += bytes;
-                }
+/// Sums over the whole intervals, of all that the window of this length has, that `is_inside` says
+/// yes to: it is given where one begins and ends, ns since the window opened.
+///
+/// # Errors
+/// [`NoInterval::OnlyWhole`] if a record does not have that over time.
+pub(crate) fn sums<'a>(
+    directions: impl Iterator<Item = &'a DirectionRun> + Clone,
+    length_ns: u64,
+    is_inside: impl Fn(u64, u64) -> bool,
+) -> Result<Sums, NoInterval> {
+    let used = over_time(directions.clone());
+    let width_ns = shared_width(&used).ok_or(NoInterval::OnlyWhole)?;
+    let count = length_ns / width_ns;
+    let is_inside = |slot: u64| slot < count && is_inside(slot * width_ns, (slot + 1) * width_ns);
+    let holds = |index: usize, narrow_ns: u64| is_inside(index as u64 * narrow_ns / width_ns);
+    let mut sums = Sums::default();
+    for (counters, latencies) in used {
+        for (index, (ops, bytes)) in counters.ops.iter().zip(&counters.bytes).enumerate() {
+            if holds(index, counters.width_ns) {
+                sums.ops += ops;
+                sums.bytes += bytes;
             }
-            let intervals = latencies.intervals.iter().zip(&latencies.exact);
-            for (index, (latency, exact)) in intervals.enumerate() {
-                if is_inside(index, latencies.width_ns) {
-                    self.latency.merge(&Histogram::from_interval(latency, *exact));
-                }
+        }
+        let intervals = latencies.intervals.iter().zip(&latencies.exact);
+        for (index, (latency, exact)) in intervals.enumerate() {
+            if holds(index, latencies.width_ns) {
+                sums.latency.merge(&Histogram::from_interval(latency, *exact));
             }
         }
     }
+    let all = batches(directions, (0, length_ns))?.into_iter().zip(0..);
+    sums.batches = all.filter(|(_, slot)| is_inside(*slot)).map(|(batch, _)| batch).collect();
+    sums.span_ns = sums.batches.len() as u64 * width_ns;
+    Ok(sums)
 }
 
 /// Sums series of possibly different widths, of which the widest is a multiple of all: a width is

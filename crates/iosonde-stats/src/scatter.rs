@@ -6,8 +6,9 @@
 use super::holm::holm;
 use super::summary::{Summary, t_975, t_p};
 
-/// Error of the median of a few values over that of their mean.
-const OF_A_MEDIAN: f64 = 1.25;
+/// The standard error of the median of values with normal noise over that of their mean:
+/// the square root of half of pi.
+pub const OF_MEDIAN: f64 = 1.253_314;
 
 /// Relative error that is one of rounding.
 const ROUNDING: f64 = 1e-9;
@@ -35,7 +36,7 @@ impl Scatter {
 
     /// Relative standard error of the median of so many repeats.
     pub fn error_of_median(&self, repeats: usize) -> f64 {
-        OF_A_MEDIAN * self.std_dev / (repeats.max(1) as f64).sqrt()
+        OF_MEDIAN * self.std_dev / (repeats.max(1) as f64).sqrt()
     }
 
     /// Half the 95 % interval of what has this standard error.

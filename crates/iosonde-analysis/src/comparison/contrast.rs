@@ -10,6 +10,7 @@ use iosonde_stats::normal;
 use iosonde_stats::permutation::{self, mann_whitney, smallest_p, smallest_paired_p};
 use iosonde_stats::ratio::median;
 use iosonde_stats::resample::Resampled;
+use iosonde_stats::scatter::OF_MEDIAN;
 use iosonde_stats::summary::Summary;
 
 /// Fewest runs per side that are compared.
@@ -26,8 +27,6 @@ pub const SIGNIFICANT: f64 = 0.05;
 pub const MOST: u64 = 1_000;
 /// Probability with which a recommended number of runs decides.
 const POWER: f64 = 0.95;
-/// The standard error of a median over that of a mean, of values with normal noise.
-const OF_MEDIAN: f64 = 1.253_314;
 /// Equivalence could hide a regression: each of its two one-sided tests has this level.
 const SAMENESS: f64 = 0.000_1;
 
