@@ -145,7 +145,7 @@ fn cases() -> Vec<Case> {
             "token bucket empty after 5 s, 137/s",
             "servers=4,read=1ms,rate=137,burst=30000",
             8,
-            &["token_bucket"],
+            &["token_bucket", "level_drop"],
         ),
         writes(closed(
             "write cache full after 5 s, smooth drain",

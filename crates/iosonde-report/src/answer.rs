@@ -58,8 +58,9 @@ impl Answer {
         };
         let result = match (verdict.kind, earlier) {
             (Kind::Failing, _) => format!("{}; {figures}", verdict.words),
-            (Kind::LowConfidence, earlier) if proven_limit(verdict).is_some() => {
-                let limit = proven_limit(verdict).map_or("", |found| &found.finding.subject);
+            (Kind::LowConfidence, earlier) if limit(verdict, Strength::Supported).is_some() => {
+                let limit = limit(verdict, Strength::Supported);
+                let limit = limit.map_or("", |found| &found.finding.subject);
                 let earlier = earlier.map(|words| format!("{words}; ")).unwrap_or_default();
                 format!("limited by {limit}; {earlier}{figures}")
             }
@@ -154,11 +155,11 @@ fn divided(words: &str, columns: usize) -> (String, &str) {
     at.map_or((words.to_owned(), ""), |at| (format!("{} …", &words[..at]), &words[at + 1..]))
 }
 
-/// A limit that is proven explains the rate, whatever else is suspected.
-fn proven_limit(verdict: &Verdict) -> Option<&ReportedFinding> {
+/// A limit of the rate for which the evidence has this strength at least.
+fn limit(verdict: &Verdict, least: Strength) -> Option<&ReportedFinding> {
     verdict.findings.iter().find(|reported| {
         let finding = &reported.finding;
-        finding.severity == Severity::Limit && finding.strength == Strength::Proven
+        finding.severity == Severity::Limit && finding.strength >= least
     })
 }
 
@@ -177,7 +178,7 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
     let severe = || verdict.findings.iter().find(|found| is_severe(found.finding.severity));
     let severe = match verdict.kind {
         Kind::Failing => severe(),
-        _ => proven_limit(verdict).or_else(severe),
+        _ => limit(verdict, Strength::Proven).or_else(severe),
     };
     let of_finding = severe.and_then(|reported| {
         let code = reported.finding.code;

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 use super::chance::Chance;
+use super::summary::t_with_p;
 
 /// Share of a pair of factors at or above which their effects depend on each other.
 pub const DEPENDS_FROM: f64 = 0.10;
@@ -72,6 +73,9 @@ pub struct Term {
     pub p: f64,
     /// For a factor, the largest level mean over the smallest.
     pub range: Option<f64>,
+    /// The 95 % interval of that ratio, for all pairs of levels together (Bonferroni): which two are
+    /// the largest and the smallest is found in the same figures.
+    pub range_interval: Option<(f64, f64)>,
 }
 
 /// The effect of one factor depends on the other.
@@ -154,8 +158,8 @@ fn shares(levels: &[usize], trials: &[Trial], logs: &[f64], seed: u64) -> Result
     }
     let errors: Vec<f64> = logs.iter().zip(&cells).map(|(log, cell)| log - cell).collect();
     let error = squares(&mut errors.iter().copied());
-    let freedom = trials.len() / repeats * (repeats - 1);
-    let mean_error = error / freedom as f64;
+    let error_freedom = trials.len() / repeats * (repeats - 1);
+    let mean_error = error / error_freedom as f64;
     let singles = (0..levels.len()).map(|factor| vec![factor]);
     let pairs = (0..levels.len()).flat_map(|a| (a + 1..levels.len()).map(move |b| vec![a, b]));
     let mut terms = Vec::new();
@@ -168,12 +172,22 @@ fn shares(levels: &[usize], trials: &[Trial], logs: &[f64], seed: u64) -> Result
         // A remainder this small is a rounding error.
         let ratio = if sum > 1e-12 * total { sum / error } else { 0.0 };
         let p = design.p(left, &factors, ratio, Chance::of_part(seed, index as u64));
+        let range = (factors.len() == 1).then(|| range(&design.fitted(logs, &factors)));
+        let reach = factors.first().and_then(|factor| {
+            let count = levels[*factor];
+            let each = (2.0 * mean_error / (trials.len() / count) as f64).sqrt();
+            let pairs = count * (count - 1) / 2;
+            Some(each * t_with_p(0.05 / pairs as f64, error_freedom)?)
+        });
         terms.push(Term {
+            range: range.map(f64::exp),
+            range_interval: range
+                .zip(reach)
+                .map(|(range, reach)| ((range - reach).max(0.0).exp(), (range + reach).exp())),
             share: sum / total,
             omega_squared: (sum - freedom as f64 * mean_error) / (total + mean_error),
             freedom,
             p,
-            range: (factors.len() == 1).then(|| range(&design.fitted(logs, &factors))),
             factors,
         });
     }
@@ -206,11 +220,11 @@ fn repeats(levels: &[usize], trials: &[Trial]) -> Result<usize, NoShares> {
     if repeats < 2 { Err(NoShares::NoRepeats) } else { Ok(repeats) }
 }
 
-/// Largest over smallest, of logarithms.
+/// Largest less smallest.
 fn range(logs: &[f64]) -> f64 {
     let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let smallest = logs.iter().copied().fold(f64::INFINITY, f64::min);
-    (largest - smallest).exp()
+    largest - smallest
 }
 
 /// A balanced design.
@@ -390,6 +404,27 @@ mod tests {
             pair += usize::from(term(&shares, &[0, 1]).p <= 0.05);
         }
         assert!((5..27).contains(&single) && (5..27).contains(&pair), "{single} {pair} of 300");
+    }
+
+    #[test]
+    fn the_interval_of_a_range_holds_the_true_ratio() {
+        let holds = |truth: [f64; 3]| {
+            let largest = truth.iter().copied().fold(0.0, f64::max);
+            let ratio = largest / truth.iter().copied().fold(f64::INFINITY, f64::min);
+            let held = (0..200).filter(|seed| {
+                let mut chance = Chance::new(*seed);
+                let trials =
+                    design(&[3, 2], 3, |levels| truth[levels[0]] * (0.1 * chance.normal()).exp());
+                let shares = factors(&[3, 2], &trials, 1).shares.unwrap();
+                let (low, high) = term(&shares, &[0]).range_interval.unwrap();
+                (low..=high).contains(&ratio)
+            });
+            held.count()
+        };
+        for truth in [[1.0, 1.0, 1.0], [1.0, 1.1, 1.3], [1.0, 2.0, 4.0]] {
+            let held = holds(truth);
+            assert!(held >= 188, "{truth:?}: {held} of 200");
+        }
     }
 
     #[test]

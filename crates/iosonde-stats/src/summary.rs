@@ -53,6 +53,23 @@ pub fn t_p(t: f64, degrees_of_freedom: usize) -> f64 {
     (1.0 - inside).clamp(0.0, 1.0)
 }
 
+/// How far from 0 Student's t is with this probability: the inverse of [`t_p`], by bisection. `None`
+/// for no degrees of freedom and for probabilities of 0 or 1.
+pub fn t_with_p(p: f64, degrees_of_freedom: usize) -> Option<f64> {
+    if degrees_of_freedom == 0 || !(p > 0.0 && p < 1.0) {
+        return None;
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    while t_p(high, degrees_of_freedom) > p && high < 1e9 {
+        high *= 2.0;
+    }
+    while high - low > 1e-9 * high {
+        let middle = (low + high) / 2.0;
+        *if t_p(middle, degrees_of_freedom) > p { &mut low } else { &mut high } = middle;
+    }
+    Some(high)
+}
+
 /// Quantile 0.975 of Student's t distribution; `None` for no degrees of freedom.
 ///
 /// A table to 4 degrees of freedom, above it the Cornish-Fisher expansion (Abramowitz and Stegun
@@ -181,6 +198,10 @@ mod tests {
             assert!((t_975(df).unwrap() - expected).abs() < 0.0015, "{df}");
         }
         assert_eq!(t_975(0), None);
+        for (p, df, expected) in [(0.05, 1, 12.706), (0.01, 4, 4.604), (0.05 / 3.0, 20, 2.613)] {
+            assert!((t_with_p(p, df).unwrap() - expected).abs() < 0.001, "{p} {df}");
+        }
+        assert_eq!((t_with_p(0.05, 0), t_with_p(0.0, 3)), (None, None));
     }
 
     #[test]

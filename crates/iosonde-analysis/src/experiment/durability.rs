@@ -5,7 +5,7 @@
 
 use super::gate;
 use super::words::{self, Times, nothing};
-use super::{Answer, Measure, Point, StageFacts};
+use super::{Answer, Measure, Point, Spread, StageFacts};
 use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{count, duration};
@@ -13,6 +13,9 @@ use iosonde_stats::least_squares::solve;
 
 /// The axis of writes per sync.
 const AXIS: &str = "sync-every";
+/// Numbers of writes per sync from which on their cost can be told from that of a sync, with one to
+/// spare.
+const FEWEST_GROUPS: usize = 3;
 /// Share of the rate without syncs at or above which a group is large enough.
 const ENOUGH: f64 = 0.90;
 /// Mean time of a sync below which it cannot have reached the medium.
@@ -40,48 +43,66 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
+/// The times of a write and of a sync, fitted to each repeat, so that their intervals are those
+/// between repeats.
 fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
-    let rows: Vec<([f64; 2], f64, f64)> = groups
-        .iter()
-        .filter(|(every, _)| *every > 0.0)
-        .filter_map(|(every, point)| {
-            let seconds = point.mean(Measure::Iops)?.recip();
-            Some(([1.0, every.recip()], seconds, seconds.powi(-2)))
-        })
+    let synced = groups.iter().filter(|(every, _)| *every > 0.0);
+    let synced: Vec<(f64, Vec<f64>)> = synced
+        .map(|(every, point)| (every.recip(), point.values(Measure::Iops, Direction::Total)))
         .collect();
-    let fitted = if rows.len() < 3 { None } else { solve(&rows) };
-    let Some([write, sync]) = fitted.filter(|fitted| fitted.iter().all(|each| *each > 0.0)) else {
+    let repeats = synced.iter().map(|(_, rates)| rates.len()).min().unwrap_or(0);
+    if synced.len() < FEWEST_GROUPS || repeats == 0 {
+        return;
+    }
+    let fit = |repeat: usize| {
+        let row = |(share, rates): &(f64, Vec<f64>)| {
+            let seconds = rates[repeat].recip();
+            ([1.0, *share], seconds, seconds.powi(-2))
+        };
+        let fitted = solve(&synced.iter().map(row).collect::<Vec<_>>());
+        fitted.filter(|fitted| fitted.iter().all(|each| *each > 0.0))
+    };
+    let fits: Vec<[f64; 2]> = (0..repeats).filter_map(fit).collect();
+    let of = |at: usize| Spread::of(fits.iter().map(|fit| fit[at] * 1e9).collect());
+    let (Some(write), Some(sync)) = (of(0), of(1)) else {
         answer.say("Syncs have no visible effect on the write rate.");
         return;
     };
-    let residual =
-        rows.iter().map(|([_, share], seconds, _)| (seconds / (write + sync * share) - 1.0).abs());
-    let residual = residual.fold(0.0, f64::max);
-    answer.find("write_ns", write * 1e9);
-    answer.find("sync_ns", sync * 1e9);
+    if fits.len() < repeats {
+        answer.say(format!(
+            "What a sync costs is not decidable yet: {} of {repeats} repeats show no effect of it \
+             on the write rate; more repeats needed.",
+            repeats - fits.len()
+        ));
+        return;
+    }
+    let residual = |(share, rates): &(f64, Vec<f64>)| {
+        let seconds = rates.iter().map(|rate| rate.recip()).sum::<f64>() / rates.len() as f64;
+        (seconds * 1e9 / (write.mean + sync.mean * share) - 1.0).abs()
+    };
+    let residual = synced.iter().map(residual).fold(0.0, f64::max);
+    answer.find("write_ns", write.mean);
+    answer.find("sync_ns", sync.mean);
     answer.find("largest_residual", residual);
     answer.say(format!(
-        "A write takes {} and a sync {}, amortized over the writes before it: with one sync per \
-         write, at most {} durable writes per second (largest residual {}).",
-        duration::latency(write * 1e9),
-        duration::latency(sync * 1e9),
-        count::significant_or_whole((write + sync).recip()),
+        "A write takes {} and a sync {}, amortized over the writes before it (largest residual {}).",
+        write.with_interval(Measure::Mean),
+        sync.with_interval(Measure::Mean),
         words::percent(residual)
     ));
 }
 
 fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: &Point) {
-    let Some(rate_free) = free.mean(Measure::Iops) else { return };
     let each = groups.iter().find(|(every, _)| *every == 1.0);
     if let Some((_, point)) = each
-        && let Some(rate) = point.mean(Measure::Iops)
+        && let Some(share) = Times::of(point, free, Measure::Iops)
     {
-        answer.find("durable-share", rate / rate_free);
+        answer.find_between("durable-share", share.times, share.interval);
         answer.say(format!(
-            "With a sync after each write the rate is {} IOPS, without syncs {}: {}.",
+            "With a sync after each write the rate is {} IOPS, without syncs {}: {} it.",
             point.formatted(Measure::Iops),
-            count::significant_or_whole(rate_free),
-            words::percent(rate / rate_free)
+            free.formatted(Measure::Iops),
+            share.formatted()
         ));
     }
     let all: Vec<&Point> = groups.iter().map(|(_, point)| *point).collect();
@@ -122,18 +143,20 @@ fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: &Point) {
 
 /// Whether the time of a sync grows with the amount of data that it makes durable.
 fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
-    let of = |(every, point): &(f64, &Point)| Some((*every, point.mean(Measure::SyncMean)?));
-    let times: Vec<(f64, f64)> = groups.iter().filter_map(of).collect();
+    let of = |(every, point): &(f64, &Point)| {
+        Some((*every, point.spread(Measure::SyncMean, Direction::Total)?))
+    };
+    let times: Vec<(f64, Spread)> = groups.iter().filter_map(of).collect();
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
-    answer.find("sync_mean_ns_first", first.1);
+    answer.find("sync_mean_ns_first", first.1.mean);
     answer.say(format!(
         "The sync itself takes {} after {} writes and {} after {} writes.",
-        duration::latency(first.1),
+        first.1.with_interval(Measure::SyncMean),
         count::significant(first.0),
-        duration::latency(last.1),
+        last.1.with_interval(Measure::SyncMean),
         count::significant(last.0)
     ));
-    if times.iter().all(|(_, ns)| *ns < TOO_FAST_NS) {
+    if times.iter().all(|(_, sync)| sync.mean < TOO_FAST_NS) {
         answer.mind(
             "fsync_suspicious",
             "syncs that return immediately",
@@ -151,18 +174,16 @@ fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
 
 /// Levels of durability of each write.
 fn promises(answer: &mut Answer, points: &[&Point]) {
-    let base = points.first().and_then(|point| point.spread(Measure::Mean, Direction::Write));
+    let mut base: Option<Spread> = None;
     for point in points {
         let Some(mean) = point.spread(Measure::Mean, Direction::Write) else { continue };
         answer.find(&format!("{}_mean_ns", words::slug(&point.name())), mean.mean);
-        let times = base.as_ref().map(|base| mean.mean / base.mean).unwrap_or(1.0);
-        answer.say(format!(
-            "{}: {} per write ({}), {} times the first.",
-            point.name(),
-            mean.formatted(Measure::Mean),
-            mean.basis(),
-            count::significant(times)
-        ));
+        let times = base.as_ref().and_then(|base| Times::of_values(&mean.values, &base.values));
+        let times = times.map_or(String::new(), |of| format!(", {} the first", of.formatted()));
+        let (name, basis) = (point.name(), mean.basis());
+        answer
+            .say(format!("{name}: {} per write ({basis}){times}.", mean.formatted(Measure::Mean)));
+        base.get_or_insert(mean);
     }
 }
 

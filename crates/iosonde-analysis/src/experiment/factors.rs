@@ -107,11 +107,11 @@ fn name(axes: &[Axis], of: &[usize]) -> String {
 }
 
 fn formatted(name: &str, term: &Term, measure: Measure) -> String {
-    let range = term.range.map_or(String::new(), |range| {
+    let range = term.range.zip(term.range_interval).map_or(String::new(), |(range, ends)| {
+        let [range, low, high] = [range, ends.0, ends.1].map(count::significant);
         format!(
-            "; its best level has {} times the {} of the worst",
-            count::significant(range),
-            measure.title()
+            "; the level with most of it has {range} times (95 % {low} to {high}) that with the \
+             least"
         )
     });
     format!(

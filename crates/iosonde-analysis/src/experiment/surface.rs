@@ -3,10 +3,11 @@
 use super::gate::{self, Ranking};
 use super::sweep::highest;
 use super::words::{self, Times, lines, nothing, slug};
-use super::{Answer, Measure, Point, StageFacts};
+use super::{Answer, Measure, Point, Spread, StageFacts};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::bootstrap::sum_of_means;
 use iosonde_stats::cheapest::{Setting, cheapest};
 use iosonde_stats::knee::{Level, knee};
 
@@ -102,35 +103,38 @@ pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut answer = Answer::default();
     let mut smallest: Vec<(String, &Point)> = Vec::new();
     for (name, points) in &lines {
-        let costs: Vec<(f64, f64)> = points
+        let costs: Vec<(f64, Spread, &Point)> = points
             .iter()
-            .filter_map(|point| Some((point.at("block-size")?, point.mean(Measure::CpuPerOp)?)))
+            .filter_map(|point| {
+                let cost = point.spread(Measure::CpuPerOp, Direction::Total)?;
+                Some((point.at("block-size")?, cost, *point))
+            })
             .collect();
-        let (Some(first), Some(last)) = (costs.first(), costs.last()) else { continue };
-        let ceiling = 1e9 / first.1;
-        answer.find(&format!("cpu_ns-{}", slug(name)), first.1);
-        answer.find(&format!("ceiling_iops-{}", slug(name)), ceiling);
-        let growth = if last.0 > first.0 {
-            let each = (last.1 - first.1) / (last.0 - first.0) * 1024.0;
-            format!(
-                "; {} at {}, plus {} per additional KiB",
-                duration::latency(last.1),
-                bytes::exact(last.0 as u64),
-                duration::latency(each.max(0.0))
-            )
-        } else {
-            String::new()
+        let (Some((least, first, point)), Some((most, last, _))) = (costs.first(), costs.last())
+        else {
+            continue;
+        };
+        answer.find(&format!("cpu_ns-{}", slug(name)), first.mean);
+        let ceiling = Spread::of(first.values.iter().map(|cost| 1e9 / cost).collect());
+        let ceiling = ceiling.map_or(String::new(), |ceiling| {
+            answer.find(&format!("ceiling_iops-{}", slug(name)), ceiling.mean);
+            format!(", so one CPU can issue {} per second", ceiling.with_interval(Measure::Iops))
+        });
+        let growth = match most > least {
+            true => format!(
+                "; {} at {}{}",
+                last.with_interval(Measure::CpuPerOp),
+                bytes::exact(*most as u64),
+                per_kib((most - least) / 1024.0, first, last)
+            ),
+            false => String::new(),
         };
         answer.say(format!(
-            "{name}: {} of CPU time per operation of {}, so one CPU can issue at most {} per \
-             second{growth}.",
-            duration::latency(first.1),
-            bytes::exact(first.0 as u64),
-            count::significant_or_whole(ceiling)
+            "{name}: {} of CPU time per operation of {}{ceiling}{growth}.",
+            first.with_interval(Measure::CpuPerOp),
+            bytes::exact(*least as u64)
         ));
-        if let Some(point) = points.iter().find(|point| point.at("block-size") == Some(first.0)) {
-            smallest.push((name.clone(), point));
-        }
+        smallest.push((name.clone(), point));
     }
     let firsts: Vec<&Point> = smallest.iter().map(|(_, point)| *point).collect();
     let cost = |point: &Point| point.mean(Measure::CpuPerOp).unwrap_or(0.0);
@@ -150,6 +154,18 @@ pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         return nothing("No run has a CPU time.");
     }
     answer
+}
+
+/// What each additional KiB costs, where it is shown to cost anything.
+fn per_kib(kib: f64, first: &Spread, last: &Spread) -> String {
+    let each = 1.0 / kib;
+    match sum_of_means(&[(each, &last.values), (-each, &first.values)]) {
+        Some((low, high)) if low > 0.0 => {
+            let [low, high] = [low, high].map(duration::latency);
+            format!(", {low} to {high} for each additional KiB")
+        }
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -30,12 +30,9 @@ pub(super) fn drop(case: &Case<'_>) -> Option<Step> {
     (step.change() <= -DROP && step.explained >= EXPLAINED).then_some(step)
 }
 
-/// Reports when the rate dropped and no rate limiter explains it.
+/// Reports when the rate dropped, whatever the cause: the mean describes neither level.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let step = drop(case)?;
-    if super::token_bucket::detect(case).is_some() {
-        return None;
-    }
     let at_ns = step.at as u64 * case.series.width_ns;
     let share = -step.change();
     let mut words = format!(

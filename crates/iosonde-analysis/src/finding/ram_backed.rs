@@ -21,20 +21,21 @@ pub(super) fn is_memory(transport: &str) -> bool {
 }
 
 /// Reports when the file system or the block device keeps its data in memory, or stores no data:
-/// `/dev/zero`, `/dev/null`.
+/// `/dev/zero`, `/dev/null`. A directory is taken for storage, so that a file system in memory gives
+/// low confidence; who names a block device in memory gets the figures of what was named.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let transport = target.device.as_ref().and_then(|device| device.transport.as_deref());
-    let name = if super::is_endless(target) {
-        "a device that stores no data"
+    let (name, severity) = if super::is_endless(target) {
+        ("a device that stores no data", Severity::LowConfidence)
     } else if target.class == FilesystemClass::Memory {
-        target.filesystem.as_deref().unwrap_or("a memory file system")
+        let name = target.filesystem.as_deref().unwrap_or("a memory file system");
+        (name, Severity::LowConfidence)
     } else {
-        transport.filter(|name| is_memory(name))?
+        (transport.filter(|name| is_memory(name))?, Severity::Warning)
     };
     let words = format!("The target is memory ({name}), not storage.");
-    let finding =
-        Finding::new("ram_backed", "memory", Strength::Proven, Severity::LowConfidence, words);
+    let finding = Finding::new("ram_backed", "memory", Strength::Proven, severity, words);
     Some(finding.with("name", name))
 }
 
@@ -57,13 +58,15 @@ mod tests {
         run.target.device = Some(device("loop"));
         assert_eq!(ask(detect, &run, None), None);
         run.target.device = Some(device("zram"));
-        assert!(ask(detect, &run, None).is_some());
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Warning);
         run.target.device = None;
         run.target.kind = "character device".into();
         assert!(ask(detect, &run, None).unwrap().words.contains("stores no data"));
         run.target.kind = "file".into();
         run.target.class = FilesystemClass::Memory;
         run.target.filesystem = Some("tmpfs".into());
-        assert!(ask(detect, &run, None).unwrap().words.contains("tmpfs"));
+        let finding = ask(detect, &run, None).unwrap();
+        assert_eq!(finding.severity, Severity::LowConfidence);
+        assert!(finding.words.contains("tmpfs"));
     }
 }

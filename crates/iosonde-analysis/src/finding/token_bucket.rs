@@ -28,7 +28,7 @@ const WRITE_CACHE: f64 = 0.30;
 
 /// Reports when the rate steps down once to a level that is more constant than devices are. What a
 /// full write cache would do as well is left to `level_drop`.
-pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+fn detect(case: &Case<'_>) -> Option<Finding> {
     let step = case.step()?;
     let per_interval = step.after.mean * case.series.width_ns as f64 / 1e9;
     // A constant rate that is no multiple of the interval varies by a half per interval.
