@@ -11,6 +11,11 @@ const SAME_RATE: f64 = 0.05;
 /// Growth of the latency from the narrowest span to the widest that seeks would exceed.
 const SEEKS_FROM: f64 = 1.25;
 
+/// Spans from which on a fixed part and a growing part are fitted.
+const FEWEST_SPANS: usize = 4;
+/// Share of a revolution below which another sector shows that there is one.
+const SHORTER: f64 = 0.9;
+
 fn along<'a>(facts: &'a StageFacts, axis: &str, measure: Measure) -> Vec<(f64, f64, &'a Point)> {
     let usable = facts.points.iter().filter(|point| point.is_usable());
     let mut all: Vec<(f64, f64, &Point)> =
@@ -37,28 +42,27 @@ pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     ));
     let rows: Vec<([f64; 2], f64, f64)> =
         points.iter().map(|(span, ns, _)| ([1.0, (span / last.0).sqrt()], *ns, 1.0)).collect();
-    if rows.len() >= 4
-        && let Some([fixed, seek]) = solve(&rows)
-        && seek > 0.05 * last.1
-    {
-        answer.find("fixed_ns", fixed);
-        answer.find("seek_ns", seek);
-        answer.say(format!(
-            "About {} of that do not depend on the distance (half a revolution and the transfer); \
-             seeks over the whole span add {} on average, and proportionally to the square root \
-             for smaller spans.",
-            duration::latency(fixed.max(0.0)),
-            duration::latency(seek)
-        ));
-    } else if let Some(times) = Times::of(last.2, first.2, Measure::Mean)
-        && gate::withheld(&[first.2, last.2]).is_none()
-        && times.interval.is_some_and(|interval| interval.high < SEEKS_FROM)
-    {
-        answer.say(format!(
-            "Latency hardly depends on the span ({} as long over the widest): there is no \
-             mechanical seek.",
-            times.formatted()
-        ));
+    let fitted = if rows.len() < FEWEST_SPANS { None } else { solve(&rows) };
+    let Some(times) = Times::of(last.2, first.2, Measure::Mean) else { return answer };
+    let figures = format!("{} as long over the widest", times.formatted());
+    let withheld = gate::withheld(&[first.2, last.2]);
+    match (withheld, gate::side(&times, SEEKS_FROM, SEEKS_FROM), fitted) {
+        (Some(why), ..) => answer.say(format!("Whether it seeks is {why}: {figures}.")),
+        (_, Some(gate::Side::Above), Some([fixed, seek])) if seek > 0.0 => {
+            answer.find("fixed_ns", fixed);
+            answer.find("seek_ns", seek);
+            answer.say(format!(
+                "Latency grows with the span ({figures}). About {} do not depend on the distance \
+                 (half a revolution and the transfer); seeks over the whole span add about {} on \
+                 average, and proportionally to the square root for smaller spans.",
+                duration::latency(fixed.max(0.0)),
+                duration::latency(seek)
+            ));
+        }
+        (_, Some(gate::Side::Below), _) => answer.say(format!(
+            "Latency hardly depends on the span ({figures}): there is no mechanical seek."
+        )),
+        _ => answer.say(format!("Whether it seeks is not decidable yet: {figures}.")),
     }
     super::sweep::left_out(&mut answer, facts);
     answer
@@ -116,8 +120,9 @@ pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         let has = |point: &&Point| point.levels.iter().any(|level| level.label == name);
         facts.points.iter().filter(|point| point.is_usable()).find(has)
     };
-    let turn = named("same sector").and_then(|point| point.mean(Measure::Mean));
-    let Some(turn) = turn else {
+    let same = named("same sector");
+    let turn = same.and_then(|point| Some((point, point.mean(Measure::Mean)?)));
+    let Some((same, turn)) = turn else {
         return nothing("The same sector could not be rewritten: no revolution was timed.");
     };
     let mut answer = Answer::default();
@@ -132,26 +137,28 @@ pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         ));
         return answer;
     }
+    let shorter = facts.points.iter().filter(|point| point.is_usable());
+    let shorter = shorter.filter_map(|point| Some((point, point.mean(Measure::Mean)?)));
+    let Some((point, ns)) = shorter.min_by(|a, b| a.1.total_cmp(&b.1)) else { return answer };
+    let Some(share) = Times::of(point, same, Measure::Mean) else { return answer };
+    let figures = format!("at gap {} it is {} that", point.name(), share.formatted());
+    if gate::side(&share, SHORTER, SHORTER) != Some(gate::Side::Below) {
+        answer.say(format!(
+            "A durable rewrite of one sector takes {}; that it waits for a revolution is not shown, \
+             because another sector is not shown to wait for less of one ({figures}).",
+            same.formatted(Measure::Mean)
+        ));
+        return answer;
+    }
     answer.find("turn_ns", turn);
     answer.find("turns_per_minute", per_minute);
     answer.say(format!(
         "A durable rewrite of one sector takes {}: one full revolution, so about {} rpm. A random \
          access waits half a revolution on average.",
-        duration::latency(turn),
+        same.with_interval(Measure::Mean),
         count::significant_or_whole(per_minute)
     ));
-    let least = facts.points.iter().filter(|point| point.is_usable());
-    let least = least.filter_map(|point| Some((point, point.mean(Measure::Mean)?)));
-    if let Some((point, ns)) = least.min_by(|a, b| a.1.total_cmp(&b.1))
-        && ns < 0.9 * turn
-    {
-        answer.say(format!(
-            "The shortest wait is at gap {}: {}, {} of a revolution.",
-            point.name(),
-            duration::latency(ns),
-            words::percent(ns / turn)
-        ));
-    }
+    answer.say(format!("The shortest wait is {}: {figures}.", duration::latency(ns)));
     answer
 }
 
@@ -178,12 +185,17 @@ mod tests {
             ..Load::default()
         });
         assert!((zones.found("outer-over-inner").unwrap() - 2.0).abs() < 0.1);
-        let turning = facts(&stage("rotation", "rotation"), |_, _| Load {
-            read_percent: 0,
-            ..load(60.0 / 7_200.0)
-        });
-        let turns = turning.found("turns_per_minute").unwrap();
+        // The same sector comes round after a turn, another one earlier.
+        let turning = |share: f64| {
+            facts(&stage("rotation", "rotation"), move |cell, _| {
+                let is_same = cell.levels.iter().any(|level| level.label == "same sector");
+                let turns = if is_same { 1.0 } else { share };
+                Load { read_percent: 0, ..load(turns * 60.0 / 7_200.0) }
+            })
+        };
+        let turns = turning(0.6).found("turns_per_minute").unwrap();
         assert!((turns / 7_200.0 - 1.0).abs() < 0.03, "{turns}");
+        assert_eq!(turning(1.0).found("turns_per_minute"), None);
         let cached =
             facts(&stage("rotation", "rotation"), |_, _| Load { read_percent: 0, ..load(50e-6) });
         assert_eq!(cached.found("turns_per_minute"), None);

@@ -353,33 +353,37 @@ fn boundary(cells: &[(f64, bool, &Point)]) -> Option<Boundary> {
 /// The effect of half of the writes on the light reads.
 fn price_of_writes(answer: &mut Answer, facts: &StageFacts, writes: f64) {
     let tail = Measure::Quantile(0.95);
-    let of = |point: &Point| point.spread(tail, Direction::Read).map(|spread| spread.mean);
+    let is_known = |point: &&Point| point.spread(tail, Direction::Read).is_some();
     let light = |point: &&Point| point.at("read-rate") > Some(0.0);
     let lightest = facts
         .points
         .iter()
         .filter(light)
         .filter(|point| point.at("write-rate") == Some(0.0))
-        .filter(|point| of(point).is_some())
+        .filter(is_known)
         .min_by(|a, b| {
             a.at("read-rate").partial_cmp(&b.at("read-rate")).unwrap_or(std::cmp::Ordering::Equal)
         });
     let Some(alone) = lightest else { return };
     let same = facts.points.iter().filter(|point| point.at("read-rate") == alone.at("read-rate"));
     let half = same
-        .filter(|point| outcome(facts, point) == Outcome::Carried && of(point).is_some())
+        .filter(|point| outcome(facts, point) == Outcome::Carried && is_known(point))
         .filter_map(|point| Some((point.at("write-rate")? / writes, point)))
         .min_by(|a, b| (a.0 - 0.5).abs().total_cmp(&(b.0 - 0.5).abs()));
-    let (Some((share, beside)), Some(base)) = (half, of(alone)) else { return };
-    let Some(value) = of(beside).filter(|_| share > 0.0) else { return };
-    answer.find("read-p95-price", value / base);
+    let Some((share, beside)) = half.filter(|(share, _)| *share > 0.0) else { return };
+    let values = |point: &Point| point.values(tail, Direction::Read);
+    let Some(times) = Times::of_values(&values(beside), &values(alone)) else { return };
+    let formatted = |point: &Point| {
+        point.spread(tail, Direction::Read).map_or("n/a".into(), |spread| spread.formatted(tail))
+    };
+    answer.find_between("read-p95-price", times.times, times.interval);
     answer.say(format!(
-        "With {} of the writes in parallel, the p95 of light reads is {}, {} times its value \
-         without writes ({}).",
+        "With {} of the writes in parallel, the p95 of light reads is {}, {} its value without \
+         writes ({}).",
         words::percent(share),
-        tail.formatted(value),
-        count::significant(value / base),
-        tail.formatted(base)
+        formatted(beside),
+        times.formatted(),
+        formatted(alone)
     ));
 }
 
