@@ -3,13 +3,13 @@
 //! Each wake-up interrupts the load where both share one CPU, for some 100 µs in a virtual machine:
 //! every millisecond that was a tenth of the rate. Forty a second are below half a per cent.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use iosonde_sys::clock::monotonic_ns;
+use iosonde_sys::thread;
 
 use iosonde_stats::Histogram;
 
@@ -27,9 +27,7 @@ impl HiccupRecorder {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("hiccups".into()).spawn(move || {
-            // Without this the kernel may sleep 50 µs longer on purpose. If it is refused, the
-            // median shows it.
-            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+            thread::wake_on_time();
             let mut overslept = Histogram::new();
             let mut due_ns = monotonic_ns() + NAP_NS;
             while !seen.load(Ordering::Relaxed) {

@@ -37,6 +37,7 @@ impl Shared {
         ended: &Sender<Ended>,
     ) {
         let job = &self.plan.jobs[index];
+        thread::wake_on_time();
         // What was asked for is had, or reported; the plan's own pinning is only for the better.
         if !job.place.cpus.is_empty() && !thread::pin_to_any(&job.place.cpus) {
             let _ = ready.send(Err(OpenError::Cpus { cpus: job.place.cpus.clone() }));

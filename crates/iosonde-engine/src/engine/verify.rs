@@ -316,6 +316,7 @@ impl Shared {
         ended: &Sender<Ended>,
     ) {
         let _alarm = Alarm(&self.control);
+        thread::wake_on_time();
         if let Some(cpu) = cpu {
             thread::pin_to(cpu);
         }
