@@ -79,8 +79,11 @@ pub(super) fn invisible(root: &Root, disk: &DeviceFacts) -> Option<String> {
     Some(format!("{what} has no request queue, so no tracepoint shows its requests; {instead}"))
 }
 
-/// The kernel's counters of every disk.
-pub(super) fn counters(root: &Root) -> BTreeMap<String, DeviceCounters> {
+/// The kernel's counters of disks, by name.
+pub(super) type Counters = BTreeMap<String, DeviceCounters>;
+
+/// Those of every disk.
+pub(super) fn counters(root: &Root) -> Counters {
     let of = |name: String| Some((name.clone(), host::device_counters(root, &name)?));
     root.names("/sys/block").into_iter().filter_map(of).collect()
 }
@@ -91,7 +94,7 @@ pub(super) fn profiled(
     root: &Root,
     chosen: &[Disk],
     home: Option<&Disk>,
-    (before, after): (&BTreeMap<String, DeviceCounters>, &BTreeMap<String, DeviceCounters>),
+    (before, after): (&Counters, &Counters),
 ) -> Vec<ProfiledDevice> {
     let mut disks: Vec<Disk> = chosen.to_vec();
     if disks.is_empty() {
@@ -190,7 +193,7 @@ mod tests {
         let (_dir, root) = machine();
         let home = disk(&root, "sda").unwrap();
         let before = counters(&root);
-        let names = |chosen: &[Disk], after: &BTreeMap<String, DeviceCounters>| -> Vec<String> {
+        let names = |chosen: &[Disk], after: &Counters| -> Vec<String> {
             let found = profiled(&root, chosen, Some(&home), (&before, after));
             found.into_iter().map(|device| device.facts.name).collect()
         };

@@ -290,10 +290,14 @@ impl Tracer {
         Some(counts.dirtied_bytes.saturating_sub(counts.written_back_bytes))
     }
 
-    /// Detaches, and returns all data.
-    pub fn finish(mut self, now_ns: u64) -> Traced {
+    /// What begins from now on does not count; what is in flight still does.
+    pub fn pause(&mut self) {
         let paused = self.collector.pause();
         self.heed(paused);
+    }
+
+    /// Detaches, and returns all data. It was paused before.
+    pub fn finish(mut self, now_ns: u64) -> Traced {
         self.poll(now_ns);
         let left = self.settle();
         let stacks = self.stacks.take().map(|stacks| stacks.finish(&self.collector, now_ns));

@@ -78,7 +78,7 @@ pub fn watch<'a>(
     if let Some(tally) = &mut tally {
         tally.look(root, members.iter().copied());
     }
-    let before = (devices::counters(root), machine_switches(root), usage_of_process());
+    let before = (machine_switches(root), usage_of_process());
     let mut run = ProfileRun {
         schema: PROFILE_SCHEMA.into(),
         program: env!("CARGO_PKG_VERSION").into(),
@@ -101,7 +101,9 @@ pub fn watch<'a>(
         live,
         began_ns: 0,
     };
+    let before_begin = devices::counters(root);
     watch.begin();
+    let begun = devices::counters(root);
     let running = held.map(|held| launch::release(root, held, &requested.command)).transpose()?;
     say("watching");
     let (ended, ended_ns) = watch.until_end(running.as_ref())?;
@@ -127,14 +129,19 @@ pub fn watch<'a>(
     say("ended");
     run.settle_ns = watch.settle();
     let end_ns = monotonic_ns();
-    let after = (devices::counters(root), machine_switches(root), usage_of_process());
-    run.machine_switches = before.1.zip(after.1);
+    let ending = devices::counters(root);
+    if let Some(tracer) = &mut watch.tracer {
+        tracer.pause();
+    }
+    let after_end = devices::counters(root);
+    let after = (machine_switches(root), usage_of_process());
+    run.machine_switches = before.0.zip(after.0);
     run.collector = ProcessUse {
         span_ns: end_ns - watch.began_ns,
-        cpu_user_ns: after.2.user_ns - before.2.user_ns,
-        cpu_system_ns: after.2.system_ns - before.2.system_ns,
-        voluntary_switches: after.2.voluntary_switches - before.2.voluntary_switches,
-        involuntary_switches: after.2.involuntary_switches - before.2.involuntary_switches,
+        cpu_user_ns: after.1.user_ns - before.1.user_ns,
+        cpu_system_ns: after.1.system_ns - before.1.system_ns,
+        voluntary_switches: after.1.voluntary_switches - before.1.voluntary_switches,
+        involuntary_switches: after.1.involuntary_switches - before.1.involuntary_switches,
         max_rss_bytes: peak_rss_bytes(),
     };
     if let Some(charged) = charged {
@@ -152,7 +159,11 @@ pub fn watch<'a>(
     let Watch { scope, tracer, telemetry, members, .. } = watch;
     run.telemetry = telemetry.end(end_ns);
     let home = scope.home.as_ref();
-    run.devices = devices::profiled(root, &scope.disks, home, (&before.0, &after.0));
+    run.devices = devices::profiled(root, &scope.disks, home, (&before_begin, &after_end));
+    for device in &mut run.devices {
+        let of = |all: &devices::Counters| all.get(&device.facts.name).copied();
+        device.counters_within = of(&begun).zip(of(&ending));
+    }
     run.source.missing.extend(result::missing(&run, root));
     if let Some(tracer) = tracer {
         let is_over = is_command && members.iter().eq(command.iter());

@@ -8,6 +8,7 @@
 
 use crate::consistency::{Consistency, Identity, Severity};
 use iosonde_model::record::ProfileRun;
+use iosonde_model::record::facts::DeviceCounters;
 use iosonde_model::record::profile::{Class, Depth, Method, Op, ProfiledDevice, Traffic};
 use iosonde_model::units::count;
 
@@ -72,16 +73,22 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
     let is_device = |t: &&Traffic| t.class == Class::DeviceFlush;
     let device_flushes: u64 = own(Op::Flush).filter(is_device).map(|t| t.requests).sum();
     let sent_flushes: u64 = own(Op::Flush).filter(|t| !is_device(t)).map(|t| t.requests).sum();
-    let delta = |before: u64, after: u64| after.saturating_sub(before);
-    let bytes = |before: u64, after: u64| delta(before, after).saturating_mul(512);
-    // What was in flight at the start is counted at its end, and was not traced.
-    let untraced = start.in_flight;
+    let (begun, ending) = device.counters_within.unwrap_or((start, end));
+    // What a counter rose by while requests were traced, at least and at most.
+    let rose = |count: fn(&DeviceCounters) -> u64| {
+        let by = |from: &DeviceCounters, to: &DeviceCounters| count(to).saturating_sub(count(from));
+        let most = by(&start, &end);
+        (by(&begun, &ending).min(most), most)
+    };
+    let bytes = |(least, most): (u64, u64)| (least.saturating_mul(512), most.saturating_mul(512));
+    // What was in flight at the start is counted and was not traced, at the end the reverse.
+    let crossing = start.in_flight.max(end.in_flight);
     let largest = u64::from(device.facts.max_sectors_kb.unwrap_or(LARGEST_KIB)) << 10;
     let edge_bytes = |tally: &Tally| {
         let size = tally.sizes.keys().max().copied().unwrap_or(4096);
-        edge(tally.requests) * size + untraced * largest
+        edge(tally.requests) * size + crossing * largest
     };
-    let edge = |requests: u64| edge(requests) + untraced;
+    let edge = |requests: u64| edge(requests) + crossing;
     // The kernel counts write-zeroes, and on many versions the empty request that an fsync sends,
     // among the writes.
     let side = |what, traced: (u64, u64), kernel, edge| Side { what, traced, kernel, edge };
@@ -92,7 +99,7 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
             side(
                 "bytes read",
                 (read.bytes, read.bytes),
-                bytes(start.read_sectors, end.read_sectors),
+                bytes(rose(|counters| counters.read_sectors)),
                 edge_bytes(&read),
             ),
         ),
@@ -101,7 +108,7 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
             side(
                 "bytes written",
                 (write.bytes, write.bytes + discard.bytes),
-                bytes(start.write_sectors, end.write_sectors),
+                bytes(rose(|counters| counters.write_sectors)),
                 edge_bytes(&write),
             ),
         ),
@@ -110,25 +117,30 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
             side(
                 "reads",
                 (read.requests, read.requests),
-                delta(start.reads, end.reads),
+                rose(|counters| counters.reads),
                 edge(read.requests),
             ),
         ),
         (
             "writes",
-            side("writes", (write.requests, writes), delta(start.writes, end.writes), edge(writes)),
+            side(
+                "writes",
+                (write.requests, writes),
+                rose(|counters| counters.writes),
+                edge(writes),
+            ),
         ),
         (
             "flushes",
             side(
                 "flushes of the cache",
                 (device_flushes, device_flushes),
-                delta(start.flushes, end.flushes),
+                rose(|counters| counters.flushes),
                 edge(device_flushes),
             ),
         ),
     ];
-    let used = sides.into_iter().filter(|(_, side)| side.traced.1 > 0 || side.kernel > 0);
+    let used = sides.into_iter().filter(|(_, side)| side.traced.1 > 0 || side.kernel.1 > 0);
     used.map(|(code, side)| side.identity(code, name)).collect()
 }
 
@@ -138,22 +150,21 @@ fn edge(requests: u64) -> u64 {
     EDGE.max((2.0 * (requests as f64).sqrt()) as u64)
 }
 
-/// One amount: lower and upper bound from the trace, and the kernel's value.
+/// One amount: lower and upper bound from the trace, and from the kernel's counters.
 struct Side {
     what: &'static str,
     traced: (u64, u64),
-    kernel: u64,
+    kernel: (u64, u64),
     edge: u64,
 }
 
 impl Side {
     fn identity(&self, code: &'static str, device: &str) -> Identity {
-        let (least, most) = self.traced;
-        let nearest = self.kernel.clamp(least, most);
-        let off = self.kernel.abs_diff(nearest);
-        let residual = off as f64 / self.kernel.max(nearest).max(1) as f64;
-        let tolerance = COUNTERS.max(self.edge as f64 / self.kernel.max(nearest).max(1) as f64);
-        let short = match self.kernel.cmp(&nearest) {
+        let (traced, kernel) = nearest(self.traced, self.kernel);
+        let most = kernel.max(traced).max(1) as f64;
+        let residual = kernel.abs_diff(traced) as f64 / most;
+        let tolerance = COUNTERS.max(self.edge as f64 / most);
+        let short = match kernel.cmp(&traced) {
             std::cmp::Ordering::Greater => "; the trace has too few",
             std::cmp::Ordering::Less => "; the counters have too few",
             std::cmp::Ordering::Equal => "",
@@ -161,11 +172,17 @@ impl Side {
         let equation = format!(
             "{device}: {} traced {} = counted by the kernel {}{short}",
             self.what,
-            count::thousands(nearest),
-            count::thousands(self.kernel)
+            count::thousands(traced),
+            count::thousands(kernel)
         );
         entry(code, residual, tolerance, equation)
     }
+}
+
+/// The values of two ranges that are closest to each other: the same one where they overlap.
+fn nearest(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
+    let of_one = other.0.clamp(one.0, one.1);
+    (of_one, of_one.clamp(other.0, other.1))
 }
 
 /// Requests of a device.
@@ -402,6 +419,28 @@ mod tests {
         assert_eq!(broken(&few), Vec::<&str>::new());
         few.devices[0].counters.as_mut().unwrap().1.reads += 1;
         assert_eq!(broken(&few), ["reads"]);
+    }
+
+    #[test]
+    fn what_was_counted_while_tracing_began_and_ended_may_have_been_traced_or_not() {
+        let traced = |requests: u64| {
+            let mut run = profile_of(&[Flow { requests, ..Flow::default() }]);
+            let at = |reads: u64| DeviceCounters {
+                reads,
+                read_sectors: reads * run.traffic[0].bytes / requests / 512,
+                ..DeviceCounters::default()
+            };
+            let (outer, within) = ((at(100), at(1_400)), (at(250), at(1_350)));
+            run.devices[0].counters = Some(outer);
+            run.devices[0].counters_within = Some(within);
+            broken(&run)
+        };
+        for requests in [1_100, 1_200, 1_300] {
+            assert_eq!(traced(requests), Vec::<&str>::new());
+        }
+        for requests in [1_000, 1_400] {
+            assert_eq!(traced(requests), ["read_bytes", "reads"]);
+        }
     }
 
     #[test]

@@ -203,6 +203,10 @@ pub struct ProfiledDevice {
     pub invisible: Option<String>,
     /// The kernel's own counters of the whole disk at start and end (settling included).
     pub counters: Option<(DeviceCounters, DeviceCounters)>,
+    /// The same, read after tracing began and before it ended: what the other pair counts beside it
+    /// may or may not have been traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters_within: Option<(DeviceCounters, DeviceCounters)>,
     /// Requests in flight, everybody's.
     pub depth: Depth,
     /// Requests of the program in flight (its own, and write-back of its pages).
