@@ -240,8 +240,7 @@ fn gaps(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
 
 fn sequential(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
     let (mine, theirs) = (one.sequential.clone()?, other.sequential.clone()?);
-    let formatted = |share: f64| format!("{} %", count::significant(share * 100.0));
-    Ok((1.0 - (mine - theirs).abs(), [formatted(mine), formatted(theirs)]))
+    Ok((1.0 - (mine - theirs).abs(), [count::percent(mine), count::percent(theirs)]))
 }
 
 fn working_set(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
@@ -253,10 +252,8 @@ fn working_set(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
 
 fn skew(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
     let (mine, theirs) = (one.touched.clone()?, other.touched.clone()?);
-    let formatted = |of: &Touched| {
-        let share = count::significant(of.share_of_hottest(0.1) * 100.0);
-        format!("{share} % in the hottest tenth")
-    };
+    let formatted =
+        |of: &Touched| format!("{} in the hottest tenth", count::percent(of.share_of_hottest(0.1)));
     Ok((1.0 - mine.apart(&theirs), [formatted(&mine), formatted(&theirs)]))
 }
 
@@ -364,7 +361,7 @@ fn flushes(one: &Observed, other: &Observed) -> Known<Scored> {
 fn journal(one: &Observed, other: &Observed) -> Known<Scored> {
     let (mine, theirs) = (one.device.clone()?, other.device.clone()?);
     let shares = [&mine, &theirs].map(|of| of.journal_bytes as f64 / of.all_bytes().max(1) as f64);
-    let formatted = shares.map(|share| format!("{} %", count::significant(share * 100.0)));
+    let formatted = shares.map(count::percent);
     Ok(Scored { score: 1.0 - (shares[0] - shares[1]).abs(), ways: Vec::new(), formatted })
 }
 

@@ -50,6 +50,7 @@ use serde::Serialize;
 use iosonde_model::record::facts::Neighbour;
 use iosonde_model::record::run::Run;
 use iosonde_model::record::{HostFacts, TargetFacts};
+use iosonde_model::units::count::percent;
 use iosonde_stats::step::{self, Step};
 
 use super::consistency::Consistency;
@@ -399,11 +400,6 @@ impl<'a> Case<'a> {
 /// Whether the target is a character device: such as `/dev/zero`, which hold no data.
 fn is_endless(target: &TargetFacts) -> bool {
     matches!(target.kind.as_str(), "character device" | "null")
-}
-
-/// `12.3 %` of a share.
-fn percent(share: f64) -> String {
-    format!("{} %", iosonde_model::units::count::significant(share * 100.0))
 }
 
 /// A process by name, for a sentence.

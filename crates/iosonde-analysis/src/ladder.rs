@@ -13,7 +13,11 @@ use super::finding::Strength;
 use iosonde_model::plan::ladder::Call;
 use iosonde_model::record::LadderRun;
 use iosonde_model::record::ladder::FailedCall;
-use iosonde_model::units::{bytes, count::significant, duration};
+use iosonde_model::units::{
+    bytes,
+    count::{percent, significant},
+    duration,
+};
 use iosonde_stats::Slope;
 use iosonde_stats::ratio::median;
 
@@ -139,7 +143,7 @@ fn logged_writes(run: &LadderRun) -> LadderTest {
 }
 
 fn power_cuts(run: &LadderRun) -> LadderTest {
-    let bound = |cuts| format!("{cuts} to {} %", significant(loss_bound(cuts) * 100.0));
+    let bound = |cuts| format!("{cuts} to {}", percent(loss_bound(cuts)));
     let words = format!(
         "not tested: only a power cut with a witness on another machine tests which data \
          survives: iosonde verify powercut {} --witness 'ssh HOST iosonde verify witness'; n cuts \

@@ -220,9 +220,9 @@ fn server_words(server: &ServerShare) -> String {
         if of_hosts == 0 {
             return format!("{verb} {}", bytes::rough(of_server));
         }
-        let percent = count::significant(of_server as f64 / of_hosts as f64 * 100.0);
+        let share = count::percent(of_server as f64 / of_hosts as f64);
         let [of_server, of_hosts] = [of_server, of_hosts].map(bytes::rough);
-        format!("{verb} {of_server} while the hosts {verb} {of_hosts} ({percent} %)")
+        format!("{verb} {of_server} while the hosts {verb} {of_hosts} ({share})")
     };
     let read = beside("read", server.server_read_bytes, server.hosts_read_bytes);
     let written = beside("wrote", server.server_written_bytes, server.hosts_written_bytes);

@@ -29,7 +29,7 @@ pub(crate) fn pursuit_text(figures: &PursuitFigures) -> String {
 /// The same in one line under a row of a table.
 pub(crate) fn pursuit_note(figures: &PursuitFigures) -> String {
     let limit = duration::latency(figures.target.limit_ns as f64);
-    let beyond = figures.violations.map_or("n/a".into(), percent);
+    let beyond = figures.violations.map_or("n/a".into(), count::percent);
     let bound = match figures.bound {
         Some(Bound::MaxDepth) => " (limited by the largest depth)",
         Some(Bound::Device) => " (limited by the device)",
@@ -52,7 +52,7 @@ fn sentence(figures: &PursuitFigures) -> String {
     let limit = duration::latency(target.limit_ns as f64);
     let measured = measured(figures);
     let fails = figures.fails_at.map_or(String::new(), |(depth, share)| {
-        format!("; depth {depth} fails ({} above {limit})", percent(share))
+        format!("; depth {depth} fails ({} above {limit})", count::percent(share))
     });
     match (figures.class, figures.bound) {
         (Class::MetAndBinding, _) => {
@@ -112,7 +112,9 @@ fn measured(figures: &PursuitFigures) -> String {
 
 fn beyond(figures: &PursuitFigures) -> String {
     let limit = duration::latency(figures.target.limit_ns as f64);
-    figures.violations.map_or(String::new(), |share| format!(", {} above {limit}", percent(share)))
+    figures
+        .violations
+        .map_or(String::new(), |share| format!(", {} above {limit}", count::percent(share)))
 }
 
 /// `depth 11`, or with its range where it moved.
@@ -126,10 +128,6 @@ fn range(figures: &PursuitFigures) -> String {
         (low, high) if low == high => format!("depth {low}"),
         (low, high) => format!("depth {low} to {high}"),
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", count::significant(100.0 * share))
 }
 
 #[cfg(test)]

@@ -60,11 +60,11 @@ pub fn run_text(run: &Run, figures: &Figures, consistency: &Consistency) -> Stri
     for entry in consistency.broken() {
         let word = if entry.severity == Severity::Invalid { "INVALID" } else { "note" };
         let text = format!(
-            "    {word}: {}: {} (off by {} %, tolerance {} %)",
+            "    {word}: {}: {} (off by {}, tolerance {})",
             entry.code,
             clean(&entry.words()),
-            count::significant(entry.residual * 100.0),
-            count::significant(entry.tolerance * 100.0),
+            count::percent(entry.residual),
+            count::percent(entry.tolerance),
         );
         line(&mut out, &text);
     }

@@ -4,7 +4,7 @@
 //! is never called slow while a smaller ceiling explains the measurement (method 4.5).
 
 use super::gate;
-use super::words::{self, nothing};
+use super::words::nothing;
 use super::{Answer, Measure, Point, Spread, StageFacts, Standing, Study};
 use crate::expectation::{Comparison, Expectation, Metric};
 use iosonde_model::record::facts::IoLimitKind;
@@ -156,7 +156,7 @@ impl ClaimPoint<'_> {
         let gap = (measured.mean / expectation.limit - 1.0).abs();
         answer.say(format!(
             "{name}: missed by {}: {formatted}, and no known lower ceiling explains it.{list}",
-            words::percent(gap)
+            count::percent(gap)
         ));
         Verdict::Missed
     }

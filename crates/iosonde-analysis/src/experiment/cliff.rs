@@ -278,7 +278,7 @@ fn report(answer: &mut Answer, name: &str, falls: &[&Fall<'_>]) {
         ranged(&after_bytes, words::size),
         ranged(&slow, bytes::per_second),
         ranged(&iops, count::significant_or_whole),
-        ranged(&of(|fall| 1.0 - fall.rate.1 / fall.rate.0), words::percent),
+        ranged(&of(|fall| 1.0 - fall.rate.1 / fall.rate.0), count::percent),
     ));
 }
 
@@ -299,7 +299,7 @@ fn kind(answer: &mut Answer, facts: &StageFacts, falls: &[Fall<'_>]) {
              minute and repeat the run: a cache needs time to drain, a limiter refills at its \
              rate.",
             words::size(first.after_bytes),
-            words::percent(first.scatter)
+            count::percent(first.scatter)
         ));
         return;
     }
@@ -323,7 +323,7 @@ fn kind(answer: &mut Answer, facts: &StageFacts, falls: &[Fall<'_>]) {
             count::significant_or_whole(first.burst_ops),
             words::setting(facts, first.point),
             first.repeat + 1,
-            words::percent(first.scatter)
+            count::percent(first.scatter)
         );
         answer.find("bucket-ops", first.burst_ops);
         answer.find("bucket-rate-iops", first.iops.1);
@@ -337,7 +337,7 @@ fn kind(answer: &mut Answer, facts: &StageFacts, falls: &[Fall<'_>]) {
         answer.say(format!(
             "These runs do not show what was exhausted: the remaining rate varies by {}, which \
              fits a device as well as a limiter on a shared path.",
-            words::percent(first.scatter)
+            count::percent(first.scatter)
         ));
         return;
     }

@@ -58,8 +58,8 @@ impl Conformance {
         let used = study.run.target.used_bytes;
         let device = study.target.as_ref().and_then(|target| target.device.as_ref());
         if let Some(whole) = device.and_then(|device| device.bytes).filter(|whole| *whole > used) {
-            let share = count::significant(used as f64 / whole as f64 * 100.0);
-            deviations.push(format!("range:{} = {share} % of the device", bytes::rough(used)));
+            let share = count::percent(used as f64 / whole as f64);
+            deviations.push(format!("range:{} = {share} of the device", bytes::rough(used)));
         }
         let lengths = study.stages.iter().map(|facts| facts.stage.seconds);
         let shortest = lengths.fold(f64::INFINITY, f64::min);

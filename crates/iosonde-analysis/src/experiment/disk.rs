@@ -103,7 +103,7 @@ pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         ),
         Some(gate::Side::Within) => format!(
             "It reads at the same rate at both ends, within {}: no zones are visible ({figures}).",
-            words::percent(SAME_RATE)
+            count::percent(SAME_RATE)
         ),
         _ => format!(
             "Whether it has zones is not decidable yet: the outer tracks do {} the rate of the \

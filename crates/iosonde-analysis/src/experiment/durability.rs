@@ -88,7 +88,7 @@ fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
         "A write takes {} and a sync {}, amortized over the writes before it (largest residual {}).",
         write.with_interval(Measure::Mean),
         sync.with_interval(Measure::Mean),
-        words::percent(residual)
+        count::percent(residual)
     ));
 }
 
@@ -106,7 +106,7 @@ fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: &Point) {
         ));
     }
     let all: Vec<&Point> = groups.iter().map(|(_, point)| *point).collect();
-    let of = words::percent(ENOUGH);
+    let of = count::percent(ENOUGH);
     if let Some(why) = gate::withheld(&all) {
         answer.say(format!("How many writes per sync are enough for {of} of the rate is {why}."));
         return;

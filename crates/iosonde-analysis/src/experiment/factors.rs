@@ -1,7 +1,7 @@
 //! Which axes matter, and which matter only together?
 
 use super::gate;
-use super::words::{self, nothing, slug};
+use super::words::{nothing, slug};
 use super::{Answer, Measure, Point, StageFacts};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
@@ -71,7 +71,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer.find("share-of-error", shares.error);
     answer.say(format!(
         "Repeats of the same level account for {} of the variation; n = {}.",
-        words::percent(shares.error),
+        count::percent(shares.error),
         trials.len()
     ));
     answer.details = serde_json::to_value(shares).unwrap_or_default();
@@ -116,7 +116,7 @@ fn formatted(name: &str, term: &Term, measure: Measure) -> String {
     });
     format!(
         "{name} explains {} of the variation of the {} (omega squared; p = {}, by Holm){range}.",
-        words::percent(term.omega_squared.max(0.0)),
+        count::percent(term.omega_squared.max(0.0)),
         measure.title(),
         count::significant(term.p)
     )

@@ -353,14 +353,14 @@ impl Line<'_> {
                     "{}: mean queue depth and throughput times latency differ by up to {}: the \
                      latencies or the depths of these runs are wrong.",
                     self.name,
-                    words::percent(worst)
+                    count::percent(worst)
                 ),
             );
         } else {
             answer.say(format!(
                 "{}: Little's law holds in all {rows} runs, within {}.",
                 self.name,
-                words::percent(worst)
+                count::percent(worst)
             ));
         }
         if !missed.is_empty() {

@@ -210,7 +210,7 @@ fn share_of_peak(answer: &mut Answer, rate: f64, steps: &[Step<'_>], before: &[S
     });
     answer.say(format!(
         "That is {} of the closed-loop rate at a fixed queue depth, {} IOPS{rest}.",
-        words::percent(rate / iops),
+        count::percent(rate / iops),
         peak.formatted(Measure::Iops)
     ));
 }
@@ -380,7 +380,7 @@ fn price_of_writes(answer: &mut Answer, facts: &StageFacts, writes: f64) {
     answer.say(format!(
         "With {} of the writes in parallel, the p95 of light reads is {}, {} its value without \
          writes ({}).",
-        words::percent(share),
+        count::percent(share),
         formatted(beside),
         times.formatted(),
         formatted(alone)

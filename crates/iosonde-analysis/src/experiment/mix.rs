@@ -4,7 +4,7 @@
 //! percentiles is not a percentile.
 
 use super::gate;
-use super::words::{self, Times, nothing};
+use super::words::{Times, nothing};
 use super::{Answer, Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{count, duration};
@@ -101,7 +101,7 @@ fn sum_of_parts(answer: &mut Answer, points: &[(f64, &Point)], reads: &Point, wr
     } else if sides.iter().all(|side| *side == Some(gate::Side::Within)) {
         format!(
             "A mix does what alternating reads and writes do, within {}: {figures} these.",
-            words::percent(MIXING_COSTS_FROM)
+            count::percent(MIXING_COSTS_FROM)
         )
     } else {
         format!(

@@ -5,7 +5,7 @@
 use super::{StageFacts, Study};
 use iosonde_model::record::TargetFacts;
 use iosonde_model::spec::experiment::{Parameter, PassOrder, Stage, Value};
-use iosonde_model::units::bytes;
+use iosonde_model::units::{bytes, count};
 use iosonde_stats::steady_state::Window;
 
 /// Limits of range and slope, as shares of the mean (SNIA PTS 2.0.2, 2.1.24).
@@ -152,7 +152,7 @@ impl Candidate {
             }
             Candidate::Passes => {
                 let window = Window::of(rates).ok_or("the rate of writes is not known")?;
-                let percent = |part: f64| super::words::percent(part / window.mean);
+                let percent = |part: f64| count::percent(part / window.mean);
                 let rates = format!(
                     "{} short runs of writes have a range of {} and a slope excursion of {}",
                     window.rounds,

@@ -132,7 +132,7 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
     answer.say(format!(
         "{line}: {} (largest residual {}).",
         parts(&sizes, side, model, takes, runs(points)),
-        words::percent(model.largest_residual),
+        count::percent(model.largest_residual),
     ));
     if model.is_bent {
         bent(answer, line, is_one, side, model);
@@ -140,7 +140,7 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
         answer.say(format!(
             "{line}: whether a fixed cost plus a transfer fits is not decidable yet: the scatter \
              of the runs explains residuals of {}; more repeats needed.",
-            words::percent(model.largest_residual)
+            count::percent(model.largest_residual)
         ));
     }
 }
@@ -211,13 +211,13 @@ fn parts(sizes: &[u64], side: Side, model: &SizeModel, takes: &str, runs: usize)
         (Side::Below, Some(size), _) => format!(
             "requests take little more than their transfer at {bandwidth}: a fixed cost adds {} \
              at {}",
-            words::percent(model.crossover_bytes / *size as f64),
+            count::percent(model.crossover_bytes / *size as f64),
             bytes::exact(*size),
         ),
         (Side::Beyond, _, Some(size)) => format!(
             "{takes} {fixed}, to which the transfer adds {} at {}, so at most {most_iops} \
              IOPS",
-            words::percent(*size as f64 / model.crossover_bytes),
+            count::percent(*size as f64 / model.crossover_bytes),
             bytes::exact(*size),
         ),
         _ => format!(
@@ -278,7 +278,7 @@ fn bent(answer: &mut Answer, line: &str, is_one: bool, side: Side, model: &SizeM
                 (false, true) => "later",
                 (false, false) => "sooner",
             },
-            words::percent(step.largest_residual),
+            count::percent(step.largest_residual),
         ),
         None => {
             let worst = model.residuals.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
@@ -287,7 +287,7 @@ fn bent(answer: &mut Answer, line: &str, is_one: bool, side: Side, model: &SizeM
                 format!(
                     ", most at {} ({} {side})",
                     bytes::exact(*size),
-                    words::percent(residual.abs())
+                    count::percent(residual.abs())
                 )
             });
             let crossover = match side {

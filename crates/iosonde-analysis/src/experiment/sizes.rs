@@ -6,6 +6,7 @@ use super::words::{self, Times, lines, nothing};
 use super::{Answer, Measure, Point, StageFacts};
 use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
+use iosonde_model::units::count;
 
 /// The axis of sizes.
 const SIZE: &str = "block-size";
@@ -99,11 +100,11 @@ fn scatter(answer: &mut Answer, facts: &StageFacts) {
     answer.say(format!(
         "Runs of the same level vary by more than {} at {} of {} levels, most at {} ({}): use the \
          intervals there.",
-        words::percent(SCATTER_FROM),
+        count::percent(SCATTER_FROM),
         unsteady.len(),
         facts.points.len(),
         worst.name(),
-        words::percent(*cv)
+        count::percent(*cv)
     ));
 }
 
@@ -122,7 +123,7 @@ fn cache(answer: &mut Answer, facts: &StageFacts) {
         let formatted = format!(
             "Before the {} read runs with a {label} cache, {} of the sampled pages were cached",
             shares.len(),
-            words::percent(mean)
+            count::percent(mean)
         );
         if proven {
             answer.say(format!("{formatted}: the cache was {label}, as labelled."));

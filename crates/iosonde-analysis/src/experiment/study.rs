@@ -6,7 +6,7 @@ use super::gate::{self, Ranking};
 use super::words::{self, Times, nothing};
 use super::{Answer, Measure, Point, Spread, StageFacts, Standing, Study};
 use crate::finding::{Finding, Severity, Strength};
-use iosonde_model::units::duration;
+use iosonde_model::units::{count, duration};
 
 /// Smallest relative difference of two stages of the same load to report.
 const SAME_WITHIN: f64 = 0.15;
@@ -248,7 +248,7 @@ fn ceiling(answer: &mut Answer, study: &Study) {
         answer.say(format!(
             "In {} throughput reaches {} of {name}: this is the limit there, not the device.",
             facts.stage.heading(),
-            words::percent(share)
+            count::percent(share)
         ));
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         answer.say(format!(
             "A queue depth of {} is enough for {} of that: further requests only wait.",
             words::size(enough.cost),
-            words::percent(1.0 - ENOUGH_WITHIN)
+            count::percent(1.0 - ENOUGH_WITHIN)
         ));
     }
     for (name, points) in &lines {

@@ -8,6 +8,7 @@ use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Parameter;
+use iosonde_model::units::count;
 use iosonde_stats::bootstrap::log_t_p;
 use iosonde_stats::cheapest::{Setting, cheapest};
 use iosonde_stats::holm::holm;
@@ -46,7 +47,7 @@ pub(super) fn line(
     }
     let enough = enough(facts, axis, points).map_or(String::new(), |point| {
         answer.find(&key("enough"), point.at(axis).unwrap_or_default());
-        format!("; {} is already within {} of it", label(point), words::percent(ENOUGH_WITHIN))
+        format!("; {} is already within {} of it", label(point), count::percent(ENOUGH_WITHIN))
     });
     let rate = highest.with_interval(Measure::Bandwidth);
     let words = match gate::ranking(points, Measure::Bandwidth) {
@@ -134,8 +135,7 @@ pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
         let first = own.first().map_or("", |pair| pair.first.as_str());
         let shown = own.iter().filter(|pair| pair.p <= SHOWN).count();
         answer.find(&format!("{}-over-{}", slug(&second), slug(first)), middle);
-        let [low, high, middle] =
-            [low, high, &middle].map(|v| iosonde_model::units::count::significant(*v));
+        let [low, high, middle] = [low, high, &middle].map(|v| count::significant(*v));
         let heading = of.heading();
         let count = own.len();
         if shown == 0 {

@@ -172,11 +172,6 @@ pub(super) fn size(value: f64) -> String {
     bytes::rough(value.max(0.0).round() as u64)
 }
 
-/// `12.3 %` of a share.
-pub(super) fn percent(share: f64) -> String {
-    format!("{} %", count::significant(share * 100.0))
-}
-
 /// Converts a heading to a part of a figure's name: `4 KiB random read` as `4-kib-random-read`.
 pub(super) fn slug(text: &str) -> String {
     let plain = |letter: char| {

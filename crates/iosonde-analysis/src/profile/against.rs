@@ -8,8 +8,9 @@ use iosonde_model::plan::Order;
 use iosonde_model::record::facts::DeviceFacts;
 use iosonde_model::record::profile::{Op, ProfiledDevice};
 use iosonde_model::record::{ProfileRun, Run};
-use iosonde_model::units::{bytes, count};
+use iosonde_model::units::bytes;
 
+use super::finding::percent;
 use super::{Figures, Side};
 
 /// A profile compared with a run.
@@ -193,10 +194,6 @@ fn load(run: &Run) -> String {
 }
 
 fn words(device: &str, load: &str, ops: &[OpAgainst]) -> String {
-    let percent = |share: f64| match share * 100.0 {
-        percent if percent >= 9.95 => format!("{percent:.0} %"),
-        percent => format!("{} %", count::significant((percent * 10.0).round() / 10.0)),
-    };
     let each = ops.iter().map(|op| {
         let peak = match (op.peak_iops_share, op.peak_bandwidth_share) {
             (Some(iops), Some(bandwidth)) => {

@@ -120,7 +120,7 @@ fn share_up_to(sizes: &BTreeMap<u64, u64>, bytes: u64) -> f64 {
 }
 
 /// `91 %` of a share, with at most two digits unless it is close to 100 %.
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
         percent if percent >= 9.95 => format!("{percent:.0} %"),
         percent => format!("{} %", count::significant((percent * 10.0).round() / 10.0)),

@@ -48,6 +48,11 @@ pub fn significant_or_whole(value: f64) -> String {
     }
 }
 
+/// A share with three significant digits: `12.3 %`.
+pub fn percent(share: f64) -> String {
+    format!("{} %", significant(share * 100.0))
+}
+
 /// A setting: a whole number as it is, any other with three significant digits.
 pub fn setting(value: f64) -> String {
     let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
@@ -111,6 +116,7 @@ mod tests {
         assert_eq!(significant(1_234.0), "1,230");
         assert_eq!(significant(f64::NAN), "n/a");
         assert_eq!(significant_or_whole(1_234.4), "1,234");
+        assert_eq!(percent(0.123_4), "12.3 %");
     }
 
     #[test]

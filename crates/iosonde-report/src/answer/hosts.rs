@@ -114,15 +114,16 @@ fn figures_of(load: &HostsFigures, hosts: usize) -> String {
 /// Each slow host, in words.
 pub(crate) fn slow_words(load: &HostsFigures) -> Vec<String> {
     let words = load.slow.iter().map(|slow| {
-        let percent = |share: f64| count::significant(share * 100.0);
         let known = match slow.interval {
-            Some((low, high)) => format!("95 % {} to {} %", percent(low), percent(high)),
+            Some((low, high)) => {
+                format!("95 % {} to {}", count::significant(low * 100.0), count::percent(high))
+            }
             None => "no 95 % interval; below 80 % in every interval of 100 ms or more".into(),
         };
         format!(
-            "{} is slow: {} % of the median of the others ({known})",
+            "{} is slow: {} of the median of the others ({known})",
             slow.name,
-            percent(slow.share),
+            count::percent(slow.share),
         )
     });
     words.collect()

@@ -8,7 +8,7 @@ use crate::chart::{
 };
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Depth, ProfiledDevice};
-use iosonde_model::units::count::significant;
+use iosonde_model::units::count::percent;
 
 /// Up to this level each has bars of its own.
 const EXACT: u32 = 12;
@@ -112,7 +112,7 @@ fn shares(levels: &[(u32, u64)], classes: &[(u32, u32)], name: &str) -> Vec<Opti
     let class = |(from, to): &(u32, u32)| {
         let within = levels.iter().filter(|(level, _)| (*from..=*to).contains(level));
         let share = within.map(|(_, weight)| *weight as f64).sum::<f64>() / all;
-        let hover = format!("{name}, {}: {} %", label(*from, *to), significant(share * 100.0));
+        let hover = format!("{name}, {}: {}", label(*from, *to), percent(share));
         (share > 0.0).then(|| Bar::new(share, hover))
     };
     classes.iter().map(class).collect()

@@ -11,7 +11,7 @@ use crate::chart::{
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Chunk, Places};
 use iosonde_model::units::bytes;
-use iosonde_model::units::count::{significant, thousands};
+use iosonde_model::units::count::{percent, thousands};
 
 /// Columns of the map, at most.
 const COLUMNS: u64 = 160;
@@ -200,10 +200,10 @@ fn cells(places: &Places, value: Value, origin: u64) -> Vec<Cell> {
             let share = requests as f64 / all;
             let at = (first + column * merged).saturating_mul(places.chunk_bytes);
             let hover = format!(
-                "{name} from {} on: {} requests, {} %",
+                "{name} from {} on: {} requests, {}",
                 bytes::rough(at),
                 thousands(requests),
-                significant(share * 100.0)
+                percent(share)
             );
             Cell {
                 x: (edge(column), edge(column + 1)),

@@ -10,7 +10,7 @@ use crate::chart::{
 };
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::bytes;
-use iosonde_model::units::count::{significant, thousands};
+use iosonde_model::units::count::{percent, thousands};
 
 /// Up to so many different sizes each has bars of its own.
 const EXACT: usize = 12;
@@ -87,9 +87,9 @@ impl Classes {
             let requests: u64 = within().map(|(_, requests)| requests).sum();
             let share = within().map(weigh).sum::<f64>() / all;
             let hover = format!(
-                "{name}, {}: {} %, {} requests",
+                "{name}, {}: {}, {} requests",
                 labels[index],
-                significant(share * 100.0),
+                percent(share),
                 thousands(requests)
             );
             (requests > 0).then(|| Bar::new(share, hover))

@@ -9,7 +9,7 @@ use crate::chart::{
 use iosonde_analysis::profile::syncs::{KindFigures, syncs};
 use iosonde_analysis::profile::{PartFigures, SyncPart};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::units::count::{significant, thousands};
+use iosonde_model::units::count::{percent, thousands};
 use iosonde_model::units::duration;
 
 /// A stacked bar for each kind of call: its time per call, and the shares of its parts.
@@ -70,11 +70,11 @@ fn bar(kind: &KindFigures, at: usize, height: fn(&PartFigures) -> f64) -> Option
     let part = kind.parts.get(at).filter(|part| part.total_ns > 0)?;
     let low: f64 = kind.parts.iter().take(at).map(height).sum();
     let hover = format!(
-        "{}, {}: {} per call, {} % of the time",
+        "{}, {}: {} per call, {} of the time",
         kind.word,
         part.part.word(),
         duration::latency(part.mean_ns),
-        significant(part.share.unwrap_or(0.0) * 100.0)
+        percent(part.share.unwrap_or(0.0))
     );
     Some(Bar::spanning(low, low + height(part), hover))
 }

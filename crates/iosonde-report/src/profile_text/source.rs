@@ -28,10 +28,10 @@ pub(super) fn unbalanced(out: &mut Text, figures: &Figures) {
 fn broken<'a>(out: &mut Text, entries: impl Iterator<Item = &'a Identity>) {
     for entry in entries {
         let words = format!(
-            "{} (off by {} %, tolerance {} %)",
+            "{} (off by {}, tolerance {})",
             clean(&entry.words()),
-            count::significant(entry.residual * 100.0),
-            count::significant(entry.tolerance * 100.0)
+            count::percent(entry.residual),
+            count::percent(entry.tolerance)
         );
         out.hanging("  - ", &words);
     }

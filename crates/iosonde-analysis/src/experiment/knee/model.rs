@@ -41,21 +41,21 @@ impl Line<'_> {
                     Some(residual) => format!(
                         ": the nearest is off by up to {}, more than the scatter of the runs \
                          explains",
-                        words::percent(residual)
+                        count::percent(residual)
                     ),
                     None => ", which the scatter of the runs may explain".into(),
                 };
                 format!(
                     "{}: no simple queueing model fits within {}{why}.",
                     self.name,
-                    words::percent(queue::FITS_WITHIN)
+                    count::percent(queue::FITS_WITHIN)
                 )
             }
             Some((model, residual)) => format!(
                 "{}: it behaves like {} (largest residual {}; no statement beyond {limit}).",
                 self.name,
                 self.constant(model, levels).unwrap_or_else(|| model_text(model, &formatted)),
-                words::percent(residual)
+                count::percent(residual)
             ),
         };
         answer.say(words);
@@ -99,7 +99,7 @@ impl Line<'_> {
             Ok(law) => format!(
                 "; by the universal scalability law the serial fraction is {}, the crosstalk per \
                  pair {}, and the maximum is at {}",
-                words::percent(law.alpha),
+                count::percent(law.alpha),
                 count::significant(law.beta),
                 formatted(law.optimum)
             ),
@@ -108,9 +108,9 @@ impl Line<'_> {
         answer.say(format!(
             "{}: throughput falls by {} from its peak at {} to the last level{}{law}.",
             self.name,
-            words::percent(fall.share),
+            count::percent(fall.share),
             formatted(fall.peak),
-            words::interval(Some(fall.interval), runs(self.points), words::percent),
+            words::interval(Some(fall.interval), runs(self.points), count::percent),
         ));
     }
 

@@ -1,11 +1,11 @@
 //! What is said of rounds: the verdict, each tracked figure against its limits, and the convergence
 //! table.
 
-use super::super::words::percent;
 use super::super::{Answer, Measure, StageFacts};
 use super::{Steadiness, Tracked};
 use crate::finding::{Severity, Strength};
 use iosonde_model::spec::experiment::Rounds;
+use iosonde_model::units::count::percent;
 use iosonde_stats::steady_state::Window;
 
 /// Tracked figures whose windows stand in the convergence table; of more, only the values do.
