@@ -327,6 +327,7 @@ fn base() -> Vec<u8> {
 }
 
 /// Writes as much of the stamp as the block has room for.
+#[inline]
 fn stamp(block: &mut [u8], run: u64, offset: u64, sequence: u64) {
     let mut whole = [0; STAMP_BYTES];
     whole[..8].copy_from_slice(&MAGIC);
