@@ -19,8 +19,8 @@
 //!
 //! Values beyond a rare percentile come in bursts, and must be seen in 20 of them. A calm run sees
 //! short ones, so that it takes the dependence for weaker than it is just where its percentile is
-//! too low. So where the worth of fewer than 100 independent values was seen, the end of the interval
-//! on the side of the rarer values takes the larger one of two design effects: that at the
+//! too low. So where the worth of fewer than 100 independent values was seen, the end of the
+//! interval on the side of the rarer values takes the larger one of two design effects: that at the
 //! percentile, and that at the level which three times as many values exceed, whose bursts are more
 //! and longer. Without it, 88 % of the intervals of p99.9 hold the truth in 60 s of a queue at 80 %
 //! load, and nearly all others lie below it; with it everywhere, 99 % of those of p99 of a closed

@@ -73,8 +73,8 @@ pub struct Term {
     pub p: f64,
     /// For a factor, the largest level mean over the smallest.
     pub range: Option<f64>,
-    /// The 95 % interval of that ratio, for all pairs of levels together (Bonferroni): which two are
-    /// the largest and the smallest is found in the same figures.
+    /// The 95 % interval of that ratio, for all pairs of levels together (Bonferroni): which two
+    /// are the largest and the smallest is found in the same figures.
     pub range_interval: Option<(f64, f64)>,
 }
 

@@ -53,8 +53,8 @@ pub fn t_p(t: f64, degrees_of_freedom: usize) -> f64 {
     (1.0 - inside).clamp(0.0, 1.0)
 }
 
-/// How far from 0 Student's t is with this probability: the inverse of [`t_p`], by bisection. `None`
-/// for no degrees of freedom and for probabilities of 0 or 1.
+/// How far from 0 Student's t is with this probability: the inverse of [`t_p`], by bisection.
+/// `None` for no degrees of freedom and for probabilities of 0 or 1.
 pub fn t_with_p(p: f64, degrees_of_freedom: usize) -> Option<f64> {
     if degrees_of_freedom == 0 || !(p > 0.0 && p < 1.0) {
         return None;

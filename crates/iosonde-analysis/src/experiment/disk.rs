@@ -144,8 +144,8 @@ pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let figures = format!("at gap {} it is {} that", point.name(), share.formatted());
     if gate::side(&share, SHORTER, SHORTER) != Some(gate::Side::Below) {
         answer.say(format!(
-            "A durable rewrite of one sector takes {}; that it waits for a revolution is not shown, \
-             because another sector is not shown to wait for less of one ({figures}).",
+            "A durable rewrite of one sector takes {}; that it waits for a revolution is not \
+             shown, because another sector is not shown to wait for less of one ({figures}).",
             same.formatted(Measure::Mean)
         ));
         return answer;

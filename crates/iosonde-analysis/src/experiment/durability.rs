@@ -13,8 +13,7 @@ use iosonde_stats::least_squares::solve;
 
 /// The axis of writes per sync.
 const AXIS: &str = "sync-every";
-/// Numbers of writes per sync from which on their cost can be told from that of a sync, with one to
-/// spare.
+/// Numbers of writes per sync that a fit of two times needs for a residual.
 const FEWEST_GROUPS: usize = 3;
 /// Share of the rate without syncs at or above which a group is large enough.
 const ENOUGH: f64 = 0.90;
@@ -85,7 +84,8 @@ fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
     answer.find("sync_ns", sync.mean);
     answer.find("largest_residual", residual);
     answer.say(format!(
-        "A write takes {} and a sync {}, amortized over the writes before it (largest residual {}).",
+        "A write takes {} and a sync {}, amortized over the writes before it (largest residual \
+         {}).",
         write.with_interval(Measure::Mean),
         sync.with_interval(Measure::Mean),
         count::percent(residual)
