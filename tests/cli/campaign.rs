@@ -523,7 +523,7 @@ fn a_simulated_disk_has_the_seeks_zones_and_turns_that_were_asked_for() {
         assert!(near(rate, track / turn), "{offset}: {rate}");
     }
     let words = format!(
-        "experiment run rotation {disk} --ioengine sim --repeats 1 --seconds 3 \
+        "experiment run rotation {disk} --ioengine sim --repeats 3 --seconds 3 \
                          --randseed 7"
     );
     place.iosonde(&words).end().exits(0).prints("about 7,200 rpm");
