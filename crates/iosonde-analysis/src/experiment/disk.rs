@@ -142,6 +142,14 @@ pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let Some((point, ns)) = shorter.min_by(|a, b| a.1.total_cmp(&b.1)) else { return answer };
     let Some(share) = Times::of(point, same, Measure::Mean) else { return answer };
     let figures = format!("at gap {} it is {} that", point.name(), share.formatted());
+    if let Some(why) = gate::withheld(&[same, point]) {
+        answer.say(format!(
+            "A durable rewrite of one sector takes {}; whether it waits for a revolution is {why}: \
+             {figures}.",
+            same.formatted(Measure::Mean)
+        ));
+        return answer;
+    }
     if gate::side(&share, SHORTER, SHORTER) != Some(gate::Side::Below) {
         answer.say(format!(
             "A durable rewrite of one sector takes {}; that it waits for a revolution is not \
