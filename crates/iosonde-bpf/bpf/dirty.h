@@ -31,7 +31,7 @@ inlined struct owner *owner_of(u64 inode, u64 stretch)
 	struct owner *owner = map_lookup(&owners, &key);
 
 	/* The kernel gives the place of a deleted file's inode to another file. */
-	return owner && owner->number == FIELD((struct inode *)inode, i_ino) ? owner : 0;
+	return owner && owner->number == READ((struct inode *)inode, i_ino) ? owner : 0;
 }
 
 /* Number of a folio's first page in its file. */

@@ -29,15 +29,15 @@ inlined struct kiocb *call_of_bio(struct bio *bio)
 		private = FIELD(bio, bi_private);
 	}
 	if (dio_end && end == dio_end)
-		return FIELD((struct iomap_dio *)private, iocb);
+		return READ((struct iomap_dio *)private, iocb);
 	if (!HAS(struct blkdev_dio, bio))
 		return 0;
 	if (disk_end && end == disk_end)
-		return FIELD((struct blkdev_dio *)private, iocb);
+		return READ((struct blkdev_dio *)private, iocb);
 	if (disk_end_async && end == disk_end_async) {
 		u64 dio = bio_address(bio) - OFFSET(struct blkdev_dio, bio);
 
-		return FIELD((struct blkdev_dio *)dio, iocb);
+		return READ((struct blkdev_dio *)dio, iocb);
 	}
 	return 0;
 }
@@ -75,14 +75,14 @@ inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
 	unsigned long head, mapping;
 
 	if (iocb) {
-		struct file *file = FIELD(iocb, ki_filp);
+		struct file *file = READ(iocb, ki_filp);
 
 		*direct = 1;
 		*call = (u64)iocb;
-		return file ? FIELD(file, f_inode) : 0;
+		return file ? READ(file, f_inode) : 0;
 	}
 	vector = bio->bi_io_vec;
-	page = vector ? (struct page *)FIELD(vector, bv_page) : 0;
+	page = vector ? READ(vector, bv_page) : 0;
 	if (!page)
 		return 0;
 	if (HAS(struct page, compound_head)) {
@@ -95,7 +95,7 @@ inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
 		*direct = 1;
 		return 0;
 	}
-	return mapping ? FIELD((struct address_space *)mapping, host) : 0;
+	return mapping ? READ((struct address_space *)mapping, host) : 0;
 }
 
 inlined struct dentry *dentry_of(struct inode *inode)
@@ -151,6 +151,7 @@ apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 {
 	struct file_place *known, place = {};
 	struct file_use *fresh;
+	struct times *times;
 	struct file_key key;
 	u32 zero = 0;
 
@@ -176,6 +177,9 @@ apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 	if (inode && key.kind == FILE_NAMED)
 		name_file(fresh, (struct inode *)inode);
 	map_update(&file_data, &place.place, fresh, ANY);
+	times = map_lookup(&file_times, &place.place);
+	if (times)
+		times->since_ns = place.since_ns;
 	if (map_update(&files, &key, &place, NOEXIST)) {
 		/* Another CPU was first, or there is no room. This place stays empty. */
 		known = map_lookup(&files, &key);

@@ -26,6 +26,8 @@ enum {
 
 enum { ANY = 0, NOEXIST = 1 };
 
+enum { MMAPABLE = 1 << 10 };
+
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*const map_delete)(void *map, const void *key) = (void *)3;
@@ -39,6 +41,10 @@ static long (*const read_user)(void *to, u32 size, const void *from) = (void *)1
 static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 
+/* `bpf_rdonly_cast`, whose number differs between kernels: the loader puts it in place of this one. */
+static void *(*const cast_to)(const void *address, u32 type) = (void *)0x10ad;
+const volatile u32 has_cast = 0; /* whether the kernel has it, since Linux 6.2 */
+
 /* A field behind a pointer that the verifier does not know; zero if it cannot be read. */
 #define FIELD(pointer, field)                                                              \
 	({                                                                                 \
@@ -47,6 +53,30 @@ static long (*const read_kernel_str)(void *to, u32 size, const void *from) = (vo
 			    __builtin_preserve_access_index(&(pointer)->field));           \
 		_value;                                                                    \
 	})
+
+/* The same without a call, where the kernel lets the verifier take an address for a pointer to the type
+ * that it is said to be: the verifier removes the cast, and what cannot be read is zero. A pointer that
+ * is read so is one to the verifier, too. */
+#define READ(pointer, field)                                                               \
+	({                                                                                 \
+		typeof((pointer)->field) _field;                                           \
+		if (has_cast)                                                              \
+			_field = ((typeof(pointer))cast_to(                                \
+					  pointer, __builtin_btf_type_id(*(pointer), 1)))  \
+					 ->field;                                          \
+		else                                                                       \
+			_field = FIELD(pointer, field);                                    \
+		_field;                                                                    \
+	})
+
+/* A pointer as a number for the verifier, which lets nobody hand on a pointer instead of one. */
+inlined u64 number_of(const void *pointer)
+{
+	u64 number = 0;
+
+	read_kernel(&number, sizeof(number), &pointer);
+	return number;
+}
 
 /* Whether the running kernel has this field, and where in its structure. */
 #define HAS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)

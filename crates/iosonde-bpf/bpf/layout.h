@@ -31,7 +31,8 @@ enum {
 	MARKS_KEPT = 16384, /* requests until then */
 	CHUNKS_KEPT = 8192,
 	FILE_PLACES = 8192,
-	FLIGHT_SHIFT = 8, /* places of the array of requests in flight */
+	CGROUPS_KEPT = 1024,
+	FLIGHT_SHIFT = 10, /* places of the array of requests in flight */
 };
 
 enum { CLASS_PROGRAM, CLASS_WRITE_BACK, CLASS_JOURNAL, CLASS_DEVICE_FLUSH, CLASS_OTHER };
@@ -106,6 +107,7 @@ struct slot {
 struct depth {
 	u64 level;
 	u64 since_ns;
+	u64 spare[6]; /* to a cache line */
 };
 
 /* What there was of them, per CPU. */
@@ -177,12 +179,13 @@ struct thread {
 	struct file_place file_place;
 	u64 call_ns; /* begin of its I/O call under way, where layers are asked for */
 	u64 posted_ns; /* the oldest completion that it has not fetched */
-	/* The disk and the slot of its last request. */
+	/* The disk, the slot and the cgroup of its last request. */
 	u32 disk;
 	u32 disk_index;
 	struct slot_key slot_key;
 	u32 slot;
-	u32 spare;
+	u32 cgroup_place;
+	u64 cgroup;
 	/* Pages that its read calls looked up, and those, or those behind, that it brought in. */
 	u64 looked_up;
 	u64 brought_in;
@@ -205,10 +208,12 @@ struct file_use {
 	u32 names; /* how many of them are there, the last component first */
 	u32 is_whole; /* whether the last of them is the file system's root */
 	char name[NAMES][NAME_BYTES];
+	u64 spare; /* to cache lines */
 };
 
 /* Latencies of reads, and of writes. */
 struct times {
+	u64 since_ns; /* of a file: as in `file_use`, whose cache line is counted in by other CPUs */
 	u64 sum_ns[2];
 	u32 time[2][COARSE_BUCKETS];
 };
@@ -265,8 +270,15 @@ struct flight {
 	u8 kind; /* sequential, strided or neither */
 	u32 bytes;
 	u32 done_bytes;
-	u32 phase; /* one of PHASE_… */
-	u32 flag; /* one of FLAG_… */
+	u32 cgroup_place; /* of its counts */
+	u8 phase; /* one of PHASE_… */
+	u8 flag; /* one of FLAG_… */
+	u16 zero;
+};
+
+struct flight_place {
+	struct flight flight;
+	u64 spare[4]; /* to cache lines */
 };
 
 /* Who made a stretch of a file's pages dirty. */

@@ -46,6 +46,17 @@ struct {
 		TYPE(value, value_type);                  \
 	} name SEC(".maps")
 
+/* An array whose values begin at a page, so that structures of whole cache lines lie in whole cache
+ * lines: CPUs that count beside each other then take no line from each other in vain. */
+#define ALIGNED(name, entries, value_type)                \
+	struct {                                          \
+		NUMBER(type, MAP_ARRAY);                  \
+		NUMBER(map_flags, MMAPABLE);              \
+		NUMBER(max_entries, entries);             \
+		TYPE(key, u32);                           \
+		TYPE(value, value_type);                  \
+	} name SEC(".maps")
+
 TABLE(followed, MAP_HASH, 65536, u32, u32); /* process -> 1, or 0 when it has ended */
 TABLE(threads, MAP_HASH, 8192, u32, struct thread);
 TABLE(groups, MAP_HASH, 128, char[16], u32);
@@ -56,14 +67,14 @@ TABLE(slots, MAP_HASH, 512, struct slot_key, u32);
 TABLE(slot_count, MAP_ARRAY, 1, u32, u32);
 TABLE(slot_data, MAP_PERCPU_ARRAY, 128, u32, struct slot); /* 16 KiB each and CPU */
 TABLE(arrivals, MAP_ARRAY, 128, u32, struct arrival);
-TABLE(depths, MAP_ARRAY, DISKS, u32, struct depth);
+ALIGNED(depths, DISKS, struct depth);
 TABLE(depth_data, MAP_PERCPU_ARRAY, DISKS, u32, struct depth_use);
-TABLE(flight_places, MAP_ARRAY, 1 << FLIGHT_SHIFT, u32, struct flight);
+ALIGNED(flight_places, 1 << FLIGHT_SHIFT, struct flight_place);
 TABLE(flights, MAP_HASH, 16384, u64, struct flight); /* whose place was taken */
 TABLE(flight_count, MAP_ARRAY, 1, u32, u64); /* of them now */
 TABLE(owners, MAP_LRU_HASH, 65536, struct owner_key, struct owner);
 TABLE(files, MAP_HASH, FILE_PLACES, struct file_key, struct file_place);
-TABLE(file_data, MAP_ARRAY, FILE_PLACES, u32, struct file_use);
+ALIGNED(file_data, FILE_PLACES, struct file_use);
 TABLE(file_times, MAP_ARRAY, FILE_PLACES, u32, struct times); /* at the same places */
 TABLE(file_count, MAP_ARRAY, 1, u32, u32); /* places that were ever in use, after place 0 */
 struct {
@@ -74,7 +85,9 @@ struct {
 } file_free SEC(".maps"); /* those that user space has emptied since */
 TABLE(file_scratch, MAP_PERCPU_ARRAY, 1, u32, struct file_use);
 TABLE(thread_scratch, MAP_PERCPU_ARRAY, 1, u32, struct thread);
-TABLE(cgroups, MAP_HASH, 1024, u64, struct cgroup_use);
+TABLE(cgroups, MAP_HASH, CGROUPS_KEPT, u64, u32);
+TABLE(cgroup_count, MAP_ARRAY, 1, u32, u32); /* places that are in use, after place 0 */
+TABLE(cgroup_data, MAP_PERCPU_ARRAY, CGROUPS_KEPT, u32, struct cgroup_use);
 TABLE(chunks, MAP_HASH, 32768, struct chunk_key, struct chunk);
 TABLE(sampling_state, MAP_ARRAY, 1, u32, struct sampling);
 TABLE(flag_data, MAP_PERCPU_ARRAY, 2 * FLAGS, u32, struct flag_use); /* reads, writes */

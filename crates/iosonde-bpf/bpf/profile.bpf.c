@@ -133,8 +133,8 @@ inlined void find_file_of(struct flight *flight, struct thread *thread, struct i
 		find_file(&key, 0, &flight->file);
 		return;
 	}
-	key.inode = FIELD(inode, i_ino);
-	key.generation = FIELD(inode, i_generation);
+	key.inode = READ(inode, i_ino);
+	key.generation = READ(inode, i_generation);
 	if (thread && thread->inode == (u64)inode && thread->file.inode == key.inode &&
 	    thread->file.generation == key.generation) {
 		flight->has_file = 1 + thread->file.kind;
@@ -146,7 +146,7 @@ inlined void find_file_of(struct flight *flight, struct thread *thread, struct i
 		thread->file = key;
 	}
 	name_inode(&key, inode);
-	find_file(&key, (u64)inode, &flight->file);
+	find_file(&key, number_of(inode), &flight->file);
 	flight->has_file = 1 + key.kind;
 	if (flight->is_direct && flight->class == CLASS_PROGRAM)
 		remember_owner((u64)inode, WHOLE_FILE, 0);
@@ -272,6 +272,8 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 		return 0;
 	}
 	flight.slot = slot;
+	if (HAS_PART(CGROUPS))
+		flight.cgroup_place = cgroup_of_thread(thread, flight.cgroup);
 	flight.phase = phase_of_request(&flight, flags);
 	flight.flag = flag_of(&flight, flags);
 	lapse(key, now);

@@ -30,16 +30,16 @@ inlined void tally_times(struct times *times, u32 op, u64 ns)
 inlined void tally_file(struct flight *flight, u64 ns)
 {
 	u32 place = flight->file.place;
-	struct file_use *file;
 	struct times *times;
 
 	if (!flight->has_file)
 		return;
-	file = map_lookup(&file_data, &place);
-	/* It may have been emptied meanwhile. */
-	if (!file || file->since_ns != flight->file.since_ns)
-		place = 0;
 	times = map_lookup(&file_times, &place);
+	if (times && times->since_ns != flight->file.since_ns) {
+		/* It has been emptied meanwhile. */
+		place = 0;
+		times = map_lookup(&file_times, &place);
+	}
 	if (times)
 		tally_times(times, flight->op, ns);
 }
@@ -47,29 +47,28 @@ inlined void tally_file(struct flight *flight, u64 ns)
 /* A request ends in the cgroup that its data are charged to; NULL if its latency is not known. */
 inlined void tally_cgroup(struct flight *flight, u32 bytes, const u64 *ns)
 {
-	u64 key = flight->cgroup;
+	u32 place = flight->cgroup_place, bucket;
 	struct cgroup_use *use;
 
-	if (!HAS_PART(CGROUPS) || !key)
+	if (!HAS_PART(CGROUPS) || !flight->cgroup)
 		return;
-	use = map_lookup(&cgroups, &key);
-	if (!use) {
-		static const struct cgroup_use fresh;
-
-		map_update(&cgroups, &key, &fresh, NOEXIST);
-		use = map_lookup(&cgroups, &key);
-		if (!use) {
-			COUNT(lost_cgroups, 1);
-			return;
-		}
+	use = map_lookup(&cgroup_data, &place);
+	if (!place || !use) {
+		COUNT(lost_cgroups, 1);
+		return;
 	}
-	__sync_fetch_and_add(&use->requests, 1);
+	use->requests += 1;
 	if (flight->op == OP_READ)
-		__sync_fetch_and_add(&use->read_bytes, bytes);
+		use->read_bytes += bytes;
 	else
-		__sync_fetch_and_add(&use->write_bytes, bytes);
-	if (ns)
-		tally_times(&use->times, flight->op, *ns);
+		use->write_bytes += bytes;
+	if (!ns || flight->op > OP_WRITE || !HAS_PART(HISTOGRAMS))
+		return;
+	bucket = coarse_bucket(*ns >> COARSE_SHIFT);
+	if (bucket >= COARSE_BUCKETS)
+		return;
+	use->times.sum_ns[flight->op] += *ns;
+	use->times.time[flight->op][bucket] += 1;
 }
 
 #endif

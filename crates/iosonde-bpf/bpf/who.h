@@ -168,4 +168,39 @@ static __attribute__((noinline)) int slot_of(u32 disk, u32 op, u32 class, u32 gr
 	return (int)number;
 }
 
+/* Where a cgroup is counted; 0 if there is no place for it. */
+static __attribute__((noinline)) u32 place_of_cgroup(u64 cgroup)
+{
+	u32 zero = 0, place, *known, *count;
+
+	known = map_lookup(&cgroups, &cgroup);
+	if (known)
+		return *known;
+	count = map_lookup(&cgroup_count, &zero);
+	if (!count || *count >= CGROUPS_KEPT - 1)
+		return 0;
+	place = __sync_fetch_and_add(count, 1) + 1;
+	if (place >= CGROUPS_KEPT)
+		return 0;
+	/* Another CPU may be first. */
+	map_update(&cgroups, &cgroup, &place, NOEXIST);
+	known = map_lookup(&cgroups, &cgroup);
+	return known ? *known : 0;
+}
+
+/* The same; that of the thread's last request, if it is of the same cgroup. */
+inlined u32 cgroup_of_thread(struct thread *thread, u64 cgroup)
+{
+	u32 place;
+
+	if (thread && thread->cgroup == cgroup)
+		return thread->cgroup_place;
+	place = cgroup ? place_of_cgroup(cgroup) : 0;
+	if (thread && place) {
+		thread->cgroup = cgroup;
+		thread->cgroup_place = place;
+	}
+	return place;
+}
+
 #endif

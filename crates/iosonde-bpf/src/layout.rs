@@ -49,11 +49,13 @@ macro_rules! shared {
 }
 
 mod buckets;
+mod flight;
 mod places;
 mod stacks;
 mod times;
 
 pub use buckets::{bucket_edges, bucket_of, coarse_edges};
+pub use flight::{Flight, FlightPlace};
 pub use places::{Chunk, ChunkKey, Sampling};
 pub use stacks::{Blocked, STACK_OF_REQUEST, STACK_OF_WAIT, StackKey, StackUse};
 pub use times::{CgroupUse, Times};
@@ -144,6 +146,8 @@ shared! {
         level: u64,
         /// Since when, ns.
         since_ns: u64,
+        /// Internal.
+        spare: [u64; 6],
     }
 }
 
@@ -269,7 +273,9 @@ shared! {
         /// Internal.
         slot: u32,
         /// Internal.
-        spare: u32,
+        cgroup_place: u32,
+        /// Internal.
+        cgroup: u64,
         /// Pages that its read calls looked up in the page cache.
         looked_up: u64,
         /// Of those, and of those read ahead, how many it brought in.
@@ -343,6 +349,8 @@ shared! {
         is_whole: u32,
         /// Its names, its own first.
         name: [[u8; NAME_BYTES]; NAMES],
+        /// Internal.
+        spare: u64,
     }
 }
 
@@ -360,6 +368,7 @@ impl FileUse {
         names: 0,
         is_whole: 0,
         name: [[0; NAME_BYTES]; NAMES],
+        spare: 0,
     };
 }
 
@@ -378,56 +387,6 @@ shared! {
         sum_ns: [u64; LAYERS],
         /// Histograms.
         time: [[u32; TIME_BUCKETS]; LAYERS],
-    }
-}
-
-shared! {
-    /// A request whose end was not seen yet.
-    Flight {
-        /// Its place is in use.
-        key: u64,
-        /// Start, ns.
-        start_ns: u64,
-        /// Issue, ns; 0 if not issued.
-        issue_ns: u64,
-        /// Cgroup.
-        cgroup: u64,
-        /// Internal.
-        iocb: u64,
-        /// Internal.
-        file: FilePlace,
-        /// Disk.
-        disk: u32,
-        /// Internal.
-        disk_index: u32,
-        /// Its slot.
-        slot: u32,
-        /// Thread.
-        tid: u32,
-        /// Operation.
-        op: u8,
-        /// Class.
-        class: u8,
-        /// Whether it passes the page cache by.
-        is_direct: u8,
-        /// FUA or flush.
-        is_durable: u8,
-        /// Whether it was counted at issue.
-        is_counted: u8,
-        /// Whether a part of it failed.
-        has_error: u8,
-        /// Internal.
-        has_file: u8,
-        /// 1 if it was sequential, 2 if strided.
-        kind: u8,
-        /// Size at issue, bytes.
-        bytes: u32,
-        /// Of it, done, bytes.
-        done_bytes: u32,
-        /// Internal.
-        phase: u32,
-        /// Internal.
-        flag: u32,
     }
 }
 

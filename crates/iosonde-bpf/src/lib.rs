@@ -8,6 +8,8 @@
 //! be one.
 #![cfg(target_os = "linux")]
 
+mod cast;
+mod cgroups;
 mod files;
 pub mod layout;
 mod programs;
@@ -22,8 +24,8 @@ use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 pub use layout::{
     Blocked, CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, DepthUse, FileKey, FilePlace,
-    FileUse, FlagUse, Flight, Layers, Levels, Sampling, Slot, SlotKey, StackKey, StackUse, Thread,
-    Times, WorkUse,
+    FileUse, FlagUse, Flight, FlightPlace, Layers, Levels, Sampling, Slot, SlotKey, StackKey,
+    StackUse, Thread, Times, WorkUse,
 };
 pub use programs::{FileSystem, Part, Program, Runs};
 
@@ -158,8 +160,15 @@ impl Collector {
         }
         let calls = programs::calls(options.layers);
         loader.override_global("call_of", &calls, true);
-        let mut ebpf = loader.load(OBJECT).map_err(|error| AttachError::Maps(chain(&error)))?;
-        let programs = programs::attach(&mut ebpf, &btf, begins, &options)?;
+        let mut load = |object: &[u8], has_cast: &'static u32| {
+            loader.override_global("has_cast", has_cast, true);
+            let loaded = loader.load(object);
+            let mut ebpf = loaded.map_err(|error| AttachError::Maps(chain(&error)))?;
+            programs::attach(&mut ebpf, &btf, begins, &options).map(|programs| (ebpf, programs))
+        };
+        // Without casts for kernels that do not have them, or refuse one.
+        let fast = cast::number(&btf).and_then(|number| load(&cast::with(OBJECT, number), &1).ok());
+        let (ebpf, programs) = fast.map_or_else(|| load(OBJECT, &0), Ok)?;
         let mut collector =
             Collector { ebpf, programs, begins_at: begins.tracepoint, control: Control::default() };
         collector.check_layout()?;
@@ -181,11 +190,12 @@ impl Collector {
             self.array::<Sampling>("sampling_state").map(|_| ()),
             self.table::<u32, Thread>("threads").map(|_| ()),
             self.table::<u64, Flight>("flights").map(|_| ()),
-            self.array::<Flight>("flight_places").map(|_| ()),
+            self.array::<FlightPlace>("flight_places").map(|_| ()),
             self.table::<FileKey, FilePlace>("files").map(|_| ()),
             self.array::<FileUse>("file_data").map(|_| ()),
             self.array::<Times>("file_times").map(|_| ()),
-            self.table::<u64, CgroupUse>("cgroups").map(|_| ()),
+            self.table::<u64, u32>("cgroups").map(|_| ()),
+            self.per_cpu::<CgroupUse>("cgroup_data").map(|_| ()),
             self.table::<ChunkKey, Chunk>("chunks").map(|_| ()),
             self.table::<SlotKey, u32>("slots").map(|_| ()),
             self.per_cpu::<Slot>("slot_data").map(|_| ()),
@@ -359,8 +369,9 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn flights(&self) -> Result<Vec<Flight>, String> {
-        let places = self.array::<Flight>("flight_places")?;
-        let in_places = places.iter().filter_map(Result::ok).filter(|flight| flight.key != 0);
+        let places = self.array::<FlightPlace>("flight_places")?;
+        let in_places = places.iter().filter_map(|place| Some(place.ok()?.flight));
+        let in_places = in_places.filter(|flight| flight.key != 0);
         let others = self.all::<u64, Flight>("flights")?.into_iter().map(|(_, flight)| flight);
         Ok(in_places.chain(others).collect())
     }
@@ -381,14 +392,6 @@ impl Collector {
         let map = self.ebpf.map_mut("threads").ok_or("no map `threads`")?;
         let mut table = HashMap::<_, u32, Thread>::try_from(map).map_err(|error| chain(&error))?;
         table.remove(&tid).map_err(|error| chain(&error))
-    }
-
-    /// Cgroups by their kernel number.
-    ///
-    /// # Errors
-    /// In words.
-    pub fn cgroups(&self) -> Result<Vec<(u64, CgroupUse)>, String> {
-        self.all::<u64, CgroupUse>("cgroups")
     }
 
     /// Which places are kept.

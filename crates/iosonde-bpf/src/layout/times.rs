@@ -5,6 +5,8 @@ use super::{COARSE_BUCKETS, Flight};
 shared! {
     /// Latencies of reads, and of writes.
     Times {
+        /// Internal.
+        since_ns: u64,
         /// Their sums, ns.
         sum_ns: [u64; 2],
         /// Histograms, see [`super::coarse_edges`].
@@ -14,11 +16,11 @@ shared! {
 
 impl Times {
     /// Of no request.
-    pub const NONE: Times = Times { sum_ns: [0; 2], time: [[0; COARSE_BUCKETS]; 2] };
+    pub const NONE: Times = Times { since_ns: 0, sum_ns: [0; 2], time: [[0; COARSE_BUCKETS]; 2] };
 }
 
 shared! {
-    /// What a cgroup did.
+    /// What a cgroup did, on one CPU or on all.
     CgroupUse {
         /// Requests that ended.
         requests: u64,
@@ -36,6 +38,22 @@ impl CgroupUse {
     pub const NONE: CgroupUse =
         CgroupUse { requests: 0, read_bytes: 0, write_bytes: 0, times: Times::NONE };
 
+    /// Adds what it did on another CPU.
+    #[must_use]
+    pub fn and(mut self, other: &CgroupUse) -> CgroupUse {
+        self.requests += other.requests;
+        self.read_bytes += other.read_bytes;
+        self.write_bytes += other.write_bytes;
+        for (sum, more) in self.times.sum_ns.iter_mut().zip(other.times.sum_ns) {
+            *sum += more;
+        }
+        let buckets = self.times.time.as_flattened_mut().iter_mut();
+        for (count, more) in buckets.zip(other.times.time.as_flattened()) {
+            *count += more;
+        }
+        self
+    }
+
     /// Counts a request that must have ended: its latency is not known.
     pub fn add_unseen(&mut self, flight: &Flight) {
         self.requests += 1;
@@ -43,5 +61,21 @@ impl CgroupUse {
             0 => self.read_bytes += u64::from(flight.bytes),
             _ => self.write_bytes += u64::from(flight.bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cgroup_did_on_each_cpu_is_added() {
+        let mut cpu = CgroupUse { requests: 2, read_bytes: 512, ..CgroupUse::NONE };
+        cpu.times.sum_ns[0] = 2000;
+        cpu.times.time[1][7] = 2;
+        let other = CgroupUse { requests: 1, write_bytes: 4096, ..cpu };
+        let sum = CgroupUse::NONE.and(&cpu).and(&other);
+        assert_eq!((sum.requests, sum.read_bytes, sum.write_bytes), (3, 1024, 4096));
+        assert_eq!((sum.times.sum_ns, sum.times.time[1][7]), ([4000, 0], 4));
     }
 }

@@ -1,0 +1,43 @@
+//! The kernel function by which its verifier takes an address for a pointer to a type: what is
+//! behind it is then read by one instruction, not by a call. It has no number of its own, but that
+//! of its type, which differs between kernels.
+
+use aya::Btf;
+use aya_obj::btf::BtfKind;
+
+/// A call of it in the object: the number stands in the last four bytes (`cast_to` in
+/// `bpf/helpers.h`).
+const CALL: [u8; 8] = [0x85, 0, 0, 0, 0xad, 0x10, 0, 0];
+/// Says in the second byte that a function of the kernel is called, by the number of its type.
+const OF_KERNEL: u8 = 0x20;
+
+/// Its number in the running kernel; Linux has it since 6.2.
+pub(crate) fn number(btf: &Btf) -> Option<u32> {
+    btf.id_by_type_name_kind("bpf_rdonly_cast", BtfKind::Func).ok()
+}
+
+/// The object with this number in each call.
+pub(crate) fn with(object: &[u8], number: u32) -> Vec<u8> {
+    let mut object = object.to_vec();
+    for instruction in object.as_chunks_mut().0 {
+        if *instruction == CALL {
+            instruction[1] = OF_KERNEL;
+            instruction[4..].copy_from_slice(&number.to_le_bytes());
+        }
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_gets_the_number() {
+        let other = [0x85, 0, 0, 0, 0x70, 0, 0, 0];
+        let object = [CALL, other, CALL].concat();
+        let call = [0x85, 0x20, 0, 0, 4, 3, 2, 1];
+        assert_eq!(with(&object, 0x0102_0304), [call, other, call].concat());
+        assert_ne!(with(crate::OBJECT, 1), crate::OBJECT, "the programs have calls of it");
+    }
+}
