@@ -10,7 +10,6 @@ use iosonde_stats::least_squares::solve;
 const SAME_RATE: f64 = 0.05;
 /// Growth of the latency from the narrowest span to the widest that seeks would exceed.
 const SEEKS_FROM: f64 = 1.25;
-
 /// Spans from which on a fixed part and a growing part are fitted.
 const FEWEST_SPANS: usize = 4;
 /// Share of a revolution below which another sector shows that there is one.
@@ -58,6 +57,9 @@ pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
                 duration::latency(fixed.max(0.0)),
                 duration::latency(seek)
             ));
+        }
+        (_, Some(gate::Side::Above), _) => {
+            answer.say(format!("Latency grows with the span ({figures})."));
         }
         (_, Some(gate::Side::Below), _) => answer.say(format!(
             "Latency hardly depends on the span ({figures}): there is no mechanical seek."
