@@ -1,9 +1,10 @@
 //! Two sets of runs beside each other, as a document.
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::clean::clean;
+use super::json::envelope;
 use iosonde_analysis::comparison::Comparison;
 
 /// Name and version of the document's schema.
@@ -16,16 +17,7 @@ pub fn comparison_json(compared: &Comparison, exit_code: u8) -> Value {
 
 /// A document of `compare`: what every document has, and then the fields of the comparison.
 pub(crate) fn compare_json(schema: &str, compared: &impl Serialize, exit_code: u8) -> Value {
-    let mut document = json!({
-        "schema": schema,
-        "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
-        "verb": "compare",
-        "exit_code": exit_code,
-    });
-    let compared = serde_json::to_value(compared).unwrap_or_default();
-    if let (Value::Object(all), Value::Object(fields)) = (&mut document, compared) {
-        all.extend(fields);
-    }
+    let mut document = envelope(schema, "compare", exit_code, compared);
     cleaned(&mut document);
     document
 }

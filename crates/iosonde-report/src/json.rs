@@ -101,6 +101,21 @@ pub fn json(document: &Document<'_>) -> Value {
     out
 }
 
+/// A document of a command: what each of them begins with, and its own fields.
+pub(crate) fn envelope(schema: &str, verb: &str, exit_code: u8, fields: impl Serialize) -> Value {
+    #[derive(Serialize)]
+    struct Envelope<'a, Fields> {
+        schema: &'a str,
+        program: &'static str,
+        verb: &'a str,
+        exit_code: u8,
+        #[serde(flatten)]
+        fields: Fields,
+    }
+    let program = concat!("iosonde ", env!("CARGO_PKG_VERSION"));
+    json!(Envelope { schema, program, verb, exit_code, fields })
+}
+
 /// A document as text that is safe on a terminal: what JSON leaves unescaped of control and
 /// bidirectional characters is escaped too. Its schema stands first, so that the beginning tells
 /// what it is. Ends with a newline.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::json::envelope;
 use iosonde_analysis::consistency::Identity;
 use iosonde_analysis::profile::{
     Against, CgroupFigures, DeviceFigures, Figures, FileFigures, Latency, ThreadFigures,
@@ -24,11 +25,7 @@ pub fn profile_json(
     exit_code: u8,
 ) -> Value {
     let devices = figures.devices.iter().zip(&run.devices);
-    json!(Document {
-        schema: PROFILE_RESULT_SCHEMA,
-        program: concat!("iosonde ", env!("CARGO_PKG_VERSION")),
-        verb: "profile",
-        exit_code,
+    let document = Document {
         subject: &run.subject,
         ended: &run.ended,
         started_unix_ns: run.started_unix_ns,
@@ -46,15 +43,12 @@ pub fn profile_json(
         },
         against,
         lost: &run.lost,
-    })
+    };
+    envelope(PROFILE_RESULT_SCHEMA, "profile", exit_code, document)
 }
 
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    program: &'static str,
-    verb: &'static str,
-    exit_code: u8,
     subject: &'a Subject,
     ended: &'a Ended,
     started_unix_ns: u64,

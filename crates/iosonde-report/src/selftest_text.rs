@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::answer::Answer;
+use super::json::envelope;
 use super::wrap::{Text, table};
 use iosonde_model::record::{Matrix, MatrixRow, Repetition};
 use iosonde_model::units::{count, duration};
@@ -16,6 +18,7 @@ const COLUMNS: usize = 120;
 
 /// Name and version of the document.
 pub const SELFTEST_SCHEMA: &str = "iosonde.selftest/1";
+const VERB: &str = "verify selftest";
 
 /// The answer, the matrix, what raised no alarm, and what repeats each failure; for a screen of so
 /// many columns.
@@ -129,17 +132,21 @@ pub fn repetition_text(repetition: &Repetition) -> String {
     out
 }
 
-/// What both documents begin with.
-fn envelope(seed: u64, complete: bool, exit_code: u8, clean: bool) -> Value {
-    json!({
-        "schema": SELFTEST_SCHEMA,
-        "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
-        "verb": "verify selftest",
-        "complete": complete,
-        "exit_code": exit_code,
-        "clean": clean,
-        "seed": seed,
-    })
+/// A document: of the whole test, or of one simulation.
+#[derive(Serialize)]
+struct Document<'a> {
+    complete: bool,
+    clean: bool,
+    seed: u64,
+    #[serde(flatten)]
+    tested: Tested<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Tested<'a> {
+    All { elapsed_ns: u64, matrix: &'a Matrix },
+    One { repetition: &'a Repetition },
 }
 
 /// The matrix as a document.
@@ -150,17 +157,16 @@ pub fn selftest_json(
     complete: bool,
     exit_code: u8,
 ) -> Value {
-    let mut document = envelope(seed, complete, exit_code, complete && matrix.is_clean());
-    document["elapsed_ns"] = json!(elapsed_ns);
-    document["matrix"] = json!(matrix);
-    document
+    let tested = Tested::All { elapsed_ns, matrix };
+    let document = Document { complete, clean: complete && matrix.is_clean(), seed, tested };
+    envelope(SELFTEST_SCHEMA, VERB, exit_code, document)
 }
 
 /// One simulation as a document.
 pub fn repetition_json(repetition: &Repetition, exit_code: u8) -> Value {
-    let mut document = envelope(repetition.seed, true, exit_code, repetition.right);
-    document["repetition"] = json!(repetition);
-    document
+    let Repetition { seed, right: clean, .. } = *repetition;
+    let document = Document { complete: true, clean, seed, tested: Tested::One { repetition } };
+    envelope(SELFTEST_SCHEMA, VERB, exit_code, document)
 }
 
 #[cfg(test)]
