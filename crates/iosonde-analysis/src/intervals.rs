@@ -4,6 +4,8 @@
 //! times. Intervals are as wide as requested, rounded up to a multiple of the widest series, so
 //! that whole intervals are summed and no percentile is averaged.
 
+use serde::Serialize;
+
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_stats::Histogram;
 
@@ -19,7 +21,7 @@ pub const DIRECTIONS: [Direction; 4] = [
 ];
 
 /// One interval of the window.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// Since the window opened, ns.
     pub start_ns: u64,

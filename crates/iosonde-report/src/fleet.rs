@@ -318,8 +318,7 @@ fn intervals(of: &FleetRun) -> Vec<Vec<Datum>> {
         let counts = [each.interval.start_ns, each.interval.end_ns, each.interval.ops];
         row.extend(counts.map(Datum::Integer));
         row.push(Datum::Integer(each.interval.bytes));
-        let value = |q| each.latency.quantile(q).and_then(Quantile::value_ns);
-        row.extend([value(0.5), value(0.99), each.latency.max_ns].map(Datum::from));
+        row.extend([each.p50_ns, each.p99_ns, each.max_ns].map(Datum::from));
         row
     };
     series::rows(&of.run, WIDTH_NS).into_iter().map(row).collect()

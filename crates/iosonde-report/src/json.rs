@@ -136,8 +136,8 @@ impl Serialize for SchemaFirst<'_> {
 }
 
 /// A record of a line format: its schema first, so that a line tells what it is.
-pub fn json_line(schema: &str, fields: Map<String, Value>) -> String {
-    let text = Value::Object(fields).to_string();
+pub fn json_line(schema: &str, fields: &Value) -> String {
+    let text = fields.to_string();
     let rest = text.strip_prefix('{').unwrap_or_default();
     harmless(&format!("{{\"schema\":\"{schema}\",{rest}"))
 }

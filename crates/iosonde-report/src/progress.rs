@@ -1,6 +1,7 @@
 //! How far a command is, as one JSON object a line.
 
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use super::json::json_line;
 
@@ -8,12 +9,13 @@ use super::json::json_line;
 pub const SCHEMA: &str = "iosonde.progress/1";
 
 /// Where a running command stands.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pace {
     pub verb: &'static str,
     /// Title of the run at hand.
     pub title: String,
-    /// Which run it is, from 0.
+    /// Which run it is, from 0; in a line from 1.
+    #[serde(serialize_with = "from_one")]
     pub cell: usize,
     /// Runs of the whole command.
     pub cells: usize,
@@ -23,28 +25,27 @@ pub struct Pace {
     pub left_ns: Option<u64>,
     /// Operations completed since the start of this run, warm-up included.
     pub ops: u64,
-    /// Operations per second since the last report.
+    /// Operations per second since the last report; in a line to three decimals.
+    #[serde(serialize_with = "to_thousandths")]
     pub iops: f64,
 }
 
 pub fn progress_line(pace: &Pace) -> String {
-    let fields: [(&str, Value); 8] = [
-        ("verb", json!(pace.verb)),
-        ("title", json!(pace.title)),
-        ("cell", json!(pace.cell + 1)),
-        ("cells", json!(pace.cells)),
-        ("elapsed_ns", json!(pace.elapsed_ns)),
-        ("left_ns", json!(pace.left_ns)),
-        ("ops", json!(pace.ops)),
-        ("iops", json!((pace.iops * 1e3).round() / 1e3)),
-    ];
-    let fields: Map<String, Value> =
-        fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    json_line(SCHEMA, fields)
+    json_line(SCHEMA, &json!(pace))
+}
+
+fn from_one<S: Serializer>(index: &usize, to: S) -> Result<S::Ok, S::Error> {
+    (index + 1).serialize(to)
+}
+
+fn to_thousandths<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64((value * 1e3).round() / 1e3)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]

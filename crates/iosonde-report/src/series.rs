@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::clean::clean;
 use super::csv::csv_cell;
+use super::json::json_line;
 use iosonde_analysis::figures::LatencyFigures;
 use iosonde_analysis::intervals::{self, DIRECTIONS, Interval};
 use iosonde_model::record::run::Run;
@@ -14,10 +16,6 @@ use iosonde_stats::Quantile;
 /// Name and version of a row; the version grows with every incompatible change.
 pub const SCHEMA: &str = "iosonde.series/1";
 
-/// Percentiles of a row.
-const QUANTILES: [(&str, f64); 4] =
-    [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p99.9_ns", 0.999)];
-
 /// The first line of a CSV series.
 pub const CSV_HEADER: &str = "workload,direction,start_ns,end_ns,ops,bytes,iops,bytes_per_s,\
                               mean_ns,p50_ns,p90_ns,p99_ns,p99.9_ns,max_ns,backlog_ns";
@@ -25,26 +23,25 @@ pub const CSV_HEADER: &str = "workload,direction,start_ns,end_ns,ops,bytes,iops,
 /// What every line of a JSON series begins with.
 pub const JSON_OPENING: &str = "{\"schema\":\"iosonde.series/";
 
-/// One interval of one direction of a run.
+/// One interval of one direction of a run. A percentile for which there are too few latencies in
+/// the interval is `None`.
+#[derive(Serialize)]
 pub(crate) struct Row<'a> {
     pub(crate) workload: &'a str,
     pub(crate) direction: &'static str,
+    #[serde(flatten)]
     pub(crate) interval: Interval,
-    pub(crate) latency: LatencyFigures,
+    iops: f64,
+    bytes_per_s: u64,
+    mean_ns: Option<u64>,
+    pub(crate) p50_ns: Option<u64>,
+    p90_ns: Option<u64>,
+    pub(crate) p99_ns: Option<u64>,
+    #[serde(rename = "p99.9_ns")]
+    p999_ns: Option<u64>,
+    pub(crate) max_ns: Option<u64>,
     /// Open loop: the longest wait of an operation that was due.
     backlog_ns: Option<u64>,
-}
-
-impl Row<'_> {
-    /// The percentiles, where there are enough latencies in the interval for each.
-    fn quantiles(&self) -> impl Iterator<Item = (&'static str, Option<u64>)> + '_ {
-        let value = |q| self.latency.quantile(q).and_then(Quantile::value_ns);
-        QUANTILES.iter().map(move |(name, q)| (*name, value(*q)))
-    }
-
-    fn mean_ns(&self) -> Option<u64> {
-        self.latency.mean_ns.map(|mean_ns| mean_ns.round() as u64)
-    }
 }
 
 /// Rows in the order of time. A direction in which nothing was done has none.
@@ -57,11 +54,20 @@ pub(crate) fn rows(run: &Run, width_ns: u64) -> Vec<Row<'_>> {
         for (index, interval) in all.iter().enumerate() {
             let last = index + 1 == all.len();
             let latency = intervals::latency(&jobs, of, width_ns, index, last);
+            let latency = LatencyFigures::of(&latency);
+            let percentile = |q| latency.quantile(q).and_then(Quantile::value_ns);
             rows.push(Row {
                 workload: &run.plan.name,
                 direction: of.0,
                 interval: *interval,
-                latency: LatencyFigures::of(&latency),
+                iops: interval.iops(),
+                bytes_per_s: interval.bytes_per_s().round() as u64,
+                mean_ns: latency.mean_ns.map(|mean_ns| mean_ns.round() as u64),
+                p50_ns: percentile(0.5),
+                p90_ns: percentile(0.9),
+                p99_ns: percentile(0.99),
+                p999_ns: percentile(0.999),
+                max_ns: latency.max_ns,
                 backlog_ns: intervals::backlog_ns(&jobs, interval),
             });
         }
@@ -80,12 +86,11 @@ pub fn csv(runs: &[&Run], width_ns: u64) -> String {
             "{},{},{start_ns},{end_ns},{ops},{bytes},{:.3},{}",
             csv_cell(&clean(row.workload)),
             row.direction,
-            row.interval.iops(),
-            row.interval.bytes_per_s().round() as u64,
+            row.iops,
+            row.bytes_per_s,
         );
-        let quantiles = row.quantiles().map(|(_, ns)| ns);
-        let rest = [row.latency.max_ns, row.backlog_ns];
-        for ns in [row.mean_ns()].into_iter().chain(quantiles).chain(rest) {
+        let Row { mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, backlog_ns, .. } = row;
+        for ns in [mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, backlog_ns] {
             out.push(',');
             if let Some(ns) = ns {
                 let _ = write!(out, "{ns}");
@@ -98,29 +103,14 @@ pub fn csv(runs: &[&Run], width_ns: u64) -> String {
 
 /// The series of some runs as one JSON object a line. A percentile that is not earned is `null`.
 pub fn json_lines(runs: &[&Run], width_ns: u64) -> String {
-    let mut out = String::new();
-    for row in runs.iter().flat_map(|run| rows(run, width_ns)) {
-        let mut fields = Map::new();
-        let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-        put("workload", json!(row.workload));
-        put("direction", json!(row.direction));
-        put("start_ns", json!(row.interval.start_ns));
-        put("end_ns", json!(row.interval.end_ns));
-        put("ops", json!(row.interval.ops));
-        put("bytes", json!(row.interval.bytes));
-        put("iops", json!(row.interval.iops()));
-        put("bytes_per_s", json!(row.interval.bytes_per_s().round() as u64));
-        put("mean_ns", json!(row.mean_ns()));
-        row.quantiles().for_each(|(name, ns)| drop(put(name, json!(ns))));
-        put("max_ns", json!(row.latency.max_ns));
-        put("backlog_ns", json!(row.backlog_ns));
-        out.push_str(&super::json::json_line(SCHEMA, fields));
-    }
-    out
+    let all = runs.iter().flat_map(|run| rows(run, width_ns));
+    all.map(|row| json_line(SCHEMA, &json!(row))).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::golden::assert_golden;
     use iosonde_fixtures::{Load, run_of};

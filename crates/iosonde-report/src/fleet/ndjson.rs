@@ -45,5 +45,5 @@ pub(super) fn line(form: Form, row: &[Datum]) -> String {
         };
         object.insert(name.into(), value);
     }
-    json_line(FLEET_SCHEMA, object)
+    json_line(FLEET_SCHEMA, &Value::Object(object))
 }
