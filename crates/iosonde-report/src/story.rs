@@ -8,11 +8,12 @@
 use serde::Serialize;
 
 use crate::chart::Figure;
+use crate::story_json;
 use iosonde_analysis::experiment::Conformance;
 use iosonde_analysis::finding::{Finding, Severity};
 
 /// A whole report.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Story {
     /// What this is about (`Queue depth of /mnt/data`).
     pub title: String,
@@ -31,6 +32,7 @@ pub struct Story {
     /// How it was measured, in sentences.
     pub method: Vec<String>,
     /// The machine and the target: a name and a value each.
+    #[serde(serialize_with = "story_json::environment")]
     pub environment: Vec<(String, String)>,
     /// Everything as tables of numbers, for other programs.
     pub data: Vec<DataSet>,
@@ -88,7 +90,7 @@ impl Warning {
 }
 
 /// A part of a story.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Section {
     /// Identifier, unique within the story (`queue-depth`).
     pub name: String,
@@ -118,13 +120,14 @@ pub enum Block {
 }
 
 /// A picture with its name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Picture {
     /// Stem of its file, unique within the story (`queue-depth-trade-off`).
     pub name: String,
     /// What it shows, for who cannot see it.
     pub caption: String,
     /// The drawing.
+    #[serde(skip)]
     pub figure: Figure,
 }
 

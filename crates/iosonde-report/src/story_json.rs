@@ -1,8 +1,9 @@
 //! A story as one JSON document.
 
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::story::{Block, Section, Story};
+use super::story::{Block, Picture, Story, Table};
 
 /// Name and version of the document; the version grows with every incompatible change.
 pub const SCHEMA: &str = "iosonde.report/2";
@@ -10,48 +11,50 @@ pub const SCHEMA: &str = "iosonde.report/2";
 /// The whole story. Pictures are named by the stems of their files; the numbers behind them stand
 /// in `data`.
 pub fn story_json(story: &Story) -> Value {
-    let environment: Vec<Value> = story
-        .environment
-        .iter()
-        .map(|(name, value)| json!({ "name": name, "value": value }))
-        .collect();
-    json!({
-        "schema": SCHEMA,
-        "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
-        "title": story.title,
-        "source": story.source,
-        "conformance": story.conformance,
-        "question": story.question,
-        "answer": story.answer,
-        "warnings": story.warnings,
-        "sections": story.sections.iter().map(section).collect::<Vec<_>>(),
-        "method": story.method,
-        "environment": environment,
-        "data": story.data,
-    })
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema: &'static str,
+        program: &'static str,
+        #[serde(flatten)]
+        story: &'a Story,
+    }
+    let program = concat!("iosonde ", env!("CARGO_PKG_VERSION"));
+    json!(Document { schema: SCHEMA, program, story })
 }
 
-fn section(section: &Section) -> Value {
-    json!({
-        "name": section.name,
-        "heading": section.heading,
-        "blocks": section.blocks.iter().map(block).collect::<Vec<_>>(),
-    })
+/// Each fact about machine and target as an object.
+pub(crate) fn environment<S: Serializer>(
+    facts: &[(String, String)],
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Fact<'a> {
+        name: &'a str,
+        value: &'a str,
+    }
+    to.collect_seq(facts.iter().map(|(name, value)| Fact { name, value }))
 }
 
-fn block(block: &Block) -> Value {
-    match block {
-        Block::Words(words) => json!({ "kind": "words", "words": words }),
-        Block::List(items) => json!({ "kind": "list", "items": items }),
-        Block::Text(text) => json!({ "kind": "text", "text": text }),
-        Block::Table(table) => {
-            let mut value = json!(table);
-            value["kind"] = json!("table");
-            value
+/// An object with the kind of the block.
+impl Serialize for Block {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "snake_case", tag = "kind")]
+        enum Object<'a> {
+            Words { words: &'a str },
+            List { items: &'a [String] },
+            Text { text: &'a str },
+            Table(&'a Table),
+            Picture(&'a Picture),
         }
-        Block::Picture(picture) => {
-            json!({ "kind": "picture", "name": picture.name, "caption": picture.caption })
-        }
+        let object = match self {
+            Block::Words(words) => Object::Words { words },
+            Block::List(items) => Object::List { items },
+            Block::Text(text) => Object::Text { text },
+            Block::Table(table) => Object::Table(table),
+            Block::Picture(picture) => Object::Picture(picture),
+        };
+        object.serialize(to)
     }
 }
 
