@@ -10,7 +10,7 @@
 pub mod observed;
 mod streams;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use iosonde_model::record::profile::Op;
 use iosonde_model::spec::Speed;
@@ -24,9 +24,11 @@ use observed::{Course, Known, Moved, Observed, Touched};
 pub struct Fidelity {
     /// Mean of the dimensions' scores, `0..=1`; `None` if no dimension has data, or the replay
     /// ended with an error.
+    #[serde(rename = "fidelity", serialize_with = "rounded")]
     pub score: Option<f64>,
     /// The error with which the replay ended, if the recording did not end in the same way: what
     /// the replay did until then has no significance.
+    #[serde(skip)]
     pub failed: Option<String>,
     /// The dimensions, in a fixed order.
     pub dimensions: Vec<Dimension>,
@@ -45,14 +47,17 @@ pub struct Dimension {
     /// How.
     pub method: &'static str,
     /// One minus the distance; `None` without data.
+    #[serde(serialize_with = "rounded")]
     pub score: Option<f64>,
     /// The score of each direction that both have, if directions are distinguished.
+    #[serde(rename = "directions", serialize_with = "by_direction")]
     pub ways: Vec<(Op, f64)>,
     /// What was recorded, as text.
     pub recorded: String,
     /// What was regenerated, as text.
     pub regenerated: String,
     /// Why there is no score; empty if there is one.
+    #[serde(serialize_with = "null_if_empty")]
     pub no_data: String,
 }
 
@@ -60,11 +65,46 @@ pub struct Dimension {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latencies {
     /// Direction.
+    #[serde(rename = "direction")]
     pub op: Op,
     /// Median and 99th percentile, recorded.
+    #[serde(rename = "recorded", serialize_with = "p50_and_p99")]
     pub recorded_ns: [Option<u64>; 2],
     /// Median and 99th percentile, regenerated.
+    #[serde(rename = "regenerated", serialize_with = "p50_and_p99")]
     pub regenerated_ns: [Option<u64>; 2],
+}
+
+/// A score to six decimals.
+fn rounded<S: Serializer>(
+    score: &(impl Copy + Into<Option<f64>>),
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    (*score).into().map(|score| (score * 1e6).round() / 1e6).serialize(to)
+}
+
+fn by_direction<S: Serializer>(ways: &[(Op, f64)], to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Way {
+        direction: Op,
+        #[serde(serialize_with = "rounded")]
+        score: f64,
+    }
+    to.collect_seq(ways.iter().map(|&(direction, score)| Way { direction, score }))
+}
+
+fn null_if_empty<S: Serializer>(text: &str, to: S) -> Result<S::Ok, S::Error> {
+    (!text.is_empty()).then_some(text).serialize(to)
+}
+
+fn p50_and_p99<S: Serializer>(pair: &[Option<u64>; 2], to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Percentiles {
+        p50_ns: Option<u64>,
+        p99_ns: Option<u64>,
+    }
+    let [p50_ns, p99_ns] = *pair;
+    Percentiles { p50_ns, p99_ns }.serialize(to)
 }
 
 /// Lengths that differ by less than this share count as equal.

@@ -1,9 +1,11 @@
 //! How near a replay comes to the recording: as text and as a document.
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::answer::Answer;
 use super::clean::clean;
+use super::json::envelope;
 use super::wrap::Text;
 use iosonde_analysis::fidelity::{Fidelity, Latencies, word};
 use iosonde_model::units::duration;
@@ -61,52 +63,14 @@ fn latency_line(latencies: &Latencies) -> String {
 
 /// The document on stdout.
 pub fn fidelity_json(fidelity: &Fidelity, recorded: &str, regenerated: &str, exit: u8) -> Value {
-    let number = |value: f64| (value * 1e6).round() / 1e6;
-    let dimensions: Vec<Value> = fidelity
-        .dimensions
-        .iter()
-        .map(|dimension| {
-            let ways: Vec<Value> = dimension
-                .ways
-                .iter()
-                .map(|(op, score)| json!({ "direction": word(*op), "score": number(*score) }))
-                .collect();
-            json!({
-                "code": dimension.code,
-                "title": dimension.title,
-                "method": dimension.method,
-                "score": dimension.score.map(number),
-                "directions": ways,
-                "recorded": dimension.recorded,
-                "regenerated": dimension.regenerated,
-                "no_data": (!dimension.no_data.is_empty()).then_some(&dimension.no_data),
-            })
-        })
-        .collect();
-    let latencies: Vec<Value> = fidelity
-        .latencies
-        .iter()
-        .map(|latencies| {
-            let of = |[p50, p99]: [Option<u64>; 2]| json!({ "p50_ns": p50, "p99_ns": p99 });
-            json!({
-                "direction": word(latencies.op),
-                "recorded": of(latencies.recorded_ns),
-                "regenerated": of(latencies.regenerated_ns),
-            })
-        })
-        .collect();
-    json!({
-        "schema": COMPARE_SCHEMA,
-        "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
-        "verb": "compare",
-        "exit_code": exit,
-        "recorded": recorded,
-        "regenerated": regenerated,
-        "fidelity": fidelity.score.map(number),
-        "dimensions": dimensions,
-        "latencies": latencies,
-        "notes": fidelity.notes,
-    })
+    #[derive(Serialize)]
+    struct Document<'a> {
+        recorded: &'a str,
+        regenerated: &'a str,
+        #[serde(flatten)]
+        fidelity: &'a Fidelity,
+    }
+    envelope(COMPARE_SCHEMA, "compare", exit, Document { recorded, regenerated, fidelity })
 }
 
 #[cfg(test)]
@@ -161,6 +125,6 @@ mod tests {
         let faults: Vec<String> =
             validator.iter_errors(&document).map(|error| error.to_string()).collect();
         assert_eq!(faults, [] as [&str; 0], "{document:#}");
-        assert_eq!(document["fidelity"], json!(0.916667));
+        assert_eq!(document["fidelity"], 0.916667);
     }
 }
