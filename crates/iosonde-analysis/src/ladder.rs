@@ -7,7 +7,7 @@
 mod count;
 mod growth;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::finding::Strength;
 use iosonde_model::plan::ladder::Call;
@@ -35,6 +35,7 @@ pub struct Ladder {
     /// Latencies by the amount written before.
     pub levels: Vec<Level>,
     /// Growth of the latency of a flush, ns per byte written before it.
+    #[serde(rename = "slope_ns_per_byte")]
     pub slope: Option<Slope>,
     /// Its interpretation.
     pub growth: Growth,
@@ -50,9 +51,14 @@ pub struct LadderTest {
     /// `F0` to `F4`.
     pub code: &'static str,
     /// The strength of the evidence; `None` if it states nothing.
+    #[serde(serialize_with = "in_words")]
     pub strength: Option<Strength>,
     /// The statement, or why there is none.
     pub words: String,
+}
+
+fn in_words<S: Serializer>(strength: &Option<Strength>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(strength.map_or("not available", Strength::word))
 }
 
 /// Syncs of one kind.

@@ -1,15 +1,17 @@
 //! The fsync ladder as text and as a document.
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::answer::Answer;
 use super::clean::clean;
+use super::json::envelope;
 use super::story::{Block, Column, Entry, Section, Table};
 use super::wrap::{Text, table as columns, wrapped};
 use iosonde_analysis::ladder::{Counted, Ladder, Level};
-use iosonde_model::plan::ladder::Call;
-use iosonde_model::record::LadderRun;
+use iosonde_model::plan::ladder::{Call, LadderPlan};
 use iosonde_model::record::run::Outcome;
+use iosonde_model::record::{LadderRun, TargetFacts};
 use iosonde_model::units::{bytes, count, duration};
 
 /// Name and version of the document.
@@ -26,7 +28,7 @@ pub const NO_TEST: [&str; 3] = [
 ];
 
 /// What is about to be done, before it is.
-pub fn ladder_header(run: &iosonde_model::plan::ladder::LadderPlan) -> String {
+pub fn ladder_header(run: &LadderPlan) -> String {
     let way = if run.direct {
         "bypassing the page cache (O_DIRECT)"
     } else {
@@ -157,29 +159,29 @@ fn row(level: &Level) -> Vec<String> {
 
 /// The document.
 pub fn ladder_json(run: &LadderRun, evaluated: &Ladder, exit_code: u8) -> Value {
-    let ladder_tests = evaluated.ladder_tests.iter().map(|ladder_test| {
-        let strength = ladder_test.strength.map_or("not available", |strength| strength.word());
-        json!({ "code": ladder_test.code, "strength": strength, "words": ladder_test.words })
-    });
-    json!({
-        "schema": FSYNC_SCHEMA,
-        "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
-        "verb": "verify fsync",
-        "complete": run.outcome == Outcome::Complete,
-        "exit_code": exit_code,
-        "outcome": run.outcome,
-        "plan": run.plan,
-        "target": run.target,
-        "rungs": ladder_tests.collect::<Vec<_>>(),
-        "layers": evaluated.layers,
-        "levels": evaluated.levels,
-        "slope_ns_per_byte": evaluated.slope,
-        "growth": evaluated.growth,
-        "overwrites_per_s": evaluated.overwrites_per_s,
-        "notes": evaluated.notes,
-        "failure": evaluated.failure,
-        "verdict": { "words": evaluated.words() },
-    })
+    #[derive(Serialize)]
+    struct Document<'a> {
+        complete: bool,
+        outcome: &'a Outcome,
+        plan: &'a LadderPlan,
+        target: &'a TargetFacts,
+        #[serde(flatten)]
+        evaluated: &'a Ladder,
+        verdict: Verdict,
+    }
+    #[derive(Serialize)]
+    struct Verdict {
+        words: String,
+    }
+    let document = Document {
+        complete: run.outcome == Outcome::Complete,
+        outcome: &run.outcome,
+        plan: &run.plan,
+        target: &run.target,
+        evaluated,
+        verdict: Verdict { words: evaluated.words() },
+    };
+    envelope(FSYNC_SCHEMA, "verify fsync", exit_code, document)
 }
 
 #[cfg(test)]
