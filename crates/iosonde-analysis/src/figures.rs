@@ -4,6 +4,7 @@
 //! was too short, figures of throughput and latency come from the intervals after it; depth and CPU
 //! cost cover the whole window, for which only sums are recorded.
 
+mod durable;
 mod tally;
 
 use serde::Serialize;
@@ -21,6 +22,8 @@ use super::phases::{PhaseFigures, phases};
 use super::priorities::{PriorityFigures, priorities};
 use super::series;
 use super::targets::{TargetFigures, targets};
+pub use durable::Durable;
+use durable::durable;
 use tally::Tally;
 
 /// The quantiles computed for every latency distribution.
@@ -165,17 +168,6 @@ pub struct LatencyFigures {
     /// [`FIVE_NINES`], which few runs are long enough for: experiments that ask for it show it.
     #[serde(skip)]
     pub five_nines: Quantile,
-}
-
-/// The durable rate: bytes over the time from the first write to the return of the final fsync.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Durable {
-    /// Durable bytes per second; `None` if the fsync failed.
-    pub bytes_per_s: Option<f64>,
-    /// Time of the fsync itself, ns.
-    pub sync_ns: u64,
-    /// Errno name if it failed.
-    pub error: Option<String>,
 }
 
 impl GroupFigures {
@@ -476,17 +468,6 @@ fn is_inline(run: &Run) -> bool {
     kind == EngineKind::Null
         || kind.is_synchronous()
         || (probed > 0 && seen as f64 / probed as f64 > INLINE_FROM)
-}
-
-fn durable(run: &Run) -> Option<Durable> {
-    let sync = run.final_sync.as_ref()?;
-    let known = sync.error.is_none() && sync.since_start_ns > 0;
-    Some(Durable {
-        bytes_per_s: known
-            .then(|| sync.bytes_since_start as f64 * 1e9 / sync.since_start_ns as f64),
-        sync_ns: sync.sync_ns,
-        error: sync.error.clone(),
-    })
 }
 
 #[cfg(test)]
