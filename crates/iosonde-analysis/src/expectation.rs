@@ -205,7 +205,7 @@ impl Expectation {
         let direction = self.direction(figures);
         let latency = &direction.latency;
         match self.metric {
-            Metric::Iops => direction.iops_interval.ok(),
+            Metric::Iops => direction.iops_interval?.ok(),
             Metric::Mean => latency.mean_interval_ns.ok(),
             Metric::Quantile(q) => {
                 let (low, high) = latency.quantile(q)?.interval()?.ok()?;

@@ -131,8 +131,8 @@ pub struct DirectionFigures {
     pub bytes: u64,
     /// Operations per second.
     pub iops: f64,
-    /// Its 95 % interval, or why there is none.
-    pub iops_interval: Result<(f64, f64), NoInterval>,
+    /// Its 95 % interval, or why there is none; `None` without operations.
+    pub iops_interval: Option<Result<(f64, f64), NoInterval>>,
     /// Bytes per second.
     pub bytes_per_s: f64,
     /// Latency to after reaping: in an open loop from the due time, else from before submission.

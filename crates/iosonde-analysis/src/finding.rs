@@ -327,11 +327,11 @@ const WITHOUT_INTERVAL: f64 = 0.05;
 fn known(figures: &Figures, of: Headline) -> f64 {
     let total = &figures.all.total;
     let (figure, interval) = match of {
-        Headline::Rate => (Some(total.iops), &total.iops_interval),
-        Headline::Latency => (total.latency.mean_ns, &total.latency.mean_interval_ns),
+        Headline::Rate => (Some(total.iops), total.iops_interval),
+        Headline::Latency => (total.latency.mean_ns, Some(total.latency.mean_interval_ns)),
     };
     match (figure, interval) {
-        (Some(figure), Ok((low, high))) if figure > 0.0 => (high - low) / 2.0 / figure,
+        (Some(figure), Some(Ok((low, high)))) if figure > 0.0 => (high - low) / 2.0 / figure,
         _ => WITHOUT_INTERVAL,
     }
 }
@@ -444,7 +444,7 @@ mod tests {
         let slow = |time: f64| 1.0 + 0.3 * (time * 9.0).sin();
         let run = iosonde_fixtures::open_run_of(&Load { shape: slow, ..Load::default() }, |_| 0);
         let mut figures = figures(&run);
-        figures.all.total.iops_interval = Ok((999.0, 1_001.0));
+        figures.all.total.iops_interval = Some(Ok((999.0, 1_001.0)));
         figures.all.total.iops = 1_000.0;
         figures.all.total.latency.mean_ns = Some(1e6);
         figures.all.total.latency.mean_interval_ns = Ok((0.8e6, 1.2e6));
@@ -454,7 +454,7 @@ mod tests {
         assert_eq!(of(new().moves(0.15)), Severity::LowConfidence);
         assert_eq!(of(new().moves_latency(0.15)), Severity::Fact);
         assert_eq!(of(new().moves_latency(0.25)), Severity::LowConfidence);
-        figures.all.total.iops_interval = Err(NoInterval::RunLonger);
+        figures.all.total.iops_interval = Some(Err(NoInterval::RunLonger));
         let of = |share: f64| new().moves(share).weighed(&figures).severity;
         assert_eq!((of(0.04), of(0.06)), (Severity::Fact, Severity::Warning));
         assert_eq!(of(0.15), Severity::LowConfidence);

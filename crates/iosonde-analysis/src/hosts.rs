@@ -323,7 +323,10 @@ fn slow(measured: &[HostMeasured<'_>], hosts: &[HostFigures]) -> Vec<SlowHost> {
         let own = &host.row.figures.all.total;
         let scale = if own.iops > 0.0 { host.iops / own.iops } else { 1.0 };
         let of_usual = |iops: f64| iops * scale / usual;
-        let interval = own.iops_interval.ok().map(|(low, high)| (of_usual(low), of_usual(high)));
+        let interval = own
+            .iops_interval
+            .and_then(Result::ok)
+            .map(|(low, high)| (of_usual(low), of_usual(high)));
         let most = match interval {
             Some((_, high)) => high,
             None => {

@@ -81,7 +81,8 @@ fn within<'a>(
         ops: sums.ops,
         bytes: sums.bytes,
         iops,
-        iops_interval: rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds()),
+        iops_interval: (sums.ops > 0)
+            .then_some(rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds())),
         bytes_per_s: per_s(sums.bytes),
         latency: LatencyFigures::over_time(&sums.latency, batches),
         service: None,

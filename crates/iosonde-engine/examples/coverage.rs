@@ -153,7 +153,7 @@ fn seen(run: &Run, figures: &Figures) -> Vec<Seen> {
     let read = &run.jobs[0].read;
     let histogram = if read.response.count() > 0 { &read.response } else { &read.latency };
     let mut all = vec![
-        Seen { figure: 0, interval: total.iops_interval.ok(), independent: None },
+        Seen { figure: 0, interval: total.iops_interval.and_then(Result::ok), independent: None },
         Seen { figure: 1, interval: total.latency.mean_interval_ns.ok(), independent: None },
     ];
     for (at, q) in QUANTILES.into_iter().enumerate() {

@@ -19,7 +19,6 @@ use iosonde_analysis::finding::Finding;
 use iosonde_analysis::verdict::{Assessment, Verdict};
 use iosonde_model::record::facts::{DeviceFacts, TargetFacts};
 use iosonde_model::record::{HostFacts, Manifest, Run};
-use iosonde_stats::dependent::NoInterval;
 use iosonde_stats::quantile::Quantile;
 
 /// Version of the tables: what a column means changes only with it.
@@ -274,18 +273,18 @@ fn of_group(group: &GroupFigures) -> Vec<Metric> {
 }
 
 fn of_direction(figures: &DirectionFigures) -> Vec<Metric> {
-    let with = |name: &str, value: Option<f64>, interval: &Result<(f64, f64), NoInterval>| Metric {
+    let with = |name: &str, value: Option<f64>, interval: Option<(f64, f64)>| Metric {
         name: name.into(),
         value,
-        interval: interval.as_ref().ok().copied(),
+        interval,
     };
     let latency = &figures.latency;
     let mut metrics = vec![
-        with("iops", Some(figures.iops), &figures.iops_interval),
+        with("iops", Some(figures.iops), figures.iops_interval.and_then(Result::ok)),
         Metric::alone("bandwidth_bytes_per_s", figures.bytes_per_s),
         Metric::alone("operations_count", figures.ops as f64),
         Metric::alone("moved_bytes", figures.bytes as f64),
-        with("latency_mean_ns", latency.mean_ns, &latency.mean_interval_ns),
+        with("latency_mean_ns", latency.mean_ns, latency.mean_interval_ns.ok()),
     ];
     let ends = [("latency_min_ns", latency.min_ns), ("latency_max_ns", latency.max_ns)];
     metrics.extend(ends.map(|(name, value)| Metric {

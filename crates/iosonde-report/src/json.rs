@@ -306,12 +306,12 @@ fn summary_of(facts: &Assessment) -> Value {
 }
 
 fn direction(figures: &DirectionFigures) -> Value {
-    let reason = figures.iops_interval.err().filter(|_| figures.ops > 0);
+    let reason = figures.iops_interval.and_then(Result::err);
     json!({
         "ops": figures.ops,
         "bytes": figures.bytes,
         "iops": figures.iops,
-        "iops_interval": figures.iops_interval.ok(),
+        "iops_interval": figures.iops_interval.and_then(Result::ok),
         "iops_interval_na": reason.map(|reason| reason.to_string()),
         "bytes_per_s": whole(figures.bytes_per_s),
         "latency_ns": latency(&figures.latency),

@@ -196,7 +196,9 @@ fn line(row: &Assessment, group: &GroupFigures, way: &str, of: &DirectionFigures
     let role = if group.role.is_empty() { "all" } else { &group.role };
     let mut line = vec![Entry::of(&row.title), Entry::of(role), Entry::of(way)];
     line.push(Entry {
-        more: interval(of.iops_interval, count::significant_or_whole),
+        more: of
+            .iops_interval
+            .map_or(String::new(), |ends| interval(ends, count::significant_or_whole)),
         ..entry(count::significant_or_whole(of.iops))
     });
     line.push(if way == "sync" {

@@ -392,7 +392,7 @@ fn ordinal(quantile: &Quantile) -> String {
 /// The 95 % intervals of rate and mean latency within the run.
 fn within(figures: &DirectionFigures) -> Option<String> {
     let (scale, unit) = scale(figures.latency.mean_ns?);
-    let iops = ends(figures.iops_interval, count::significant_or_whole);
+    let iops = ends(figures.iops_interval?, count::significant_or_whole);
     let mean = ends(figures.latency.mean_interval_ns, |ns| count::significant(ns / scale));
     let unit =
         if figures.latency.mean_interval_ns.is_ok() { format!(" {unit}") } else { String::new() };

@@ -150,7 +150,7 @@ fn add(
     values.insert(format!("{front}iops"), of.iops);
     values.insert(format!("{front}bw"), of.bytes_per_s);
     values.extend(of.latency.mean_ns.map(|ns| (format!("{front}mean"), ns)));
-    within.extend(of.iops_interval.ok().map(|ends| (format!("{front}iops"), ends)));
+    within.extend(of.iops_interval.and_then(Result::ok).map(|ends| (format!("{front}iops"), ends)));
     within.extend(of.latency.mean_interval_ns.ok().map(|ends| (format!("{front}mean"), ends)));
     for quantile in of.latency.quantiles.iter().filter(|quantile| quantile.q >= 0.5) {
         let name = format!("{front}{}", quantile_word(quantile.q));

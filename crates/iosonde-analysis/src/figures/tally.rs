@@ -84,7 +84,8 @@ impl Tally {
             ops: self.ops,
             bytes: self.bytes,
             iops,
-            iops_interval: rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds()),
+            iops_interval: (self.ops > 0)
+                .then_some(rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds())),
             bytes_per_s: per_second(self.bytes),
             latency: LatencyFigures::over_time(
                 if open { &self.response } else { &self.latency },
