@@ -22,6 +22,7 @@ pub(crate) use time::window_ns;
 
 /// All identities of a run that could be evaluated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct Consistency {
     /// In the order of evaluation.
     pub entries: Vec<Identity>,

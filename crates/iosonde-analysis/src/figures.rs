@@ -18,6 +18,7 @@ use iosonde_stats::steady::{self, WarmUp};
 use iosonde_stats::{Histogram, Quantile};
 
 use super::arrivals::{ArrivalFigures, ArrivalVerdict};
+use super::document;
 use super::phases::{PhaseFigures, phases};
 use super::priorities::{PriorityFigures, priorities};
 use super::series;
@@ -44,7 +45,7 @@ const STANDARD_ERRORS: f64 = 3.0;
 const STALLED_FROM: f64 = 0.01;
 const LONG_STALL_NS: u64 = 500_000_000;
 
-/// Figures of one run.
+/// Figures of one run, serialised as in its document.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
     /// Length of the part of the window the figures come from, ns.
@@ -52,6 +53,7 @@ pub struct Figures {
     /// Whether the planned warm-up was enough.
     pub steady: Steady,
     /// All jobs together.
+    #[serde(flatten, serialize_with = "document::beside_summary")]
     pub all: GroupFigures,
     /// Each role, in the order of the plan.
     pub roles: Vec<GroupFigures>,
@@ -59,6 +61,7 @@ pub struct Figures {
     pub phases: Vec<PhaseFigures>,
     /// Short times in which far less was done than usual, if they took 1 % of the window or half a
     /// second.
+    #[serde(skip)]
     pub stalls: Option<Stalls>,
     /// Whether requests complete within submission, so that depth is only a label.
     pub inline: bool,
@@ -69,6 +72,7 @@ pub struct Figures {
     /// System CPU time of the process over its wall time; 1 is one CPU.
     pub cpu_system_share: Option<f64>,
     /// Context switches of the process per operation, voluntary and not.
+    #[serde(rename = "context_switches_per_op")]
     pub switches_per_op: Option<f64>,
     /// I/O system calls per operation.
     pub syscalls_per_op: Option<f64>,
@@ -132,18 +136,25 @@ pub struct DirectionFigures {
     /// Operations per second.
     pub iops: f64,
     /// Its 95 % interval, or why there is none; `None` without operations.
+    #[serde(flatten, serialize_with = "document::rate_interval")]
     pub iops_interval: Option<Result<(f64, f64), NoInterval>>,
     /// Bytes per second.
+    #[serde(serialize_with = "document::whole")]
     pub bytes_per_s: f64,
     /// Latency to after reaping: in an open loop from the due time, else from before submission.
+    #[serde(flatten, serialize_with = "document::latency_in_full")]
     pub latency: LatencyFigures,
     /// Open loop: from before submission to after reaping.
+    #[serde(rename = "service_ns", serialize_with = "document::percentiles")]
     pub service: Option<LatencyFigures>,
     /// Open loop: from the due time to before submission.
+    #[serde(rename = "lag_ns", serialize_with = "document::percentiles")]
     pub lag: Option<LatencyFigures>,
     /// From before submission to the return of the call, if requested.
+    #[serde(rename = "slat_ns", serialize_with = "document::percentiles")]
     pub slat: Option<LatencyFigures>,
     /// From the return of that call to after reaping.
+    #[serde(rename = "clat_ns", serialize_with = "document::percentiles")]
     pub clat: Option<LatencyFigures>,
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::document;
 use super::figures::LatencyFigures;
 use super::intervals::DIRECTIONS;
 use iosonde_model::record::run::{PriorityRun, Run};
@@ -21,6 +22,7 @@ pub struct PriorityFigures {
     /// Their share of the requests of this direction, percent.
     pub percent: f64,
     /// Latency from before submission to after reaping.
+    #[serde(rename = "latency_ns", serialize_with = "document::percentiles")]
     pub latency: LatencyFigures,
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::document;
 use super::figures::LatencyFigures;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
@@ -14,8 +15,10 @@ pub struct TargetFigures {
     /// Operations per second of the window.
     pub iops: f64,
     /// Bytes per second of the window.
+    #[serde(serialize_with = "document::whole")]
     pub bytes_per_s: f64,
     /// Latency from before submission to after reaping, all directions together.
+    #[serde(rename = "latency_ns", serialize_with = "document::percentiles")]
     pub latency: LatencyFigures,
 }
 

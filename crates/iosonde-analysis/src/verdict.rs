@@ -24,13 +24,17 @@ pub struct Assessment {
     /// Title of the row.
     pub title: String,
     /// Whether the run ended as planned and completed operations in its window.
+    #[serde(skip)]
     pub complete: bool,
     pub figures: Figures,
     /// Outcome of the latency target, if there is one.
+    #[serde(rename = "latency_target", skip_serializing_if = "Option::is_none")]
     pub pursuit: Option<PursuitFigures>,
     /// Precision of the figure that ends the run, if there is one.
+    #[serde(rename = "until", skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionFigures>,
     /// The rounds of a run that goes on until it is steady.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub steady: Option<SteadyFigures>,
     /// The consistency checks.
     pub consistency: Consistency,

@@ -11,40 +11,48 @@ use serde_json::{Map, Value, json};
 
 use iosonde_analysis::cross_check::CrossCheck;
 use iosonde_analysis::expectation::Judged;
-use iosonde_analysis::figures::{self, DirectionFigures, Figures, LatencyFigures};
+use iosonde_analysis::figures::{DirectionFigures, GroupFigures};
 use iosonde_analysis::finding::Severity;
 use iosonde_analysis::verdict::{Assessment, Verdict};
-use iosonde_model::record::run::{Outcome, Run};
-use iosonde_model::record::{HostFacts, TargetFacts};
+use iosonde_model::plan::Plan;
+use iosonde_model::record::run::{BackendFacts, Outcome, Run};
+use iosonde_model::record::{ControlledRun, HostFacts, LayersRun, PrecisionRun, TargetFacts};
 
 /// Name and version of the document; the version grows with every incompatible change.
 pub const SCHEMA: &str = "iosonde.result/2";
 
-/// Everything a document may hold.
-#[derive(Clone, Copy, Debug, Default)]
+/// Everything a document may hold. What its head has, and what only fio's formats use, is skipped.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Document<'a> {
     /// The verb: `check`, `run`.
+    #[serde(skip)]
     pub verb: &'a str,
     /// Whether everything that was asked for was done.
     pub complete: bool,
     /// Exit code of the process.
+    #[serde(skip)]
     pub exit_code: u8,
     /// The runs with what was derived from them.
+    #[serde(serialize_with = "cells")]
     pub cells: &'a [(&'a Run, &'a Assessment)],
     /// The verdict, once there is one.
     pub verdict: Option<&'a Verdict>,
     /// Declared expectations.
     pub expectations: &'a [Judged],
     /// Whether fio's formats report the jobs of a run as one (`group_reporting`).
+    #[serde(skip)]
     pub grouped: bool,
     /// What another program measured of the same loads.
+    #[serde(serialize_with = "cross_checks", skip_serializing_if = "<[_]>::is_empty")]
     pub cross_checks: &'a [CrossCheck],
     /// The machine.
     pub host: Option<&'a HostFacts>,
     pub target: Option<&'a TargetFacts>,
     /// Why the command ended without an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure<'a>>,
     /// What the options of fio's job files and command lines were.
+    #[serde(skip)]
     pub written: Option<&'a WrittenOptions>,
 }
 
@@ -68,37 +76,20 @@ pub struct Failure<'a> {
     pub hint: Option<&'a str>,
 }
 
-/// The document as a value.
+/// The document as a value. That of a single `run` has its headline at the top too.
 pub fn json(document: &Document<'_>) -> Value {
-    let cells: Vec<Value> = document.cells.iter().map(|(run, facts)| cell(run, facts)).collect();
-    let mut out = json!({
-        "schema": SCHEMA,
-        "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
-        "verb": document.verb,
-        "complete": document.complete,
-        "exit_code": document.exit_code,
-        "cells": cells,
-        "verdict": document.verdict,
-        "expectations": document.expectations,
-        "host": document.host,
-        "target": document.target,
-    });
-    if let (Value::Object(fields), Some(failure)) = (&mut out, &document.error) {
-        fields.insert("error".into(), json!(failure));
+    #[derive(Serialize)]
+    struct Fields<'a> {
+        #[serde(flatten)]
+        document: &'a Document<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        summary: Option<Option<Summary<'a>>>,
     }
-    if let (Value::Object(fields), false) = (&mut out, document.cross_checks.is_empty()) {
-        let formatted = document.cross_checks.iter().map(|check| {
-            let mut value = json!(check);
-            value["words"] = json!(check.words());
-            value
-        });
-        fields.insert("cross_checks".into(), formatted.collect());
-    }
-    if let (Value::Object(fields), "run", [(_, facts)]) = (&mut out, document.verb, document.cells)
-    {
-        fields.insert("summary".into(), summary_of(facts));
-    }
-    out
+    let summary = match (document.verb, document.cells) {
+        ("run", [(_, facts)]) => Some(summary(facts)),
+        _ => None,
+    };
+    envelope(SCHEMA, document.verb, document.exit_code, Fields { document, summary })
 }
 
 /// A document of a command: what each of them begins with, and its own fields.
@@ -166,44 +157,46 @@ pub(crate) fn escaped(json: &str, is_risky: impl Fn(char) -> bool) -> String {
     out
 }
 
-fn cell(run: &Run, facts: &Assessment) -> Value {
-    let found = facts.findings.iter().filter(|finding| finding.severity > Severity::Fact);
-    let warnings: Vec<&str> = run
-        .plan
-        .notes
-        .iter()
-        .map(String::as_str)
-        .chain(found.map(|finding| finding.words.as_str()))
-        .collect();
-    let mut out = json!({
-        "name": run.plan.name,
-        "title": run.plan.title,
-        "status": status(run, facts),
-        "outcome": run.outcome,
-        "plan": run.plan,
-        "backend": run.backend,
-        "figures": rest(&facts.figures),
-        "summary": summary_of(facts),
-        "consistency": facts.consistency.entries,
-        "findings": facts.findings,
-        "warnings": warnings,
-        "errors": errors(run),
-    });
-    if let (Value::Object(fields), Some(pursuit)) = (&mut out, &facts.pursuit) {
-        fields.insert("latency_target".into(), json!(pursuit));
-        fields.insert("latency_target_log".into(), json!(run.controlled));
-    }
-    if let (Value::Object(fields), Some(precision)) = (&mut out, &facts.precision) {
-        fields.insert("until".into(), json!(precision));
-        fields.insert("until_log".into(), json!(run.precision));
-    }
-    if let (Value::Object(fields), Some(steady)) = (&mut out, &facts.steady) {
-        fields.insert("steady".into(), json!(steady));
-    }
-    if let (Value::Object(fields), Some(layers)) = (&mut out, &run.layers) {
-        fields.insert("layers".into(), json!(layers));
-    }
-    out
+/// A run with what was derived from it.
+#[derive(Serialize)]
+struct Cell<'a> {
+    name: &'a str,
+    status: &'static str,
+    outcome: &'a Outcome,
+    plan: &'a Plan,
+    backend: &'a BackendFacts,
+    #[serde(flatten)]
+    facts: &'a Assessment,
+    summary: Option<Summary<'a>>,
+    warnings: Vec<&'a str>,
+    errors: BTreeMap<&'a str, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency_target_log: Option<&'a ControlledRun>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until_log: Option<&'a PrecisionRun>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layers: Option<&'a LayersRun>,
+}
+
+fn cells<S: Serializer>(cells: &[(&Run, &Assessment)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(cells.iter().map(|(run, facts)| {
+        let found = facts.findings.iter().filter(|finding| finding.severity > Severity::Fact);
+        let notes = run.plan.notes.iter().map(String::as_str);
+        Cell {
+            name: &run.plan.name,
+            status: status(run, facts),
+            outcome: &run.outcome,
+            plan: &run.plan,
+            backend: &run.backend,
+            facts,
+            summary: summary(facts),
+            warnings: notes.chain(found.map(|finding| finding.words.as_str())).collect(),
+            errors: errors(run),
+            latency_target_log: facts.pursuit.as_ref().and(run.controlled.as_ref()),
+            until_log: facts.precision.as_ref().and(run.precision.as_ref()),
+            layers: run.layers.as_ref(),
+        }
+    }))
 }
 
 /// `complete`, `invalid`, `failed` or `partial`.
@@ -217,165 +210,38 @@ fn status(run: &Run, facts: &Assessment) -> &'static str {
 }
 
 /// Errors of all jobs by name.
-fn errors(run: &Run) -> Value {
-    let mut sum: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
+fn errors(run: &Run) -> BTreeMap<&str, u64> {
+    let mut sum = BTreeMap::new();
     for (name, times) in run.jobs.iter().flat_map(|job| &job.errors) {
-        *sum.entry(name).or_default() += times;
+        *sum.entry(name.as_str()).or_default() += times;
     }
-    json!(sum)
+    sum
 }
 
-/// What is not in the summary: depth, cost, durability, roles.
-fn rest(figures: &Figures) -> Value {
-    let roles: Vec<Value> = figures
-        .roles
-        .iter()
-        .map(|role| {
-            json!({
-                "role": role.role,
-                "jobs": role.jobs,
-                "block_bytes": role.block_bytes,
-                "read_share": role.read_share,
-                "depth_asked": role.depth_asked,
-                "depth_seen": role.depth_seen,
-                "read": direction(&role.read),
-                "write": direction(&role.write),
-                "trim": direction(&role.trim),
-                "sync": direction(&role.sync),
-                "total": direction(&role.total),
-            })
-        })
-        .collect();
-    json!({
-        "window_ns": figures.window_ns,
-        "steady": figures.steady,
-        "inline": figures.inline,
-        "depth_asked": figures.all.depth_asked,
-        "depth_seen": figures.all.depth_seen,
-        "read_share": figures.all.read_share,
-        "cpu_ns_per_op": figures.cpu_ns_per_op,
-        "cpu_user_share": figures.cpu_user_share,
-        "cpu_system_share": figures.cpu_system_share,
-        "context_switches_per_op": figures.switches_per_op,
-        "syscalls_per_op": figures.syscalls_per_op,
-        "errors": figures.errors,
-        "durable": figures.durable.as_ref().map(|durable| json!({
-            "bytes_per_s": durable.bytes_per_s.map(whole),
-            "sync_ns": durable.sync_ns,
-            "error": durable.error,
-        })),
-        "roles": roles,
-        "phases": figures.phases.iter().map(|of| json!({
-            "role": of.role,
-            "number": of.number,
-            "phase": of.phase,
-            "window_ns": of.window_ns,
-            "total": direction(&of.total),
-        })).collect::<Vec<_>>(),
-        "arrivals": figures.arrivals,
-        "targets": figures.targets.iter().map(|target| json!({
-            "path": target.path,
-            "iops": target.iops,
-            "bytes_per_s": whole(target.bytes_per_s),
-            "latency_ns": latency(&target.latency),
-        })).collect::<Vec<_>>(),
-        "priorities": figures.priorities.iter().map(|of| json!({
-            "direction": of.direction,
-            "class": of.class,
-            "level": of.level,
-            "hint": of.hint,
-            "percent": of.percent,
-            "latency_ns": latency(&of.latency),
-        })).collect::<Vec<_>>(),
-    })
+/// The headline of a run, all jobs together.
+#[derive(Serialize)]
+struct Summary<'a> {
+    read: &'a DirectionFigures,
+    write: &'a DirectionFigures,
+    trim: &'a DirectionFigures,
+    sync: &'a DirectionFigures,
+    total: &'a DirectionFigures,
 }
 
-/// The headline; `null` where a consistency check failed.
-fn summary_of(facts: &Assessment) -> Value {
-    if !facts.consistency.valid() {
-        return Value::Null;
+/// `None` where a consistency check failed.
+fn summary(facts: &Assessment) -> Option<Summary<'_>> {
+    let GroupFigures { read, write, trim, sync, total, .. } = &facts.figures.all;
+    facts.consistency.valid().then_some(Summary { read, write, trim, sync, total })
+}
+
+fn cross_checks<S: Serializer>(checks: &[CrossCheck], to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct InWords<'a> {
+        #[serde(flatten)]
+        check: &'a CrossCheck,
+        words: String,
     }
-    let all = &facts.figures.all;
-    json!({
-        "read": direction(&all.read),
-        "write": direction(&all.write),
-        "trim": direction(&all.trim),
-        "sync": direction(&all.sync),
-        "total": direction(&all.total),
-    })
-}
-
-fn direction(figures: &DirectionFigures) -> Value {
-    let reason = figures.iops_interval.and_then(Result::err);
-    json!({
-        "ops": figures.ops,
-        "bytes": figures.bytes,
-        "iops": figures.iops,
-        "iops_interval": figures.iops_interval.and_then(Result::ok),
-        "iops_interval_na": reason.map(|reason| reason.to_string()),
-        "bytes_per_s": whole(figures.bytes_per_s),
-        "latency_ns": latency(&figures.latency),
-        "latency_interval_ns": intervals(&figures.latency),
-        "latency_interval_na": no_intervals(&figures.latency),
-        "latency_na": reasons(&figures.latency),
-        "service_ns": figures.service.as_ref().map(latency),
-        "lag_ns": figures.lag.as_ref().map(latency),
-        "slat_ns": figures.slat.as_ref().map(latency),
-        "clat_ns": figures.clat.as_ref().map(latency),
-    })
-}
-
-fn latency(latency: &LatencyFigures) -> Value {
-    let mut fields = Map::new();
-    fields.insert("count".into(), json!(latency.count));
-    fields.insert("overflow".into(), json!(latency.overflow));
-    fields.insert("mean".into(), json!(latency.mean_ns.map(whole)));
-    fields.insert("min".into(), json!(latency.min_ns));
-    fields.insert("max".into(), json!(latency.max_ns));
-    fields.insert("stdev".into(), json!(latency.std_dev_ns.map(whole)));
-    for quantile in &latency.quantiles {
-        fields.insert(name(quantile.q), json!(quantile.value_ns()));
-    }
-    Value::Object(fields)
-}
-
-/// The 95 % intervals of the mean and every percentile that has a value; null where there is none.
-fn intervals(latency: &LatencyFigures) -> Value {
-    let mean = latency.mean_ns.map(|_| latency.mean_interval_ns.ok());
-    let mean = mean.map(|ends| ends.map(|(low, high)| [whole(low), whole(high)]));
-    let known = latency.quantiles.iter().filter_map(|quantile| {
-        quantile.interval().map(|ends| (name(quantile.q), json!(ends.ok())))
-    });
-    Value::Object(mean.map(|ends| ("mean".into(), json!(ends))).into_iter().chain(known).collect())
-}
-
-/// Why each of the others has none.
-fn no_intervals(latency: &LatencyFigures) -> Value {
-    let mean = latency.mean_ns.and(latency.mean_interval_ns.err());
-    let missing = latency
-        .quantiles
-        .iter()
-        .filter_map(|quantile| Some((name(quantile.q), quantile.interval()?.err()?)));
-    let all = mean.map(|reason| ("mean".into(), reason)).into_iter().chain(missing);
-    Value::Object(all.map(|(name, reason)| (name, json!(reason.to_string()))).collect())
-}
-
-/// Why each missing percentile is missing.
-fn reasons(latency: &LatencyFigures) -> Value {
-    let missing = latency.quantiles.iter().filter_map(|quantile| {
-        figures::reason(quantile).map(|reason| (name(quantile.q), json!(reason)))
-    });
-    Value::Object(missing.collect())
-}
-
-/// `p99`, `p99.9`.
-fn name(q: f64) -> String {
-    let percent = (q * 1e6).round() / 1e4;
-    format!("p{percent}")
-}
-
-fn whole(value: f64) -> u64 {
-    value.round() as u64
+    to.collect_seq(checks.iter().map(|check| InWords { check, words: check.words() }))
 }
 
 #[cfg(test)]

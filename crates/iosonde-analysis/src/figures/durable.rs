@@ -2,12 +2,14 @@
 
 use serde::Serialize;
 
+use crate::document;
 use iosonde_model::record::run::Run;
 
 /// The durable rate: bytes over the time from the first write to the return of the final fsync.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Durable {
     /// Durable bytes per second; `None` if the fsync failed.
+    #[serde(serialize_with = "document::whole")]
     pub bytes_per_s: Option<f64>,
     /// Time of the fsync itself, ns.
     pub sync_ns: u64,
