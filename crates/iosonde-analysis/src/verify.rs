@@ -7,10 +7,6 @@ mod replay;
 mod reproducer;
 mod verdict;
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
-
 use iosonde_model::record::verify::{Failure, VerifyRun};
 
 pub use caches::{CacheNote, Could, FlushEvidence};
@@ -21,9 +17,8 @@ pub use reproducer::reproducer;
 pub use verdict::VerifyVerdict;
 
 /// An evaluated verifier run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct VerifyJudgement {
-    #[serde(flatten)]
     pub verdict: VerifyVerdict,
     /// The verdict as a sentence, with its figures.
     pub words: String,
@@ -31,8 +26,6 @@ pub struct VerifyJudgement {
     pub doubts: Vec<String>,
     /// Notes, each a sentence.
     pub notes: Vec<String>,
-    /// Errors reported by the storage: operation and errno, with their count.
-    pub errors: BTreeMap<String, u64>,
     pub figures: VerifyFigures,
     /// Which caches may have served the reads.
     pub caches: Vec<CacheNote>,
@@ -41,7 +34,6 @@ pub struct VerifyJudgement {
     /// The failures recorded in detail, in the order of the jobs that saw them.
     pub failures: Vec<FailureDetails>,
     /// The ledger that the command line names.
-    #[serde(skip)]
     pub ledger: Option<String>,
 }
 
@@ -57,7 +49,6 @@ pub fn judge(run: &VerifyRun, words: &[String]) -> VerifyJudgement {
         verdict,
         doubts,
         notes: verdict::notes(run, &figures),
-        errors: figures.errors.clone(),
         caches: caches::caches(run),
         failures: failure::details_of(run, words),
         ledger: reproducer::values(words, "--ledger").pop(),

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::json::envelope;
 use iosonde_analysis::verify::VerifyJudgement;
 use iosonde_model::record::VerifyRun;
 use iosonde_model::record::run::Outcome;
@@ -11,12 +12,9 @@ pub const VERIFY_RESULT_SCHEMA: &str = "iosonde.verify-result/2";
 
 /// The document: everything that was judged, every failure that was kept in detail.
 pub fn verify_json(run: &VerifyRun, judged: &VerifyJudgement, exit_code: u8) -> Value {
-    json!({
-        "schema": VERIFY_RESULT_SCHEMA,
-        "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
-        "verb": format!("verify {}", run.plan.mode.word()),
+    let verb = format!("verify {}", run.plan.mode.word());
+    let fields = json!({
         "complete": run.outcome == Outcome::Complete,
-        "exit_code": exit_code,
         "outcome": run.outcome,
         "run_id": run.plan.run,
         "seed": run.plan.plan.seed,
@@ -42,7 +40,8 @@ pub fn verify_json(run: &VerifyRun, judged: &VerifyJudgement, exit_code: u8) -> 
             .iter()
             .map(|(fault, struck)| json!({ "fault": fault, "struck": struck }))
             .collect::<Vec<_>>(),
-    })
+    });
+    envelope(VERIFY_RESULT_SCHEMA, &verb, exit_code, fields)
 }
 
 #[cfg(test)]

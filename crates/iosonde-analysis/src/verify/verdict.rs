@@ -1,7 +1,5 @@
 //! Pass, fail, or inconclusive, and why.
 
-use serde::Serialize;
-
 use super::figures::is_of_newer_run;
 use super::{FlushEvidence, VerifyFigures};
 use iosonde_model::content::classify::Class;
@@ -13,8 +11,7 @@ use iosonde_model::units::bytes;
 use iosonde_model::units::count::thousands;
 
 /// The verdict of a verifier run.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "verdict")]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum VerifyVerdict {
     /// Everything that was read back has the expected content.
     Pass,
@@ -393,7 +390,7 @@ mod tests {
         run.jobs[1].first_error = Some((8192, 4096, "EIO".into()));
         let expected = "2 requests failed (write EIO x 2; the first at offset 8192, 4096 bytes)";
         assert_eq!(doubt(&run), expected);
-        assert_eq!(judge(&run, &[]).errors["write EIO"], 2);
+        assert_eq!(judge(&run, &[]).figures.errors["write EIO"], 2);
     }
 
     #[test]
