@@ -3,7 +3,9 @@
 //! What fio has no place for stands under `iosonde`: the verdict, the exit code, why a command
 //! failed. A run whose consistency checks failed has no entry among the jobs.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 
 use super::{
     CLASSES, JobReport, VERSION, bins, clat, moving, numbered, of_direction, settled, shown::Shown,
@@ -72,10 +74,9 @@ fn job<'a>(
     first_group: usize,
     form: Form,
 ) -> Value {
-    let entry = |(name, value): (&str, String)| (name.to_string(), json!(value));
-    let options: Map<String, Value> = match job_report.written {
-        Some(written) => written.iter().map(|(name, value)| entry((name, value.clone()))).collect(),
-        None => job_report.options().into_iter().map(entry).collect(),
+    let options: BTreeMap<String, String> = match job_report.written {
+        Some(written) => written.clone(),
+        None => job_report.options().into_iter().map(|(name, of)| (name.to_owned(), of)).collect(),
     };
     let shown = &job_report.shown;
     let (user, system) = job_report.cpu_percent();
@@ -198,26 +199,23 @@ fn moments(latency: &Histogram) -> Value {
 fn distribution(latency: &Histogram, form: Form, shown: &Shown) -> Value {
     let mut out = moments(latency);
     if latency.count() > 0 {
-        let earned = shown.earned(latency);
-        let named = earned.into_iter().map(|(percent, ns)| (format!("{percent:.6}"), json!(ns)));
-        out["percentile"] = Value::Object(named.collect());
+        let earned = shown.earned(latency).into_iter();
+        out["percentile"] = earned.map(|(percent, ns)| (format!("{percent:.6}"), ns)).collect();
         if form == Form::Bins {
-            let counted =
-                bins(latency).into_iter().map(|(ns, times)| (ns.to_string(), times.into()));
-            out["bins"] = Value::Object(counted.collect());
+            let counted = bins(latency).into_iter();
+            out["bins"] = counted.map(|(ns, times)| (ns.to_string(), times)).collect();
         }
     }
     out
 }
 
-fn named(names: &[&str], shares: [f64; 7]) -> Value {
-    let pairs = names.iter().zip(shares).map(|(name, share)| (name.to_string(), json!(share)));
-    Value::Object(pairs.collect())
+fn named<'a>(names: &[&'a str], shares: [f64; 7]) -> BTreeMap<&'a str, f64> {
+    names.iter().copied().zip(shares).collect()
 }
 
-fn classed(shares: &[f64]) -> Value {
+fn classed(shares: &[f64]) -> BTreeMap<String, f64> {
     let names = CLASSES.iter().map(u64::to_string).chain(["2000".into(), ">=2000".into()]);
-    Value::Object(names.zip(shares).map(|(name, share)| (name, json!(share))).collect())
+    names.zip(shares.iter().copied()).collect()
 }
 
 /// What the device's own counters say of the window.
