@@ -38,9 +38,8 @@ impl Answer {
         let slower = named(|verdict| *verdict == Verdict::Slower);
         let faster = named(|verdict| *verdict == Verdict::Faster);
         let open = |verdict: &Verdict| matches!(verdict, Verdict::Inconclusive { .. });
-        let same = |verdict: &Verdict| {
-            matches!(verdict, Verdict::Same { .. } | Verdict::BelowTolerance { .. })
-        };
+        let same = |verdict: &Verdict| matches!(verdict, Verdict::Same { .. });
+        let below = |verdict: &Verdict| matches!(verdict, Verdict::BelowTolerance { .. });
         let is_too_few = rows.iter().any(|(_, row)| row.verdict == Verdict::TooFew);
         let failed =
             compared.gates.iter().find(|gated| matches!(gated.outcome, Outcome::Failed { .. }));
@@ -48,6 +47,7 @@ impl Answer {
             failed.map(|gated| format!("gate {} FAILED", gated.gate.text)),
             slower.as_ref().map(|words| format!("B is worse: {words}")),
             faster.as_ref().map(|words| format!("B is better: {words}")),
+            counted(below, "different, though not shown to exceed the tolerance,"),
             counted(same, "the same within the tolerance"),
             counted(open, "undecided"),
             is_too_few.then(|| "too few runs to say whether B differs from A".to_owned()),
@@ -77,6 +77,9 @@ impl Answer {
             Some(more) => more,
             None if slower.is_some() => {
                 "See what differs: iosonde report of a run of B beside one of A".to_owned()
+            }
+            None if rows.iter().any(|(_, row)| below(&row.verdict)) => {
+                "Where so small a difference matters, give a smaller --tolerance".to_owned()
             }
             None => "Keep it as the baseline of a CI job: iosonde compare --save-baseline FILE B"
                 .to_owned(),
