@@ -35,11 +35,16 @@ const UNITS: [(&str, u64); 21] = [
 /// Reads a size in bytes: `4k`, `1.5GiB`, `512`, `4kB`. Case does not matter.
 ///
 /// # Errors
-/// If the text is empty, signed, not a number, has an unknown unit, or exceeds 64 bits.
+/// If the text is empty, signed, not a number, a part of a byte, has an unknown unit, or exceeds 64
+/// bits.
 pub fn parse(text: &str) -> Result<u64, UnitError> {
     let (number, unit) = split(text, EXPECTED)?;
     let wanted = unit.to_ascii_lowercase();
+    let is_whole = number.split_once('.').is_none_or(|(_, part)| part.bytes().all(|c| c == b'0'));
     match UNITS.iter().find(|(name, _)| *name == wanted) {
+        Some((_, 1)) if !is_whole => {
+            Err(UnitError::Malformed { found: text.into(), expected: "whole bytes" })
+        }
         Some((_, scale)) => scaled(number, *scale, text),
         None => Err(UnitError::Unit { found: text.into(), unit: unit.into(), expected: EXPECTED }),
     }

@@ -214,12 +214,12 @@ impl Model {
         if rate > 0 {
             device = Box::new(Bucket::new(device, rate, burst));
         }
-        let (every_ns, for_ns) = (self.time("slow-every")?, self.time("slow-for")?);
+        let (every_ns, for_ns) = self.period(("slow-every", "slow-for"))?;
         let factor = self.between("slow-by", 2, 1_000_000, "a factor from 2 to 1,000,000")?;
         if every_ns > 0 {
             device = Box::new(Slow::new(device, every_ns, for_ns, factor));
         }
-        let (every_ns, for_ns) = (self.time("stall-every")?, self.time("stall-for")?);
+        let (every_ns, for_ns) = self.period(("stall-every", "stall-for"))?;
         if every_ns > 0 {
             device = Box::new(Stalling::new(device, every_ns, for_ns));
         }
@@ -275,21 +275,18 @@ impl Model {
         if spare_percent == 0 {
             return Ok(None);
         }
-        let wrong = |key, found: &str, expected| {
-            let error = UnitError::Malformed { found: found.into(), expected };
-            Err(ModelError::Value { key, error })
-        };
+        let wrong = |key, expected| Err(self.wrong(key, expected));
         if spare_percent > 1000 {
-            return wrong("flash", self.word("flash"), "spare flash of 1 to 1000 percent");
+            return wrong("flash", "spare flash of 1 to 1000 percent");
         }
         let (bytes, block_bytes) = (self.size("size")?, self.size("flash-block")?);
         if bytes > LARGEST_FLASH_BYTES {
-            return wrong("size", self.word("size"), "at most 64 GiB with flash");
+            return wrong("size", "at most 64 GiB with flash");
         }
         let pages = block_bytes / PAGE_BYTES;
         if !(2..=65_536).contains(&pages) || block_bytes % PAGE_BYTES != 0 {
             let expected = "a multiple of 4 KiB from 8 KiB to 256 MiB";
-            return wrong("flash-block", self.word("flash-block"), expected);
+            return wrong("flash-block", expected);
         }
         Ok(Some(Geometry {
             bytes,
@@ -306,11 +303,10 @@ impl Model {
         if rpm == 0 {
             return Ok(None);
         }
-        let (least, most) = (4096, 1 << 30);
-        let track = self.between("track", least, most, "a track of 4 KiB to 1 GiB")?;
+        let track = self.track("track")?;
         let inner = match self.word("inner-track") {
             "0" => track,
-            _ => self.between("inner-track", least, most, "a track of 4 KiB to 1 GiB")?,
+            _ => self.track("inner-track")?,
         };
         Ok(Some(Turning {
             bytes: self.size("size")?,
@@ -325,8 +321,13 @@ impl Model {
         self.words.get(key).map_or("", String::as_str)
     }
 
+    fn wrong(&self, key: &'static str, expected: &'static str) -> ModelError {
+        let found = self.word(key).into();
+        ModelError::Value { key, error: UnitError::Malformed { found, expected } }
+    }
+
     fn number(&self, key: &'static str) -> Result<u64, ModelError> {
-        bytes::parse(self.word(key)).map_err(|error| ModelError::Value { key, error })
+        self.word(key).parse().map_err(|_error| self.wrong(key, "a whole number without a unit"))
     }
 
     fn between(
@@ -337,15 +338,31 @@ impl Model {
         expected: &'static str,
     ) -> Result<u64, ModelError> {
         let number = self.number(key)?;
-        if (least..=most).contains(&number) {
-            return Ok(number);
-        }
-        let found = self.word(key).into();
-        Err(ModelError::Value { key, error: UnitError::Malformed { found, expected } })
+        if (least..=most).contains(&number) { Ok(number) } else { Err(self.wrong(key, expected)) }
     }
 
     fn size(&self, key: &'static str) -> Result<u64, ModelError> {
-        self.number(key)
+        bytes::parse(self.word(key)).map_err(|error| ModelError::Value { key, error })
+    }
+
+    /// How often something begins, and how long it lasts, ns: it ends before it begins again, or
+    /// never.
+    fn period(
+        &self,
+        (every, lasts): (&'static str, &'static str),
+    ) -> Result<(u64, u64), ModelError> {
+        let (every_ns, for_ns) = (self.time(every)?, self.time(lasts)?);
+        if every_ns > 0 && for_ns > every_ns {
+            return Err(self.wrong(lasts, "no more time than from one beginning to the next"));
+        }
+        Ok((every_ns, for_ns))
+    }
+
+    fn track(&self, key: &'static str) -> Result<u64, ModelError> {
+        match self.size(key)? {
+            bytes @ 4096..=0x4000_0000 => Ok(bytes),
+            _ => Err(self.wrong(key, "a track of 4 KiB to 1 GiB")),
+        }
     }
 
     fn time(&self, key: &'static str) -> Result<u64, ModelError> {
@@ -430,6 +447,13 @@ mod tests {
         for text in ["servers=0", "rate=10,burst=0", "slow-every=1s,slow-for=1s,slow-by=0"] {
             assert!(Model::parse(text).is_err(), "{text}");
         }
+        for text in ["rate=2.7", "run-noise=0.9", "servers=1.9", "error-every=0.4", "cache=0.5"] {
+            assert!(Model::parse(text).is_err(), "{text}: nothing is rounded in silence");
+        }
+        for text in ["rate=5k", "slow-every=1s,slow-for=2s", "stall-every=1s,stall-for=2s"] {
+            assert!(Model::parse(text).is_err(), "{text}");
+        }
+        assert!(Model::parse("slow-every=1s,slow-for=1s").is_ok());
         let error = Model::parse("sever=4").unwrap_err().to_string();
         assert!(error.contains("`servers`"), "{error}");
     }
