@@ -9,8 +9,8 @@ use super::consistency::{self, Consistency};
 use super::expectation::Judged;
 use super::figures::{self, Figures};
 use super::finding::{self, Finding, Severity, Strength};
-use super::precision::{self, PrecisionFigures};
-use super::pursuit::{self, PursuitFigures};
+use super::precision::{self, Ended, PrecisionFigures};
+use super::pursuit::{self, Class, PursuitFigures};
 use super::steady::{self, SteadyFigures};
 
 /// Largest number of findings printed below a table.
@@ -59,12 +59,39 @@ pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
     }
 }
 
+impl Assessment {
+    /// What the run was to reach and did not, which decides its exit code: a latency target, a
+    /// precision, or a steady state.
+    pub fn missed_goal(&self) -> Option<String> {
+        let target = self.pursuit.as_ref().and_then(|pursuit| {
+            let outcome = match pursuit.class {
+                Class::MetAndBinding | Class::MetNotBinding => return None,
+                Class::Infeasible => "was missed with one request in flight",
+                Class::Unstable => "was met only at times",
+                Class::Undecided => "is undecided",
+            };
+            Some(format!("the latency target {} {outcome}", pursuit.target))
+        });
+        let precision = self.precision.as_ref().and_then(|precision| {
+            let is_missed = !matches!(precision.ended, Ended::Reached | Ended::Early);
+            is_missed.then(|| format!("{} was not reached", precision.requested))
+        });
+        target.or(precision).or_else(|| self.is_unsteady().then(|| "not steady".to_owned()))
+    }
+
+    /// Whether the run was to become steady and did not.
+    pub fn is_unsteady(&self) -> bool {
+        self.steady.as_ref().is_some_and(|steady| !steady.steadiness.is_steady)
+    }
+}
+
 /// The verdict over all rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// Which of the four.
     pub kind: Kind,
-    /// As text: `no fault seen`, `limited by …`, `low confidence: …`, `failed: …`.
+    /// As text: `no fault seen`, or the goal that was missed, or `medium confidence: …`;
+    /// `limited by …`, `low confidence: …`, `failed: …`.
     pub words: String,
     /// How far the figures are to be trusted.
     pub confidence: Confidence,
@@ -167,7 +194,14 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         found => found,
     };
     let subjects = subjects(&reported, gravest);
+    let missed =
+        rows.iter().find_map(Assessment::missed_goal).filter(|_| kind == Kind::NoFaultSeen);
     let words = match kind {
+        Kind::NoFaultSeen if missed.is_some() => missed.unwrap_or_default(),
+        // Where something has moved the figures, that no fault was seen is half of it.
+        Kind::NoFaultSeen if confidence != Confidence::High => {
+            format!("{} confidence: {because}", confidence.word())
+        }
         Kind::NoFaultSeen if rows.iter().any(|row| !row.complete) => {
             "no fault seen in what was measured".to_owned()
         }

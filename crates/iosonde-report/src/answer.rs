@@ -9,7 +9,6 @@ mod verify;
 
 use iosonde_analysis::figures::{GroupFigures, LatencyFigures};
 use iosonde_analysis::finding::{Severity, Strength};
-use iosonde_analysis::precision::Ended;
 use iosonde_analysis::pursuit::Class;
 use iosonde_analysis::verdict::{Assessment, Confidence, Kind, ReportedFinding, Verdict, verdict};
 use iosonde_model::record::run::{Outcome, Run};
@@ -69,18 +68,19 @@ impl Answer {
             }
             (Kind::LimitedBy, None) => format!("{}; {figures}", verdict.words),
             (kind, earlier) => {
-                let goal = rows.iter().find_map(|(_, row)| missed_goal(row));
+                let has_missed = rows.iter().any(|(_, row)| row.missed_goal().is_some());
                 let health = match kind {
-                    Kind::NoFaultSeen if goal.is_some() => {
-                        goal.map(|words| format!("{words}; ")).unwrap_or_default()
-                    }
-                    // The next line says why not high.
-                    Kind::NoFaultSeen if verdict.confidence != Confidence::High => String::new(),
-                    // That a run did not become steady decides its exit code.
-                    Kind::NoFaultSeen if rows.iter().any(|(_, row)| is_unsteady(row)) => {
+                    // What stands for the figures says it.
+                    Kind::NoFaultSeen if rows.iter().any(|(_, row)| row.is_unsteady()) => {
                         String::new()
                     }
-                    Kind::NoFaultSeen if !complete => "no fault seen in what was measured; ".into(),
+                    // The next line says why not high.
+                    Kind::NoFaultSeen if verdict.confidence != Confidence::High && !has_missed => {
+                        String::new()
+                    }
+                    Kind::NoFaultSeen if !complete && !has_missed => {
+                        "no fault seen in what was measured; ".into()
+                    }
                     Kind::NoFaultSeen => format!("{}; ", verdict.words),
                     _ => String::new(),
                 };
@@ -193,11 +193,13 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
         if !complete {
             return "Repeat it without an interruption".to_owned();
         }
-        if let Some((_, row)) = rows.iter().find(|(_, row)| missed_goal(row).is_some()) {
-            return match row.pursuit {
-                Some(_) => "Give a higher --latency-target, or more time (--runtime)".to_owned(),
-                None => "Measure longer: give a longer --runtime".to_owned(),
+        if let Some((_, row)) = rows.iter().find(|(_, row)| row.missed_goal().is_some()) {
+            let next = match row.pursuit.as_ref().map(|pursuit| pursuit.class) {
+                Some(Class::Infeasible) => "Give a higher --latency-target",
+                Some(_) => "Give a higher --latency-target, or more time (--runtime)",
+                None => "Measure longer: give a longer --runtime",
             };
+            return next.to_owned();
         }
         let path = rows.first().map_or(".", |(run, _)| run.plan.target().path.as_str());
         match rows.len() {
@@ -205,29 +207,6 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
             _ => format!("Find its limits: iosonde experiment run study {path}"),
         }
     })
-}
-
-/// A latency target or a precision that was not reached.
-fn missed_goal(row: &Assessment) -> Option<String> {
-    let target = row.pursuit.as_ref().and_then(|pursuit| {
-        let outcome = match pursuit.class {
-            Class::MetAndBinding | Class::MetNotBinding => return None,
-            Class::Infeasible => "was missed with one request in flight",
-            Class::Unstable => "was met only at times",
-            Class::Undecided => "is undecided",
-        };
-        Some(format!("the latency target {} {outcome}", pursuit.target))
-    });
-    target.or_else(|| {
-        let precision = row.precision.as_ref()?;
-        let is_missed = !matches!(precision.ended, Ended::Reached | Ended::Early);
-        is_missed.then(|| format!("{} was not reached", precision.requested))
-    })
-}
-
-/// Whether a run was to become steady and did not.
-fn is_unsteady(row: &Assessment) -> bool {
-    row.steady.as_ref().is_some_and(|steady| !steady.steadiness.is_steady)
 }
 
 fn figures_of_one(row: &Assessment) -> String {

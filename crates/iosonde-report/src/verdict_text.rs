@@ -1,15 +1,13 @@
 //! Verdict, findings and expectations in words.
 
-use std::borrow::Cow;
-
 use iosonde_analysis::expectation::{Expectation, Judged, Judgement};
-use iosonde_analysis::verdict::{Confidence, Kind, ReportedFinding, Verdict};
+use iosonde_analysis::verdict::{ReportedFinding, Verdict};
 
 use super::clean::clean;
 
 /// `Verdict: …` and up to three findings below it, one line each.
 pub(crate) fn verdict_text(verdict: &Verdict) -> String {
-    let mut out = format!("  Verdict: {}\n", clean(&words(verdict)));
+    let mut out = format!("  Verdict: {}\n", clean(&verdict.words));
     for reported in &verdict.findings {
         let (row, others) = place(reported);
         let line = format!(
@@ -21,15 +19,6 @@ pub(crate) fn verdict_text(verdict: &Verdict) -> String {
         out.push_str(&line);
     }
     out
-}
-
-/// The verdict: where something has moved the figures, that no fault was seen is half of it.
-fn words(verdict: &Verdict) -> Cow<'_, str> {
-    let moved = verdict.kind == Kind::NoFaultSeen && verdict.confidence != Confidence::High;
-    match moved && verdict.missed.is_none() {
-        true => format!("{} confidence: {}", verdict.confidence.word(), verdict.because).into(),
-        false => verdict.words.as_str().into(),
-    }
 }
 
 /// Where a finding appears: what stands before its words, and the line below. The words have the
