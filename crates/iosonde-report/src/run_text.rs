@@ -262,6 +262,7 @@ fn open_loop(out: &mut String, open: &ArrivalFigures) {
         open.dropped,
     );
     if let Some(cv) = open.gap_cv {
+        let cv = if cv < 0.001 { 0.0 } else { cv };
         let _ = write!(text, ", gap cv={}", count::significant(cv));
     }
     line(out, &text);

@@ -88,7 +88,8 @@ impl Plan {
         let look_ns = (most_ns / LOOKS).clamp(LOOK_NS.0, LOOK_NS.1);
         if most_ns < FEWEST_LOOKS * look_ns {
             return refused(&format!(
-                "it needs at least {} checks of {}; give a larger --runtime, which is the maximum",
+                "it needs at least {} checks of {}; give a larger --runtime, or `seconds` in an \
+                 experiment file, which is the maximum",
                 FEWEST_LOOKS,
                 duration::latency(look_ns as f64),
             ));
@@ -131,8 +132,8 @@ impl Plan {
         let max = u32::try_from(most_ns / round_ns).unwrap_or(u32::MAX);
         if max < limits.window {
             return refused(&format!(
-                "a window has {} rounds of {}, and --runtime is {}; give a larger --runtime, which \
-                 is the maximum, or shorter rounds",
+                "a window has {} rounds of {}, and the maximum is {}; give a larger --runtime, or \
+                 `seconds` in an experiment file, or shorter rounds",
                 limits.window,
                 duration::span(round_ns),
                 duration::span(most_ns),

@@ -83,7 +83,8 @@ pub(crate) fn size(bytes: u64) -> String {
     bytes.to_string()
 }
 
+/// To the millisecond, unless it is shorter.
 fn seconds(ns: u64) -> String {
-    let seconds = ns as f64 / 1e9;
-    if ns.is_multiple_of(1_000_000_000) { format!("{seconds:.0}s") } else { format!("{seconds}s") }
+    let ns = if ns < 1_000_000 { ns } else { (ns + 500_000) / 1_000_000 * 1_000_000 };
+    format!("{}s", ns as f64 / 1e9)
 }
