@@ -10,7 +10,7 @@ use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice, TmpfsMount};
 use iosonde_rig::{ScratchDir, default_signals_for_children, skip_part};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::request::{here, program, served, together, turn, until};
+use crate::request::{here, program, served, turn, until};
 use crate::rounds::{READS, consents, iosonde};
 
 const MIB: u64 = 1 << 20;
@@ -108,7 +108,7 @@ fn three(happens: impl FnOnce(&Path, &Path)) -> Option<String> {
 /// What is behind one of three devices is gone midway: the kernel answers with EIO.
 #[test]
 fn a_device_that_fails_stops_alone() {
-    let _turn = together();
+    let _turn = turn();
     let cut = |_: &Path, image: &Path| File::options().write(true).open(image)?.set_len(0);
     let Some(log) = three(|device, image| cut(device, image).unwrap()) else { return };
     assert_eq!((count(&log, "fail", "b"), count(&log, "stop", "b")), (1, 1), "{log}");
@@ -119,7 +119,7 @@ fn a_device_that_fails_stops_alone() {
 /// the campaign is completed, without a run repeated that had not failed.
 #[test]
 fn what_failed_is_repeated_once_the_device_is_repaired() {
-    let _turn = together();
+    let _turn = turn();
     let dir = ScratchDir::new().unwrap();
     let image = dir.path().join("image");
     let Some(device) = here(LoopDevice::new(&image, 16 * MIB)) else { return };
@@ -160,7 +160,6 @@ fn what_failed_is_repeated_once_the_device_is_repaired() {
 /// The kernel lets who has a device open finish with it; the next experiment finds it gone.
 #[test]
 fn a_device_that_is_detached_stops_alone() {
-    // Another test could get the number of its device meanwhile.
     let _turn = turn();
     let detach = |device: &Path, _: &Path| sh(&format!("losetup -d {}", device.display()));
     let Some(log) = three(detach) else { return };
@@ -258,7 +257,7 @@ impl Interrupted {
 /// What the gate would refuse is found without taking the device.
 #[test]
 fn a_check_finds_what_would_be_refused() {
-    let _turn = together();
+    let _turn = turn();
     let dir = ScratchDir::new().unwrap();
     let image = dir.path().join("image");
     let Some(device) = here(LoopDevice::new(&image, 16 * MIB)) else { return };
@@ -291,7 +290,6 @@ fn a_check_finds_what_would_be_refused() {
 
 #[test]
 fn a_device_that_was_detached_or_exchanged_stops_alone() {
-    // Another test could get the number of its device meanwhile.
     let _turn = turn();
     let Some(campaign) = Interrupted::new() else { return };
     campaign.stops_alone("losetup -d $DEVICE", "losetup $DEVICE $IMAGE", "stop: a: ");
@@ -305,7 +303,7 @@ fn a_device_that_was_detached_or_exchanged_stops_alone() {
 
 #[test]
 fn a_device_that_has_another_size_stops_alone() {
-    let _turn = together();
+    let _turn = turn();
     let Some(campaign) = Interrupted::new() else { return };
     campaign.stops_alone(
         "truncate -s 32M $IMAGE; losetup -c $DEVICE",
@@ -316,14 +314,14 @@ fn a_device_that_has_another_size_stops_alone() {
 
 #[test]
 fn a_device_that_became_read_only_stops_alone() {
-    let _turn = together();
+    let _turn = turn();
     let Some(campaign) = Interrupted::new() else { return };
     campaign.stops_alone("blockdev --setro $DEVICE", "blockdev --setrw $DEVICE", "read-only");
 }
 
 #[test]
 fn a_device_that_was_mounted_meanwhile_stops_alone() {
-    let _turn = together();
+    let _turn = turn();
     let Some(campaign) = Interrupted::new() else { return };
     campaign.stops_alone(
         "cp $IMAGE $IMAGE.before; mkfs.ext4 -q -F $DEVICE; mkdir $IMAGE.mount; \
@@ -336,7 +334,7 @@ fn a_device_that_was_mounted_meanwhile_stops_alone() {
 /// A path that leads to another device later, between two experiments that only read.
 #[test]
 fn another_device_at_the_same_path_is_not_measured() {
-    let _turn = together();
+    let _turn = turn();
     let dir = ScratchDir::new().unwrap();
     let image = |name: &str| dir.path().join(name);
     let Some(first) = here(LoopDevice::new(&image("one"), 16 * MIB)) else { return };
@@ -373,7 +371,7 @@ fn another_device_at_the_same_path_is_not_measured() {
 /// The results of all devices are on a file system that is full.
 #[test]
 fn a_full_results_disk_ends_it_and_it_goes_on_with_more_space() {
-    let _turn = together();
+    let _turn = turn();
     let Some(disk) = here(TmpfsMount::new(160 << 10)) else { return };
     let dir = ScratchDir::new().unwrap();
     File::create(dir.path().join("data")).unwrap().set_len(16 * MIB).unwrap();
@@ -406,7 +404,7 @@ fn a_full_results_disk_ends_it_and_it_goes_on_with_more_space() {
 /// Somebody fills the file system of a directory: an experiment that needs space there is not run.
 #[test]
 fn a_directory_that_fills_up_stops_alone() {
-    let _turn = together();
+    let _turn = turn();
     let Some(mount) = here(ImageMount::new(FsKind::Ext4, 1800 * MIB, "")) else { return };
     let dir = ScratchDir::new().unwrap();
     fs::write(dir.path().join("depths.toml"), DEPTHS).unwrap();
@@ -446,7 +444,7 @@ fn a_directory_that_fills_up_stops_alone() {
 /// The walk-through of fio-tests, verb for verb: the script checks each step.
 #[test]
 fn the_walk_through_of_fio_tests_is_complete() {
-    let _turn = together();
+    let _turn = turn();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/walkthrough.sh");
     let ended = Command::new(script).arg(program()).output().unwrap();
     let said = said(&ended);

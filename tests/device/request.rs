@@ -4,9 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{
-    Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use iosonde_rig::guard::IoThrottle;
@@ -17,17 +15,12 @@ use serde_json::Value;
 /// A run that has not ended by then hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-static TURN: RwLock<()> = RwLock::new(());
+static TURN: Mutex<()> = Mutex::new(());
 static STARTING: Mutex<()> = Mutex::new(());
 
 /// One test at a time: a device of known latency needs a machine without other tests.
-pub(crate) fn turn() -> RwLockWriteGuard<'static, ()> {
-    TURN.write().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Beside others that say so too, since nothing here depends on how long something takes.
-pub(crate) fn together() -> RwLockReadGuard<'static, ()> {
-    TURN.read().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One program is started at a time, and none while a target is made: until it runs, it has open
