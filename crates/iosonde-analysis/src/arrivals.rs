@@ -5,9 +5,11 @@
 
 use serde::Serialize;
 
+use crate::figures::stalled;
 use iosonde_model::plan::{Arrivals, Job, Pace, Rate, Sizes};
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
+use iosonde_stats::stall::Stalls;
 use iosonde_stats::summary::{Summary, autocorrelation_time, t_975};
 
 /// Growth of the backlog, in seconds per second, at or above which it is more than a fluctuation.
@@ -47,7 +49,7 @@ pub struct ArrivalFigures {
     pub dropped: u64,
     /// Coefficient of variation of the distances between due times of a job.
     pub gap_cv: Option<f64>,
-    /// Growth of the backlog, seconds of work per second, with its 95 % interval.
+    /// Growth of the backlog outside stalls, seconds of work per second, with its 95 % interval.
     pub growth: Option<Growth>,
     /// Whether the figures can be used.
     pub verdict: ArrivalVerdict,
@@ -62,6 +64,13 @@ pub struct Growth {
     pub low: f64,
     /// Upper end.
     pub high: f64,
+}
+
+impl Growth {
+    /// Whether it is more than a fluctuation.
+    pub fn grows(&self) -> bool {
+        self.low > 0.0 && self.per_s >= GROWTH_FROM
+    }
 }
 
 /// Whether the figures of an open loop can be used.
@@ -93,6 +102,7 @@ pub fn arrivals(run: &Run) -> Option<ArrivalFigures> {
     let (due, dropped) = (sum(|counts| counts.due), sum(|counts| counts.dropped));
     let completed: u64 = jobs().map(|job| job.read.ops + job.write.ops + job.trim.ops).sum();
     let requested: Option<f64> = open.iter().map(|at| requested(&run.plan.jobs[*at])).sum();
+    let stalls = stalled::stalls(run);
     let mut figures = ArrivalFigures {
         asked_per_s: requested,
         due,
@@ -102,21 +112,27 @@ pub fn arrivals(run: &Run) -> Option<ArrivalFigures> {
         queued: sum(|counts| counts.queued),
         dropped,
         gap_cv: gap_cv(run, &open),
-        growth: growth(run, &open),
+        growth: growth(run, &open, stalls.as_ref()),
         verdict: ArrivalVerdict::Sustained,
     };
-    figures.verdict = verdict(run, &open, &figures);
+    figures.verdict = verdict(run, &open, &figures, stalls.as_ref());
     Some(figures)
 }
 
-fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures) -> ArrivalVerdict {
+fn verdict(
+    run: &Run,
+    open: &[usize],
+    figures: &ArrivalFigures,
+    stalls: Option<&Stalls>,
+) -> ArrivalVerdict {
     let due = figures.due.max(1) as f64;
     let within = RATE_WITHIN.max(3.0 / due.sqrt());
-    let grows =
-        figures.growth.is_some_and(|growth| growth.low > 0.0 && growth.per_s >= GROWTH_FROM);
-    // What a stall holds back is a step of the backlog and no growth.
-    let grows = grows && super::figures::stalls(run).is_none();
-    if grows || figures.dropped as f64 / due > within {
+    let grows = figures.growth.is_some_and(|growth| growth.grows());
+    // A stall holds back what is due in it, and the next one as much again only if that was made up
+    // for between them. It is known to the intervals in which it begins and ends.
+    let held_ns = stalls.map_or(0, |stalls| stalls.longest_ns + 2 * stalls.width_ns);
+    let held = held_ns as f64 / run.measured_ns as f64;
+    if grows || figures.dropped as f64 / due > within + held {
         return ArrivalVerdict::Unsustainable;
     }
     let (mut lag, mut response) = (Histogram::new(), Histogram::new());
@@ -231,21 +247,39 @@ fn gap_cv(run: &Run, open: &[usize]) -> Option<f64> {
 }
 
 /// Least-squares slope of the backlog, the worst job's, with an interval that allows for the
-/// correlation of neighbouring samples.
-fn growth(run: &Run, open: &[usize]) -> Option<Growth> {
+/// correlation of neighbouring samples. What a stall holds back is a step of the backlog and no
+/// growth; that it is made up for afterwards counts.
+fn growth(run: &Run, open: &[usize], stalls: Option<&Stalls>) -> Option<Growth> {
+    let spans = stalls.map(|stalls| stalled::low_spans(run, stalls)).unwrap_or_default();
     let slopes = open.iter().filter_map(|at| {
         let counts = &run.jobs[*at].arrivals;
-        slope(&counts.backlog_ns, counts.backlog_width_ns)
+        let width_ns = counts.backlog_width_ns;
+        slope(&outside(&spans, &counts.backlog_ns, width_ns), width_ns)
     });
     slopes.max_by(|a, b| a.per_s.total_cmp(&b.per_s))
 }
 
-fn slope(backlog_ns: &[u64], width_ns: u64) -> Option<Growth> {
+/// The backlog as it would be without its changes in these spans, ns.
+fn outside(spans: &[(u64, u64)], backlog_ns: &[u64], width_ns: u64) -> Vec<f64> {
+    let mut last_ns = backlog_ns.first().copied().unwrap_or(0);
+    let mut sum_ns = last_ns as f64;
+    let looks = backlog_ns.iter().zip(0u64..).map(|(now_ns, look)| {
+        let change_ns = *now_ns as f64 - last_ns as f64;
+        last_ns = *now_ns;
+        if !stalled::is_within(spans, look * width_ns, (look + 1) * width_ns) {
+            sum_ns += change_ns;
+        }
+        sum_ns
+    });
+    looks.collect()
+}
+
+fn slope(backlog_ns: &[f64], width_ns: u64) -> Option<Growth> {
     let n = backlog_ns.len() as f64;
     if backlog_ns.len() < 8 || width_ns == 0 {
         return None;
     }
-    let y: Vec<f64> = backlog_ns.iter().map(|ns| *ns as f64 / width_ns as f64).collect();
+    let y: Vec<f64> = backlog_ns.iter().map(|ns| ns / width_ns as f64).collect();
     let (mean_x, mean_y) = ((n - 1.0) / 2.0, Summary::of(&y)?.mean);
     let sxx: f64 = (0..y.len()).map(|x| (x as f64 - mean_x).powi(2)).sum();
     let sxy: f64 = y.iter().enumerate().map(|(x, y)| (x as f64 - mean_x) * (y - mean_y)).sum();
@@ -317,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_growing_backlog_has_its_slope_and_a_noisy_one_has_none() {
-        let growing: Vec<u64> = (0..50).map(|look| look * 9_000_000).collect();
+        let growing: Vec<f64> = (0..50).map(|look| f64::from(look) * 9e6).collect();
         let growth = slope(&growing, 100_000_000).unwrap();
         assert!((growth.per_s - 0.09).abs() < 1e-6 && growth.low > 0.0, "{growth:?}");
         // A queue that fluctuates but does not grow: over 100 seeds hardly any slope is
@@ -326,16 +360,34 @@ mod tests {
         for seed in 0..100 {
             let mut chance = Chance::new(seed);
             let mut level = 20e6;
-            let wander: Vec<u64> = (0..100)
+            let wander: Vec<f64> = (0..100)
                 .map(|_| {
                     level = 20e6 + 0.8 * (level - 20e6) + 10e6 * (chance.unit() - 0.5);
-                    level as u64
+                    level
                 })
                 .collect();
             let growth = slope(&wander, 100_000_000).unwrap();
-            alarms += u32::from(growth.low > 0.0 && growth.per_s >= GROWTH_FROM);
+            alarms += u32::from(growth.grows());
         }
         assert!(alarms <= 2, "{alarms} false alarms of 100");
-        assert_eq!(slope(&[1, 2, 3], 1), None);
+        assert_eq!(slope(&[1.0, 2.0, 3.0], 1), None);
+    }
+    /// An open loop that is frozen for its last tenth, 5,000/s.
+    fn frozen_at_the_end(backlog: fn(u64) -> u64, dropped: u64) -> ArrivalVerdict {
+        let shape = |t: f64| if t < 0.9 { 1.0 } else { 0.0 };
+        let mut run = open_run_of(&Load { iops: 5_000.0, shape, ..Load::default() }, backlog);
+        let counts = &mut run.jobs[0].arrivals;
+        counts.dropped = dropped;
+        counts.due += dropped;
+        arrivals(&run).unwrap().verdict
+    }
+
+    #[test]
+    fn what_a_freeze_holds_back_is_no_growth_and_an_overload_with_a_freeze_is_one() {
+        let held = |look: u64| look.saturating_sub(90) * 100_000_000;
+        assert_ne!(frozen_at_the_end(held, 4_900), ArrivalVerdict::Unsustainable);
+        let overload = |look: u64| look * 10_000_000 + look.saturating_sub(90) * 90_000_000;
+        assert_eq!(frozen_at_the_end(overload, 4_900), ArrivalVerdict::Unsustainable);
+        assert_eq!(frozen_at_the_end(held, 9_000), ArrivalVerdict::Unsustainable, "too many");
     }
 }

@@ -5,6 +5,7 @@
 //! cost cover the whole window, for which only sums are recorded.
 
 mod durable;
+pub(crate) mod stalled;
 mod tally;
 
 use serde::Serialize;
@@ -13,7 +14,7 @@ use iosonde_model::plan::{EngineKind, IoKind, Job};
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_model::units::count;
 use iosonde_stats::dependent::{self, Batch, NoInterval};
-use iosonde_stats::stall::{self, Stalls};
+use iosonde_stats::stall::Stalls;
 use iosonde_stats::steady::{self, WarmUp};
 use iosonde_stats::{Histogram, Quantile};
 
@@ -41,9 +42,6 @@ const MATERIAL_CHANGE: f64 = 0.02;
 const UNSTEADY_FROM: f64 = 0.10;
 /// Standard errors by which they must differ besides.
 const STANDARD_ERRORS: f64 = 3.0;
-/// Share of the window lost in stalls, or else the length of one, ns, at or above which they count.
-const STALLED_FROM: f64 = 0.01;
-const LONG_STALL_NS: u64 = 500_000_000;
 
 /// Figures of one run, serialised as in its document.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -254,7 +252,8 @@ pub fn reason(quantile: &Quantile) -> Option<String> {
 
 /// Computes the figures of a run.
 pub fn figures(run: &Run) -> Figures {
-    let (steady, skip_ns) = steadiness(run);
+    let stalls = stalled::stalls(run);
+    let (steady, skip_ns) = steadiness(run, stalls.as_ref());
     let window_ns = run.measured_ns.saturating_sub(skip_ns);
     let cut = Cut { skip_ns, window_ns };
     let everyone: Vec<usize> = (0..run.jobs.len()).collect();
@@ -283,7 +282,7 @@ pub fn figures(run: &Run) -> Figures {
         all,
         roles,
         phases,
-        stalls: stalls(run),
+        stalls,
         inline: is_inline(run),
         cpu_ns_per_op: of_process(process.cpu_user_ns + process.cpu_system_ns),
         cpu_user_share: share(process.cpu_user_ns),
@@ -401,17 +400,9 @@ pub(crate) fn is_even(run: &Run) -> bool {
     run.plan.jobs.iter().all(|job| job.phases.is_empty() && job.think.ns == 0)
 }
 
-pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
-    let finest = is_even(run).then(|| series::finest(run))?;
-    let stalls = stall::stalls(&finest.ops, finest.width_ns)?;
-    let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
-        || stalls.longest_ns >= LONG_STALL_NS;
-    is_material.then_some(stalls)
-}
-
 /// Decides whether steady state was reached, and how much to skip: whole intervals of the widest
 /// series, so that the same time is cut from every counter and every histogram.
-fn steadiness(run: &Run) -> (Steady, u64) {
+fn steadiness(run: &Run, stalls: Option<&Stalls>) -> (Steady, u64) {
     // A load that was requested to be uneven is left as it is, and totals over the whole window are
     // not cut.
     if !run.plan.jobs.iter().all(|job| job.keeps_depth() && !job.reap.slat) {
@@ -432,13 +423,12 @@ fn steadiness(run: &Run) -> (Steady, u64) {
                 (Steady::AsPlanned, 0)
             }
         }
-        WarmUp::NoSteadyPart
-            if differ(&rates, rates.len() / 2) >= UNSTEADY_FROM
-                && steady::halves_apart(&rates) >= STANDARD_ERRORS =>
-        {
-            (Steady::NoSteadyPart, 0)
+        WarmUp::NoSteadyPart => {
+            let rates = stalled::rates_without(run, &series, stalls);
+            let differ = differ(&rates, rates.len() / 2) >= UNSTEADY_FROM
+                && steady::halves_apart(&rates) >= STANDARD_ERRORS;
+            (if differ { Steady::NoSteadyPart } else { Steady::AsPlanned }, 0)
         }
-        WarmUp::NoSteadyPart => (Steady::AsPlanned, 0),
     }
 }
 

@@ -54,7 +54,7 @@ use iosonde_model::units::count::percent;
 use iosonde_stats::step::{self, Step};
 
 use super::consistency::Consistency;
-use super::figures::Figures;
+use super::figures::{Figures, stalled};
 use super::series::{self, Series};
 
 /// A conclusion drawn from the figures and facts of a run.
@@ -359,9 +359,12 @@ impl<'a> Case<'a> {
         self.run.plan.engine.kind.is_real()
     }
 
-    /// Operations per second as two levels, each at least 10 % of the run.
+    /// Operations per second outside stalls as two levels, each at least 10 % of the run.
     fn step(&self) -> Option<Step> {
-        let rates = if super::figures::is_even(self.run) { self.series.iops() } else { Vec::new() };
+        let is_even = super::figures::is_even(self.run);
+        let stalls = self.figures.stalls.as_ref();
+        let rates = is_even.then(|| stalled::rates_without(self.run, &self.series, stalls));
+        let rates = rates.unwrap_or_default();
         step::two_levels(&rates, SHORTEST_LEVEL.max(rates.len().div_ceil(SHORTEST_SHARE)))
     }
 

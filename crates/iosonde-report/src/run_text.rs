@@ -267,7 +267,10 @@ fn open_loop(out: &mut String, open: &ArrivalFigures) {
     }
     line(out, &text);
     if open.verdict == ArrivalVerdict::Unsustainable {
-        let growth = open.growth.map_or(String::new(), |growth| {
+        let growth = open.growth.filter(|growth| growth.grows());
+        let waiting =
+            || format!(": {} were still waiting at the end", count::thousands(open.dropped));
+        let growth = growth.map_or_else(waiting, |growth| {
             format!(
                 ": the backlog grows by {} s per second, 95 % interval {} to {}",
                 count::significant(growth.per_s),

@@ -20,13 +20,9 @@ const WRITE_CACHE: f64 = 0.30;
 /// Share of the variance that two levels must explain; noise and ramps stay below.
 const EXPLAINED: f64 = 0.6;
 
-/// Share of the level before below which nearly nothing is done: a freeze, where stalls were found.
-const NOTHING: f64 = 0.1;
-
 /// The drop, if the run is two levels and the second is lower by 5 % or more.
 pub(super) fn drop(case: &Case<'_>) -> Option<Step> {
-    let is_freeze = |step: &Step| case.figures.stalls.is_some() && step.change() < NOTHING - 1.0;
-    let step = case.step().filter(|step| !is_freeze(step))?;
+    let step = case.step()?;
     (step.change() <= -DROP && step.explained >= EXPLAINED).then_some(step)
 }
 
@@ -92,7 +88,10 @@ mod tests {
         let rise = Load { shape: |t| if t < 0.5 { 0.5 } else { 1.0 }, ..Load::default() };
         let dip = |t| if (0.5..0.55).contains(&t) { 0.2 } else { 1.0 };
         let dip = Load { shape: dip, ..Load::default() };
-        for load in [noisy, rise, dip] {
+        // It begins within an interval, and lasts to the end.
+        let freeze = |t| if t < 0.83 { 1.0 } else { f64::from(u8::from(t < 0.84)) / 2.0 };
+        let freeze = Load { shape: freeze, ..Load::default() };
+        for load in [noisy, rise, dip, freeze] {
             assert_eq!(ask(detect, &run_of(&[load]), None), None);
         }
     }

@@ -56,10 +56,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
-/// Share of the mean latency that is waiting for the longest stall of an open loop to end: half of
-/// it on average, for each operation that was due in it.
+/// Share of the mean latency that is waiting for the stalls of an open loop to end: half of the
+/// longest at most, for each operation that was due in one.
 fn waiting_share(case: &Case<'_>, stalls: &Stalls, window_ns: f64) -> f64 {
-    let waiting_ns = (stalls.longest_ns as f64).powi(2) / 2.0 / window_ns;
+    let waiting_ns = stalls.lost_ns.min(window_ns) * stalls.longest_ns as f64 / 2.0 / window_ns;
     let mean_ns = case.figures.all.total.latency.mean_ns.unwrap_or(0.0);
     (waiting_ns / mean_ns.max(1.0)).min(1.0)
 }

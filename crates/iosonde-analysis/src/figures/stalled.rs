@@ -1,0 +1,163 @@
+//! The stalls of a run, and the rates without them.
+
+use iosonde_model::record::run::Run;
+use iosonde_stats::stall::{self, Stalls};
+
+use super::is_even;
+use crate::series::{self, Series};
+
+/// Share of the window lost in stalls, or else the length of one, ns, at or above which they count.
+const STALLED_FROM: f64 = 0.01;
+const LONG_STALL_NS: u64 = 500_000_000;
+/// Shares of the median between which an interval is low if a neighbour is, and below which it is
+/// low in any case.
+const NEAR: f64 = 0.75;
+const FAR_BELOW: f64 = 0.5;
+/// Share of the median below which nearly nothing was done.
+const NOTHING: f64 = 0.1;
+/// Intervals whose mean stands for those in a stall.
+const BESIDE: usize = 5;
+
+/// The stalls of a run that matter. An open loop makes up for them: what it does in an interval
+/// beyond what is due on average counts neither for what was lost nor for what is usual.
+pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
+    let Series { width_ns, mut ops, .. } = is_even(run).then(|| series::finest(run))?;
+    let done: u64 = ops.iter().sum();
+    let due_per_s = due_per_s(run);
+    if let Some(due_per_s) = due_per_s {
+        let due = (due_per_s * width_ns as f64 / 1e9).ceil() as u64;
+        ops.iter_mut().for_each(|ops| *ops = (*ops).min(due));
+    }
+    let mut stalls = stall::stalls(&ops, width_ns)?;
+    if let Some(due_per_s) = due_per_s {
+        stalls.with = done as f64 * 1e9 / (ops.len() as f64 * width_ns as f64);
+        stalls.without = due_per_s;
+    }
+    let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
+        || stalls.longest_ns >= LONG_STALL_NS;
+    is_material.then_some(stalls)
+}
+
+/// Operations due per second; `None` unless all jobs are open loops.
+fn due_per_s(run: &Run) -> Option<f64> {
+    let is_open = !run.jobs.is_empty() && run.plan.jobs.iter().all(|job| job.is_open_loop());
+    let due: u64 = run.jobs.iter().map(|job| job.arrivals.due).sum();
+    is_open.then(|| due as f64 * 1e9 / run.measured_ns.max(1) as f64)
+}
+
+/// Where a run with these stalls was in one: from and to, ns since the window opened, to 100 ms or
+/// to the width in which the stalls were seen.
+pub(crate) fn low_spans(run: &Run, stalls: &Stalls) -> Vec<(u64, u64)> {
+    spans(run, stalls, false)
+}
+
+/// The same, and where it was made up for after a stall, if so asked.
+fn spans(run: &Run, stalls: &Stalls, catches_up: bool) -> Vec<(u64, u64)> {
+    let series = series::whole(run);
+    let joined = usize::try_from(stalls.width_ns.div_ceil(series.width_ns.max(1))).unwrap_or(1);
+    let width_ns = series.width_ns * joined as u64;
+    let ops: Vec<u64> = series.ops.chunks(joined).map(|part| part.iter().sum()).collect();
+    let share = |at: usize| ops[at] as f64 * 1e9 / (stalls.usual * width_ns as f64);
+    let mut spans = Vec::new();
+    let mut at = 0;
+    while at < ops.len() {
+        let start = at;
+        while at < ops.len() && share(at) < NEAR {
+            at += 1;
+        }
+        let low = start..at;
+        let mean = low.clone().map(share).sum::<f64>() / low.len().max(1) as f64;
+        let is_inside = start > 0 && at < ops.len();
+        if low.clone().any(|at| share(at) < FAR_BELOW) && (is_inside || mean < NOTHING) {
+            // It begins and ends within an interval.
+            let mut end = at + 1;
+            while catches_up && end < ops.len() && share(end) > 1.0 {
+                end += 1;
+            }
+            spans.push((start.saturating_sub(1) as u64 * width_ns, end as u64 * width_ns));
+            at = end;
+        }
+        at = at.max(start + 1);
+    }
+    spans
+}
+
+/// Whether an interval from and to these times overlaps one of the spans.
+pub(crate) fn is_within(spans: &[(u64, u64)], from_ns: u64, to_ns: u64) -> bool {
+    spans.iter().any(|(start_ns, end_ns)| from_ns < *end_ns && to_ns > *start_ns)
+}
+
+/// Operations per second in each interval of a series of this run. Those in a stall get the mean of
+/// the half second before, or at the start of the first half second behind: a stall is no level.
+pub(crate) fn rates_without(run: &Run, series: &Series, stalls: Option<&Stalls>) -> Vec<f64> {
+    let mut rates = series.iops();
+    let spans =
+        stalls.map(|stalls| spans(run, stalls, due_per_s(run).is_some())).unwrap_or_default();
+    let is_stalled = |at: &usize| {
+        let from_ns = *at as u64 * series.width_ns;
+        is_within(&spans, from_ns, from_ns + series.width_ns)
+    };
+    let others: Vec<usize> = (0..rates.len()).filter(|at| !is_stalled(at)).collect();
+    for at in (0..rates.len()).filter(is_stalled) {
+        let end = others.partition_point(|other| *other < at).max(BESIDE.min(others.len()));
+        let beside = &others[end.saturating_sub(BESIDE)..end];
+        if !beside.is_empty() {
+            rates[at] = beside.iter().map(|at| rates[*at]).sum::<f64>() / beside.len() as f64;
+        }
+    }
+    rates
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_fixtures::{Load, open_run_of, run_of};
+
+    #[test]
+    fn an_open_loop_loses_the_time_of_its_freezes_though_it_makes_up_for_them() {
+        // Two tenths of a second of each two, and a tenth in which all of it is done.
+        let freezes = |t: f64| match (t * 100.0).round() as u64 % 20 {
+            8 | 9 => 0.0,
+            10 => 3.0,
+            _ => 1.0,
+        };
+        let run = open_run_of(&Load { shape: freezes, ..Load::default() }, |_| 0);
+        let found = stalls(&run).unwrap();
+        assert_eq!(found.count, 5);
+        assert!((found.lost_ns / 1e9 - 1.0).abs() < 0.05, "{found:?}");
+        assert!((found.with / found.without - 1.0).abs() < 0.01, "{found:?}");
+        assert_eq!(spans(&run, &found, true)[0], (700_000_000, 1_100_000_000));
+        let even = open_run_of(&Load::default(), |_| 0);
+        assert_eq!(stalls(&even), None);
+    }
+
+    #[test]
+    fn what_an_open_loop_makes_up_for_does_not_hide_its_freezes() {
+        let freezes = |t: f64| match (t * 100.0).round() as u64 % 40 {
+            25..35 => 0.0,
+            35..40 | 0..10 => 1.67,
+            _ => 1.0,
+        };
+        let run = open_run_of(&Load { shape: freezes, ..Load::default() }, |_| 0);
+        let found = stalls(&run).unwrap();
+        assert!(found.longest_ns.abs_diff(1_000_000_000) <= 100_000_000, "{found:?}");
+    }
+
+    #[test]
+    fn rates_without_stalls_are_those_beside_them() {
+        for frozen in [|t: f64| t >= 0.93, |t: f64| t < 0.05, |t: f64| (0.5..0.6).contains(&t)] {
+            let mut run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
+            let ops = &mut run.jobs[0].read.counters.ops;
+            let count = ops.len() as f64;
+            for (at, ops) in ops.iter_mut().enumerate() {
+                *ops *= u64::from(!frozen(at as f64 / count));
+            }
+            let series = series::whole(&run);
+            let found = stalls(&run);
+            let rates = rates_without(&run, &series, found.as_ref());
+            assert!(rates.iter().all(|rate| *rate == 5_000.0), "{rates:?}");
+        }
+    }
+}
