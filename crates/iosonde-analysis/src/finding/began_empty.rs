@@ -2,6 +2,7 @@
 
 use iosonde_model::units::duration;
 use iosonde_stats::dependent::{self, Batch};
+use iosonde_stats::ratio::median;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 use crate::arrivals::ArrivalVerdict;
@@ -38,7 +39,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let missing = |memory_ns: f64| weight(memory_ns) * (-(warmup_ns as f64) / memory_ns).exp();
     // A short run underestimates it. A low beginning after a warm-up of that length is chance.
     let is_cold = (warmup_ns as f64) < likely_ns && starts_low(&batches);
-    let memory_ns = if is_cold { longest_ns } else { likely_ns }.min(backlog_memory_ns(case));
+    let memory_ns =
+        if is_cold { longest_ns } else { likely_ns }.min(backlog_memory_ns(case, &batches));
     let (weight, missing) = (weight(memory_ns), missing(memory_ns));
     if missing < MATERIAL {
         return None;
@@ -67,9 +69,14 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
 
 /// For how long latencies depend on earlier ones if all requests in flight wait for one server,
 /// ns: `4 L^2 / lambda`, the limit of the M/M/1 queue in heavy traffic (Whitt, "Planning queueing
-/// simulations", Management Science 35(11), 1989).
-fn backlog_memory_ns(case: &Case<'_>) -> f64 {
-    let in_flight = case.figures.all.depth_seen;
+/// simulations", Management Science 35(11), 1989). A slow time, or a freeze, makes the mean in
+/// flight large without any backlog before and after it. In that limit their number is distributed
+/// exponentially, so that the mean is the median over ln 2; the smaller one counts.
+fn backlog_memory_ns(case: &Case<'_>, batches: &[Batch]) -> f64 {
+    let waiting: Vec<f64> =
+        batches.iter().map(|batch| batch.sum_ns as f64 / batch.span_ns.max(1) as f64).collect();
+    let usual = median(&waiting).unwrap_or(0.0) / std::f64::consts::LN_2;
+    let in_flight = case.figures.all.depth_seen.min(usual);
     4.0 * in_flight.powi(2) * 1e9 / case.figures.all.total.iops.max(f64::MIN_POSITIVE)
 }
 
@@ -113,6 +120,19 @@ mod tests {
         };
         assert!(with_depth(60.0).is_some());
         assert_eq!(with_depth(1.0), None);
+    }
+
+    #[test]
+    fn a_slow_time_of_a_light_load_leaves_no_backlog_to_build_up() {
+        let mut run = open_run_of(&Load { depth: 1, ..Load::default() }, |_| 0);
+        run.plan.warmup_ns = 0;
+        // A second in which latencies rise to that of four hundred in flight, and fall again.
+        let job = &mut run.jobs[0];
+        for (at, exact) in job.read.responses.exact.iter_mut().enumerate().skip(70).take(20) {
+            exact.sum_ns *= 400 - 40 * at.abs_diff(80) as u128 + 1;
+        }
+        job.in_flight_area_ns *= 40;
+        assert_eq!(ask(detect, &run, None), None);
     }
 
     #[test]
