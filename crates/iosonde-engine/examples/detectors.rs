@@ -85,6 +85,12 @@ fn cases() -> Vec<Case> {
     let rare = "servers=1,read=exp:8ms,stall-every=8s,stall-for=1s";
     let memoryless = "servers=4,read=exp:1ms";
     let constant = "servers=1,read=250us";
+    let light = "servers=8,read=exp:300us";
+    let at_the_end = "servers=8,read=exp:300us,stall-every=9300ms,stall-for=700ms";
+    let twice = "servers=8,read=exp:300us,stall-every=4s,stall-for=1s";
+    let fifths = "servers=8,read=exp:300us,stall-every=2s,stall-for=200ms";
+    let slowed = "servers=8,read=exp:300us,slow-every=5s,slow-for=2s,slow-by=10";
+    let overloaded = "servers=8,read=exp:300us,stall-every=8s,stall-for=1s";
     let doubles = closed(
         "the rate doubles after 5 s of 8",
         "servers=4,read=exp:1ms,slow-every=8s,slow-for=5s,slow-by=2",
@@ -104,6 +110,15 @@ fn cases() -> Vec<Case> {
         closed("500 ms of each 2 s, depth 8", half_second, 8, &["stall"]),
         closed("500 ms of each 2 s, depth 1", half_second, 1, &["stall"]),
         closed("30 ms of each 100 ms, depth 8", sliced, 8, &["stall"]),
+        unwarmed(closed("frozen for the last 0.7 s, depth 8", at_the_end, 8, &["stall"])),
+        unwarmed(open("frozen for the last 0.7 s, 2,000/s", at_the_end, 2_000.0, &["stall"])),
+        unwarmed(open("frozen for 1 s of each 4 s, 16,000/s", twice, 16_000.0, &["stall"])),
+        unwarmed(open("200 ms of each 2 s, 2,000/s", fifths, 2_000.0, &["stall"])),
+        unwarmed(open("frozen for 1 s of 10, 75 % load", overloaded, 20_000.0, &["stall"])),
+        unwarmed(open("112 % load, no freeze", light, 30_000.0, &["unsustainable"])),
+        unwarmed(open("frozen for 1 s, 112 % load", overloaded, 30_000.0, &["unsustainable"])),
+        unwarmed(open("ten times slower for 2 s, 19 % load", slowed, 5_000.0, &["stall"])),
+        unwarmed(open("200/s in open loop, 8 servers", light, 200.0, &[])),
         open("10/s in open loop, 4 servers", memoryless, 10.0, &[]),
         closed("M/M/4, depth 1", memoryless, 1, &[]),
         closed("M/M/4, depth 32", memoryless, 32, &[]),
