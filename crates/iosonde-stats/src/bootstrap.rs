@@ -36,7 +36,7 @@ use serde::Serialize;
 use super::chance::Chance;
 use super::normal;
 use super::ratio::median;
-use super::summary::{Summary, t_975, t_p};
+use super::summary::{Summary, t_975, t_p, t_with_p};
 
 /// Resamples by default.
 pub const RESAMPLES: usize = 4_000;
@@ -256,10 +256,14 @@ pub fn log_normal_mean(sample: &[f64]) -> Option<Interval> {
 /// Welch's t on logarithms (B. L. Welch 1947), degrees of freedom rounded down. `None` below two
 /// values in either, and where one is not positive.
 pub fn log_t_ratio(one: &[f64], other: &[f64]) -> Option<Interval> {
-    let welch = Welch::of(one, other)?;
-    let reach = t_975(welch.freedom)? * welch.error;
-    let (low, high) = ((welch.middle - reach).exp(), (welch.middle + reach).exp());
-    Some(Interval { low, high, level: Some(0.95), method: Method::LogT })
+    Welch::of(one, other)?.interval(t_975)
+}
+
+/// The same for one of `comparisons` ratios: all of these intervals together hold their ratios with
+/// 95 % (Bonferroni), so that the ratio may be chosen because it is far from 1.
+pub fn log_t_ratio_among(one: &[f64], other: &[f64], comparisons: usize) -> Option<Interval> {
+    let p = 0.05 / comparisons.max(1) as f64;
+    Welch::of(one, other)?.interval(|freedom| t_with_p(p, freedom))
 }
 
 /// Probability of a ratio this large if there is no difference, by the same test; 1 if it cannot be
@@ -310,6 +314,13 @@ impl Welch {
             if variance > 0.0 { variance.powi(2) / (part(&one) + part(&other)) } else { 1.0 };
         let freedom = (freedom.floor() as usize).max(1);
         Some(Welch { middle: one.mean - other.mean, error: variance.sqrt(), freedom })
+    }
+
+    /// The interval of the ratio, of so many standard errors by the degrees of freedom.
+    fn interval(&self, errors: impl Fn(usize) -> Option<f64>) -> Option<Interval> {
+        let reach = errors(self.freedom)? * self.error;
+        let (low, high) = ((self.middle - reach).exp(), (self.middle + reach).exp());
+        Some(Interval { low, high, level: Some(0.95), method: Method::LogT })
     }
 }
 

@@ -1,22 +1,20 @@
 //! The size at which bandwidth rather than the number of requests becomes the limit.
 
 use super::gate;
-use super::words::{self, Times, lines, nothing, of_line, runs};
+use super::words::{self, Times, UNDECIDED, lines, nothing, of_line, runs};
 use super::{Answer, Measure, Point, StageFacts};
 use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
-use iosonde_stats::bootstrap::log_t_p;
-use iosonde_stats::holm::holm;
 use iosonde_stats::size_model::{NoLine, Size, SizeModel};
 
 /// The axis of sizes.
 const AXIS: &str = "block-size";
 /// Relative difference at or below which two lines count as equal.
 const CONVERGED_WITHIN: f64 = 0.05;
-/// Largest p, over all sizes together, at which a difference is shown.
-const SHOWN: f64 = 0.05;
+/// Relative difference of rates at or below which the smallest and the largest size do the same.
+const SAME_WITHIN: f64 = 0.10;
 
 /// A crossover by more than this factor outside the measured sizes is extrapolated, and not named.
 const FAR: f64 = 2.0;
@@ -60,28 +58,29 @@ fn reason_of(reason: NoLine, points: &[&Point]) -> String {
     }
     let [smallest, largest] = [small, large].map(|p| p.level(AXIS).map_or("n/a", |l| &l.label));
     let ratio = |measure| Times::of(large, small, measure);
-    let side =
-        |times: Option<&Times>, low, high| times.and_then(|times| gate::side(times, low, high));
-    let formatted = |times: Option<Times>| times.map_or("n/a".into(), |times| times.formatted());
+    let is_same = |times: &Times| {
+        gate::side(times, 1.0 - SAME_WITHIN, 1.0 + SAME_WITHIN) == Some(gate::Side::Within)
+    };
+    let share = format!("{:.0} %", SAME_WITHIN * 100.0);
+    let advice = |times: Option<&Times>, what: &str, unit: &str| match times.is_some_and(is_same) {
+        true => format!(", the same within {share}: only {what} counts, so report {unit}"),
+        false => format!("; whether only {what} counts is {UNDECIDED}"),
+    };
+    let formatted = |times: Option<&Times>| times.map_or("n/a".into(), Times::formatted);
     if reason == NoLine::NoGrowth {
-        // Twice the time is where fixed part and transfer are equal.
         let iops = ratio(Measure::Iops);
-        let shown = side(iops.as_ref(), 0.5, f64::INFINITY) == Some(gate::Side::Within);
-        let advice =
-            if shown { ": only the number of requests counts, so report IOPS" } else { "" };
         return format!(
             "requests are not shown to take longer with their size (at {largest} {} the IOPS of \
-             {smallest}){advice}.",
-            formatted(iops)
+             {smallest}){}.",
+            formatted(iops.as_ref()),
+            advice(iops.as_ref(), "the number of requests", "IOPS")
         );
     }
     let rate = ratio(Measure::Bandwidth);
-    let shown = side(rate.as_ref(), 0.0, 2.0) == Some(gate::Side::Within);
-    let advice = if shown { ": only bandwidth counts, so report MB/s" } else { "" };
     format!(
-        "no fixed cost of a request is shown (at {largest} {} the bandwidth of {smallest})\
-         {advice}.",
-        formatted(rate)
+        "no fixed cost of a request is shown (at {largest} {} the bandwidth of {smallest}){}.",
+        formatted(rate.as_ref()),
+        advice(rate.as_ref(), "bandwidth", "MB/s")
     )
 }
 
@@ -328,26 +327,31 @@ fn converge(answer: &mut Answer, one: (&str, &[&Point]), two: (&str, &[&Point]))
         answer.say(format!("Whether {first} and {second} differ is {why}."));
         return;
     }
-    let p = ratios.iter().map(|(size, _)| log_t_p(&rates(one.1, *size), &rates(two.1, *size)));
-    let p = holm(&p.collect::<Vec<f64>>());
+    // The one named is chosen of all: its interval is that of all together.
+    let sizes = ratios.len();
+    let among = |(size, times): &(f64, Times)| {
+        (*size, times.among(&rates(one.1, *size), &rates(two.1, *size), sizes))
+    };
+    let chosen: Vec<(f64, Times)> = ratios.iter().map(among).collect();
     let far = |times: &Times| (times.times.max(times.times.recip()) - 1.0).abs();
-    let shown = ratios.iter().zip(&p).filter(|(_, p)| **p <= SHOWN).map(|(ratio, _)| ratio);
-    let differ = match shown.max_by(|a, b| far(&a.1).total_cmp(&far(&b.1))) {
+    let farthest = |of: &[&(f64, Times)]| {
+        of.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1))).map(|of| **of)
+    };
+    let shown: Vec<&(f64, Times)> = chosen.iter().filter(|(_, times)| times.differ()).collect();
+    let of_all = format!("95 % over all {sizes} sizes together");
+    let differ = match farthest(&shown) {
         Some((size, most)) => format!(
             "{first} and {second} differ most at {}, where {first} has {} the IOPS",
-            words::size(*size),
-            most.formatted()
+            words::size(size),
+            most.formatted_as(&of_all)
         ),
         None => {
-            let Some((size, most)) = ratios.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1)))
-            else {
-                return;
-            };
+            let Some((size, most)) = farthest(&chosen.iter().collect::<Vec<_>>()) else { return };
             format!(
                 "{first} and {second} are not shown to differ at any size (at {} {first} has {} \
                  the IOPS)",
-                words::size(*size),
-                most.formatted()
+                words::size(size),
+                most.formatted_as(&of_all)
             )
         }
     };
@@ -442,6 +446,43 @@ mod tests {
         let beyond = said(&sweep(|size| (1e-3 + size / 1e9) * bends(size)));
         assert!(beyond.contains("; read the curve."), "{beyond}");
         assert!(!beyond.contains("approximate"), "{beyond}");
+    }
+
+    /// A device of no growth whose runs differ by this much.
+    fn flat(seed: u64, scatter: f64) -> String {
+        let mut noise = noise(seed, scatter);
+        let facts = facts(&stage("block-size", "block-size"), |cell, _| {
+            let block_bytes = at(cell, AXIS) as u64;
+            Load { depth: 8, block_bytes, iops: 10_000.0 * noise(), ..Load::default() }
+        });
+        facts.answers[0].1.sentences.join("\n")
+    }
+
+    #[test]
+    fn no_growth_is_claimed_only_where_the_interval_is_narrow() {
+        let (claim, open) = ("so report IOPS", "whether only the number of requests counts is");
+        let narrow: Vec<String> = (0..20).map(|seed| flat(seed, 0.005)).collect();
+        assert!(narrow.iter().any(|said| said.contains("the same within 10 %: only")));
+        let wide: Vec<String> = (0..20).map(|seed| flat(seed, 0.15)).collect();
+        assert!(wide.iter().any(|said| said.contains(open)));
+        let claims = wide.iter().filter(|said| said.contains(&format!("counts, {claim}")));
+        assert!(claims.count() <= 1);
+    }
+
+    #[test]
+    fn of_equal_lines_the_interval_of_all_sizes_holds_1_where_nothing_is_shown() {
+        let mut wrong = 0;
+        for seed in 0..60 {
+            let said = flat(seed, 0.03);
+            let line = said.lines().find(|line| line.contains("over all ")).unwrap();
+            let (_, ends) = line.split_once(" together ").unwrap();
+            let (low, high) = ends.split_once(')').unwrap().0.split_once(" to ").unwrap();
+            let (low, high): (f64, f64) = (low.parse().unwrap(), high.parse().unwrap());
+            let is_shown = line.contains("differ most");
+            assert!(is_shown || low <= 1.0 && high >= 1.0, "{line}");
+            wrong += u32::from(is_shown);
+        }
+        assert!(wrong <= 6, "{wrong} of 60");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::{Answer, AnswerTable, Measure, Point, Spread, StageFacts};
 use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count};
-use iosonde_stats::bootstrap::{Interval, Method, log_t_p, log_t_ratio};
+use iosonde_stats::bootstrap::{Interval, Method, log_t_p, log_t_ratio, log_t_ratio_among};
 
 impl Answer {
     /// Adds a sentence.
@@ -123,6 +123,11 @@ impl Times {
         Some(Times { times, interval: log_t_ratio(one, other), p: log_t_p(one, other) })
     }
 
+    /// With the interval of one of several comparisons, chosen because it is far from 1.
+    pub(super) fn among(self, one: &[f64], other: &[f64], comparisons: usize) -> Times {
+        Times { interval: log_t_ratio_among(one, other, comparisons), ..self }
+    }
+
     /// Whether the interval shows that they differ.
     pub(super) fn differ(&self) -> bool {
         self.interval.is_some_and(|interval| !interval.holds(1.0))
@@ -130,11 +135,16 @@ impl Times {
 
     /// `1.92 times (95 % 1.85 to 1.99)`.
     pub(super) fn formatted(&self) -> String {
+        self.formatted_as("95 %")
+    }
+
+    /// The same with what the interval is of: `95 % of all 7 sizes together`.
+    pub(super) fn formatted_as(&self, what: &str) -> String {
         let times = count::significant(self.times);
         match self.interval {
             Some(Interval { low, high, .. }) => {
                 let [low, high] = [low, high].map(count::significant);
-                format!("{times} times (95 % {low} to {high})")
+                format!("{times} times ({what} {low} to {high})")
             }
             None => format!("{times} times"),
         }
