@@ -170,7 +170,7 @@ fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads
     let sizes = [small.1, large.1].map(bytes::exact);
     let Some(times) = Times::of(large.0, small.0, Measure::Mean) else { return };
     if let Some(why) = gate::withheld(&[small.0, large.0]) {
-        let [small, large] = sizes;
+        let ([small, large], what) = (sizes, what.to_lowercase());
         answer
             .say(format!("Whether {what} of {large} take longer than those of {small} is {why}."));
         return;
