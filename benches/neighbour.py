@@ -97,7 +97,7 @@ def writes(quiet, *_):
 
 # What is recommended, how it is said, and whether the quiet study has it so.
 RULES = (
-    ("set the knee", re.compile(r"Set (iodepth|numjobs) (\d+): more adds latency"), knee),
+    ("set the knee", re.compile(r"Set (iodepth|numjobs) (\d+)(?:: more adds| for the most)"), knee),
     ("most at", re.compile(r"most throughput at (iodepth|numjobs) (\d+):"), most),
     ("lowest with 95 %", re.compile(r"(iodepth|numjobs) (\d+) is the lowest with 95 %"), lowest),
     ("reads are faster", re.compile(r"Reads are faster: ()()"), reads),

@@ -1,5 +1,6 @@
 //! The knee: the depth beyond which more depth costs more latency than it gains throughput.
 
+mod beyond;
 mod limit;
 mod model;
 mod saturation;
@@ -71,12 +72,14 @@ impl Line<'_> {
         let seed = mix(facts.laid_out.order_seed);
         let levels: Vec<Level> = self.points.iter().filter_map(|point| self.level(point)).collect();
         let knee = self.in_levels(knee::knee(&levels, seed));
-        self.place(answer, facts, &knee);
-        self.companions(answer, &knee, &levels);
-        self.saturation(answer);
-        let is_held_back = gate::withheld(self.points).is_some();
-        if let Some(per_level) = self.per_level.filter(|_| !is_held_back) {
-            self.queue(answer, &levels, per_level, seed);
+        if !self.is_burst(answer) {
+            self.place(answer, facts, &knee);
+            self.companions(answer, &knee, &levels);
+            self.saturation(answer);
+            let is_held_back = gate::withheld(self.points).is_some();
+            if let Some(per_level) = self.per_level.filter(|_| !is_held_back) {
+                self.queue(answer, &levels, per_level, seed);
+            }
         }
         self.consistency(answer, facts);
         answer.details[self.key("knee")] = serde_json::to_value(knee).unwrap_or_default();
@@ -232,9 +235,9 @@ impl Line<'_> {
         let runs = words::interval(knee.interval, runs(self.points), count::significant);
         match knee.state {
             State::OutsideSweep(Side::First) => answer.say(format!(
-                "{}: the knee is outside the sweep, at or below {at} ({does}): more depth adds \
-                 latency rather than throughput.",
-                self.name
+                "{}: the knee is outside the sweep, at or below {at} ({does}){}.",
+                self.name,
+                self.beyond(point)
             )),
             State::OutsideSweep(Side::Last) => answer.say(format!(
                 "{}: the knee is outside the sweep, at or beyond {at} ({does}): throughput still \
@@ -256,9 +259,9 @@ impl Line<'_> {
                 answer.find(&self.key("advised"), advice);
                 let place = knee.knee.map_or(at.clone(), |at| self.setting(at));
                 answer.say(format!(
-                    "{}: the knee is at {place}{runs}; at {at} it does {does}. Set {at}: more \
-                     adds latency rather than throughput.",
+                    "{}: the knee is at {place}{runs}; at {at} it does {does}. Set {at}{}.",
                     self.name,
+                    self.beyond(point)
                 ));
             }
         }
@@ -415,6 +418,46 @@ mod tests {
         assert!(said(&facts).contains("Set iodepth 8"), "{}", said(&facts));
         assert!(said(&facts).contains("Little's law holds"), "{}", said(&facts));
         assert_eq!(facts.answers[0].1.warnings, Vec::new());
+    }
+
+    #[test]
+    fn what_more_depth_adds_is_said_with_its_numbers() {
+        // A third more at twice the knee, and no more beyond.
+        let more = sweep(|depth| if depth < 4.0 { 3_330.0 * depth.min(2.0) } else { 9_000.0 });
+        assert_eq!(more.found("advised"), Some(2.0), "{}", said(&more));
+        let words = said(&more);
+        let adds = "Set iodepth 2 for the most throughput per latency: iodepth 4 adds 3";
+        assert!(words.contains(adds) && words.contains(" for 1.4"), "{words}");
+        assert!(!words.contains("rather than throughput"), "{words}");
+        let none = said(&sweep(|depth| 2_000.0 * depth.min(8.0)));
+        assert!(none.contains("Set iodepth 8: more adds latency rather than"), "{none}");
+    }
+
+    /// Runs of 30 s whose counts scatter as those of a limiter, or of a queue.
+    fn bursting(scatter: f64, peak: f64) -> StageFacts {
+        let mut noise = noise(7, scatter);
+        facts(&stage("queue-depth", "queue-depth"), |cell, _| {
+            let depth = at(cell, "iodepth");
+            let rate = [3_330.0, peak][usize::from(depth > 1.0)];
+            let rate = if depth > 2.0 { 6_000.0 } else { rate };
+            Load { depth: depth as u32, iops: rate * noise(), noise: 0.0, ..Load::default() }
+        })
+    }
+
+    #[test]
+    fn levels_of_one_exact_rate_below_a_peak_are_a_limiter_and_a_queue_is_not() {
+        let limited = bursting(0.000_1, 6_660.0);
+        let words = said(&limited);
+        assert!(words.contains("6,000 IOPS is that of a limiter"), "{words}");
+        assert!(words.contains("iodepth 2 did 6,660"), "{words}");
+        for wrong in ["highest throughput", "falls by", "Set ", "lowest with"] {
+            assert!(!words.contains(wrong), "{wrong}: {words}");
+        }
+        assert_eq!(limited.found("advised"), None);
+        let queue = said(&bursting(0.005, 6_660.0));
+        assert!(queue.contains("throughput falls by") && !queue.contains("limiter"), "{queue}");
+        let flat = said(&bursting(0.000_1, 6_000.0));
+        assert!(!flat.contains("limiter"), "{flat}");
     }
 
     #[test]

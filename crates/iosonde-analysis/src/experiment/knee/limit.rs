@@ -1,5 +1,6 @@
 //! Limits that are not the storage's own, such as a rate limiter: where they hold there is no knee.
 
+use super::super::words::Times;
 use super::super::{Answer, Measure, Point, StageFacts, gate};
 use super::Line;
 use crate::finding::Evidence;
@@ -15,6 +16,15 @@ const SAME_WITHIN: f64 = 0.02;
 const FALL_FROM: f64 = 0.05;
 /// Share of the variance over time that a fall must explain.
 const EXPLAINED: f64 = 0.6;
+/// Levels at the end of a sweep that have one rate to show a limiter.
+const EQUAL_LEVELS: usize = 3;
+/// Relative difference of the means of these levels at most.
+const EQUAL_WITHIN: f64 = 0.002;
+/// Variance of the requests of a run over their number: 1 for independent arrivals, near 0 for what
+/// a limiter lets pass.
+const EVEN_BELOW: f64 = 0.05;
+/// Share of their rate by which a lower level is above it.
+const BURST_FROM: f64 = 0.02;
 /// Share of a run that its levels before and after a fall last at least, as its reciprocal.
 const SHORTEST_SHARE: usize = 10;
 
@@ -27,6 +37,61 @@ impl Line<'_> {
         };
         self.say_limit(answer, first, &limit);
         true
+    }
+
+    /// Names a limiter whose burst only lower levels lived on; whether there is one. The levels of
+    /// the end of the sweep then have one rate, exactly, and a lower level has more.
+    pub(super) fn is_burst(&self, answer: &mut Answer) -> bool {
+        let Some((peak, level)) = self.burst() else { return false };
+        answer.find(&self.key("knee_undecided"), 1.0);
+        for (name, figure) in [("knee", peak.at(self.axis)), ("best_iops", Some(level.mean))] {
+            answer.find(&self.key(name), figure.unwrap_or_default());
+        }
+        answer.say(format!(
+            "{}: the rate of {} IOPS is that of a limiter: {} have it within {}; {} did {} IOPS, \
+             likely of a burst. This is no knee of the storage; longer runs needed.",
+            self.name,
+            count::significant_or_whole(level.mean),
+            self.settings(&level.points),
+            count::percent(level.width),
+            self.settings(&[peak]),
+            peak.formatted(Measure::Iops),
+        ));
+        true
+    }
+
+    /// The level of the highest rate, and those of the exact rate of the limiter above it.
+    fn burst(&self) -> Option<(&Point, Even<'_>)> {
+        gate::withheld(self.points).is_none().then_some(())?;
+        let even = self.even_end()?;
+        let most = self.points.iter().copied().filter_map(|p| Some((p.mean(Measure::Iops)?, p)));
+        let (_, peak) = most.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let first = even.points.first()?;
+        let is_below = peak.at(self.axis) < first.at(self.axis);
+        let times = Times::of(peak, first, Measure::Iops)?;
+        let is_higher = gate::side(&times, 0.0, 1.0 + BURST_FROM) == Some(gate::Side::Above);
+        (is_below && is_higher).then_some((peak, even))
+    }
+
+    /// The levels at the end of the sweep whose runs all have the same number of requests, nearly.
+    fn even_end(&self) -> Option<Even<'_>> {
+        let last = self.points.last()?.mean(Measure::Iops)?;
+        let is_equal = |point: &&&Point| {
+            let mean = point.mean(Measure::Iops);
+            mean.is_some_and(|mean| (mean / last - 1.0).abs() <= EQUAL_WITHIN)
+        };
+        let points = self.points.iter().rev().take_while(is_equal).copied();
+        let mut points: Vec<&Point> = points.collect();
+        points.reverse();
+        let runs = || points.iter().flat_map(|point| &point.runs);
+        let rates = runs().map(|run| run.all.total.iops).collect::<Vec<f64>>();
+        let rate = Summary::of(&rates)?;
+        let ops = Summary::of(&runs().map(|run| run.all.total.ops as f64).collect::<Vec<f64>>())?;
+        // As a share of the mean, so that windows of unlike lengths do not count.
+        let dispersion = (rate.std_dev / rate.mean).powi(2) * ops.mean;
+        let width = rates.iter().map(|each| (each / last - 1.0).abs()).fold(0.0, f64::max);
+        let is_even = points.len() >= EQUAL_LEVELS && dispersion < EVEN_BELOW;
+        is_even.then_some(Even { points, mean: last, width })
     }
 
     pub(super) fn say_limit(&self, answer: &mut Answer, from: &Point, limit: &str) {
@@ -73,6 +138,15 @@ impl Line<'_> {
         let high = self.points.iter().filter(|point| iops(point) >= PLATEAU_FROM * most);
         high.copied().collect()
     }
+}
+
+/// Levels of one rate.
+struct Even<'a> {
+    points: Vec<&'a Point>,
+    /// Operations per second of the last.
+    mean: f64,
+    /// Largest relative distance of a run from that.
+    width: f64,
 }
 
 /// The limit that holds most levels of a plateau of several: they name it, or do the rate at which
