@@ -123,8 +123,9 @@ fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: &Point) {
         Some((every, times, _)) => {
             let figure = *every;
             let words = format!(
-                "{} writes per sync are enough for {of} of the rate without syncs: {} it.",
-                count::significant(figure),
+                "{} per sync {} enough for {of} of the rate without syncs: {} it.",
+                count::of(figure as u64, "write"),
+                if figure == 1.0 { "is" } else { "are" },
                 times.formatted()
             );
             answer.find("enough", figure);
@@ -150,11 +151,11 @@ fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
     answer.find("sync_mean_ns_first", first.1.mean);
     answer.say(format!(
-        "The sync itself takes {} after {} writes and {} after {} writes.",
+        "The sync itself takes {} after {} and {} after {}.",
         first.1.with_interval(Measure::SyncMean),
-        count::significant(first.0),
+        count::of(first.0 as u64, "write"),
         last.1.with_interval(Measure::SyncMean),
-        count::significant(last.0)
+        count::of(last.0 as u64, "write")
     ));
     if times.iter().all(|(_, sync)| sync.mean < TOO_FAST_NS) {
         answer.mind(
@@ -211,8 +212,27 @@ mod tests {
         assert!((facts.found("write_ns").unwrap() / 50e3 - 1.0).abs() < 0.03);
         // 1 ms / N is a ninth of 50 µs from N = 180 on.
         assert_eq!(facts.found("enough"), Some(256.0));
+        let said = |facts: &StageFacts| facts.answers[0].1.sentences.join("\n");
+        assert!(said(&facts).contains("256 writes per sync are enough"), "{}", said(&facts));
         let free = sweep(0.0);
+        assert!(said(&free).contains("1 write per sync is enough"), "{}", said(&free));
         assert_eq!(free.found("enough"), Some(1.0));
         assert!(free.found("sync_ns").is_none_or(|ns| ns < 2_000.0));
+    }
+
+    #[test]
+    fn numbers_of_writes_are_counts() {
+        let mut facts = sweep(1e-3);
+        let synced = facts.points.iter_mut().filter(|point| point.at(AXIS) > Some(0.0));
+        for run in synced.flat_map(|point| &mut point.runs) {
+            run.all.sync.latency.mean_ns = Some(1e6);
+        }
+        let mut answer = Answer::default();
+        sync_itself(&mut answer, &facts.usable_by(AXIS));
+        let words = &answer.sentences[0];
+        assert!(
+            words.contains(" after 1 write and ") && words.contains(" after 1,024 writes."),
+            "{words}"
+        );
     }
 }
