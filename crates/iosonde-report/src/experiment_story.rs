@@ -11,7 +11,10 @@ use std::collections::BTreeMap;
 use crate::experiment_figures;
 use crate::story::{Section, Source, Story, Warning};
 use iosonde_analysis::experiment::gate::{self, Ranking};
-use iosonde_analysis::experiment::{Answer, Conformance, Measure, Point, Standing, Study};
+use iosonde_analysis::experiment::{
+    Conformance, Measure, NONE_USABLE, Point, StageFacts, Standing,
+};
+use iosonde_analysis::experiment::{Study, TrialFigures};
 use iosonde_analysis::finding::{Finding, Severity};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
@@ -62,6 +65,16 @@ pub fn story(study: &Study, command: &[String], complete: bool, exit_code: u8) -
 
 /// What the experiment as a whole concludes; of one that does not, what its stages say first.
 fn answer(study: &Study) -> Vec<String> {
+    let said = said(study);
+    let points = || study.stages.iter().flat_map(|facts| &facts.points);
+    let is_empty = points().next().is_some() && !points().any(Point::is_usable);
+    match is_empty && !said.iter().any(|sentence| sentence.contains(NONE_USABLE)) {
+        true => [format!("{NONE_USABLE}.")].into_iter().chain(said).collect(),
+        false => said,
+    }
+}
+
+fn said(study: &Study) -> Vec<String> {
     let whole = study.conclusions.iter().flat_map(|(_, answer)| &answer.sentences);
     let whole: Vec<String> = whole.cloned().collect();
     if !whole.is_empty() {
@@ -100,43 +113,78 @@ fn fastest(study: &Study) -> Option<String> {
     }
 }
 
+/// A finding with where it was seen.
+struct Seen {
+    /// The gravest, whose words are said.
+    finding: Finding,
+    /// The setting that its words are of; empty for a stage of one, and for that of an analysis.
+    at: String,
+    /// Names of stages.
+    stages: Vec<String>,
+    /// Runs of these stages that show it.
+    runs: usize,
+}
+
+impl Seen {
+    /// `at iodepth 4; seen in 26 of 40 runs of queue-depth`.
+    fn place(&self, study: &Study) -> String {
+        let own = study.stages.iter().filter(|facts| self.stages.contains(&facts.stage.name));
+        let all: usize = own.map(|facts| facts.trials.len()).sum();
+        let stages = self.stages.join(", ");
+        let runs = match (self.runs, all) {
+            (0, _) => format!("seen in {stages}"),
+            (_, 1) => format!("seen in the run of {stages}"),
+            (some, all) => {
+                let [some, all] = [some, all].map(|runs| count::thousands(runs as u64));
+                format!("seen in {some} of {all} runs of {stages}")
+            }
+        };
+        if self.at.is_empty() { runs } else { format!("at {}; {runs}", self.at) }
+    }
+}
+
+/// The setting of a run, by the names of the axes.
+fn setting(facts: &StageFacts, trial: &TrialFigures) -> String {
+    let levels = facts.laid_out.cells.get(trial.cell).map_or(&[][..], |cell| &cell.levels);
+    let named = levels.iter().map(|level| format!("{} {}", level.axis, level.label));
+    named.collect::<Vec<_>>().join(", ")
+}
+
 /// The findings of all runs and analyses, each once with where it was seen, gravest first.
 fn warnings(study: &Study) -> Vec<Warning> {
-    let mut seen: BTreeMap<&str, (Finding, Vec<String>, usize)> = BTreeMap::new();
-    let mut add = |finding: &'_ Finding, place: &str| {
-        let entry = seen.entry(finding.code).or_insert_with(|| (finding.clone(), Vec::new(), 0));
-        let graver = (finding.severity, finding.strength) > (entry.0.severity, entry.0.strength);
-        if graver {
-            entry.0 = finding.clone();
+    let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
+    let mut add = |finding: &Finding, facts: &StageFacts, trial: Option<&TrialFigures>| {
+        let of = |finding: &Finding| (finding.severity, finding.strength);
+        let at = || trial.map_or(String::new(), |trial| setting(facts, trial));
+        let new = || Seen { finding: finding.clone(), at: at(), stages: Vec::new(), runs: 0 };
+        let entry = seen.entry(finding.code).or_insert_with(new);
+        if of(finding) > of(&entry.finding) {
+            (entry.finding, entry.at) = (finding.clone(), at());
         }
-        entry.2 += 1;
-        if !entry.1.iter().any(|known| known == place) {
-            entry.1.push(place.to_owned());
+        entry.runs += usize::from(trial.is_some());
+        if !entry.stages.contains(&facts.stage.name) {
+            entry.stages.push(facts.stage.name.clone());
         }
     };
-    let answers = |answer: &Answer| answer.warnings.clone();
     for facts in &study.stages {
         for trial in &facts.trials {
             // A cache that was to answer is no warning.
             let through_cache = matches!(trial.cache.as_str(), "cold" | "warm");
             let requested_comparison = |f: &&Finding| through_cache && is_of_the_cache(f);
             let spoken = trial.findings.iter().filter(|f| f.severity >= Severity::Warning);
-            spoken.filter(|f| !requested_comparison(f)).for_each(|f| add(f, &facts.stage.name));
+            let spoken = spoken.filter(|f| !requested_comparison(f));
+            spoken.for_each(|finding| add(finding, facts, Some(trial)));
         }
-        let own = facts.answers.iter().flat_map(|(_, answer)| answers(answer));
-        own.for_each(|finding| add(&finding, &facts.stage.name));
+        let own = facts.answers.iter().flat_map(|(_, answer)| &answer.warnings);
+        own.for_each(|finding| add(finding, facts, None));
     }
-    let mut all: Vec<(Finding, Vec<String>, usize)> = seen.into_values().collect();
-    all.sort_by_key(|(finding, ..)| std::cmp::Reverse((finding.severity, finding.strength)));
+    let mut all: Vec<Seen> = seen.into_values().collect();
+    all.sort_by_key(|of| std::cmp::Reverse((of.finding.severity, of.finding.strength)));
     let mut element: Vec<Warning> = Vec::new();
-    for (finding, places, times) in &all {
-        let (words, places) = (finding.words.trim_end_matches('.'), places.join(", "));
-        let times = match times {
-            1 => "once".to_owned(),
-            several => format!("{} times", count::thousands(*several as u64)),
-        };
-        let words = format!("{words} (seen {times}, in {places})");
-        element.push(Warning::of_finding(finding, words));
+    for of in &all {
+        let words = of.finding.words.trim_end_matches('.');
+        let words = format!("{words} ({})", of.place(study));
+        element.push(Warning::of_finding(&of.finding, words));
     }
     // What the whole concludes about single runs was reported above.
     let concluded = study.conclusions.iter().flat_map(|(_, answer)| &answer.warnings);
@@ -150,4 +198,56 @@ fn warnings(study: &Study) -> Vec<Warning> {
 
 fn is_of_the_cache(finding: &Finding) -> bool {
     ["page_cache", "buffered", "physics"].contains(&finding.code)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_analysis::experiment::testing;
+    use iosonde_analysis::finding::Strength;
+    use iosonde_fixtures::Load;
+
+    fn sweep(experiment: &str) -> Study {
+        let stage = testing::stage(experiment, experiment);
+        testing::study(vec![testing::facts(&stage, |_, _| Load::default())], None)
+    }
+
+    #[test]
+    fn a_finding_is_said_with_the_setting_that_its_words_are_of() {
+        let mut study = sweep("queue-depth");
+        let facts = &mut study.stages[0];
+        let all = facts.trials.len();
+        let names: Vec<String> = facts.points.iter().map(Point::name).collect();
+        for (at, severity) in [(0, Severity::Warning), (2, Severity::LowConfidence)] {
+            let words = format!("Lost at cell {at}.");
+            let finding = Finding::new("odd", "", Strength::Supported, severity, words);
+            facts.trials.iter_mut().find(|of| of.cell == at).unwrap().findings.push(finding);
+        }
+        let warnings = warnings(&study);
+        let odd = warnings.iter().find(|warning| warning.code == "odd").unwrap();
+        let place = format!("(at iodepth {}; seen in 2 of {all} runs of queue-depth)", names[2]);
+        assert_eq!(odd.words, format!("Lost at cell 2 {place}"));
+    }
+
+    #[test]
+    fn nothing_usable_is_said_whatever_the_experiment() {
+        for experiment in ["cpu-cost", "queue-depth", "random"] {
+            let mut study = sweep(experiment);
+            let is_none = |study: &Study| answer(study).iter().any(|of| of.contains(NONE_USABLE));
+            assert!(!is_none(&study), "{experiment}");
+            let facts = study.stages.remove(0);
+            let failed = |mut trial: TrialFigures| {
+                trial.standing = Standing::Failed("broken".into());
+                trial
+            };
+            let trials = facts.trials.into_iter().map(failed).collect();
+            study.stages = vec![StageFacts::of(&facts.stage, facts.laid_out, trials, &[])];
+            assert!(is_none(&study), "{experiment}");
+            let story = story(&study, &[], true, 0);
+            let confidence = crate::answer::Answer::of_story(&story, None).confidence;
+            assert!(!confidence.starts_with("high"), "{experiment}: {confidence}");
+        }
+    }
 }
