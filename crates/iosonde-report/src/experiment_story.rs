@@ -222,13 +222,13 @@ mod tests {
         let names: Vec<String> = facts.points.iter().map(Point::name).collect();
         for (at, severity) in [(0, Severity::Warning), (2, Severity::LowConfidence)] {
             let words = format!("Lost at cell {at}.");
-            let finding = Finding::new("odd", "", Strength::Supported, severity, words);
+            let finding = Finding::new("stall", "", Strength::Supported, severity, words);
             facts.trials.iter_mut().find(|of| of.cell == at).unwrap().findings.push(finding);
         }
         let warnings = warnings(&study);
-        let odd = warnings.iter().find(|warning| warning.code == "odd").unwrap();
+        let found = warnings.iter().find(|warning| warning.code == "stall").unwrap();
         let place = format!("(at iodepth {}; seen in 2 of {all} runs of queue-depth)", names[2]);
-        assert_eq!(odd.words, format!("Lost at cell 2 {place}"));
+        assert_eq!(found.words, format!("Lost at cell 2 {place}"));
     }
 
     #[test]
