@@ -177,9 +177,9 @@ fn kept_results_are_listed_found_by_short_names_and_removed_on_request() {
         place.iosonde(&format!("{sim} {depth}")).end().exits(0);
     }
     let list = place.iosonde("report").end().exits(0).prints("3 results, ");
-    list.prints("--iodepth 2  ").prints("  no fault seen").prints("last~2");
+    list.prints("--iodepth 2  ").prints("  medium confidence: too short").prints("last~2");
     let narrow = place.iosonde("report").env("COLUMNS", "60").end().exits(0);
-    let narrow = narrow.prints("    Verdict      no fault seen");
+    let narrow = narrow.prints("    Verdict      medium confidence: too short for an");
     assert!(narrow.out.lines().all(|line| line.chars().count() <= 60), "{narrow}");
     for (word, depth) in [("last", 4), ("last~0", 4), ("last~1", 2), ("last~2", 1)] {
         let words = format!("report {word} --output-format json");

@@ -9,6 +9,7 @@ use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::{Output, OutputFormat};
 use crate::cli::recorded::bounded;
 use crate::cli::{profile, verify};
+use iosonde_analysis::verdict::Kind;
 use iosonde_analysis::{judge, ladder};
 use iosonde_model::record::Manifest;
 use iosonde_model::record::checksums::{alterations, names_in};
@@ -99,7 +100,12 @@ fn anew(kept: &Kept) -> (String, Exit) {
     match &kept.records {
         Records::Runs(runs) => {
             let judgement = judgement(kept, runs);
-            (judgement.verdict.words.clone(), judgement.exit)
+            let verdict = &judgement.verdict;
+            // Earlier versions said this of every verdict of its kind.
+            let is_plain =
+                |stored: &&str| verdict.kind == Kind::NoFaultSeen && *stored == "no fault seen";
+            let stored = kept.manifest.as_ref().map(|manifest| manifest.verdict.as_str());
+            (stored.filter(is_plain).unwrap_or(&verdict.words).to_owned(), judgement.exit)
         }
         Records::Verify(run) => {
             let analysed = judge(run, kept.command().get(1..).unwrap_or_default());
