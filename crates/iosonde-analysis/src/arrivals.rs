@@ -88,7 +88,7 @@ pub enum ArrivalVerdict {
 }
 
 /// Figures of the open loops of a run; `None` where it has none.
-pub fn arrivals(run: &Run) -> Option<ArrivalFigures> {
+pub fn arrivals(run: &Run, stalls: Option<&Stalls>) -> Option<ArrivalFigures> {
     let open: Vec<usize> =
         (0..run.jobs.len()).filter(|at| run.plan.jobs[*at].is_open_loop()).collect();
     if open.is_empty() || run.measured_ns == 0 {
@@ -102,7 +102,6 @@ pub fn arrivals(run: &Run) -> Option<ArrivalFigures> {
     let (due, dropped) = (sum(|counts| counts.due), sum(|counts| counts.dropped));
     let completed: u64 = jobs().map(|job| job.read.ops + job.write.ops + job.trim.ops).sum();
     let requested: Option<f64> = open.iter().map(|at| requested(&run.plan.jobs[*at])).sum();
-    let stalls = stalled::stalls(run);
     let mut figures = ArrivalFigures {
         asked_per_s: requested,
         due,
@@ -112,10 +111,10 @@ pub fn arrivals(run: &Run) -> Option<ArrivalFigures> {
         queued: sum(|counts| counts.queued),
         dropped,
         gap_cv: gap_cv(run, &open),
-        growth: growth(run, &open, stalls.as_ref()),
+        growth: growth(run, &open, stalls),
         verdict: ArrivalVerdict::Sustained,
     };
-    figures.verdict = verdict(run, &open, &figures, stalls.as_ref());
+    figures.verdict = verdict(run, &open, &figures, stalls);
     Some(figures)
 }
 
@@ -331,7 +330,7 @@ mod tests {
                 counts.due += 1;
             }
         }
-        arrivals(run).unwrap().verdict == ArrivalVerdict::OffSchedule
+        arrivals(run, stalled::stalls(run).as_ref()).unwrap().verdict == ArrivalVerdict::OffSchedule
     }
 
     #[test]
@@ -372,6 +371,7 @@ mod tests {
         assert!(alarms <= 2, "{alarms} false alarms of 100");
         assert_eq!(slope(&[1.0, 2.0, 3.0], 1), None);
     }
+
     /// An open loop that is frozen for its last tenth, 5,000/s.
     fn frozen_at_the_end(backlog: fn(u64) -> u64, dropped: u64) -> ArrivalVerdict {
         let shape = |t: f64| if t < 0.9 { 1.0 } else { 0.0 };
@@ -379,7 +379,7 @@ mod tests {
         let counts = &mut run.jobs[0].arrivals;
         counts.dropped = dropped;
         counts.due += dropped;
-        arrivals(&run).unwrap().verdict
+        arrivals(&run, stalled::stalls(&run).as_ref()).unwrap().verdict
     }
 
     #[test]

@@ -257,7 +257,7 @@ pub fn figures(run: &Run) -> Figures {
     let window_ns = run.measured_ns.saturating_sub(skip_ns);
     let cut = Cut { skip_ns, window_ns };
     let everyone: Vec<usize> = (0..run.jobs.len()).collect();
-    let arrivals = super::arrivals::arrivals(run);
+    let arrivals = super::arrivals::arrivals(run, stalls.as_ref());
     let mut all = group(run, "", &everyone, cut);
     let of_role = |(role, jobs): (&str, Vec<usize>)| match jobs == everyone {
         true => GroupFigures { role: role.to_owned(), ..all.clone() },
