@@ -87,7 +87,7 @@ pub enum ArrivalVerdict {
     OffSchedule,
 }
 
-/// Figures of the open loops of a run; `None` where it has none.
+/// Figures of the open loops of a run with these stalls; `None` where it has none.
 pub fn arrivals(run: &Run, stalls: Option<&Stalls>) -> Option<ArrivalFigures> {
     let open: Vec<usize> =
         (0..run.jobs.len()).filter(|at| run.plan.jobs[*at].is_open_loop()).collect();
