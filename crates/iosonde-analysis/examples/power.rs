@@ -1,7 +1,7 @@
 //! How often does a comparison find a difference of known size? Runs with normal noise. Whether its
-//! advice about further runs leads to a verdict is shown by the example of the engine.
+//! advice about further runs leads to a verdict is shown by the example `verdicts` of the engine.
 //!
-//! `cargo run --release -p iosonde-analysis --example compare -- 300` prints two tables,
+//! `cargo run --release -p iosonde-analysis --example power -- 300` prints two tables,
 //! of so many comparisons per line; a further number chooses lines by
 //! their noise in percent.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "the table is its output")]

@@ -1,7 +1,7 @@
 //! Does who follows the advice of `compare` get a verdict on every figure? Runs of simulated
 //! devices in virtual time, of which B is slower and all differ from run to run.
 //!
-//! `cargo run --release -p iosonde-engine --example compare -- 200` prints a table of
+//! `cargo run --release -p iosonde-engine --example verdicts -- 200` prints a table of
 //! `docs/compare.md`, of so many comparisons per line; a further word chooses lines by what they
 //! compare.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table is its output")]
