@@ -42,6 +42,13 @@ inlined struct kiocb *call_of_bio(struct bio *bio)
 	return 0;
 }
 
+inlined u64 call_of_request(struct request *rq)
+{
+	struct bio *bio = rq->bio;
+
+	return bio ? (u64)call_of_bio(bio) : 0;
+}
+
 /* The thread that waits for a small direct request on a block device, which belongs to no call that
  * could be asked; NULL if none is known. */
 inlined struct thread *waiter_of(struct bio *bio)
@@ -150,6 +157,7 @@ inlined u32 free_place(void)
 apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 {
 	struct file_place *known, place = {};
+	u64 since_ns;
 	struct file_use *fresh;
 	struct times *times;
 	struct file_key key;
@@ -171,15 +179,16 @@ apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 	place.place = free_place();
 	if (!place.place)
 		return 0;
-	place.since_ns = ktime_ns();
+	since_ns = ktime_ns();
+	place.since = (u32)since_ns;
 	__builtin_memset(fresh, 0, sizeof(*fresh));
-	fresh->since_ns = place.since_ns;
+	fresh->since_ns = since_ns;
 	if (inode && key.kind == FILE_NAMED)
 		name_file(fresh, (struct inode *)inode);
 	map_update(&file_data, &place.place, fresh, ANY);
 	times = map_lookup(&file_times, &place.place);
 	if (times)
-		times->since_ns = place.since_ns;
+		times->since_ns = since_ns;
 	if (map_update(&files, &key, &place, NOEXIST)) {
 		/* Another CPU was first, or there is no room. This place stays empty. */
 		known = map_lookup(&files, &key);

@@ -17,10 +17,10 @@ static __attribute__((noinline)) int tally_layer(u32 layer, u64 ns)
 }
 
 /* Its request has reached the block layer. Waiting for a limit lies before that. */
-inlined void layer_of_begin(struct flight *flight, u64 now)
+inlined void layer_of_begin(struct flight *flight, u64 call, u64 now)
 {
-	u64 iocb = flight->iocb, since = 0;
-	struct submitted *submitted = iocb ? map_lookup(&submits, &iocb) : 0;
+	struct submitted *submitted = call ? map_lookup(&submits, &call) : 0;
+	u64 since = 0;
 
 	if (submitted) {
 		since = submitted->submit_ns;
@@ -34,10 +34,9 @@ inlined void layer_of_begin(struct flight *flight, u64 now)
 		tally_layer(LAYER_BEFORE, now - since);
 }
 
-inlined void layer_of_end(struct flight *flight, u64 now)
+inlined void layer_of_end(struct flight *flight, u64 call, u64 now)
 {
-	u64 iocb = flight->iocb;
-	struct submitted *submitted = iocb ? map_lookup(&submits, &iocb) : 0;
+	struct submitted *submitted = call ? map_lookup(&submits, &call) : 0;
 
 	if (submitted) {
 		submitted->end_ns = now;

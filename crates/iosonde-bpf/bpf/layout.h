@@ -131,12 +131,10 @@ struct file_key {
 	u32 zero;
 };
 
-/* Where the counts of a file are, and since when they are this file's. Place 0 is for all files that
- * find none. */
+/* Where the counts of a file are. Place 0 is for all files that find none. */
 struct file_place {
-	u64 since_ns;
 	u32 place;
-	u32 zero;
+	u32 since; /* the low half of when they became this file's, ns */
 };
 
 enum { FILE_NAMED, FILE_OF_DEVICE, FILE_UNTOLD };
@@ -248,18 +246,20 @@ struct sampling {
 	u32 chunk_shift; /* of 2^n chunks, one */
 };
 
-/* A request between its beginning and its end. */
+/* A request between its beginning and its end: one cache line, which goes from the CPU that sends the
+ * request to the one that completes it. */
 struct flight {
 	u64 key; /* the request, where it lies in the array; 0 if the place is free */
 	u64 start_ns;
 	u64 issue_ns;
-	u64 cgroup;
-	u64 iocb; /* the kernel's I/O call that it belongs to, if it tells */
 	struct file_place file;
 	u32 disk;
-	u32 disk_index;
-	u32 slot;
 	u32 tid;
+	u32 bytes;
+	u32 done_bytes;
+	u16 cgroup_place; /* of its counts */
+	u8 disk_index;
+	u8 slot;
 	u8 op;
 	u8 class;
 	u8 is_direct;
@@ -268,17 +268,9 @@ struct flight {
 	u8 has_error;
 	u8 has_file; /* 1 + one of FILE_… */
 	u8 kind; /* sequential, strided or neither */
-	u32 bytes;
-	u32 done_bytes;
-	u32 cgroup_place; /* of its counts */
 	u8 phase; /* one of PHASE_… */
 	u8 flag; /* one of FLAG_… */
 	u16 zero;
-};
-
-struct flight_place {
-	struct flight flight;
-	u64 spare[4]; /* to cache lines */
 };
 
 /* Who made a stretch of a file's pages dirty. */

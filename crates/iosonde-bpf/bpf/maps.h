@@ -69,7 +69,7 @@ TABLE(slot_data, MAP_PERCPU_ARRAY, 128, u32, struct slot); /* 16 KiB each and CP
 TABLE(arrivals, MAP_ARRAY, 128, u32, struct arrival);
 ALIGNED(depths, DISKS, struct depth);
 TABLE(depth_data, MAP_PERCPU_ARRAY, DISKS, u32, struct depth_use);
-ALIGNED(flight_places, 1 << FLIGHT_SHIFT, struct flight_place);
+ALIGNED(flight_places, 1 << FLIGHT_SHIFT, struct flight);
 TABLE(flights, MAP_HASH, 16384, u64, struct flight); /* whose place was taken */
 TABLE(flight_count, MAP_ARRAY, 1, u32, u64); /* of them now */
 TABLE(owners, MAP_LRU_HASH, 65536, struct owner_key, struct owner);

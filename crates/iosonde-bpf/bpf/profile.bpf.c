@@ -21,6 +21,15 @@
 
 char terms[] SEC("license") = "Dual MIT/GPL";
 
+/* The request that an event is about. As an address that nobody vouches for: of a pointer that it trusts,
+ * the verifier searches all types of the kernel by name for each pointer that is read behind it. */
+inlined struct request *request_of(u64 *ctx)
+{
+	struct request *rq = (struct request *)ctx[0];
+
+	return has_cast ? cast_to(rq, __builtin_btf_type_id(*rq, 1)) : rq;
+}
+
 inlined u32 op_of(u32 flags, u32 bytes)
 {
 	u32 raw = flags & OP_MASK;
@@ -230,7 +239,7 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 	struct thread *thread;
 	struct inode *inode = 0;
 	struct bio *bio;
-	u64 key = (u64)rq;
+	u64 key = (u64)rq, call = 0, cgroup = 0;
 	u32 flags, bytes, group = 0;
 	int index, slot;
 
@@ -260,8 +269,8 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 			     flags >> ENUM_VALUE(enum req_flag_bits, __REQ_PREFLUSH) & 1);
 	if (bio) {
 		if (flight.op <= OP_WRITE && bytes)
-			inode = inode_of(bio, &flight.is_direct, &flight.iocb);
-		flight.cgroup = cgroup_of(bio);
+			inode = inode_of(bio, &flight.is_direct, &call);
+		cgroup = HAS_PART(CGROUPS) ? cgroup_of(bio) : 0;
 	}
 	attribute(&flight, thread, bio, flags, inode, &group);
 	if (HAS_PART(FILES) && flight.class <= CLASS_WRITE_BACK && flight.op <= OP_WRITE && bytes)
@@ -272,8 +281,7 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 		return 0;
 	}
 	flight.slot = slot;
-	if (HAS_PART(CGROUPS))
-		flight.cgroup_place = cgroup_of_thread(thread, flight.cgroup);
+	flight.cgroup_place = cgroup_of_thread(thread, cgroup);
 	flight.phase = phase_of_request(&flight, flags);
 	flight.flag = flag_of(&flight, flags);
 	lapse(key, now);
@@ -281,11 +289,13 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 		COUNT(lost_flights, 1);
 		return 0;
 	}
+	if (cgroup && !flight.cgroup_place)
+		COUNT(lost_cgroups, 1);
 	enter_depth(&flight, now, 1);
 	enter_phase(&flight, now, 1);
 	tally_gap(slot, now);
 	if (wants_layers && flight.class == CLASS_PROGRAM && flight.op <= OP_WRITE)
-		layer_of_begin(&flight, now);
+		layer_of_begin(&flight, call, now);
 	return 1;
 }
 
@@ -298,7 +308,7 @@ apart int count_in_file(struct flight *flight, struct file_place *at, u32 bytes,
 		return 0;
 	place = at->place;
 	file = map_lookup(&file_data, &place);
-	if (file && file->since_ns != at->since_ns) {
+	if (file && (u32)file->since_ns != at->since) {
 		/* It has been emptied meanwhile. */
 		place = 0;
 		file = map_lookup(&file_data, &place);
@@ -447,7 +457,7 @@ SEC("tp_btf/block_io_start")
 int io_start(u64 *ctx)
 {
 	if (begins_at == 0)
-		begin((struct request *)ctx[0], ktime_ns());
+		begin(request_of(ctx), ktime_ns());
 	return 0;
 }
 
@@ -455,7 +465,7 @@ SEC("tp_btf/block_rq_insert")
 int rq_insert(u64 *ctx)
 {
 	if (begins_at == 1)
-		begin((struct request *)ctx[0], ktime_ns());
+		begin(request_of(ctx), ktime_ns());
 	return 0;
 }
 
@@ -488,7 +498,7 @@ inlined void begin_flush(struct request *rq, u64 key, u64 now)
 SEC("tp_btf/block_rq_issue")
 int rq_issue(u64 *ctx)
 {
-	struct request *rq = (struct request *)ctx[0];
+	struct request *rq = request_of(ctx);
 	u64 key = (u64)rq, now = ktime_ns();
 	struct flight *flight = flight_of(key);
 
@@ -573,7 +583,7 @@ apart int tally_end(struct flight *flight, u32 bytes, u64 now)
 SEC("tp_btf/block_rq_complete")
 int rq_complete(u64 *ctx)
 {
-	struct request *rq = (struct request *)ctx[0];
+	struct request *rq = request_of(ctx);
 	u64 key = (u64)rq, now;
 	struct flight *flight = flight_of(key);
 	struct slot *slot;
@@ -600,7 +610,7 @@ int rq_complete(u64 *ctx)
 	tally_end(flight, flight->done_bytes, now);
 	count_written(flight, flight->done_bytes);
 	if (wants_layers && flight->class == CLASS_PROGRAM)
-		layer_of_end(flight, now);
+		layer_of_end(flight, call_of_request(rq), now);
 	enter_depth(flight, now, -1);
 	enter_phase(flight, now, -1);
 	drop_flight(key, flight);

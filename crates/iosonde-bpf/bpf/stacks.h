@@ -40,7 +40,7 @@ inlined void take_stack(u64 *ctx, struct stack_key *key, u32 kind)
 SEC("tp_btf/block_io_start")
 int stack_request(u64 *ctx)
 {
-	struct request *rq = (struct request *)ctx[0];
+	struct request *rq = request_of(ctx);
 	struct stack_key key = {};
 
 	if (!has_begun() || !is_followed(current_pid_tgid() >> 32) || disk_index(disk_of(rq)) < 0)

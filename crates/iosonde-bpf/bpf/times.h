@@ -35,7 +35,7 @@ inlined void tally_file(struct flight *flight, u64 ns)
 	if (!flight->has_file)
 		return;
 	times = map_lookup(&file_times, &place);
-	if (times && times->since_ns != flight->file.since_ns) {
+	if (times && (u32)times->since_ns != flight->file.since) {
 		/* It has been emptied meanwhile. */
 		place = 0;
 		times = map_lookup(&file_times, &place);
@@ -50,13 +50,11 @@ inlined void tally_cgroup(struct flight *flight, u32 bytes, const u64 *ns)
 	u32 place = flight->cgroup_place, bucket;
 	struct cgroup_use *use;
 
-	if (!HAS_PART(CGROUPS) || !flight->cgroup)
+	if (!HAS_PART(CGROUPS) || !place)
 		return;
 	use = map_lookup(&cgroup_data, &place);
-	if (!place || !use) {
-		COUNT(lost_cgroups, 1);
+	if (!use)
 		return;
-	}
 	use->requests += 1;
 	if (flight->op == OP_READ)
 		use->read_bytes += bytes;

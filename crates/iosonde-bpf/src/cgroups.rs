@@ -3,18 +3,17 @@
 use crate::{CgroupUse, Collector};
 
 impl Collector {
-    /// Cgroups by their kernel number.
+    /// Cgroups by their kernel number, each with the place of its counts, and these. One whose requests
+    /// are all in flight has none yet.
     ///
     /// # Errors
     /// In words.
-    pub fn cgroups(&self) -> Result<Vec<(u64, CgroupUse)>, String> {
+    pub fn cgroups(&self) -> Result<Vec<(u64, u32, CgroupUse)>, String> {
         let places = self.all::<u64, u32>("cgroups")?.into_iter();
-        let use_at = |place: u32| -> Result<CgroupUse, String> {
+        let uses = places.map(|(id, place)| {
             let cpus = self.of_each_cpu::<CgroupUse>("cgroup_data", place)?;
-            Ok(cpus.iter().fold(CgroupUse::NONE, CgroupUse::and))
-        };
-        let uses = places.map(|(id, place)| Ok((id, use_at(place)?)));
-        // One whose requests are all in flight has a place, and no counts yet.
-        uses.filter(|used| !matches!(used, Ok((_, used)) if used.requests == 0)).collect()
+            Ok((id, place, cpus.iter().fold(CgroupUse::NONE, CgroupUse::and)))
+        });
+        uses.collect()
     }
 }

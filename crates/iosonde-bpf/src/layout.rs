@@ -55,7 +55,7 @@ mod stacks;
 mod times;
 
 pub use buckets::{bucket_edges, bucket_of, coarse_edges};
-pub use flight::{Flight, FlightPlace};
+pub use flight::Flight;
 pub use places::{Chunk, ChunkKey, Sampling};
 pub use stacks::{Blocked, STACK_OF_REQUEST, STACK_OF_WAIT, StackKey, StackUse};
 pub use times::{CgroupUse, Times};
@@ -308,12 +308,10 @@ shared! {
     /// Where the counts of a file are.
     #[derive(Default)]
     FilePlace {
-        /// Since when they are this file's, ns.
-        since_ns: u64,
         /// Its place; 0 is for all files that found none.
         place: u32,
-        /// Zero.
-        zero: u32,
+        /// The low half of when it became this file's, ns.
+        since: u32,
     }
 }
 

@@ -24,7 +24,7 @@ use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 pub use layout::{
     Blocked, CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, DepthUse, FileKey, FilePlace,
-    FileUse, FlagUse, Flight, FlightPlace, Layers, Levels, Sampling, Slot, SlotKey, StackKey,
+    FileUse, FlagUse, Flight, Layers, Levels, Sampling, Slot, SlotKey, StackKey,
     StackUse, Thread, Times, WorkUse,
 };
 pub use programs::{FileSystem, Part, Program, Runs};
@@ -190,7 +190,7 @@ impl Collector {
             self.array::<Sampling>("sampling_state").map(|_| ()),
             self.table::<u32, Thread>("threads").map(|_| ()),
             self.table::<u64, Flight>("flights").map(|_| ()),
-            self.array::<FlightPlace>("flight_places").map(|_| ()),
+            self.array::<Flight>("flight_places").map(|_| ()),
             self.table::<FileKey, FilePlace>("files").map(|_| ()),
             self.array::<FileUse>("file_data").map(|_| ()),
             self.array::<Times>("file_times").map(|_| ()),
@@ -369,9 +369,8 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn flights(&self) -> Result<Vec<Flight>, String> {
-        let places = self.array::<FlightPlace>("flight_places")?;
-        let in_places = places.iter().filter_map(|place| Some(place.ok()?.flight));
-        let in_places = in_places.filter(|flight| flight.key != 0);
+        let places = self.array::<Flight>("flight_places")?;
+        let in_places = places.iter().filter_map(Result::ok).filter(|flight| flight.key != 0);
         let others = self.all::<u64, Flight>("flights")?.into_iter().map(|(_, flight)| flight);
         Ok(in_places.chain(others).collect())
     }

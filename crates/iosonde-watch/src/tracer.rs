@@ -21,7 +21,7 @@ mod times;
 use std::collections::BTreeMap;
 
 use iosonde_bpf::layout::SYNC;
-use iosonde_bpf::{CgroupUse, Collector, Flight, Options, SlotKey, major_minor};
+use iosonde_bpf::{Collector, Flight, Options, SlotKey, major_minor};
 
 use self::files::Files;
 use self::names::{Disks, Names};
@@ -353,7 +353,7 @@ impl Tracer {
             let in_flight = self.root.text(format!("/sys/block/{name}/inflight"));
             let is_idle = in_flight
                 .is_some_and(|text| text.split_whitespace().all(|direction| direction == "0"));
-            if let Some(tally) = self.tallies.get_mut(&flight.slot).filter(|_| is_idle) {
+            if let Some(tally) = self.tallies.get_mut(&u32::from(flight.slot)).filter(|_| is_idle) {
                 tally.add_unseen(&flight);
                 left.push(flight);
             }
@@ -474,14 +474,15 @@ impl Tracer {
     /// Cgroups with the requests that ended, and those that must have.
     fn cgroups(&self, left: &[Flight]) -> Vec<CgroupRun> {
         let paths = names::cgroups(&self.root);
-        let uses = self.collector.cgroups().unwrap_or_default();
-        let mut uses: BTreeMap<u64, CgroupUse> = uses.into_iter().collect();
-        for flight in left.iter().filter(|flight| flight.cgroup > 0) {
-            uses.entry(flight.cgroup).or_insert(CgroupUse::NONE).add_unseen(flight);
+        let mut uses = self.collector.cgroups().unwrap_or_default();
+        for (_, place, used) in &mut uses {
+            let unseen = left.iter().filter(|flight| u32::from(flight.cgroup_place) == *place);
+            unseen.for_each(|flight| used.add_unseen(flight));
         }
         let mut cgroups: Vec<CgroupRun> = uses
             .into_iter()
-            .map(|(id, used)| {
+            .filter(|(_, _, used)| used.requests > 0)
+            .map(|(id, _, used)| {
                 let path = paths.get(&id).cloned();
                 convert::cgroup(&used, path.unwrap_or_else(|| format!("cgroup number {id}")))
             })

@@ -11,20 +11,22 @@ shared! {
         start_ns: u64,
         /// Issue, ns; 0 if not issued.
         issue_ns: u64,
-        /// Cgroup.
-        cgroup: u64,
-        /// Internal.
-        iocb: u64,
         /// Internal.
         file: FilePlace,
         /// Disk.
         disk: u32,
-        /// Internal.
-        disk_index: u32,
-        /// Its slot.
-        slot: u32,
         /// Thread.
         tid: u32,
+        /// Size at issue, bytes.
+        bytes: u32,
+        /// Of it, done, bytes.
+        done_bytes: u32,
+        /// Where its cgroup is counted; 0 if there was no place for it.
+        cgroup_place: u16,
+        /// Internal.
+        disk_index: u8,
+        /// Its slot.
+        slot: u8,
         /// Operation.
         op: u8,
         /// Class.
@@ -41,27 +43,11 @@ shared! {
         has_file: u8,
         /// 1 if it was sequential, 2 if strided.
         kind: u8,
-        /// Size at issue, bytes.
-        bytes: u32,
-        /// Of it, done, bytes.
-        done_bytes: u32,
-        /// Internal.
-        cgroup_place: u32,
         /// Internal.
         phase: u8,
         /// Internal.
         flag: u8,
         /// Internal.
         zero: u16,
-    }
-}
-
-shared! {
-    /// Where a request stands, in cache lines of its own.
-    FlightPlace {
-        /// The request.
-        flight: Flight,
-        /// Internal.
-        spare: [u64; 4],
     }
 }

@@ -17,17 +17,40 @@ pub(super) const WAIT_END: &str = "submit_bio_wait_endio";
 pub(super) fn symbols<const N: usize>(root: &Root, names: [&str; N]) -> [u64; N] {
     let mut addresses = [0; N];
     let Ok(list) = File::open(root.path("/proc/kallsyms")) else { return addresses };
+    let mut list = BufReader::with_capacity(1 << 16, list);
+    let mut line = Vec::new();
     let mut left = N;
-    for line in BufReader::with_capacity(1 << 16, list).lines().map_while(Result::ok) {
-        let mut words = line.split(' ');
-        let (Some(address), Some(name)) = (words.next(), words.nth(1)) else { continue };
-        if let Some(at) = names.iter().position(|wanted| *wanted == name) {
-            addresses[at] = u64::from_str_radix(address, 16).unwrap_or(0);
-            left -= 1;
+    while left > 0 && list.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+        for (address, name) in addresses.iter_mut().zip(names) {
+            if let Some(found) = address_of(line.trim_ascii_end(), name) {
+                *address = found;
+                left -= 1;
+            }
         }
-        if left == 0 {
-            break;
-        }
+        line.clear();
     }
     addresses
+}
+
+/// The address in a line that is about this symbol: `ffffffff81000000 T name`. Most are not.
+fn address_of(line: &[u8], name: &str) -> Option<u64> {
+    if !line.ends_with(name.as_bytes()) {
+        return None;
+    }
+    let mut words = str::from_utf8(line).ok()?.split(' ');
+    let address = u64::from_str_radix(words.next()?, 16).ok()?;
+    (words.nth(1)? == name).then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_symbol_is_found_by_its_whole_name() {
+        let line = b"ffffffff81539590 t bio_chain_endio";
+        assert_eq!(address_of(line, CHAIN_END), Some(0xffff_ffff_8153_9590));
+        assert_eq!(address_of(b"ffffffff81539590 t my_bio_chain_endio", CHAIN_END), None);
+        assert_eq!(address_of(b"ffffffff81539590 t", "t"), None);
+    }
 }
