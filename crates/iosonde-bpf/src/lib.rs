@@ -24,8 +24,8 @@ use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 pub use layout::{
     Blocked, CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, DepthUse, FileKey, FilePlace,
-    FileUse, FlagUse, Flight, Layers, Levels, Sampling, Slot, SlotKey, StackKey,
-    StackUse, Thread, Times, WorkUse,
+    FileUse, FlagUse, Flight, Layers, Levels, Sampling, Slot, SlotKey, StackKey, StackUse, Thread,
+    Times, WorkUse,
 };
 pub use programs::{FileSystem, Part, Program, Runs};
 

@@ -112,7 +112,9 @@ impl Tracer {
             at_ns: now_ns,
             processes: sums(threads.iter().map(|thread| (thread.pid, done_by_thread(thread)))),
             files: sums(files.iter().map(|(key, file)| (*key, done_to_file(file)))),
-            cgroups: sums(self.collector.cgroups()?.iter().map(|(id, _, used)| (*id, done_in(used)))),
+            cgroups: sums(
+                self.collector.cgroups()?.iter().map(|(id, _, used)| (*id, done_in(used))),
+            ),
             ..Before::default()
         };
         let mut names = Names::new(&self.root, mounts(&self.root));
