@@ -56,7 +56,7 @@ pub(super) struct Session<'a> {
 }
 
 /// A size on the command line, if it is given.
-fn size(option: &'static str, text: &Option<String>) -> Result<Option<u64>, Failure> {
+pub(super) fn size(option: &'static str, text: &Option<String>) -> Result<Option<u64>, Failure> {
     match text {
         None => Ok(None),
         Some(text) => bytes::parse(text).map(Some).map_err(|error| Failure::value(option, &error)),

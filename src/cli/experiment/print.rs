@@ -98,7 +98,7 @@ pub(super) fn has_lost_runs(study: &Study) -> bool {
     failed * FAILED_OF > runs().count()
 }
 
-/// The exit code from the runs: failed consistency checks, errors.
+/// The exit code from the runs: failed consistency checks, errors, what was not run.
 pub(crate) fn end_of(study: &Study) -> Exit {
     let trials: Vec<&TrialFigures> = study.stages.iter().flat_map(|facts| &facts.trials).collect();
     let mut exit = Exit::Done;
@@ -129,7 +129,8 @@ pub(crate) fn end_of(study: &Study) -> Exit {
     if missed("missed") {
         exit = exit.or_graver(Exit::Missed);
     }
-    if trials.is_empty() { exit.or_graver(Exit::Inconclusive) } else { exit }
+    let ended_early = study.stages.iter().any(|facts| !facts.laid_out.ended_early.is_empty());
+    if trials.is_empty() || ended_early { exit.or_graver(Exit::Inconclusive) } else { exit }
 }
 
 /// The report as text and data: files by name, as stored.

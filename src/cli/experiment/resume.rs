@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::ResumeArgs;
-use super::execution::session;
+use super::execution::{session, size};
 use super::resolved_target::{TargetOptions, resolve_target};
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
@@ -14,7 +14,7 @@ use crate::cli::place::Place;
 use crate::cli::report::read_manifest;
 use iosonde_analysis::experiment::Study;
 use iosonde_model::record::checksums::{Altered, Change, alterations};
-use iosonde_model::record::experiment::RequestedTarget;
+use iosonde_model::record::experiment::{ExperimentRun, RequestedTarget};
 use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::units::bytes;
 
@@ -24,7 +24,9 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     let altered = args.accept.read_to_resume(&args.folder)?;
     let place = Place::find()?;
     let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
-    let run = old.run.clone();
+    let limit_bytes = size("--max-written", &args.max_written)?;
+    let max_written_bytes = limit_bytes.or(old.run.max_written_bytes);
+    let run = ExperimentRun { max_written_bytes, ..old.run.clone() };
     if nothing_missing(&old)? {
         return Err(wrong(format!(
             "`{}` is complete: nothing to resume; `iosonde report` shows the report",

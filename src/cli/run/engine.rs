@@ -81,15 +81,15 @@ impl EngineArgs {
                 return Err(wrong(format!("{option} has no effect with the {word} engine")));
             }
         }
-        if engine.kind == EngineKind::VhostUser && self.direct.is_some() {
-            let message = "--direct has no effect with the virtio-blk-vhost-user engine: \
-                           the server decides whether it uses a page cache";
-            return Err(wrong(message));
-        }
-        if engine.kind == EngineKind::IoUringCmd && self.direct.is_some() {
-            let message = "--direct has no effect with the io_uring_cmd engine: NVMe commands \
-                           bypass the page cache";
-            return Err(wrong(message));
+        let without_cache = match engine.kind {
+            EngineKind::VhostUser => Some("the server decides whether it uses a page cache"),
+            EngineKind::IoUringCmd => Some("NVMe commands bypass the page cache"),
+            EngineKind::Sim | EngineKind::Null => Some("nothing is read or written"),
+            _ => None,
+        };
+        if let Some(why) = without_cache.filter(|_| self.direct.is_some()) {
+            let word = engine.kind.name();
+            return Err(wrong(format!("--direct has no effect with the {word} engine: {why}")));
         }
         let vectored = self.nonvectored == Some(Switch::Off);
         if vectored && self.fixedbufs == Some(Switch::On) {

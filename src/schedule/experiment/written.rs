@@ -29,16 +29,20 @@ pub(super) fn limit_reached(job: &StageJob<'_>, context: &RunContext) -> Option<
 }
 
 fn words(limit: u64, own: u64, by_drive: Option<u64>) -> Option<String> {
+    let counted = by_drive.filter(|counted| *counted >= limit);
+    let by = match counted {
+        _ if own >= limit => String::new(),
+        None => return None,
+        Some(counted) => format!(
+            ": the drive counts {} since the experiment began, {} of them by it",
+            bytes::rough(counted),
+            bytes::rough(own),
+        ),
+    };
     let limited = bytes::rough(limit);
-    if own >= limit {
-        return Some(format!("the write limit of {limited} (--max-written) was reached"));
-    }
-    let counted = by_drive.filter(|counted| *counted >= limit)?;
     Some(format!(
-        "the write limit of {limited} (--max-written) was reached: the drive counts {} since the \
-         experiment began, {} of them by it",
-        bytes::rough(counted),
-        bytes::rough(own),
+        "the write limit of {limited} (--max-written) was reached{by}; to go on, resume it with a \
+         larger one"
     ))
 }
 
@@ -50,7 +54,7 @@ mod tests {
     fn either_count_reaches_the_limit() {
         assert_eq!(words(1000, 999, None), None);
         assert_eq!(words(1000, 999, Some(999)), None);
-        assert!(words(1000, 1000, None).is_some_and(|why| why.ends_with("was reached")));
+        assert!(words(1000, 1000, None).is_some_and(|why| why.contains("was reached; to go on")));
         assert!(words(1000, 0, Some(1000)).is_some_and(|why| why.contains("the drive counts")));
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 32] = [
+    let faults: [(bool, &str); 33] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -134,6 +134,11 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             engine.kind == EngineKind::Sim && job.reap.wait != Wait::Event,
             "the sim engine runs on virtual time, which does not pass while one polls; \
              give --wait event",
+        ),
+        (
+            engine.kind == EngineKind::Sim && (job.reap.slat || job.place.huge_pages),
+            "--slat and --hugepages have no effect with the sim engine, which takes no time to \
+             submit and keeps its buffers wherever they are",
         ),
         (
             matches!(job.pace, Pace::Each { .. }) && !job.phases.is_empty(),
