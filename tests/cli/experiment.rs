@@ -295,9 +295,8 @@ fn what_was_interrupted_goes_on_with_what_is_missing() {
 #[test]
 fn what_reaches_its_write_limit_is_not_done() {
     let place = Place::new();
-    let words = format!(
-        "experiment run read-write-mix --ioengine sim {SIM} --seconds 1 --max-written 1m"
-    );
+    let words =
+        format!("experiment run read-write-mix --ioengine sim {SIM} --seconds 1 --max-written 1m");
     let ended = place.iosonde(&words).end().exits(7).prints("low: not everything was run");
     ended.says("the write limit of 1.00 MiB (--max-written) was reached");
     let resume = format!("experiment resume {}", only(&place).display());

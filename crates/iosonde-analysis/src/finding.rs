@@ -232,7 +232,7 @@ pub struct Case<'a> {
     pub figures: &'a Figures,
     /// Its consistency checks.
     pub consistency: &'a Consistency,
-    /// Its series, jobs and directions together.
+    /// Its series, jobs and directions together, to search for changes of level.
     series: Series,
 }
 
@@ -351,7 +351,7 @@ impl<'a> Case<'a> {
         figures: &'a Figures,
         consistency: &'a Consistency,
     ) -> Case<'a> {
-        Case { run, host, figures, consistency, series: series::whole(run) }
+        Case { run, host, figures, consistency, series: series::searched(run) }
     }
 
     /// Whether a real target was driven.

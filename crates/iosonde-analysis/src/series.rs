@@ -28,8 +28,17 @@ impl Series {
 
     /// The same in intervals of [`STEP_NS`] or more.
     fn of_steps(self) -> Series {
-        let joined = STEP_NS.div_ceil(self.width_ns.max(1));
-        let joined = usize::try_from(joined).unwrap_or(1);
+        let joined = self.per_step();
+        self.joined(joined)
+    }
+
+    /// Own intervals in [`STEP_NS`].
+    fn per_step(&self) -> usize {
+        usize::try_from(STEP_NS.div_ceil(self.width_ns.max(1))).unwrap_or(1)
+    }
+
+    /// The same with so many intervals in one.
+    fn joined(self, joined: usize) -> Series {
         if joined == 1 || self.width_ns == 0 {
             return self;
         }
@@ -59,11 +68,25 @@ pub fn everything(run: &Run) -> impl Iterator<Item = &DirectionRun> {
 /// Width of the intervals of analyses over time, ns, at least: narrower ones hold too few
 /// operations of slow devices.
 const STEP_NS: u64 = 100_000_000;
+/// Intervals that suffice to search for changes of level, and operations in each.
+const SEARCHED: u64 = 40;
+const SEARCHED_OPS: u64 = 16;
 
 /// The series of a run, whole intervals of 100 ms or more only: the last one is omitted if the
 /// window cut it short.
 pub fn whole(run: &Run) -> Series {
     finest(run).of_steps()
+}
+
+/// The same to search for changes of level: a short run has [`SEARCHED`] narrower intervals, as long as
+/// each has [`SEARCHED_OPS`] operations on average.
+pub(crate) fn searched(run: &Run) -> Series {
+    let finest = finest(run);
+    let (intervals, ops) = (finest.ops.len() as u64, finest.ops.iter().sum::<u64>());
+    let by_ops = (SEARCHED_OPS * intervals).div_ceil(ops.max(1));
+    let joined = usize::try_from(by_ops.max(intervals / SEARCHED).max(1)).unwrap_or(usize::MAX);
+    let joined = joined.min(finest.per_step());
+    finest.joined(joined)
 }
 
 /// The same in the intervals of the record.

@@ -74,6 +74,7 @@ fn cases() -> Vec<Case> {
         Case { scene: Scene { per_s: Some(per_s), ..case.scene }, ..case }
     };
     let unwarmed = |case: Case| Case { scene: Scene { warmup_ns: 0, ..case.scene }, ..case };
+    let brief = |case: Case| Case { scene: Scene { seconds: 1, ..case.scene }, ..case };
     let writes = |case: Case| Case { scene: Scene { writes: true, ..case.scene }, ..case };
     let beside =
         |name, finds, beside| Case { beside, ..closed(name, "servers=4,read=exp:1ms", 8, finds) };
@@ -155,6 +156,36 @@ fn cases() -> Vec<Case> {
             "servers=32,read=exp:1ms,rate=1000,burst=8000",
             32,
             &["level_change"],
+        )),
+        brief(unwarmed(closed(
+            "1 s: a bucket of 20,000 at the head, 20,000/s",
+            "servers=8,read=exp:90us,rate=20000,burst=20000",
+            8,
+            &["level_drop"],
+        ))),
+        brief(closed(
+            "1 s: half of the rate from 0.4 s on",
+            "servers=4,read=exp:1ms,slow-every=3400ms,slow-for=3s,slow-by=2",
+            8,
+            &["level_drop"],
+        )),
+        brief(closed("1 s: M/M/4, depth 1", memoryless, 1, &[])),
+        brief(closed("1 s: M/M/4, depth 32", memoryless, 32, &[])),
+        brief(closed("1 s: 8 servers, depth 256", light, 256, &[])),
+        brief(unwarmed(closed("1 s: 8 servers, depth 256, no warm-up", light, 256, &[]))),
+        brief(closed("1 s: 125 IOPS, depth 1", "servers=1,read=exp:8ms", 1, &[])),
+        brief(closed(
+            "1 s: 1 % of requests take 5 ms",
+            "servers=16,read=bimodal:0.99:300us:5ms",
+            8,
+            &[],
+        )),
+        brief(unwarmed(open("1 s: M/M/4 at 80 %, no warm-up", memoryless, 3_200.0, &[]))),
+        brief(closed(
+            "1 s: a steady neighbour, 20 %",
+            "servers=4,read=exp:1ms,neighbour=800",
+            8,
+            &[],
         )),
         closed(
             "token bucket empty after 5 s, 137/s",

@@ -15,6 +15,8 @@ use iosonde_stats::least_squares::solve;
 const AXIS: &str = "sync-every";
 /// Numbers of writes per sync that a fit of two times needs for a residual.
 const FEWEST_GROUPS: usize = 3;
+/// A time that is not known within such a factor is not stated.
+const WIDEST: f64 = 10.0;
 /// Share of the rate without syncs at or above which a group is large enough.
 const ENOUGH: f64 = 0.90;
 /// Mean time of a sync below which it cannot have reached the medium.
@@ -72,6 +74,15 @@ fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
             "What a sync costs is not decidable yet: {} of {repeats} repeats show no effect of it \
              on the write rate; more repeats needed.",
             repeats - fits.len()
+        ));
+        return;
+    }
+    let is_vague = |of: &Spread| of.interval.is_some_and(|(low, high)| high > low * WIDEST);
+    if let Some(what) = [(&write, "write"), (&sync, "sync")].iter().find(|each| is_vague(each.0)) {
+        answer.say(format!(
+            "What a {} costs is not decidable yet: its interval is wider than a factor of {WIDEST}; \
+             more repeats needed.",
+            what.1
         ));
         return;
     }
@@ -218,6 +229,18 @@ mod tests {
         assert!(said(&free).contains("1 write per sync is enough"), "{}", said(&free));
         assert_eq!(free.found("enough"), Some(1.0));
         assert!(free.found("sync_ns").is_none_or(|ns| ns < 2_000.0));
+    }
+
+    #[test]
+    fn a_price_that_is_hardly_known_is_not_stated() {
+        let mut facts = sweep(1e-3);
+        let slowest = facts.points.iter_mut().find(|point| point.at(AXIS) == Some(1.0)).unwrap();
+        slowest.runs[0].all.total.iops *= 8.0;
+        let mut answer = Answer::default();
+        price(&mut answer, &facts.usable_by(AXIS));
+        let words = &answer.sentences[0];
+        assert!(words.starts_with("What a sync costs is not decidable yet"), "{words}");
+        assert!(answer.found.is_empty());
     }
 
     #[test]
