@@ -72,13 +72,27 @@ inlined struct thread *waiter_of(struct bio *bio)
 	return map_lookup(&threads, &tid);
 }
 
+/* Whether a page of a file's cache is the memory of a direct request: one that is read or written for its
+ * file is locked or marked. */
+inlined int is_memory(struct page *page, struct inode *inode)
+{
+	u64 flags = 0;
+
+	if ((READ(inode, i_mode) & S_IFMT) != S_IFREG)
+		return 0;
+	read_kernel(&flags, sizeof(flags), page);
+	return !(flags >> ENUM_VALUE(enum pageflags, PG_locked) & 1 ||
+		 flags >> ENUM_VALUE(enum pageflags, PG_writeback) & 1);
+}
+
 /* The inode whose data a request carries: by its direct I/O, or by the page cache. NULL if neither
- * tells; then `direct` says whether the memory is a program's own. */
+ * tells; then `direct` says whether the memory is a program's own, or the kernel's. */
 inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
 {
 	struct kiocb *iocb = call_of_bio(bio);
 	struct bio_vec *vector;
 	struct page *page;
+	struct inode *inode;
 	unsigned long head, mapping;
 
 	if (iocb) {
@@ -98,11 +112,21 @@ inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
 			page = (struct page *)(head - 1);
 	}
 	mapping = (unsigned long)FIELD(page, mapping);
+	/* The kernel's own memory has no mapping, but may have something else in its place. */
+	if (!(mapping >> 63))
+		return 0;
 	if (mapping & MAPPING_FLAGS) {
 		*direct = 1;
 		return 0;
 	}
-	return mapping ? READ((struct address_space *)mapping, host) : 0;
+	inode = READ((struct address_space *)mapping, host);
+	if (!inode || (unsigned long)READ(inode, i_mapping) != mapping)
+		return 0;
+	if (is_memory(page, inode)) {
+		*direct = 1;
+		return 0;
+	}
+	return inode;
 }
 
 inlined struct dentry *dentry_of(struct inode *inode)

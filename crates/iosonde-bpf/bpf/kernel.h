@@ -53,6 +53,7 @@ struct hlist_head {
 
 struct inode {
 	u16 i_mode;
+	struct address_space *i_mapping;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_rdev;
@@ -86,6 +87,8 @@ struct dentry___plain {
 } relocated;
 
 enum pageflags {
+	PG_locked = 0,
+	PG_writeback = 1,
 	PG_head = 6,
 };
 
@@ -272,6 +275,7 @@ enum {
 	PF_KTHREAD = 0x00200000,
 	PF_IO_WORKER = 0x00000010,
 	S_IFMT = 0170000,
+	S_IFREG = 0100000,
 	S_IFBLK = 0060000,
 	MAPPING_FLAGS = 3,
 };

@@ -23,7 +23,7 @@ enum {
 	GROUPS = 128,
 	STREAMS = 12,
 	PROBATION = 4,
-	NAMES = 10,
+	NAMES = 17,
 	NAME_BYTES = 56,
 	BLOCK_SHIFT = 12,
 	CHUNK_SHIFT = 20,
@@ -206,7 +206,6 @@ struct file_use {
 	u32 names; /* how many of them are there, the last component first */
 	u32 is_whole; /* whether the last of them is the file system's root */
 	char name[NAMES][NAME_BYTES];
-	u64 spare; /* to cache lines */
 };
 
 /* Latencies of reads, and of writes. */

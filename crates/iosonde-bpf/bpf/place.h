@@ -13,9 +13,8 @@ enum { APART, SEQUENTIAL, STRIDED };
 enum { LAST_PAGE = 8 }; /* sectors */
 
 /* Whether a request goes on where an earlier one of the thread ended, or in its last page, which an
- * append writes again. A stream that has gone on once
- * is kept; one that began only now may be pushed out by the next, so that random requests do not
- * hide the streams among them. */
+ * append writes again; a stream that has gone on once may stay there. It is kept; one that began only
+ * now may be pushed out by the next, so that random requests do not hide the streams among them. */
 apart int sequence(struct thread *thread, u64 begin, u64 end)
 {
 	s64 distance;
@@ -29,7 +28,7 @@ apart int sequence(struct thread *thread, u64 begin, u64 end)
 	for (int i = 0; i < STREAMS; i++) {
 		u64 again = thread->streams[i] - begin;
 
-		if (kind == APART && again <= LAST_PAGE && begin + again < end) {
+		if (kind == APART && again <= LAST_PAGE && begin + again < end + (i >= PROBATION && again)) {
 			kind = SEQUENTIAL;
 			if (i < PROBATION) {
 				u32 kept = thread->next_kept & (STREAMS - PROBATION - 1);
@@ -97,10 +96,17 @@ static __attribute__((noinline)) int add_chunk(struct chunk_key *key, struct sam
 	return 0;
 }
 
-apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op)
+/* Of the requests one in eight is counted where one block in eight is kept: by chance, not by its first
+ * block, which in many loads is a multiple of eight. */
+inlined u32 is_counted(u64 chance)
+{
+	return !(chance * 0x9e3779b97f4a7c15ULL >> (64 - BLOCK_SAMPLE_SHIFT));
+}
+
+apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op, u64 chance)
 {
 	struct chunk_key key = { .disk = disk, .number = number };
-	u32 first = span & 255, last = span >> 8 & 255, zero = 0, shift;
+	u32 first = span & 255, last = span >> 8 & 255, zero = 0, shift, counted;
 	struct sampling *sampling = map_lookup(&sampling_state, &zero);
 	u64 hash = hash_of(number), kept;
 	struct chunk *chunk;
@@ -108,8 +114,9 @@ apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op)
 	if (!sampling || hash & ((1ULL << (sampling->chunk_shift & 31)) - 1))
 		return 0;
 	shift = sampling->block_shift;
+	counted = !shift || is_counted(chance);
 	/* Most small requests touch no block that is kept. */
-	if (shift && last - first < 7 && (((u32)(hash >> 61) - first) & 7) > last - first)
+	if (!counted && last - first < 7 && (((u32)(hash >> 61) - first) & 7) > last - first)
 		return 0;
 	kept = kept_blocks(hash, shift);
 	if (!shift && __sync_fetch_and_add(&sampling->marks, 1) >= MARKS_KEPT)
@@ -123,8 +130,8 @@ apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op)
 			return 0;
 		}
 	}
-	/* Each counts for the blocks that are left out, too. */
-	if (kept >> (first & 63) & 1)
+	/* Each counts for those that are left out, too. */
+	if (counted)
 		__sync_fetch_and_add(op == OP_READ ? &chunk->reads : &chunk->writes, 1 << shift);
 #pragma unroll
 	for (u32 word = 0; word < 4; word++) {
@@ -149,7 +156,7 @@ apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op)
 
 enum { BLOCKS_PER_CHUNK_SHIFT = CHUNK_SHIFT - BLOCK_SHIFT };
 
-apart int mark_places(u32 disk, u64 sector, u32 bytes, u32 op)
+apart int mark_places(u32 disk, u64 sector, u32 bytes, u32 op, u64 chance)
 {
 	u64 first = sector >> (BLOCK_SHIFT - SIZE_SHIFT);
 	u64 last = (sector + (bytes >> SIZE_SHIFT) - 1) >> (BLOCK_SHIFT - SIZE_SHIFT);
@@ -161,7 +168,7 @@ apart int mark_places(u32 disk, u64 sector, u32 bytes, u32 op)
 		u64 end = (chunk + 1) << BLOCKS_PER_CHUNK_SHIFT;
 		u64 stop = last < end ? last : end - 1;
 
-		mark_chunk(disk, chunk, (u32)(first & 255) | (u32)(stop & 255) << 8, op);
+		mark_chunk(disk, chunk, (u32)(first & 255) | (u32)(stop & 255) << 8, op, chance);
 		first = end;
 	}
 	if (first <= last)

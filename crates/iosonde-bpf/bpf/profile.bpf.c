@@ -138,7 +138,10 @@ inlined void find_file_of(struct flight *flight, struct thread *thread, struct i
 	struct file_key key = { .kind = FILE_UNTOLD, .device = flight->disk };
 
 	if (!inode) {
-		flight->has_file = 1 + FILE_UNTOLD;
+		/* From the kernel's own memory come the metadata and the log of a file system. */
+		if (!flight->is_direct)
+			key.kind = FILE_OF_DEVICE;
+		flight->has_file = 1 + key.kind;
 		find_file(&key, 0, &flight->file);
 		return;
 	}
@@ -448,7 +451,7 @@ static __attribute__((noinline)) int count(struct flight *flight, struct request
 		if (flight->has_file)
 			count_in_files(flight, rq, bytes, bios);
 		if (HAS_PART(PLACES))
-			mark_places(flight->disk, sector, bytes, flight->op);
+			mark_places(flight->disk, sector, bytes, flight->op, flight->start_ns);
 	}
 	return 0;
 }

@@ -22,7 +22,7 @@ pub const BLOCK_BYTES: u64 = 1 << 12;
 /// Bytes of a chunk.
 pub const CHUNK_BYTES: u64 = 1 << 20;
 /// Path components of a file that are kept.
-pub const NAMES: usize = 10;
+pub const NAMES: usize = 17;
 /// Bytes of each of them, a zero at the end included.
 pub const NAME_BYTES: usize = 56;
 /// Operations from this number on are syncs, by kind.
@@ -347,8 +347,6 @@ shared! {
         is_whole: u32,
         /// Its names, its own first.
         name: [[u8; NAME_BYTES]; NAMES],
-        /// Internal.
-        spare: u64,
     }
 }
 
@@ -366,7 +364,6 @@ impl FileUse {
         names: 0,
         is_whole: 0,
         name: [[0; NAME_BYTES]; NAMES],
-        spare: 0,
     };
 }
 

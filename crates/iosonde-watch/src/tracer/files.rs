@@ -25,7 +25,7 @@ impl Done {
         Ok(Done { counts: collector.file(place)?, times })
     }
 
-    fn add(&mut self, more: &Done) {
+    pub(super) fn add(&mut self, more: &Done) {
         add(&mut self.counts, &more.counts);
         self.times.add(&more.times);
     }

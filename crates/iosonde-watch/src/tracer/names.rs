@@ -89,7 +89,7 @@ impl Names {
         }
         match placed(number, &inside, &self.mounts) {
             Some(path) => self.current(path, key),
-            None => format!("/{inside}"),
+            None => format!("/{inside} on {}, which is not mounted here", node()),
         }
     }
 
@@ -122,8 +122,8 @@ fn is_of(path: &Path, key: &FileKey) -> bool {
 }
 
 fn generation(path: &Path) -> Option<u32> {
-    let is_file = |facts: &fs::Metadata| facts.is_file();
-    fs::symlink_metadata(path).ok().filter(is_file)?;
+    let has_one = |facts: &fs::Metadata| facts.is_file() || facts.is_dir();
+    fs::symlink_metadata(path).ok().filter(has_one)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     inode_generation(file.as_fd()).ok()
@@ -237,5 +237,20 @@ mod tests {
         assert_eq!(current(former, "later"), format!("{} (deleted or moved)", words("later")));
         assert_eq!(current(generation, "former"), words("later"), "renamed");
         assert_eq!(current(former, "former"), format!("{} (deleted or moved)", words("former")));
+        // So is a directory.
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        let inode = fs::metadata(dir.path().join("folder")).unwrap().ino();
+        let key = FileKey { inode, generation: former, ..FileKey::default() };
+        let found = Names::new(&Root::system(), Vec::new()).current(dir.path().join("file"), &key);
+        assert_eq!(found, format!("{} (deleted or moved)", words("file")));
+    }
+
+    #[test]
+    fn a_file_on_a_mount_that_is_not_seen_is_no_path_of_this_host() {
+        let mut file = FileUse { names: 1, is_whole: 1, ..FileUse::NONE };
+        file.name[0][..6].copy_from_slice(b"passwd");
+        let key = FileKey { device: 0xfff << 20, kind: FILE_NAMED, ..FileKey::default() };
+        let found = Names::new(&Root::system(), Vec::new()).path(&key, &file);
+        assert_eq!(found, "/passwd on device 4095:0, which is not mounted here");
     }
 }
