@@ -7,6 +7,7 @@ mod counts;
 mod file_systems;
 mod latency;
 mod machine;
+mod places;
 mod stacks;
 mod syncs;
 mod whose;
