@@ -38,7 +38,7 @@ fn appends_within_a_page_are_sequential() {
 #[test]
 fn a_mapped_file_that_is_the_memory_of_direct_reads_is_not_read() {
     let _turn = turn();
-    let mount = ImageMount::below(Path::new(MEMORY), FsKind::Btrfs, 512 * MIB, "defaults");
+    let mount = ImageMount::below(Path::new(MEMORY), FsKind::Btrfs, 512 * MIB, "");
     let Some(mount) = has("fio").then(|| here(mount)).flatten() else { return };
     std::fs::write(mount.path().join("data"), vec![7; 8 << 20]).unwrap();
     std::fs::write(mount.path().join("memory"), vec![1; 1 << 20]).unwrap();
