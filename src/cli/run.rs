@@ -264,6 +264,12 @@ pub(super) fn run(
         .map(words_of_fio)
         .transpose()
         .map_err(|error| wrong(format!("--cross-check: the load {error}")))?;
+    if args.run.profile && !requested.engine.kind.is_real() {
+        return Err(wrong(format!(
+            "--profile has no effect with the {} engine, whose requests reach no block layer",
+            requested.engine.kind.name()
+        )));
+    }
     place.admit(&resolved.all, requested.changes())?;
     let mut keeper = Keeper::open(args.run.results.as_deref(), "run", words);
     keeper.keep_undo(context.held.as_ref().map_or(&[], |held| &held.undo))?;

@@ -99,6 +99,8 @@ fn of_run() {
             ("run --path hole --rw read --ioengine psync --hipri", "--hipri has no effect"),
             ("run --ioengine sim --path read=1ms --rw read --direct 0", "--direct has no effect"),
             ("run --ioengine sim --path read=1ms --rw read --slat", "--slat and --hugepages"),
+            ("run --ioengine sim --path read=1ms --rw read --profile", "--profile has no effect"),
+            ("experiment run jobs --ioengine sim read=1ms --buffered", "--buffered has no effect"),
             ("run --ioengine sim --path read=1ms --rw read --hugepages", "--slat and --hugepages"),
             ("run --path hole --rw randrw --rwmixread 101", "101"),
             ("run --path hole --rw randrw --rwmixread nan", "nan"),

@@ -207,6 +207,9 @@ fn simulated(
     engine: Engine,
 ) -> Result<ResolvedTarget, Failure> {
     options.consent.none("a simulated device has no file system")?;
+    if options.target.buffered {
+        return Err(wrong("--buffered has no effect with the sim engine: it has no page cache"));
+    }
     let words = &options.target.path;
     let model = Model::parse(words).map_err(|error| wrong(format!("TARGET: {error}")))?;
     let has_memory = model.has_flash();
