@@ -17,6 +17,9 @@ impl StackKind {
     pub const ALL: [StackKind; 2] = [StackKind::Request, StackKind::Wait];
 }
 
+/// The only frame of a program's side that was not read: the process had ended.
+pub const ENDED: &str = "[ended before its functions were read]";
+
 /// A stack, and how often it was seen.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct StackRun {

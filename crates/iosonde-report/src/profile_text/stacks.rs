@@ -4,7 +4,7 @@ use super::cells::percent;
 use crate::clean::clean;
 use crate::wrap::Text;
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::stacks::{StackKind, StackRun};
+use iosonde_model::record::stacks::{ENDED, StackKind, StackRun};
 use iosonde_model::units::{bytes, count, duration};
 
 /// Stacks of each kind that are listed.
@@ -69,13 +69,15 @@ fn named(stack: &StackRun) -> String {
     }
 }
 
-/// The share of stacks of programs, by how often they were seen, that have one function.
+/// The share of stacks of programs, by how often they were seen, that have one function; without those
+/// whose functions could not be read.
 fn without_frames(stacks: &[StackRun]) -> Option<f64> {
     let of = |is_meant: fn(&StackRun) -> bool| -> u64 {
         stacks.iter().filter(|stack| is_meant(stack)).map(|stack| stack.count).sum()
     };
-    let all = of(|stack| !stack.user.is_empty());
-    (all > 0).then(|| of(|stack| stack.user.len() == 1) as f64 / all as f64)
+    let all = of(|stack| stack.user.iter().any(|at| at != ENDED));
+    let single = of(|stack| stack.user.len() == 1 && stack.user[0] != ENDED);
+    (all > 0).then(|| single as f64 / all as f64)
 }
 
 #[cfg(test)]
@@ -119,5 +121,7 @@ mod tests {
         assert!(!shown.contains("frame pointers"), "{shown}");
         run.stacks[1].count = 90;
         assert!(text(&run).contains("75% of the programs' stacks"), "{}", text(&run));
+        run.stacks[1].user = vec![ENDED.to_owned()];
+        assert!(!text(&run).contains("frame pointers"), "{}", text(&run));
     }
 }

@@ -15,14 +15,12 @@ use iosonde_bpf::layout::STACK_OF_REQUEST;
 use iosonde_bpf::{Collector, StackKey, StackUse};
 use iosonde_engine::host::Root;
 use iosonde_model::record::profile::Missing;
-use iosonde_model::record::stacks::{StackKind, StackRun};
+use iosonde_model::record::stacks::{ENDED, StackKind, StackRun};
 
 /// Stacks of each kind that are kept; the others become one.
 const MOST: usize = 1_000;
 /// Of the kernel's frames, the innermost ones are our own program and what calls it.
 const OWN: [&str; 4] = ["bpf_", "__bpf_", "__traceiter_", "trace_event_raw_"];
-/// In place of the functions of a process that had ended.
-const ENDED: &str = "[ended before its functions were read]";
 
 /// What is known of the stacks so far.
 pub(super) struct Stacks {
