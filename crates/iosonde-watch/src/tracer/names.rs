@@ -81,7 +81,14 @@ impl Names {
             })
             .collect();
         if names.is_empty() {
-            return format!("inode {} on {}", key.inode, node());
+            return match self.mounts.iter().find(|mount| mount.device == number) {
+                // All trees of the file system are pages of one inode.
+                Some(mount) if mount.filesystem == "btrfs" && key.inode == 1 => {
+                    format!("metadata of the file system on {}", mount.source)
+                }
+                Some(mount) => format!("inode {} on {}", key.inode, mount.source),
+                None => format!("inode {} on {}", key.inode, node()),
+            };
         }
         let inside = names.join("/");
         if file.is_whole == 0 {
@@ -243,6 +250,21 @@ mod tests {
         let key = FileKey { inode, generation: former, ..FileKey::default() };
         let found = Names::new(&Root::system(), Vec::new()).current(dir.path().join("file"), &key);
         assert_eq!(found, format!("{} (deleted or moved)", words("file")));
+    }
+
+    #[test]
+    fn metadata_of_btrfs_is_named() {
+        let btrfs = Mount {
+            filesystem: "btrfs".into(),
+            source: "/dev/sdb".into(),
+            ..mount((0, 39), "/", "/mnt")
+        };
+        let path = |inode| {
+            let key = FileKey { device: 39, kind: FILE_NAMED, inode, ..FileKey::default() };
+            Names::new(&Root::system(), vec![btrfs.clone()]).path(&key, &FileUse::NONE)
+        };
+        assert_eq!(path(1), "metadata of the file system on /dev/sdb");
+        assert_eq!(path(300), "inode 300 on /dev/sdb");
     }
 
     #[test]
