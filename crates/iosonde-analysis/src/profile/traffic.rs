@@ -8,6 +8,7 @@ use crate::document;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Flag, Op, Traffic};
 use iosonde_stats::Histogram;
+use iosonde_stats::histogram::upper_edge;
 
 use super::spread::{Latency, Spread};
 
@@ -131,6 +132,26 @@ pub(super) fn side(run: &ProfileRun, pick: impl Fn(&Traffic) -> bool) -> Side {
             .map(|(op, tally)| tally.figures(*op, window_ns))
             .collect(),
     }
+}
+
+/// How many requests of a row certainly began before the program's end. A row has no times but those
+/// of its first start and last end: where it goes on afterwards, so many as are needed to fill the
+/// time before with the longest gaps between its requests.
+pub(super) fn while_it_ran(run: &ProfileRun, row: &Traffic) -> u64 {
+    let Some((first_ns, last_ns)) = row.active_ns else { return 0 };
+    if last_ns <= run.measured_ns {
+        return row.requests;
+    }
+    let mut left_ns = run.measured_ns.saturating_sub(first_ns);
+    let gaps: Vec<(u32, u64)> = row.gaps.occupied().collect();
+    let mut began = 0;
+    for (bucket, times) in gaps.into_iter().rev() {
+        let each_ns = upper_edge(bucket as usize).max(1);
+        let needed = left_ns.div_ceil(each_ns).min(times);
+        began += needed;
+        left_ns = left_ns.saturating_sub(needed * each_ns);
+    }
+    began.min(row.requests)
 }
 
 /// Each class with requests.
@@ -309,6 +330,20 @@ mod tests {
         let program = side(&run, |traffic| traffic.class.is_of_the_program());
         assert_eq!(program.window_ns, 10_000_000_000);
         assert_eq!(program.op(Op::Write).requests_per_s, 400.0);
+    }
+
+    #[test]
+    fn of_a_row_that_goes_on_after_the_end_what_began_before_it_is_known_by_its_gaps() {
+        let mut run = profile_of(&[Flow { requests: 10_000, ..Flow::default() }]);
+        let before = |run: &ProfileRun| while_it_ran(run, &run.traffic[0]);
+        assert_eq!(before(&run), 10_000);
+        run.measured_ns = 4_000_000_000;
+        assert!((3_800..=4_000).contains(&before(&run)), "{}", before(&run));
+        // One request before the end, and all others after it.
+        run.traffic[0].gaps.record(4_000_000_000);
+        assert_eq!(before(&run), 1);
+        run.traffic[0].active_ns = Some((5_000_000_000, 10_000_000_000));
+        assert_eq!(before(&run), 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::Serialize;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Class;
 
-use super::traffic::{Tally, share};
+use super::traffic::{Tally, share, while_it_ran};
 
 /// Shares of the time measured. They overlap: a sync waits for requests, and other threads go on
 /// meanwhile.
@@ -19,7 +19,7 @@ pub struct WaitFigures {
     pub in_syncs: Option<f64>,
     /// CPU time of the program over the time; 1 is one CPU.
     pub on_cpu: Option<f64>,
-    /// Of all requests on its devices, made for others.
+    /// Of all requests on its devices, made for others while it ran, as far as that is known.
     pub for_others: Option<f64>,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn waits(run: &ProfileRun) -> WaitFigures {
     let own = Tally::of(run.traffic.iter().filter(|each| each.class.is_of_the_program()));
     let all: u64 = run.traffic.iter().map(|each| each.requests).sum();
     let others = run.traffic.iter().filter(|each| each.class == Class::Other);
-    let others: u64 = others.map(|each| each.requests).sum();
+    let others: u64 = others.map(|each| while_it_ran(run, each)).sum();
     let of_time = |ns: u64| share(ns, run.measured_ns);
     let busy = run.devices.iter().map(|device| {
         let levels = device.program_depth.time_ns.iter().filter(|(level, _)| *level > 0);
@@ -66,6 +66,9 @@ mod tests {
         assert_eq!(waits.in_syncs, Some(0.25));
         assert!((waits.in_device.unwrap() - 0.9).abs() < 0.02, "{waits:?}");
         assert!(waits.in_flight.unwrap() <= 1.0);
+        // Those of others came after its end.
+        run.traffic[1].active_ns = Some((10_500_000_000, 12_000_000_000));
+        assert_eq!(super::waits(&run).for_others, Some(0.0));
         let idle = super::waits(&profile_of(&[]));
         assert_eq!((idle.in_flight, idle.in_syncs, idle.for_others), (None, None, None));
     }

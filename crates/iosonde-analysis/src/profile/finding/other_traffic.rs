@@ -5,6 +5,7 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, ThreadRun, Traffic};
 use iosonde_model::units::bytes;
 
+use super::super::traffic::while_it_ran;
 use super::super::{Figures, Side};
 use super::{Detect, percent};
 
@@ -16,8 +17,12 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Smallest share of a device's requests or bytes to report.
+/// Smallest share of a device's bytes, or of its time per request, to report.
 const SHARE: f64 = 0.10;
+/// Fewest requests of others to report, and their smallest share: a single one may be the profiler's
+/// own.
+const REQUESTS: u64 = 30;
+const REQUEST_SHARE: f64 = 0.01;
 /// Smallest share of the program's requests or bytes that a device has: on another one, such as
 /// that of the program's own file, others do not matter to it.
 const OWN_SHARE: f64 = 0.10;
@@ -29,25 +34,26 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         if !device.program.as_ref().is_some_and(|side| matters(side, figures)) {
             continue;
         }
-        let sum = |pick: fn(&Traffic) -> bool| {
-            let own = run.traffic.iter().filter(|t| t.device == device.name && pick(t));
-            own.fold((0u64, 0u64), |(n, bytes), t| (n + t.requests, bytes + t.bytes))
-        };
-        let (all, others) = (sum(|_| true), sum(|t| t.class == Class::Other));
-        let by_requests = others.0 as f64 / all.0.max(1) as f64;
-        let by_bytes = others.1 as f64 / all.1.max(1) as f64;
-        let share = by_requests.max(by_bytes);
-        if share < SHARE || worst.as_ref().is_some_and(|(most, _)| *most >= share) {
+        let rows = || run.traffic.iter().filter(|row| row.device == device.name);
+        let all = work(rows().map(|row| (row, row.requests)));
+        let others = rows().filter(|row| row.class == Class::Other);
+        let others = work(others.map(|row| (row, while_it_ran(run, row))));
+        let of = |part: f64, whole: f64| part / whole.max(1.0);
+        let by_requests = of(others.requests, all.requests);
+        let by_bytes = of(others.bytes, all.bytes);
+        let share = by_bytes.max(of(others.time_ns, all.time_ns));
+        let is_little = others.requests < REQUESTS as f64 || by_requests < REQUEST_SHARE;
+        if is_little || share < SHARE || worst.as_ref().is_some_and(|(most, _)| *most >= share) {
             continue;
         }
         let words = format!(
-            "Other programs made {} of the requests and {} of the bytes ({}) on {}{}: they \
-             influence the latencies.",
+            "While it ran, other programs made {} of the requests and {} of the bytes ({}) on {}{}: \
+             they influence the latencies.",
             percent(by_requests),
             percent(by_bytes),
-            bytes::rough(others.1),
+            bytes::rough(others.bytes as u64),
             device.name,
-            busiest(run, others.1),
+            busiest(run, others.bytes as u64),
         );
         let strength = Strength::Proven;
         let finding = Finding::new(
@@ -64,6 +70,26 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         worst = Some((share, finding));
     }
     worst.map(|(_, finding)| finding)
+}
+
+/// Requests, their bytes and the sum of their latencies.
+#[derive(Default)]
+struct Work {
+    requests: f64,
+    bytes: f64,
+    time_ns: f64,
+}
+
+/// The work of some rows, each with a part of its requests.
+fn work<'a>(rows: impl Iterator<Item = (&'a Traffic, u64)>) -> Work {
+    rows.fold(Work::default(), |sum, (row, requests)| {
+        let part = requests as f64 / row.requests.max(1) as f64;
+        Work {
+            requests: sum.requests + requests as f64,
+            bytes: sum.bytes + row.bytes as f64 * part,
+            time_ns: sum.time_ns + row.latency.sum() as f64 * part,
+        }
+    })
 }
 
 /// Whether the program made a good part of its requests, or moved a good part of its bytes, there.
@@ -98,13 +124,38 @@ mod tests {
     use super::*;
     use crate::profile::finding::tests::{ask, words};
     use iosonde_fixtures::profile::{Flow, profile_of};
+    use iosonde_model::record::profile::Op;
+
+    #[test]
+    fn what_others_did_after_the_end_or_a_few_times_is_not_reported() {
+        let few = Flow { requests: 100, ..Flow::default() };
+        let other = Flow { class: Class::Other, requests: 10_000, ..few };
+        let mut run = profile_of(&[few, other]);
+        assert!(ask(detect, &run).is_some());
+        run.measured_ns = 33_000_000;
+        run.traffic[1].active_ns = Some((40_000_000, 2_000_000_000));
+        assert_eq!(ask(detect, &run), None);
+        // The profiler asks for the drive's identity once.
+        let own = Flow { requests: 2, ..few };
+        let asked = Flow { class: Class::Other, op: Op::Other, requests: 1, size_bytes: 20, ..few };
+        assert_eq!(ask(detect, &profile_of(&[own, asked])), None);
+        // Many small requests that take the device hardly any time.
+        let large = Flow { size_bytes: 1 << 20, device_ns: 5_000_000, ..few };
+        let small = Flow { class: Class::Other, queued_ns: 0, device_ns: 10_000, ..few };
+        assert_eq!(ask(detect, &profile_of(&[large, small])), None);
+        // A few large ones beside many small ones.
+        let stream = Flow { class: Class::Other, requests: 1_000, size_bytes: 1 << 20, ..few };
+        assert!(ask(detect, &profile_of(&[Flow::default(), stream])).is_some());
+    }
 
     #[test]
     fn others_on_the_same_device_are_reported_and_elsewhere_are_not() {
         let other = Flow { class: Class::Other, requests: 10_000, ..Flow::default() };
         let message = words(detect, &profile_of(&[Flow::default(), other]));
         assert!(
-            message.contains("Other programs made 17 % of the requests and 17 % of the bytes"),
+            message.contains(
+                "While it ran, other programs made 17 % of the requests and 17 % of the bytes"
+            ),
             "{message}"
         );
         assert!(message.contains("on vda, most of them `someone else`"), "{message}");
