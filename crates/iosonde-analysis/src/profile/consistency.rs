@@ -12,7 +12,7 @@ use iosonde_model::record::facts::DeviceCounters;
 use iosonde_model::record::profile::{Class, Depth, Method, Op, ProfiledDevice, Traffic};
 use iosonde_model::units::count;
 
-use super::traffic::{Tally, share};
+use super::traffic::{Tally, share, uses};
 
 /// Share by which the trace may differ from the kernel's counters.
 const COUNTERS: f64 = 0.01;
@@ -45,7 +45,8 @@ pub(super) fn consistency(run: &ProfileRun) -> Consistency {
     if run.source.method == Method::Counters {
         return Consistency { entries };
     }
-    for device in run.devices.iter().filter(|device| device.invisible.is_none()) {
+    let visible = run.devices.iter().filter(|device| device.invisible.is_none());
+    for device in visible.filter(|device| concerns(run, &device.facts.name)) {
         entries.extend(counted(run, device));
         let all = little("depth", device, &device.depth, requests(run, device, |_| true));
         let own = requests(run, device, |traffic| traffic.class.is_of_the_program());
@@ -53,14 +54,23 @@ pub(super) fn consistency(run: &ProfileRun) -> Consistency {
         let unseen = unseen(run, device);
         entries.extend(all.into_iter().chain(own).map(|entry| with_unseen(entry, unseen)));
     }
-    if !run.traffic.is_empty() {
-        entries.push(histograms(run));
-        entries.push(sizes(run));
-        entries.extend(parts(run));
+    let rows: Vec<&Traffic> = run.traffic.iter().filter(|row| concerns(run, &row.device)).collect();
+    if !rows.is_empty() {
+        entries.push(histograms(&rows));
+        entries.push(sizes(&rows));
+        entries.extend(parts(&rows));
         entries.extend(intervals(run));
     }
     entries.push(lost(run));
     Consistency { entries }
+}
+
+/// Whether a disk has a part in the figures of the program: it made requests there, or none was seen
+/// anywhere although it fetched data from storage.
+fn concerns(run: &ProfileRun, device: &str) -> bool {
+    let is_idle = !run.traffic.iter().any(|row| uses(run, &row.device));
+    let fetched = run.calls.is_some_and(|calls| calls.storage_read_bytes > 0);
+    uses(run, device) || (is_idle && fetched)
 }
 
 /// Requests and bytes of one device against the kernel's counters.
@@ -243,9 +253,9 @@ fn with_unseen(entry: Identity, unseen: u64) -> Identity {
 }
 
 /// Every request has a latency and a size.
-fn histograms(run: &ProfileRun) -> Identity {
+fn histograms(rows: &[&Traffic]) -> Identity {
     let (mut requests, mut off) = (0u64, 0u64);
-    for traffic in &run.traffic {
+    for traffic in rows {
         let sized: u64 = traffic.sizes.iter().map(|(_, requests)| requests).sum();
         requests += traffic.requests;
         off += traffic.requests.abs_diff(traffic.latency.count());
@@ -264,10 +274,9 @@ fn histograms(run: &ProfileRun) -> Identity {
 }
 
 /// The sizes add up to the bytes.
-fn sizes(run: &ProfileRun) -> Identity {
-    let bytes: u64 = run.traffic.iter().map(|traffic| traffic.bytes).sum();
-    let by_size: u64 = run
-        .traffic
+fn sizes(rows: &[&Traffic]) -> Identity {
+    let bytes: u64 = rows.iter().map(|traffic| traffic.bytes).sum();
+    let by_size: u64 = rows
         .iter()
         .flat_map(|traffic| &traffic.sizes)
         .map(|(size, requests)| size.saturating_mul(*requests))
@@ -283,8 +292,8 @@ fn sizes(run: &ProfileRun) -> Identity {
 
 /// Queue time in the block layer plus device time equals the latency; `None` if the issue event was
 /// not seen.
-fn parts(run: &ProfileRun) -> Option<Identity> {
-    let all = Tally::of(run.traffic.iter().filter(|traffic| {
+fn parts(rows: &[&Traffic]) -> Option<Identity> {
+    let all = Tally::of(rows.iter().copied().filter(|traffic| {
         let requests = traffic.requests;
         traffic.queued.count() == requests && traffic.device_time.count() == requests
     }));
@@ -419,6 +428,27 @@ mod tests {
         assert_eq!(broken(&few), Vec::<&str>::new());
         few.devices[0].counters.as_mut().unwrap().1.reads += 1;
         assert_eq!(broken(&few), ["reads"]);
+    }
+
+    #[test]
+    fn a_disk_that_the_program_did_not_use_is_not_checked() {
+        let other = Flow { class: Class::Other, device: "sdb", ..Flow::default() };
+        let spoiled = |flows: &[Flow]| {
+            let mut run = profile_of(flows);
+            let sdb = run.devices.iter_mut().find(|device| device.facts.name == "sdb").unwrap();
+            sdb.counters.as_mut().unwrap().1.reads *= 2;
+            let row = run.traffic.iter_mut().find(|row| row.device == "sdb").unwrap();
+            row.sizes[0].0 *= 2;
+            run
+        };
+        assert_eq!(broken(&spoiled(&[Flow::default(), other])), Vec::<&str>::new());
+        let own = Flow { device: "sdb", requests: 100, ..Flow::default() };
+        assert_eq!(broken(&spoiled(&[own, other])), ["reads"]);
+        // It made no request at all, as far as its counters tell.
+        let mut idle = spoiled(&[other]);
+        assert_eq!(broken(&idle), Vec::<&str>::new());
+        idle.calls.as_mut().unwrap().storage_read_bytes = 1 << 20;
+        assert_eq!(broken(&idle), ["reads", "sizes"]);
     }
 
     #[test]

@@ -134,6 +134,12 @@ pub(super) fn side(run: &ProfileRun, pick: impl Fn(&Traffic) -> bool) -> Side {
     }
 }
 
+/// Whether the program made a request to a disk.
+pub(super) fn uses(run: &ProfileRun, device: &str) -> bool {
+    let own = |row: &Traffic| row.class.is_of_the_program() && row.requests > 0;
+    run.traffic.iter().any(|row| row.device == device && own(row))
+}
+
 /// How many requests of a row certainly began before the program's end. A row has no times but those
 /// of its first start and last end: where it goes on afterwards, so many as are needed to fill the
 /// time before with the longest gaps between its requests.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Class;
 
-use super::traffic::{Tally, share, while_it_ran};
+use super::traffic::{Tally, share, uses, while_it_ran};
 
 /// Shares of the time measured. They overlap: a sync waits for requests, and other threads go on
 /// meanwhile.
@@ -26,8 +26,9 @@ pub struct WaitFigures {
 /// The shares that this profile has; `None` if it has none of requests.
 pub(super) fn waits(run: &ProfileRun) -> WaitFigures {
     let own = Tally::of(run.traffic.iter().filter(|each| each.class.is_of_the_program()));
-    let all: u64 = run.traffic.iter().map(|each| each.requests).sum();
-    let others = run.traffic.iter().filter(|each| each.class == Class::Other);
+    let there = || run.traffic.iter().filter(|each| uses(run, &each.device));
+    let all: u64 = there().map(|each| each.requests).sum();
+    let others = there().filter(|each| each.class == Class::Other);
     let others: u64 = others.map(|each| while_it_ran(run, each)).sum();
     let of_time = |ns: u64| share(ns, run.measured_ns);
     let busy = run.devices.iter().map(|device| {
@@ -69,6 +70,10 @@ mod tests {
         // Those of others came after its end.
         run.traffic[1].active_ns = Some((10_500_000_000, 12_000_000_000));
         assert_eq!(super::waits(&run).for_others, Some(0.0));
+        // On a disk that the program does not use.
+        let elsewhere = Flow { device: "sdb", ..other };
+        let elsewhere = super::waits(&profile_of(&[own, elsewhere]));
+        assert_eq!(elsewhere.for_others, Some(0.0));
         let idle = super::waits(&profile_of(&[]));
         assert_eq!((idle.in_flight, idle.in_syncs, idle.for_others), (None, None, None));
     }
