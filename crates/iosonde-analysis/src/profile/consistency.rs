@@ -34,9 +34,10 @@ const LOSS: f64 = 0.01;
 /// Share by which the two parts of the latency may differ from the whole.
 const PARTS: f64 = 0.01;
 
-/// Whether a failed identity is reported first: the cause is more than a slight loss.
+/// Whether a failed identity is reported first: the cause is more than a slight loss, or than what
+/// its tolerance allows.
 pub fn matters(entry: &Identity) -> bool {
-    entry.severity == Severity::Invalid || entry.residual > LOSS
+    entry.severity == Severity::Invalid || entry.residual > LOSS.max(entry.tolerance)
 }
 
 /// Evaluates every identity whose terms this profile has.
@@ -51,8 +52,10 @@ pub(super) fn consistency(run: &ProfileRun) -> Consistency {
         let all = little("depth", device, &device.depth, requests(run, device, |_| true));
         let own = requests(run, device, |traffic| traffic.class.is_of_the_program());
         let own = little("program_depth", device, &device.program_depth, own);
-        let unseen = unseen(run, device);
-        entries.extend(all.into_iter().chain(own).map(|entry| with_unseen(entry, unseen)));
+        let ends =
+            Ends { unseen: unseen(run, device), edge: edge(requests(run, device, |_| true)) };
+        entries.extend(all.map(|entry| ends.excuse(entry, &device.depth)));
+        entries.extend(own.map(|entry| ends.excuse(entry, &device.program_depth)));
     }
     let rows: Vec<&Traffic> = run.traffic.iter().filter(|row| concerns(run, &row.device)).collect();
     if !rows.is_empty() {
@@ -208,9 +211,9 @@ fn little(
     device: &ProfiledDevice,
     depth: &Depth,
     requests: u64,
-) -> Vec<Identity> {
+) -> Option<Identity> {
     if requests == 0 || depth.area_ns == 0 {
-        return Vec::new();
+        return None;
     }
     let level = |levels: fn(u32) -> bool| -> f64 {
         let kept = depth.time_ns.iter().filter(|(level, _)| levels(*level));
@@ -229,7 +232,7 @@ fn little(
         count::significant(area / 1e9)
     );
     let by_level = relative(area, area.clamp(low, high));
-    vec![note(entry(code, by_level, LITTLE + crossing, equation))]
+    Some(note(entry(code, by_level, LITTLE + crossing, equation)))
 }
 
 /// Requests of a device that were counted but whose completion was not seen.
@@ -238,18 +241,32 @@ fn unseen(run: &ProfileRun, device: &ProfiledDevice) -> u64 {
     own.map(|traffic| traffic.requests.saturating_sub(traffic.latency.count())).sum()
 }
 
-/// A request whose completion was not seen counts as in flight until its slot is reused: the levels
-/// are too high by one, but the other figures are not affected.
-fn with_unseen(entry: Identity, unseen: u64) -> Identity {
-    if unseen == 0 || entry.ok {
-        return entry;
+/// Requests of a device whose completion was not seen, and how many may cross the edges.
+struct Ends {
+    unseen: u64,
+    edge: u64,
+}
+
+impl Ends {
+    /// A request whose completion was not seen counts as in flight until its slot is reused: the
+    /// levels are too high by one, but the other figures are not affected. For a few, that is
+    /// tolerated.
+    fn excuse(&self, entry: Identity, depth: &Depth) -> Identity {
+        if self.unseen == 0 || entry.ok {
+            return entry;
+        }
+        let equation = format!(
+            "{}; the reported depth is too high, because {} completions were not seen",
+            entry.equation,
+            count::thousands(self.unseen)
+        );
+        let all_ns: u64 = depth.time_ns.iter().map(|(_, ns)| ns).sum();
+        let added_ns = self.unseen as f64 * all_ns as f64;
+        let most = added_ns / (added_ns + depth.area_ns as f64).max(1.0);
+        let allowed = if self.unseen <= self.edge { most } else { 0.0 };
+        let tolerance = entry.tolerance + allowed;
+        Identity { severity: Severity::Note, equation, tolerance, ..entry }
     }
-    let equation = format!(
-        "{}; the reported depth is too high, because {} completions were not seen",
-        entry.equation,
-        count::thousands(unseen)
-    );
-    Identity { severity: Severity::Note, equation, ..entry }
 }
 
 /// Every request has a latency and a size.
@@ -270,7 +287,7 @@ fn histograms(rows: &[&Traffic]) -> Identity {
     let residual = share(off, requests).unwrap_or(0.0);
     // What crosses the edges is not worth a word.
     let tolerance = share(edge(requests), requests).unwrap_or(0.0);
-    slight(entry("histograms", residual, tolerance.min(LOSS), equation), off)
+    slight(entry("histograms", residual, tolerance, equation), off)
 }
 
 /// The sizes add up to the bytes.
@@ -320,7 +337,8 @@ fn intervals(run: &ProfileRun) -> Option<Identity> {
         count::thousands(requests)
     );
     let residual = share(kept.abs_diff(requests), kept.max(requests)).unwrap_or(0.0);
-    (!run.series.is_empty()).then(|| note(entry("intervals", residual, COUNTERS, equation)))
+    let tolerance = COUNTERS.max(share(edge(requests), requests).unwrap_or(0.0));
+    (!run.series.is_empty()).then(|| note(entry("intervals", residual, tolerance, equation)))
 }
 
 /// Losses with this beginning are of requests; others concern one table only.
@@ -373,6 +391,7 @@ mod tests {
 
     use super::*;
     use iosonde_fixtures::profile::{Flow, by_counters, database, profile_of};
+    use iosonde_stats::Histogram;
 
     /// Codes of the identities that fail.
     fn broken(run: &ProfileRun) -> Vec<&'static str> {
@@ -414,6 +433,20 @@ mod tests {
         let depth = entries.broken().find(|entry| entry.code == "depth").unwrap();
         assert_eq!(depth.severity, Severity::Note, "{depth:?}");
         assert!(depth.equation.contains("5 completions were not seen"), "{depth:?}");
+    }
+
+    #[test]
+    fn a_few_unseen_ends_are_no_warning_and_many_are() {
+        let mut run = profile_of(&[Flow { requests: 8_001, ..Flow::default() }]);
+        run.traffic[0].latency = Histogram::new();
+        run.traffic[0].latency.record_many(100_000, 7_998);
+        // Three remain in flight until the end.
+        run.devices[0].depth.time_ns.push((3, 5_000_000_000));
+        let entries = consistency(&run);
+        assert_eq!(broken(&run), ["depth"]);
+        assert!(!entries.broken().any(matters), "{entries:?}");
+        run.traffic[0].requests += 2_000;
+        assert!(consistency(&run).broken().any(matters));
     }
 
     #[test]
