@@ -2,7 +2,7 @@
 
 use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op};
+use iosonde_model::record::profile::{Class, Op, Traffic};
 use iosonde_model::units::{bytes, duration};
 
 use super::super::Figures;
@@ -22,6 +22,11 @@ const FROM_NS: u64 = 100_000_000;
 /// Fewest unwritten dirty bytes to report, and their smallest share of all dirtied bytes.
 const UNWRITTEN_BYTES: u64 = 4 << 20;
 const UNWRITTEN_SHARE: f64 = 0.1;
+
+/// Fewest bytes that arrived late to report: below it are metadata and the end of a log, which every
+/// program leaves. Their smallest share of all bytes written: what is less adds little to the run time.
+const LATE_BYTES: u64 = 1 << 20;
+const LATE_SHARE: f64 = 0.1;
 
 /// Reports when write-back of the program's pages ended well after the program, or had not ended
 /// when tracing stopped.
@@ -70,12 +75,15 @@ fn late(run: &ProfileRun) -> Option<Finding> {
     let last = back().filter_map(|traffic| traffic.active_ns).map(|(_, end)| end).max()?;
     let after_ns = last.checked_sub(run.measured_ns).filter(|ns| *ns >= FROM_NS)?;
     let written: u64 = back().map(|traffic| traffic.bytes).sum();
-    let late = late_bytes(run);
-    let how_much = match late {
-        Some((late, all)) if late > 0 => {
-            format!("{} ({}) of what it wrote", bytes::rough(late), share(late, all))
-        }
-        _ => format!("part of the {} written back for it", bytes::rough(written)),
+    let known = late_bytes(run).filter(|(late, _)| *late > 0);
+    // Where intervals do not tell, what was written back is the most that can have been late.
+    let (late, all) = known.unwrap_or((written, written_bytes(run)));
+    if late < LATE_BYTES || (late as f64) < LATE_SHARE * all as f64 {
+        return None;
+    }
+    let how_much = match known {
+        Some(_) => format!("{} ({}) of what it wrote", bytes::rough(late), share(late, all)),
+        None => format!("part of the {} written back for it", bytes::rough(written)),
     };
     let words = format!(
         "It left dirty pages: {how_much} reached the device only after its end, within {}; its \
@@ -85,6 +93,12 @@ fn late(run: &ProfileRun) -> Option<Finding> {
     let finding =
         Finding::new("dirty_left", "late write-back", Strength::Proven, Severity::Warning, words);
     Some(finding.with("after_ns", after_ns as f64).with("write_back_bytes", written as f64))
+}
+
+/// Bytes that the program and its write-back wrote.
+fn written_bytes(run: &ProfileRun) -> u64 {
+    let own = |row: &&Traffic| row.class.is_of_the_program() && row.op == Op::Write;
+    run.traffic.iter().filter(own).map(|row| row.bytes).sum()
 }
 
 fn share(late: u64, all: u64) -> String {
@@ -119,6 +133,25 @@ mod tests {
         let message = words(detect, &run);
         assert!(message.contains("600 MiB (60 %) of what it wrote"), "{message}");
         assert!(message.contains("within 6.0 s"), "{message}");
+    }
+
+    #[test]
+    fn a_little_that_was_late_is_not_reported() {
+        let late = |back_bytes: u64, own_requests: u64| {
+            let back = Flow { class: Class::WriteBack, op: Op::Write, ..Flow::default() };
+            let own = Flow { op: Op::Write, requests: own_requests, ..Flow::default() };
+            let back = Flow { requests: 10, size_bytes: back_bytes / 10, ..back };
+            let mut run = profile_of(&[own, back]);
+            run.measured_ns = 8_000_000_000;
+            run.settle_ns = 2_000_000_000;
+            run.series.retain(|series| series.counters.bytes[0] == back_bytes / 10);
+            // Those of the program itself were in time.
+            run.series[0].counters.bytes[0] += own_requests * 4096;
+            ask(detect, &run)
+        };
+        assert_eq!(late(40 << 10, 2), None);
+        assert_eq!(late(20 << 20, 50_000), None);
+        assert!(late(20 << 20, 2).is_some());
     }
 
     #[test]
