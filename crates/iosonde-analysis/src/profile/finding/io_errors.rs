@@ -1,8 +1,8 @@
-//! `io_errors`: requests of the program ended with an error.
+//! `io_errors`: reads, writes or flushes of the program ended with an error.
 
 use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::Traffic;
+use iosonde_model::record::profile::{Op, Traffic};
 use iosonde_model::units::count;
 
 use super::super::Figures;
@@ -10,15 +10,22 @@ use super::{Detect, plural};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "io_errors",
-    meaning: "Requests of the program ended with an error.",
+    meaning: "Reads, writes or flushes of the program ended with an error.",
     method: "result of each request at the block layer",
     action: "Read the kernel log (dmesg) and the drive's health (smartctl -a).",
     detect,
 };
 
-/// Reports all of them, naming the operation and device with most.
+/// Whether every device has the operation. Discards, write-zeroes and commands end with an error where
+/// a device does not have them, and the program or the kernel then does without.
+fn is_always_supported(op: Op) -> bool {
+    matches!(op, Op::Read | Op::Write | Op::Flush)
+}
+
+/// Reports all errors of reads, writes and flushes, naming the operation and device with most.
 fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
-    let own = || run.traffic.iter().filter(|traffic| traffic.class.is_of_the_program());
+    let is_own = |row: &&Traffic| row.class.is_of_the_program() && is_always_supported(row.op);
+    let own = || run.traffic.iter().filter(is_own);
     let all: u64 = own().map(|traffic| traffic.errors).sum();
     let most: &Traffic = own().max_by_key(|traffic| traffic.errors)?;
     if all == 0 {
@@ -51,6 +58,10 @@ mod tests {
         other.traffic[0].errors = 1;
         assert_eq!(ask(detect, &other), None);
         run.traffic[0].errors = 1;
+        // A device without discards.
+        let mut discards = run.clone();
+        discards.traffic[0].op = Op::Discard;
+        assert_eq!(ask(detect, &discards), None);
         assert!(
             words(detect, &run).contains("1 of its requests ended with an error, most of them r")
         );
