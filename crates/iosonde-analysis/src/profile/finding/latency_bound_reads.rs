@@ -2,10 +2,11 @@
 
 use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::Op;
+use iosonde_model::record::profile::{Op, ProfiledDevice, Traffic};
 use iosonde_model::units::{bytes, count, duration};
 
 use super::super::Figures;
+use super::super::traffic::Tally;
 use super::{Detect, commonest, named, own, percent, share_up_to};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
@@ -36,7 +37,8 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         let in_flight = reads.latency.sum() as f64 / had_ns;
         let random = (reads.sequential as f64) <= RANDOM * reads.requests as f64;
         let small = share_up_to(&reads.sizes, SMALL_BYTES) >= MOSTLY;
-        let alone = (IN_FLIGHT.0..=IN_FLIGHT.1).contains(&in_flight);
+        let alone = (IN_FLIGHT.0..=IN_FLIGHT.1).contains(&in_flight)
+            && while_busy(run, index, &reads) <= IN_FLIGHT.1 * f64::from(threads);
         if reads.requests < READS || !(random && small && alone) {
             continue;
         }
@@ -71,6 +73,18 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     bound.map(|(_, finding)| finding)
 }
 
+/// Reads of a group in flight on average, over the time with any request of the program in flight: no
+/// more than one per thread that waits for each.
+fn while_busy(run: &ProfileRun, group: u32, reads: &Tally) -> f64 {
+    let is_used = |device: &&ProfiledDevice| {
+        let on_it = |row: &Traffic| row.device == device.facts.name && row.op == Op::Read;
+        run.traffic.iter().any(|row| row.group == group && on_it(row))
+    };
+    let levels = run.devices.iter().filter(is_used).flat_map(|each| &each.program_depth.time_ns);
+    let busy_ns: u64 = levels.filter(|(level, _)| *level > 0).map(|(_, ns)| ns).sum();
+    if busy_ns == 0 { 0.0 } else { reads.latency.sum() as f64 / busy_ns as f64 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +110,9 @@ mod tests {
         ] {
             assert_eq!(ask(detect, &profile_of(&[other])), None);
         }
+        // Several at once, then a pause: the same on average over all the time.
+        let mut several = profile_of(&[flow]);
+        several.devices[0].program_depth.time_ns = vec![(0, 7_000_000_000), (3, 3_000_000_000)];
+        assert_eq!(ask(detect, &several), None);
     }
 }
