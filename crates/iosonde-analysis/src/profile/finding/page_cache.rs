@@ -2,7 +2,7 @@
 
 use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::PageCache;
+use iosonde_model::record::profile::{Op, PageCache};
 use iosonde_model::units::{bytes, count};
 
 use super::super::{CacheFigures, Figures};
@@ -30,22 +30,41 @@ const FETCHED: f64 = 0.1;
 /// counted, when read calls returned ten times the bytes that storage did.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     match figures.page_cache {
-        Some(cache) => looked_up(cache),
+        Some(cache) => looked_up(cache, otherwise(run, figures, cache)),
         None => returned(run),
     }
 }
 
-fn looked_up(cache: CacheFigures) -> Option<Finding> {
+/// Bytes that came from storage through the page cache without a read call: page faults of mapped
+/// files, and metadata.
+fn otherwise(run: &ProfileRun, figures: &Figures, cache: CacheFigures) -> u64 {
+    let by_requests = figures.program.as_ref().map(|side| {
+        let reads = side.op(Op::Read);
+        reads.bytes.saturating_sub(reads.direct_bytes)
+    });
+    let fetched = by_requests.or(run.calls.map(|calls| calls.storage_read_bytes)).unwrap_or(0);
+    fetched.saturating_sub(cache.counts.brought_in_pages * cache.counts.page_bytes)
+}
+
+fn looked_up(cache: CacheFigures, otherwise: u64) -> Option<Finding> {
     let PageCache { page_bytes, looked_up_pages, brought_in_pages } = cache.counts;
     let share = cache.hit_share.filter(|share| 1.0 - share <= FETCHED)?;
     if looked_up_pages * page_bytes < FROM_BYTES {
         return None;
     }
+    let brought_in = brought_in_pages * page_bytes;
     let words = format!(
-        "Read calls looked up {} pages in the page cache, and {} were there: {} had to be read.",
+        "Read calls looked up {} pages in the page cache, and {} were there: {} had to be read{}.",
         count::thousands(looked_up_pages),
         percent(share),
-        bytes::rough(brought_in_pages * page_bytes),
+        bytes::rough(brought_in),
+        match otherwise >= FETCHED_BYTES && otherwise > brought_in {
+            true => format!(
+                "; another {} came from storage without read calls (page faults of mapped files)",
+                bytes::rough(otherwise)
+            ),
+            false => String::new(),
+        },
     );
     let finding = Finding::new("page_cache", "", Strength::Proven, Severity::Fact, words);
     let finding = finding.with("looked_up_pages", looked_up_pages as f64);
@@ -111,6 +130,11 @@ mod tests {
             message.contains("looked up 100,000 pages in the page cache, and 99 % were there"),
             "{message}"
         );
+        assert!(message.ends_with("had to be read."), "{message}");
+        let mapped = Flow { size_bytes: 1 << 20, requests: 64, direct_milli: 0, ..Flow::default() };
+        let page_cache = run(100_000, 1_000).page_cache;
+        let message = words(detect, &ProfileRun { page_cache, ..profile_of(&[mapped]) });
+        assert!(message.contains("another 60.1 MiB came from storage without read"), "{message}");
         assert_eq!(ask(detect, &run(100_000, 20_000)), None);
         assert_eq!(ask(detect, &run(1_000, 0)), None);
     }
