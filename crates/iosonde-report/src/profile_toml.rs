@@ -19,6 +19,18 @@ pub fn emit(run: &ProfileRun) -> Result<String, String> {
     workload_toml(&modelled.workload, &head, &modelled.roles)
 }
 
+/// The options that name the targets of a workload file in a command.
+///
+/// # Errors
+/// As [`emit`].
+pub fn target_options(run: &ProfileRun) -> Result<String, String> {
+    workload(run).map(|modelled| paths(modelled.targets.len())).map_err(|error| error.to_string())
+}
+
+fn paths(targets: usize) -> String {
+    " --path TARGET".repeat(targets)
+}
+
 fn head(run: &ProfileRun, modelled: &Modelled) -> Vec<String> {
     let watched = match &run.subject {
         Subject::Command { words, .. } => words.join(" "),
@@ -55,9 +67,9 @@ fn head(run: &ProfileRun, modelled: &Modelled) -> Vec<String> {
             .into(),
         String::new(),
     ];
-    let paths: String = modelled.targets.iter().map(|_| " --path TARGET").collect();
     lines.push(format!(
-        "Replay:  iosonde run THIS_FILE{paths} --runtime {}",
+        "Replay:  iosonde run THIS_FILE{} --runtime {}",
+        paths(modelled.targets.len()),
         duration_word(modelled.measured_ns)
     ));
     lines.push("         --speed 2x replays at twice the rate, --speed max without waiting".into());
@@ -136,6 +148,18 @@ mod tests {
         }
         let comments = text.lines().filter(|line| line.starts_with('#'));
         assert!(comments.clone().count() > 8);
+    }
+
+    #[test]
+    fn each_target_has_its_option() {
+        let mut other = row(Class::Program, Op::Write, 3000);
+        other.device = "sdz".into();
+        let one = vec![row(Class::Program, Op::Write, 3000)];
+        assert_eq!(target_options(&profile(one.clone())).unwrap(), " --path TARGET");
+        let run = profile(one.into_iter().chain([other]).collect());
+        let options = target_options(&run).unwrap();
+        assert_eq!(options, " --path TARGET --path TARGET");
+        assert!(emit(&run).unwrap().contains(&format!("THIS_FILE{options} --runtime")));
     }
 
     #[test]
