@@ -25,7 +25,7 @@ pub(super) fn waits(out: &mut Text, figures: &Figures) {
         .files
         .iter()
         .map(|each| (&each.file, each.file.read_bytes + each.file.write_bytes))
-        .filter(|(_, moved)| *moved > 0)
+        .filter(|(file, moved)| *moved > 0 && !is_sum(file))
         .collect();
     files.sort_by_key(|(_, moved)| std::cmp::Reverse(*moved));
     let heavy: Vec<String> = files
@@ -38,6 +38,11 @@ pub(super) fn waits(out: &mut Text, figures: &Figures) {
     if !heavy.is_empty() {
         out.hanging("Heaviest: ", &heavy.join(", "));
     }
+}
+
+/// Whether it is the entry for all files that are not listed, which alone has no disk.
+fn is_sum(file: &FileRun) -> bool {
+    file.device.is_empty() && file.inode == 0
 }
 
 pub(super) fn shares(figures: &Figures) -> Vec<String> {
@@ -68,4 +73,26 @@ pub(super) fn shares(figures: &Figures) -> Vec<String> {
         words.push(format!("{} of the requests were for others", percent(share)));
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_analysis::profile::figures;
+    use iosonde_fixtures::profile::{Flow, profile_of};
+
+    fn text_of(figures: &Figures) -> String {
+        let mut out = Text::new(100, 100);
+        waits(&mut out, figures);
+        out.into_string()
+    }
+
+    #[test]
+    fn the_sum_of_further_files_is_no_file() {
+        let mut run = profile_of(&[Flow::default()]);
+        let rest = FileRun { path: "further files".into(), reads: 9, ..FileRun::default() };
+        run.files.push(FileRun { read_bytes: 1 << 40, ..rest });
+        let text = text_of(&figures(&run));
+        assert!(text.contains("Heaviest: /data/app file (195 MiB)\n"), "{text}");
+    }
 }
