@@ -3,7 +3,7 @@
 use crate::wrap::Text;
 use iosonde_analysis::profile::{Figures, OpFigures, Side, missing};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Method, Op};
+use iosonde_model::record::profile::{FileRun, Method, Op};
 use iosonde_model::units::{count, duration};
 
 use super::cells::{maybe_percent, megabytes, megabytes_per_s, percent, rate};
@@ -178,16 +178,20 @@ fn opens(out: &mut Text, run: &ProfileRun, figures: &Figures) {
         return;
     };
     let direct_bytes = figures.program.as_ref().and_then(|side| side.direct_share);
-    let mut words = match (opens.direct, direct_bytes) {
-        (0, Some(share)) if share > 0.0 => "Yes, by files opened before".to_owned(),
-        (0, _) => "No".to_owned(),
-        (direct, _) => {
+    let is_direct = run.files.iter().any(|file| is_named(file) && file.direct_bytes > 0);
+    let mut words = match opens.direct {
+        0 if is_direct => "Yes, by files opened before".to_owned(),
+        0 => "No".to_owned(),
+        direct => {
             let all = count::thousands(opens.opens);
             format!("Yes ({} of {all} opens)", count::thousands(direct))
         }
     };
     if let Some(share) = direct_bytes {
         words.push_str(&format!("; {} of the bytes", percent(share)));
+        if words.starts_with("No") && share > 0.0 {
+            words.push_str(" bypassed the page cache (metadata, or a file that is not known)");
+        }
     }
     for (name, times) in [("O_SYNC", opens.sync), ("O_DSYNC", opens.dsync)] {
         if times > 0 {
@@ -195,6 +199,12 @@ fn opens(out: &mut Text, run: &ProfileRun, figures: &Figures) {
         }
     }
     labelled(out, "O_DIRECT:", &words);
+}
+
+/// Whether an entry is a file or a device that a program opens: not metadata, unknown files, or the
+/// sum of further ones.
+fn is_named(file: &FileRun) -> bool {
+    file.inode != 0 || (file.path.starts_with('/') && !file.path.ends_with(" metadata"))
 }
 
 /// The kernel's own counters: all there is without tracepoints.
@@ -256,5 +266,31 @@ fn calls(out: &mut Text, figures: &Figures) {
         let from_memory = 1.0 - counts.storage_read_bytes as f64 / counts.read_bytes as f64;
         let words = format!("{} of the bytes that read calls returned", percent(from_memory));
         labelled(out, "From memory:", &words);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_analysis::profile::figures;
+    use iosonde_fixtures::profile::{Flow, profile_of};
+    use iosonde_model::record::profile::OpenCounts;
+
+    #[test]
+    fn files_are_direct_if_one_was_opened_so_and_not_for_metadata() {
+        let mut run = profile_of(&[Flow::default()]);
+        run.opens = Some(OpenCounts { opens: 5, ..OpenCounts::default() });
+        let said = |run: &ProfileRun| {
+            let mut out = Text::new(100, 100);
+            opens(&mut out, run, &figures(run));
+            out.into_string()
+        };
+        assert!(said(&run).contains("Yes, by files opened before"), "{}", said(&run));
+        for path in
+            ["direct I/O on /dev/vda1, file unknown", "/dev/vda1 and its file system's metadata"]
+        {
+            (run.files[0].inode, run.files[0].path) = (0, path.into());
+            assert!(said(&run).contains("No; 100% of the bytes bypassed"), "{}", said(&run));
+        }
     }
 }
