@@ -181,8 +181,9 @@ fn device(run: &ProfileRun, device: &ProfiledDevice) -> DeviceFigures {
         name: name.clone(),
         invisible: device.invisible.clone(),
         program: seen.then(|| traffic::side(run, own)),
-        depth: seen.then(|| depth::depth(&device.depth)),
-        program_depth: seen.then(|| depth::depth(&device.program_depth)),
+        depth: seen.then(|| depth::depth(&device.depth, None)),
+        program_depth: seen
+            .then(|| depth::depth(&device.program_depth, Some(traffic::program_window_ns(run)))),
         counters: machine::counters(run, device),
     }
 }

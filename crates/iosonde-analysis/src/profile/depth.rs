@@ -9,9 +9,12 @@ use super::spread::Spread;
 /// Requests in flight on one device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DepthFigures {
-    /// Share of the time with at least one request in flight.
+    /// Time that the share and the mean are over, ns.
+    #[serde(skip)]
+    pub span_ns: u64,
+    /// Share of the span with at least one request in flight.
     pub busy_share: Option<f64>,
-    /// Mean over all time.
+    /// Mean over the span.
     pub mean: Option<f64>,
     /// By time, over the time with at least one request in flight.
     #[serde(rename = "while_busy")]
@@ -22,16 +25,20 @@ pub struct DepthFigures {
     pub max: u32,
 }
 
-/// The figures of a queue depth; percentiles by time need as many requests as those on arrival.
-pub(super) fn depth(depth: &Depth) -> DepthFigures {
+/// The figures of a queue depth over a span, or over the time from the first request to the end of
+/// tracing, which includes settling; percentiles by time need as many requests as those on arrival.
+pub(super) fn depth(depth: &Depth, span_ns: Option<u64>) -> DepthFigures {
     let all: u64 = depth.time_ns.iter().map(|(_, ns)| ns).sum();
+    let span_ns = span_ns.unwrap_or(all);
+    let known = all > 0 && span_ns > 0;
     let busy: Vec<(f64, u64)> = pairs(&depth.time_ns, |level| level > 0);
     let busy_ns: u64 = busy.iter().map(|(_, ns)| ns).sum();
     let arrivals: u64 = depth.arrivals.iter().map(|(_, requests)| requests).sum();
     let area: f64 = busy.iter().map(|(level, ns)| level * *ns as f64).sum();
     DepthFigures {
-        busy_share: (all > 0).then(|| busy_ns as f64 / all as f64),
-        mean: (all > 0).then(|| area / all as f64),
+        span_ns,
+        busy_share: known.then(|| (busy_ns as f64 / span_ns as f64).min(1.0)),
+        mean: known.then(|| area / span_ns as f64),
         by_time: Spread::weighted(&busy, arrivals),
         on_arrival: Spread::weighted(&pairs(&depth.arrivals, |_| true), arrivals),
         max: depth.max,
@@ -56,13 +63,17 @@ mod tests {
             max: 3,
             area_ns: 1_000,
         };
-        let figures = depth(&given);
+        let figures = depth(&given, None);
         assert_eq!(figures.busy_share, Some(0.5));
         assert_eq!(figures.mean, Some(1.0));
         assert_eq!(figures.by_time.at(0.5), Some(1.0));
         assert_eq!(figures.by_time.at(0.75), Some(3.0));
         assert_eq!(figures.on_arrival.at(0.5), Some(0.0));
         assert_eq!(figures.on_arrival.mean, Some(0.8));
-        assert_eq!(depth(&Depth::default()).busy_share, None);
+        assert_eq!(depth(&Depth::default(), Some(1_000)).busy_share, None);
+        // It ended long before tracing did.
+        let ended = depth(&given, Some(625));
+        assert_eq!((ended.busy_share, ended.mean), (Some(0.8), Some(1.6)));
+        assert_eq!(ended.by_time, figures.by_time);
     }
 }

@@ -108,11 +108,22 @@ impl Side {
     }
 }
 
+/// The time measured, or up to the end of the last of these requests if that came later, ns.
+fn window_ns(run: &ProfileRun, rows: &[&Traffic]) -> u64 {
+    let last_ns = rows.iter().filter_map(|row| row.active_ns).map(|(_, end)| end).max();
+    run.measured_ns.max(last_ns.unwrap_or(0))
+}
+
+/// The same for the program's requests: the span of its rates and of its depth.
+pub(super) fn program_window_ns(run: &ProfileRun) -> u64 {
+    let own = run.traffic.iter().filter(|row| row.class.is_of_the_program());
+    window_ns(run, &own.collect::<Vec<_>>())
+}
+
 /// The requests that `pick` picks.
 pub(super) fn side(run: &ProfileRun, pick: impl Fn(&Traffic) -> bool) -> Side {
     let chosen: Vec<&Traffic> = run.traffic.iter().filter(|traffic| pick(traffic)).collect();
-    let last_ns = chosen.iter().filter_map(|traffic| traffic.active_ns).map(|(_, end)| end).max();
-    let window_ns = run.measured_ns.max(last_ns.unwrap_or(0));
+    let window_ns = window_ns(run, &chosen);
     let tallies: Vec<Tally> = Op::ALL
         .iter()
         .map(|op| Tally::of(chosen.iter().copied().filter(|traffic| traffic.op == *op)))

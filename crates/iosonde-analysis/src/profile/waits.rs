@@ -1,17 +1,18 @@
-//! What the program waits for: shares of the time measured.
+//! What the program waits for: shares of the time measured, or of that of its requests.
 
 use serde::Serialize;
 
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Class;
 
-use super::traffic::{Tally, share, uses, while_it_ran};
+use super::traffic::{Tally, program_window_ns, share, uses, while_it_ran};
 
-/// Shares of the time measured. They overlap: a sync waits for requests, and other threads go on
-/// meanwhile.
+/// Shares of the time measured, unless noted. They overlap: a sync waits for requests, and other
+/// threads go on meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WaitFigures {
-    /// Of the time, with a request of the program in flight; on the busiest device.
+    /// Of the time up to the end of its last request (as for its rates), with a request of the program
+    /// in flight; on the busiest device.
     pub in_flight: Option<f64>,
     /// Of the latency of its requests, spent in the device; the rest before it.
     pub in_device: Option<f64>,
@@ -30,7 +31,7 @@ pub(super) fn waits(run: &ProfileRun) -> WaitFigures {
     let all: u64 = there().map(|each| each.requests).sum();
     let others = there().filter(|each| each.class == Class::Other);
     let others: u64 = others.map(|each| while_it_ran(run, each)).sum();
-    let of_time = |ns: u64| share(ns, run.measured_ns);
+    let of_time = |ns: u64| share(ns, program_window_ns(run));
     let busy = run.devices.iter().map(|device| {
         let levels = device.program_depth.time_ns.iter().filter(|(level, _)| *level > 0);
         levels.map(|(_, ns)| ns).sum::<u64>()

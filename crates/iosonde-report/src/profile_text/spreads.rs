@@ -68,7 +68,8 @@ fn depths(out: &mut Text, figures: &Figures) {
 
 fn levels(depth: &DepthFigures) -> String {
     let mean = depth.by_time.mean.map_or("n/a".into(), count::significant);
-    format!("busy {} of the time with {mean} on average", maybe_percent(depth.busy_share))
+    let span = duration::span(depth.span_ns);
+    format!("busy {} of {span} with {mean} on average", maybe_percent(depth.busy_share))
 }
 
 fn level(level: f64) -> String {

@@ -4,7 +4,7 @@ use crate::clean::clean;
 use crate::wrap::Text;
 use iosonde_analysis::profile::Figures;
 use iosonde_model::record::profile::FileRun;
-use iosonde_model::units::{bytes, count};
+use iosonde_model::units::{bytes, count, duration};
 
 use super::cells::{percent, shortened};
 
@@ -64,7 +64,12 @@ pub(super) fn shares(figures: &Figures) -> Vec<String> {
                 percent(1.0 - inside)
             )
         });
-        words.push(format!("requests in flight {} of the time{inside}", percent(share)));
+        let span = figures.program.as_ref().map_or(0, |side| side.window_ns);
+        let time = match span > figures.window_ns {
+            true => format!("{} until the last had ended", duration::span(span)),
+            false => "time".to_owned(),
+        };
+        words.push(format!("requests in flight {} of the {time}{inside}", percent(share)));
     }
     if let Some(share) = waits.on_cpu {
         words.push(format!("on a CPU {}", percent(share)));
@@ -80,11 +85,27 @@ mod tests {
     use super::*;
     use iosonde_analysis::profile::figures;
     use iosonde_fixtures::profile::{Flow, profile_of};
+    use iosonde_model::record::profile::{Class, Op};
 
     fn text_of(figures: &Figures) -> String {
         let mut out = Text::new(100, 100);
         waits(&mut out, figures);
         out.into_string()
+    }
+
+    #[test]
+    fn the_share_in_flight_names_its_time_where_requests_came_after_the_end() {
+        let back = Flow { class: Class::WriteBack, op: Op::Write, ..Flow::default() };
+        let mut run = profile_of(&[back]);
+        let text = text_of(&figures(&run));
+        assert!(text.contains("requests in flight 50% of the time ("), "{text}");
+        // It took a second, and its pages were written until the end.
+        run.measured_ns = 1_000_000_000;
+        let figures = figures(&run);
+        let text = text_of(&figures);
+        assert!(text.contains("in flight 50% of the 10.0 s until the last had ended"), "{text}");
+        let depth = figures.devices[0].program_depth.as_ref();
+        assert_eq!(depth.and_then(|depth| depth.busy_share), figures.waits.in_flight);
     }
 
     #[test]
