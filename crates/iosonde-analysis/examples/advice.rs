@@ -95,7 +95,8 @@ fn judged(device: &Device, facts: &StageFacts) -> [Option<bool>; 4] {
     let said = facts.answers[0].1.sentences.join("\n");
     let last = DEPTHS[DEPTHS.len() - 1];
     let saturated = rate(last) / rate(last / 2.0) < 1.05;
-    let unsaturated = said.contains("it is not yet saturated").then_some(!saturated);
+    let grows = ["it is not yet saturated", "throughput still grows at"];
+    let unsaturated = grows.iter().any(|words| said.contains(words)).then_some(!saturated);
     [
         facts.found("advised").map(|depth| power(depth) >= NEAR_KNEE * knee),
         facts.found("best_at").map(|depth| rate(depth) >= AS_GOOD * most && most > rate(1.0)),

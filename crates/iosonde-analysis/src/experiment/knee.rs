@@ -511,6 +511,28 @@ mod tests {
     }
 
     #[test]
+    fn a_maximum_that_only_the_last_level_shows_is_not_stated() {
+        // 300 servers: the last level is on the rise, or a little below it.
+        for (below, seed) in [(1.0, 1), (1.0, 2), (0.97, 3), (0.97, 4)] {
+            let mut noise = noise(seed, 0.003);
+            let facts = facts(&stage("queue-depth", "queue-depth"), |cell, _| {
+                let depth = at(cell, "iodepth");
+                let share = if depth == 256.0 { below } else { 1.0 };
+                let iops = 100.0 * depth * share * noise();
+                Load { depth: depth as u32, iops, ..Load::default() }
+            });
+            let words = said(&facts);
+            assert!(words.contains("it is not yet saturated at iodepth 256"), "{words}");
+            assert!(words.contains("a linear rise, not saturated in this sweep"), "{words}");
+        }
+        // 200 servers: saturated somewhere between the last two levels.
+        let words = said(&sweep(|depth| 1_111.0 * depth.min(200.0)));
+        assert!(words.contains("throughput still grows at iodepth 256, less than the"), "{words}");
+        assert!(words.contains("that bends before iodepth 256; its maximum is not"), "{words}");
+        assert!(!words.contains("saturated") && !words.contains("none beyond"), "{words}");
+    }
+
+    #[test]
     fn throughput_that_falls_is_reported_and_one_that_does_not_is_not() {
         let falling = sweep(|n| 2_000.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.002 * n * (n - 1.0)));
         assert!(falling.found("fall_share").unwrap() > 0.3, "{}", said(&falling));

@@ -5,6 +5,7 @@ use super::super::gate::{self, Ranking};
 use super::super::words::{self, Times, runs};
 use super::super::{Answer, Measure, Point};
 use super::Line;
+use super::saturation::Growth;
 use crate::finding::{Severity, Strength};
 use iosonde_model::units::count;
 use iosonde_stats::bootstrap::log_t_p;
@@ -19,6 +20,8 @@ const SHOWN: f64 = 0.05;
 
 /// Share by which a level may lie beyond the end of a rise and still show it.
 const ON_THE_RISE_WITHIN: f64 = 0.05;
+
+const NOT_SATURATED: &str = "a linear rise, not saturated in this sweep";
 
 /// Formats a number of requests in flight as a level of the axis.
 type Formatter<'a> = &'a dyn Fn(f64) -> String;
@@ -54,7 +57,9 @@ impl Line<'_> {
             Some((model, residual)) => format!(
                 "{}: it behaves like {} (largest residual {}; no statement beyond {limit}).",
                 self.name,
-                self.constant(model, levels).unwrap_or_else(|| model_text(model, &formatted)),
+                self.constant(model, levels)
+                    .or_else(|| self.rise(model, levels))
+                    .unwrap_or_else(|| model_text(model, &formatted)),
                 count::percent(residual)
             ),
         };
@@ -85,6 +90,26 @@ impl Line<'_> {
             times.formatted(),
             self.label(first)
         ))
+    }
+
+    /// A rise whose end no two levels show: its maximum would be that of the last level alone.
+    fn rise(&self, model: &Model, levels: &[Level]) -> Option<String> {
+        let Model::Bounds { base_response, most } = model else { return None };
+        let last = self.settings(&[self.points.last()?]);
+        let rises_to = base_response * most.unwrap_or(f64::INFINITY);
+        let near = 1.0 + ON_THE_RISE_WITHIN;
+        let beyond = levels.iter().filter(|level| level.n * near >= rises_to).count();
+        match self.growth() {
+            Some((Growth::Proportional, ..)) => Some(NOT_SATURATED.into()),
+            Some((Growth::Less, _, half)) => Some(format!(
+                "a linear rise to {} that bends before {last}; its maximum is not measured",
+                self.settings(&[half])
+            )),
+            _ if most.is_some() && beyond < 2 => {
+                Some(format!("a linear rise; whether it ends before {last} is not decidable yet"))
+            }
+            _ => None,
+        }
     }
 
     /// A drop of throughput beyond its peak, and the universal scalability law if it applies.
@@ -184,7 +209,7 @@ fn model_text(model: &Model, formatted: Formatter<'_>) -> String {
             "a linear rise to {} IOPS and none beyond: no queueing before saturation",
             count::significant_or_whole(*most)
         ),
-        Model::Bounds { most: None, .. } => "a linear rise, not saturated in this sweep".into(),
+        Model::Bounds { most: None, .. } => NOT_SATURATED.into(),
         Model::BalancedDies { dies, most } => format!(
             "about {} equal units accessed at random, which approach {} IOPS: typical of random \
              reads of flash dies",

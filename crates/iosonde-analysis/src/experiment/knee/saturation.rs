@@ -1,39 +1,72 @@
 //! Whether a sweep is saturated at its end, and the lowest level that brings nearly all.
 
 use super::super::words::Times;
-use super::super::{Answer, Measure, gate};
+use super::super::{Answer, Measure, Point, gate};
 use super::Line;
 use iosonde_stats::knee;
 
 /// Share of the best that a lower level may lack.
 const ENOUGH_WITHIN: f64 = 0.05;
 
+/// Share by which throughput may grow less than the depth and still count as proportional.
+const PROPORTIONAL_WITHIN: f64 = 0.05;
+
+/// How throughput grows to the last level from the one of half its depth.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Growth {
+    /// Not shown to be less than proportional.
+    Proportional,
+    /// By 5 % at least, but less than the depth.
+    Less,
+    /// Whether by 5 % is not shown.
+    Undecided,
+    /// By less than 5 %.
+    Ended,
+}
+
 impl Line<'_> {
+    /// The growth to the last level: how large, and from which level.
+    pub(super) fn growth(&self) -> Option<(Growth, Times, &Point)> {
+        let last = self.points.last()?;
+        let top = last.at(self.axis)?;
+        let half = self.points.iter().rev().find(|p| p.at(self.axis) <= Some(top / 2.0))?;
+        let gain = Times::of(last, half, Measure::Iops)?;
+        let proportional = top / half.at(self.axis)? * (1.0 - PROPORTIONAL_WITHIN);
+        let growth = match gate::side(&gain, 0.0, 1.0 + knee::SATURATED_BELOW) {
+            Some(gate::Side::Above) => match gate::side(&gain, proportional, f64::INFINITY) {
+                Some(gate::Side::Below) => Growth::Less,
+                _ => Growth::Proportional,
+            },
+            None => Growth::Undecided,
+            Some(_) => Growth::Ended,
+        };
+        Some((growth, gain, half))
+    }
+
     /// Whether the last doubling still gained 5 %, and the lowest level with 95 % of the best.
     pub(super) fn saturation(&self, answer: &mut Answer) {
         if gate::withheld(self.points).is_some() {
             return;
         }
-        let Some(last) = self.points.last() else { return };
-        let Some(top) = last.at(self.axis) else { return };
-        let half = self.points.iter().rev().find(|p| p.at(self.axis) <= Some(top / 2.0));
-        let gain = half.and_then(|half| Times::of(last, half, Measure::Iops));
-        let (half, Some(gain)) = (half, gain) else { return };
-        let from = half.map_or(String::new(), |half| self.label(half));
-        let limit = 1.0 + knee::SATURATED_BELOW;
-        let (name, at, times) = (self.name, self.setting(top), gain.formatted());
-        let side = gate::side(&gain, 0.0, limit);
-        match side {
-            Some(gate::Side::Above) => answer.say(format!(
-                "{name}: it is not yet saturated at {at}: it does {times} the IOPS of {from} there."
+        let (Some((growth, gain, half)), Some(last)) = (self.growth(), self.points.last()) else {
+            return;
+        };
+        let (name, at) = (self.name, self.settings(&[last]));
+        let does = format!("it does {} the IOPS of {}", gain.formatted(), self.label(half));
+        match growth {
+            Growth::Proportional => {
+                answer.say(format!("{name}: it is not yet saturated at {at}: {does} there."));
+            }
+            Growth::Less => answer.say(format!(
+                "{name}: throughput still grows at {at}, less than the depth: {does}. Where it \
+                 ends is not measured."
             )),
-            None => answer.say(format!(
-                "{name}: whether it is saturated at {at} is not decidable yet: it does {times} \
-                 the IOPS of {from} there."
+            Growth::Undecided => answer.say(format!(
+                "{name}: whether it is saturated at {at} is not decidable yet: {does} there."
             )),
-            Some(_) => {}
+            Growth::Ended => {}
         }
-        if side != Some(gate::Side::Above) {
+        if matches!(growth, Growth::Undecided | Growth::Ended) {
             self.enough(answer);
         }
     }
