@@ -4,6 +4,7 @@
 pub mod contrast;
 pub mod gate;
 pub mod identity;
+mod missing;
 pub mod observation;
 pub mod peers;
 
@@ -413,14 +414,8 @@ fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, requested: &Request) -> Result<
     let values =
         |runs: &Runs<'_>| -> Vec<f64> { runs.iter().filter_map(|run| run.value(metric)).collect() };
     let (of_a, of_b) = (values(a), values(b));
-    let (have, all) = (of_a.len() + of_b.len(), a.len() + b.len());
-    if have < all {
-        return Err(match have {
-            0 => "no run has this metric".into(),
-            _ => {
-                format!("{} of {all} runs do not have it: too few operations, or none", all - have)
-            }
-        });
+    if let Some(why) = missing::why(metric, a, b) {
+        return Err(why);
     }
     let contrast = if requested.in_rounds {
         Contrast::of_rounds(&of_a, &of_b, requested.seed)

@@ -106,6 +106,22 @@ impl Identity {
         checksum(&text)
     }
 
+    /// The rate of each job of an open loop: `1 job at 3500 ops/s`; `None` of a closed loop.
+    pub(super) fn offered(&self) -> Option<String> {
+        let plan = self.facts.get(&Kind::Plan)?;
+        let rate = |(field, value): (&String, &String)| {
+            let unit = field.strip_prefix("jobs.pace.")?.rsplit('.').next()?;
+            let number = value.trim_end_matches(".0");
+            ["ops", "bytes"].contains(&unit).then(|| format!("{number} {unit}/s"))
+        };
+        let rates: Vec<String> = plan.iter().filter_map(rate).collect();
+        let jobs = match plan.get("jobs.count").map_or("1", String::as_str) {
+            "1" => "1 job".to_owned(),
+            several => format!("{several} jobs"),
+        };
+        (!rates.is_empty()).then(|| format!("{jobs} at {}", rates.join(" and ")))
+    }
+
     /// The facts known to both in which they differ.
     pub fn differences(&self, other: &Identity) -> Vec<Difference> {
         let mut all = Vec::new();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::contrast::Better;
 use super::identity::Identity;
 use crate::figures::DirectionFigures;
-use crate::finding::Severity;
+use crate::finding::{Finding, Severity};
 use crate::verdict::assess;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::checksums::checksum;
@@ -59,6 +59,9 @@ pub struct Observation {
     /// Why its numbers have low confidence.
     #[serde(default)]
     pub doubts: Vec<String>,
+    /// Whether more was offered than the storage sustains, so that it has no latencies.
+    #[serde(default)]
+    pub is_unsustainable: bool,
 }
 
 impl Observation {
@@ -88,8 +91,11 @@ impl Observation {
         } else {
             None
         };
-        let doubts =
-            row.findings.iter().filter(|finding| finding.severity >= Severity::LowConfidence);
+        let is_overload = |finding: &Finding| finding.code == "unsustainable";
+        let doubts = row
+            .findings
+            .iter()
+            .filter(|finding| finding.severity >= Severity::LowConfidence || is_overload(finding));
         Observation {
             record: checksum(&serde_json::to_vec(run).unwrap_or_default()),
             cell: named(&run.plan.title, levels),
@@ -100,6 +106,7 @@ impl Observation {
             within,
             left_out,
             doubts: doubts.map(|finding| finding.subject.clone()).collect(),
+            is_unsustainable: row.findings.iter().any(is_overload),
         }
     }
 
@@ -177,7 +184,7 @@ pub fn better(metric: &str) -> Better {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iosonde_fixtures::{Load, run_of};
+    use iosonde_fixtures::{Load, open_run_of, run_of};
 
     #[test]
     fn a_run_of_one_direction_has_values_under_both_names() {
@@ -208,6 +215,16 @@ mod tests {
         assert_eq!(seen.metrics().len(), 15);
         assert!(seen.value("read.p99.9").is_some());
         assert_eq!(seen.value("write.p99.9"), None, "a hundred writes have none");
+    }
+
+    #[test]
+    fn a_run_whose_backlog_grows_is_in_doubt() {
+        let seen = Observation::of(&open_run_of(&Load::default(), |at| at * 9_000_000), "", None);
+        assert!(seen.is_unsustainable && seen.value("mean").is_none());
+        assert_eq!(seen.doubts, ["a rate beyond what the storage sustains"]);
+        assert_eq!(seen.identity.offered().as_deref(), Some("1 job at 5000 ops/s"));
+        let seen = Observation::of(&open_run_of(&Load::default(), |_| 0), "", None);
+        assert!(!seen.is_unsustainable && seen.value("mean").is_some());
     }
 
     #[test]

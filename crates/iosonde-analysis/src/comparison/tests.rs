@@ -205,6 +205,35 @@ fn rates_and_latencies_have_their_own_good_direction() {
 }
 
 #[test]
+fn a_higher_offered_rate_is_no_gain_and_one_that_is_not_sustained_is_a_doubt() {
+    let offered = |rate: &str, iops: f64| {
+        let mut side = side("a", iops, 10);
+        for run in &mut side.runs {
+            let facts = run.identity.facts.get_mut(&Kind::Plan).unwrap();
+            facts.insert("jobs.pace.rate.rate.ops".into(), rate.into());
+        }
+        side
+    };
+    let (a, mut b) = (offered("3500.0", 3_500.0), offered("6000.0", 4_000.0));
+    for run in &mut b.runs {
+        run.is_unsustainable = true;
+        run.doubts.push("a rate beyond what the storage sustains".into());
+        run.values.remove("p50");
+    }
+    let requested = Request { allow: vec![Kind::Plan], ..requested() };
+    let comparison = compare(&a, &b, &requested).unwrap();
+    let cell = &comparison.cells[0];
+    assert_eq!(cell.rows, []);
+    let why = |metric: &str| &cell.missing.iter().find(|of| of.metric == metric).unwrap().reason;
+    let offers = "loads differ, A 1 job at 3500 ops/s, B 1 job at 6000 ops/s: what";
+    assert!(why("iops").contains(offers), "{}", why("iops"));
+    assert!(why("p50").contains("in 10 more was offered than the storage"), "{}", why("p50"));
+    assert!(comparison.warnings[0].contains("B: 10 of 10 runs have low confidence: a rate"));
+    let same = compare(&a, &offered("3500.0", 3_000.0), &requested).unwrap();
+    assert_eq!(same.cells[0].rows[0].verdict, Verdict::Slower, "the same offer is compared");
+}
+
+#[test]
 fn what_differs_is_refused_unless_allowed_and_a_machine_is_a_warning() {
     let (a, mut b) = (side("a", 100.0, 5), side("a", 100.0, 5));
     b.runs[3].identity.facts.get_mut(&Kind::Plan).unwrap().insert("depth".into(), "8".into());
