@@ -143,6 +143,13 @@ fn done_per_s(done: &Spread) -> String {
     format!("{}/s ({between})", per_s(done.mean))
 }
 
+/// Whether what was done is shown to be less than what was requested, over the runs.
+fn is_below_offered(point: &Point, done: &Spread) -> bool {
+    let of = |figures: &crate::Figures| figures.arrivals.as_ref()?.asked_per_s;
+    let requested = Spread::of(point.runs.iter().filter_map(of).collect());
+    requested.zip(done.interval).is_some_and(|(requested, (_, high))| high < requested.mean)
+}
+
 /// Formats a rate in operations per second.
 fn per_s(rate: f64) -> String {
     count::significant_or_whole(rate)
@@ -167,8 +174,11 @@ fn end(open: &[&Step<'_>], first_missed: Option<&Step<'_>>) -> Option<String> {
         )),
     };
     let missed = first_missed.map(|(rate, point, outcome)| match (outcome, done(point)) {
-        (Outcome::Short(_), Some(done)) => {
+        (Outcome::Short(_), Some(done)) if is_below_offered(point, &done) => {
             format!("at {}/s only {} are done", per_s(*rate), done_per_s(&done))
+        }
+        (Outcome::Short(_), Some(done)) => {
+            format!("at {}/s less was done than came due, {}", per_s(*rate), done_per_s(&done))
         }
         _ => format!("at {}/s the backlog grows", per_s(*rate)),
     });
@@ -470,6 +480,29 @@ mod tests {
         let said = facts.answers[0].1.sentences.join(" ");
         assert_eq!(facts.found("sustained"), Some(8_500.0), "{said}");
         assert!(said.contains("at 9,000/s only 9,000/s (95 % "), "{said}");
+    }
+
+    #[test]
+    fn what_was_done_is_called_less_than_offered_only_where_the_runs_show_it() {
+        let said = |shares: [f64; 3]| {
+            let found = Found::from([("peak.iops".to_owned(), 10_000.0)]);
+            let stage = stage("rate-staircase", "rate-staircase");
+            let facts = of_runs(&stage, &found, &[peak()], |cell, repeat| {
+                let rate = at(cell, "rate");
+                let share = if rate < 9_000.0 { 1.0 } else { shares[repeat as usize % 3] };
+                let mut run = open_run_of(&Load { iops: rate * share, ..Load::default() }, steady);
+                if let Pace::Rate { rate: Rate::Ops(per_s), .. } = &mut run.plan.jobs[0].pace {
+                    *per_s = rate;
+                }
+                run.jobs[0].arrivals.due = (10.0 * rate) as u64;
+                run
+            });
+            facts.answers[0].1.sentences.join("\n")
+        };
+        let alike = said([0.96, 0.961, 0.962]);
+        assert!(alike.contains("at 9,000/s only 8,6"), "{alike}");
+        let apart = said([0.9, 0.95, 0.999]);
+        assert!(apart.contains("at 9,000/s less was done than came due, 8,5"), "{apart}");
     }
 
     #[test]
