@@ -38,6 +38,11 @@ impl Side {
     fn records(&self) -> impl Iterator<Item = &str> {
         self.runs.iter().filter_map(Observation::identical)
     }
+
+    /// Whether each of its runs has low confidence.
+    fn is_in_doubt(&self) -> bool {
+        !self.runs.is_empty() && self.runs.iter().all(|run| !run.doubts.is_empty())
+    }
 }
 
 /// Settings of a comparison.
@@ -147,6 +152,9 @@ pub struct SideFacts {
     pub name: String,
     /// Runs that were compared.
     pub runs: usize,
+    /// Whether each of its runs has low confidence.
+    #[serde(skip)]
+    pub is_in_doubt: bool,
 }
 
 /// One cell of both sides.
@@ -221,6 +229,7 @@ pub fn compare(a: &Side, b: &Side, requested: &Request) -> Result<Comparison, In
     let facts = |side: &Side, runs: &[&Observation]| SideFacts {
         name: side.name.clone(),
         runs: runs.len(),
+        is_in_doubt: side.is_in_doubt(),
     };
     Ok(Comparison {
         sides: [facts(a, &kept_a), facts(b, &kept_b)],
@@ -255,7 +264,7 @@ fn warnings(a: &Side, b: &Side, requested: &Request) -> Vec<String> {
         all.extend(doubts.into_iter().map(|(doubt, count)| {
             format!("{name}: {count} of {} runs have low confidence: {doubt}", side.runs.len())
         }));
-        if !side.runs.is_empty() && side.runs.iter().all(|run| !run.doubts.is_empty()) {
+        if side.is_in_doubt() {
             all.push(format!(
                 "every run of {name} has low confidence: the verdicts compare what was measured, \
                  not what the storage does"

@@ -74,6 +74,15 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_is_in_doubt_is_recommended_as_no_baseline() {
+        let next = |compared: &Comparison| crate::Answer::of_comparison(compared).next;
+        let mut quiet = compared(1_000.0, 12);
+        assert!(next(&quiet).starts_with("Keep it as the baseline"), "{}", next(&quiet));
+        quiet.sides[1].is_in_doubt = true;
+        assert!(next(&quiet).contains("it is no baseline"), "{}", next(&quiet));
+    }
+
+    #[test]
     fn the_table_says_how_much_and_how_sure() {
         let text = comparison_text(&compared(800.0, 10), 120);
         assert!(text.contains("  A  before (10 runs)\n  B  after (10 runs)\n"), "{text}");

@@ -81,6 +81,9 @@ impl Answer {
             None if rows.iter().any(|(_, row)| below(&row.verdict)) => {
                 "Where so small a difference matters, give a smaller --tolerance".to_owned()
             }
+            None if compared.sides[1].is_in_doubt => {
+                "Measure B again without what lowers its confidence: it is no baseline".to_owned()
+            }
             None => "Keep it as the baseline of a CI job: iosonde compare --save-baseline FILE B"
                 .to_owned(),
         };
