@@ -27,6 +27,11 @@ const POWER: f64 = 0.9;
 const MOST_RUNS: f64 = 30.0;
 /// Settings listed by name.
 const LISTED: usize = 4;
+/// Standard deviation of the latencies of a run, as a share of their mean, from which they scatter.
+const SCATTER_FROM: f64 = 0.05;
+/// Dispersion of one setting below which its rate is a limit: three runs of independent arrivals
+/// are so alike once in a thousand times.
+const EXACT_BELOW: f64 = 0.001;
 /// Findings that name a limit that is not the storage's own.
 const KNOWN_LIMITS: [&str; 3] = ["cgroup_limit", "client_cpu", "token_bucket"];
 
@@ -261,6 +266,32 @@ pub(super) fn known_limit(facts: &StageFacts, point: &Point) -> Option<String> {
         let first = named.next()?;
         (2 * (1 + named.count()) > runs.len()).then_some(first)
     })
+}
+
+/// Variance of the requests of a run over their number, of all runs of settings of one rate: 1 for
+/// independent arrivals, near 0 for what a limiter lets pass.
+pub(super) fn dispersion(points: &[&Point]) -> Option<f64> {
+    let runs = || points.iter().flat_map(|point| &point.runs);
+    let rate = Summary::of(&runs().map(|run| run.all.total.iops).collect::<Vec<f64>>())?;
+    let ops = Summary::of(&runs().map(|run| run.all.total.ops as f64).collect::<Vec<f64>>())?;
+    // As a share of the mean, so that windows of unlike lengths do not count.
+    Some((rate.std_dev / rate.mean).powi(2) * ops.mean)
+}
+
+/// Whether latencies scatter within each run: not so with servers of constant speed, whose rate is
+/// the same in all runs as that of a limiter is.
+pub(super) fn latencies_scatter(point: &Point) -> bool {
+    let scatter = |run: &crate::Figures| {
+        let latency = &run.all.total.latency;
+        Some(latency.std_dev_ns? / latency.mean_ns?)
+    };
+    point.runs.iter().all(|run| scatter(run).is_some_and(|share| share >= SCATTER_FROM))
+}
+
+/// Whether the rate of one setting is a limit: the same in all runs although latencies scatter.
+pub(super) fn has_limited_rate(point: &Point) -> bool {
+    let is_exact = || dispersion(&[point]).is_some_and(|of| of < EXACT_BELOW);
+    point.runs.len() >= FEWEST_RUNS && is_exact() && latencies_scatter(point)
 }
 
 /// Settings by name: `8 to 32` where they are neighbours in `all`, else a list.

@@ -23,7 +23,9 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut answer = Answer::default();
     let end = |share: f64| points.iter().find(|(at, _)| *at == share).map(|(_, point)| *point);
     let (writes, reads) = (end(0.0), end(100.0));
-    if let (Some(writes), Some(reads)) = (writes, reads) {
+    if let Some(limit) = limit(&points) {
+        answer.say(limit);
+    } else if let (Some(writes), Some(reads)) = (writes, reads) {
         asymmetry(&mut answer, reads, writes);
         sum_of_parts(&mut answer, &points, reads, writes);
         reads_among_writes(&mut answer, &points, reads);
@@ -33,6 +35,22 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     }
     table(&mut answer, &points);
     answer
+}
+
+/// What is said where a rate is a limit, so that it does not show what the storage does.
+fn limit(points: &[(f64, &Point)]) -> Option<String> {
+    let is_limit = |(_, point): &&(f64, &Point)| gate::has_limited_rate(point);
+    let limited: Vec<&(f64, &Point)> = points.iter().filter(is_limit).collect();
+    let rate = |(share, point): &&(f64, &Point)| {
+        format!("{} IOPS at {share} % reads", point.formatted(Measure::Iops))
+    };
+    let rates = limited.iter().map(rate).collect::<Vec<String>>().join(", ");
+    (!limited.is_empty()).then(|| {
+        format!(
+            "What mixing costs is not decidable yet, as a rate is limited: {rates}, the same in all \
+             runs although latencies scatter, as of a rate limiter or a link."
+        )
+    })
 }
 
 fn asymmetry(answer: &mut Answer, reads: &Point, writes: &Point) {
@@ -203,6 +221,37 @@ mod tests {
         let rows = &facts.answers[0].1.tables[0].rows;
         assert_eq!((rows[0][0].as_str(), rows[4][0].as_str()), ("0 %", "100 %"));
         assert_eq!(rows[0][3], "-", "no reads among writes alone");
+    }
+
+    #[test]
+    fn a_rate_that_is_a_limit_hides_what_mixing_costs() {
+        let sweep = |scatter: f64| {
+            let mut noise = noise(5, 0.01);
+            facts(&stage("read-write-mix", "read-write-mix"), |cell, repeat| {
+                let reads = at(cell, AXIS) / 100.0;
+                let own = (reads / 20_000.0 + (1.0 - reads) / 2_000.0).recip() * noise();
+                let limit = 5_000.0 + scatter * f64::from(repeat);
+                let read_percent = (100.0 * reads) as u8;
+                let iops = own.min(limit);
+                Load { depth: 8, read_percent, iops, noise: 0.0, ..Load::default() }
+            })
+        };
+        let said = |facts: &StageFacts| facts.answers[0].1.sentences.join("\n");
+        let limited = sweep(0.2);
+        let words = said(&limited);
+        assert!(words.contains("a rate is limited: 5,000 ± "), "{words}");
+        assert!(words.contains("at 100 % reads, the same"), "{words}");
+        for wrong in ["proceed in parallel", "slow reads down", "Reads are faster"] {
+            assert!(!words.contains(wrong), "{wrong}: {words}");
+        }
+        let free = said(&sweep(60.0));
+        assert!(free.contains("Reads are faster") && !free.contains("limited"), "{free}");
+        // Servers of constant speed have one rate too, and one latency.
+        let mut constant = limited;
+        let runs = constant.points.iter_mut().flat_map(|point| &mut point.runs);
+        runs.for_each(|run| run.all.total.latency.std_dev_ns = Some(0.0));
+        let words = analyse(&constant, &[]).sentences.join("\n");
+        assert!(words.contains("Reads are faster") && !words.contains("limited"), "{words}");
     }
 
     #[test]
