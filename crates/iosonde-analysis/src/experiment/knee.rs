@@ -457,8 +457,21 @@ mod tests {
         assert_eq!(limited.found("advised"), None);
         let queue = said(&bursting(0.005, 6_660.0));
         assert!(queue.contains("throughput falls by") && !queue.contains("limiter"), "{queue}");
-        let flat = said(&bursting(0.000_1, 6_000.0));
-        assert!(!flat.contains("limiter"), "{flat}");
+    }
+
+    #[test]
+    fn levels_of_one_exact_rate_are_a_limit_unless_their_latencies_are_exact_too() {
+        let mut flat = bursting(0.000_1, 6_000.0);
+        let words = said(&flat);
+        assert!(words.contains("stops growing at iodepth 2 (6,000 "), "{words}");
+        assert!(words.contains("as of a rate limiter or a link: iodepth 2 to 256 have"), "{words}");
+        assert!(!words.contains("Set ") && flat.found("advised").is_none(), "{words}");
+        let queue = said(&bursting(0.005, 6_000.0));
+        assert!(queue.contains("Set iodepth 2") && !queue.contains("limit"), "{queue}");
+        let runs = flat.points.iter_mut().flat_map(|point| &mut point.runs);
+        runs.for_each(|run| run.all.total.latency.std_dev_ns = Some(0.0));
+        let constant = analyse(&flat, &[]).sentences.join("\n");
+        assert!(constant.contains("Set iodepth 2") && !constant.contains("limit"), "{constant}");
     }
 
     #[test]

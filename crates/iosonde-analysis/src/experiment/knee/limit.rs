@@ -20,8 +20,7 @@ const EXPLAINED: f64 = 0.6;
 const EQUAL_LEVELS: usize = 3;
 /// Relative difference of the means of these levels at most.
 const EQUAL_WITHIN: f64 = 0.002;
-/// Variance of the requests of a run over their number: 1 for independent arrivals, near 0 for what
-/// a limiter lets pass.
+/// Dispersion of these levels at most.
 const EVEN_BELOW: f64 = 0.05;
 /// Share of their rate by which a lower level is above it.
 const BURST_FROM: f64 = 0.02;
@@ -32,11 +31,29 @@ impl Line<'_> {
     /// Names a limit in place of a knee; whether there is one.
     pub(super) fn is_limited(&self, answer: &mut Answer, facts: &StageFacts) -> bool {
         let plateau = self.plateau();
-        let (Some(limit), Some(first)) = (limit_of_most(facts, &plateau), plateau.first()) else {
-            return false;
-        };
+        let named = limit_of_most(facts, &plateau).zip(plateau.first().copied());
+        let Some((limit, first)) = named.or_else(|| self.exact_limit()) else { return false };
         self.say_limit(answer, first, &limit);
         true
+    }
+
+    /// A limit that only its exact rate shows, and the first level that has it. The rate of servers
+    /// of constant speed is exact too, but then so are their latencies.
+    fn exact_limit(&self) -> Option<(String, &Point)> {
+        gate::withheld(self.points).is_none().then_some(())?;
+        let even = self.even_end()?;
+        let first = even.points.first().copied()?;
+        let is_higher = |iops: f64| iops > even.mean * (1.0 + BURST_FROM);
+        let is_below_peak = self.points.iter().filter_map(|p| p.mean(Measure::Iops)).any(is_higher);
+        (!is_below_peak && gate::latencies_scatter(first)).then(|| {
+            let limit = format!(
+                "a limit, as of a rate limiter or a link: {} have that rate within {} although \
+                 latencies scatter",
+                self.settings(&even.points),
+                count::percent(even.width)
+            );
+            (limit, first)
+        })
     }
 
     /// Names a limiter whose burst only lower levels lived on; whether there is one. The levels of
@@ -83,14 +100,11 @@ impl Line<'_> {
         let points = self.points.iter().rev().take_while(is_equal).copied();
         let mut points: Vec<&Point> = points.collect();
         points.reverse();
-        let runs = || points.iter().flat_map(|point| &point.runs);
-        let rates = runs().map(|run| run.all.total.iops).collect::<Vec<f64>>();
-        let rate = Summary::of(&rates)?;
-        let ops = Summary::of(&runs().map(|run| run.all.total.ops as f64).collect::<Vec<f64>>())?;
-        // As a share of the mean, so that windows of unlike lengths do not count.
-        let dispersion = (rate.std_dev / rate.mean).powi(2) * ops.mean;
-        let width = rates.iter().map(|each| (each / last - 1.0).abs()).fold(0.0, f64::max);
-        let is_even = points.len() >= EQUAL_LEVELS && dispersion < EVEN_BELOW;
+        let runs = points.iter().flat_map(|point| &point.runs);
+        let off = runs.map(|run| (run.all.total.iops / last - 1.0).abs());
+        let width = off.fold(0.0, f64::max);
+        let is_exact = gate::dispersion(&points).is_some_and(|of| of < EVEN_BELOW);
+        let is_even = points.len() >= EQUAL_LEVELS && is_exact;
         is_even.then_some(Even { points, mean: last, width })
     }
 
