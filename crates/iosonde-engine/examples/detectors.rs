@@ -86,6 +86,7 @@ fn cases() -> Vec<Case> {
     let rare = "servers=1,read=exp:8ms,stall-every=8s,stall-for=1s";
     let memoryless = "servers=4,read=exp:1ms";
     let constant = "servers=1,read=250us";
+    let constant_frozen = "servers=1,read=2ms,stall-every=8s,stall-for=1s";
     let light = "servers=8,read=exp:300us";
     let at_the_end = "servers=8,read=exp:300us,stall-every=9300ms,stall-for=700ms";
     let twice = "servers=8,read=exp:300us,stall-every=4s,stall-for=1s";
@@ -129,6 +130,10 @@ fn cases() -> Vec<Case> {
         open("M/M/4 at 80 %, open loop", memoryless, 3_200.0, &[]),
         open("M/M/4 at 95 %, open loop", memoryless, 3_800.0, &[]),
         open("M/D/1 at 95 %, open loop", constant, 3_800.0, &[]),
+        open("M/D/1 at 90 %, 450/s", "servers=1,read=2ms", 450.0, &[]),
+        open("M/D/1 at 90 %, 90/s", "servers=1,read=10ms", 90.0, &[]),
+        open("M/D/4 at 90 %, 360/s", "servers=4,read=10ms", 360.0, &[]),
+        open("frozen for 1 s of 10, M/D/1 at 70 %, 350/s", constant_frozen, 350.0, &["stall"]),
         unwarmed(open("M/M/4 at 80 %, no warm-up", memoryless, 3_200.0, &[])),
         unwarmed(open("M/M/4 at 97 %, no warm-up", memoryless, 3_880.0, &["began_empty"])),
         unwarmed(open("M/M/64 at 50 %, no warm-up", "servers=64,read=exp:8ms", 4_000.0, &[])),

@@ -9,7 +9,9 @@
 //! The spread is that of the upper half and of the ranks just below the median, so that the stalls
 //! themselves do not widen it. Intervals in which nearly nothing was done count neither for it nor
 //! for the median, as long as they are the fewer ones. Half an operation is its least: counts are
-//! whole numbers.
+//! whole numbers. Where operations are due at times of their own, an interval counts no more than
+//! is due in it, and the spread is at least that of what is due: a server that works without a
+//! pause does the same in each interval, and still has nothing to do where nothing is due.
 //!
 //! A low rate that was there at the beginning or stayed until the end is a level and no stall,
 //! unless nearly nothing was done; so is one that lasts for more than a third of the series, in one
@@ -65,10 +67,37 @@ pub struct Stalls {
     pub without: f64,
 }
 
+/// Operations that are due at times of their own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Due {
+    /// Mean per second.
+    pub per_s: f64,
+    /// Variance of their number in an interval, as a multiple of its mean: 0 for equal distances,
+    /// 1 for a Poisson process.
+    pub dispersion: f64,
+}
+
+impl Due {
+    /// Their number in an interval.
+    fn within(self, width_ns: u64) -> f64 {
+        self.per_s * width_ns as f64 / 1e9
+    }
+}
+
 /// Finds the stalls in counts of intervals of `width_ns`; `None` if there are none, if the series
 /// is too short, or too uneven at every width.
 pub fn stalls(counts: &[u64], width_ns: u64) -> Option<Stalls> {
-    let (counts, width_ns, spread) = even(counts, width_ns)?;
+    of(counts, width_ns, None)
+}
+
+/// The same of what was done of operations that are due at times of their own: what is made up for
+/// after a stall does not count.
+pub fn stalls_of_due(counts: &[u64], width_ns: u64, due: Due) -> Option<Stalls> {
+    of(counts, width_ns, Some(due))
+}
+
+fn of(counts: &[u64], width_ns: u64, due: Option<Due>) -> Option<Stalls> {
+    let (counts, width_ns, spread) = even(counts, width_ns, due)?;
     let usual = median(&usual_ones(&counts))?;
     let limit = usual * FAR_BELOW.min(1.0 - DEVIATIONS * spread).max(NOTHING);
     let low: Vec<(usize, usize)> = segments(&counts, limit, (usual + limit) / 2.0)
@@ -114,7 +143,7 @@ pub fn stalls(counts: &[u64], width_ns: u64) -> Option<Stalls> {
 
 /// The series in the narrowest intervals that are even, their width, and their spread as a share
 /// of the median.
-fn even(counts: &[u64], width_ns: u64) -> Option<(Vec<f64>, u64, f64)> {
+fn even(counts: &[u64], width_ns: u64, due: Option<Due>) -> Option<(Vec<f64>, u64, f64)> {
     let mut best: Option<(Vec<f64>, u64, f64)> = None;
     let mut joined = 1;
     while width_ns > 0
@@ -122,9 +151,13 @@ fn even(counts: &[u64], width_ns: u64) -> Option<(Vec<f64>, u64, f64)> {
         && (joined == 1 || joined as u64 * width_ns <= WIDEST_NS)
     {
         let parts = counts.chunks_exact(joined);
-        let sums: Vec<f64> = parts.map(|part| part.iter().sum::<u64>() as f64).collect();
-        if let Some(spread) = spread(&sums) {
-            let width_ns = joined as u64 * width_ns;
+        let width_ns = joined as u64 * width_ns;
+        let due_here = due.map(|due| due.within(width_ns));
+        let most = due_here.map_or(f64::INFINITY, f64::ceil);
+        let sums = parts.map(|part| (part.iter().sum::<u64>() as f64).min(most));
+        let sums: Vec<f64> = sums.collect();
+        let least = due_here.zip(due).map_or(0.0, |(here, due)| (here * due.dispersion).sqrt());
+        if let Some(spread) = spread(&sums, least) {
             if spread <= EVEN {
                 return Some((sums, width_ns, spread));
             }
@@ -154,12 +187,13 @@ fn ranked(sorted: &[f64], share: f64) -> f64 {
     sorted[(sorted.len().saturating_sub(1) as f64 * share).round() as usize]
 }
 
-/// Standard deviation of the usual values as a share of their median; `None` for a median of 0.
-fn spread(values: &[f64]) -> Option<f64> {
+/// Standard deviation of the usual values, or `least`, as a share of their median; `None` for a
+/// median of 0.
+fn spread(values: &[f64], least: f64) -> Option<f64> {
     let sorted = usual_ones(values);
     let median = ranked(&sorted, 0.5);
     let (above, below) = (ranked(&sorted, 0.84) - median, median - ranked(&sorted, 0.3));
-    let deviation = above.max(below / NORMAL_30).max(0.5);
+    let deviation = above.max(below / NORMAL_30).max(least).max(0.5);
     (median > 0.0).then(|| deviation / median)
 }
 
@@ -253,6 +287,37 @@ mod tests {
         for every in [2, 5, 10, 20] {
             let values: Vec<u64> = (0..1_000).map(|at| u64::from(at % every == 0)).collect();
             assert_eq!(stalls(&values, TEN_MS), None, "{every}");
+        }
+    }
+
+    /// Ten seconds of a server that takes the same time for each request, loaded to 90 % by a
+    /// Poisson process of 450/s, and frozen for a part of them.
+    fn constant_server(seed: u64, frozen_s: std::ops::Range<f64>) -> Vec<u64> {
+        let mut chance = Chance::new(seed);
+        let (mut due_s, mut free_s) = (0.0, 0.0f64);
+        let mut counts = vec![0; 1_000];
+        loop {
+            due_s -= (1.0 - chance.unit()).ln() / 450.0;
+            free_s = free_s.max(due_s) + 0.002;
+            if frozen_s.contains(&free_s) {
+                free_s = frozen_s.end;
+            }
+            match counts.get_mut((free_s * 100.0) as usize) {
+                Some(count) => *count += 1,
+                None => break counts,
+            }
+        }
+    }
+
+    #[test]
+    fn a_busy_constant_server_does_not_stall_where_nothing_is_due() {
+        let due = Due { per_s: 450.0, dispersion: 1.0 };
+        for seed in 1..50 {
+            let found = stalls_of_due(&constant_server(seed, 0.0..0.0), TEN_MS, due);
+            assert_eq!(found, None, "seed {seed}");
+            let frozen = constant_server(seed, 2.0..3.0);
+            let found = stalls_of_due(&frozen, TEN_MS, due).unwrap();
+            assert!(found.longest_ns.abs_diff(1_000_000_000) <= 2 * found.width_ns, "{found:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The stalls of a run, and the rates without them.
 
-use iosonde_model::record::run::Run;
-use iosonde_stats::stall::{self, Stalls};
+use iosonde_model::record::run::{ArrivalsRun, Run};
+use iosonde_stats::stall::{self, Due, Stalls};
 
 use super::is_even;
 use crate::series::{self, Series};
@@ -21,28 +21,39 @@ const BESIDE: usize = 5;
 /// The stalls of a run that matter. An open loop makes up for them: what it does in an interval
 /// beyond what is due on average counts neither for what was lost nor for what is usual.
 pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
-    let Series { width_ns, mut ops, .. } = is_even(run).then(|| series::finest(run))?;
-    let done: u64 = ops.iter().sum();
-    let due_per_s = due_per_s(run);
-    if let Some(due_per_s) = due_per_s {
-        let due = (due_per_s * width_ns as f64 / 1e9).ceil() as u64;
-        ops.iter_mut().for_each(|ops| *ops = (*ops).min(due));
-    }
-    let mut stalls = stall::stalls(&ops, width_ns)?;
-    if let Some(due_per_s) = due_per_s {
-        stalls.with = done as f64 * 1e9 / (ops.len() as f64 * width_ns as f64);
-        stalls.without = due_per_s;
-    }
+    let Series { width_ns, ops, .. } = is_even(run).then(|| series::finest(run))?;
+    let stalls = match due(run) {
+        Some(due) => {
+            let done: u64 = ops.iter().sum();
+            let with = done as f64 * 1e9 / (ops.len() as f64 * width_ns as f64);
+            let found = stall::stalls_of_due(&ops, width_ns, due)?;
+            Stalls { with, without: due.per_s, ..found }
+        }
+        None => stall::stalls(&ops, width_ns)?,
+    };
     let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
         || stalls.longest_ns >= LONG_STALL_NS;
     is_material.then_some(stalls)
 }
 
-/// Operations due per second; `None` unless all jobs are open loops.
-fn due_per_s(run: &Run) -> Option<f64> {
+/// What was due; `None` unless all jobs are open loops.
+fn due(run: &Run) -> Option<Due> {
     let is_open = !run.jobs.is_empty() && run.plan.jobs.iter().all(|job| job.is_open_loop());
-    let due: u64 = run.jobs.iter().map(|job| job.arrivals.due).sum();
-    is_open.then(|| due as f64 * 1e9 / run.measured_ns.max(1) as f64)
+    let sum = |of: fn(&ArrivalsRun) -> f64| run.jobs.iter().map(|job| of(&job.arrivals)).sum();
+    let count: f64 = sum(|counts| counts.due as f64);
+    let variance: f64 = sum(|counts| counts.due as f64 * dispersion(counts));
+    is_open.then(|| Due {
+        per_s: count * 1e9 / run.measured_ns.max(1) as f64,
+        dispersion: variance / count.max(1.0),
+    })
+}
+
+/// Variance of the number due in an interval as a multiple of its mean, by the distances between
+/// due times: their squared coefficient of variation (Cox, "Renewal Theory", 1962, section 3.3).
+fn dispersion(counts: &ArrivalsRun) -> f64 {
+    let mean_ns = counts.gap_sum_ns as f64 / counts.gaps.max(1) as f64;
+    let square = counts.gap_square_sum / counts.gaps.max(1) as f64;
+    if mean_ns > 0.0 { (square / mean_ns.powi(2) - 1.0).max(0.0) } else { 0.0 }
 }
 
 /// Where a run with these stalls was in one: from and to, ns since the window opened, to 100 ms or
@@ -91,8 +102,7 @@ pub(crate) fn is_within(spans: &[(u64, u64)], from_ns: u64, to_ns: u64) -> bool 
 /// the half second before, or at the start of the first half second behind: a stall is no level.
 pub(crate) fn rates_without(run: &Run, series: &Series, stalls: Option<&Stalls>) -> Vec<f64> {
     let mut rates = series.iops();
-    let spans =
-        stalls.map(|stalls| spans(run, stalls, due_per_s(run).is_some())).unwrap_or_default();
+    let spans = stalls.map(|stalls| spans(run, stalls, due(run).is_some())).unwrap_or_default();
     let is_stalled = |at: &usize| {
         let from_ns = *at as u64 * series.width_ns;
         is_within(&spans, from_ns, from_ns + series.width_ns)
