@@ -9,10 +9,14 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "unsustainable",
     meaning: "Operations were due faster than the storage could serve them.",
     method: "backlog of an open loop, growing to the end",
-    action: "Latency has no limit at this rate: lower it (--rate-iops, or --speed of a workload \
-             file), or, in an experiment, use the lower rates.",
+    action: "Latency has no limit at this rate: allow more requests in flight (--iodepth) if all \
+             were, or lower it (--rate-iops, or --speed of a workload file), or, in an experiment, \
+             use the lower rates.",
     detect,
 };
+
+/// Share of the requested depth from which on it was all in flight: more of it may sustain more.
+const ALL_IN_FLIGHT: f64 = 0.9;
 
 /// Reports when the backlog of an open loop grows.
 fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -32,13 +36,22 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
             format!("{} operations were still waiting at the end", count::thousands(open.dropped))
         }
     };
+    let (done, all) = (super::iops(open.achieved_per_s), &case.figures.all);
+    let is_full = all.depth_seen >= ALL_IN_FLIGHT * all.depth_asked as f64;
+    let (with, subject) = match is_full {
+        true => {
+            let requests = count::of(all.depth_asked, "request");
+            let subject = format!("{requests} in flight, which complete {done}");
+            (format!(" with {requests} in flight, all that were allowed"), subject)
+        }
+        false => (String::new(), "a rate beyond what the storage sustains".to_owned()),
+    };
     let words = format!(
-        "UNSUSTAINABLE at {}: {growth}, and {} were done; the latencies would only reflect the \
-         length of the run.",
+        "UNSUSTAINABLE at {}: {growth}, and {} were done{with}; the latencies would only reflect \
+         the length of the run.",
         super::iops(rate),
-        super::iops(open.achieved_per_s),
+        done,
     );
-    let subject = "a rate beyond what the storage sustains";
     let finding = Finding::new("unsustainable", subject, Strength::Proven, Severity::Limit, words);
     Some(finding.with("due_per_s", rate).with("achieved_per_s", open.achieved_per_s))
 }
@@ -58,5 +71,16 @@ mod tests {
         assert!(finding.words.contains("grows by 0.09"), "{}", finding.words);
         let standing = open_run_of(&Load::default(), |look| 40_000_000 + look % 3);
         assert_eq!(ask(detect, &standing, None), None);
+    }
+
+    #[test]
+    fn a_full_depth_is_named_in_place_of_the_storage() {
+        let mut run = open_run_of(&Load { depth: 4, ..Load::default() }, |look| look * 9_000_000);
+        let of = |run: &_| ask(detect, run, None).unwrap();
+        assert_eq!(of(&run).subject, "4 requests in flight, which complete 5,000 IOPS");
+        let words = of(&run).words;
+        assert!(words.contains("5,000 IOPS were done with 4 requests in flight, all"), "{words}");
+        run.plan.jobs[0].iodepth = 64;
+        assert_eq!(of(&run).subject, "a rate beyond what the storage sustains");
     }
 }
