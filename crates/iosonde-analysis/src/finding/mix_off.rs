@@ -1,5 +1,7 @@
 //! `mix_off`: the achieved share of reads differs from the nominal one.
 
+use iosonde_model::plan::{Job, Pace};
+
 use crate::figures::GroupFigures;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
@@ -24,7 +26,7 @@ const FEWEST_OPS: u64 = 100;
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let plan = &case.run.plan;
     // Phases may each have a mix of their own.
-    if plan.jobs.iter().any(|job| !job.phases.is_empty()) {
+    if plan.jobs.iter().any(|job| !job.phases.is_empty() || is_free(job)) {
         return None;
     }
     let roles = &case.figures.roles;
@@ -36,6 +38,16 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         let is_mixed = (1..100).contains(&job.read_percent);
         off(group, job.read_percent).filter(|_| is_mixed)
     })
+}
+
+/// Whether the rates of a job decide how much it reads, whatever the mix: each direction has its
+/// own, or it is what is left of several jobs of one direction.
+fn is_free(job: &Job) -> bool {
+    match job.pace {
+        Pace::Closed => false,
+        Pace::Each { .. } => true,
+        Pace::Rate { .. } | Pace::Recorded(_) => matches!(job.read_percent, 0 | 100),
+    }
 }
 
 fn off(group: &GroupFigures, nominal_percent: u8) -> Option<Finding> {
@@ -66,7 +78,8 @@ mod tests {
 
     use super::*;
     use crate::finding::tests::ask;
-    use iosonde_fixtures::{Load, run_of};
+    use iosonde_fixtures::{Load, open_run_of, run_of};
+    use iosonde_model::plan::{Arrivals, Rate};
 
     #[test]
     fn what_chance_does_not_explain_is_reported() {
@@ -81,6 +94,20 @@ mod tests {
         let of = |role, read_percent| Load { role, read_percent, ..Load::default() };
         let mut run = run_of(&[of("reader", 100), of("writer", 0)]);
         run.plan.nominal_read_percent = 90;
+        assert_eq!(ask(detect, &run, None), None);
+    }
+
+    #[test]
+    fn rates_of_their_own_are_no_mix() {
+        let mut run = open_run_of(&Load::default(), |_| 0);
+        run.plan.nominal_read_percent = 50;
+        assert_eq!(ask(detect, &run, None), None, "the other rate is 0");
+        let mut run = open_run_of(&Load { read_percent: 70, ..Load::default() }, |_| 0);
+        run.plan.nominal_read_percent = 50;
+        run.plan.jobs[0].read_percent = 50;
+        assert!(ask(detect, &run, None).is_some(), "one rate for both");
+        let (read, other) = (Rate::Ops(3_500.0), Rate::Ops(1_500.0));
+        run.plan.jobs[0].pace = Pace::Each { read, other, arrivals: Arrivals::Poisson };
         assert_eq!(ask(detect, &run, None), None);
     }
 }
