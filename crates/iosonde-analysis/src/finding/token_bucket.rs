@@ -1,6 +1,7 @@
 //! `token_bucket`: a burst allowance was used up, and a policer limits the rate since.
 
 use iosonde_model::units::{count, duration};
+use iosonde_stats::step::Step;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
@@ -46,15 +47,17 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         is_round(rate) || is_round(bytes_per_s / 1e6) || is_round(bytes_per_s / 1_048_576.0);
     let strength = if round { Strength::Supported } else { Strength::ConsistentWith };
     // The burst began with the warm-up, at the same rate as far as is known.
-    let burst_ns = step.at as u64 * case.series.width_ns + case.run.plan.warmup_ns;
+    let burst_ns = (intervals_of_burst(&case.series.iops(), &step) * case.series.width_ns as f64)
+        as u64
+        + case.run.plan.warmup_ns;
     let bucket = (step.before.mean - rate) * burst_ns as f64 / 1e9;
     let words = format!(
-        "A burst of about {} I/Os at {}, then a constant {}: a run shorter than {} measures only \
-         the burst.",
-        count::significant(bucket),
+        "A burst at {} for {}, then a constant {}, as a bucket of about {} I/Os gives it: a \
+         shorter run measures only the burst.",
         super::iops(step.before.mean),
+        duration::span(burst_ns),
         super::iops(rate),
-        duration::span(burst_ns)
+        count::significant(bucket),
     );
     let subject = format!("a rate limiter at {}", super::iops(rate));
     let finding = Finding::new("token_bucket", subject, strength, Severity::Limit, words);
@@ -66,6 +69,13 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
             .with("burst_ns", burst_ns as f64)
             .with("bucket_ios", bucket),
     )
+}
+
+/// Length of the first level in intervals: it ends within one of the two beside the change.
+fn intervals_of_burst(rates: &[f64], step: &Step) -> f64 {
+    let before = step.at.saturating_sub(1);
+    let excess: f64 = (before..=step.at).map(|at| rates[at] - step.after.mean).sum();
+    before as f64 + (excess / (step.before.mean - step.after.mean)).clamp(0.0, 2.0)
 }
 
 /// Whether a rate is within 1 % of a typical product rate.
@@ -99,6 +109,21 @@ mod tests {
             panic!("no bucket")
         };
         assert!((bucket / 49_000.0 - 1.0).abs() < 0.02, "{bucket}");
+    }
+
+    #[test]
+    fn a_burst_ends_within_an_interval_and_its_words_add_up() {
+        let shape = |t: f64| match (t * 100.0).round() as u64 {
+            0..40 => 1.0,
+            40 => 0.65,
+            _ => 0.3,
+        };
+        let run = run_of(&[Load { iops: 10_000.0, shape, noise: 0.0, ..Load::default() }]);
+        // (10,000 - 3,000) x (4.05 s + 3 s of warm-up).
+        let words = ask(detect, &run, None).unwrap().words;
+        let expected = "A burst at 10,000 IOPS for 7.1 s, then a constant 3,000 IOPS, as a bucket \
+                        of about 49,400 I/Os gives it";
+        assert!(words.starts_with(expected), "{words}");
     }
 
     #[test]
