@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
+use iosonde_stats::{Estimate, Quantile};
 
+use super::arrivals::ArrivalVerdict;
 use super::consistency::{self, Consistency};
 use super::expectation::Judged;
 use super::figures::{self, Figures};
@@ -187,11 +189,12 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         Severity::Limit => Kind::LimitedBy,
         Severity::Warning | Severity::Fact => Kind::NoFaultSeen,
     };
-    let (confidence, because) = match confidence(kind, &reported) {
-        (Confidence::High, _) if rows.iter().all(is_too_short) => {
-            (Confidence::Medium, "too short for an interval of the rate".into())
+    let lacking: Vec<&str> = rows.iter().filter_map(without_interval).collect();
+    let (confidence, because) = match (confidence(kind, &reported), lacking.first()) {
+        ((Confidence::High, _), Some(what)) if lacking.len() == rows.len() => {
+            (Confidence::Medium, format!("too short for an interval of {what}"))
         }
-        found => found,
+        (found, _) => found,
     };
     let subjects = subjects(&reported, gravest);
     let missed =
@@ -224,12 +227,26 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     }
 }
 
-/// Whether a row is too short for any interval of its rate. A longer one may lack an interval too,
-/// where its load depends on itself for long: the table then says so, and how far the rate is off
-/// is what the other findings are about.
-fn is_too_short(row: &Assessment) -> bool {
+/// What a row has no interval of, though it is a headline figure: the rate, or every latency of an
+/// open loop, whose rate was requested. A run that was to become precise or steady is judged by that.
+fn without_interval(row: &Assessment) -> Option<&'static str> {
+    let total = &row.figures.all.total;
     let is_settled = row.precision.is_some() || row.steady.is_some();
-    row.figures.window_ns < SHORTEST_NS && !is_settled
+    let is_short = row.figures.window_ns < SHORTEST_NS;
+    let open = row.figures.arrivals.as_ref().map(|open| open.verdict);
+    let has_interval = match open {
+        None => matches!(total.iops_interval, Some(Ok(_))),
+        Some(ArrivalVerdict::Unsustainable) => true,
+        Some(_) => {
+            let is_known = |quantile: &Quantile| {
+                matches!(quantile.estimate, Estimate::Value { interval: Ok(_), .. })
+            };
+            let latency = &total.latency;
+            latency.mean_interval_ns.is_ok() || latency.quantiles.iter().any(is_known)
+        }
+    };
+    let what = if open.is_none() || is_short { "the rate" } else { "any latency" };
+    ((is_short || !has_interval) && !is_settled).then_some(what)
 }
 
 fn confidence(kind: Kind, reported: &[ReportedFinding]) -> (Confidence, String) {
@@ -303,8 +320,9 @@ mod tests {
 
     use super::*;
     use crate::expectation::{Expectation, judge_all};
-    use iosonde_fixtures::{Load, run_of};
+    use iosonde_fixtures::{Load, open_run_of, run_of};
     use iosonde_model::record::facts::{IoLimit, IoLimitKind};
+    use iosonde_stats::dependent::NoInterval;
 
     fn row(title: &str, spoil: impl Fn(&mut Run)) -> Assessment {
         let mut run = run_of(&[Load::default()]);
@@ -332,6 +350,27 @@ mod tests {
         let beside = verdict(&[row("Cache", stalled), row("Database", |_| {})]);
         assert_eq!(beside.words, "no fault seen in what was measured");
         assert_eq!(verdict(&[]).words, NOTHING);
+    }
+
+    #[test]
+    fn a_headline_figure_without_an_interval_has_medium_confidence() {
+        let of = |row: Assessment| {
+            let verdict = verdict(&[row]);
+            (verdict.confidence, verdict.because)
+        };
+        let mut closed = row("Cache", |_| {});
+        assert_eq!(of(closed.clone()), (Confidence::High, String::new()));
+        closed.figures.all.total.iops_interval = Some(Err(NoInterval::RunLonger));
+        let words = "too short for an interval of the rate";
+        assert_eq!(of(closed), (Confidence::Medium, words.to_owned()));
+        let mut open = assess(&open_run_of(&Load::default(), |_| 0), None);
+        open.figures.all.total.iops_interval = Some(Err(NoInterval::RunLonger));
+        assert_eq!(of(open.clone()).0, Confidence::High, "the rate was requested");
+        let latency = &mut open.figures.all.total.latency;
+        latency.mean_interval_ns = Err(NoInterval::RunLonger);
+        latency.quantiles.clear();
+        let words = "too short for an interval of any latency";
+        assert_eq!(of(open), (Confidence::Medium, words.to_owned()));
     }
 
     const NOTHING: &str = "low confidence: nothing was measured";
