@@ -93,6 +93,8 @@ fn cases() -> Vec<Case> {
     let fifths = "servers=8,read=exp:300us,stall-every=2s,stall-for=200ms";
     let slowed = "servers=8,read=exp:300us,slow-every=5s,slow-for=2s,slow-by=10";
     let overloaded = "servers=8,read=exp:300us,stall-every=8s,stall-for=1s";
+    let long = |case: Case, seconds| Case { scene: Scene { seconds, ..case.scene }, ..case };
+    let alternates = "servers=4,read=exp:1ms,slow-every=4s,slow-for=2s,slow-by=3";
     let doubles = closed(
         "the rate doubles after 5 s of 8",
         "servers=4,read=exp:1ms,slow-every=8s,slow-for=5s,slow-by=2",
@@ -156,6 +158,12 @@ fn cases() -> Vec<Case> {
             &["level_change"],
         ),
         doubles,
+        long(
+            closed("60 s: a third of the rate for 2 s of 4", alternates, 8, &["level_change"]),
+            60,
+        ),
+        long(closed("60 s: M/M/4, depth 8", memoryless, 8, &[]), 60),
+        long(open("60 s: M/M/4 at 80 %, open loop", memoryless, 3_200.0, &[]), 60),
         unwarmed(closed(
             "a burst in the first 4 %",
             "servers=32,read=exp:1ms,rate=1000,burst=8000",

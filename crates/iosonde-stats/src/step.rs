@@ -111,6 +111,48 @@ pub fn levels(series: &[f64], shortest: usize, least: f64) -> Levels {
     Levels { levels: starts.zip(&ends).map(level).collect(), explained: explained.min(1.0) }
 }
 
+/// A series that changes between two levels any number of times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TwoModes {
+    /// Mean of the lower values.
+    pub low: f64,
+    /// Mean of the higher ones.
+    pub high: f64,
+    /// How often one follows the other.
+    pub changes: usize,
+    /// Mean number of values until it changes, of the level that it leaves sooner.
+    pub stay: f64,
+    /// Share of the series' variance that the two levels explain, `0..=1`: 2/pi for values of a
+    /// normal distribution.
+    pub explained: f64,
+}
+
+/// Divides the values, whatever their order, where that explains most of the variance (Otsu, "A
+/// threshold selection method from gray-level histograms", IEEE Transactions on Systems, Man, and
+/// Cybernetics 9(1), 1979); `None` if they are all the same.
+pub fn two_modes(series: &[f64]) -> Option<TwoModes> {
+    let mut sorted = series.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let sums = Sums::of(&sorted);
+    let (at, gain) = sums.split(0, sorted.len(), 1).filter(|_| sums.variation > 0.0)?;
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    let is_high = |value: &f64| *value >= sorted[at];
+    let stays = |high: bool| {
+        let parts = series.chunk_by(|one, other| is_high(one) == is_high(other));
+        let lengths: Vec<usize> =
+            parts.filter(|part| is_high(&part[0]) == high).map(<[f64]>::len).collect();
+        (lengths.len(), lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64)
+    };
+    let ((lows, low_stay), (highs, high_stay)) = (stays(false), stays(true));
+    Some(TwoModes {
+        low: mean(&sorted[..at]),
+        high: mean(&sorted[at..]),
+        changes: (lows + highs).saturating_sub(1),
+        stay: low_stay.min(high_stay),
+        explained: (gain / sums.variation).clamp(0.0, 1.0),
+    })
+}
+
 /// Running sums of the deviations from the mean.
 struct Sums {
     variation: f64,
@@ -186,6 +228,22 @@ mod tests {
         assert!(levels(&noise, 5, 0.05).explained < 0.5);
         assert_eq!(levels(&[5.0; 60], 5, 0.05).levels.len(), 1);
         assert_eq!(levels(&[], 5, 0.05).levels.len(), 1);
+    }
+
+    #[test]
+    fn levels_that_alternate_have_two_modes_and_noise_has_one() {
+        let mut chance = crate::chance::Chance::new(3);
+        let mut series = |level: fn(usize) -> f64| -> Vec<f64> {
+            (0..600).map(|at| level(at) + 5.0 * chance.normal()).collect()
+        };
+        let found = two_modes(&series(|at| if at % 40 < 20 { 100.0 } else { 40.0 })).unwrap();
+        assert!((found.low - 40.0).abs() < 1.0 && (found.high - 100.0).abs() < 1.0, "{found:?}");
+        assert_eq!((found.changes, found.stay), (29, 20.0));
+        assert!(found.explained > 0.95, "{found:?}");
+        let found = two_modes(&series(|_| 100.0)).unwrap();
+        assert!(found.explained < 0.7 && found.stay < 3.0, "{found:?}");
+        assert_eq!(two_modes(&[5.0; 60]), None);
+        assert_eq!(two_modes(&[]), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use iosonde_model::units::duration;
 use iosonde_stats::ratio::median;
-use iosonde_stats::step::{Level, levels};
+use iosonde_stats::step::{Level, levels, two_modes};
 use iosonde_stats::summary::Summary;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
@@ -35,6 +35,8 @@ const LEAST_EXPLAINED: f64 = 0.05;
 /// Shortest of several levels, in intervals, and as the inverse of its share of the run.
 const SHORTEST: usize = 5;
 const SHORTEST_SHARE: usize = 20;
+/// Changes from which on two levels alternate.
+const FEWEST_CHANGES: usize = 4;
 /// Levels that are named one by one.
 const NAMED: usize = 6;
 
@@ -46,7 +48,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if explained {
         return None;
     }
-    let found = burst(case).or_else(|| several(case)).or_else(|| rise(case))?;
+    let found = burst(case)
+        .or_else(|| several(case))
+        .or_else(|| alternating(case))
+        .or_else(|| rise(case))?;
     let (words, levels) = found;
     // How far the headline is from each level that lasts.
     let mean = case.figures.all.total.iops;
@@ -116,6 +121,26 @@ fn several(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     Some((words, levels.iter().map(|level| level.mean).collect()))
 }
 
+/// Two levels that alternate, each too short beside the run for one of several.
+fn alternating(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
+    if case.figures.stalls.is_some() {
+        return None;
+    }
+    let found = two_modes(&case.series.iops())?;
+    let lasts = found.changes >= FEWEST_CHANGES && found.stay >= SHORTEST as f64;
+    let differs = found.high >= found.low * (1.0 + MOVES_FROM);
+    if !lasts || !differs || found.explained < ALL_EXPLAINED {
+        return None;
+    }
+    let words = format!(
+        "The rate changed {} times between levels of {} and {}; a single mean describes neither.",
+        found.changes,
+        super::iops(found.high),
+        super::iops(found.low),
+    );
+    Some((words, vec![found.low, found.high]))
+}
+
 /// One rise that lasts; the rate after it.
 fn rise(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     let step = case.step()?;
@@ -154,6 +179,9 @@ mod tests {
         let dip = said(|t| if (0.3..0.6).contains(&t) { 0.6 } else { 1.0 }).unwrap();
         assert!(dip.starts_with("The rate changed 2 times: 5,"), "{dip}");
         assert!(dip.contains(" for 3.0 s, then "), "{dip}");
+        let often = |t: f64| if (t * 8.0).fract() < 0.5 { 1.0 } else { 0.5 };
+        let often = said(often).unwrap();
+        assert!(often.starts_with("The rate changed 15 times between levels of "), "{often}");
         let stairs = said(|t| 0.4 + 0.3 * (t * 3.0).floor()).unwrap();
         assert!(stairs.contains("changed 2 times"), "{stairs}");
     }
