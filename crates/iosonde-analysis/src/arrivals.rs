@@ -12,6 +12,10 @@ use iosonde_stats::Histogram;
 use iosonde_stats::stall::Stalls;
 use iosonde_stats::summary::{Summary, autocorrelation_time, t_975};
 
+/// Share of its peak at or below which a backlog was made up for.
+const MADE_UP: f64 = 0.1;
+/// Share of the largest backlog of the end that one before it must have had to be like it.
+const AS_LARGE: f64 = 0.8;
 /// Growth of the backlog, in seconds per second, at or above which it is more than a fluctuation.
 const GROWTH_FROM: f64 = 0.01;
 /// Share by which the achieved rate may miss the requested rate, regardless of the number of
@@ -131,7 +135,8 @@ fn verdict(
     // for between them. It is known to the intervals in which it begins and ends.
     let held_ns = stalls.map_or(0, |stalls| stalls.longest_ns + 2 * stalls.width_ns);
     let held = held_ns as f64 / run.measured_ns as f64;
-    if grows || figures.dropped as f64 / due > within + held {
+    let remains = figures.dropped as f64 / due > within + held;
+    if (grows || remains) && !open.iter().all(|at| recurs(&run.jobs[*at].arrivals.backlog_ns)) {
         return ArrivalVerdict::Unsustainable;
     }
     let (mut lag, mut response) = (Histogram::new(), Histogram::new());
@@ -150,6 +155,24 @@ fn verdict(
         return ArrivalVerdict::OffSchedule;
     }
     ArrivalVerdict::Sustained
+}
+
+/// Whether a backlog that was at least as large and as long as that of the end was made up for
+/// before: the run ended within a slow time of several, and nothing is known of what follows.
+fn recurs(backlog_ns: &[u64]) -> bool {
+    let (mut start, mut peak_ns) = (0, 0);
+    let mut made_up: Vec<(usize, u64)> = Vec::new();
+    for (look, ns) in backlog_ns.iter().enumerate() {
+        peak_ns = peak_ns.max(*ns);
+        if *ns as f64 <= MADE_UP * peak_ns as f64 {
+            made_up.push((look - start, peak_ns));
+            (start, peak_ns) = (look, *ns);
+        }
+    }
+    let length = backlog_ns.len() - start;
+    let is_like =
+        |(looks, ns): &(usize, u64)| *looks >= length && *ns as f64 >= AS_LARGE * peak_ns as f64;
+    made_up.iter().any(is_like)
 }
 
 /// Whether operations were due at another rate than requested. Their number shows it, and so do the
@@ -370,6 +393,30 @@ mod tests {
         }
         assert!(alarms <= 2, "{alarms} false alarms of 100");
         assert_eq!(slope(&[1.0, 2.0, 3.0], 1), None);
+    }
+
+    #[test]
+    fn a_backlog_like_one_that_was_made_up_for_is_no_proof() {
+        // Rises for 2 s of 6 s and falls in 3 s of the rest; the window closes at the end of a rise.
+        let slow_times = |look: u64| match look % 60 {
+            at @ 0..20 => 50_000_000 * at,
+            at => 1_000_000_000u64.saturating_sub(33_000_000 * (at - 20)),
+        };
+        let cut: Vec<u64> = (0..200).map(slow_times).collect();
+        assert!(recurs(&cut));
+        // The second rise is larger, or goes on for longer, than what was made up for.
+        let larger: Vec<u64> = (0..80).map(|at| slow_times(at) * (1 + 2 * (at / 60))).collect();
+        let rise = (0..90).map(|look| look * 11_000_000);
+        let longer: Vec<u64> = (0..60).map(slow_times).chain(rise).collect();
+        assert!(!recurs(&larger) && !recurs(&longer) && !recurs(&[5; 9]));
+        let mut run = open_run_of(&Load::default(), |_| 0);
+        let counts = &mut run.jobs[0].arrivals;
+        (counts.backlog_ns, counts.dropped) = (cut.clone(), 3_000);
+        counts.due += counts.dropped;
+        let of = |run: &Run| arrivals(run, None).unwrap().verdict;
+        assert_ne!(of(&run), ArrivalVerdict::Unsustainable);
+        run.jobs[0].arrivals.backlog_ns.drain(..180);
+        assert_eq!(of(&run), ArrivalVerdict::Unsustainable);
     }
 
     /// An open loop that is frozen for its last tenth, 5,000/s.

@@ -95,6 +95,7 @@ fn cases() -> Vec<Case> {
     let overloaded = "servers=8,read=exp:300us,stall-every=8s,stall-for=1s";
     let long = |case: Case, seconds| Case { scene: Scene { seconds, ..case.scene }, ..case };
     let alternates = "servers=4,read=exp:1ms,slow-every=4s,slow-for=2s,slow-by=3";
+    let slow_at_the_end = "servers=4,read=exp:1ms,slow-every=6s,slow-for=2s,slow-by=3";
     let doubles = closed(
         "the rate doubles after 5 s of 8",
         "servers=4,read=exp:1ms,slow-every=8s,slow-for=5s,slow-by=2",
@@ -121,6 +122,24 @@ fn cases() -> Vec<Case> {
         unwarmed(open("frozen for 1 s of 10, 75 % load", overloaded, 20_000.0, &["stall"])),
         unwarmed(open("112 % load, no freeze", light, 30_000.0, &["unsustainable"])),
         unwarmed(open("frozen for 1 s, 112 % load", overloaded, 30_000.0, &["unsustainable"])),
+        long(
+            unwarmed(open(
+                "112 % load, recurring slow times",
+                slow_at_the_end,
+                3_500.0,
+                &["unsustainable"],
+            )),
+            20,
+        ),
+        long(
+            unwarmed(open(
+                "96 % load, ends in a slow time",
+                slow_at_the_end,
+                3_000.0,
+                &["level_change"],
+            )),
+            20,
+        ),
         unwarmed(open("ten times slower for 2 s, 19 % load", slowed, 5_000.0, &["stall"])),
         unwarmed(open("200/s in open loop, 8 servers", light, 200.0, &[])),
         open("10/s in open loop, 4 servers", memoryless, 10.0, &[]),
