@@ -149,7 +149,8 @@ struct ResumeArgs {
     /// Its folder, whose name ends in .partial, or which is incomplete
     #[arg(value_parser = results::parser())]
     folder: PathBuf,
-    /// Begin no run once this many bytes were written in all, instead of the limit of the first command
+    /// Begin no run once this many bytes were written in all, instead of the limit of the first
+    /// command
     #[arg(long, value_name = "SIZE")]
     max_written: Option<String>,
     #[command(flatten)]

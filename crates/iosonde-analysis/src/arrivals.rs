@@ -397,7 +397,8 @@ mod tests {
 
     #[test]
     fn a_backlog_like_one_that_was_made_up_for_is_no_proof() {
-        // Rises for 2 s of 6 s and falls in 3 s of the rest; the window closes at the end of a rise.
+        // Rises for 2 s of 6 s and falls in 3 s of the rest; the window closes at the end of a
+        // rise.
         let slow_times = |look: u64| match look % 60 {
             at @ 0..20 => 50_000_000 * at,
             at => 1_000_000_000u64.saturating_sub(33_000_000 * (at - 20)),

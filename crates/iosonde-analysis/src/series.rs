@@ -78,8 +78,8 @@ pub fn whole(run: &Run) -> Series {
     finest(run).of_steps()
 }
 
-/// The same to search for changes of level: a short run has [`SEARCHED`] narrower intervals, as long as
-/// each has [`SEARCHED_OPS`] operations on average.
+/// The same to search for changes of level: a short run has [`SEARCHED`] narrower intervals, as
+/// long as each has [`SEARCHED_OPS`] operations on average.
 pub(crate) fn searched(run: &Run) -> Series {
     let finest = finest(run);
     let (intervals, ops) = (finest.ops.len() as u64, finest.ops.iter().sum::<u64>());

@@ -228,7 +228,8 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
 }
 
 /// What a row has no interval of, though it is a headline figure: the rate, or every latency of an
-/// open loop, whose rate was requested. A run that was to become precise or steady is judged by that.
+/// open loop, whose rate was requested. A run that was to become precise or steady is judged by
+/// that.
 fn without_interval(row: &Assessment) -> Option<&'static str> {
     let total = &row.figures.all.total;
     let is_settled = row.precision.is_some() || row.steady.is_some();

@@ -3,8 +3,8 @@
 use crate::{CgroupUse, Collector};
 
 impl Collector {
-    /// Cgroups by their kernel number, each with the place of its counts, and these. One whose requests
-    /// are all in flight has none yet.
+    /// Cgroups by their kernel number, each with the place of its counts, and these. One whose
+    /// requests are all in flight has none yet.
     ///
     /// # Errors
     /// In words.

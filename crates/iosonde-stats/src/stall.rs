@@ -87,17 +87,19 @@ impl Due {
 /// Finds the stalls in counts of intervals of `width_ns`; `None` if there are none, if the series
 /// is too short, or too uneven at every width.
 pub fn stalls(counts: &[u64], width_ns: u64) -> Option<Stalls> {
-    of(counts, width_ns, None)
+    of(counts, width_ns, None, EVEN)
 }
 
 /// The same of what was done of operations that are due at times of their own: what is made up for
-/// after a stall does not count.
+/// after a stall does not count. Where none is found, wider intervals show those in which somewhat
+/// more was done, up to half the median.
 pub fn stalls_of_due(counts: &[u64], width_ns: u64, due: Due) -> Option<Stalls> {
-    of(counts, width_ns, Some(due))
+    let within = |spread| of(counts, width_ns, Some(due), spread);
+    within(EVEN).or_else(|| within((1.0 - FAR_BELOW) / DEVIATIONS))
 }
 
-fn of(counts: &[u64], width_ns: u64, due: Option<Due>) -> Option<Stalls> {
-    let (counts, width_ns, spread) = even(counts, width_ns, due)?;
+fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<Stalls> {
+    let (counts, width_ns, spread) = even(counts, width_ns, due, enough)?;
     let usual = median(&usual_ones(&counts))?;
     let limit = usual * FAR_BELOW.min(1.0 - DEVIATIONS * spread).max(NOTHING);
     let low: Vec<(usize, usize)> = segments(&counts, limit, (usual + limit) / 2.0)
@@ -141,9 +143,14 @@ fn of(counts: &[u64], width_ns: u64, due: Option<Due>) -> Option<Stalls> {
     })
 }
 
-/// The series in the narrowest intervals that are even, their width, and their spread as a share
-/// of the median.
-fn even(counts: &[u64], width_ns: u64, due: Option<Due>) -> Option<(Vec<f64>, u64, f64)> {
+/// The series in the narrowest intervals of a spread up to `enough`, their width, and their spread
+/// as a share of the median.
+fn even(
+    counts: &[u64],
+    width_ns: u64,
+    due: Option<Due>,
+    enough: f64,
+) -> Option<(Vec<f64>, u64, f64)> {
     let mut best: Option<(Vec<f64>, u64, f64)> = None;
     let mut joined = 1;
     while width_ns > 0
@@ -158,7 +165,7 @@ fn even(counts: &[u64], width_ns: u64, due: Option<Due>) -> Option<(Vec<f64>, u6
         let sums: Vec<f64> = sums.collect();
         let least = due_here.zip(due).map_or(0.0, |(here, due)| (here * due.dispersion).sqrt());
         if let Some(spread) = spread(&sums, least) {
-            if spread <= EVEN {
+            if spread <= enough {
                 return Some((sums, width_ns, spread));
             }
             if best.as_ref().is_none_or(|(_, _, least)| spread < *least) {
@@ -319,6 +326,17 @@ mod tests {
             let found = stalls_of_due(&frozen, TEN_MS, due).unwrap();
             assert!(found.longest_ns.abs_diff(1_000_000_000) <= 2 * found.width_ns, "{found:?}");
         }
+    }
+
+    #[test]
+    fn half_of_what_is_due_is_a_stall_of_wider_intervals() {
+        let due = Due { per_s: 4_000.0, dispersion: 1.0 };
+        let found = (1..50).filter(|seed| {
+            let slow = series(*seed, |at| if (400..600).contains(&at) { 0.5 } else { 1.0 });
+            let found = stalls_of_due(&slow, TEN_MS, due);
+            found.is_some_and(|found| found.longest_ns > 1_500_000_000)
+        });
+        assert!(found.count() > 45);
     }
 
     #[test]

@@ -19,10 +19,9 @@ mod threads;
 mod times;
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use iosonde_bpf::layout::SYNC;
-use iosonde_bpf::{Collector, FileKey, Flight, Options, SlotKey, major_minor};
+use iosonde_bpf::{Collector, Flight, Options, SlotKey, major_minor};
 
 use self::files::Files;
 use self::names::{Disks, Names};
@@ -460,23 +459,11 @@ impl Tracer {
             }
         };
         let mut names = Names::new(&self.root, mounts(&self.root));
-        // One that is made and deleted again and again, such as a journal, is one file.
-        let mut by_name: BTreeMap<(String, u32), (FileKey, files::Done)> = BTreeMap::new();
-        for (key, file) in files {
-            let name = (names.path(&key, &file.counts), key.device);
-            match by_name.entry(name) {
-                Entry::Occupied(known) => known.into_mut().1.add(&file),
-                Entry::Vacant(new) => _ = new.insert((key, file)),
-            }
-        }
-        let mut files: Vec<_> = by_name.into_iter().collect();
-        files.sort_by_key(|(_, (key, file))| {
-            (std::cmp::Reverse(file.counts.read_bytes + file.counts.write_bytes), *key)
-        });
+        let mut files = files::by_name(files, |key, file| names.path(key, &file.counts));
         let others = files.split_off(files.len().min(convert::MOST));
-        let others = others.iter().map(|(_, (_, file))| file).chain([&rest]);
-        let named = files.iter().map(|((path, device), (key, file))| {
-            convert::file(key, file, path.clone(), self.disks.name(major_minor(*device)))
+        let others = others.iter().map(|(.., file)| file).chain([&rest]);
+        let named = files.iter().map(|(path, key, file)| {
+            convert::file(key, file, path.clone(), self.disks.name(major_minor(key.device)))
         });
         named.collect::<Vec<FileRun>>().into_iter().chain(convert::further_files(others)).collect()
     }

@@ -80,8 +80,8 @@ fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
     let is_vague = |of: &Spread| of.interval.is_some_and(|(low, high)| high > low * WIDEST);
     if let Some(what) = [(&write, "write"), (&sync, "sync")].iter().find(|each| is_vague(each.0)) {
         answer.say(format!(
-            "What a {} costs is not decidable yet: its interval is wider than a factor of {WIDEST}; \
-             more repeats needed.",
+            "What a {} costs is not decidable yet: its interval is wider than a factor of \
+             {WIDEST}; more repeats needed.",
             what.1
         ));
         return;

@@ -47,8 +47,8 @@ fn limit(points: &[(f64, &Point)]) -> Option<String> {
     let rates = limited.iter().map(rate).collect::<Vec<String>>().join(", ");
     (!limited.is_empty()).then(|| {
         format!(
-            "What mixing costs is not decidable yet, as a rate is limited: {rates}, the same in all \
-             runs although latencies scatter, as of a rate limiter or a link."
+            "What mixing costs is not decidable yet, as a rate is limited: {rates}, the same in \
+             all runs although latencies scatter, as of a rate limiter or a link."
         )
     })
 }

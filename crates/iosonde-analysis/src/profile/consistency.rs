@@ -68,8 +68,8 @@ pub(super) fn consistency(run: &ProfileRun) -> Consistency {
     Consistency { entries }
 }
 
-/// Whether a disk has a part in the figures of the program: it made requests there, or none was seen
-/// anywhere although it fetched data from storage.
+/// Whether a disk has a part in the figures of the program: it made requests there, or none was
+/// seen anywhere although it fetched data from storage.
 fn concerns(run: &ProfileRun, device: &str) -> bool {
     let is_idle = !run.traffic.iter().any(|row| uses(run, &row.device));
     let fetched = run.calls.is_some_and(|calls| calls.storage_read_bytes > 0);

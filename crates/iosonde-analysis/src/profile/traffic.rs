@@ -151,9 +151,9 @@ pub(super) fn uses(run: &ProfileRun, device: &str) -> bool {
     run.traffic.iter().any(|row| row.device == device && own(row))
 }
 
-/// How many requests of a row certainly began before the program's end. A row has no times but those
-/// of its first start and last end: where it goes on afterwards, so many as are needed to fill the
-/// time before with the longest gaps between its requests.
+/// How many requests of a row certainly began before the program's end. A row has no times but
+/// those of its first start and last end: where it goes on afterwards, so many as are needed to
+/// fill the time before with the longest gaps between its requests.
 pub(super) fn while_it_ran(run: &ProfileRun, row: &Traffic) -> u64 {
     let Some((first_ns, last_ns)) = row.active_ns else { return 0 };
     if last_ns <= run.measured_ns {

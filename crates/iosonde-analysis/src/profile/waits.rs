@@ -11,8 +11,8 @@ use super::traffic::{Tally, program_window_ns, share, uses, while_it_ran};
 /// threads go on meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WaitFigures {
-    /// Of the time up to the end of its last request (as for its rates), with a request of the program
-    /// in flight; on the busiest device.
+    /// Of the time up to the end of its last request (as for its rates), with a request of the
+    /// program in flight; on the busiest device.
     pub in_flight: Option<f64>,
     /// Of the latency of its requests, spent in the device; the rest before it.
     pub in_device: Option<f64>,

@@ -69,8 +69,8 @@ fn named(stack: &StackRun) -> String {
     }
 }
 
-/// The share of stacks of programs, by how often they were seen, that have one function; without those
-/// whose functions could not be read.
+/// The share of stacks of programs, by how often they were seen, that have one function; without
+/// those whose functions could not be read.
 fn without_frames(stacks: &[StackRun]) -> Option<f64> {
     let of = |is_meant: fn(&StackRun) -> bool| -> u64 {
         stacks.iter().filter(|stack| is_meant(stack)).map(|stack| stack.count).sum()

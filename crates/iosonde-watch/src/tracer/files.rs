@@ -1,6 +1,7 @@
 //! Files: those in the kernel's table, and those taken out of it to make space.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use iosonde_bpf::layout::FILE_PLACES;
 use iosonde_bpf::{Collector, FileKey, FileUse};
@@ -25,10 +26,29 @@ impl Done {
         Ok(Done { counts: collector.file(place)?, times })
     }
 
-    pub(super) fn add(&mut self, more: &Done) {
+    fn add(&mut self, more: &Done) {
         add(&mut self.counts, &more.counts);
         self.times.add(&more.times);
     }
+}
+
+/// The heaviest first, with their names. Files of one name are one: a journal may be made and
+/// deleted again and again.
+pub(super) fn by_name(
+    files: Vec<(FileKey, Done)>,
+    mut name: impl FnMut(&FileKey, &Done) -> String,
+) -> Vec<(String, FileKey, Done)> {
+    let mut named: BTreeMap<(String, u32), (FileKey, Done)> = BTreeMap::new();
+    for (key, file) in files {
+        match named.entry((name(&key, &file), key.device)) {
+            Entry::Occupied(known) => known.into_mut().1.add(&file),
+            Entry::Vacant(new) => _ = new.insert((key, file)),
+        }
+    }
+    let named = named.into_iter().map(|((name, _), (key, file))| (name, key, file));
+    let mut named: Vec<_> = named.collect();
+    named.sort_by_key(|(_, key, file)| (std::cmp::Reverse(weight(&file.counts)), *key));
+    named
 }
 
 /// Files that are no longer in the kernel's table.
@@ -157,6 +177,16 @@ mod tests {
 
     fn key(inode: u64) -> FileKey {
         FileKey { inode, ..FileKey::default() }
+    }
+
+    #[test]
+    fn files_of_one_name_are_one_and_the_heaviest_is_first() {
+        let files = vec![(key(1), written(50)), (key(2), written(40)), (key(3), written(20))];
+        let name = |key: &FileKey| if key.inode == 1 { "db" } else { "db-journal (deleted)" };
+        let named = by_name(files, |key, _| name(key).to_owned());
+        let seen = named.iter().map(|(name, _, file)| (name.as_str(), file.counts.write_bytes));
+        let expected = [("db-journal (deleted)", 60), ("db", 50)];
+        assert_eq!(seen.collect::<Vec<_>>(), expected);
     }
 
     #[test]

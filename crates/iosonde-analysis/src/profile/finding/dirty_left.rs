@@ -23,8 +23,9 @@ const FROM_NS: u64 = 100_000_000;
 const UNWRITTEN_BYTES: u64 = 4 << 20;
 const UNWRITTEN_SHARE: f64 = 0.1;
 
-/// Fewest bytes that arrived late to report: below it are metadata and the end of a log, which every
-/// program leaves. Their smallest share of all bytes written: what is less adds little to the run time.
+/// Fewest bytes that arrived late to report: below it are metadata and the end of a log, which
+/// every program leaves. Their smallest share of all bytes written: what is less adds little to the
+/// run time.
 const LATE_BYTES: u64 = 1 << 20;
 const LATE_SHARE: f64 = 0.1;
 

@@ -22,8 +22,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Smallest share of the writes to report.
 const SHARE: f64 = 0.5;
-/// The same where files were opened with O_SYNC or O_DSYNC: some file systems write their log in the
-/// program's threads, once or twice per write.
+/// The same where files were opened with O_SYNC or O_DSYNC: some file systems write their log in
+/// the program's threads, once or twice per write.
 const SHARE_OPENED: f64 = 0.25;
 /// Sync calls per flush at or below which the flushes have another cause.
 const SYNCS: f64 = 0.1;

@@ -16,8 +16,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Whether every device has the operation. Discards, write-zeroes and commands end with an error where
-/// a device does not have them, and the program or the kernel then does without.
+/// Whether every device has the operation. Discards, write-zeroes and commands end with an error
+/// where a device does not have them, and the program or the kernel then does without.
 fn is_always_supported(op: Op) -> bool {
     matches!(op, Op::Read | Op::Write | Op::Flush)
 }

@@ -73,8 +73,8 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     bound.map(|(_, finding)| finding)
 }
 
-/// Reads of a group in flight on average, over the time with any request of the program in flight: no
-/// more than one per thread that waits for each.
+/// Reads of a group in flight on average, over the time with any request of the program in flight:
+/// no more than one per thread that waits for each.
 fn while_busy(run: &ProfileRun, group: u32, reads: &Tally) -> f64 {
     let is_used = |device: &&ProfiledDevice| {
         let on_it = |row: &Traffic| row.device == device.facts.name && row.op == Op::Read;

@@ -19,8 +19,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Smallest share of a device's bytes, or of its time per request, to report.
 const SHARE: f64 = 0.10;
-/// Fewest requests of others to report, and their smallest share: a single one may be the profiler's
-/// own.
+/// Fewest requests of others to report, and their smallest share: a single one may be the
+/// profiler's own.
 const REQUESTS: u64 = 30;
 const REQUEST_SHARE: f64 = 0.01;
 /// Smallest share of the program's requests or bytes that a device has: on another one, such as
@@ -47,8 +47,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             continue;
         }
         let words = format!(
-            "While it ran, other programs made {} of the requests and {} of the bytes ({}) on {}{}: \
-             they influence the latencies.",
+            "While it ran, other programs made {} of the requests and {} of the bytes ({}) on \
+             {}{}: they influence the latencies.",
             percent(by_requests),
             percent(by_bytes),
             bytes::rough(others.bytes as u64),
