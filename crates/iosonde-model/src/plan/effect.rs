@@ -136,9 +136,9 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
              give --wait event",
         ),
         (
-            engine.kind == EngineKind::Sim && (job.reap.slat || job.place.huge_pages),
-            "--slat and --hugepages have no effect with the sim engine, which takes no time to \
-             submit and keeps its buffers wherever they are",
+            engine.kind == EngineKind::Sim && job.place.huge_pages,
+            "--hugepages has no effect with the sim engine, which keeps its buffers wherever they \
+             are",
         ),
         (
             matches!(job.pace, Pace::Each { .. }) && !job.phases.is_empty(),
