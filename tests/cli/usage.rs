@@ -100,7 +100,10 @@ fn of_run() {
             ("run --ioengine sim --path read=1ms --rw read --direct 0", "--direct has no effect"),
             ("run --ioengine sim --path read=1ms --rw read --profile", "--profile has no effect"),
             ("experiment run jobs --ioengine sim read=1ms --buffered", "--buffered has no effect"),
-            ("run --ioengine sim --path read=1ms --rw read --hugepages", "--hugepages has no effect"),
+            (
+                "run --ioengine sim --path read=1ms --rw read --hugepages",
+                "--hugepages has no effect",
+            ),
             ("run --path hole --rw randrw --rwmixread 101", "101"),
             ("run --path hole --rw randrw --rwmixread nan", "nan"),
             ("run --path hole --rw write --rwmixread 30", "--rwmixread has no effect"),

@@ -17,7 +17,7 @@ fn absent(metric: &str, a: &Runs<'_>, b: &Runs<'_>) -> Option<String> {
         0 if without().count() == all => "no run has this metric".into(),
         0 => format!("{without_it}: too few operations, or none"),
         over => format!(
-            "{without_it}: in {over} more was offered than the storage sustains, so latencies \
+            "{without_it}: in {over} more was offered than was sustained, so latencies \
              would only show the length of the run"
         ),
     };

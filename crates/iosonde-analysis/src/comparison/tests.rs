@@ -227,7 +227,7 @@ fn a_higher_offered_rate_is_no_gain_and_one_that_is_not_sustained_is_a_doubt() {
     let why = |metric: &str| &cell.missing.iter().find(|of| of.metric == metric).unwrap().reason;
     let offers = "loads differ, A 1 job at 3500 ops/s, B 1 job at 6000 ops/s: what";
     assert!(why("iops").contains(offers), "{}", why("iops"));
-    assert!(why("p50").contains("in 10 more was offered than the storage"), "{}", why("p50"));
+    assert!(why("p50").contains("in 10 more was offered than was sustained"), "{}", why("p50"));
     assert!(comparison.warnings[0].contains("B: 10 of 10 runs have low confidence: a rate"));
     let same = compare(&a, &offered("3500.0", 3_000.0), &requested).unwrap();
     assert_eq!(same.cells[0].rows[0].verdict, Verdict::Slower, "the same offer is compared");
