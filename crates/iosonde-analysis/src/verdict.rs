@@ -227,17 +227,17 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     }
 }
 
-/// What a row has no interval of, though it is a headline figure: the rate, or every latency of an
-/// open loop, whose rate was requested. A run that was to become precise or steady is judged by
-/// that.
+/// What a row has no interval of, though it is a headline figure: the rate of a window that is too
+/// short for any, or every latency of an open loop, whose rate was requested. A longer closed loop
+/// may lack one too, as each window of `check --quick` does: the table then says so. A run that was
+/// to become precise or steady is judged by that.
 fn without_interval(row: &Assessment) -> Option<&'static str> {
     let total = &row.figures.all.total;
     let is_settled = row.precision.is_some() || row.steady.is_some();
     let is_short = row.figures.window_ns < SHORTEST_NS;
     let open = row.figures.arrivals.as_ref().map(|open| open.verdict);
     let has_interval = match open {
-        None => matches!(total.iops_interval, Some(Ok(_))),
-        Some(ArrivalVerdict::Unsustainable) => true,
+        None | Some(ArrivalVerdict::Unsustainable) => true,
         Some(_) => {
             let is_known = |quantile: &Quantile| {
                 matches!(quantile.estimate, Estimate::Value { interval: Ok(_), .. })
@@ -360,8 +360,9 @@ mod tests {
             (verdict.confidence, verdict.because)
         };
         let mut closed = row("Cache", |_| {});
-        assert_eq!(of(closed.clone()), (Confidence::High, String::new()));
         closed.figures.all.total.iops_interval = Some(Err(NoInterval::RunLonger));
+        assert_eq!(of(closed.clone()), (Confidence::High, String::new()));
+        closed.figures.window_ns = SHORTEST_NS - 1;
         let words = "too short for an interval of the rate";
         assert_eq!(of(closed), (Confidence::Medium, words.to_owned()));
         let mut open = assess(&open_run_of(&Load::default(), |_| 0), None);
