@@ -359,13 +359,17 @@ impl<'a> Case<'a> {
         self.run.plan.engine.kind.is_real()
     }
 
-    /// Operations per second outside stalls as two levels, each at least 10 % of the run.
+    /// Operations per second outside stalls as two levels, each at least 10 % of the run, and the
+    /// second at least half a second: a shorter one is no level that remains.
     fn step(&self) -> Option<Step> {
         let is_even = super::figures::is_even(self.run);
         let stalls = self.figures.stalls.as_ref();
         let rates = is_even.then(|| stalled::rates_without(self.run, &self.series, stalls));
         let rates = rates.unwrap_or_default();
-        step::two_levels(&rates, SHORTEST_LEVEL.max(rates.len().div_ceil(SHORTEST_SHARE)))
+        let shortest = SHORTEST_LEVEL.max(rates.len().div_ceil(SHORTEST_SHARE));
+        let remains_ns = |step: &Step| (rates.len() - step.at) as u64 * self.series.width_ns;
+        step::two_levels(&rates, shortest)
+            .filter(|step| remains_ns(step) >= SHORTEST_LEVEL as u64 * series::STEP_NS)
     }
 
     /// Bytes read by the device over bytes read by us; `None` if unknown or too few bytes to

@@ -67,7 +67,7 @@ pub fn everything(run: &Run) -> impl Iterator<Item = &DirectionRun> {
 
 /// Width of the intervals of analyses over time, ns, at least: narrower ones hold too few
 /// operations of slow devices.
-const STEP_NS: u64 = 100_000_000;
+pub(crate) const STEP_NS: u64 = 100_000_000;
 /// Intervals that suffice to search for changes of level, and operations in each.
 const SEARCHED: u64 = 40;
 const SEARCHED_OPS: u64 = 16;

@@ -1,6 +1,7 @@
 //! `level_change`: the rate changed otherwise than by a drop: a burst at the start, a rise, or
 //! several levels.
 
+use crate::series::whole;
 use iosonde_model::units::duration;
 use iosonde_stats::ratio::median;
 use iosonde_stats::step::{Level, levels, two_modes};
@@ -96,7 +97,8 @@ fn several(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     if case.figures.stalls.is_some() {
         return None;
     }
-    let rates = case.series.iops();
+    let series = whole(case.run);
+    let rates = series.iops();
     let shortest = SHORTEST.max(rates.len().div_ceil(SHORTEST_SHARE));
     let found = levels(&rates, shortest, LEAST_EXPLAINED);
     let differs = |pair: &[Level]| {
@@ -108,7 +110,7 @@ fn several(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
         return None;
     }
     let level = |level: &Level| {
-        let ns = (level.end - level.start) as u64 * case.series.width_ns;
+        let ns = (level.end - level.start) as u64 * series.width_ns;
         format!("{} for {}", super::iops(level.mean), duration::span(ns))
     };
     let named: Vec<String> = levels.iter().take(NAMED).map(level).collect();
@@ -126,7 +128,7 @@ fn alternating(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     if case.figures.stalls.is_some() {
         return None;
     }
-    let found = two_modes(&case.series.iops())?;
+    let found = two_modes(&whole(case.run).iops())?;
     let lasts = found.changes >= FEWEST_CHANGES && found.stay >= SHORTEST as f64;
     let differs = found.high >= found.low * (1.0 + MOVES_FROM);
     if !lasts || !differs || found.explained < ALL_EXPLAINED {
