@@ -98,7 +98,7 @@ static __attribute__((noinline)) int add_chunk(struct chunk_key *key, struct sam
 
 /* Of the requests one in eight is counted where one block in eight is kept: by chance, not by its first
  * block, which in many loads is a multiple of eight. */
-inlined u32 is_counted(u64 chance)
+inlined u32 is_sampled(u64 chance)
 {
 	return !(chance * 0x9e3779b97f4a7c15ULL >> (64 - BLOCK_SAMPLE_SHIFT));
 }
@@ -114,7 +114,7 @@ apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op, u64 chance)
 	if (!sampling || hash & ((1ULL << (sampling->chunk_shift & 31)) - 1))
 		return 0;
 	shift = sampling->block_shift;
-	counted = !shift || is_counted(chance);
+	counted = !shift || is_sampled(chance);
 	/* Most small requests touch no block that is kept. */
 	if (!counted && last - first < 7 && (((u32)(hash >> 61) - first) & 7) > last - first)
 		return 0;

@@ -21,8 +21,8 @@
 
 char terms[] SEC("license") = "Dual MIT/GPL";
 
-/* The request that an event is about. As an address that nobody vouches for: of a pointer that it trusts,
- * the verifier searches all types of the kernel by name for each pointer that is read behind it. */
+/* The request that an event is about, as an untrusted pointer: for each pointer that is read behind a
+ * trusted one, the verifier searches all types of the kernel by name. */
 inlined struct request *request_of(u64 *ctx)
 {
 	struct request *rq = (struct request *)ctx[0];
