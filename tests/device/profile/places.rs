@@ -28,11 +28,12 @@ fn even_access_by_large_requests_has_no_hot_place() {
 fn appends_within_a_page_are_sequential() {
     let _turn = turn();
     let Some(mount) = has("fio").then(disk).flatten() else { return };
-    let script = "fio --name=a --filename=log --rw=write --bs=100 --size=50000 --fallocate=none \
+    // The blocks of the file are side by side: where they are not, each part begins a stream anew.
+    let script = "fio --name=a --filename=log --rw=write --bs=100 --size=50000 --fallocate=keep \
                   --fdatasync=1 --output=/dev/null";
     let Some(run) = profile(mount.device(), mount.path(), script).seen() else { return };
     let FileRun { writes, sequential, .. } = file(&run.files, "log").unwrap();
-    assert!(*writes >= 450 && *sequential as f64 >= 0.8 * *writes as f64, "{sequential} {writes}");
+    assert!(*writes >= 450 && *sequential as f64 >= 0.9 * *writes as f64, "{sequential} {writes}");
 }
 
 #[test]
