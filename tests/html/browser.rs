@@ -162,10 +162,6 @@ impl Browser {
             }
         }
     }
-
-    fn has_seen(&self, session: &str, method: &str) -> bool {
-        self.events.iter().any(|event| event["method"] == method && event["sessionId"] == session)
-    }
 }
 
 impl Drop for Browser {
@@ -192,9 +188,9 @@ impl Page {
         self.call(browser, "Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// What readers get who want dark pages.
-    pub(crate) fn dark(&self, browser: &mut Browser) {
-        let features = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
+    /// What readers get who want `dark` or `light` pages.
+    pub(crate) fn colors(&self, browser: &mut Browser, scheme: &str) {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call(browser, "Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
@@ -207,11 +203,9 @@ impl Page {
     pub(crate) fn go(&mut self, browser: &mut Browser, url: &str) {
         browser.events.clear();
         self.call(browser, "Page.navigate", json!({ "url": url }));
-        let deadline = Instant::now() + PATIENCE;
-        while !browser.has_seen(&self.session, "Page.loadEventFired") {
-            assert!(Instant::now() < deadline, "{url} was not loaded");
-            self.value(browser, "1");
-        }
+        // Its address too: the empty page before it may end its loading only now.
+        let loaded = "document.readyState === 'complete' && location.href";
+        self.until(browser, loaded, |found| found == url);
     }
 
     /// What an expression gives.

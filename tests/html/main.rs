@@ -309,19 +309,17 @@ fn pages(folder: &Path) -> Vec<(&'static str, PathBuf)> {
 
 #[test]
 fn every_kind_of_page_fits_a_window_and_a_telephone_without_a_complaint() {
-    if let Err(reason) = Browser::start() {
-        return skip(reason);
-    }
+    let mut browser = match Browser::start() {
+        Ok(browser) => browser,
+        Err(reason) => return skip(reason),
+    };
+    let mut page = browser.open();
     let folder = tempfile::tempdir().unwrap();
     let pictures = std::env::var_os("IOSONDE_SCREENSHOTS").map(PathBuf::from);
     for (name, path) in pages(folder.path()) {
-        for (width, dark) in [(1280, false), (1280, true), (375, false), (375, true)] {
-            let mut browser = Browser::start().unwrap();
-            let mut page = browser.open();
+        for (width, colors) in [(1280, "light"), (1280, "dark"), (375, "light"), (375, "dark")] {
             page.size(&mut browser, width, 800);
-            if dark {
-                page.dark(&mut browser);
-            }
+            page.colors(&mut browser, colors);
             page.go(&mut browser, &format!("file://{}", path.display()));
             let overflow = "document.documentElement.scrollWidth";
             assert_eq!(page.value(&mut browser, overflow), json!(width), "{name} at {width}");
@@ -341,8 +339,7 @@ fn every_kind_of_page_fits_a_window_and_a_telephone_without_a_complaint() {
             }
             assert_eq!(browser.complaints(), Vec::<String>::new(), "{name} at {width}");
             if let Some(pictures) = &pictures {
-                let tone = if dark { "dark" } else { "light" };
-                let file = pictures.join(format!("{name}-{width}-{tone}.png"));
+                let file = pictures.join(format!("{name}-{width}-{colors}.png"));
                 fs::write(file, page.picture(&mut browser, true)).unwrap();
             }
         }
@@ -368,7 +365,7 @@ fn pictures_of_the_page_are_made_on_request() {
     for (name, width, dark) in views {
         let Some((mut browser, page)) = opened(width) else { return };
         if dark {
-            page.dark(&mut browser);
+            page.colors(&mut browser, "dark");
         }
         fs::write(folder.join(format!("{name}.png")), page.picture(&mut browser, true)).unwrap();
         page.value(&mut browser, "document.querySelector('.picture').focus()");
