@@ -155,8 +155,8 @@ fn asymmetry(answer: &mut Answer, read: &Point, write: &Point, size: u64) {
             times.formatted()
         ),
         true if times.times < 1.0 => format!(
-            "At {size} a write is acknowledged in {} the time of a read: a cache in front of the \
-             medium accepts it, and it is not durable yet.",
+            "At {size} a write is acknowledged in {} the time of a read: a cache may accept it \
+             before it is durable.",
             times.formatted()
         ),
         true => format!("At {size} a write takes {} the time of a read.", times.formatted()),

@@ -16,7 +16,8 @@ use iosonde_model::spec::experiment::Parameter;
 use iosonde_model::units::count;
 use iosonde_stats::knee::{self, Knee, Level, Side, State};
 
-/// Difference of mean queue depth and X R at or above which Little's law is reported as violated.
+/// Difference of mean queue depth and X R at or above which Little's law is reported as violated;
+/// runs whose ends alone may make as much are not held against it.
 const LITTLE_WITHIN: f64 = 0.05;
 /// Share of the requested depth below which it was not reached.
 const REACHED_FROM: f64 = 0.95;
@@ -329,7 +330,9 @@ impl Line<'_> {
             for figures in &point.runs {
                 let all = &figures.all;
                 let Some(mean) = all.total.latency.mean_ns else { continue };
-                if all.depth_seen > 0.0 {
+                // The requests in flight as the run begins and ends belong to it in part only.
+                let in_part = 2.0 * all.depth_seen / all.total.ops as f64;
+                if all.depth_seen > 0.0 && in_part < LITTLE_WITHIN {
                     rows += 1;
                     worst = worst.max((all.total.iops * mean / 1e9 / all.depth_seen - 1.0).abs());
                 }
@@ -361,8 +364,13 @@ impl Line<'_> {
                 ),
             );
         } else {
+            let runs: usize = self.points.iter().map(|point| point.runs.len()).sum();
+            let which = match rows == runs {
+                true => format!("all {runs} runs"),
+                false => format!("the {rows} of {runs} runs that are long enough to show it"),
+            };
             answer.say(format!(
-                "{}: Little's law holds in all {rows} runs, within {}.",
+                "{}: Little's law holds in {which}, within {}.",
                 self.name,
                 count::percent(worst)
             ));
@@ -419,6 +427,19 @@ mod tests {
         assert!(said(&facts).contains("Set iodepth 8"), "{}", said(&facts));
         assert!(said(&facts).contains("Little's law holds"), "{}", said(&facts));
         assert_eq!(facts.answers[0].1.warnings, Vec::new());
+    }
+
+    #[test]
+    fn wrong_depths_are_found_where_runs_are_long_enough_to_show_them() {
+        let violated = |shape| {
+            let mut facts = sweep(shape);
+            let runs = facts.points.iter_mut().flat_map(|point| &mut point.runs);
+            runs.for_each(|figures| figures.all.depth_seen *= 1.1);
+            analyse(&facts, &[]).warnings.iter().any(|finding| finding.code == "little")
+        };
+        assert!(violated(|depth| 2_000.0 * depth.min(8.0)));
+        // One request in flight at each end of thirty is a fifteenth of them.
+        assert!(!violated(|_| 1.0));
     }
 
     #[test]

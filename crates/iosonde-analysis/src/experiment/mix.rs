@@ -80,9 +80,8 @@ fn asymmetry(answer: &mut Answer, reads: &Point, writes: &Point) {
             means.formatted()
         ),
         true => format!(
-            "Writes are faster: {formatted}. They are acknowledged before they are durable, \
-             because a cache in front of the medium accepts them; the durability experiment shows \
-             the rate with syncs."
+            "Writes are faster: {formatted}. A cache may acknowledge them before they are durable: \
+             the durability experiment shows the rate with syncs."
         ),
     });
 }
