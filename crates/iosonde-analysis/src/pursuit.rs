@@ -6,7 +6,7 @@ use iosonde_model::plan::{LatencyGoal, LatencyTarget, Pursuit};
 use iosonde_model::record::ControlledRun;
 use iosonde_model::record::controlled::{Bound, Judgement, Phase, Pursued};
 use iosonde_model::record::run::Run;
-use iosonde_stats::sequential::{Bin, Verdict, design_effect, fewest_for_a_pass, wald};
+use iosonde_stats::sequential::{Verdict, fewest_for_a_pass, wald};
 use iosonde_stats::summary::{Summary, autocorrelation_time};
 use iosonde_stats::{Histogram, Quantile};
 
@@ -91,14 +91,13 @@ pub fn pursuit(run: &Run) -> Option<PursuitFigures> {
     let controlled = run.controlled.as_ref()?;
     let latency = latency(run);
     let allowed = target.allowed();
-    let seen = Bin { ops: latency.count(), exceeded: latency.count_above(target.limit_ns) };
-    let held = {
-        let effect = design_effect(&bins(run, target.limit_ns));
-        wald(allowed, seen.ops as f64 / effect, seen.exceeded as f64 / effect) != Verdict::Fail
-    };
+    let (ops, exceeded) = (latency.count() as f64, latency.count_above(target.limit_ns) as f64);
     let (class, bound) = match controlled.ended {
-        // Met during the search, missed during the measurement.
-        Pursued::Met { .. } if !held => (Class::Unstable, None),
+        // Met during the search, missed during the measurement, by far or by a little.
+        Pursued::Met { .. } if exceeded > allowed * ops => match wald(allowed, ops, exceeded) {
+            Verdict::Fail => (Class::Unstable, None),
+            Verdict::Open | Verdict::Pass => (Class::Undecided, None),
+        },
         Pursued::Met { bound: Bound::Target } => (Class::MetAndBinding, Some(Bound::Target)),
         Pursued::Met { bound } => (Class::MetNotBinding, Some(bound)),
         Pursued::Infeasible => (Class::Infeasible, None),
@@ -129,7 +128,7 @@ pub fn pursuit(run: &Run) -> Option<PursuitFigures> {
             batches.as_deref().map_err(|reason| *reason),
             target.quantile,
         ),
-        violations: (seen.ops > 0).then(|| seen.exceeded as f64 / seen.ops as f64),
+        violations: (ops > 0.0).then(|| exceeded / ops),
         fails_at: fails_at(controlled, depth),
         share_of_most: (most > 0.0).then(|| iops / most),
         pursued_ns: controlled.pursued_ns,
@@ -149,20 +148,6 @@ fn latency(run: &Run) -> Histogram {
 fn seen_iops(run: &Run) -> f64 {
     let ops: u64 = series::directions(run).map(|direction| direction.ops).sum();
     if run.measured_ns == 0 { 0.0 } else { ops as f64 * 1e9 / run.measured_ns as f64 }
-}
-
-/// Operations and those above the limit, per histogram interval of the window.
-fn bins(run: &Run, limit_ns: u64) -> Vec<Bin> {
-    let mut bins: Vec<Bin> = Vec::new();
-    for series in series::directions(run).map(|direction| &direction.latencies) {
-        bins.resize(bins.len().max(series.intervals.len()), Bin::default());
-        for (bin, interval) in bins.iter_mut().zip(&series.intervals) {
-            let histogram = Histogram::from_buckets(interval);
-            bin.ops += histogram.count();
-            bin.exceeded += histogram.count_above(limit_ns);
-        }
-    }
-    bins
 }
 
 /// Half the 95 % interval of the mean rate, as a share of it.
@@ -246,7 +231,10 @@ mod tests {
     }
 
     fn figures(limit_ns: u64, ended: Pursued) -> PursuitFigures {
-        let mut run = run_of(&[Load::default()]);
+        figures_of(run_of(&[Load::default()]), limit_ns, ended)
+    }
+
+    fn figures_of(mut run: Run, limit_ns: u64, ended: Pursued) -> PursuitFigures {
         run.plan.latency = LatencyGoal::Target {
             target: LatencyTarget { quantile: 0.99, limit_ns },
             pursuit: Pursuit::Search,
@@ -273,6 +261,21 @@ mod tests {
         assert_eq!((met.class, met.bound), (Class::Unstable, None));
         assert_eq!(met.depth_range, (11, 16));
         assert_eq!(figures(1, Pursued::Infeasible).class, Class::Infeasible);
+    }
+
+    #[test]
+    fn what_a_search_found_holds_only_if_the_measurement_does() {
+        let class = |slow: usize| {
+            let mut run = run_of(&[Load::default()]);
+            let latency = &mut run.jobs[0].read.latency;
+            *latency = Histogram::new();
+            (0..20_000)
+                .for_each(|at| latency.record(if at < slow { 3_000_000 } else { 1_000_000 }));
+            figures_of(run, 2_000_000, Pursued::Met { bound: Bound::Target }).class
+        };
+        assert_eq!(class(100), Class::MetAndBinding);
+        assert_eq!(class(600), Class::Unstable, "p99 is far above the limit");
+        assert_eq!(class(205), Class::Undecided, "p99 is above by less than the test tells");
     }
 
     #[test]

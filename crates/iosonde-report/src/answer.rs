@@ -55,6 +55,8 @@ impl Answer {
             },
             several => figures_of(several),
         };
+        let goal = goal(rows).filter(|goal| *goal != verdict.words);
+        let figures = goal.map_or_else(|| figures.clone(), |goal| format!("{goal}; {figures}"));
         let result = match (verdict.kind, earlier) {
             (Kind::Failing, _) => format!("{}; {figures}", verdict.words),
             (Kind::LowConfidence, earlier) if limit(verdict, Strength::Supported).is_some() => {
@@ -207,6 +209,16 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
             _ => format!("Find its limits: iosonde experiment run study {path}"),
         }
     })
+}
+
+/// What came of a goal: the first that was missed, or the depth at which the latency target of a
+/// single run is met. Whether a run is steady stands for its figures.
+fn goal(rows: &[(&Run, &Assessment)]) -> Option<String> {
+    let ended = rows.iter().filter(|(_, row)| !row.is_unsteady());
+    let missed = ended.clone().find_map(|(_, row)| row.missed_goal());
+    let pursuits = ended.filter_map(|(_, row)| row.pursuit.as_ref());
+    let mut met = pursuits.filter(|pursuit| pursuit.bound.is_some() && rows.len() == 1);
+    missed.or_else(|| met.next().map(|met| format!("{} is met at depth {}", met.target, met.depth)))
 }
 
 fn figures_of_one(row: &Assessment) -> String {

@@ -11,7 +11,10 @@ pub(crate) fn precision_text(figures: &PrecisionFigures) -> String {
     let known = known(figures);
     let seconds = duration::span(figures.measured_ns);
     let limit = |limit: String| {
-        format!("stopped by the limit of {limit}: {subject} {known}, requested ±{requested} %")
+        format!(
+            "stopped by the limit of {limit}: at the last check {subject} was {known}, requested \
+             ±{requested} %"
+        )
     };
     let line = match figures.ended {
         Ended::Reached => {
@@ -73,7 +76,8 @@ mod tests {
             half_width: Some(0.051),
             ..reached.clone()
         };
-        let expected = "stopped by the limit of 10 min 0 s: p99 1.84 ms ±5.1 %, requested ±3 %";
+        let expected = "stopped by the limit of 10 min 0 s: at the last check p99 was 1.84 ms \
+                        ±5.1 %, requested ±3 %";
         assert_eq!(text(&limit), expected);
         let nothing = PrecisionFigures { ended: Ended::Early, value: None, ..reached.clone() };
         assert!(text(&nothing).ends_with("p99 is not known yet, requested ±3 %"));
@@ -82,7 +86,7 @@ mod tests {
             most_bytes: Some(10 << 30),
             ..reached.clone()
         };
-        assert!(text(&full).starts_with("stopped by the limit of 10 GiB per job: p99"));
+        assert!(text(&full).starts_with("stopped by the limit of 10 GiB per job: at the last"));
         let grows = PrecisionFigures { ended: Ended::Unsustainable, ..reached };
         assert!(text(&grows).contains("the backlog grows"));
     }

@@ -79,8 +79,8 @@ fn sentence(figures: &PursuitFigures) -> String {
             beyond(figures)
         ),
         (Class::Undecided, _) => format!(
-            "No answer after {}: {} ({measured}{}). {} needs {} I/Os at one depth, none of them \
-             slower, to be sure; give --latency-window more time.",
+            "No answer after {}: {} ({measured}{}). Give --latency-window and --runtime more time: \
+             {} needs at least {} I/Os at one depth.",
             duration::span(figures.pursued_ns),
             range(figures),
             beyond(figures),
