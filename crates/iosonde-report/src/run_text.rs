@@ -267,7 +267,7 @@ fn open_loop(out: &mut String, open: &ArrivalFigures) {
     }
     line(out, &text);
     if open.verdict == ArrivalVerdict::Unsustainable {
-        let growth = open.growth.filter(|growth| growth.grows());
+        let growth = open.growth.filter(|growth| growth.grows(open.due));
         let waiting =
             || format!(": {} were still waiting at the end", count::thousands(open.dropped));
         let growth = growth.map_or_else(waiting, |growth| {

@@ -25,7 +25,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let rate = open.due as f64 * 1e9 / case.run.measured_ns.max(1) as f64;
-    let growth = match open.growth.filter(|growth| growth.grows()) {
+    let growth = match open.growth.filter(|growth| growth.grows(open.due)) {
         Some(growth) => {
             format!(
                 "the backlog grows by {} s of work per second",
