@@ -19,6 +19,8 @@ use super::steady::{self, SteadyFigures};
 const SHOWN: usize = 3;
 /// Twenty batches of 100 ms, below which no rate has an interval.
 const SHORTEST_NS: u64 = 2_000_000_000;
+/// Operations below which it has none either: as many batches as that have one at most.
+const FEWEST_OPS: u64 = 20;
 
 /// A run with everything that is derived from it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -189,10 +191,10 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         Severity::Limit => Kind::LimitedBy,
         Severity::Warning | Severity::Fact => Kind::NoFaultSeen,
     };
-    let lacking: Vec<&str> = rows.iter().filter_map(without_interval).collect();
+    let lacking: Vec<_> = rows.iter().filter_map(without_interval).collect();
     let (confidence, because) = match (confidence(kind, &reported), lacking.first()) {
-        ((Confidence::High, _), Some(what)) if lacking.len() == rows.len() => {
-            (Confidence::Medium, format!("too short for an interval of {what}"))
+        ((found, _), Some((least, why))) if lacking.len() == rows.len() && found < *least => {
+            (*least, (*why).to_owned())
         }
         (found, _) => found,
     };
@@ -227,13 +229,19 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     }
 }
 
-/// What a row has no interval of, though it is a headline figure: the rate of a window that is too
-/// short for any, or every latency of an open loop, whose rate was requested. A longer closed loop
-/// may lack one too, as each window of `check --quick` does: the table then says so. A run that was
-/// to become precise or steady is judged by that.
-fn without_interval(row: &Assessment) -> Option<&'static str> {
+/// Why a headline figure of a row has no interval, and how far the row is to be trusted at most:
+/// the rate of a window with too few operations or too short for any, or every latency of an open
+/// loop, whose rate was requested. A longer closed loop may lack one too, as each window of `check
+/// --quick` does: the table then says so. A run that was to become precise or steady is judged by
+/// that.
+fn without_interval(row: &Assessment) -> Option<(Confidence, &'static str)> {
     let total = &row.figures.all.total;
-    let is_settled = row.precision.is_some() || row.steady.is_some();
+    if (1..FEWEST_OPS).contains(&total.ops) {
+        return Some((Confidence::Low, "too few operations for an interval of the rate"));
+    }
+    if row.precision.is_some() || row.steady.is_some() {
+        return None;
+    }
     let is_short = row.figures.window_ns < SHORTEST_NS;
     let open = row.figures.arrivals.as_ref().map(|open| open.verdict);
     let has_interval = match open {
@@ -246,8 +254,11 @@ fn without_interval(row: &Assessment) -> Option<&'static str> {
             latency.mean_interval_ns.is_ok() || latency.quantiles.iter().any(is_known)
         }
     };
-    let what = if open.is_none() || is_short { "the rate" } else { "any latency" };
-    ((is_short || !has_interval) && !is_settled).then_some(what)
+    let why = match open.is_none() || is_short {
+        true => "too short for an interval of the rate",
+        false => "too short for an interval of any latency",
+    };
+    (is_short || !has_interval).then_some((Confidence::Medium, why))
 }
 
 fn confidence(kind: Kind, reported: &[ReportedFinding]) -> (Confidence, String) {
@@ -365,6 +376,10 @@ mod tests {
         closed.figures.window_ns = SHORTEST_NS - 1;
         let words = "too short for an interval of the rate";
         assert_eq!(of(closed), (Confidence::Medium, words.to_owned()));
+        let mut few = row("Cache", |_| {});
+        few.figures.all.total.ops = FEWEST_OPS - 1;
+        let words = "too few operations for an interval of the rate";
+        assert_eq!(of(few), (Confidence::Low, words.to_owned()));
         let mut open = assess(&open_run_of(&Load::default(), |_| 0), None);
         open.figures.all.total.iops_interval = Some(Err(NoInterval::RunLonger));
         assert_eq!(of(open.clone()).0, Confidence::High, "the rate was requested");

@@ -38,8 +38,8 @@ use super::histogram::BUCKETS;
 use super::quantile::{NORMAL, ranks};
 use super::summary::{Dependence, Summary, t_975};
 
-/// Autocorrelation times that a run must be long for an interval, and bursts of rare values that
-/// it must have seen.
+/// Autocorrelation times that a run must be long for an interval, batches of it in which anything
+/// happened, and bursts of rare values that it must have seen.
 const FEWEST_INDEPENDENT: f64 = 20.0;
 
 /// Independent values beyond a percentile from which on the run has seen how they cluster.
@@ -103,8 +103,8 @@ impl Batch {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoInterval {
-    /// The run is shorter than 20 autocorrelation times or 20 batches, or saw fewer than 20 bursts
-    /// of values beyond the percentile.
+    /// The run is shorter than 20 autocorrelation times or 20 batches, or saw operations in fewer
+    /// of them than that, or fewer than 20 bursts of values beyond the percentile.
     RunLonger,
     /// The record has the figure for the whole run only.
     OnlyWhole,
@@ -264,7 +264,7 @@ fn of(batches: &[Batch], pick: impl Fn(&Batch) -> f64) -> Vec<f64> {
 
 fn ratio(amounts: &[f64], sizes: &[f64]) -> Result<Ratio, NoInterval> {
     let sum = Sum::of(amounts, sizes)?;
-    if sum.amount <= 0.0 {
+    if (amounts.iter().filter(|amount| **amount > 0.0).count() as f64) < FEWEST_INDEPENDENT {
         return Err(NoInterval::RunLonger);
     }
     let (value, half_width) = (sum.amount / sum.size, sum.t * sum.error / sum.amount);
@@ -349,6 +349,17 @@ mod tests {
             let (low, high) = quantile(&all, size, q)?;
             Some((low as f64, high as f64))
         }
+    }
+
+    #[test]
+    fn a_handful_of_operations_has_no_interval() {
+        let batches = |every: usize| -> Vec<Batch> {
+            let amount = |at: usize| u64::from(at.is_multiple_of(every));
+            let batch = |amount| Batch { span_ns: BATCH_NS, amount, ..Batch::default() };
+            (0..200).map(|at| batch(amount(at))).collect()
+        };
+        assert!(rate(&batches(10)).is_ok());
+        assert_eq!(rate(&batches(11)), Err(NoInterval::RunLonger));
     }
 
     #[test]

@@ -85,8 +85,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if parts.is_empty() {
         return None;
     }
+    let is_lost = abandoned > 0 && parts.len() == 1;
+    let subject = if is_lost { "requests that did not complete" } else { "I/O errors" };
     let words = format!("I/O errors: {}.", parts.join("; "));
-    let finding = Finding::new("errors", "I/O errors", Strength::Proven, Severity::Fault, words);
+    let finding = Finding::new("errors", subject, Strength::Proven, Severity::Fault, words);
     Some(finding.with("errors", failed as f64).with("never_returned", abandoned as f64))
 }
 
@@ -115,7 +117,9 @@ mod tests {
     fn a_failed_fsync_and_a_lost_request_are_errors() {
         let mut run = run_of(&[Load::default()]);
         run.jobs[0].abandoned = 1;
-        assert!(ask(detect, &run, None).unwrap().words.contains("did not complete: 1"));
+        let lost = ask(detect, &run, None).unwrap();
+        assert!(lost.words.contains("did not complete: 1"));
+        assert_eq!(lost.subject, "requests that did not complete");
         run.jobs[0].abandoned = 0;
         run.final_sync = Some(iosonde_model::record::run::SyncResult {
             since_window_ns: 0,
