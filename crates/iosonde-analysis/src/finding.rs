@@ -78,9 +78,9 @@ pub struct Finding {
     /// The figure that it may have moved.
     #[serde(skip)]
     moved: Headline,
-    /// Whether it makes the intervals of the figures wide itself.
+    /// Half the width of an interval, as a share, that excuses its effect at most.
     #[serde(skip)]
-    scatters: bool,
+    excuse: f64,
 }
 
 /// A headline figure that a finding may have moved. Each is compared with its own interval: an open
@@ -174,7 +174,7 @@ impl Finding {
             evidence,
             effect,
             moved,
-            scatters: false,
+            excuse: f64::INFINITY,
         }
     }
 
@@ -191,15 +191,19 @@ impl Finding {
 
     /// It scatters the rates of the run, so that a wide interval excuses nothing.
     pub(crate) fn scatters(self) -> Finding {
-        Finding { scatters: true, ..self }
+        Finding { excuse: WITHOUT_INTERVAL, ..self }
+    }
+
+    /// It is a bias that the run cannot see, so that no interval of its figures holds it.
+    pub(crate) fn unseen(self) -> Finding {
+        Finding { excuse: 0.0, ..self }
     }
 
     /// With the severity that its effect has beside the interval of the figure that it moves: a
     /// note where the effect is smaller. A suspicion alone never gives low confidence.
     fn weighed(self, figures: &Figures) -> Finding {
         let Some(effect) = self.effect else { return self };
-        let most = if self.scatters { WITHOUT_INTERVAL } else { f64::INFINITY };
-        let severity = if effect <= known(figures, self.moved).min(most) {
+        let severity = if effect <= known(figures, self.moved).min(self.excuse) {
             Severity::Fact
         } else if effect < LOW_FROM || self.strength == Strength::ConsistentWith {
             Severity::Warning

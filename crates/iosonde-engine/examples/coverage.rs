@@ -13,6 +13,7 @@ use std::error::Error;
 use iosonde_analysis::Figures;
 use iosonde_analysis::experiment::{Measure, Point, Standing};
 use iosonde_analysis::figures::{DirectionFigures, figures};
+use iosonde_model::plan::Arrivals;
 use iosonde_model::record::Run;
 use iosonde_model::spec::Direction;
 use iosonde_stats::Histogram;
@@ -123,6 +124,7 @@ fn of_cells(runs: &[Figures], truth: [f64; FIGURES.len()]) -> Vec<String> {
 /// One run on the simulated device.
 fn simulate(case: &Case, seed: u64, seconds: u64, warmup_ns: u64) -> Result<Run, Box<dyn Error>> {
     let Case { device, per_s, .. } = *case;
+    let per_s = per_s.map(|per_s| (per_s, Arrivals::Poisson));
     Scene { device, writes: false, iodepth: 32, per_s, warmup_ns, seconds }.run(seed)
 }
 

@@ -13,7 +13,7 @@ use std::error::Error;
 
 use iosonde_analysis::assess;
 use iosonde_analysis::finding::Severity;
-use iosonde_model::plan::{Engine, EngineKind};
+use iosonde_model::plan::{Arrivals, Engine, EngineKind};
 use iosonde_model::record::Run;
 use iosonde_model::record::facts::{DeviceCounters, TelemetrySample};
 use scene::Scene;
@@ -70,8 +70,14 @@ fn cases() -> Vec<Case> {
         },
     };
     let open = |name, device, per_s, finds: &'static [&'static str]| {
-        let case = closed(name, device, 4_096, finds);
-        Case { scene: Scene { per_s: Some(per_s), ..case.scene }, ..case }
+        let case = closed(name, device, 1, finds);
+        let per_s = Some((per_s, Arrivals::Poisson));
+        Case { scene: Scene { per_s, ..case.scene }, ..case }
+    };
+    let even = |name, per_s, finds: &'static [&'static str]| {
+        let case = closed(name, "servers=2,read=1ms", 1, finds);
+        let per_s = Some((per_s, Arrivals::Constant));
+        Case { scene: Scene { per_s, ..case.scene }, ..case }
     };
     let unwarmed = |case: Case| Case { scene: Scene { warmup_ns: 0, ..case.scene }, ..case };
     let brief = |case: Case| Case { scene: Scene { seconds: 1, ..case.scene }, ..case };
@@ -85,6 +91,7 @@ fn cases() -> Vec<Case> {
     let sliced = "servers=4,read=exp:1ms,stall-every=100ms,stall-for=30ms";
     let rare = "servers=1,read=exp:8ms,stall-every=8s,stall-for=1s";
     let memoryless = "servers=4,read=exp:1ms";
+    let single = "servers=1,read=exp:1ms";
     let constant = "servers=1,read=250us";
     let constant_frozen = "servers=1,read=2ms,stall-every=8s,stall-for=1s";
     let light = "servers=8,read=exp:300us";
@@ -157,6 +164,9 @@ fn cases() -> Vec<Case> {
         open("frozen for 1 s of 10, M/D/1 at 70 %, 350/s", constant_frozen, 350.0, &["stall"]),
         unwarmed(open("M/M/4 at 80 %, no warm-up", memoryless, 3_200.0, &[])),
         unwarmed(open("M/M/4 at 97 %, no warm-up", memoryless, 3_880.0, &["began_empty"])),
+        unwarmed(open("M/M/1 at 95 %, no warm-up", single, 950.0, &["began_empty"])),
+        even("D/D/2 at 100.25 %", 2_005.0, &["unsustainable"]),
+        even("D/D/2 at 99.5 %", 1_990.0, &[]),
         unwarmed(open("M/M/64 at 50 %, no warm-up", "servers=64,read=exp:8ms", 4_000.0, &[])),
         closed(
             "three tenths of the rate from 7 s on",
@@ -164,6 +174,18 @@ fn cases() -> Vec<Case> {
             8,
             &["level_drop"],
         ),
+        unwarmed(closed(
+            "a twelfth of the rate from 7 s on",
+            "servers=4,read=exp:1ms,slow-every=7s,slow-for=7s,slow-by=12",
+            8,
+            &["level_drop"],
+        )),
+        unwarmed(closed(
+            "a third of the rate for the last 4 s of 5",
+            "servers=4,read=exp:1ms,slow-every=5s,slow-for=4s,slow-by=3",
+            8,
+            &["level_change"],
+        )),
         unwarmed(closed(
             "a bucket of 20,000 at the head, 5,000/s",
             "servers=8,read=exp:90us,rate=5000,burst=20000",

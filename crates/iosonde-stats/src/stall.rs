@@ -14,7 +14,7 @@
 //! pause does the same in each interval, and still has nothing to do where nothing is due.
 //!
 //! A low rate that was there at the beginning or stayed until the end is a level and no stall,
-//! unless nearly nothing was done; so is one that lasts for more than a third of the series, in one
+//! unless it is a [standstill](is_standstill); so is one that lasts for more than a third of the series, in one
 //! piece or two.
 
 use serde::Serialize;
@@ -33,8 +33,10 @@ const DEVIATIONS: f64 = 4.5;
 const EVEN: f64 = 0.2;
 /// Spread from which on nothing can be said.
 const UNEVEN: f64 = 0.3;
-/// Share of the median below which nearly nothing was done.
+/// Share of the median up to which nearly nothing was done, and no noise explains it.
 const NOTHING: f64 = 0.1;
+/// Share of the median below which half of the intervals of a standstill stay.
+const STANDSTILL: f64 = 0.02;
 /// Share of the upper quartile below which intervals are left out where the usual rate is found.
 const FROZEN: f64 = 0.2;
 /// Share of the intervals that must remain.
@@ -105,9 +107,8 @@ fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<St
     let low: Vec<(usize, usize)> = segments(&counts, limit, (usual + limit) / 2.0)
         .into_iter()
         .filter(|(start, end)| {
-            let mean = counts[*start..*end].iter().sum::<f64>() / (end - start) as f64;
             let is_inside = *start > 0 && *end < counts.len();
-            is_inside || mean < NOTHING * usual
+            is_inside || is_standstill(&counts[*start..*end], usual)
         })
         .collect();
     let length = |(start, end): &(usize, usize)| end - start;
@@ -141,6 +142,11 @@ fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<St
         with: per_second(counts.iter().sum(), counts.len()),
         without: per_second(rest, rest_count),
     })
+}
+
+/// Whether nothing went on in these counts, beside a usual one, but for what had been submitted.
+pub fn is_standstill(counts: &[f64], usual: f64) -> bool {
+    median(counts).is_some_and(|middle| middle < STANDSTILL * usual)
 }
 
 /// The series in the narrowest intervals of a spread up to `enough`, their width, and their spread

@@ -13,8 +13,6 @@ const LONG_STALL_NS: u64 = 500_000_000;
 /// low in any case.
 const NEAR: f64 = 0.75;
 const FAR_BELOW: f64 = 0.5;
-/// Share of the median below which nearly nothing was done.
-const NOTHING: f64 = 0.1;
 /// Intervals whose mean stands for those in a stall.
 const BESIDE: usize = 5;
 
@@ -76,10 +74,10 @@ fn spans(run: &Run, stalls: &Stalls, catches_up: bool) -> Vec<(u64, u64)> {
         while at < ops.len() && share(at) < NEAR {
             at += 1;
         }
-        let low = start..at;
-        let mean = low.clone().map(share).sum::<f64>() / low.len().max(1) as f64;
+        let low: Vec<f64> = (start..at).map(share).collect();
         let is_inside = start > 0 && at < ops.len();
-        if low.clone().any(|at| share(at) < FAR_BELOW) && (is_inside || mean < NOTHING) {
+        let is_stall = is_inside || stall::is_standstill(&low, 1.0);
+        if low.iter().any(|share| *share < FAR_BELOW) && is_stall {
             // It begins and ends within an interval.
             let mut end = at + 1;
             while catches_up && end < ops.len() && share(end) > 1.0 {

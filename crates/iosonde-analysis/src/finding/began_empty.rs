@@ -62,6 +62,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     Some(
         finding
             .moves_latency(missing.min(1.0))
+            .unseen()
             .with("memory_ns", memory_ns)
             .with("missing_share", missing.min(1.0)),
     )

@@ -49,11 +49,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if explained {
         return None;
     }
-    let found = burst(case)
-        .or_else(|| several(case))
-        .or_else(|| alternating(case))
-        .or_else(|| rise(case))?;
-    let (words, levels) = found;
+    let found =
+        several(case).or_else(|| alternating(case)).or_else(|| burst(case)).or_else(|| rise(case));
+    let (words, levels) = found?;
     // How far the headline is from each level that lasts.
     let mean = case.figures.all.total.iops;
     let off = levels.iter().map(|level| (mean / level.max(f64::MIN_POSITIVE) - 1.0).abs());
@@ -92,23 +90,17 @@ fn burst(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     Some((words, vec![usual]))
 }
 
-/// Three levels or more, each different from its neighbours; a freeze is none.
+/// Whether the rate recovered after a drop: the levels that it fell to and rose from are several.
+pub(super) fn recovers(case: &Case<'_>) -> bool {
+    let levels = distinct(&whole(case.run).iops(), case).unwrap_or_default();
+    let rises = |pair: &[Level]| pair[1].mean >= pair[0].mean * (1.0 + MOVES_FROM);
+    levels.windows(2).any(rises)
+}
+
+/// Three levels or more.
 fn several(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
-    if case.figures.stalls.is_some() {
-        return None;
-    }
     let series = whole(case.run);
-    let rates = series.iops();
-    let shortest = SHORTEST.max(rates.len().div_ceil(SHORTEST_SHARE));
-    let found = levels(&rates, shortest, LEAST_EXPLAINED);
-    let differs = |pair: &[Level]| {
-        let (low, high) = (pair[0].mean.min(pair[1].mean), pair[0].mean.max(pair[1].mean));
-        high >= low * (1.0 + MOVES_FROM)
-    };
-    let levels = &found.levels;
-    if levels.len() < 3 || found.explained < ALL_EXPLAINED || !levels.windows(2).all(differs) {
-        return None;
-    }
+    let levels = distinct(&series.iops(), case)?;
     let level = |level: &Level| {
         let ns = (level.end - level.start) as u64 * series.width_ns;
         format!("{} for {}", super::iops(level.mean), duration::span(ns))
@@ -121,6 +113,23 @@ fn several(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
         named.join(", then ")
     );
     Some((words, levels.iter().map(|level| level.mean).collect()))
+}
+
+/// Three levels or more of these rates, each different from its neighbours; a freeze is none.
+fn distinct(rates: &[f64], case: &Case<'_>) -> Option<Vec<Level>> {
+    if case.figures.stalls.is_some() {
+        return None;
+    }
+    let shortest = SHORTEST.max(rates.len().div_ceil(SHORTEST_SHARE));
+    let found = levels(rates, shortest, LEAST_EXPLAINED);
+    let differs = |pair: &[Level]| {
+        let (low, high) = (pair[0].mean.min(pair[1].mean), pair[0].mean.max(pair[1].mean));
+        high >= low * (1.0 + MOVES_FROM)
+    };
+    let are_distinct = found.levels.len() >= 3
+        && found.explained >= ALL_EXPLAINED
+        && found.levels.windows(2).all(differs);
+    are_distinct.then_some(found.levels)
 }
 
 /// Two levels that alternate, each too short beside the run for one of several.
@@ -184,6 +193,9 @@ mod tests {
         let often = |t: f64| if (t * 8.0).fract() < 0.5 { 1.0 } else { 0.5 };
         let often = said(often).unwrap();
         assert!(often.starts_with("The rate changed 15 times between levels of "), "{often}");
+        let twice = |t: f64| if (t * 2.0).fract() < 0.2 { 1.0 } else { 0.33 };
+        let twice = said(twice).unwrap();
+        assert!(twice.starts_with("The rate changed 3 times: 5,"), "a drop that recovers: {twice}");
         let stairs = said(|t| 0.4 + 0.3 * (t * 3.0).floor()).unwrap();
         assert!(stairs.contains("changed 2 times"), "{stairs}");
     }

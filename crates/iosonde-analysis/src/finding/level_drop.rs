@@ -23,7 +23,8 @@ const EXPLAINED: f64 = 0.6;
 /// The drop, if the run is two levels and the second is lower by 5 % or more.
 pub(super) fn drop(case: &Case<'_>) -> Option<Step> {
     let step = case.step()?;
-    (step.change() <= -DROP && step.explained >= EXPLAINED).then_some(step)
+    let is_drop = step.change() <= -DROP && step.explained >= EXPLAINED;
+    (is_drop && !super::level_change::recovers(case)).then_some(step)
 }
 
 /// Reports when the rate dropped, whatever the cause: the mean describes neither level.
@@ -80,6 +81,13 @@ mod tests {
         assert!(finding.words.contains("after 4.0 s") && !finding.words.contains("write cache"));
         let writes = Load { read_percent: 0, ..reads };
         assert!(ask(detect, &run_of(&[writes]), None).unwrap().words.contains("write cache"));
+    }
+
+    #[test]
+    fn a_low_rate_that_lasts_is_a_level_however_low() {
+        let shape = |t| if t < 0.7 { 1.0 } else { 1.0 / 12.0 };
+        let finding = ask(detect, &run_of(&[Load { shape, ..Load::default() }]), None);
+        assert!(finding.unwrap().words.contains("dropped by 91"));
     }
 
     #[test]

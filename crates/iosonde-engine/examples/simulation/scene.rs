@@ -18,8 +18,8 @@ pub(crate) struct Scene {
     pub(crate) writes: bool,
     /// Requests in flight of a closed loop.
     pub(crate) iodepth: u32,
-    /// Poisson arrivals per second of an open loop instead.
-    pub(crate) per_s: Option<f64>,
+    /// Arrivals per second of an open loop instead.
+    pub(crate) per_s: Option<(f64, Arrivals)>,
     pub(crate) warmup_ns: u64,
     pub(crate) seconds: u64,
 }
@@ -38,9 +38,9 @@ impl Scene {
         plan.intervals_per_histogram = 10;
         plan.jobs[0].batch = 1;
         plan.jobs[0].seed = seed;
-        if let Some(per_s) = self.per_s {
+        if let Some((per_s, arrivals)) = self.per_s.clone() {
             plan.jobs[0].iodepth = 4_096;
-            plan.jobs[0].pace = Pace::Rate { rate: Rate::Ops(per_s), arrivals: Arrivals::Poisson };
+            plan.jobs[0].pace = Pace::Rate { rate: Rate::Ops(per_s), arrivals };
         }
         let medium = Medium::Sim(Model::parse(self.device)?);
         let control = Arc::new(Control::new(Arc::new(AtomicUsize::new(0))));
