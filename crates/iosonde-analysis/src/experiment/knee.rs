@@ -451,8 +451,30 @@ mod tests {
         let adds = "Set iodepth 2 for the most throughput per latency: iodepth 4 adds 3";
         assert!(words.contains(adds) && words.contains(" for 1.4"), "{words}");
         assert!(!words.contains("rather than throughput"), "{words}");
+        // A twentieth more, as shown beside the highest throughput.
+        let little = |depth: f64| if depth < 8.0 { 5_000.0 * depth.min(4.0) } else { 20_900.0 };
+        let words = said(&noisy(1, 0.002, little));
+        let adds = "Set iodepth 4 for the most throughput per latency: iodepth 8 adds 4.";
+        assert!(words.contains(adds), "{words}");
+        assert!(!words.contains("rather than throughput"), "{words}");
         let none = said(&sweep(|depth| 2_000.0 * depth.min(8.0)));
         assert!(none.contains("Set iodepth 8: more adds latency rather than"), "{none}");
+    }
+
+    #[test]
+    fn no_queueing_is_said_only_where_latencies_show_none() {
+        // Beside a neighbour: at depth 4 latency is 3 % more than at depth 1.
+        let early = |depth: f64| 2_000.0 * depth.min(5.3) * if depth == 4.0 { 0.97 } else { 1.0 };
+        let words = said(&noisy(1, 0.002, early));
+        assert!(words.contains("a rise to 10,6"), "{words}");
+        let queueing = "with queueing before its end: at iodepth 4 latency is 1.03 times (95 % 1.0";
+        assert!(words.contains(queueing) && !words.contains("no queueing"), "{words}");
+        let none = |depth: f64| 2_000.0 * depth.min(8.0);
+        let words = said(&noisy(1, 0.002, none));
+        assert!(words.contains("none beyond: no queueing before saturation (l"), "{words}");
+        // Runs that differ by a tenth show neither.
+        let words = said(&noisy(3, 0.08, none));
+        assert!(words.contains("a linear rise to 1") && !words.contains("queueing b"), "{words}");
     }
 
     /// Runs of 30 s whose counts scatter as those of a limiter, or of a queue.

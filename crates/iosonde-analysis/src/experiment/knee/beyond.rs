@@ -1,53 +1,61 @@
 //! What the levels above a knee add, and what they cost.
 
+use super::super::gate::{self, Ranking, Side};
 use super::super::words::Times;
 use super::super::{Measure, Point};
 use super::Line;
-use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
-use iosonde_stats::bootstrap::log_t_p;
-use iosonde_stats::holm::holm;
 
-/// Share of throughput above which more depth is said to add some.
-const ADDS_FROM: f64 = 0.05;
-/// Largest p, over all levels above the knee together, at which a gain is shown.
-const SHOWN: f64 = 0.05;
-/// Share of the most that the named level has at least.
-const NEARLY_MOST: f64 = 0.95;
+/// Share of throughput that no higher level may add where none is said to add any.
+const NONE_WITHIN: f64 = 0.05;
+/// Share of the largest gain that the named level has at least.
+const MOST_OF_GAIN: f64 = 0.75;
 
 impl Line<'_> {
     /// Ends a sentence that places the knee: the throughput that a higher level is shown to add,
     /// with its cost, or that none does.
     pub(super) fn beyond(&self, knee: &Point) -> String {
-        let Some((point, iops)) = self.gain(knee) else {
-            return ": more adds latency rather than throughput".into();
+        let above = self.points.iter().filter(|point| point.at(self.axis) > knee.at(self.axis));
+        let gains =
+            above.filter_map(|point| Some((*point, Times::of(point, knee, Measure::Iops)?)));
+        let gains: Vec<(&Point, Times)> = gains.collect();
+        let is_little = |(_, times): &(&Point, Times)| {
+            gate::side(times, 0.0, 1.0 + NONE_WITHIN).is_some_and(|side| side != Side::Above)
         };
-        let share = count::percent(iops.times - 1.0);
-        let between = iops.interval.map_or(String::new(), |of| {
-            format!(" (95 % {} to {})", count::percent(of.low - 1.0), count::percent(of.high - 1.0))
-        });
-        let latency = Times::of(point, knee, Measure::Mean).map(|times| times.times);
-        let cost = latency.map_or("n/a".into(), count::significant);
-        format!(
-            " for the most throughput per latency: {} adds {share} throughput{between} for {cost} \
-             times the latency",
-            self.settings(&[point])
-        )
+        match self.gain(knee, &gains) {
+            Some((point, iops)) => {
+                let share = count::percent(iops.times - 1.0);
+                let [low, high] = iops.interval.map_or([f64::NAN; 2], |of| [of.low, of.high]);
+                let [low, high] = [low, high].map(|times| count::percent(times - 1.0));
+                let latency = Times::of(point, knee, Measure::Mean).map(|times| times.times);
+                format!(
+                    " for the most throughput per latency: {} adds {share} throughput (95 % {low} \
+                     to {high}) for {} times the latency",
+                    self.settings(&[point]),
+                    latency.map_or("n/a".into(), count::significant)
+                )
+            }
+            None if gains.iter().all(is_little) => {
+                ": more adds latency rather than throughput".into()
+            }
+            None => " for the most throughput per latency; whether more adds throughput is not \
+                     decidable yet"
+                .into(),
+        }
     }
 
-    /// The lowest level with nearly the most throughput of those above the knee that are shown to
-    /// add some.
-    fn gain(&self, knee: &Point) -> Option<(&Point, Times)> {
-        let values = |point: &Point| point.values(Measure::Iops, Direction::Total);
-        let line: Vec<f64> = values(knee).iter().map(|rate| rate * (1.0 + ADDS_FROM)).collect();
-        let above: Vec<&Point> =
-            self.points.iter().copied().filter(|p| p.at(self.axis) > knee.at(self.axis)).collect();
-        let p = holm(&above.iter().map(|point| log_t_p(&values(point), &line)).collect::<Vec<_>>());
-        let shown = above.iter().zip(p).filter(|(_, p)| *p <= SHOWN).map(|(point, _)| *point);
-        let gains = shown.filter_map(|point| Some((point, Times::of(point, knee, Measure::Iops)?)));
-        let gains: Vec<(&Point, Times)> =
-            gains.filter(|(_, times)| times.times > 1.0 + ADDS_FROM).collect();
-        let most = gains.iter().map(|(_, times)| times.times).fold(0.0, f64::max);
-        gains.into_iter().find(|(_, times)| times.times >= NEARLY_MOST * most)
+    /// The lowest level above the knee that adds most of what any does, unless the knee is itself
+    /// among the levels of the highest throughput.
+    fn gain<'a>(&self, knee: &Point, gains: &[(&'a Point, Times)]) -> Option<(&'a Point, Times)> {
+        let is_highest = match gate::ranking(self.points, Measure::Iops)? {
+            Ranking::Best(best) => best.cell == knee.cell,
+            Ranking::Ties { points, .. } => points.iter().any(|point| point.cell == knee.cell),
+            Ranking::Undecided(_) => true,
+        };
+        let shown = gains.iter().filter(|(_, times)| times.differ() && times.times > 1.0);
+        let shown: Vec<&(&Point, Times)> = shown.filter(|_| !is_highest).collect();
+        let most = shown.iter().map(|(_, times)| times.times).fold(1.0, f64::max);
+        let enough = 1.0 + MOST_OF_GAIN * (most - 1.0);
+        shown.into_iter().find(|(_, times)| times.times >= enough).copied()
     }
 }

@@ -21,6 +21,12 @@ const SHOWN: f64 = 0.05;
 /// Share by which a level may lie beyond the end of a rise and still show it.
 const ON_THE_RISE_WITHIN: f64 = 0.05;
 
+/// Latency over that at depth 1 up to which an interval may reach where there is no queueing.
+const NO_QUEUE_WITHIN: f64 = 0.05;
+
+/// Latency over that at depth 1 above which there is queueing.
+const QUEUE_FROM: f64 = 1.01;
+
 const NOT_SATURATED: &str = "a linear rise, not saturated in this sweep";
 
 /// Formats a number of requests in flight as a level of the axis.
@@ -59,13 +65,73 @@ impl Line<'_> {
                 self.name,
                 self.constant(model, levels)
                     .or_else(|| self.rise(model, levels))
-                    .unwrap_or_else(|| model_text(model, &formatted)),
+                    .unwrap_or_else(|| self.text(model, &formatted)),
                 count::percent(residual)
             ),
         };
         answer.say(words);
         if let Some(parallelism) = fitted.parallelism {
             answer.find(&self.key("parallelism"), parallelism);
+        }
+    }
+
+    fn text(&self, model: &Model, formatted: Formatter<'_>) -> String {
+        match model {
+            Model::Bounds { base_response, most: Some(most) } => {
+                let (rise, queueing) = self.queueing(base_response * most);
+                format!("{rise} to {} IOPS and none beyond{queueing}", rate(*most))
+            }
+            Model::Bounds { most: None, .. } => NOT_SATURATED.into(),
+            Model::BalancedDies { dies, most } => format!(
+                "about {} equal units accessed at random, which approach {} IOPS: typical of \
+                 random reads of flash dies",
+                count::significant(*dies),
+                rate(*most)
+            ),
+            Model::Mmc { servers, service } => format!(
+                "one queue and {servers} equal servers of {} each (M/M/{servers})",
+                iosonde_model::units::duration::latency(service * 1e9)
+            ),
+            Model::Usl(law) => format!(
+                "the universal scalability law, with its maximum at {}",
+                formatted(law.optimum)
+            ),
+        }
+    }
+
+    /// How a rise that ends at this depth is called, and what the latencies of the levels below
+    /// its end show of queueing. A rise without queueing is linear.
+    fn queueing(&self, rises_to: f64) -> (&str, String) {
+        const LINEAR: &str = "a linear rise";
+        let n = |point: &Point| self.level(point).map_or(f64::INFINITY, |level| level.n);
+        let is_below = |point: &&Point| n(point) * (1.0 + ON_THE_RISE_WITHIN) <= rises_to;
+        let mut below = self.points.iter().copied().filter(is_below);
+        let Some(first) = below.next().filter(|first| n(first) == 1.0) else {
+            return (LINEAR, String::new());
+        };
+        let times =
+            below.filter_map(|point| Some((point, Times::of(point, first, Measure::Mean)?)));
+        let times: Vec<(&Point, Times)> = times.collect();
+        let longest = times.iter().max_by(|a, b| a.1.times.total_cmp(&b.1.times));
+        let is_none = |(_, times): &(&Point, Times)| {
+            times.interval.is_some_and(|of| of.low <= 1.0 && of.high <= 1.0 + NO_QUEUE_WITHIN)
+        };
+        match longest {
+            Some((point, times))
+                if gate::side(times, 0.0, QUEUE_FROM) == Some(gate::Side::Above) =>
+            {
+                let queueing = format!(
+                    ", with queueing before its end: at {} latency is {} that at {}",
+                    self.settings(&[point]),
+                    times.formatted(),
+                    self.label(first)
+                );
+                ("a rise", queueing)
+            }
+            Some(_) if times.iter().all(is_none) => {
+                (LINEAR, ": no queueing before saturation".into())
+            }
+            _ => (LINEAR, String::new()),
         }
     }
 
@@ -84,7 +150,7 @@ impl Line<'_> {
         Some(format!(
             "a constant rate of {} IOPS from {} on, which more depth does not raise; {} does {} \
              the IOPS of {}",
-            count::significant_or_whole(*most),
+            rate(*most),
             self.settings(&[first]),
             self.settings(&[last]),
             times.formatted(),
@@ -172,6 +238,10 @@ impl Line<'_> {
     }
 }
 
+fn rate(iops: f64) -> String {
+    count::significant_or_whole(iops)
+}
+
 /// Levels whose throughput is shown to be above N / R(1), with its ratio to that: the repeats of
 /// both, tested over all levels together.
 fn above_bound(levels: &[Level]) -> Vec<(f64, Times)> {
@@ -201,29 +271,6 @@ fn misfit(fitted: &Queue, levels: &[usl::Level]) -> Option<f64> {
     let all_miss = fitted.tried.iter().all(misses);
     let least = fitted.tried.iter().map(|model| model.largest_residual).min_by(f64::total_cmp);
     least.filter(|_| all_miss)
-}
-
-fn model_text(model: &Model, formatted: Formatter<'_>) -> String {
-    match model {
-        Model::Bounds { most: Some(most), .. } => format!(
-            "a linear rise to {} IOPS and none beyond: no queueing before saturation",
-            count::significant_or_whole(*most)
-        ),
-        Model::Bounds { most: None, .. } => NOT_SATURATED.into(),
-        Model::BalancedDies { dies, most } => format!(
-            "about {} equal units accessed at random, which approach {} IOPS: typical of random \
-             reads of flash dies",
-            count::significant(*dies),
-            count::significant_or_whole(*most)
-        ),
-        Model::Mmc { servers, service } => format!(
-            "one queue and {servers} equal servers of {} each (M/M/{servers})",
-            iosonde_model::units::duration::latency(service * 1e9)
-        ),
-        Model::Usl(law) => {
-            format!("the universal scalability law, with its maximum at {}", formatted(law.optimum))
-        }
-    }
 }
 
 #[cfg(test)]
