@@ -18,6 +18,7 @@ mod load;
 pub mod measure;
 mod mix;
 mod offered;
+mod order;
 pub mod point;
 pub mod prepared;
 mod recovery;
@@ -390,6 +391,7 @@ impl StageFacts {
         });
         let named: Vec<(String, Answer)> = named.collect();
         facts.answers.extend(named);
+        facts.answers.extend(order::answer(&facts).map(|answer| ("order".into(), answer)));
         facts
     }
 

@@ -341,7 +341,7 @@ fn known(figures: &Figures, of: Headline) -> f64 {
 }
 
 /// Effect on the headline from which on confidence is low; below it is medium.
-const LOW_FROM: f64 = 0.10;
+pub(crate) const LOW_FROM: f64 = 0.10;
 
 /// Shortest level that counts, in intervals, and as the inverse of its share of the run.
 const SHORTEST_LEVEL: usize = 5;
