@@ -422,6 +422,21 @@ impl StageFacts {
         all
     }
 
+    /// Whether a finding of a run limits the trust in figures: not if none rests on that run, one
+    /// outside the measurement window or one that others disturbed and that was repeated, unless
+    /// the storage is failing.
+    pub fn limits_trust(&self, trial: &TrialFigures, finding: &Finding) -> bool {
+        let point = || self.points.iter().find(|point| point.cell == trial.cell);
+        let is_used = match &self.steadiness {
+            Some(steadiness) => steadiness.measures(trial),
+            None => {
+                trial.standing == Standing::Good
+                    || point().is_none_or(|point| point.standing != Standing::Good)
+            }
+        };
+        is_used || finding.severity == Severity::Fault
+    }
+
     /// The points along an axis for each combination of the other axes: a heading, and the points
     /// in the order of the axis.
     pub fn lines(&self, axis: &str) -> Vec<(String, Vec<&Point>)> {

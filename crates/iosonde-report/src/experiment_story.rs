@@ -173,6 +173,7 @@ fn warnings(study: &Study) -> Vec<Warning> {
             let requested_comparison = |f: &&Finding| through_cache && is_of_the_cache(f);
             let spoken = trial.findings.iter().filter(|f| f.severity >= Severity::Warning);
             let spoken = spoken.filter(|f| !requested_comparison(f));
+            let spoken = spoken.filter(|finding| facts.limits_trust(trial, finding));
             spoken.for_each(|finding| add(finding, facts, Some(trial)));
         }
         let own = facts.answers.iter().flat_map(|(_, answer)| &answer.warnings);
@@ -229,6 +230,31 @@ mod tests {
         let found = warnings.iter().find(|warning| warning.code == "stall").unwrap();
         let place = format!("(at iodepth {}; seen in 2 of {all} runs of queue-depth)", names[2]);
         assert_eq!(found.words, format!("Lost at cell 2 {place}"));
+    }
+
+    #[test]
+    fn findings_of_runs_on_which_no_figure_rests_are_notes() {
+        let stage = testing::stage_of(
+            "order = \"given\"\nrepeats = 1\nset = { rw = \"randwrite\" }\n\
+             rounds = { max = 9, window = 5, track = [{ metric = \"iops\" }] }\n",
+        );
+        let seen = |round: usize, severity: Severity| {
+            let mut facts = testing::facts(&stage, |_, round| Load {
+                iops: if round == 0 { 9_000.0 } else { 5_000.0 },
+                ..Load::default()
+            });
+            let finding =
+                Finding::new("stall", "stalls", Strength::Supported, severity, String::new());
+            facts.trials[round].findings.push(finding);
+            let study = testing::study(vec![facts], None);
+            let noted = method::method(&study).join(" ");
+            let is_noted = noted.contains("no figure rests on runs with stalls in 1 run.");
+            (warnings(&study).iter().any(|warning| warning.code == "stall"), is_noted)
+        };
+        // Rounds 2 to 6 are the first steady ones.
+        assert_eq!(seen(0, Severity::LowConfidence), (false, true));
+        assert_eq!(seen(3, Severity::LowConfidence), (true, false));
+        assert_eq!(seen(0, Severity::Fault), (true, false), "the storage is failing");
     }
 
     #[test]

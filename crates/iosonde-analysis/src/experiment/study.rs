@@ -262,7 +262,9 @@ fn anomalies(answer: &mut Answer, study: &Study) {
     }
     let mut seen: Vec<Seen> = Vec::new();
     for facts in &study.stages {
-        for finding in facts.trials.iter().flat_map(|trial| &trial.findings) {
+        let all =
+            facts.trials.iter().flat_map(|trial| trial.findings.iter().map(move |f| (trial, f)));
+        for (_, finding) in all.filter(|(trial, finding)| facts.limits_trust(trial, finding)) {
             let stage = facts.stage.heading();
             match seen.iter_mut().find(|known| known.finding.code == finding.code) {
                 Some(known) => {

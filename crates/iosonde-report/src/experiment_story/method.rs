@@ -1,6 +1,9 @@
 //! How an experiment was measured, in sentences that hold for this one.
 
+use std::collections::BTreeMap;
+
 use iosonde_analysis::experiment::{Conformance, StageFacts, Study};
+use iosonde_analysis::finding::Severity;
 use iosonde_model::record::store::utc;
 use iosonde_model::spec::experiment::{Order, PassOrder, Prefill};
 use iosonde_model::units::{bytes, count};
@@ -160,9 +163,26 @@ fn of_stage(facts: &StageFacts, is_written: bool, said: &mut Vec<String>) {
             stage.name, rounds.window, rounds.range_percent, rounds.slope_percent
         ));
     }
+    said.extend(notes(facts));
     if !facts.laid_out.ended_early.is_empty() {
         said.push(format!("{} ended before its time: {}.", stage.name, facts.laid_out.ended_early));
     }
+}
+
+/// The findings of runs on which no figure rests.
+fn notes(facts: &StageFacts) -> Option<String> {
+    let mut runs: BTreeMap<&str, u64> = BTreeMap::new();
+    for trial in &facts.trials {
+        let noted = trial.findings.iter().filter(|finding| {
+            finding.severity >= Severity::Warning && !facts.limits_trust(trial, finding)
+        });
+        noted.for_each(|finding| *runs.entry(&finding.subject).or_default() += 1);
+    }
+    let each = runs.iter().map(|(what, runs)| format!("{what} in {}", count::of(*runs, "run")));
+    let each: Vec<String> = each.collect();
+    let note =
+        || format!("{}: no figure rests on runs with {}.", facts.stage.name, each.join(", "));
+    (!each.is_empty()).then(note)
 }
 
 /// Runs of a cell, as they were carried out; cells without any were left out.
