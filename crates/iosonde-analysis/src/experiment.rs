@@ -142,7 +142,8 @@ impl TrialFigures {
     /// Reads a record.
     pub fn of(trial: &TrialRun, file: &str, host: Option<&HostFacts>) -> TrialFigures {
         let run = &trial.run;
-        let row = assess(run, host);
+        let mut row = assess(run, host);
+        row.findings.extend(measure::few_operations(row.figures.all.total.ops));
         let doubts: Vec<&str> = row
             .findings
             .iter()

@@ -3,9 +3,13 @@
 use serde::Serialize;
 
 use crate::figures::{DirectionFigures, FIVE_NINES, Figures};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
+
+/// Operations of a run below which its figures have low confidence.
+const FEWEST_OPS: u64 = 30;
 
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -141,9 +145,9 @@ impl Measure {
     }
 
     /// Whether a run has the worth of 100 independent values beyond the percentile: percentiles of
-    /// fewer are off by more than runs differ. All else is.
+    /// fewer are off by more than runs differ. Of all else, whether it has enough operations.
     pub(super) fn is_solid(self, figures: &Figures, direction: Direction) -> bool {
-        let Measure::Quantile(q) = self else { return true };
+        let Measure::Quantile(q) = self else { return figures.all.total.ops >= FEWEST_OPS };
         let quantile = of_direction(figures, direction).latency.quantile(q);
         quantile.is_some_and(Quantile::is_solid)
     }
@@ -172,6 +176,17 @@ impl Measure {
             Quantity::Plain => count::significant(value),
         }
     }
+}
+
+/// So few operations are a chance selection of all, and the ends of the run cut off the slow ones.
+pub(super) fn few_operations(ops: u64) -> Option<Finding> {
+    let words = format!(
+        "{} in a run: fewer than {FEWEST_OPS} say little of the rest; give longer runs (--seconds).",
+        count::of(ops, "operation")
+    );
+    let (strength, severity) = (Strength::Proven, Severity::LowConfidence);
+    let finding = Finding::new("few_operations", "too few operations", strength, severity, words);
+    (1..FEWEST_OPS).contains(&ops).then_some(finding)
 }
 
 fn of_direction(figures: &Figures, direction: Direction) -> &DirectionFigures {

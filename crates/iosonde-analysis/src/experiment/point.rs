@@ -163,4 +163,29 @@ mod tests {
             assert!((width * ops - 1.0).abs() < 1e-3, "{measure:?}: {width}");
         }
     }
+
+    #[test]
+    fn few_operations_give_low_confidence_and_no_interval() {
+        use super::super::testing::{facts, noise, stage};
+        use crate::finding::Finding;
+        let of = |shape: fn(f64) -> f64| {
+            let mut noise = noise(1, 0.01);
+            facts(&stage("qd1-baseline", "qd1-baseline"), |_, _| Load {
+                depth: 1,
+                iops: 110.0 * noise(),
+                shape,
+                ..Load::default()
+            })
+        };
+        let is_known = |point: &Point| {
+            let spread = point.spread(Measure::Mean, Direction::Total);
+            (point.standing == Standing::Good, spread.is_some_and(|of| of.interval.is_some()))
+        };
+        // A fiftieth of ten seconds: some 20 operations; and all.
+        let few = of(|time| f64::from(u8::from((0.5..0.52).contains(&time))));
+        assert!(few.points.iter().all(|point| is_known(point) == (false, false)));
+        let is_few = |finding: &Finding| finding.code == "few_operations";
+        assert!(few.trials.iter().all(|trial| trial.findings.iter().any(is_few)));
+        assert!(of(|_| 1.0).points.iter().all(|point| is_known(point) == (true, true)));
+    }
 }

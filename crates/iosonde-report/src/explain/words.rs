@@ -14,6 +14,9 @@ pub(super) const WORDS: &[Term] = terms! {
         "cache_label": "The cache was not in the state that the label of a curve states.",
             "share of the requested bytes that the device transferred",
             "Read those curves without their label, or repeat with enough free memory.";
+        "few_operations": "A run had too few operations for a figure.",
+            "operations in the window, compared with 30",
+            "Repeat with longer runs (--seconds).";
         "level_not_applied": "The transferred size is not the requested size.",
             "bytes / operations of each cell, compared with its block size",
             "Discard those levels: another limit of the engine or the kernel was in effect.";
