@@ -20,14 +20,6 @@ pub(crate) struct Ran {
     pub(crate) wall: Duration,
 }
 
-/// The address of a symbol of the kernel; 0 where it is not shown.
-pub(crate) fn symbol(name: &str) -> u64 {
-    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let line = symbols.lines().find(|line| line.split(' ').nth(2) == Some(name));
-    let address = line.and_then(|line| line.split(' ').next());
-    address.and_then(|address| u64::from_str_radix(address, 16).ok()).unwrap_or(0)
-}
-
 fn cpu_of(who: UsageWho) -> Duration {
     getrusage(who).map_or(Duration::ZERO, |usage| {
         let us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();

@@ -15,7 +15,6 @@ use clap::Args;
 use iosonde_bpf::{Collector, FileSystem, Options, Part, Runs, timed};
 use iosonde_stats::ratio::median;
 
-use crate::measure::symbol;
 use crate::watched::Loop;
 use crate::{BenchError, doing};
 
@@ -133,18 +132,13 @@ fn read(args: &ProgramArgs, target: &std::path::Path) -> Result<Reader, BenchErr
 /// Attaches, lets it count for a while, and detaches.
 fn window(args: &ProgramArgs, reader: u32, without: &[Part]) -> Result<Window, BenchError> {
     let options = Options {
-        dio_end: symbol("iomap_dio_bio_end_io"),
-        disk_end: symbol("blkdev_bio_end_io"),
-        disk_end_async: symbol("blkdev_bio_end_io_async"),
-        chain_end: symbol("bio_chain_endio"),
-        wait_end: symbol("submit_bio_wait_endio"),
         file_systems: vec![FileSystem::Ext4, FileSystem::Xfs],
         page_bytes: 4096,
         without: without.to_vec(),
         meter: true,
         ..Options::default()
     };
-    let attached = Collector::attach(|| options);
+    let attached = Collector::attach(&options);
     let mut collector = attached.map_err(|error| BenchError::Gate(error.to_string()))?;
     collector.follow(reader).map_err(BenchError::Gate)?;
     collector.begin().map_err(BenchError::Gate)?;

@@ -41,6 +41,8 @@ static long (*const read_user)(void *to, u32 size, const void *from) = (void *)1
 static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 
+static long (*const print)(char *to, u32 size, const char *format, u64 *values, u32 bytes) = (void *)165;
+
 /* `bpf_rdonly_cast`, whose number differs between kernels: the loader puts it in place of this one. */
 static void *(*const cast_to)(const void *address, u32 type) = (void *)0x10ad;
 const volatile u32 has_cast = 0; /* whether the kernel has it, since Linux 6.2 */

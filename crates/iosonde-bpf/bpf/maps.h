@@ -7,17 +7,14 @@
 #include "layout.h"
 
 /* Set by the loader before the programs are loaded. */
-const volatile u64 dio_end = 0; /* address of the end of an iomap direct I/O, 0 if unknown */
-const volatile u64 disk_end = 0; /* the same for direct I/O on a block device, waited for */
-const volatile u64 disk_end_async = 0; /* and not waited for */
-const volatile u64 chain_end = 0; /* and for what is split off a larger one */
-const volatile u64 wait_end = 0; /* and for what is handed over and waited for at once */
 const volatile u32 wants_layers = 0; /* whether I/O calls are timed, too */
 const volatile u32 begins_at = 0; /* which event begins a request: 0 io_start, 1 insert, 2 issue */
 const volatile u32 watches_all = 1; /* every disk, or only those in `disks` already */
 const volatile u32 flag_direct = 0, flag_sync = 0, flag_dsync = 0; /* O_… of this architecture */
 const volatile u32 page_bytes = 4096;
 const volatile u32 without = 0; /* parts left out, a bit each: only to see what they cost */
+
+enum { END_SHIFT = 10, END_BITS = 4 };
 
 enum part { PLACES, SEQUENCE, FILES, CGROUPS, DEPTH, GAPS, HISTOGRAMS };
 
@@ -59,6 +56,7 @@ struct {
 
 TABLE(followed, MAP_HASH, 65536, u32, u32); /* process -> 1, or 0 when it has ended */
 TABLE(threads, MAP_HASH, 8192, u32, struct thread);
+TABLE(ends, MAP_ARRAY, 1 << END_SHIFT, u32, u64); /* see `end_of` */
 TABLE(groups, MAP_HASH, 128, char[16], u32);
 TABLE(group_count, MAP_ARRAY, 1, u32, u32);
 TABLE(disks, MAP_HASH, 32, u32, u32);

@@ -37,17 +37,6 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/profile.bpf.o");
 pub struct Options {
     /// Whole disks, as (major, minor); empty for all.
     pub disks: Vec<(u32, u32)>,
-    /// Address of `iomap_dio_bio_end_io` in the running kernel; 0 if it is not reported. It tells
-    /// which file a direct request belongs to.
-    pub dio_end: u64,
-    /// Address of `blkdev_bio_end_io`, likewise for direct I/O on block devices.
-    pub disk_end: u64,
-    /// Address of `blkdev_bio_end_io_async`.
-    pub disk_end_async: u64,
-    /// Address of `bio_chain_endio`: parts of a request that was too large for the device.
-    pub chain_end: u64,
-    /// Address of `submit_bio_wait_endio`: direct I/O that a thread hands over and waits for.
-    pub wait_end: u64,
     /// Whether the spans of [`Layers`] are measured, too.
     pub layers: bool,
     /// Whether the stacks at which requests begin and threads wait are taken.
@@ -113,45 +102,34 @@ pub fn major_minor(device: u32) -> (u32, u32) {
 }
 
 impl Collector {
-    /// Loads and attaches the programs. Nothing counts before [`Collector::begin`]. The options are
-    /// found while the types of the kernel are read, which the loader does once more for itself.
+    /// Loads and attaches the programs. Nothing counts before [`Collector::begin`]. The types of the
+    /// kernel are read, which the loader does once more for itself.
     ///
     /// # Errors
     /// If the kernel has no type information, refuses the maps, or one of the programs that all
     /// figures depend on.
-    pub fn attach(options: impl FnOnce() -> Options) -> Result<Collector, AttachError> {
-        let (btf, mut loader, options) = std::thread::scope(|scope| {
-            let begin = std::thread::Builder::new;
-            let btf = begin().spawn_scoped(scope, Btf::from_sys_fs);
-            let loader = begin().spawn_scoped(scope, EbpfLoader::new);
-            let options = options();
+    pub fn attach(options: &Options) -> Result<Collector, AttachError> {
+        let (btf, mut loader) = std::thread::scope(|scope| {
+            let loader = std::thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
+            let btf = Btf::from_sys_fs();
             // Where there is no thread to be had, one after the other.
-            let btf = btf.map_or_else(|_| Btf::from_sys_fs(), joined);
-            (btf, loader.map_or_else(|_| EbpfLoader::new(), joined), options)
+            (btf, loader.map_or_else(|_| EbpfLoader::new(), joined))
         });
         let btf = btf.map_err(|error| AttachError::NoTypes(chain(&error)))?;
         let begins = programs::beginning(&btf);
         let constants = [
-            ("dio_end", Constant::Wide(options.dio_end)),
-            ("disk_end", Constant::Wide(options.disk_end)),
-            ("disk_end_async", Constant::Wide(options.disk_end_async)),
-            ("chain_end", Constant::Wide(options.chain_end)),
-            ("wait_end", Constant::Wide(options.wait_end)),
-            ("wants_layers", Constant::Word(u32::from(options.layers))),
-            ("begins_at", Constant::Word(begins.number)),
-            ("watches_all", Constant::Word(u32::from(options.disks.is_empty()))),
-            ("flag_direct", Constant::Word(libc::O_DIRECT as u32)),
-            ("flag_sync", Constant::Word(libc::O_SYNC as u32)),
-            ("flag_dsync", Constant::Word(libc::O_DSYNC as u32)),
-            ("page_bytes", Constant::Word(options.page_bytes)),
-            ("without", Constant::Word(Part::mask(&options.without))),
+            ("wants_layers", u32::from(options.layers)),
+            ("begins_at", begins.number),
+            ("watches_all", u32::from(options.disks.is_empty())),
+            ("flag_direct", libc::O_DIRECT as u32),
+            ("flag_sync", libc::O_SYNC as u32),
+            ("flag_dsync", libc::O_DSYNC as u32),
+            ("page_bytes", options.page_bytes),
+            ("without", Part::mask(&options.without)),
         ];
         loader.btf(Some(&btf));
         for (name, value) in &constants {
-            match value {
-                Constant::Wide(value) => loader.override_global(name, value, true),
-                Constant::Word(value) => loader.override_global(name, value, true),
-            };
+            loader.override_global(name, value, true);
         }
         if !options.stacks {
             for map in stacks::MAPS {
@@ -164,7 +142,7 @@ impl Collector {
             loader.override_global("has_cast", has_cast, true);
             let loaded = loader.load(object);
             let mut ebpf = loaded.map_err(|error| AttachError::Maps(chain(&error)))?;
-            programs::attach(&mut ebpf, &btf, begins, &options).map(|programs| (ebpf, programs))
+            programs::attach(&mut ebpf, &btf, begins, options).map(|programs| (ebpf, programs))
         };
         // Without casts for kernels that do not have them, or refuse one.
         let fast = cast::number(&btf).and_then(|number| load(&cast::with(OBJECT, number), &1).ok());
@@ -472,12 +450,6 @@ pub fn timed() -> Result<OwnedFd, String> {
     aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| chain(&error))
 }
 
-/// A constant of the programs.
-enum Constant {
-    Word(u32),
-    Wide(u64),
-}
-
 /// An error with its causes, in one line; of the verifier's log no more than the last words.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
@@ -492,7 +464,12 @@ fn chain(error: &dyn std::error::Error) -> String {
     }
     let mut lines = words.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default().to_owned();
-    match lines.rfind(|line| !line.starts_with("processed ")) {
+    let is_reason = |line: &&str| {
+        !["processed ", "stack depth", "verification time"]
+            .iter()
+            .any(|statistic| line.starts_with(statistic))
+    };
+    match lines.rfind(is_reason) {
         Some(last) => format!("{first} ({last})"),
         None => first,
     }

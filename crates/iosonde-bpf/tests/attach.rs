@@ -1,32 +1,20 @@
 //! The programs in the running kernel: each is taken, and they count what a child does.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::fs;
 use std::process::Command;
 
 use iosonde_bpf::{AttachError, Collector, Options, SlotKey, layout};
-use iosonde_rig::skip;
+use iosonde_rig::{require_root, skip};
 
 fn collector(layers: bool) -> Option<Collector> {
-    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let symbol = |name: &str| {
-        let line = symbols.lines().find(|line| line.split(' ').nth(2) == Some(name))?;
-        u64::from_str_radix(line.split(' ').next()?, 16).ok()
-    };
-    let options = Options {
-        disks: vec![],
-        dio_end: symbol("iomap_dio_bio_end_io").unwrap_or(0),
-        disk_end: symbol("blkdev_bio_end_io").unwrap_or(0),
-        disk_end_async: symbol("blkdev_bio_end_io_async").unwrap_or(0),
-        chain_end: symbol("bio_chain_endio").unwrap_or(0),
-        wait_end: symbol("submit_bio_wait_endio").unwrap_or(0),
-        layers,
-        page_bytes: 4096,
-        ..Options::default()
-    };
-    match Collector::attach(|| options) {
+    let options = Options { layers, page_bytes: 4096, ..Options::default() };
+    if let Err(error) = require_root() {
+        skip(error);
+        return None;
+    }
+    match Collector::attach(&options) {
         Ok(collector) => Some(collector),
-        Err(AttachError::NoTypes(reason) | AttachError::Maps(reason)) => {
+        Err(AttachError::NoTypes(reason)) => {
             skip(format!("kernel programs cannot be loaded here: {reason}"));
             None
         }

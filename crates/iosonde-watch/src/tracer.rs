@@ -13,7 +13,6 @@ mod recent;
 mod refusal;
 mod series;
 mod stacks;
-mod symbols;
 mod tally;
 mod threads;
 mod times;
@@ -29,7 +28,6 @@ use self::recent::Before;
 pub use self::recent::{Done, Recent, Row};
 use self::series::Series;
 use self::stacks::Stacks;
-use self::symbols::{CHAIN_END, ENDS, FILES_END, WAIT_END, symbols};
 pub use self::tally::Increase;
 use self::tally::Tally;
 use self::threads::Ended;
@@ -61,8 +59,6 @@ pub struct Wanted {
 pub struct Tracer {
     collector: Collector,
     root: Root,
-    /// Of [`ENDS`], those whose address the kernel does not show.
-    unshown: Vec<&'static str>,
     zero_ns: u64,
     interval_ns: u64,
     layers: bool,
@@ -136,30 +132,19 @@ impl Tracer {
     pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
         refusal::of_first_namespace(root)?;
         let Wanted { devices: disks, layers, stacks, .. } = wanted.clone();
-        let mut ends = [0; ENDS.len()];
-        let options = || {
-            ends = symbols(root, ENDS);
-            let [dio_end, disk_end, disk_end_async, wait_end, chain_end] = ends;
-            Options {
-                disks,
-                dio_end,
-                disk_end,
-                disk_end_async,
-                wait_end,
-                chain_end,
-                layers,
-                stacks,
-                file_systems: file_systems::mounted(root),
-                page_bytes: rustix::param::page_size() as u32,
-                ..Options::default()
-            }
+        let options = Options {
+            disks,
+            layers,
+            stacks,
+            file_systems: file_systems::mounted(root),
+            page_bytes: rustix::param::page_size() as u32,
+            ..Options::default()
         };
         let collector =
-            Collector::attach(options).map_err(|error| refusal::missing(root, &error))?;
+            Collector::attach(&options).map_err(|error| refusal::missing(root, &error))?;
         Ok(Tracer {
             collector,
             root: root.clone(),
-            unshown: ENDS.into_iter().zip(ends).filter(|end| end.1 == 0).map(|end| end.0).collect(),
             zero_ns: 0,
             interval_ns: if wanted.interval_ns == 0 { 1_000_000_000 } else { wanted.interval_ns },
             layers,
@@ -183,19 +168,6 @@ impl Tracer {
             Some(Missing { what: program.provides.to_owned(), reason, fix: None })
         });
         let mut missing: Vec<Missing> = refused.collect();
-        missing.extend(self.unshown.iter().map(|name| {
-            let what = match *name {
-                FILES_END => "files of direct I/O",
-                CHAIN_END => "files of direct I/O that is split for the device",
-                WAIT_END => "callers of direct I/O on block devices that are throttled",
-                _ => "callers of direct I/O on block devices",
-            };
-            Missing {
-                what: what.to_owned(),
-                reason: format!("the kernel does not show the address of {name}"),
-                fix: Some("sysctl kernel.kptr_restrict=0, or CAP_SYSLOG".to_owned()),
-            }
-        }));
         missing.extend(self.stacks.as_ref().and_then(Stacks::missing));
         Source {
             method: Method::Tracepoints,
