@@ -101,7 +101,7 @@ inlined struct kiocb *call_of_bio(struct bio *bio)
 		end = end_of(bio, FIELD(bio, bi_end_io));
 		private = FIELD(bio, bi_private);
 	}
-	if (end == END_FILE)
+	if (end == END_FILE && HAS(struct iomap_dio, iocb))
 		return READ((struct iomap_dio *)private, iocb);
 	if (!HAS(struct blkdev_dio, bio))
 		return 0;

@@ -47,6 +47,21 @@ static long (*const print)(char *to, u32 size, const char *format, u64 *values, 
 static void *(*const cast_to)(const void *address, u32 type) = (void *)0x10ad;
 const volatile u32 has_cast = 0; /* whether the kernel has it, since Linux 6.2 */
 
+/* Numbers of the types to which it casts. */
+const volatile u32 type_address_space = 0, type_bio_vec = 0, type_blkdev_dio = 0, type_file = 0,
+		   type_inode = 0, type_iomap_dio = 0, type_kiocb = 0, type_request = 0;
+
+#define TYPE_OF(pointer)                                    \
+	_Generic((pointer),                                 \
+		struct address_space *: type_address_space, \
+		struct bio_vec *: type_bio_vec,             \
+		struct blkdev_dio *: type_blkdev_dio,       \
+		struct file *: type_file,                   \
+		struct inode *: type_inode,                 \
+		struct iomap_dio *: type_iomap_dio,         \
+		struct kiocb *: type_kiocb,                 \
+		struct request *: type_request)
+
 /* A field behind a pointer that the verifier does not know; zero if it cannot be read. */
 #define FIELD(pointer, field)                                                              \
 	({                                                                                 \
@@ -63,8 +78,7 @@ const volatile u32 has_cast = 0; /* whether the kernel has it, since Linux 6.2 *
 	({                                                                                 \
 		typeof((pointer)->field) _field;                                           \
 		if (has_cast)                                                              \
-			_field = ((typeof(pointer))cast_to(                                \
-					  pointer, __builtin_btf_type_id(*(pointer), 1)))  \
+			_field = ((typeof(pointer))cast_to(pointer, TYPE_OF(pointer)))     \
 					 ->field;                                          \
 		else                                                                       \
 			_field = FIELD(pointer, field);                                    \

@@ -27,7 +27,7 @@ inlined struct request *request_of(u64 *ctx)
 {
 	struct request *rq = (struct request *)ctx[0];
 
-	return has_cast ? cast_to(rq, __builtin_btf_type_id(*rq, 1)) : rq;
+	return has_cast ? cast_to(rq, TYPE_OF(rq)) : rq;
 }
 
 inlined u32 op_of(u32 flags, u32 bytes)

@@ -2,19 +2,23 @@
 //! behind it is then read by one instruction, not by a call. It has no number of its own, but that
 //! of its type, which differs between kernels.
 
-use aya::Btf;
-use aya_obj::btf::BtfKind;
-
 /// A call of it in the object: the number stands in the last four bytes (`cast_to` in
 /// `bpf/helpers.h`).
 const CALL: [u8; 8] = [0x85, 0, 0, 0, 0xad, 0x10, 0, 0];
 /// Says in the second byte that a function of the kernel is called, by the number of its type.
 const OF_KERNEL: u8 = 0x20;
 
-/// Its number in the running kernel; Linux has it since 6.2.
-pub(crate) fn number(btf: &Btf) -> Option<u32> {
-    btf.id_by_type_name_kind("bpf_rdonly_cast", BtfKind::Func).ok()
-}
+/// Constants of the programs: the numbers of the structures to which they cast.
+pub(crate) const TYPES: [&str; 8] = [
+    "type_address_space",
+    "type_bio_vec",
+    "type_blkdev_dio",
+    "type_file",
+    "type_inode",
+    "type_iomap_dio",
+    "type_kiocb",
+    "type_request",
+];
 
 /// The object with this number in each call.
 pub(crate) fn with(object: &[u8], number: u32) -> Vec<u8> {

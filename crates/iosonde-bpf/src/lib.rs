@@ -14,14 +14,17 @@ mod files;
 pub mod layout;
 mod programs;
 mod stacks;
+mod types;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::thread::ScopedJoinHandle;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
-use aya::{Btf, Ebpf, EbpfLoader, Pod};
+use aya::{Ebpf, EbpfLoader, Pod};
+use aya_obj::Object;
 
+use self::types::Types;
 pub use layout::{
     Blocked, CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, DepthUse, FileKey, FilePlace,
     FileUse, FlagUse, Flight, Layers, Levels, Sampling, Slot, SlotKey, StackKey, StackUse, Thread,
@@ -86,6 +89,15 @@ impl fmt::Debug for Collector {
     }
 }
 
+/// The kernel's types that the programs need.
+fn types() -> Result<Types, AttachError> {
+    let kernel = std::fs::read("/sys/kernel/btf/vmlinux");
+    let kernel = kernel.map_err(|error| AttachError::NoTypes(error.to_string()))?;
+    let programs = Object::parse(OBJECT).map_err(|error| AttachError::Maps(chain(&error)))?;
+    let programs = programs.btf.map(|types| types.to_bytes()).unwrap_or_default();
+    Types::pick(&kernel, &programs).map_err(AttachError::NoTypes)
+}
+
 /// What a thread has found.
 fn joined<T>(thread: ScopedJoinHandle<T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -102,21 +114,21 @@ pub fn major_minor(device: u32) -> (u32, u32) {
 }
 
 impl Collector {
-    /// Loads and attaches the programs. Nothing counts before [`Collector::begin`]. The types of the
-    /// kernel are read, which the loader does once more for itself.
+    /// Loads and attaches the programs. Nothing counts before [`Collector::begin`]. The loader reads
+    /// all types of the kernel when it is made, and they cannot be kept from it; they are not used.
     ///
     /// # Errors
     /// If the kernel has no type information, refuses the maps, or one of the programs that all
     /// figures depend on.
     pub fn attach(options: &Options) -> Result<Collector, AttachError> {
-        let (btf, mut loader) = std::thread::scope(|scope| {
+        let (types, mut loader) = std::thread::scope(|scope| {
             let loader = std::thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
-            let btf = Btf::from_sys_fs();
+            let types = types();
             // Where there is no thread to be had, one after the other.
-            (btf, loader.map_or_else(|_| EbpfLoader::new(), joined))
+            (types, loader.map_or_else(|_| EbpfLoader::new(), joined))
         });
-        let btf = btf.map_err(|error| AttachError::NoTypes(chain(&error)))?;
-        let begins = programs::beginning(&btf);
+        let types = types?;
+        let begins = programs::beginning(&types);
         let constants = [
             ("wants_layers", u32::from(options.layers)),
             ("begins_at", begins.number),
@@ -127,8 +139,9 @@ impl Collector {
             ("page_bytes", options.page_bytes),
             ("without", Part::mask(&options.without)),
         ];
-        loader.btf(Some(&btf));
-        for (name, value) in &constants {
+        let cast_types = cast::TYPES.map(|name| (name, types.number(&name["type_".len()..])));
+        loader.btf(Some(&types.named));
+        for (name, value) in constants.iter().chain(&cast_types) {
             loader.override_global(name, value, true);
         }
         if !options.stacks {
@@ -142,10 +155,10 @@ impl Collector {
             loader.override_global("has_cast", has_cast, true);
             let loaded = loader.load(object);
             let mut ebpf = loaded.map_err(|error| AttachError::Maps(chain(&error)))?;
-            programs::attach(&mut ebpf, &btf, begins, options).map(|programs| (ebpf, programs))
+            programs::attach(&mut ebpf, &types, begins, options).map(|programs| (ebpf, programs))
         };
         // Without casts for kernels that do not have them, or refuse one.
-        let fast = cast::number(&btf).and_then(|number| load(&cast::with(OBJECT, number), &1).ok());
+        let fast = types.cast.and_then(|number| load(&cast::with(OBJECT, number), &1).ok());
         let (ebpf, programs) = fast.map_or_else(|| load(OBJECT, &0), Ok)?;
         let mut collector =
             Collector { ebpf, programs, begins_at: begins.tracepoint, control: Control::default() };

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use aya::{Btf, Ebpf, programs};
-use aya_obj::btf::BtfKind;
+use aya::{Ebpf, programs};
 
+use crate::types::Types;
 use crate::{AttachError, Options, chain, joined};
 
 /// A program with its fate.
@@ -168,18 +168,14 @@ pub(crate) struct Beginning {
 
 /// The earliest event of a request that this kernel has. Requests that bypass the scheduler are not
 /// inserted, so that `block_rq_issue` stands for kernels without `block_io_start`.
-pub(crate) fn beginning(btf: &Btf) -> Beginning {
-    if has(btf, "block_io_start") {
+pub(crate) fn beginning(types: &Types) -> Beginning {
+    if types.has("block_io_start") {
         return Beginning { number: 0, tracepoint: "block_io_start" };
     }
-    if has(btf, "block_rq_insert") {
+    if types.has("block_rq_insert") {
         return Beginning { number: 1, tracepoint: "block_rq_insert" };
     }
     Beginning { number: 2, tracepoint: "block_rq_issue" }
-}
-
-fn has(btf: &Btf, tracepoint: &str) -> bool {
-    btf.id_by_type_name_kind(&format!("btf_trace_{tracepoint}"), BtfKind::Typedef).is_ok()
 }
 
 /// A program that this kernel and these options have use for.
@@ -191,7 +187,7 @@ struct Wanted {
     is_vital: bool,
 }
 
-fn wanted(btf: &Btf, begins: Beginning, options: &Options) -> Vec<Wanted> {
+fn wanted(types: &Types, begins: Beginning, options: &Options) -> Vec<Wanted> {
     let mut all = Vec::new();
     for (function, tracepoint, provides, is_vital) in PROGRAMS {
         let idle = match function {
@@ -200,14 +196,14 @@ fn wanted(btf: &Btf, begins: Beginning, options: &Options) -> Vec<Wanted> {
             METER => !options.meter,
             STACK_REQUEST | "stack_switch" => !options.stacks,
             "call_enter" | "call_exit" => options.without.contains(&Part::Calls),
-            "page_added" => !has(btf, PAGES_READ) || options.without.contains(&Part::Cache),
+            "page_added" => !types.has(PAGES_READ) || options.without.contains(&Part::Cache),
             "pages_read" => options.without.contains(&Part::Cache),
             "round_begin" | "round_end" => options.without.contains(&Part::FileSystems),
             _ => false,
         };
         let tracepoint = if function == STACK_REQUEST { begins.tracepoint } else { tracepoint };
         let other = ALTERNATIVES.iter().find(|(name, _)| *name == tracepoint);
-        let replaced = other.is_some_and(|(_, other)| !has(btf, tracepoint) && has(btf, other));
+        let replaced = other.is_some_and(|(_, other)| !types.has(tracepoint) && types.has(other));
         if !idle && !replaced {
             all.push(Wanted { function, tracepoint, provides, is_vital });
         }
@@ -224,12 +220,12 @@ fn wanted(btf: &Btf, begins: Beginning, options: &Options) -> Vec<Wanted> {
 /// Loads and attaches every program that has a place here, and says what became of each.
 pub(crate) fn attach(
     ebpf: &mut Ebpf,
-    btf: &Btf,
+    types: &Types,
     begins: Beginning,
     options: &Options,
 ) -> Result<Vec<Program>, AttachError> {
-    let wanted = wanted(btf, begins, options);
-    let mut loaded = load(ebpf, btf, &wanted);
+    let wanted = wanted(types, begins, options);
+    let mut loaded = load(ebpf, types, &wanted);
     let mut programs = Vec::new();
     for Wanted { function, tracepoint, provides, is_vital } in wanted {
         let is_loaded = loaded.remove(function).unwrap_or(Err("not in the object".to_owned()));
@@ -248,7 +244,7 @@ type Fate = Result<(), String>;
 
 /// Loads the programs side by side, as far as there are CPUs and threads: the kernel verifies each
 /// on its own, and three of them take most of the time that a profile needs to start.
-fn load(ebpf: &mut Ebpf, btf: &Btf, wanted: &[Wanted]) -> BTreeMap<String, Fate> {
+fn load(ebpf: &mut Ebpf, types: &Types, wanted: &[Wanted]) -> BTreeMap<String, Fate> {
     let place = |function: &str| wanted.iter().position(|one| one.function == function);
     let mut left: Vec<_> = ebpf
         .programs_mut()
@@ -261,7 +257,7 @@ fn load(ebpf: &mut Ebpf, btf: &Btf, wanted: &[Wanted]) -> BTreeMap<String, Fate>
         let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop();
         std::iter::from_fn(next)
             .map(|(place, function, program)| {
-                (function.to_owned(), load_one(program, btf, wanted[place].tracepoint))
+                (function.to_owned(), load_one(program, types, wanted[place].tracepoint))
             })
             .collect::<BTreeMap<_, _>>()
     };
@@ -274,15 +270,15 @@ fn load(ebpf: &mut Ebpf, btf: &Btf, wanted: &[Wanted]) -> BTreeMap<String, Fate>
     })
 }
 
-fn load_one(program: &mut programs::Program, btf: &Btf, tracepoint: &str) -> Fate {
+fn load_one(program: &mut programs::Program, types: &Types, tracepoint: &str) -> Fate {
     let loaded = match program {
         programs::Program::RawTracePoint(program) => program.load(),
-        _ if !has(btf, tracepoint) => {
+        _ if !types.has(tracepoint) => {
             return Err("this kernel has no such tracepoint".to_owned());
         }
         program => {
             let program: Result<&mut programs::BtfTracePoint, _> = program.try_into();
-            program.and_then(|program| program.load(tracepoint, btf))
+            program.and_then(|program| program.load(tracepoint, &types.tracepoints))
         }
     };
     loaded.map_err(|error| chain(&error))
