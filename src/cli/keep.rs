@@ -246,16 +246,21 @@ impl Keeper {
 
     /// Stores the record of a finished cell.
     pub(crate) fn keep_cell<T: Serialize>(&mut self, name: &str, run: &T) {
-        self.manifest.cells.push(name.into());
-        self.keep(name, run);
-        watchdog::has_result();
+        let is_kept = self.write(|folder| folder.keep(name, run));
+        self.has_cell(name, is_kept);
     }
 
     /// The same, compressed.
     pub(crate) fn keep_packed_cell<T: Serialize>(&mut self, name: &str, run: &T) {
-        self.manifest.cells.push(name.into());
-        self.write(|folder| folder.keep_packed(name, run));
-        watchdog::has_result();
+        let is_kept = self.write(|folder| folder.keep_packed(name, run));
+        self.has_cell(name, is_kept);
+    }
+
+    fn has_cell(&mut self, name: &str, is_kept: bool) {
+        if is_kept {
+            self.manifest.cells.push(name.into());
+            watchdog::has_result();
+        }
     }
 
     /// Adds a line to the log.
@@ -274,13 +279,32 @@ impl Keeper {
         self.manifest.cells.is_empty() && !self.resumed && !self.has_undo
     }
 
-    /// Writes to the folder, if there is one; it is given up where that fails.
-    fn write(&mut self, write: impl FnOnce(&mut RunFolder) -> std::io::Result<()>) {
-        if let Some(Err(error)) = self.folder.as_mut().map(write) {
-            not_kept(self.option, &error.to_string());
-            self.folder = None;
-            self.lost = true;
+    /// Writes to the folder, if there is one; whether that was done. Where it fails the folder is
+    /// given up, and removed if nothing would be missed.
+    fn write(&mut self, write: impl FnOnce(&mut RunFolder) -> std::io::Result<()>) -> bool {
+        let Some(Err(error)) = self.folder.as_mut().map(write) else {
+            return self.folder.is_some();
+        };
+        self.lost = true;
+        let is_empty = self.is_empty();
+        if let Some(folder) = self.folder.take() {
+            self.not_written(folder.path(), &error, is_empty);
+            if is_empty {
+                watchdog::results_closed();
+                folder.discard();
+            }
         }
+        false
+    }
+
+    /// Says where there was no writing, and what is left there.
+    fn not_written(&self, folder: &Path, error: &std::io::Error, is_empty: bool) {
+        let place = folder.parent().unwrap_or(folder).display();
+        let left = match is_empty {
+            true => String::new(),
+            false => format!("; what was written before is in {}", folder.display()),
+        };
+        not_kept(self.option, &format!("{place}: {error}{left}"));
     }
 
     /// Closes the folder; returns its path. Without a cell there is nothing to store.
@@ -302,8 +326,9 @@ impl Keeper {
         self.manifest.complete = complete;
         self.manifest.exit_code = exit_code;
         self.manifest.verdict = verdict.into();
-        let option = self.option;
-        folder.finish(&self.manifest).map_err(|error| not_kept(option, &error.to_string())).ok()
+        let path = folder.path().to_path_buf();
+        let finished = folder.finish(&self.manifest);
+        finished.map_err(|error| self.not_written(&path, &error, false)).ok()
     }
 }
 

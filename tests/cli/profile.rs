@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use iosonde_rig::guard::ZramDevice;
+use iosonde_rig::guard::{TmpfsMount, ZramDevice};
 use iosonde_rig::skip;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -283,6 +283,40 @@ fn a_folder_that_takes_nothing_is_said_before_the_command_is_run() {
     let call = place.iosonde("profile -- touch ran").env("XDG_STATE_HOME", "/proc/none");
     call.end().exits(0).says("the results are not stored").says("-o DIR");
     assert!(place.work().join("ran").exists());
+}
+
+/// Of each size one step of writing is the first that finds no space.
+#[test]
+fn a_full_disk_is_named_and_nothing_half_written_stays_on_it() {
+    let place = Place::new();
+    let mut ends = [false; 2];
+    for kib in (4..100).step_by(8) {
+        let disk = match TmpfsMount::new(kib << 10) {
+            Ok(disk) => disk,
+            Err(reason) => {
+                skip(reason);
+                return;
+            }
+        };
+        let state = disk.path().display().to_string();
+        let ended = place.iosonde("profile -- true").env("XDG_STATE_HOME", &state).end().exits(0);
+        let runs = fs::read_dir(disk.path().join("iosonde/runs")).into_iter().flatten();
+        let left: Vec<PathBuf> = runs.map(|entry| entry.unwrap().path()).collect();
+        let Some(partial) = left.iter().find(|path| path.extension().is_some()) else {
+            ends[usize::from(!left.is_empty())] = true;
+            if left.is_empty() {
+                ended.says("No space left").says(&format!("not stored: {state}"));
+            }
+            continue;
+        };
+        // The record is whole, and it is said where it is.
+        ended.says(&format!("is in {}", partial.display()));
+        assert!(read(&partial.join("01-profile.json"))["schema"].is_string());
+        let names = fs::read_dir(partial).unwrap().map(|entry| entry.unwrap().file_name());
+        let is_whole = |name: &std::ffi::OsString| !name.to_string_lossy().ends_with(".tmp");
+        assert!(names.collect::<Vec<_>>().iter().all(is_whole));
+    }
+    assert_eq!(ends, [true; 2], "both a disk that was full and one that was not");
 }
 
 #[test]

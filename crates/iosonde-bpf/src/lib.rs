@@ -114,8 +114,8 @@ pub fn major_minor(device: u32) -> (u32, u32) {
 }
 
 impl Collector {
-    /// Loads and attaches the programs. Nothing counts before [`Collector::begin`]. The loader reads
-    /// all types of the kernel when it is made, and they cannot be kept from it; they are not used.
+    /// Loads and attaches the programs. Nothing counts before [`Collector::begin`]. The loader
+    /// reads all types of the kernel when it is made, which are not used.
     ///
     /// # Errors
     /// If the kernel has no type information, refuses the maps, or one of the programs that all

@@ -72,10 +72,16 @@ impl RunFolder {
         let name = format!("{}-{verb}-{salt:08x}", utc(unix_ns));
         let partial = parent.join(format!("{name}.partial"));
         fs::DirBuilder::new().mode(0o700).create(&partial)?;
+        RunFolder::begin(&partial, parent.join(name)).inspect_err(|_| {
+            let _ = fs::remove_dir_all(&partial);
+        })
+    }
+
+    fn begin(partial: &Path, finished: PathBuf) -> io::Result<RunFolder> {
         let log = create_new(&partial.join(LOG))?;
         lock(&log)?;
         let list = create_new(&partial.join(SUMS))?;
-        let (finished, checksums) = (parent.join(name), Checksums::default());
+        let (partial, checksums) = (partial.to_path_buf(), Checksums::default());
         let mut folder =
             RunFolder { partial, finished, log, logged: Sha256::new(), checksums, list };
         folder.announce(LOG, checksum(b""))?;
@@ -267,9 +273,12 @@ fn replaced(place: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
         _ => {}
     }
     let mut file = create_new(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, place.join(name))?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    if let Err(error) = written.and_then(|()| fs::rename(&temporary, place.join(name))) {
+        // On a full disk its space is missed.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
     sync_dir(place)?;
     Ok(file)
 }
