@@ -5,6 +5,8 @@ use iosonde_model::record::profile::{Class, Depth, Op, ProfileRun, Subject, Thre
 
 /// The name of the role of a file system's journal and metadata.
 pub(crate) const JOURNAL: &str = "journal";
+/// The name of the role that writes a test file before the load.
+const LAYOUT: &str = "layout";
 /// The directions that move data.
 const WAYS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
 /// Share of requests other than those of the jobs at or above which offsets, depth and series are
@@ -23,12 +25,15 @@ pub(crate) struct Jobs {
     pub(crate) is_unclear: bool,
     /// Whether the depth of the program includes a journal.
     pub(crate) has_journal: bool,
+    /// Whether it includes requests before the load that were not made one by one.
+    pub(crate) has_preparation: bool,
 }
 
-/// Whether a thread has the name of a job: `job 0 writer`. Gives its role, as far as it is kept.
+/// Whether a thread has the name of a job of the load: `job 0 writer`. Gives its role, as far as it
+/// is kept.
 fn role(name: &str) -> Option<&str> {
     let (number, role) = name.strip_prefix("job ")?.split_once(' ').unwrap_or((&name[4..], ""));
-    number.parse::<u32>().ok().map(|_| role)
+    number.parse::<u32>().ok().map(|_| role).filter(|role| *role != LAYOUT)
 }
 
 /// Whether a profile is of a run of this program.
@@ -52,12 +57,14 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
     let workers: Vec<Op> = WAYS.into_iter().filter(|op| are_of_workers(run, *op)).collect();
     let moves = |row: &Traffic| row.class.is_of_the_program() && WAYS.contains(&row.op);
     let (mut kept, mut beside): (Vec<Traffic>, Vec<Traffic>) = (Vec::new(), Vec::new());
+    let mut system: Vec<&Traffic> = Vec::new();
     for row in &run.traffic {
         let is_of_system = matches!(row.class, Class::Journal | Class::DeviceFlush | Class::Other);
         match role(name(row)) {
             Some(JOURNAL) => kept.push(Traffic { class: Class::Journal, ..row.clone() }),
             Some(_) => kept.push(row.clone()),
-            None if is_of_system || workers.contains(&row.op) => kept.push(row.clone()),
+            None if is_of_system => system.push(row),
+            None if workers.contains(&row.op) => kept.push(row.clone()),
             None if moves(row) => beside.push(row.clone()),
             None => {}
         }
@@ -65,6 +72,7 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
     let is_job = |row: &&Traffic| role(name(row)).is_some();
     let of_jobs: Vec<&Traffic> = run.traffic.iter().filter(is_job).collect();
     let first_ns = of_jobs.iter().filter_map(|row| row.active_ns).map(|(from, _)| from).min()?;
+    kept.extend(system.into_iter().filter_map(|row| since(row, first_ns)));
     let mut alone = ProfileRun { traffic: kept, ..run.clone() };
     alone.syncs.retain(|sync| {
         let group = run.groups.get(sync.group as usize).map_or("", |group| group.name.as_str());
@@ -97,7 +105,20 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
             blurred.push(row.op);
         }
     }
-    Some(Jobs { run: alone, blurred, is_unclear, has_journal: !journal.is_empty() })
+    let has_preparation = beside.iter().any(|row| {
+        let lasted_ns = row.active_ns.map_or(0, |(from, to)| to - from);
+        row.latency.sum() > u128::from(lasted_ns)
+    });
+    let has_journal = !journal.is_empty();
+    Some(Jobs { run: alone, blurred, is_unclear, has_journal, has_preparation })
+}
+
+/// What the file systems did since the load began, as far as that is known: its requests are not
+/// told apart by time, but those that all came before are left out.
+fn since(row: &Traffic, first_ns: u64) -> Option<Traffic> {
+    let Some((from, to)) = row.active_ns else { return Some(row.clone()) };
+    let active_ns = Some((from.max(first_ns), to));
+    (to > first_ns).then(|| Traffic { active_ns, ..row.clone() })
 }
 
 /// Whether the requests of other threads in this direction were made by io_uring's workers for
@@ -237,6 +258,42 @@ mod tests {
             (jobs.blurred, jobs.is_unclear, jobs.has_journal),
             (vec![Op::Read], false, true)
         );
+    }
+
+    /// A test file is written at depth 8 before the load, which has a journal of its file system.
+    #[test]
+    fn the_preparation_of_a_file_is_no_job() {
+        let mut run = replay();
+        run.groups.push(Group { name: "job 0 layout".into(), threads: 1 });
+        let mut layout = Traffic {
+            group: 4,
+            active_ns: Some((100_000_000, 900_000_000)),
+            ..row(Class::Program, Op::Write, 64)
+        };
+        for _ in 0..64 {
+            layout.latency.record(100_000_000);
+        }
+        let journal =
+            |active_ns| Traffic { active_ns: Some(active_ns), ..row(Class::Journal, Op::Write, 9) };
+        run.traffic.push(layout);
+        run.traffic.push(journal((100_000_000, 800_000_000)));
+        run.traffic.push(Traffic { device: "vdb".into(), ..journal((0, 5_000_000_000)) });
+        run.syncs.push(sync(SyncKind::Fsync, 4, 3));
+        let jobs = jobs(&run, Some((5 * MIB, MIB))).unwrap();
+        let writes = jobs.run.traffic.iter().filter(|row| row.op == Op::Write);
+        let writes: Vec<_> = writes.map(|row| (row.class, row.requests, row.active_ns)).collect();
+        let late = Some((1_000_000_000, 10_000_000_000));
+        let since = Some((1_000_000_000, 5_000_000_000));
+        let program = (Class::Program, 1000, late);
+        let expected = [program, (Class::Journal, 500, late), (Class::Journal, 9, since)];
+        assert_eq!(writes, expected);
+        assert_eq!(jobs.run.syncs.iter().map(|sync| sync.calls).sum::<u64>(), 100);
+        assert!(jobs.has_preparation && !jobs.is_unclear);
+        assert!(!super::jobs(&replay(), None).unwrap().has_preparation);
+        // Where it is all that was done, it is the load itself.
+        run.groups[2].name = "x".into();
+        run.groups[3].name = "y".into();
+        assert!(!is_replay(&run));
     }
 
     #[test]

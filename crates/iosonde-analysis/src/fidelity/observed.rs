@@ -243,6 +243,10 @@ impl Observed {
             observed.depth = Err(reason.into());
             observed.everyone = Err(reason.into());
         }
+        if jobs.has_preparation {
+            observed.depth = Err(reason.into());
+            observed.everyone = Err(reason.into());
+        }
         if jobs.has_journal {
             observed.depth = Err("the depth of the replay includes its journal".into());
         }
