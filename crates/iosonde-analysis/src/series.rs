@@ -28,13 +28,18 @@ impl Series {
 
     /// The same in intervals of [`STEP_NS`] or more.
     fn of_steps(self) -> Series {
-        let joined = self.per_step();
+        self.at_least(STEP_NS)
+    }
+
+    /// The same in intervals of this length or more.
+    pub(crate) fn at_least(self, width_ns: u64) -> Series {
+        let joined = self.within(width_ns);
         self.joined(joined)
     }
 
-    /// Own intervals in [`STEP_NS`].
-    fn per_step(&self) -> usize {
-        usize::try_from(STEP_NS.div_ceil(self.width_ns.max(1))).unwrap_or(1)
+    /// Own intervals in a length, rounded up.
+    fn within(&self, width_ns: u64) -> usize {
+        usize::try_from(width_ns.div_ceil(self.width_ns.max(1))).unwrap_or(1).max(1)
     }
 
     /// The same with so many intervals in one.
@@ -85,7 +90,7 @@ pub(crate) fn searched(run: &Run) -> Series {
     let (intervals, ops) = (finest.ops.len() as u64, finest.ops.iter().sum::<u64>());
     let by_ops = (SEARCHED_OPS * intervals).div_ceil(ops.max(1));
     let joined = usize::try_from(by_ops.max(intervals / SEARCHED).max(1)).unwrap_or(usize::MAX);
-    let joined = joined.min(finest.per_step());
+    let joined = joined.min(finest.within(STEP_NS));
     finest.joined(joined)
 }
 

@@ -1,6 +1,7 @@
 //! The stalls of a run, and the rates without them.
 
 use iosonde_model::record::run::{ArrivalsRun, Run};
+use iosonde_stats::Histogram;
 use iosonde_stats::stall::{self, Due, Stalls};
 
 use super::is_even;
@@ -13,14 +14,20 @@ const LONG_STALL_NS: u64 = 500_000_000;
 /// low in any case.
 const NEAR: f64 = 0.75;
 const FAR_BELOW: f64 = 0.5;
+/// Median latencies in an interval at least: requests that are served together, or reaped together,
+/// complete together, and nothing completes between.
+const CLUMPS: u64 = 2;
 /// Intervals whose mean stands for those in a stall.
 const BESIDE: usize = 5;
 
 /// The stalls of a run that matter. An open loop makes up for them: what it does in an interval
 /// beyond what is due on average counts neither for what was lost nor for what is usual.
 pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
-    let Series { width_ns, ops, .. } = is_even(run).then(|| series::finest(run))?;
-    let stalls = match due(run) {
+    let finest = is_even(run).then(|| series::finest(run))?;
+    let due = due(run);
+    let widest_clump_ns = if due.is_none() { CLUMPS * median_latency_ns(run) } else { 0 };
+    let Series { width_ns, ops, .. } = finest.at_least(widest_clump_ns);
+    let stalls = match due {
         Some(due) => {
             let done: u64 = ops.iter().sum();
             let with = done as f64 * 1e9 / (ops.len() as f64 * width_ns as f64);
@@ -32,6 +39,13 @@ pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
     let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
         || stalls.longest_ns >= LONG_STALL_NS;
     is_material.then_some(stalls)
+}
+
+/// Median latency of all data operations, ns; 0 without any.
+fn median_latency_ns(run: &Run) -> u64 {
+    let mut all = Histogram::new();
+    series::directions(run).for_each(|direction| all.merge(&direction.latency));
+    all.quantile(0.5).unwrap_or(0)
 }
 
 /// What was due; `None` unless all jobs are open loops.
