@@ -36,7 +36,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let (likely_ns, longest_ns) = dependent::memory_ns(&batches)?;
     let warmup_ns = run.plan.warmup_ns;
     let weight = |memory_ns: f64| memory_ns / run.measured_ns.max(1) as f64;
-    let missing = |memory_ns: f64| weight(memory_ns) * (-(warmup_ns as f64) / memory_ns).exp();
+    // Where hardly anything waits, nothing is remembered: a quotient of zeros.
+    let warmups = |memory_ns: f64| warmup_ns as f64 / memory_ns.max(1.0);
+    let missing = |memory_ns: f64| weight(memory_ns) * (-warmups(memory_ns)).exp();
     // A short run underestimates it. A low beginning after a warm-up of that length is chance.
     let is_cold = (warmup_ns as f64) < likely_ns && starts_low(&batches);
     let memory_ns =
@@ -121,6 +123,14 @@ mod tests {
         };
         assert!(with_depth(60.0).is_some());
         assert_eq!(with_depth(1.0), None);
+    }
+
+    #[test]
+    fn where_hardly_anything_is_in_flight_no_backlog_is_missing() {
+        let mut rare = open_run_of(&Load { depth: 1, ..Load::default() }, |_| 0);
+        rare.plan.warmup_ns = 0;
+        rare.jobs[0].in_flight_area_ns = 0;
+        assert_eq!(ask(detect, &rare, None), None);
     }
 
     #[test]
