@@ -19,13 +19,13 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Multiple of the usual rate from which on the beginning is a burst, and its longest share.
 const BURST_FROM: f64 = 1.5;
-const BURST_SHARE: f64 = 0.10;
+const BURST_SHARE: f64 = 0.20;
 /// Share of all operations by which a burst must lift the mean.
 const LIFTS_FROM: f64 = 0.03;
 /// Standard deviations of an interval that its excess must exceed.
 const ERRORS: f64 = 6.0;
 /// Intervals from which the usual rate is known.
-const FEWEST_INTERVALS: usize = 18;
+const FEWEST_INTERVALS: usize = 16;
 /// Smallest relative rise.
 const MOVES_FROM: f64 = 0.20;
 /// Share of the variance that two levels must explain for a rise.
