@@ -9,9 +9,9 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "unsustainable",
     meaning: "Operations were due faster than the storage could serve them.",
     method: "backlog of an open loop, growing to the end",
-    action: "Latency has no limit at this rate: allow more requests in flight (--iodepth) if all \
-             were, or lower it (--rate-iops, or --speed of a workload file), or, in an experiment, \
-             use the lower rates.",
+    action: "Latency has no limit at this rate: lower it (--rate-iops, or --speed of a workload \
+             file; in an experiment, use the lower rates), or allow more requests in flight \
+             (--iodepth) if all were and the storage does more with them.",
     detect,
 };
 
@@ -41,7 +41,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let (with, subject) = match is_full {
         true => {
             let requests = count::of(all.depth_asked, "request");
-            let subject = format!("{requests} in flight, which complete {done}");
+            let subject = format!("what {requests} in flight complete, {done}");
             (format!(" with {requests} in flight, all that were allowed"), subject)
         }
         false => (String::new(), "a rate beyond what the storage sustains".to_owned()),
@@ -77,7 +77,7 @@ mod tests {
     fn a_full_depth_is_named_in_place_of_the_storage() {
         let mut run = open_run_of(&Load { depth: 4, ..Load::default() }, |look| look * 9_000_000);
         let of = |run: &_| ask(detect, run, None).unwrap();
-        assert_eq!(of(&run).subject, "4 requests in flight, which complete 5,000 IOPS");
+        assert_eq!(of(&run).subject, "what 4 requests in flight complete, 5,000 IOPS");
         let words = of(&run).words;
         assert!(words.contains("5,000 IOPS were done with 4 requests in flight, all"), "{words}");
         run.plan.jobs[0].iodepth = 64;
