@@ -1,6 +1,7 @@
 //! Little's law, and the requested depth.
 
 use crate::figures::{Figures, GroupFigures};
+use iosonde_model::plan::Job;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 
@@ -57,8 +58,9 @@ pub(super) fn little(run: &Run) -> Option<Identity> {
 pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
     let requested = figures.all.depth_asked as f64;
     // A controlled depth was evaluated by the controller, and its jobs may have no share of it.
-    let kept =
-        run.plan.jobs.iter().all(iosonde_model::plan::Job::keeps_depth) && run.controlled.is_none();
+    // A queue that is refilled late is not full.
+    let keeps = |job: &Job| job.keeps_depth() && job.reap.refill_at == 0;
+    let kept = run.plan.jobs.iter().all(keeps) && run.controlled.is_none();
     let is_known = shows_depth(&figures.all) && requested > 0.0 && run.measured_ns > 0;
     if figures.inline || !kept || !is_known {
         return None;
