@@ -198,7 +198,21 @@ impl GroupFigures {
     }
 }
 
+impl DirectionFigures {
+    /// Half the interval of the rate, as a share of it, where it is known.
+    pub(crate) fn iops_half_width(&self) -> Option<f64> {
+        let (low, high) = self.iops_interval?.ok()?;
+        (self.iops > 0.0).then(|| (high - low) / 2.0 / self.iops)
+    }
+}
+
 impl LatencyFigures {
+    /// Half the interval of the mean, as a share of it, where it is known.
+    pub(crate) fn mean_half_width(&self) -> Option<f64> {
+        let (low, high) = self.mean_interval_ns.ok()?;
+        self.mean_ns.filter(|mean| *mean > 0.0).map(|mean| (high - low) / 2.0 / mean)
+    }
+
     /// The quantile `q`, one of [`QUANTILES`] or [`FIVE_NINES`].
     pub fn quantile(&self, q: f64) -> Option<&Quantile> {
         self.quantiles

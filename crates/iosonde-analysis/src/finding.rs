@@ -330,14 +330,11 @@ const WITHOUT_INTERVAL: f64 = 0.05;
 /// Half the interval of a figure, as a share of it.
 fn known(figures: &Figures, of: Headline) -> f64 {
     let total = &figures.all.total;
-    let (figure, interval) = match of {
-        Headline::Rate => (Some(total.iops), total.iops_interval),
-        Headline::Latency => (total.latency.mean_ns, Some(total.latency.mean_interval_ns)),
+    let known = match of {
+        Headline::Rate => total.iops_half_width(),
+        Headline::Latency => total.latency.mean_half_width(),
     };
-    match (figure, interval) {
-        (Some(figure), Some(Ok((low, high)))) if figure > 0.0 => (high - low) / 2.0 / figure,
-        _ => WITHOUT_INTERVAL,
-    }
+    known.unwrap_or(WITHOUT_INTERVAL)
 }
 
 /// Effect on the headline from which on confidence is low; below it is medium.

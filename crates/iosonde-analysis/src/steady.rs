@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::arrivals::{ArrivalFigures, ArrivalVerdict};
 use super::experiment::rounds::Tracked;
 use super::experiment::{Answer, Measure, Steadiness};
 use super::intervals;
@@ -37,14 +38,23 @@ pub struct InWindow {
     pub iops: f64,
     /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Median latency of all data operations, ns; `None` where too few of them completed.
+    /// Median latency of all data operations, ns; `None` where too few of them completed, or where
+    /// the backlog of an open loop grows.
     pub p50_ns: Option<u64>,
     /// The 99th percentile, ns, likewise.
     pub p99_ns: Option<u64>,
 }
 
+impl SteadyFigures {
+    /// Operations in the rounds of the window; 0 without one.
+    pub fn window_ops(&self) -> f64 {
+        let seconds = f64::from(self.steadiness.window_rounds) * self.round_ns as f64 / 1e9;
+        self.in_window.as_ref().map_or(0.0, |window| window.iops * seconds)
+    }
+}
+
 /// Judges the rounds of a run; `None` if it does not go on until it is steady.
-pub fn steady(run: &Run) -> Option<SteadyFigures> {
+pub fn steady(run: &Run, arrivals: Option<&ArrivalFigures>) -> Option<SteadyFigures> {
     let PrecisionGoal::Steady { round_ns, max, window, range_percent, slope_percent } =
         run.plan.until
     else {
@@ -66,11 +76,15 @@ pub fn steady(run: &Run) -> Option<SteadyFigures> {
     let steadiness = Steadiness::judged(&limits, rounds, 0, vec![rate]);
     let mut answer = Answer::default();
     steadiness.say_all_tracked(&mut answer, &limits);
+    let mut in_window = in_window(run, &steadiness, round_ns);
+    if arrivals.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable) {
+        in_window = in_window.map(|window| InWindow { p50_ns: None, p99_ns: None, ..window });
+    }
     Some(SteadyFigures {
         verdict: steadiness.verdict(),
         ended_early: run.outcome != Outcome::Complete && !steadiness.is_steady,
         round_ns,
-        in_window: in_window(run, &steadiness, round_ns),
+        in_window,
         limits,
         steadiness,
         sentences: answer.sentences,

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::units::count::percent;
 use iosonde_stats::{Estimate, Quantile};
 
 use super::arrivals::ArrivalVerdict;
@@ -19,8 +20,14 @@ use super::steady::{self, SteadyFigures};
 const SHOWN: usize = 3;
 /// Twenty batches of 100 ms, below which no rate has an interval.
 const SHORTEST_NS: u64 = 2_000_000_000;
-/// Operations below which it has none either: as many batches as that have one at most.
-const FEWEST_OPS: u64 = 20;
+/// Operations below which nothing is known of a figure: that of 30 independent ones has a standard
+/// error of 18 %.
+pub(crate) const FEWEST_OPS: u64 = 30;
+/// Independent operations whose number is known to 10 %.
+const STEADY_OPS: f64 = 400.0;
+
+/// Findings that one mean of the whole run describes no level of it.
+const LEVELS: [&str; 3] = ["level_change", "level_drop", "no_steady_part"];
 
 /// A run with everything that is derived from it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,13 +57,19 @@ pub struct Assessment {
 pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
     let figures = figures::figures(run);
     let consistency = consistency::consistency(run, &figures);
-    let findings = finding::findings(run, host, &figures, &consistency);
+    let steady = steady::steady(run, figures.arrivals.as_ref());
+    let mut findings = finding::findings(run, host, &figures, &consistency);
+    if steady.as_ref().is_some_and(|steady| steady.steadiness.is_steady) {
+        // The figures are those of the rounds that were judged to be on one level.
+        let of_levels = findings.iter_mut().filter(|found| LEVELS.contains(&found.code));
+        of_levels.for_each(|finding| finding.severity = Severity::Fact);
+    }
     Assessment {
         title: run.plan.title.clone(),
         complete: run.outcome == Outcome::Complete && figures.all.total.ops > 0,
         pursuit: pursuit::pursuit(run),
         precision: precision::precision(run, figures.arrivals.as_ref()),
-        steady: steady::steady(run),
+        steady,
         figures,
         consistency,
         findings,
@@ -101,6 +114,9 @@ pub struct Verdict {
     pub confidence: Confidence,
     /// Why not further; empty for high confidence.
     pub because: String,
+    /// Whether a longer run would be trusted further.
+    #[serde(skip)]
+    pub needs_time: bool,
     /// The findings behind it, most severe and strongest first; at most three.
     pub findings: Vec<ReportedFinding>,
     /// What was missed of declared expectations, in words that `words` begin with.
@@ -194,10 +210,11 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     let lacking: Vec<_> = rows.iter().filter_map(without_interval).collect();
     let (confidence, because) = match (confidence(kind, &reported), lacking.first()) {
         ((found, _), Some((least, why))) if lacking.len() == rows.len() && found < *least => {
-            (*least, (*why).to_owned())
+            (*least, why.clone())
         }
         (found, _) => found,
     };
+    let needs_time = lacking.first().is_some_and(|(_, why)| *why == because);
     let subjects = subjects(&reported, gravest);
     let missed =
         rows.iter().find_map(Assessment::missed_goal).filter(|_| kind == Kind::NoFaultSeen);
@@ -224,22 +241,27 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         words,
         confidence,
         because,
+        needs_time,
         findings: reported.into_iter().take(SHOWN).collect(),
         missed: None,
     }
 }
 
-/// Why a headline figure of a row has no interval, and how far the row is to be trusted at most:
-/// the rate of a window with too few operations or too short for any, or every latency of an open
-/// loop, whose rate was requested. A longer closed loop may lack one too, as each window of `check
-/// --quick` does: the table then says so. A run that was to become precise or steady is judged by
-/// that.
-fn without_interval(row: &Assessment) -> Option<(Confidence, &'static str)> {
+/// Why a headline figure of a row has no interval, or a wide one, and how far the row is to be
+/// trusted at most: the rate of a window with too few operations or too short for any, or every
+/// latency of an open loop, whose rate was requested. A longer closed loop may lack one too, as each
+/// window of `check --quick` does: the table then says so. A run that was to become precise is judged
+/// by that; one that was to become steady, by the operations of its rounds.
+fn without_interval(row: &Assessment) -> Option<(Confidence, String)> {
     let total = &row.figures.all.total;
     if (1..FEWEST_OPS).contains(&total.ops) {
-        return Some((Confidence::Low, "too few operations for an interval of the rate"));
+        return Some((Confidence::Low, format!("fewer than {FEWEST_OPS} operations")));
     }
-    if row.precision.is_some() || row.steady.is_some() {
+    if let Some(steady) = &row.steady {
+        let why = "too few operations in the steady rounds to know their rate to 10 %";
+        return (steady.window_ops() < STEADY_OPS).then(|| (Confidence::Medium, why.into()));
+    }
+    if row.precision.is_some() {
         return None;
     }
     let is_short = row.figures.window_ns < SHORTEST_NS;
@@ -254,11 +276,14 @@ fn without_interval(row: &Assessment) -> Option<(Confidence, &'static str)> {
             latency.mean_interval_ns.is_ok() || latency.quantiles.iter().any(is_known)
         }
     };
-    let why = match open.is_none() || is_short {
-        true => "too short for an interval of the rate",
-        false => "too short for an interval of any latency",
+    let wide = open.is_none().then(|| total.iops_half_width()).flatten();
+    let why = match wide.filter(|share| *share >= finding::LOW_FROM) {
+        _ if is_short => "too short for an interval of the rate".into(),
+        Some(share) => format!("the rate is known to {} only", percent(share)),
+        None if !has_interval => "too short for an interval of any latency".into(),
+        None => return None,
     };
-    (is_short || !has_interval).then_some((Confidence::Medium, why))
+    Some((Confidence::Medium, why))
 }
 
 fn confidence(kind: Kind, reported: &[ReportedFinding]) -> (Confidence, String) {
@@ -378,8 +403,11 @@ mod tests {
         assert_eq!(of(closed), (Confidence::Medium, words.to_owned()));
         let mut few = row("Cache", |_| {});
         few.figures.all.total.ops = FEWEST_OPS - 1;
-        let words = "too few operations for an interval of the rate";
-        assert_eq!(of(few), (Confidence::Low, words.to_owned()));
+        assert_eq!(of(few), (Confidence::Low, "fewer than 30 operations".to_owned()));
+        let mut wide = row("Cache", |_| {});
+        let iops = wide.figures.all.total.iops;
+        wide.figures.all.total.iops_interval = Some(Ok((0.4 * iops, 1.6 * iops)));
+        assert_eq!(of(wide), (Confidence::Medium, "the rate is known to 60.0 % only".to_owned()));
         let mut open = assess(&open_run_of(&Load::default(), |_| 0), None);
         open.figures.all.total.iops_interval = Some(Err(NoInterval::RunLonger));
         assert_eq!(of(open.clone()).0, Confidence::High, "the rate was requested");

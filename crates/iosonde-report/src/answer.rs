@@ -203,6 +203,9 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
             };
             return next.to_owned();
         }
+        if verdict.needs_time {
+            return "Measure longer: give a longer --runtime".to_owned();
+        }
         let path = rows.first().map_or(".", |(run, _)| run.plan.target().path.as_str());
         match rows.len() {
             1 => "Repeat it: a comparison needs 5 runs of each".to_owned(),

@@ -407,9 +407,12 @@ mod tests {
     #[test]
     fn ends_never_reach_zero() {
         let batch = |ops| Batch { span_ns: BATCH_NS, amount: ops, ..Batch::default() };
-        let few: Vec<Batch> = (0..100).map(|at| batch(u64::from(at % 37 == 5))).collect();
-        let (low, high) = rate(&few).unwrap().bounds();
-        assert!(0.0 < low && low < 0.3 && 0.3 < high, "{low} {high}");
+        let clustered = |at: u64| if at % 4 == 0 { at * at } else { 0 };
+        let few: Vec<Batch> = (0..100).map(|at| batch(clustered(at))).collect();
+        let found = rate(&few).unwrap();
+        let (low, high) = found.bounds();
+        assert!(0.0 < low && low < found.value && found.value < high, "{low} {high}");
+        assert!(found.half_width > 0.5, "the mean less twice its error would come near 0");
         assert_eq!(rate(&[batch(0), batch(0)]), Err(NoInterval::RunLonger));
     }
 

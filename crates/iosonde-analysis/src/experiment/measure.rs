@@ -4,12 +4,10 @@ use serde::Serialize;
 
 use crate::figures::{DirectionFigures, FIVE_NINES, Figures};
 use crate::finding::{Finding, Severity, Strength};
+use crate::verdict::FEWEST_OPS;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
-
-/// Operations of a run below which its figures have low confidence.
-const FEWEST_OPS: u64 = 30;
 
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -181,7 +179,8 @@ impl Measure {
 /// So few operations are a chance selection of all, and the ends of the run cut off the slow ones.
 pub(super) fn few_operations(ops: u64) -> Option<Finding> {
     let words = format!(
-        "{} in a run: fewer than {FEWEST_OPS} say little of the rest; give longer runs (--seconds).",
+        "{} in a run: fewer than {FEWEST_OPS} say little of the rest; give longer runs \
+         (--seconds).",
         count::of(ops, "operation")
     );
     let (strength, severity) = (Strength::Proven, Severity::LowConfidence);

@@ -43,7 +43,7 @@ pub(super) const WORDS: &[Term] = terms! {
             "Look for garbage collection, temperature, or other programs.";
         "trend_over_runs": "Throughput rose or fell from run to run, whatever the setting.",
             "the median slope between runs of one cell over their order, and its 95 % interval",
-            "Bring the storage into a steady state first, and look for temperature and other loads.";
+            "Bring the storage into a steady state first; look for temperature and other loads.";
     }
     HostsFinding {
         "invalid_host": "A consistency check failed on a host.",
