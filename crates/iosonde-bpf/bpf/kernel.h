@@ -126,6 +126,17 @@ struct blkdev_dio {
 	} bio;
 } relocated;
 
+struct btrfs_inode {
+	struct {
+	} vfs_inode;
+} relocated;
+
+struct btrfs_bio {
+	struct btrfs_inode *inode;
+	struct {
+	} bio;
+} relocated;
+
 struct kernfs_node {
 	u64 id;
 } relocated;
@@ -214,6 +225,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct task_io_accounting ioac;
 	struct task_delay_info *delays;
+	unsigned in_iowait : 1;
 } relocated;
 
 struct io_cqe {

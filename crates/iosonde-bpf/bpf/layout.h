@@ -177,6 +177,7 @@ struct thread {
 	struct file_place file_place;
 	u64 call_ns; /* begin of its I/O call under way, where layers are asked for */
 	u64 posted_ns; /* the oldest completion that it has not fetched */
+	u64 wait_since_ns; /* begin of its wait for I/O, where waits are timed here */
 	/* The disk, the slot and the cgroup of its last request. */
 	u32 disk;
 	u32 disk_index;

@@ -8,6 +8,7 @@
 
 /* Set by the loader before the programs are loaded. */
 const volatile u32 wants_layers = 0; /* whether I/O calls are timed, too */
+const volatile u32 counts_waits = 0; /* whether waiting for I/O is timed here, not by the kernel */
 const volatile u32 begins_at = 0; /* which event begins a request: 0 io_start, 1 insert, 2 issue */
 const volatile u32 watches_all = 1; /* every disk, or only those in `disks` already */
 const volatile u32 flag_direct = 0, flag_sync = 0, flag_dsync = 0; /* O_… of this architecture */

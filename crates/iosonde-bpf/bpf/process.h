@@ -68,7 +68,7 @@ int process_exit(u64 *ctx)
 		COUNT(storage_written, FIELD(task, ioac.write_bytes));
 		COUNT(cancelled, FIELD(task, ioac.cancelled_write_bytes));
 	}
-	if (HAS(struct task_struct, delays)) {
+	if (!counts_waits && HAS(struct task_struct, delays)) {
 		struct task_delay_info *delays = FIELD(task, delays);
 
 		if (delays)
@@ -77,6 +77,55 @@ int process_exit(u64 *ctx)
 	signal = FIELD(task, signal);
 	if (signal && FIELD(signal, live.counter) == 0)
 		*alive = 0;
+	return 0;
+}
+
+/* One bit; those beside it are shifted out. */
+inlined int waits_for_io(struct task_struct *task)
+{
+	u64 bits = 0;
+
+	if (!HAS(struct task_struct, in_iowait))
+		return 0;
+	read_kernel(&bits, sizeof(bits),
+		    (void *)task + __builtin_preserve_field_info(task->in_iowait, 0));
+	bits <<= __builtin_preserve_field_info(task->in_iowait, 4);
+	return bits >> __builtin_preserve_field_info(task->in_iowait, 5) != 0;
+}
+
+static __attribute__((noinline)) int wait_begins(void)
+{
+	struct thread *thread;
+
+	if (!has_begun() || !is_followed(current_pid_tgid() >> 32))
+		return 0;
+	thread = this_thread();
+	if (thread)
+		thread->wait_since_ns = ktime_ns();
+	return 0;
+}
+
+static __attribute__((noinline)) int wait_ends(u32 tid)
+{
+	struct thread *thread = map_lookup(&threads, &tid);
+
+	if (!thread || !thread->wait_since_ns)
+		return 0;
+	COUNT(io_delay_ns, ktime_ns() - thread->wait_since_ns);
+	thread->wait_since_ns = 0;
+	return 0;
+}
+
+/* Of all switches of the machine, those from and to a thread that waits for I/O: it says so itself. */
+SEC("tp_btf/sched_switch")
+int io_wait(u64 *ctx)
+{
+	struct task_struct *next = (struct task_struct *)ctx[2];
+
+	if (waits_for_io((struct task_struct *)ctx[1]))
+		wait_begins();
+	if (waits_for_io(next))
+		wait_ends(FIELD(next, pid));
 	return 0;
 }
 

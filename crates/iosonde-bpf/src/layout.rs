@@ -265,6 +265,8 @@ shared! {
         /// Internal.
         posted_ns: u64,
         /// Internal.
+        wait_since_ns: u64,
+        /// Internal.
         disk: u32,
         /// Internal.
         disk_index: u32,

@@ -30,7 +30,7 @@ pub use layout::{
     FileUse, FlagUse, Flight, Layers, Levels, Sampling, Slot, SlotKey, StackKey, StackUse, Thread,
     Times, WorkUse,
 };
-pub use programs::{FileSystem, Part, Program, Runs};
+pub use programs::{FileSystem, Part, Program, Runs, WAITS};
 
 /// The compiled programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/profile.bpf.o");
@@ -42,6 +42,9 @@ pub struct Options {
     pub disks: Vec<(u32, u32)>,
     /// Whether the spans of [`Layers`] are measured, too.
     pub layers: bool,
+    /// Whether the time in which followed threads wait for I/O is counted at each switch of the
+    /// machine; else the kernel's delay accounting of threads that end is.
+    pub waits: bool,
     /// Whether the stacks at which requests begin and threads wait are taken.
     pub stacks: bool,
     /// File systems whose work is counted.
@@ -131,6 +134,7 @@ impl Collector {
         let begins = programs::beginning(&types);
         let constants = [
             ("wants_layers", u32::from(options.layers)),
+            ("counts_waits", u32::from(options.waits)),
             ("begins_at", begins.number),
             ("watches_all", u32::from(options.disks.is_empty())),
             ("flag_direct", libc::O_DIRECT as u32),

@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::process::Command;
+use std::time::Instant;
 
 use iosonde_bpf::{AttachError, Collector, Options, SlotKey, layout};
 use iosonde_rig::{require_root, skip};
 
 fn collector(layers: bool) -> Option<Collector> {
-    let options = Options { layers, page_bytes: 4096, ..Options::default() };
+    let options = Options { layers, waits: true, page_bytes: 4096, ..Options::default() };
     if let Err(error) = require_root() {
         skip(error);
         return None;
@@ -41,6 +42,7 @@ fn a_child_is_followed_and_counted() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let to = format!("of={}", place.path().join("data").display());
     let words = ["if=/dev/zero", &to, "bs=64k", "count=64", "oflag=direct", "conv=fsync"];
+    let began = Instant::now();
     let ended = Command::new("dd").args(words).output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
     collector.pause().unwrap();
@@ -71,4 +73,7 @@ fn a_child_is_followed_and_counted() {
     let counts = collector.counts().unwrap();
     assert_eq!((counts.open_direct, counts.lost_flights, counts.lost_slots), (1, 0, 0));
     assert!(counts.calls_write >= 64, "{counts:?}");
+    // Each direct write is waited for, by one thread.
+    let most_ns = began.elapsed().as_nanos();
+    assert!(counts.io_delay_ns > 0 && u128::from(counts.io_delay_ns) < most_ns, "{counts:?}");
 }

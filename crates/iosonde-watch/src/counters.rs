@@ -7,12 +7,18 @@ use std::collections::BTreeMap;
 
 use super::privilege;
 use super::processes::{self, Process};
+use iosonde_bpf::WAITS;
 use iosonde_engine::host::Root;
 use iosonde_model::record::profile::{CallCounts, Missing};
 use iosonde_model::record::run::ProcessUse;
 
 /// What is missing if `/proc/PID/io` is not readable.
 pub(super) const CALLS: &str = "read and write calls";
+
+/// Whether the kernel accounts how long each thread waits for I/O.
+pub(super) fn accounts_delays(root: &Root) -> bool {
+    root.number::<u8>("/proc/sys/kernel/task_delayacct") == Some(1)
+}
 
 /// Seven figures of `CallCounts`, then user and system ticks.
 type Charge = [u64; 9];
@@ -60,7 +66,7 @@ impl Tally {
         Tally {
             members: BTreeMap::new(),
             began_ticks: began_ns / tick_ns(),
-            delays: root.number::<u8>("/proc/sys/kernel/task_delayacct") == Some(1),
+            delays: accounts_delays(root),
             switches,
         }
     }
@@ -163,7 +169,7 @@ impl Tally {
         }
         if !self.delays {
             missing.push(Missing {
-                what: "time the program waited for block I/O".into(),
+                what: WAITS.into(),
                 reason: "the kernel does not account delays (kernel.task_delayacct is not 1)"
                     .into(),
                 fix: Some("as root: sysctl kernel.task_delayacct=1, before the start".into()),

@@ -3,6 +3,7 @@
 use super::counters::CALLS;
 use super::devices;
 use super::tracer::{Traced, TracedDevice};
+use iosonde_bpf::WAITS;
 use iosonde_engine::host::{Root, mounts};
 use iosonde_model::record::facts::DeviceFacts;
 use iosonde_model::record::profile::{Method, Missing, ProfileRun, ProfiledDevice, Source};
@@ -64,6 +65,10 @@ pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over
         }
         run.calls = traced.calls.or(run.calls);
         run.io_delay_ns = traced.io_delay_ns.or(run.io_delay_ns);
+    }
+    if let Some(waits_ns) = traced.waits_ns {
+        run.source.missing.retain(|missing| missing.what != WAITS);
+        run.io_delay_ns = Some(waits_ns);
     }
     run.page_cache = traced.page_cache;
     run.file_systems = traced.file_systems;

@@ -20,7 +20,7 @@ mod times;
 use std::collections::BTreeMap;
 
 use iosonde_bpf::layout::SYNC;
-use iosonde_bpf::{Collector, Flight, Options, SlotKey, major_minor};
+use iosonde_bpf::{Collector, Flight, Options, SlotKey, WAITS, major_minor};
 
 use self::files::Files;
 use self::names::{Disks, Names};
@@ -31,6 +31,7 @@ use self::stacks::Stacks;
 pub use self::tally::Increase;
 use self::tally::Tally;
 use self::threads::Ended;
+use super::counters::accounts_delays;
 use iosonde_engine::host::{Root, mounts};
 use iosonde_model::record::layers::Layer;
 use iosonde_model::record::profile::{
@@ -101,6 +102,8 @@ pub struct Traced {
     pub file_systems: Vec<FileSystemRun>,
     /// Time that threads which have ended waited for block I/O by delay accounting, ns.
     pub io_delay_ns: Option<u64>,
+    /// Time that all threads waited for I/O, ns, where the kernel does not account it.
+    pub waits_ns: Option<u64>,
     pub places: Vec<Places>,
     pub series: Vec<TrafficSeries>,
     /// Stacks, if requested.
@@ -136,6 +139,7 @@ impl Tracer {
             disks,
             layers,
             stacks,
+            waits: !accounts_delays(root),
             file_systems: file_systems::mounted(root),
             page_bytes: rustix::param::page_size() as u32,
             ..Options::default()
@@ -305,7 +309,11 @@ impl Tracer {
             opens: calls_seen.as_ref().map(convert::opens),
             calls: exits.as_ref().map(convert::calls),
             io_delay_ns: exits
-                .filter(|_| self.root.number::<u32>("/proc/sys/kernel/task_delayacct") == Some(1))
+                .filter(|_| accounts_delays(&self.root))
+                .map(|counts| counts.io_delay_ns),
+            waits_ns: counts
+                .as_ref()
+                .filter(|_| self.times_waits())
                 .map(|counts| counts.io_delay_ns),
             places: self.places(counts.as_ref().map_or(0, |counts| counts.lost_chunk_bytes)),
             traffic: self.traffic(),
@@ -336,6 +344,12 @@ impl Tracer {
     fn has(&self, tracepoint: &str) -> bool {
         let mut programs = self.collector.programs().iter();
         programs.any(|program| program.tracepoint == tracepoint && program.refused.is_none())
+    }
+
+    /// Whether waits for I/O are timed by a program of ours.
+    fn times_waits(&self) -> bool {
+        let mut programs = self.collector.programs().iter();
+        programs.any(|program| program.provides == WAITS && program.refused.is_none())
     }
 
     fn devices(&mut self, now_ns: u64) -> Vec<TracedDevice> {

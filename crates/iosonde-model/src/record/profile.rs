@@ -80,8 +80,8 @@ pub struct ProfileRun {
     pub series: Vec<TrafficSeries>,
     /// CPU time and context switches of the program and its waited-for children.
     pub cpu: Option<ProcessUse>,
-    /// Time the program's tasks waited for block I/O by delay accounting, ns; `None` where the
-    /// kernel does not account it.
+    /// Time the program's tasks waited for block I/O, ns, by delay accounting or, where the kernel
+    /// does not account it, by our own programs; `None` without both.
     pub io_delay_ns: Option<u64>,
     /// The machine, once per interval.
     pub telemetry: Vec<TelemetrySample>,

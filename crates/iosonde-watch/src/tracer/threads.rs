@@ -164,6 +164,7 @@ mod tests {
             file_place: iosonde_bpf::FilePlace::default(),
             call_ns: 0,
             posted_ns: 0,
+            wait_since_ns: 0,
             disk: 0,
             disk_index: 0,
             slot_key: iosonde_bpf::SlotKey { disk: 0, op: 0, class: 0, group: 0 },
