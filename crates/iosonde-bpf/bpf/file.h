@@ -21,6 +21,7 @@ enum end {
 	END_DISK_ASYNC, /* the same, not waited for */
 	END_PART, /* split off a larger one */
 	END_WAIT, /* handed over and waited for at once */
+	END_BTRFS, /* a request of btrfs, for a file or not */
 };
 
 const char symbol_format[] = "%ps";
@@ -62,6 +63,8 @@ apart int end_by_name(u64 function)
 		return END_PART;
 	if (IS_NAMED(name, "submit_bio_wait_endio"))
 		return END_WAIT;
+	if (IS_NAMED(name, "btrfs_simple_end_io") || IS_NAMED(name, "btrfs_orig_write_end_io"))
+		return END_BTRFS;
 	return END_OTHER;
 }
 
@@ -145,6 +148,21 @@ inlined struct thread *waiter_of(struct bio *bio)
 	return map_lookup(&threads, &tid);
 }
 
+/* The file of a direct request of btrfs, which wraps each; its types are not known where it is a
+ * module. */
+inlined struct inode *inode_of_btrfs(struct bio *bio)
+{
+	struct btrfs_inode *of;
+	struct inode *inode;
+
+	if (!HAS(struct btrfs_bio, inode) || !HAS(struct btrfs_inode, vfs_inode) ||
+	    end_of(bio, bio->bi_end_io) != END_BTRFS)
+		return 0;
+	of = FIELD((struct btrfs_bio *)(bio_address(bio) - OFFSET(struct btrfs_bio, bio)), inode);
+	inode = (struct inode *)((u64)of + OFFSET(struct btrfs_inode, vfs_inode));
+	return of && (READ(inode, i_mode) & S_IFMT) == S_IFREG ? inode : 0;
+}
+
 /* Whether a page of a file's cache is the memory of a direct request: one that is read or written for its
  * file is locked or marked. */
 inlined int is_memory(struct page *page, struct inode *inode)
@@ -190,14 +208,14 @@ inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
 		return 0;
 	if (mapping & MAPPING_FLAGS) {
 		*direct = 1;
-		return 0;
+		return inode_of_btrfs(bio);
 	}
 	inode = READ((struct address_space *)mapping, host);
 	if (!inode || (unsigned long)READ(inode, i_mapping) != mapping)
 		return 0;
 	if (is_memory(page, inode)) {
 		*direct = 1;
-		return 0;
+		return inode_of_btrfs(bio);
 	}
 	return inode;
 }

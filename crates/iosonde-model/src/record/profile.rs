@@ -420,6 +420,16 @@ pub struct FileRun {
     pub write_latency: Histogram,
 }
 
+impl FileRun {
+    /// The end of the path of direct I/O whose file the kernel does not tell.
+    pub const UNKNOWN: &str = "file unknown";
+
+    /// Whether it stands for such I/O of any file of its disk.
+    pub fn is_unknown(&self) -> bool {
+        self.inode == 0 && self.path.ends_with(FileRun::UNKNOWN)
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct CgroupRun {
     /// Its path, or its number where no path was found.

@@ -291,6 +291,11 @@ pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
     let mut table =
         Table::new(&["File"], &["Read MB", "Write MB", "written back", "direct", "Seq%"]);
     let formatted = heaviest(figures);
+    let unknown = || figures.files.iter().map(|each| &each.file).filter(|file| file.is_unknown());
+    // Direct I/O of an unknown file of the same disk may be its own.
+    let is_told = |file: &FileRun| {
+        file.direct_bytes > 0 || unknown().all(|other| other.device != file.device)
+    };
     for each in &formatted {
         let file = &each.file;
         let moved = (file.read_bytes + file.write_bytes).max(1);
@@ -299,7 +304,10 @@ pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
             megabytes(file.read_bytes),
             megabytes(file.write_bytes),
             each.write_back_share.map_or("-".into(), percent),
-            percent(file.direct_bytes as f64 / moved as f64),
+            match is_told(file) {
+                true => percent(file.direct_bytes as f64 / moved as f64),
+                false => "n/a".into(),
+            },
             each.sequential_share.map_or("-".into(), percent),
         ]);
     }
@@ -377,4 +385,41 @@ pub(super) fn cgroup_latencies_table(figures: &Figures) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_been_direct_is_not_said_to_be_buffered() {
+        let file = |path: &str, device: &str, inode, direct_bytes| FileRun {
+            path: path.into(),
+            device: device.into(),
+            inode,
+            write_bytes: 4096,
+            direct_bytes,
+            ..FileRun::default()
+        };
+        let direct = |unknown: &str| {
+            let files = vec![
+                file("/a", "vda", 7, 0),
+                file("/b", "vda", 8, 1024),
+                file("/c", "vdb", 7, 0),
+                file("/dev/vda", "vda", 0, 0),
+                file(unknown, "vda", 0, 4096),
+            ];
+            let run = ProfileRun { files, ..ProfileRun::default() };
+            let mut out = Text::new(100, 100);
+            super::files(&mut out, &iosonde_analysis::profile::figures(&run));
+            let text = out.into_string();
+            ["/a", "/b", "/c", "/dev/vda "].map(|name| {
+                let row = text.lines().find(|line| line.trim_start().starts_with(name));
+                row.and_then(|row| row.split('|').nth(4)).unwrap_or(&text).trim().to_owned()
+            })
+        };
+        let cells = direct("direct I/O on /dev/vda1, file unknown");
+        assert_eq!(cells, ["n/a", "25%", "0%", "n/a"]);
+        assert_eq!(direct("/d"), ["0%", "25%", "0%", "0%"]);
+    }
 }

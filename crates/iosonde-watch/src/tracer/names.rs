@@ -13,6 +13,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::containers::Containers;
 use iosonde_engine::host::{self, Mount, Root};
+use iosonde_model::record::profile::FileRun;
 
 /// Largest number of cgroup directories visited.
 const CGROUPS: usize = 8192;
@@ -70,7 +71,7 @@ impl Names {
             return format!("{}{also}", node());
         }
         if key.kind != FILE_NAMED {
-            return format!("direct I/O on {}, file unknown", node());
+            return format!("direct I/O on {}, {}", node(), FileRun::UNKNOWN);
         }
         let names: Vec<String> = file.name[..(file.names as usize).min(file.name.len())]
             .iter()
