@@ -114,7 +114,7 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
 }
 
 /// What the file systems did since the load began, as far as that is known: its requests are not
-/// told apart by time, but those that all came before are left out.
+/// divided by time, but those that all came before are left out.
 fn since(row: &Traffic, first_ns: u64) -> Option<Traffic> {
     let Some((from, to)) = row.active_ns else { return Some(row.clone()) };
     let active_ns = Some((from.max(first_ns), to));

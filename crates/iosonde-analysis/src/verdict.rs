@@ -249,9 +249,9 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
 
 /// Why a headline figure of a row has no interval, or a wide one, and how far the row is to be
 /// trusted at most: the rate of a window with too few operations or too short for any, or every
-/// latency of an open loop, whose rate was requested. A longer closed loop may lack one too, as each
-/// window of `check --quick` does: the table then says so. A run that was to become precise is judged
-/// by that; one that was to become steady, by the operations of its rounds.
+/// latency of an open loop, whose rate was requested. A longer closed loop may lack one too, as
+/// each window of `check --quick` does: the table then says so. A run that was to become precise is
+/// judged by that; one that was to become steady, by the operations of its rounds.
 fn without_interval(row: &Assessment) -> Option<(Confidence, String)> {
     let total = &row.figures.all.total;
     if (1..FEWEST_OPS).contains(&total.ops) {

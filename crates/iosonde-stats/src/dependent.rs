@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn ends_never_reach_zero() {
         let batch = |ops| Batch { span_ns: BATCH_NS, amount: ops, ..Batch::default() };
-        let clustered = |at: u64| if at % 4 == 0 { at * at } else { 0 };
+        let clustered = |at: u64| if at.is_multiple_of(4) { at * at } else { 0 };
         let few: Vec<Batch> = (0..100).map(|at| batch(clustered(at))).collect();
         let found = rate(&few).unwrap();
         let (low, high) = found.bounds();

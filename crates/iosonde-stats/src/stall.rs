@@ -14,8 +14,8 @@
 //! pause does the same in each interval, and still has nothing to do where nothing is due.
 //!
 //! A low rate that was there at the beginning or stayed until the end is a level and no stall,
-//! unless it is a [standstill](is_standstill); so is one that lasts for more than a third of the series, in one
-//! piece or two.
+//! unless it is a [standstill](is_standstill); so is one that lasts for more than a third of the
+//! series, in one piece or two.
 
 use serde::Serialize;
 
