@@ -16,6 +16,7 @@ mod engine_fallback;
 mod errors;
 mod fsync_suspicious;
 mod host_cache;
+mod latency_change;
 mod level_change;
 mod level_drop;
 mod link_down;
@@ -273,6 +274,7 @@ pub const DETECTORS: &[Detector<Detect>] = &[
     errors::DETECTOR,
     fsync_suspicious::DETECTOR,
     host_cache::DETECTOR,
+    latency_change::DETECTOR,
     level_change::DETECTOR,
     level_drop::DETECTOR,
     link_down::DETECTOR,

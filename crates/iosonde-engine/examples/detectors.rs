@@ -102,6 +102,8 @@ fn cases() -> Vec<Case> {
     let overloaded = "servers=8,read=exp:300us,stall-every=8s,stall-for=1s";
     let long = |case: Case, seconds| Case { scene: Scene { seconds, ..case.scene }, ..case };
     let alternates = "servers=4,read=exp:1ms,slow-every=4s,slow-for=2s,slow-by=3";
+    let fivefold = "servers=4,read=exp:1ms,slow-every=6s,slow-for=2s,slow-by=5";
+    let seldom = "servers=4,read=exp:1ms,slow-every=40s,slow-for=10s,slow-by=10";
     let slow_at_the_end = "servers=4,read=exp:1ms,slow-every=6s,slow-for=2s,slow-by=3";
     let doubles = closed(
         "the rate doubles after 5 s of 8",
@@ -148,6 +150,23 @@ fn cases() -> Vec<Case> {
             20,
         ),
         unwarmed(open("ten times slower for 2 s, 19 % load", slowed, 5_000.0, &["stall"])),
+        unwarmed(open(
+            "five times slower for 2 s of 6, 400/s",
+            fivefold,
+            400.0,
+            &["latency_change"],
+        )),
+        unwarmed(open("three times slower, 800/s", slow_at_the_end, 800.0, &["latency_change"])),
+        long(
+            unwarmed(open("ten times slower for 10 s of 40", seldom, 200.0, &["latency_change"])),
+            60,
+        ),
+        open(
+            "1 % of requests take 5 ms, 1,000/s",
+            "servers=16,read=bimodal:0.99:300us:5ms",
+            1e3,
+            &[],
+        ),
         unwarmed(open("200/s in open loop, 8 servers", light, 200.0, &[])),
         open("10/s in open loop, 4 servers", memoryless, 10.0, &[]),
         closed("M/M/4, depth 1", memoryless, 1, &[]),

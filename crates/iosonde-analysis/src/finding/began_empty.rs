@@ -75,7 +75,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
 /// simulations", Management Science 35(11), 1989). A slow time, or a freeze, makes the mean in
 /// flight large without any backlog before and after it. In that limit their number is distributed
 /// exponentially, so that the mean is the median over ln 2; the smaller one counts.
-fn backlog_memory_ns(case: &Case<'_>, batches: &[Batch]) -> f64 {
+pub(super) fn backlog_memory_ns(case: &Case<'_>, batches: &[Batch]) -> f64 {
     let waiting: Vec<f64> =
         batches.iter().map(|batch| batch.sum_ns as f64 / batch.span_ns.max(1) as f64).collect();
     let usual = median(&waiting).unwrap_or(0.0) / std::f64::consts::LN_2;

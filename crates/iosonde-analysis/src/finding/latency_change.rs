@@ -1,0 +1,142 @@
+//! `latency_change`: latencies of an open loop changed, at a rate that was served all the time.
+
+use iosonde_model::units::{count, duration};
+use iosonde_stats::dependent::Batch;
+use iosonde_stats::step::{Level, levels};
+
+use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use crate::arrivals::ArrivalVerdict;
+use crate::series::{self, STEP_NS};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "latency_change",
+    meaning: "The latencies of an open loop changed during the run, though its rate did not.",
+    method: "change points of the mean latency per interval in which the load forgets the last one",
+    action: "Look for what happened at these times, or measure longer: one mean describes none.",
+    detect,
+};
+
+/// Operations in an interval at least: their mean is known to a quarter.
+const STEP_OPS: f64 = 16.0;
+/// Times for which a backlog is remembered in an interval at least.
+const MEMORIES: f64 = 4.0;
+/// Intervals at least, of the run and of a level; and the latter as the inverse of its share.
+const FEWEST: usize = 20;
+const SHORTEST: usize = 5;
+const SHORTEST_SHARE: usize = 20;
+/// Share of the variance of the logarithms that the levels explain, and what one more adds.
+const EXPLAINED: f64 = 0.75;
+const LEAST_EXPLAINED: f64 = 0.05;
+/// Factor by which neighbouring levels differ at least.
+const MOVES_FROM: f64 = 1.5;
+/// Levels that are named one by one.
+const NAMED: usize = 6;
+
+/// Reports levels of the latency where no change of the rate, stall or overload explains them.
+///
+/// Near saturation a queue wanders by itself: intervals are so long that it forgets within them,
+/// and a run that is too short for enough of these has no levels.
+fn detect(case: &Case<'_>) -> Option<Finding> {
+    let open = case.figures.arrivals.as_ref()?;
+    let explained = open.verdict == ArrivalVerdict::Unsustainable
+        || case.figures.stalls.is_some()
+        || super::level_drop::drop(case).is_some()
+        || (super::level_change::DETECTOR.detect)(case).is_some()
+        || !crate::figures::is_even(case.run);
+    if explained {
+        return None;
+    }
+    let steps = steps(case)?;
+    let means: Vec<f64> = steps.iter().map(mean_ns).collect::<Option<_>>()?;
+    let logs: Vec<f64> = means.iter().map(|mean| mean.ln()).collect();
+    let shortest = SHORTEST.max(logs.len().div_ceil(SHORTEST_SHARE));
+    let found = levels(&logs, shortest, LEAST_EXPLAINED);
+    let differs = |pair: &[Level]| (pair[0].mean - pair[1].mean).abs() >= MOVES_FROM.ln();
+    let are_levels = found.levels.len() > 1
+        && found.explained >= EXPLAINED
+        && found.levels.windows(2).all(differs);
+    if !are_levels {
+        return None;
+    }
+    let each: Vec<(f64, u64)> =
+        found.levels.iter().filter_map(|level| of_level(level, &steps)).collect();
+    let named = each
+        .iter()
+        .take(NAMED)
+        .map(|(mean, ns)| format!("{} for {}", duration::latency(*mean), duration::span(*ns)));
+    let named: Vec<String> = named.collect();
+    let more = if each.len() > NAMED { ", and so on" } else { "" };
+    let words = format!(
+        "The mean latency changed {}: {}{more}; a single mean describes none of these levels.",
+        count::of(each.len() as u64 - 1, "time"),
+        named.join(", then ")
+    );
+    let mean = case.figures.all.total.latency.mean_ns?;
+    let effect = each.iter().map(|(level, _)| (mean / level - 1.0).abs()).fold(0.0, f64::max);
+    let subject = "a latency that changed during the run";
+    let (strength, severity) = (Strength::Supported, Severity::Warning);
+    let finding = Finding::new("latency_change", subject, strength, severity, words);
+    Some(finding.moves_latency(effect).scatters().with("mean_off_share", effect))
+}
+
+/// What was done in intervals that are long enough, each with operations; `None` if they are too
+/// few.
+fn steps(case: &Case<'_>) -> Option<Vec<Batch>> {
+    let run = case.run;
+    let batches = series::batches(series::directions(run), (0, run.measured_ns)).ok()?;
+    let width_ns = batches.first()?.span_ns as f64;
+    let ops: u64 = batches.iter().map(|batch| batch.amount).sum();
+    let by_ops = STEP_OPS * batches.len() as f64 / ops.max(1) as f64;
+    let by_time = (MEMORIES * super::began_empty::backlog_memory_ns(case, &batches))
+        .max(STEP_NS as f64)
+        / width_ns;
+    let joined = by_ops.max(by_time).ceil().max(1.0) as usize;
+    let sum = |part: &[Batch]| part[1..].iter().fold(part[0].clone(), Batch::joined);
+    let steps: Vec<Batch> = batches.chunks_exact(joined).map(sum).collect();
+    (steps.len() >= FEWEST).then_some(steps)
+}
+
+fn mean_ns(step: &Batch) -> Option<f64> {
+    (step.amount > 0 && step.sum_ns > 0).then(|| step.sum_ns as f64 / step.amount as f64)
+}
+
+/// Mean latency and length of a level, ns.
+fn of_level(level: &Level, steps: &[Batch]) -> Option<(f64, u64)> {
+    let part = &steps[level.start..level.end];
+    let whole = part[1..].iter().fold(part[0].clone(), Batch::joined);
+    Some((mean_ns(&whole)?, whole.span_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, open_run_of};
+
+    /// An open loop whose latencies are this many times as long, from tenth to tenth of a second.
+    fn finding(times: fn(usize) -> u128) -> Option<Finding> {
+        let mut run = open_run_of(&Load { depth: 1, ..Load::default() }, |_| 0);
+        for (at, exact) in run.jobs[0].read.responses.exact.iter_mut().enumerate() {
+            exact.sum_ns *= times(at);
+        }
+        ask(detect, &run, None)
+    }
+
+    #[test]
+    fn a_slow_time_is_reported_with_its_levels() {
+        let words = finding(|at| if (40..60).contains(&at) { 5 } else { 1 }).unwrap().words;
+        assert!(words.starts_with("The mean latency changed 2 times: "), "{words}");
+        assert!(words.contains(" for 4.0 s, then ") && words.contains(" for 2.0 s"), "{words}");
+        let words = finding(|at| if at < 30 { 3 } else { 1 }).unwrap().words;
+        assert!(words.starts_with("The mean latency changed 1 time: "), "{words}");
+    }
+
+    #[test]
+    fn even_latencies_a_short_peak_and_a_ramp_are_not() {
+        assert_eq!(finding(|_| 1), None);
+        assert_eq!(finding(|at| if at == 40 { 9 } else { 1 }), None);
+        assert_eq!(finding(|at| 100 + at as u128), None);
+    }
+}
