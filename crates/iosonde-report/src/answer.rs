@@ -204,7 +204,7 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
             return next.to_owned();
         }
         if verdict.needs_time {
-            return "Measure longer: give a longer --runtime".to_owned();
+            return "Measure longer (--seconds or --runtime)".to_owned();
         }
         let path = rows.first().map_or(".", |(run, _)| run.plan.target().path.as_str());
         match rows.len() {
