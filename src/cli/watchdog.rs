@@ -22,7 +22,7 @@ use super::supervisor::{Link, SAME};
 /// What has not answered for so long is named.
 const NAMED_AFTER_NS: u64 = 10_000_000_000;
 /// After an interrupt this long is waited for what answers.
-const LEAVE_AFTER: Duration = Duration::from_millis(1600);
+const LEAVE_AFTER: Duration = Duration::from_millis(1500);
 /// What has not answered for so long then is not waited for.
 const SILENT_NS: u64 = 500_000_000;
 /// After an interrupt the command ends by then even if nothing is known to be silent.
@@ -30,7 +30,7 @@ const LEAVE_ANYWAY: Duration = Duration::from_secs(10);
 /// Distance of two looks.
 const LOOK: Duration = Duration::from_millis(25);
 /// Removing what holds nothing may wait for storage, too.
-const CLEAN_WITHIN: Duration = Duration::from_millis(150);
+const CLEAN_WITHIN: Duration = Duration::from_millis(350);
 
 /// What the watchdog knows of the command.
 #[derive(Debug, Default)]
