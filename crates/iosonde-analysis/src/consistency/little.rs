@@ -103,6 +103,9 @@ mod tests {
         // The tolerance stands beside the equation, and not in it too.
         assert_eq!(entry.equation, "mean queue depth 1.00 >= requested depth 32.0");
         assert_eq!(entry.tolerance, 0.05);
+        let mut late = run.clone();
+        late.plan.jobs[0].reap.refill_at = 8;
+        assert_eq!(depth(&late, &figures(&late)), None, "it is refilled late");
         run.jobs[0].inline_seen = 100;
         assert_eq!(depth(&run, &figures(&run)), None);
     }

@@ -138,6 +138,18 @@ mod tests {
     use iosonde_fixtures::{Load, open_run_of, run_of};
 
     #[test]
+    fn requests_that_complete_together_are_no_stalls() {
+        // Eight at a time, each second interval of 100 ms; a request takes 200 ms.
+        let clumps = |t: f64| f64::from(u8::from((t * 100.0).round() as u64 % 2 == 0)) * 2.0;
+        let clumped = |depth| {
+            let load = Load { iops: 40.0, depth, shape: clumps, noise: 0.0, ..Load::default() };
+            stalls(&run_of(&[load]))
+        };
+        assert_eq!(clumped(8), None);
+        assert!(clumped(1).is_some(), "a request of 25 ms leaves the other interval empty");
+    }
+
+    #[test]
     fn an_open_loop_loses_the_time_of_its_freezes_though_it_makes_up_for_them() {
         // Two tenths of a second of each two, and a tenth in which all of it is done.
         let freezes = |t: f64| match (t * 100.0).round() as u64 % 20 {

@@ -185,6 +185,13 @@ mod tests {
     fn a_burst_and_a_rise_are_reported() {
         let burst = said(|t| if t < 0.05 { 9.0 } else { 1.0 }).unwrap();
         assert!(burst.contains(" for the first 0.5 s, then 5,0"), "{burst}");
+        let two_caches = |t| match t {
+            t if t < 0.025 => 20.0,
+            t if t < 0.12 => 3.0,
+            _ => 1.0,
+        };
+        let two_caches = said(two_caches).unwrap();
+        assert!(two_caches.starts_with("A burst of "), "{two_caches}");
         let rise = said(|t| if t < 0.5 { 0.5 } else { 1.0 }).unwrap();
         assert!(rise.contains("rose by 99"), "{rise}");
         let dip = said(|t| if (0.3..0.6).contains(&t) { 0.6 } else { 1.0 }).unwrap();
