@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn requests_that_complete_together_are_no_stalls() {
         // Eight at a time, each second interval of 100 ms; a request takes 200 ms.
-        let clumps = |t: f64| f64::from(u8::from((t * 100.0).round() as u64 % 2 == 0)) * 2.0;
+        let clumps =
+            |t: f64| f64::from(u8::from(((t * 100.0).round() as u64).is_multiple_of(2))) * 2.0;
         let clumped = |depth| {
             let load = Load { iops: 40.0, depth, shape: clumps, noise: 0.0, ..Load::default() };
             stalls(&run_of(&[load]))
