@@ -89,7 +89,7 @@ impl Class {
 pub fn pursuit(run: &Run) -> Option<PursuitFigures> {
     let LatencyGoal::Target { target, pursuit: mode, .. } = run.plan.latency else { return None };
     let controlled = run.controlled.as_ref()?;
-    let latency = latency(run);
+    let latency = series::latency(run);
     let allowed = target.allowed();
     let (ops, exceeded) = (latency.count() as f64, latency.count_above(target.limit_ns) as f64);
     let (class, bound) = match controlled.ended {
@@ -139,13 +139,6 @@ pub fn pursuit(run: &Run) -> Option<PursuitFigures> {
         decisions: controlled.decisions.len() as u64 + controlled.unlisted,
         needs_ops: fewest_for_a_pass(allowed),
     })
-}
-
-/// All latencies of the window.
-fn latency(run: &Run) -> Histogram {
-    let mut all = Histogram::new();
-    series::directions(run).for_each(|direction| all.merge(&direction.latency));
-    all
 }
 
 fn seen_iops(run: &Run) -> f64 {

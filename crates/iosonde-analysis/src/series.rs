@@ -65,6 +65,13 @@ pub fn directions(run: &Run) -> impl Iterator<Item = &DirectionRun> {
     run.jobs.iter().flat_map(|job| [&job.read, &job.write, &job.trim])
 }
 
+/// Latencies of all of them.
+pub(crate) fn latency(run: &Run) -> Histogram {
+    let mut all = Histogram::new();
+    directions(run).for_each(|direction| all.merge(&direction.latency));
+    all
+}
+
 /// The same plus syncs: everything that was in flight.
 pub fn everything(run: &Run) -> impl Iterator<Item = &DirectionRun> {
     run.jobs.iter().flat_map(JobRun::directions)

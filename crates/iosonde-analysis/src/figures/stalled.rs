@@ -1,7 +1,6 @@
 //! The stalls of a run, and the rates without them.
 
 use iosonde_model::record::run::{ArrivalsRun, Run};
-use iosonde_stats::Histogram;
 use iosonde_stats::stall::{self, Due, Stalls};
 
 use super::is_even;
@@ -25,7 +24,8 @@ const BESIDE: usize = 5;
 pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
     let finest = is_even(run).then(|| series::finest(run))?;
     let due = due(run);
-    let widest_clump_ns = if due.is_none() { CLUMPS * median_latency_ns(run) } else { 0 };
+    let widest_clump_ns =
+        if due.is_none() { CLUMPS * series::latency(run).quantile(0.5).unwrap_or(0) } else { 0 };
     let Series { width_ns, ops, .. } = finest.at_least(widest_clump_ns);
     let stalls = match due {
         Some(due) => {
@@ -39,13 +39,6 @@ pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
     let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
         || stalls.longest_ns >= LONG_STALL_NS;
     is_material.then_some(stalls)
-}
-
-/// Median latency of all data operations, ns; 0 without any.
-fn median_latency_ns(run: &Run) -> u64 {
-    let mut all = Histogram::new();
-    series::directions(run).for_each(|direction| all.merge(&direction.latency));
-    all.quantile(0.5).unwrap_or(0)
 }
 
 /// What was due; `None` unless all jobs are open loops.

@@ -1,0 +1,83 @@
+//! Whether the depths of a sweep are what they are called: Little's law, and the requested depth.
+
+use super::super::{Answer, Measure, StageFacts, gate};
+use super::Line;
+use crate::finding::{Severity, Strength};
+use iosonde_model::units::count;
+
+/// Difference of mean queue depth and X R at or above which Little's law is reported as violated;
+/// runs whose ends alone may make as much are not held against it.
+const LITTLE_WITHIN: f64 = 0.05;
+/// Share of the requested depth below which it was not reached.
+const REACHED_FROM: f64 = 0.95;
+
+impl Line<'_> {
+    /// Little's law in every run that is long enough to show it.
+    pub(super) fn littles_law(&self, answer: &mut Answer) {
+        let mut worst: f64 = 0.0;
+        let mut shown = 0;
+        for figures in self.points.iter().flat_map(|point| &point.runs) {
+            let all = &figures.all;
+            let Some(mean) = all.total.latency.mean_ns else { continue };
+            // The requests in flight as the run begins and ends belong to it in part only.
+            let in_part = 2.0 * all.depth_seen / all.total.ops as f64;
+            if all.depth_seen > 0.0 && in_part < LITTLE_WITHIN {
+                shown += 1;
+                worst = worst.max((all.total.iops * mean / 1e9 / all.depth_seen - 1.0).abs());
+            }
+        }
+        if shown == 0 {
+            return;
+        }
+        answer.find(&self.key("little_residual"), worst);
+        if worst > LITTLE_WITHIN {
+            answer.mind(
+                "little",
+                "mean queue depth and throughput times latency",
+                Strength::Proven,
+                Severity::LowConfidence,
+                format!(
+                    "{}: mean queue depth and throughput times latency differ by up to {}: the \
+                     latencies or the depths of these runs are wrong.",
+                    self.name,
+                    count::percent(worst)
+                ),
+            );
+        } else {
+            let runs: usize = self.points.iter().map(|point| point.runs.len()).sum();
+            let which = match shown == runs {
+                true => format!("all {runs} runs"),
+                false => format!("the {shown} of {runs} runs that are long enough to show it"),
+            };
+            answer.say(format!(
+                "{}: Little's law holds in {which}, within {}.",
+                self.name,
+                count::percent(worst)
+            ));
+        }
+    }
+
+    /// Whether the requested depths were reached.
+    pub(super) fn reached(&self, answer: &mut Answer, facts: &StageFacts) {
+        let missed = self.points.iter().filter_map(|point| {
+            let (seen, requested) = (point.mean(Measure::Depth)?, self.requested(point, facts)?);
+            let is_missed = seen < REACHED_FROM * requested && !gate::pauses(facts, point);
+            is_missed.then(|| format!("{} of {requested}", count::significant(seen)))
+        });
+        let missed: Vec<String> = missed.collect();
+        if !missed.is_empty() {
+            answer.mind(
+                "depth_not_applied",
+                "a queue depth that was not reached",
+                Strength::Proven,
+                Severity::Warning,
+                format!(
+                    "{}: the requested queue depth was not reached: {}. These levels are labels, \
+                     not depths.",
+                    self.name,
+                    missed.join(", ")
+                ),
+            );
+        }
+    }
+}
