@@ -17,6 +17,7 @@ macro_rules! of_files {
     };
 }
 
+pub(crate) mod any;
 pub mod blocking;
 mod calling;
 pub mod fault;
@@ -128,7 +129,7 @@ pub(crate) trait Driver {
     /// Drives queues that are opened by this function, each on the thread that uses it.
     fn drive<Q, O>(self, open: O) -> Self::Result
     where
-        Q: Queue,
+        Q: Queue + 'static,
         O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static;
 }
 

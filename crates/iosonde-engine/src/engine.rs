@@ -181,7 +181,7 @@ impl Driver for Loading<'_> {
 
     fn drive<Q, O>(self, open: O) -> Self::Result
     where
-        Q: Queue,
+        Q: Queue + 'static,
         O: Fn(&iosonde_model::plan::Job) -> Result<Q, OpenError> + Clone + Send + 'static,
     {
         drive(self.plan, self.clock, self.control, self.observer, open)

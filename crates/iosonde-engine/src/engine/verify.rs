@@ -23,6 +23,7 @@ use super::queues::with_queues;
 use super::reading::Reading;
 use super::waits::Wait;
 use super::{Control, EngineError, HANG_NS, Medium, Progress};
+use crate::backend::any::AnyQueue;
 use crate::backend::fault::{FaultLog, FaultQueue, Injection, Site};
 use crate::backend::{Driver, OpenError, Queue, QueueFacts};
 use iosonde_model::content::block::{All, Comparisons, forge};
@@ -227,43 +228,50 @@ fn split_inputs(plan: &VerifyPlan, inputs: &mut RunInputs) -> Vec<JobInputs> {
 
 type Ended = (usize, VerifyJobRun);
 
+/// Opens the queue of a job, on the thread that uses it.
+type Open = Box<dyn FnOnce(&Job) -> Result<AnyQueue, OpenError> + Send>;
+
 impl Driver for Proving<'_> {
     type Result = Result<VerifyMeasured, EngineError>;
 
     fn drive<Q, O>(mut self, open: O) -> Self::Result
     where
-        Q: Queue,
+        Q: Queue + 'static,
         O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static,
     {
-        let Some((injection, log)) = self.inputs.fault.take() else { return self.prove(open) };
-        let sites: Vec<(u64, Site)> = (0..self.plan.plan.jobs.len())
-            .map(|job| (self.plan.plan.jobs[job].seed, site(self.plan, job)))
-            .collect();
-        self.prove(move |job: &Job| {
-            let at = sites.iter().position(|(seed, _)| *seed == job.seed);
-            let site = sites[at.unwrap_or(0)].1;
-            Ok(FaultQueue::new(open(job)?, injection, site, log.clone()))
-        })
+        let fault = self.inputs.fault.take();
+        let opens = (0..self.plan.plan.jobs.len()).map(|job| {
+            let (open, site) = (open.clone(), site(self.plan, job));
+            let fault = fault.clone();
+            let any: Open = Box::new(move |job| {
+                let queue = AnyQueue::new(open(job)?);
+                Ok(match fault {
+                    Some((injection, log)) => {
+                        AnyQueue::new(FaultQueue::new(queue, injection, site, log))
+                    }
+                    None => queue,
+                })
+            });
+            any
+        });
+        let opens = opens.collect();
+        self.prove(opens)
     }
 }
 
 impl Proving<'_> {
-    fn prove<Q, O>(mut self, open: O) -> Result<VerifyMeasured, EngineError>
-    where
-        Q: Queue,
-        O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static,
-    {
+    fn prove(mut self, opens: Vec<Open>) -> Result<VerifyMeasured, EngineError> {
         let shared = Arc::new(Shared::new(self.plan, self.control, &mut self.inputs));
         let (ready_to, ready) = channel();
         let (ended_to, ended) = channel();
         let cpus = thread::allowed_cpus();
         let pinned = self.plan.plan.pinned && !cpus.is_empty();
-        for (index, job_inputs) in split_inputs(self.plan, &mut self.inputs).into_iter().enumerate()
-        {
-            let (theirs, open) = (Arc::clone(&shared), open.clone());
+        let job_inputs = split_inputs(self.plan, &mut self.inputs);
+        for (index, (job_inputs, open)) in job_inputs.into_iter().zip(opens).enumerate() {
+            let theirs = Arc::clone(&shared);
             let (ready_to, ended_to) = (ready_to.clone(), ended_to.clone());
             let cpu = pinned.then(|| cpus[index % cpus.len()]);
-            let work = move || theirs.work(index, cpu, job_inputs, &open, ready_to, &ended_to);
+            let work = move || theirs.work(index, cpu, job_inputs, open, ready_to, &ended_to);
             let spawned = std::thread::Builder::new().name(format!("job {index}")).spawn(work);
             if let Err(error) = spawned {
                 self.control.finish();
@@ -306,12 +314,12 @@ impl Proving<'_> {
 
 impl Shared {
     /// The life of one job's thread.
-    fn work<Q: Queue>(
+    fn work(
         &self,
         index: usize,
         cpu: Option<u32>,
         job_inputs: JobInputs,
-        open: &impl Fn(&Job) -> Result<Q, OpenError>,
+        open: Open,
         ready: Sender<Result<QueueFacts, OpenError>>,
         ended: &Sender<Ended>,
     ) {
@@ -330,7 +338,7 @@ impl Shared {
             }
         };
         let facts = queue.facts();
-        let mut work = VerifyLoop::<Q>::new(self, index, queue, job_inputs);
+        let mut work = VerifyLoop::<AnyQueue>::new(self, index, queue, job_inputs);
         let _ = ready.send(Ok(facts));
         // One that panicked before this says nothing, and nobody waits for it.
         drop(ready);
