@@ -312,6 +312,7 @@ fn kept<'a>(
             warnings.push(format!("{side}: {twice} runs were given twice and are counted once"));
         }
     }
+    leave_out_copies(&mut kept, requested.in_rounds, warnings);
     for (index, (side, left)) in ["A", "B"].into_iter().zip(&why).enumerate() {
         if kept[index].is_empty() {
             let why = left.first().cloned().unwrap_or_else(|| "there is none".into());
@@ -326,6 +327,32 @@ fn kept<'a>(
         }
     }
     Ok(kept)
+}
+
+/// Simulations with one seed are one run, however often they are repeated; a round is left out if
+/// both of its runs are.
+fn leave_out_copies(kept: &mut [Runs<'_>; 2], in_rounds: bool, warnings: &mut Vec<String>) {
+    let is_first = |runs: &Runs<'_>| -> Vec<bool> {
+        let first = |at: usize| !runs[..at].iter().any(|earlier| runs[at].is_copy_of(earlier));
+        (0..runs.len()).map(first).collect()
+    };
+    let mut stays = [is_first(&kept[0]), is_first(&kept[1])];
+    if in_rounds {
+        let either = stays[0].iter().zip(&stays[1]).map(|(a, b)| a | b).collect::<Vec<_>>();
+        stays = [either.clone(), either];
+    }
+    for ((side, runs), stays) in ["A", "B"].into_iter().zip(kept).zip(stays) {
+        let before = runs.len();
+        let mut stays = stays.into_iter();
+        runs.retain(|_| stays.next() == Some(true));
+        if runs.len() < before {
+            warnings.push(format!(
+                "{side}: {} of {before} runs are simulations with the seed of another, and equal to it: they are \
+                 left out",
+                before - runs.len()
+            ));
+        }
+    }
 }
 
 type Runs<'a> = Vec<&'a Observation>;

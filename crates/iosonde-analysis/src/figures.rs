@@ -136,6 +136,10 @@ pub struct DirectionFigures {
     /// Its 95 % interval, or why there is none; `None` without operations.
     #[serde(flatten, serialize_with = "document::rate_interval")]
     pub iops_interval: Option<Result<(f64, f64), NoInterval>>,
+    /// About half of that interval, as a share of the rate, even where there is none; `None` if the
+    /// rate is not known over time.
+    #[serde(skip)]
+    pub iops_scatter: Option<f64>,
     /// Bytes per second.
     #[serde(serialize_with = "document::whole")]
     pub bytes_per_s: f64,
@@ -164,6 +168,10 @@ pub struct LatencyFigures {
     pub mean_ns: Option<f64>,
     /// Its 95 % interval, ns, or why there is none.
     pub mean_interval_ns: Result<(f64, f64), NoInterval>,
+    /// About half of that interval, as a share of the mean, even where there is none; `None` if
+    /// latencies are not known over time.
+    #[serde(skip)]
+    pub mean_scatter: Option<f64>,
     /// Sample standard deviation, ns.
     pub std_dev_ns: Option<f64>,
     /// Smallest, ns.
@@ -245,6 +253,7 @@ impl LatencyFigures {
                 let holds = histogram.mean().is_some_and(|mean| (low..=high).contains(&mean));
                 if holds { Ok((low, high)) } else { Err(NoInterval::RunLonger) }
             }),
+            mean_scatter: batches.ok().map(dependent::scatter_of_mean),
             std_dev_ns: histogram.std_dev(),
             min_ns: histogram.min(),
             max_ns: histogram.max(),

@@ -83,6 +83,7 @@ fn within<'a>(
         iops,
         iops_interval: (sums.ops > 0)
             .then_some(rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds())),
+        iops_scatter: batches.ok().map(dependent::scatter_of_rate),
         bytes_per_s: per_s(sums.bytes),
         latency: LatencyFigures::over_time(&sums.latency, batches),
         service: None,

@@ -5,7 +5,6 @@ use serde::Serialize;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::count::percent;
-use iosonde_stats::{Estimate, Quantile};
 
 use super::arrivals::ArrivalVerdict;
 use super::consistency::{self, Consistency};
@@ -247,10 +246,9 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     }
 }
 
-/// Why a headline figure of a row has no interval, or a wide one, and how far the row is to be
-/// trusted at most: the rate of a window with too few operations or too short for any, or every
-/// latency of an open loop, whose rate was requested. A longer closed loop may lack one too, as
-/// each window of `check --quick` does: the table then says so. A run that was to become precise is
+/// Why the headline figure of a row is not known well, and how far the row is to be trusted at most:
+/// the rate, or the mean latency of an open loop, whose rate was requested. Where it has no interval,
+/// as in each window of `check --quick`, its scatter decides. A run that was to become precise is
 /// judged by that; one that was to become steady, by the operations of its rounds.
 fn without_interval(row: &Assessment) -> Option<(Confidence, String)> {
     let total = &row.figures.all.total;
@@ -265,23 +263,24 @@ fn without_interval(row: &Assessment) -> Option<(Confidence, String)> {
         return None;
     }
     let is_short = row.figures.window_ns < SHORTEST_NS;
-    let open = row.figures.arrivals.as_ref().map(|open| open.verdict);
-    let has_interval = match open {
-        None | Some(ArrivalVerdict::Unsustainable) => true,
-        Some(_) => {
-            let is_known = |quantile: &Quantile| {
-                matches!(quantile.estimate, Estimate::Value { interval: Ok(_), .. })
-            };
-            let latency = &total.latency;
-            latency.mean_interval_ns.is_ok() || latency.quantiles.iter().any(is_known)
-        }
+    let verdict = row.figures.arrivals.as_ref().map(|open| open.verdict);
+    let (known, scatter, of) = match verdict {
+        // Its backlog grows: no mean is known, as its finding says.
+        Some(ArrivalVerdict::Unsustainable) => return None,
+        None => (total.iops_half_width(), total.iops_scatter, "rate"),
+        Some(_) => (total.latency.mean_half_width(), total.latency.mean_scatter, "mean latency"),
     };
-    let wide = open.is_none().then(|| total.iops_half_width()).flatten();
-    let why = match wide.filter(|share| *share >= finding::LOW_FROM) {
-        _ if is_short => "too short for an interval of the rate".into(),
-        Some(share) => format!("the rate is known to {} only", percent(share)),
-        None if !has_interval => "too short for an interval of any latency".into(),
-        None => return None,
+    let is_wide = |share: &f64| *share >= finding::LOW_FROM;
+    let why = match (known, scatter) {
+        _ if is_short => format!("too short for an interval of the {of}"),
+        (Some(share), _) if verdict.is_none() && is_wide(&share) => {
+            format!("the {of} is known to {} only", percent(share))
+        }
+        (None, Some(share)) if is_wide(&share) => {
+            format!("too short to know the {of} to {}", percent(finding::LOW_FROM))
+        }
+        (None, None) if verdict.is_some() => format!("the {of} is not known over time"),
+        _ => return None,
     };
     Some((Confidence::Medium, why))
 }
@@ -397,7 +396,11 @@ mod tests {
         };
         let mut closed = row("Cache", |_| {});
         closed.figures.all.total.iops_interval = Some(Err(NoInterval::RunLonger));
+        closed.figures.all.total.iops_scatter = Some(0.09);
         assert_eq!(of(closed.clone()), (Confidence::High, String::new()));
+        closed.figures.all.total.iops_scatter = Some(f64::INFINITY);
+        let words = "too short to know the rate to 10.0 %";
+        assert_eq!(of(closed.clone()), (Confidence::Medium, words.to_owned()));
         closed.figures.window_ns = SHORTEST_NS - 1;
         let words = "too short for an interval of the rate";
         assert_eq!(of(closed), (Confidence::Medium, words.to_owned()));
@@ -412,9 +415,10 @@ mod tests {
         open.figures.all.total.iops_interval = Some(Err(NoInterval::RunLonger));
         assert_eq!(of(open.clone()).0, Confidence::High, "the rate was requested");
         let latency = &mut open.figures.all.total.latency;
+        // The median may be known all the same.
         latency.mean_interval_ns = Err(NoInterval::RunLonger);
-        latency.quantiles.clear();
-        let words = "too short for an interval of any latency";
+        latency.mean_scatter = Some(0.4);
+        let words = "too short to know the mean latency to 10.0 %";
         assert_eq!(of(open), (Confidence::Medium, words.to_owned()));
     }
 

@@ -87,6 +87,7 @@ fn cases() -> Vec<Case> {
     let freeze = "servers=4,read=exp:1ms,stall-every=8s,stall-for=1s";
     let slow = "servers=4,read=exp:1ms,slow-every=7s,slow-for=2s,slow-by=10";
     let short = "servers=4,read=exp:1ms,stall-every=1s,stall-for=50ms";
+    let third = "servers=4,read=exp:1ms,slow-every=3s,slow-for=700ms,slow-by=3";
     let half_second = "servers=4,read=exp:1ms,stall-every=2s,stall-for=500ms";
     let sliced = "servers=4,read=exp:1ms,stall-every=100ms,stall-for=30ms";
     let rare = "servers=1,read=exp:8ms,stall-every=8s,stall-for=1s";
@@ -119,6 +120,7 @@ fn cases() -> Vec<Case> {
         open("frozen for 1 s of 10, 2,000/s in open loop", freeze, 2_000.0, &["stall"]),
         closed("frozen for 1 s of 10, 125 IOPS", rare, 1, &["stall"]),
         closed("ten times slower for 2 s of 10, depth 8", slow, 8, &["stall"]),
+        closed("a third for 0.7 s of each 3 s, depth 8", third, 8, &["stall"]),
         closed("50 ms each second, depth 1", short, 1, &["stall"]),
         closed("50 ms each second, depth 8", short, 8, &["stall"]),
         closed("500 ms of each 2 s, depth 8", half_second, 8, &["stall"]),

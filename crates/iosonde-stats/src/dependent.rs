@@ -159,6 +159,21 @@ pub fn mean(batches: &[Batch]) -> Result<Ratio, NoInterval> {
         .and_then(|mean| if mean.half_width < 1.0 { Ok(mean) } else { Err(NoInterval::RunLonger) })
 }
 
+/// About half of the interval of the rate, as a share of it, even of a window too short for an interval:
+/// infinite if it is shorter than its autocorrelation time.
+pub fn scatter_of_rate(batches: &[Batch]) -> f64 {
+    scatter(&of(batches, |each| each.amount as f64), &of(batches, |each| each.span_ns as f64))
+}
+
+/// The same of the mean latency.
+pub fn scatter_of_mean(batches: &[Batch]) -> f64 {
+    scatter(&of(batches, |each| each.sum_ns as f64), &of(batches, |each| each.count() as f64))
+}
+
+fn scatter(amounts: &[f64], sizes: &[f64]) -> f64 {
+    Sum::of(amounts, sizes).map_or(f64::INFINITY, |sum| sum.t * sum.error / sum.amount)
+}
+
 /// For how long latencies depend on earlier ones, ns: their autocorrelation time, at least the
 /// length of a batch, and how long it may be in truth. `None` below 20 batches.
 pub fn memory_ns(batches: &[Batch]) -> Option<(f64, f64)> {
@@ -223,7 +238,7 @@ pub fn effective_size(
 /// How many independent values tell as much of the share of `beyond` in `counts`; no number is
 /// enough where they are none or all.
 fn size_of_share(beyond: &[f64], counts: &[f64]) -> Result<f64, NoInterval> {
-    let sum = Sum::of(beyond, counts)?;
+    let sum = Sum::of_long_enough(beyond, counts)?;
     let independent = sum.amount * (1.0 - sum.amount / sum.size);
     if independent <= 0.0 {
         return Ok(f64::INFINITY);
@@ -263,7 +278,7 @@ fn of(batches: &[Batch], pick: impl Fn(&Batch) -> f64) -> Vec<f64> {
 }
 
 fn ratio(amounts: &[f64], sizes: &[f64]) -> Result<Ratio, NoInterval> {
-    let sum = Sum::of(amounts, sizes)?;
+    let sum = Sum::of_long_enough(amounts, sizes)?;
     if (amounts.iter().filter(|amount| **amount > 0.0).count() as f64) < FEWEST_INDEPENDENT {
         return Err(NoInterval::RunLonger);
     }
@@ -277,26 +292,36 @@ struct Sum {
     size: f64,
     /// Standard error of the amount.
     error: f64,
-    /// Quantile 0.975 of Student's t for as many independent batches as there are.
+    /// Quantile 0.975 of Student's t for as many independent batches as there may be.
     t: f64,
+    /// Independent batches that tell as much, by the likely autocorrelation time.
+    independent: f64,
 }
 
 impl Sum {
-    fn of(amounts: &[f64], sizes: &[f64]) -> Result<Sum, NoInterval> {
+    /// The sum over a window that is long enough for an interval.
+    fn of_long_enough(amounts: &[f64], sizes: &[f64]) -> Result<Sum, NoInterval> {
+        Sum::of(amounts, sizes)
+            .filter(|sum| sum.independent >= FEWEST_INDEPENDENT)
+            .ok_or(NoInterval::RunLonger)
+    }
+
+    /// `None` without a size, and where the window is shorter than its autocorrelation time.
+    fn of(amounts: &[f64], sizes: &[f64]) -> Option<Sum> {
         let (amount, size): (f64, f64) = (amounts.iter().sum(), sizes.iter().sum());
         let common = if size > 0.0 { amount / size } else { 0.0 };
         let excess: Vec<f64> = amounts.iter().zip(sizes).map(|(a, s)| a - common * s).collect();
         let n = excess.len() as f64;
         let dependence = Dependence::of(&excess);
-        if size <= 0.0 || n / dependence.time < FEWEST_INDEPENDENT {
-            return Err(NoInterval::RunLonger);
-        }
         let time = dependence.longest();
+        if size <= 0.0 || n <= time {
+            return None;
+        }
         // The spread around a mean of correlated values is too small by n / (n - time).
         let spread = Summary::of(&excess).map_or(0.0, |summary| summary.std_dev);
         let error = spread * (n / (n - time)).sqrt() * (n * time).sqrt();
-        let t = t_975((n / time - 1.0) as usize).ok_or(NoInterval::RunLonger)?;
-        Ok(Sum { amount, size, error, t })
+        let t = t_975(((n / time - 1.0) as usize).max(1))?;
+        Some(Sum { amount, size, error, t, independent: n / dependence.time })
     }
 }
 

@@ -3,8 +3,10 @@
 //! Counts of equal intervals are compared with their median. What counts as far below follows from
 //! the noise: half the median, or four and a half standard deviations if that is less. Intervals
 //! are joined until the spread of the usual ones is 20 % of the median or less; where no width up
-//! to a second is that even, the one with the least spread serves. A stall goes on as long as
-//! intervals stay nearer to the limit than to the median.
+//! to a second is that even, the one with the least spread serves. In such intervals only what is
+//! nearly a standstill is far below. Wider ones, in which all below half the median is, serve where
+//! they show that more time was lost: in slow times. A stall goes on as long as intervals stay
+//! nearer to the limit than to the median.
 //!
 //! The spread is that of the upper half and of the ranks just below the median, so that the stalls
 //! themselves do not widen it. Intervals in which nearly nothing was done count neither for it nor
@@ -31,6 +33,8 @@ const FAR_BELOW: f64 = 0.5;
 const DEVIATIONS: f64 = 4.5;
 /// Spread at which a width is even enough, as a share of the median.
 const EVEN: f64 = 0.2;
+/// Time lost in wide intervals, over that in narrow ones, from which on these saw only a part.
+const SLOW_TIMES: f64 = 1.25;
 /// Spread from which on nothing can be said.
 const UNEVEN: f64 = 0.3;
 /// Share of the median up to which nearly nothing was done, and no noise explains it.
@@ -89,15 +93,20 @@ impl Due {
 /// Finds the stalls in counts of intervals of `width_ns`; `None` if there are none, if the series
 /// is too short, or too uneven at every width.
 pub fn stalls(counts: &[u64], width_ns: u64) -> Option<Stalls> {
-    of(counts, width_ns, None, EVEN)
+    in_either_width(counts, width_ns, None)
 }
 
 /// The same of what was done of operations that are due at times of their own: what is made up for
-/// after a stall does not count. Where none is found, wider intervals show those in which somewhat
-/// more was done, up to half the median.
+/// after a stall does not count.
 pub fn stalls_of_due(counts: &[u64], width_ns: u64, due: Due) -> Option<Stalls> {
-    let within = |spread| of(counts, width_ns, Some(due), spread);
-    within(EVEN).or_else(|| within((1.0 - FAR_BELOW) / DEVIATIONS))
+    in_either_width(counts, width_ns, Some(due))
+}
+
+fn in_either_width(counts: &[u64], width_ns: u64, due: Option<Due>) -> Option<Stalls> {
+    let narrow = of(counts, width_ns, due, EVEN);
+    let wide = of(counts, width_ns, due, (1.0 - FAR_BELOW) / DEVIATIONS);
+    let seen_ns = narrow.map_or(0.0, |narrow| narrow.lost_ns);
+    wide.filter(|wide| wide.lost_ns > SLOW_TIMES * seen_ns).or(narrow)
 }
 
 fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<Stalls> {
@@ -283,6 +292,21 @@ mod tests {
         }
         assert_eq!(stalls(&[0; 1_000], TEN_MS), None);
         assert_eq!(stalls(&[100; 19], TEN_MS), None);
+    }
+
+    #[test]
+    fn slow_times_are_all_found_though_narrow_intervals_show_few_of_them() {
+        for seed in 1..50 {
+            // 13 operations per 10 ms for 0.7 s of each 3 s, and one chance to be far below.
+            let is_slow = |at: usize| at % 300 >= 200 && at % 300 < 270;
+            let noisy = |at: usize| {
+                let usual = if at.is_multiple_of(2) { 1.25 } else { 0.75 };
+                usual / if is_slow(at) { 3.0 } else { 1.0 }
+            };
+            let found = stalls(&series(seed, noisy), TEN_MS).unwrap();
+            assert_eq!(found.count, 3, "{found:?}");
+            assert!((found.without / 3_950.0 - 1.0).abs() < 0.03, "{found:?}");
+        }
     }
 
     #[test]

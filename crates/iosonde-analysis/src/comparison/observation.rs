@@ -40,6 +40,9 @@ pub struct Observation {
     pub record: String,
     /// The cell: the title of the workload, and its levels in an experiment.
     pub cell: String,
+    /// Seed of its random numbers; `None` in older baselines.
+    #[serde(default)]
+    pub seed: Option<u64>,
     /// The facts that must be equal.
     pub identity: Identity,
     /// Start of the measured window, ns since 1970.
@@ -99,6 +102,7 @@ impl Observation {
         Observation {
             record: checksum(&serde_json::to_vec(run).unwrap_or_default()),
             cell: named(&run.plan.title, levels),
+            seed: Some(run.plan.seed),
             identity: Identity::of(run, host),
             started_unix_ns: run.started_unix_ns,
             directions: moved.iter().map(|(name, _)| (*name).to_owned()).collect(),
@@ -118,6 +122,19 @@ impl Observation {
     /// What only the very same record shares, if it is known.
     pub fn identical(&self) -> Option<&str> {
         (!self.record.is_empty()).then_some(&self.record)
+    }
+
+    /// Whether it is another simulation with the same seed, which adds nothing: on a real device no
+    /// two runs agree in every figure. CPU time is real in both.
+    pub fn is_copy_of(&self, other: &Observation) -> bool {
+        let figures = |of: &Observation| {
+            let values = of.values.iter().filter(|(metric, _)| *metric != "cpu");
+            values.map(|(metric, value)| (metric.clone(), *value)).collect::<Vec<_>>()
+        };
+        self.seed.is_some()
+            && self.seed == other.seed
+            && self.cell == other.cell
+            && figures(self) == figures(other)
     }
 
     /// The value of a metric. If only one direction moved data, it is the total.

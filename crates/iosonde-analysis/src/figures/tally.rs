@@ -86,6 +86,7 @@ impl Tally {
             iops,
             iops_interval: (self.ops > 0)
                 .then_some(rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds())),
+            iops_scatter: batches.ok().map(dependent::scatter_of_rate),
             bytes_per_s: per_second(self.bytes),
             latency: LatencyFigures::over_time(
                 if open { &self.response } else { &self.latency },
