@@ -330,7 +330,7 @@ fn kept<'a>(
 }
 
 /// Simulations with one seed are one run, however often they are repeated; a round is left out if
-/// both of its runs are.
+/// either of its runs is one.
 fn leave_out_copies(kept: &mut [Runs<'_>; 2], in_rounds: bool, warnings: &mut Vec<String>) {
     let is_first = |runs: &Runs<'_>| -> Vec<bool> {
         let first = |at: usize| !runs[..at].iter().any(|earlier| runs[at].is_copy_of(earlier));
@@ -338,8 +338,8 @@ fn leave_out_copies(kept: &mut [Runs<'_>; 2], in_rounds: bool, warnings: &mut Ve
     };
     let mut stays = [is_first(&kept[0]), is_first(&kept[1])];
     if in_rounds {
-        let either = stays[0].iter().zip(&stays[1]).map(|(a, b)| a | b).collect::<Vec<_>>();
-        stays = [either.clone(), either];
+        let both = stays[0].iter().zip(&stays[1]).map(|(a, b)| a & b).collect::<Vec<_>>();
+        stays = [both.clone(), both];
     }
     for ((side, runs), stays) in ["A", "B"].into_iter().zip(kept).zip(stays) {
         let before = runs.len();

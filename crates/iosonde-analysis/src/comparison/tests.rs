@@ -285,6 +285,33 @@ fn what_does_not_count_is_left_out_and_reported() {
 }
 
 #[test]
+fn simulations_with_one_seed_count_once() {
+    let seeded = |level: f64, seeds: &[u64]| {
+        let of = |(at, seed): (usize, &u64)| Observation {
+            seed: Some(*seed),
+            // CPU time is real.
+            values: [("iops".into(), level + *seed as f64), ("cpu".into(), at as f64)].into(),
+            ..observed("x", at as u64, level)
+        };
+        Side { name: "x".into(), runs: seeds.iter().enumerate().map(of).collect() }
+    };
+    let runs = |a: &Side, b: &Side, in_rounds: bool| {
+        let compared = compare(a, b, &Request { in_rounds, ..requested() }).unwrap();
+        (compared.sides.map(|side| side.runs), compared.warnings.len())
+    };
+    let (same, apart) = (seeded(90.0, &[7; 6]), seeded(100.0, &[1, 2, 3, 4, 5, 6]));
+    assert_eq!(runs(&same, &apart, false), ([1, 6], 1));
+    assert_eq!(runs(&same, &apart, true), ([1, 1], 2));
+    assert_eq!(runs(&same, &same, true), ([1, 1], 2));
+    // On a real device the same seed gives other figures.
+    let mut real = same.clone();
+    real.runs.iter_mut().zip(1..).for_each(|(run, at)| {
+        run.values.insert("iops".into(), 90.0 + f64::from(at));
+    });
+    assert_eq!(runs(&real, &apart, false), ([6, 6], 0));
+}
+
+#[test]
 fn only_one_record_is_the_same_run() {
     let constant = |name: &str| {
         let mut side = side("x", 100.0, 6);
