@@ -1,8 +1,8 @@
 //! How often do the 95 % intervals of a run hold the truth? Simulated devices in virtual time.
 //!
 //! `cargo run --release -p iosonde-engine --example coverage -- 300` prints the tables of
-//! `docs/coverage.md`: that of so many cells of 3, 5 and 10 repeats per line, and that of all their
-//! runs; a further word chooses lines by their name.
+//! `docs/coverage.md`: that of so many cells of 10 repeats per line (and all that fit of 3 and 5), and
+//! that of all their runs; a further word chooses lines by their name.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table is its output")]
 
 #[path = "simulation/scene.rs"]
@@ -90,35 +90,34 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Cells of runs of their own, ten each, of which the smaller cells take the first.
+/// Cells of each size, of all runs: no run is in two of a size.
 fn of_cells(runs: &[Figures], truth: [f64; FIGURES.len()]) -> Vec<String> {
-    let mut counts = [[Count::default(); REPEATS.len()]; FIGURES.len()];
-    let cells = runs.chunks_exact(REPEATS[REPEATS.len() - 1]);
-    let number = cells.len() as u64;
-    for cell in cells {
-        for (size, repeats) in REPEATS.iter().enumerate() {
+    let quantiles = QUANTILES.map(Measure::Quantile);
+    let measures = [Measure::Iops, Measure::Mean].into_iter().chain(quantiles);
+    let of_size = |figure: usize, measure: Measure, repeats: usize| {
+        let mut count = Count::default();
+        for cell in runs.chunks_exact(repeats) {
             let point = Point {
                 cell: 0,
                 levels: Vec::new(),
-                runs: cell[..*repeats].to_vec(),
+                runs: cell.to_vec(),
                 standing: Standing::Good,
                 failed: 0,
             };
-            let quantiles = QUANTILES.map(Measure::Quantile);
-            let measures = [Measure::Iops, Measure::Mean].into_iter().chain(quantiles);
-            for (figure, measure) in measures.enumerate() {
-                let interval = point.spread(measure, Direction::Total).and_then(|of| of.interval);
-                counts[figure][size].add(&Seen { figure, interval, independent: None }, truth);
-            }
+            let interval = point.spread(measure, Direction::Total).and_then(|of| of.interval);
+            count.add(&Seen { figure, interval, independent: None }, truth);
         }
-    }
-    let cell = |counts: &[Count; REPEATS.len()]| {
-        if counts.iter().all(|count| count.given == 0) {
+        count
+    };
+    let cell = |(figure, measure): (usize, Measure)| {
+        let counts = REPEATS.map(|repeats| (repeats, of_size(figure, measure, repeats)));
+        if counts.iter().all(|(_, count)| count.given == 0) {
             return "n/a".to_owned();
         }
-        counts.map(|count| count.cell(number)).join(" / ")
+        let of = |(repeats, count): (usize, Count)| count.cell((runs.len() / repeats) as u64);
+        counts.map(of).join(" / ")
     };
-    counts.iter().map(cell).collect()
+    measures.enumerate().map(cell).collect()
 }
 
 /// One run on the simulated device.
