@@ -16,6 +16,7 @@ mod environment;
 mod experiment;
 mod faults;
 mod fio_line;
+mod fio_verify;
 mod fleets;
 mod formats;
 mod fsync;

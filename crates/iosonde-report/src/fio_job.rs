@@ -232,6 +232,9 @@ fn own(plan: &Plan, job: &Job, fresh: &[u16], words: &mut Words, missing: &mut V
     if job.data.checked {
         let by_pattern = !job.data.pattern.is_empty();
         say(words, "verify", if by_pattern { "pattern" } else { "crc32c" });
+        if by_pattern {
+            say(words, "verify_pattern", digits(&job.data.pattern));
+        }
     }
     limits(job, words, missing);
     service(job, words);
@@ -348,13 +351,19 @@ fn durability(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
     }
 }
 
+/// A pattern in fio's words.
+fn digits(pattern: &[u8]) -> String {
+    let digits: String = pattern.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("0x{digits}")
+}
+
+/// What is written, where the verification does not decide about it.
 fn data(data: &Data, words: &mut Words) {
-    if !data.pattern.is_empty() {
-        let digits: String = data.pattern.iter().map(|byte| format!("{byte:02x}")).collect();
-        return say(words, "buffer_pattern", format!("0x{digits}"));
-    }
     if data.checked {
         return;
+    }
+    if !data.pattern.is_empty() {
+        return say(words, "buffer_pattern", digits(&data.pattern));
     }
     if data.zeros {
         words.push(("zero_buffers", None));

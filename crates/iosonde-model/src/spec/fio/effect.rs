@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::job::FioJob;
-use super::load::{engine, rw};
+use super::load::{engine, rw, verifies};
 use super::value::Value;
 use super::{Fault, Place};
 use crate::spec::{EngineKind, Rw};
@@ -59,6 +59,7 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
     let of_random = ["random_distribution", "norandommap", "percentage_random", "ba"];
     tell(&of_random, !rw.is_random(), &with_rw);
     tell(&["fsync", "fdatasync", "sync", "atomic"], !writes, &with_rw);
+    tell(&["verify_pattern"], !verifies(job), &|| "without verification".into());
     let set = job.word("dedupe_mode").is_some_and(|(word, _)| word == "working_set");
     tell(&["dedupe_working_set_percentage", "dedupe_global"], !set, &|| {
         "without dedupe_mode=working_set".into()
@@ -152,6 +153,7 @@ mod tests {
             ("bsrange=4k-8k\nbs=4k\n", "bs has no effect beside bsrange"),
             ("bsrange=4k-8k\nbssplit=4k/50:8k/50\n", "bsrange has no effect beside bssplit"),
             ("time_based\n", "time_based has no effect without runtime"),
+            ("verify=none\nverify_pattern=1\n", "verify_pattern has no effect without verification"),
             ("rate_process=poisson\n", "rate_process has no effect without rate"),
             ("steadystate=iops:2\n", "steadystate has no effect without steadystate_duration"),
             ("flow_sleep=20\n", "flow_sleep has no effect without flow"),

@@ -51,11 +51,7 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
         service: service(job)?,
         // What a job does not write is neither synced nor filled.
         sync: if writes { sync(job)? } else { Sync::default() },
-        data: if writes {
-            data(job)?
-        } else {
-            Data { checked: verifies(job) && !rw.trims(), ..Data::default() }
-        },
+        data: if writes { data(job)? } else { compared(job, rw)? },
         batch: batch(job, depth)?,
         reap: Reap {
             times: job.get("write_iolog").is_some(),
@@ -354,16 +350,25 @@ fn data(job: &FioJob) -> Result<Data, Fault> {
     })
 }
 
-/// Whether what the job writes is compared with what it reads back.
-pub(super) fn verifies(job: &FioJob) -> bool {
-    job.word("verify").is_some_and(|(word, _)| !matches!(word, "none" | "0" | "null"))
+/// What a job that only reads has to find: that which a job with the same options writes.
+fn compared(job: &FioJob, rw: Rw) -> Result<Data, Fault> {
+    let checked = verifies(job) && !rw.trims();
+    Ok(Data { pattern: if checked { pattern(job)? } else { Vec::new() }, checked, ..Data::default() })
 }
 
-/// The bytes of `buffer_pattern`, or of `verify_pattern` where that is what is verified.
+/// Whether what the job writes is compared with what it reads back. A pattern to be verified is
+/// verified without `verify` too.
+pub(super) fn verifies(job: &FioJob) -> bool {
+    match job.word("verify") {
+        Some((word, _)) => !matches!(word, "none" | "0" | "null"),
+        None => job.get("verify_pattern").is_some(),
+    }
+}
+
+/// The bytes of `buffer_pattern`, or of `verify_pattern` where anything is verified.
 fn pattern(job: &FioJob) -> Result<Vec<u8>, Fault> {
     for name in ["verify_pattern", "buffer_pattern"] {
-        let is_meant = name == "buffer_pattern"
-            || matches!(job.word("verify"), Some(("pattern" | "pattern_hdr", _)));
+        let is_meant = name == "buffer_pattern" || verifies(job);
         if let Some(text) = job.text(name).filter(|_| is_meant) {
             return super::pattern::bytes(text).map_err(|what| job.fault(name, what));
         }
@@ -447,5 +452,41 @@ fn memory(job: &FioJob) -> Result<(NumaMode, Vec<u32>), Fault> {
             let what = "expected default, local, bind:NODES, interleave:NODES or prefer:NODE";
             Err(job.fault(name, what))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::job::testing::read;
+    use super::*;
+
+    fn data_of(lines: &str) -> Data {
+        let file = read(&format!("[a]\nsize=1m\n{lines}")).unwrap();
+        role(&file.groups[0].jobs[0], "a").unwrap().data
+    }
+
+    #[test]
+    fn a_pattern_to_be_verified_is_written_and_verified_whatever_verify_names() {
+        let expected = Data { pattern: vec![0xde, 0xad], checked: true, ..Data::default() };
+        for more in ["", "verify=pattern\n", "verify=md5\n", "verify=crc32c\nbuffer_pattern=7\n"] {
+            for rw in ["write", "read", "randrw"] {
+                let found = data_of(&format!("rw={rw}\nverify_pattern=0xdead\n{more}"));
+                assert_eq!(found, expected, "rw={rw} {more}");
+            }
+        }
+        let off = data_of("rw=write\nverify=none\nverify_pattern=0xdead\n");
+        assert!(off.pattern.is_empty() && !off.checked);
+    }
+
+    #[test]
+    fn a_job_that_reads_expects_the_pattern_that_the_same_job_writes() {
+        for lines in ["verify=crc32c\nbuffer_pattern=0xbeef\n", "verify=md5\n"] {
+            let [written, expected] =
+                ["write", "read"].map(|rw| data_of(&format!("rw={rw}\n{lines}")));
+            assert_eq!(written, expected, "{lines}");
+        }
+        assert_eq!(data_of("rw=read\nbuffer_pattern=0xbeef\n"), Data::default());
     }
 }

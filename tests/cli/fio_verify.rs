@@ -1,0 +1,24 @@
+//! Verification as fio's job files ask for it: what is written, what a later job expects, and what
+//! is no damage.
+
+use std::fs;
+
+use super::program::Place;
+
+#[test]
+fn a_pattern_is_written_and_verified_without_verify_and_read_back_later() {
+    let place = Place::new();
+    let job = "run --name=x --filename=data.img --bs=4k --size=64k";
+    for more in ["--verify_pattern=0xdead", "--verify_pattern=0xdead --verify=md5"] {
+        let words = format!("{job} --rw=write {more} --output-format=json");
+        let document = place.iosonde(&words).end().exits(0).json();
+        assert_eq!(document["jobs"][0]["read"]["total_ios"].as_u64(), Some(16), "{more}");
+        let bytes = fs::read(place.work().join("data.img")).unwrap();
+        assert!(bytes.chunks(2).all(|pair| pair == [0xde, 0xad]), "{more}");
+        place.iosonde(&format!("{job} --rw=read {more}")).end().exits(0);
+        fs::remove_file(place.work().join("data.img")).unwrap();
+    }
+    let job = format!("{job} --verify=crc32c --buffer_pattern=0xbeef");
+    place.iosonde(&format!("{job} --rw=write --do_verify=0")).end().exits(0);
+    place.iosonde(&format!("{job} --rw=read")).end().exits(0);
+}
