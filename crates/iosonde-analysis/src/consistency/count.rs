@@ -99,6 +99,7 @@ mod tests {
 
     use super::*;
     use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::spec::Draw;
 
     #[test]
     fn one_byte_or_one_operation_off_is_seen() {
@@ -124,6 +125,17 @@ mod tests {
         let mut run = good;
         run.jobs[0].touched = Some((0, (1 << 30) + 4096));
         assert!(!region(&run).unwrap().ok);
+    }
+
+    #[test]
+    fn what_was_written_in_several_sizes_is_read_again_in_these() {
+        let mut run = run_of(&[Load::default()]);
+        let job = &mut run.plan.jobs[0];
+        job.sizes.write = Draw::Range { low: 4096, high: 16_384, step: 4096 };
+        job.sizes.read = Draw::Fixed(16_384);
+        assert!(!bytes(&run).ok);
+        run.plan.jobs[0].rereads = true;
+        assert!(bytes(&run).ok);
     }
 
     #[test]

@@ -211,6 +211,8 @@ impl Job {
     /// Smallest and largest size of an operation of this way, bytes.
     pub fn size_range(&self, way: IoKind) -> (u64, u64) {
         let draw = match way {
+            // What reads again has the sizes of what was written.
+            IoKind::Read if self.rereads => &self.sizes.write,
             IoKind::Read => &self.sizes.read,
             IoKind::Write => &self.sizes.write,
             IoKind::Trim => &self.sizes.trim,
