@@ -22,3 +22,30 @@ fn a_pattern_is_written_and_verified_without_verify_and_read_back_later() {
     place.iosonde(&format!("{job} --rw=write --do_verify=0")).end().exits(0);
     place.iosonde(&format!("{job} --rw=read")).end().exits(0);
 }
+
+#[test]
+fn what_only_verifies_a_damaged_file_needs_no_consent_and_reads_alone() {
+    let place = Place::new();
+    let job = "run --name=x --filename=data.img --bs=4k --size=64k --rw=write --verify=crc32c";
+    place.iosonde(job).end().exits(0);
+    place.iosonde(&format!("{job} --verify_only")).end().exits(0);
+    let path = place.work().join("data.img");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[20_000] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    for more in ["--verify_only", "--verify_only --readonly"] {
+        place.iosonde(&format!("{job} {more}")).end().exits(4);
+    }
+    assert!(fs::read(&path).unwrap() == bytes, "nothing was written");
+    place.iosonde(job).end().exits(5).says("writing would destroy it");
+}
+
+#[test]
+fn operations_of_several_sizes_and_writes_after_trims_are_verified() {
+    let place = Place::new();
+    for more in ["rw=write --bssplit=4k/50:8k/50", "rw=randwrite --bsrange=4k-16k", "rw=trimwrite"]
+    {
+        let words = format!("run --name=x --filename=data.img --size=256k --{more}");
+        place.iosonde(&format!("{words} --verify=crc32c")).end().exits(0);
+    }
+}

@@ -10,6 +10,7 @@ mod replay;
 mod request;
 mod shared;
 mod steady;
+mod verify;
 
 use super::job::{FioJob, Group, Setting};
 use super::number::Amount;
@@ -86,6 +87,7 @@ pub fn ask(group: &Group) -> Result<Asking, Faults> {
     let (first_engine, own_engine) = first_and_own(group, engine)?;
     // A generic device takes nothing but commands, and nothing else takes them.
     the_same(group, "ioengine", |job| Ok(engine(job)?.kind == EngineKind::IoUringCmd))?;
+    the_same(group, "verify_only", |job| Ok(job.flag("verify_only") == Some(true)))?;
     let (warmup_ns, own_warmup) = first_and_own(group, warmup)?;
     let (seed, own_seed) = first_and_own(group, |job| Ok(seed(job)))?;
     let mut asking =
@@ -182,37 +184,6 @@ impl Asking {
     /// Whether the files are read before the run, into the page cache.
     pub fn pre_reads(&self) -> bool {
         self.parts.iter().any(|part| part.job.flag("pre_read") == Some(true))
-    }
-
-    /// Whether what was written is read back and compared afterwards: the names of these roles.
-    pub fn verified(&self) -> Vec<&str> {
-        let is_verified = |part: &&Part| {
-            part.role.data.checked
-                && part.job.flag("do_verify") != Some(false)
-                && part.role.rw.read_percent(50) < 100
-        };
-        self.parts.iter().filter(is_verified).map(|part| part.role.name.as_str()).collect()
-    }
-
-    /// Whether nothing is written and only what was written before is verified.
-    pub fn verifies_only(&self) -> bool {
-        self.parts.iter().all(|part| part.job.flag("verify_only") == Some(true))
-    }
-
-    /// Whether any job changes what is stored.
-    pub fn writes(&self) -> bool {
-        self.parts.iter().any(|part| !matches!(part.role.rw, Rw::Read | Rw::RandRead))
-    }
-
-    /// Whether any job changes what this target holds, under whatever place it stands here.
-    pub fn writes_to(&self, path: &str) -> bool {
-        let is_it = |index: &u16| {
-            self.targets.get(usize::from(*index)).is_some_and(|target| target.path == path)
-        };
-        self.parts.iter().any(|Part { role, .. }| {
-            !matches!(role.rw, Rw::Read | Rw::RandRead)
-                && (role.targets.is_empty() || role.targets.iter().any(is_it))
-        })
     }
 
     /// Whether a target that is made for the run has to be written in full before it: it is read,

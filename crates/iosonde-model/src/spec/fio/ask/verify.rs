@@ -1,0 +1,65 @@
+//! What a group writes, and what of it is verified.
+
+use super::{Asking, Part};
+use crate::spec::Rw;
+
+impl Asking {
+    /// Whether what was written is read back and compared afterwards: the names of these roles.
+    pub fn verified(&self) -> Vec<&str> {
+        let is_verified = |part: &&Part| {
+            part.role.data.checked
+                && part.job.flag("do_verify") != Some(false)
+                && part.role.rw.read_percent(50) < 100
+        };
+        self.parts.iter().filter(is_verified).map(|part| part.role.name.as_str()).collect()
+    }
+
+    /// Whether nothing is written and only what was written before is verified.
+    pub fn verifies_only(&self) -> bool {
+        self.parts.iter().all(|part| part.job.flag("verify_only") == Some(true))
+    }
+
+    /// Whether any job changes what is stored.
+    pub fn writes(&self) -> bool {
+        self.writing().next().is_some()
+    }
+
+    /// Whether any job changes what this target holds, under whatever place it stands here.
+    pub fn writes_to(&self, path: &str) -> bool {
+        let is_it = |index: &u16| {
+            self.targets.get(usize::from(*index)).is_some_and(|target| target.path == path)
+        };
+        let reaches = |part: &Part| {
+            part.role.targets.is_empty() || part.role.targets.iter().any(is_it)
+        };
+        self.writing().any(reaches)
+    }
+
+    /// The jobs that change what is stored: none where all of them only verify.
+    fn writing(&self) -> impl Iterator<Item = &Part> {
+        let verifies_only = self.verifies_only();
+        let writes =
+            move |part: &&Part| !verifies_only && !matches!(part.role.rw, Rw::Read | Rw::RandRead);
+        self.parts.iter().filter(writes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::super::job::testing::read;
+    use super::super::ask;
+
+    #[test]
+    fn a_group_that_only_verifies_writes_nothing() {
+        let job = "[a]\nfilename=a.img\nsize=1m\nrw=write\nverify=crc32c\n";
+        for (more, writes) in [("", true), ("verify_only=0\n", true), ("verify_only\n", false)] {
+            let asking = ask(&read(&format!("{job}{more}")).unwrap().groups[0]).unwrap();
+            assert_eq!((asking.writes(), asking.writes_to("a.img")), (writes, writes), "{more}");
+        }
+        let mixed = format!("{job}verify_only\n[b]\nfilename=b.img\nsize=1m\nrw=write\n");
+        let fault = ask(&read(&mixed).unwrap().groups[0]).unwrap_err().to_string();
+        assert!(fault.contains("verify_only: jobs `a` and `b`"), "{fault}");
+    }
+}
