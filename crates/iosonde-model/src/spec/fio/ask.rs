@@ -15,7 +15,9 @@ mod verify;
 use super::job::{FioJob, Group, Setting};
 use super::number::Amount;
 use super::{Fault, Faults, Place, iolog, load, shown};
-use crate::spec::{EngineKind, Role, Rw, Settling, Sizes, Span, Start, Stop, Threads, Workload};
+use crate::spec::{
+    Access, EngineKind, Role, Rw, Settling, Sizes, Span, Start, Stop, Strides, Threads, Workload,
+};
 
 pub(super) use nodes::list as nodes;
 pub use request::{AccessHint, EngineRequest, LatencyRequest, LogRequest, TargetRequest};
@@ -46,8 +48,6 @@ pub struct Asking {
     pub keeps_cache: bool,
     /// Whether files are prepared and no job runs.
     pub creates_only: bool,
-    /// Whether the jobs are reported as one.
-    pub grouped: bool,
     /// What is done otherwise than by fio without changing the load, in words.
     pub notes: Vec<String>,
     parts: Vec<Part>,
@@ -107,7 +107,6 @@ pub fn ask(group: &Group) -> Result<Asking, Faults> {
             creates_only: the_same(group, "create_only", |job| {
                 Ok(job.flag("create_only") == Some(true))
             })?,
-            grouped: group.jobs.iter().any(|job| job.flag("group_reporting") == Some(true)),
             notes: Vec::new(),
             parts: Vec::new(),
         };
@@ -384,7 +383,9 @@ impl Part {
         let mut role = self.role.clone();
         role.offset = Some(offset);
         let listed = !role.listed.is_empty();
-        role.size = (!listed).then(|| whole_blocks(&role, region, rest));
+        let whole = whole_blocks(&role, region, rest);
+        let covered = if walks(&role) { region.min(whole) } else { region };
+        role.size = (!listed).then_some(whole);
         if let (Some(stride @ ..0), Some(size), 0) = (role.stride, role.size, offset) {
             // fio begins at 0, and then goes down from where the hole before the end begins.
             role.size = Some(size.saturating_sub(stride.unsigned_abs()));
@@ -396,23 +397,32 @@ impl Part {
         }
         let wraps = offset.saturating_add(region) >= target_bytes;
         let end = match role.listed.len() {
-            0 => end::End::of(job, &role, (region, files), wraps, in_bytes)?,
+            0 => end::End::of(job, &role, (covered, files), wraps, in_bytes)?,
             _ => end::End::of_list(job, &role),
         };
         Ok((role, end))
     }
 }
 
-/// A region in whole blocks, where all have one size: a sequential job of fio reaches over its end
-/// if the file goes on there, and a random one leaves the rest out.
+/// A region in whole blocks: a sequential job of fio with one size reaches over its end if the file
+/// goes on there, and any other leaves out what the smallest block does not fit in.
 fn whole_blocks(role: &Role, region: u64, rest: u64) -> u64 {
-    let block = role.block_size.unwrap_or(1).max(1);
-    let is_plain = role.sizes == Sizes::default() && role.block_align.is_none();
-    if !is_plain || region < block {
+    let is_plain = role.sizes == Sizes::default();
+    let block = if is_plain { role.block_size.unwrap_or(1) } else { load::least(&role.sizes) };
+    if role.block_align.is_some() || block == 0 || region < block {
         return region;
     }
     let over = region.next_multiple_of(block);
-    if !role.rw.is_random() && over <= rest { over } else { region / block * block }
+    let reaches_over = is_plain && !role.rw.is_random() && over <= rest;
+    if reaches_over { over } else { region / block * block }
+}
+
+/// Whether a job goes through its region block by block, and so ends at the last whole one. One
+/// that draws its places goes on until it has moved as many bytes as the region has.
+fn walks(role: &Role) -> bool {
+    let has_holes = role.stride.is_some() || role.strides != Strides::default();
+    let covers = matches!(role.access, Access::Permutation | Access::RandomMap);
+    !has_holes && (covers || !role.rw.is_random())
 }
 
 fn warmup(job: &FioJob) -> Result<u64, Fault> {

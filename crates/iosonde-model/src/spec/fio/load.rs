@@ -210,6 +210,13 @@ fn smallest(draw: &Draw) -> u64 {
     }
 }
 
+/// The smallest of several sizes of a job, bytes.
+pub(super) fn least(sizes: &Sizes) -> u64 {
+    let ways = [&sizes.read, &sizes.write, &sizes.trim];
+    let drawn = ways.into_iter().filter(|draw| **draw != Draw::Block);
+    drawn.map(smallest).min().unwrap_or(BLOCK_BYTES)
+}
+
 /// Whether the job reads, writes, trims.
 fn used(rw: Rw) -> [bool; 3] {
     let reads = rw.is_mixed() || matches!(rw, Rw::Read | Rw::RandRead);
@@ -353,7 +360,11 @@ fn data(job: &FioJob) -> Result<Data, Fault> {
 /// What a job that only reads has to find: that which a job with the same options writes.
 fn compared(job: &FioJob, rw: Rw) -> Result<Data, Fault> {
     let checked = verifies(job) && !rw.trims();
-    Ok(Data { pattern: if checked { pattern(job)? } else { Vec::new() }, checked, ..Data::default() })
+    Ok(Data {
+        pattern: if checked { pattern(job)? } else { Vec::new() },
+        checked,
+        ..Data::default()
+    })
 }
 
 /// Whether what the job writes is compared with what it reads back. A pattern to be verified is

@@ -105,3 +105,57 @@ pub(super) fn of_all(ends: &[End]) -> Stop {
         Stop::EachJob
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::super::job::testing::read;
+    use super::super::ask;
+    use crate::spec::Stop;
+
+    /// Region and end of the first job on a file of this length.
+    fn of(lines: &str, file_bytes: u64) -> (u64, Stop) {
+        let asking =
+            ask(&read(&format!("[a]\nfilename=t.img\n{lines}")).unwrap().groups[0]).unwrap();
+        let (workload, stop) = asking.workload(&[file_bytes]).unwrap();
+        let role = &workload.roles[0];
+        (role.size.unwrap(), role.span.stop.unwrap_or(stop))
+    }
+
+    #[test]
+    fn a_job_ends_with_the_last_whole_block_whatever_else_may_end_it() {
+        const SECOND: u64 = 1_000_000_000;
+        for rw in ["read", "randread"] {
+            let plain = format!("rw={rw}\nbs=8k\n");
+            for (more, expected) in [
+                ("runtime=5\n", Stop::AfterNsOrBytes(5 * SECOND, 49_152)),
+                ("startdelay=10ms\n", Stop::AfterBytes(49_152)),
+                ("loops=2\n", Stop::AfterBytes(98_304)),
+            ] {
+                assert_eq!(
+                    of(&format!("{plain}{more}"), 50_001),
+                    (49_152, expected),
+                    "{rw} {more}"
+                );
+            }
+        }
+        // Where the file goes on, the last block reaches over the end of the region.
+        let (size, stop) = of("rw=read\nbs=8k\nsize=50001\nruntime=5\n", 1 << 20);
+        assert_eq!((size, stop), (57_344, Stop::AfterNsOrBytes(5 * SECOND, 50_001)));
+    }
+
+    #[test]
+    fn several_sizes_fill_what_the_smallest_of_them_fits_in() {
+        const KIB: u64 = 1 << 10;
+        for (lines, end) in [
+            ("rw=read\nbsrange=4k-8k\n", 32 * KIB),
+            ("rw=randread\nbssplit=4k/30:8k/70\n", 32 * KIB),
+            ("rw=randread\nbssplit=4k/30:8k/70\nloops=2\n", 64 * KIB),
+            ("rw=randread\nbssplit=4k/30:8k/70\nnorandommap\n", 33 * KIB),
+        ] {
+            let found = of(&format!("{lines}size=33k\n"), 1 << 20);
+            assert_eq!(found, (32 * KIB, Stop::AfterBytes(end)), "{lines}");
+        }
+    }
+}
