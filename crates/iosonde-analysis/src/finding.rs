@@ -11,6 +11,7 @@ mod client_lag;
 mod client_sched;
 mod clock_suspect;
 mod compressed;
+mod data_differs;
 mod depth_not_applied;
 mod engine_fallback;
 mod errors;
@@ -19,6 +20,7 @@ mod host_cache;
 mod latency_change;
 mod level_change;
 mod level_drop;
+mod limit_missed;
 mod link_down;
 mod misaligned;
 mod mix_off;
@@ -269,6 +271,7 @@ pub const DETECTORS: &[Detector<Detect>] = &[
     client_sched::DETECTOR,
     clock_suspect::DETECTOR,
     compressed::DETECTOR,
+    data_differs::DETECTOR,
     depth_not_applied::DETECTOR,
     engine_fallback::DETECTOR,
     errors::DETECTOR,
@@ -277,6 +280,7 @@ pub const DETECTORS: &[Detector<Detect>] = &[
     latency_change::DETECTOR,
     level_change::DETECTOR,
     level_drop::DETECTOR,
+    limit_missed::DETECTOR,
     link_down::DETECTOR,
     misaligned::DETECTOR,
     mix_off::DETECTOR,
@@ -304,7 +308,8 @@ pub const DETECTORS: &[Detector<Detect>] = &[
 ];
 
 /// Detectors that need no figures: they report even if the consistency checks failed.
-const WITHOUT_FIGURES: [&str; 3] = ["errors", "no_space", "not_supported"];
+const WITHOUT_FIGURES: [&str; 5] =
+    ["data_differs", "errors", "limit_missed", "no_space", "not_supported"];
 
 /// All findings of a run, most severe and strongest first. If the consistency checks failed, only
 /// errors are reported: inconsistent numbers allow no diagnosis.

@@ -3,7 +3,10 @@
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::count;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength, no_space, not_supported};
+use super::{
+    Case, Detect, Detector, Finding, Severity, Strength, data_differs, limit_missed, no_space,
+    not_supported,
+};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "errors",
@@ -17,7 +20,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 pub(super) struct Cause(pub(super) &'static [&'static str]);
 
 /// Those with a finding of their own.
-const NAMED: [Cause; 2] = [no_space::CAUSE, not_supported::CAUSE];
+const NAMED: [Cause; 3] = [data_differs::CAUSE, no_space::CAUSE, not_supported::CAUSE];
 
 impl Cause {
     /// Whether an error, or a text that names it, is one of them.
@@ -79,6 +82,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     if let (Outcome::Failed { error }, true) = (&run.outcome, parts.is_empty())
         && !NAMED.iter().any(|cause| cause.is(error) && !cause.parts(run).is_empty())
+        && limit_missed::missed(run).is_none()
     {
         parts.push(format!("the run ended early: {error}"));
     }

@@ -382,7 +382,7 @@ fn meaning(errno: i32) -> &'static str {
         ENODATA => " (nothing there: the target is shorter than the region)",
         28 => " (the file system is full)",
         122 => " (the disk quota is used up)",
-        EILSEQ => " (what was read is not what was written)",
+        EILSEQ => " (what was read is not what iosonde writes there)",
         22 => " (the target does not take this size, offset or alignment)",
         EIO => " (the device failed)",
         _ => "",
