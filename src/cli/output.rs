@@ -241,7 +241,7 @@ impl Output {
                     _ => Version::Five,
                 };
                 let runs = numbered(document);
-                runs.iter().map(|run| terse(run, document.grouped, version)).collect()
+                runs.iter().map(|run| terse(run, version)).collect()
             }
         };
         self.write(&text);

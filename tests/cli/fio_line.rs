@@ -580,3 +580,32 @@ fn jobs_end_with_those_of_fio_and_are_of_the_same_groups() {
         assert_eq!(own, theirs, "{name}");
     }
 }
+
+#[test]
+fn jobs_are_reported_together_where_they_ask_for_it_and_copies_share_a_name() {
+    let place = Place::new();
+    let global = "[global]\nfilename=data.img\nsize=64k\nbs=4k\n";
+    let entries = |jobs: &str| -> Vec<(String, u64, u64)> {
+        place.file("job.fio", format!("{global}{jobs}").as_bytes());
+        let document = place.iosonde("run job.fio --output-format=json").end().exits(0).json();
+        let jobs = document["jobs"].as_array().unwrap();
+        let ops = |job: &Value, way: &str| job[way]["total_ios"].as_u64().unwrap();
+        let entry = |job: &Value| {
+            let name = job["jobname"].as_str().unwrap().to_string();
+            (name, ops(job, "read"), ops(job, "write"))
+        };
+        jobs.iter().map(entry).collect()
+    };
+    let own = |name: &str, read: u64, write: u64| (name.to_string(), read, write);
+    let grouped = "rw=read\ngroup_reporting\n";
+    let found = entries(&format!("[a]\n{grouped}[b]\nrw=write\n"));
+    assert_eq!(found, [own("a", 16, 0), own("b", 0, 16)]);
+    let found =
+        entries(&format!("[a]\n{grouped}numjobs=2\n[b]\nrw=write\nnumjobs=2\n[c]\n{grouped}"));
+    assert_eq!(found, [own("a", 32, 0), own("b", 0, 16), own("b", 16, 16)]);
+    let found = entries(
+        "[a]\nrw=read\nnumjobs=2\n[b]\nrw=read\nnumjobs=2\ncpus_allowed=0-1\ncpus_allowed_policy=split\n",
+    );
+    let names: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(names, ["a", "a", "b", "b"]);
+}

@@ -14,7 +14,7 @@ pub mod terse;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::json::{Document, WrittenOptions};
+use crate::json::{Document, WrittenJob, WrittenOptions};
 use crate::run_text::{rw, size};
 use iosonde_analysis::Assessment;
 use iosonde_analysis::arrivals::ArrivalVerdict;
@@ -30,6 +30,9 @@ pub const VERSION: &str = concat!("iosonde-", env!("CARGO_PKG_VERSION"));
 
 /// Interval of fio's own bandwidth and IOPS samples, ns.
 const SAMPLE_NS: u64 = 500_000_000;
+
+/// Linux's number of what fio reports of an operation that takes longer than `max_latency`.
+const ETIMEDOUT: i32 = 110;
 
 /// Upper edges of fio's latency classes, below 1000 of their unit.
 const CLASSES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
@@ -113,8 +116,10 @@ struct JobReport<'a> {
     parts: &'a [JobRun],
     /// Position in the run.
     index: usize,
-    /// Options as they were written, and the percentiles that they ask for.
-    written: Option<&'a BTreeMap<String, String>>,
+    /// Its name: that of its section, or of its role.
+    name: String,
+    /// The job as it was written, and the percentiles that it asks for.
+    written: Option<&'a WrittenJob>,
     shown: Shown,
     /// Whether latencies from the due time would only tell how long the run was.
     withheld: bool,
@@ -156,10 +161,11 @@ pub fn numbered<'a>(document: &Document<'a>) -> Vec<Numbered<'a>> {
 }
 
 impl<'a> Numbered<'a> {
-    /// Every job, or one for those of a group if they are `grouped`, with the same of the
-    /// verification where there was one.
-    fn reports(&self, grouped: bool) -> Vec<(JobReport<'a>, Option<JobReport<'a>>)> {
-        let of = |(run, facts): Judged<'a>| job_report(run, facts, grouped, self.written);
+    /// Every job, or one for those that are reported together, with the same of the verification
+    /// where there was one.
+    fn reports(&self) -> Vec<(JobReport<'a>, Option<JobReport<'a>>)> {
+        let written = Written { run: &self.run.0.plan.name, all: self.written };
+        let of = |(run, facts): Judged<'a>| job_report(run, facts, written);
         let mut rereads: Vec<Option<JobReport<'a>>> =
             self.verification.map(of).into_iter().flatten().map(Some).collect();
         let with = |report: JobReport<'a>| {
@@ -184,28 +190,40 @@ fn of_direction<'a, 'b>(
     reread.filter(|_| is_read).unwrap_or(job)
 }
 
-/// Every job of a run; one for those of a group if they are `grouped`.
-fn job_report<'a>(
-    run: &'a Run,
-    facts: &Assessment,
-    grouped: bool,
-    options: Option<&'a WrittenOptions>,
-) -> Vec<JobReport<'a>> {
+/// The jobs of a run as they were written.
+#[derive(Clone, Copy)]
+struct Written<'a> {
+    run: &'a str,
+    all: Option<&'a WrittenOptions>,
+}
+
+impl<'a> Written<'a> {
+    fn job(self, plan: &Job) -> Option<&'a WrittenJob> {
+        self.all?.jobs.get(&(self.run.to_owned(), plan.role.clone()))
+    }
+
+    /// Whether a job is reported with the one before it: as in fio, if it says so itself, and is
+    /// of the same group.
+    fn are_one(self, before: &Job, plan: &Job) -> bool {
+        before.span.group == plan.span.group && self.job(plan).is_some_and(|job| job.grouped)
+    }
+}
+
+/// Every job of a run; one for those that are reported together.
+fn job_report<'a>(run: &'a Run, facts: &Assessment, written: Written<'a>) -> Vec<JobReport<'a>> {
     let open = facts.figures.arrivals.as_ref();
     let withheld = open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable);
     let report = |index: usize, plan: &'a Job, job, parts: &'a [JobRun]| {
+        let name = written.job(plan).map_or_else(|| name_of(run, plan), |job| job.name.clone());
         // Of jobs that are reported together fio has the options of the last.
-        let last = run.plan.jobs.get(index + parts.len() - 1).unwrap_or(plan);
-        let name = (run.plan.name.clone(), last.role.clone());
-        let written = options.and_then(|all| all.jobs.get(&name));
-        let shown = Shown::of(options, written);
-        JobReport { run, plan, job, parts, index, withheld, written, shown }
+        let last = written.job(run.plan.jobs.get(index + parts.len() - 1).unwrap_or(plan));
+        let shown = Shown::of(written.all, last.map(|job| &job.options));
+        JobReport { run, plan, job, parts, index, withheld, name, written: last, shown }
     };
     let mut reports: Vec<JobReport<'a>> = Vec::new();
-    let one_group = |a: &&Job, b: &&Job| grouped && a.span.group == b.span.group;
     let plans: Vec<&'a Job> = run.plan.jobs.iter().take(run.jobs.len()).collect();
     let mut from = 0;
-    for group in plans.chunk_by(one_group) {
+    for group in plans.chunk_by(|before, plan| written.are_one(before, plan)) {
         let parts = &run.jobs[from..from + group.len()];
         let job = match parts {
             [one] => Cow::Borrowed(one),
@@ -215,6 +233,15 @@ fn job_report<'a>(
         from += group.len();
     }
     reports
+}
+
+/// The name of a job of which nothing was written: the run's, or the role's where there are
+/// several; copies of a job with files of their own, `name.1` and so on, are one.
+fn name_of(run: &Run, plan: &Job) -> String {
+    let name = &run.plan.name;
+    let is_one = run.plan.jobs.iter().all(|job| job.role == plan.role);
+    let are_copies = run.plan.jobs.iter().all(|job| job.plays(name));
+    if is_one || are_copies { name.clone() } else { plan.role.clone() }
 }
 
 /// Several jobs as one, as fio's `group_reporting` adds them up: counts and histograms are summed,
@@ -244,17 +271,8 @@ fn together(jobs: &[JobRun]) -> JobRun {
 }
 
 impl JobReport<'_> {
-    /// The run's name, or the role's where there are several; copies of a job with files of their
-    /// own, `name.1` and so on, are one.
     fn name(&self) -> &str {
-        let name = &self.run.plan.name;
-        let is_copy = |role: &str| {
-            let number = role.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('.'));
-            role == name || number.is_some_and(|number| number.parse::<u32>().is_ok())
-        };
-        let roles = || self.run.plan.jobs.iter().map(|job| &job.role);
-        let one_role = roles().all(|role| *role == self.plan.role) || roles().all(|r| is_copy(r));
-        if one_role { &self.run.plan.name } else { &self.plan.role }
+        &self.name
     }
 
     fn window_ns(&self) -> u64 {
@@ -322,9 +340,15 @@ impl JobReport<'_> {
         Classes::of(moving().map(|(_, of)| clat(of(&self.job))))
     }
 
-    /// The errno of the first error; 0 without one.
+    /// The errno of the first error, or that of an operation that took too long; 0 without one.
     fn errno(&self) -> i32 {
-        self.job.first_error.as_ref().map_or(0, |(_, _, name)| errno(name))
+        let most_ns = self.plan.span.most_latency_ns;
+        let took_ns = moving().filter_map(|(_, of)| of(&self.job).latency.max()).max();
+        match &self.job.first_error {
+            Some((_, _, name)) => errno(name),
+            None if most_ns > 0 && took_ns > Some(most_ns) => ETIMEDOUT,
+            None => 0,
+        }
     }
 
     /// Half-second samples of one direction: bandwidth in KiB/s, and IOPS.

@@ -39,9 +39,6 @@ pub struct Document<'a> {
     pub verdict: Option<&'a Verdict>,
     /// Declared expectations.
     pub expectations: &'a [Judged],
-    /// Whether fio's formats report the jobs of a run as one (`group_reporting`).
-    #[serde(skip)]
-    pub grouped: bool,
     /// What another program measured of the same loads.
     #[serde(serialize_with = "cross_checks", skip_serializing_if = "<[_]>::is_empty")]
     pub cross_checks: &'a [CrossCheck],
@@ -61,8 +58,19 @@ pub struct Document<'a> {
 pub struct WrittenOptions {
     /// Those of all jobs: in `[global]`, or before the first job of a command line.
     pub global: BTreeMap<String, String>,
-    /// Those of each job itself, by the names of its run and of its role.
-    pub jobs: BTreeMap<(String, String), BTreeMap<String, String>>,
+    /// Each job itself, by the names of its run and of its role.
+    pub jobs: BTreeMap<(String, String), WrittenJob>,
+}
+
+/// A job as it was written.
+#[derive(Clone, Debug, Default)]
+pub struct WrittenJob {
+    /// Its name, which its copies share.
+    pub name: String,
+    /// Whether fio's formats report it with the job before it in its group (`group_reporting`).
+    pub grouped: bool,
+    /// Its own options.
+    pub options: BTreeMap<String, String>,
 }
 
 /// Why a command ended without an answer.

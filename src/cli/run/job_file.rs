@@ -186,8 +186,7 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     }
     let all = of_groups.len() + askings.iter().filter(|asking| asking.creates_only).count();
     let all = is_ended || all == askings.len();
-    let grouped = askings.iter().any(|asking| asking.grouped);
-    let end = (all, failed, grouped, &written);
+    let end = (all, failed, &written);
     Ok(conclude(beside, &place, (output, outputs, progress), keeper, &runs, end))
 }
 
@@ -400,7 +399,7 @@ fn conclude(
     (mut output, outputs, mut progress): (Output, Outputs, Progress),
     mut keeper: Keeper,
     runs: &[Run],
-    (all, failed, grouped, written): (bool, Option<Exit>, bool, &WrittenOptions),
+    (all, failed, written): (bool, Option<Exit>, &WrittenOptions),
 ) -> Exit {
     let rows: Vec<_> = runs.iter().map(|run| assess(run, Some(&place.host))).collect();
     let cells: Vec<_> = runs.iter().zip(&rows).collect();
@@ -429,7 +428,6 @@ fn conclude(
         cells: &cells,
         verdict: Some(&reported),
         expectations: &judged,
-        grouped,
         host: Some(&place.host),
         target: runs.first().map(|run| &run.target),
         written: Some(written),

@@ -35,7 +35,7 @@ pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value 
     let mut jobs = Vec::new();
     let balanced = numbered(document);
     for numbered in &balanced {
-        let reports = numbered.reports(document.grouped);
+        let reports = numbered.reports();
         let value = |(report, reread): &(JobReport<'_>, Option<JobReport<'_>>)| {
             job(report, reread.as_ref(), numbered.first_group, form)
         };
@@ -75,7 +75,7 @@ fn job<'a>(
     form: Form,
 ) -> Value {
     let options: BTreeMap<String, String> = match job_report.written {
-        Some(written) => written.clone(),
+        Some(written) => written.options.clone(),
         None => job_report.options().into_iter().map(|(name, of)| (name.to_owned(), of)).collect(),
     };
     let shown = &job_report.shown;
@@ -110,7 +110,7 @@ fn job<'a>(
         "latency_percentile": 100.0,
         "latency_window": 0,
     });
-    if let Some(text) = job_report.written.and_then(|written| written.get("description")) {
+    if let Some(text) = job_report.written.and_then(|written| written.options.get("description")) {
         out["desc"] = json!(text);
     }
     if let Some(settled) = settled::object(job_report.run) {

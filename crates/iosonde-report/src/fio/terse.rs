@@ -23,9 +23,9 @@ pub enum Version {
     Five,
 }
 
-/// The lines of a run; one for the jobs of a group if they are `grouped`.
-pub fn terse(numbered: &Numbered<'_>, grouped: bool, version: Version) -> String {
-    let reports = numbered.reports(grouped);
+/// The lines of a run; one for jobs that are reported together.
+pub fn terse(numbered: &Numbered<'_>, version: Version) -> String {
+    let reports = numbered.reports();
     let lines = reports
         .iter()
         .map(|(report, reread)| line(report, reread.as_ref(), version, numbered.first_group));
@@ -157,7 +157,7 @@ mod tests {
     fn of(run: &Run, facts: &Assessment, version: Version, first_group: usize) -> String {
         let numbered =
             Numbered { first_group, run: (run, facts), verification: None, written: None };
-        terse(&numbered, false, version)
+        terse(&numbered, version)
     }
 
     #[test]

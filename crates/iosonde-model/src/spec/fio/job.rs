@@ -342,6 +342,11 @@ impl FioJob {
         there.filter_map(|set| Some((set.entry.name.into(), set.text.clone()?))).collect()
     }
 
+    /// Whether it is reported with the job before it in its group, as in fio.
+    pub fn is_grouped(&self) -> bool {
+        self.flag("group_reporting") == Some(true)
+    }
+
     /// A fault of this option of this job.
     pub(super) fn fault(&self, name: &str, what: impl AsRef<str>) -> Fault {
         Fault::new(self.place(name), format!("{name}: {}", what.as_ref()))
