@@ -49,3 +49,37 @@ fn operations_of_several_sizes_and_writes_after_trims_are_verified() {
         place.iosonde(&format!("{words} --verify=crc32c")).end().exits(0);
     }
 }
+
+#[test]
+fn what_this_program_did_not_write_is_refused_and_not_called_corrupt() {
+    let place = Place::new();
+    let job = "run --name=x --filename=data.img --bs=4k --size=64k --rw=read --verify=crc32c";
+    let foreign: Vec<u8> = (0..65_536u32).map(|at| (at % 251) as u8 | 1).collect();
+    place.file("data.img", &foreign);
+    for more in ["", "--verify_only"] {
+        let ended = place.iosonde(&format!("{job} {more}")).end().exits(7);
+        ended.says("cannot be verified: what it holds was not written by iosonde");
+    }
+    fs::remove_file(place.work().join("data.img")).unwrap();
+    let write = "run --name=x --filename=data.img --bs=4k --size=64k --rw=write --verify=crc32c";
+    place.iosonde(&format!("{write} --randseed=5")).end().exits(0);
+    place.iosonde(&format!("{job} --randseed=5")).end().exits(0);
+    place.iosonde(job).end().exits(7).says("with another randseed");
+    let path = place.work().join("data.img");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[20_000] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let ended = place.iosonde(&format!("{job} --randseed=5")).end().exits(4);
+    let ended = ended.prints("offset 16,384").prints("iosonde verify");
+    ended.lacks("smartctl").lacks("I/O errors");
+}
+
+#[test]
+fn an_operation_that_takes_too_long_is_no_io_error() {
+    let place = Place::new();
+    let job = "run --name=x --filename=data.img --size=1m --rw=randread --thinktime=1 \
+               --max_latency=1us";
+    place.iosonde(job).end().exits(1).prints("max_latency").lacks("smartctl").lacks("I/O errors");
+    let document = place.iosonde(&format!("{job} --output-format=json")).end().exits(1).json();
+    assert_eq!(document["jobs"][0]["error"].as_i64(), Some(110), "{document}");
+}

@@ -2,6 +2,7 @@
 //! run of its own.
 
 mod around;
+mod comparable;
 mod lint;
 mod logs;
 mod options;
@@ -119,6 +120,7 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     if beside.args.run.dry_run {
         return rehearse(beside, &place, &askings, groups);
     }
+    comparable::check(&groups, &askings)?;
     let held: Vec<Held> = groups.iter().flat_map(|group| group.held.clone()).collect();
     place.admit(&held, askings.iter().any(written))?;
     let output = Output::to(args.run.output_format, args.run.output.as_deref())?;
