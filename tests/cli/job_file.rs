@@ -188,3 +188,17 @@ fn a_file_that_holds_something_is_not_written_by_a_job_file_either() {
     place.iosonde("run job.fio").end().exits(5).says("job.fio:4: ");
     assert_eq!(fs::read(place.work().join("data.img")).unwrap(), vec![7; 1 << 20]);
 }
+
+#[test]
+fn no_file_is_created_where_none_may_be_or_none_is_used() {
+    let place = Place::new();
+    let before = listing(&place.work());
+    let job = "run --name=a --filename=q.img --size=1m --rw=read";
+    let ended = place.iosonde(&format!("{job} --allow_file_create=0")).end().exits(2);
+    ended.says("`q.img` does not exist, and allow_file_create=0 creates no file");
+    let ended = place.iosonde(&format!("{job} --latency_target=1ms")).end().exits(2);
+    assert!(!ended.err.contains("is created"), "{}", ended.err);
+    assert_eq!(listing(&place.work()), before);
+    place.iosonde(job).end().exits(0).says("is created, and stays");
+    place.iosonde(&format!("{job} --allow_file_create=0")).end().exits(0);
+}

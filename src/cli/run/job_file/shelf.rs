@@ -24,8 +24,8 @@ pub(super) struct Shelf {
     /// Paths that a group writes.
     written: BTreeSet<String>,
     kept: BTreeMap<String, Held>,
-    /// Names of files that were made, which go again unless the run begins.
-    made: Vec<Fresh>,
+    /// Names of files that were made, which go again unless the run begins, and what is said then.
+    made: Vec<(Fresh, String)>,
 }
 
 impl Shelf {
@@ -52,7 +52,10 @@ impl Shelf {
 
     /// The run begins: files that were made for it stay.
     pub(super) fn keep(&mut self) {
-        self.made.drain(..).for_each(Fresh::keep);
+        for (fresh, said) in self.made.drain(..) {
+            fresh.keep();
+            note(&said);
+        }
     }
 
     /// What has to be saved of the devices that are written.
@@ -99,6 +102,12 @@ pub(super) fn opened(
                     held
                 }
                 Err(TargetError::Missing(_)) => {
+                    if let Some(option) = asking.forbids_creation(index) {
+                        return Err(wrong(format!(
+                            "{} `{}` does not exist, and {option} creates no file",
+                            requested.place, requested.path
+                        )));
+                    }
                     let bytes = shelf.needed.get(&requested.path).copied().flatten();
                     let Some(bytes) = bytes else {
                         return Err(wrong(format!(
@@ -186,7 +195,7 @@ fn made(
     requested: &TargetRequest,
     bytes: u64,
     direct: Direct,
-    kept: &mut Vec<Fresh>,
+    kept: &mut Vec<(Fresh, String)>,
 ) -> Result<Held, Failure> {
     let path = Path::new(&requested.path);
     let directory = directory_of(path);
@@ -202,12 +211,12 @@ fn made(
         return Ok(open::unnamed(directory, bytes, direct)?);
     }
     let (held, fresh) = created(path, bytes, direct)?;
-    kept.push(fresh);
-    note(&format!(
+    let said = format!(
         "note: {} `{}` ({}) is created, and stays; unlink=1 removes it after the run",
         requested.place,
         requested.path,
         bytes::exact(bytes)
-    ));
+    );
+    kept.push((fresh, said));
     Ok(held)
 }

@@ -153,7 +153,10 @@ mod tests {
             ("bsrange=4k-8k\nbs=4k\n", "bs has no effect beside bsrange"),
             ("bsrange=4k-8k\nbssplit=4k/50:8k/50\n", "bsrange has no effect beside bssplit"),
             ("time_based\n", "time_based has no effect without runtime"),
-            ("verify=none\nverify_pattern=1\n", "verify_pattern has no effect without verification"),
+            (
+                "verify=none\nverify_pattern=1\n",
+                "verify_pattern has no effect without verification",
+            ),
             ("rate_process=poisson\n", "rate_process has no effect without rate"),
             ("steadystate=iops:2\n", "steadystate has no effect without steadystate_duration"),
             ("flow_sleep=20\n", "flow_sleep has no effect without flow"),

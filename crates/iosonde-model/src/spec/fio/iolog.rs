@@ -45,7 +45,7 @@ pub(super) fn of(job: &FioJob) -> Result<Option<Iolog>, Fault> {
     };
     for (name, why) in [
         ("verify", "a replay has no order to verify by"),
-    ("verify_pattern", "a replay has no order to verify by"),
+        ("verify_pattern", "a replay has no order to verify by"),
         ("rate", "the log has the times"),
         ("rate_iops", "the log has the times"),
         ("directory", "the log names the files; give replay_redirect for another one"),

@@ -174,7 +174,8 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, SERVICE, "file_service_type"),
     (Stand::Supported, Kind::Count, "zonesize zonerange zoneskip offset_align iodepth_low"),
     (Stand::Only(&["none", "strided"], ZBD), Kind::Word(&["none", "strided", "zbd"]), "zonemode"),
-    (Stand::Supported, Kind::Bool, "pre_read fill_device do_verify verify_only"),
+    (Stand::Supported, Kind::Bool, "pre_read fill_device do_verify verify_only \
+         allow_file_create"),
     (Stand::Supported, VERIFY, "verify"),
     (Stand::Supported, Kind::Text, "verify_pattern"),
     (Stand::Harmless(VERIFIED), Kind::Name,
@@ -232,7 +233,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Harmless(TIMING), Kind::Count, "gtod_cpu"),
     (Stand::Harmless(TIMING), Kind::Word(&["gettimeofday", "clock_gettime", "cpu"]),
         "clocksource"),
-    (Stand::Harmless(LAYOUT), Kind::Bool, "create_serialize create_fsync allow_file_create"),
+    (Stand::Harmless(LAYOUT), Kind::Bool, "create_serialize create_fsync"),
     (Stand::Harmless(LAYOUT),
         Kind::Word(&["none", "native", "posix", "keep", "truncate", "0", "1"]), "fallocate"),
     (Stand::Harmless("the type of a file is detected"),

@@ -29,10 +29,23 @@ impl Asking {
         let is_it = |index: &u16| {
             self.targets.get(usize::from(*index)).is_some_and(|target| target.path == path)
         };
-        let reaches = |part: &Part| {
-            part.role.targets.is_empty() || part.role.targets.iter().any(is_it)
-        };
+        let reaches =
+            |part: &Part| part.role.targets.is_empty() || part.role.targets.iter().any(is_it);
         self.writing().any(reaches)
+    }
+
+    /// The option for which this target, where it does not exist, is not created.
+    pub fn forbids_creation(&self, index: u16) -> Option<&'static str> {
+        let uses =
+            |part: &&Part| part.role.targets.is_empty() || part.role.targets.contains(&index);
+        let forbids = |part: &Part| part.job.flag("allow_file_create") == Some(false);
+        if self.verifies_only() {
+            Some("verify_only=1")
+        } else if self.parts.iter().filter(uses).any(forbids) {
+            Some("allow_file_create=0")
+        } else {
+            None
+        }
     }
 
     /// The jobs that change what is stored: none where all of them only verify.
@@ -54,11 +67,11 @@ mod tests {
     #[test]
     fn a_group_that_only_verifies_writes_nothing() {
         let job = "[a]\nfilename=a.img\nsize=1m\nrw=write\nverify=crc32c\n";
-        for (more, writes) in [("", true), ("verify_only=0\n", true), ("verify_only\n", false)] {
+        for (more, writes) in [("", true), ("verify_only=0\n", true), ("verify_only=1\n", false)] {
             let asking = ask(&read(&format!("{job}{more}")).unwrap().groups[0]).unwrap();
             assert_eq!((asking.writes(), asking.writes_to("a.img")), (writes, writes), "{more}");
         }
-        let mixed = format!("{job}verify_only\n[b]\nfilename=b.img\nsize=1m\nrw=write\n");
+        let mixed = format!("{job}verify_only=1\n[b]\nfilename=b.img\nsize=1m\nrw=write\n");
         let fault = ask(&read(&mixed).unwrap().groups[0]).unwrap_err().to_string();
         assert!(fault.contains("verify_only: jobs `a` and `b`"), "{fault}");
     }
