@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::moving;
-use iosonde_analysis::intervals;
+use iosonde_analysis::intervals::{self, Direction};
 use iosonde_model::record::run::{JobRun, Run};
 use iosonde_stats::Histogram;
 
@@ -36,6 +36,25 @@ impl Kind {
     }
 }
 
+/// How the lines of a log are written.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Style {
+    /// The largest latency of an interval instead of the mean (`log_max_value`). Rates are counted
+    /// once in each interval, so that their largest value is their only one.
+    pub largest: bool,
+    /// A column for an offset, which is 0 where a line is about many operations (`log_offset`).
+    pub offset: bool,
+    /// Times are since 1970, and not since the start (`log_unix_epoch`).
+    pub since_1970: bool,
+}
+
+impl Style {
+    /// What is added to the times of a run, ms.
+    pub fn origin_ms(self, run: &Run) -> u64 {
+        if self.since_1970 { run.started_unix_ns / 1_000_000 } else { 0 }
+    }
+}
+
 /// fio's numbers of directions.
 const NUMBERS: [(&str, u8); 3] = [("read", 0), ("write", 1), ("trim", 2)];
 
@@ -43,16 +62,18 @@ const NUMBERS: [(&str, u8); 3] = [("read", 0), ("write", 1), ("trim", 2)];
 /// An interval in which nothing was done has no line, as in fio.
 pub fn logs(run: &Run, kind: Kind, width_ns: u64) -> Vec<(usize, String)> {
     let each = (1..).zip(&run.jobs);
-    each.map(|(number, job)| (number, log(&[job], kind, width_ns))).collect()
+    let style = (Style::default(), 0);
+    each.map(|(number, job)| (number, log(&[job], kind, width_ns, None, style))).collect()
 }
 
-/// The log of some jobs together.
-pub fn log(jobs: &[&JobRun], kind: Kind, width_ns: u64) -> String {
-    log_of(jobs, kind, width_ns, None)
-}
-
-/// The same of one direction, or of all.
-pub fn log_of(jobs: &[&JobRun], kind: Kind, width_ns: u64, only: Option<&str>) -> String {
+/// The log of some jobs together, of one direction or of all; times begin at `origin_ms`.
+pub fn log(
+    jobs: &[&JobRun],
+    kind: Kind,
+    width_ns: u64,
+    only: Option<&str>,
+    (style, origin_ms): (Style, u64),
+) -> String {
     let window_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
     let width_ns = intervals::common_width_ns(jobs, width_ns);
     let mut lines: Vec<(u64, u8, u64)> = Vec::new();
@@ -68,28 +89,34 @@ pub fn log_of(jobs: &[&JobRun], kind: Kind, width_ns: u64, only: Option<&str>) -
                 Kind::Bandwidth => Some(row.bytes_per_s() / 1024.0),
                 Kind::Iops => Some(row.iops()),
                 Kind::Submission if !submitted => Some(0.0),
-                Kind::Submission => mean(jobs, |job| &(of.1)(job).slat),
+                Kind::Submission => one_of(&submission(jobs, of), style),
                 Kind::Latency | Kind::Completion => {
-                    intervals::latency(jobs, of, width_ns, index, index == last).mean()
+                    one_of(&intervals::latency(jobs, of, width_ns, index, index == last), style)
                 }
             };
-            let end_ms = (row.end_ns + 500_000) / 1_000_000;
+            let end_ms = origin_ms + (row.end_ns + 500_000) / 1_000_000;
             lines.extend(value.map(|value| (end_ms, *number, value.round() as u64)));
         }
     }
     lines.sort_unstable();
     let mut text = String::new();
     for (end_ms, number, value) in lines {
-        let _ = writeln!(text, "{end_ms}, {value}, {number}, 0, 0");
+        let offset = if style.offset { ", 0" } else { "" };
+        let _ = writeln!(text, "{end_ms}, {value}, {number}, 0{offset}, 0");
     }
     text
 }
 
-/// Mean over jobs and over the whole run: submission is not recorded in intervals.
-fn mean<'a>(jobs: &[&'a JobRun], of: impl Fn(&'a JobRun) -> &'a Histogram) -> Option<f64> {
+/// The one value that stands for many latencies, ns.
+fn one_of(latency: &Histogram, style: Style) -> Option<f64> {
+    if style.largest { latency.max().map(|ns| ns as f64) } else { latency.mean() }
+}
+
+/// Over jobs and over the whole run: submission is not recorded in intervals.
+fn submission(jobs: &[&JobRun], of: Direction) -> Histogram {
     let mut all = Histogram::new();
-    jobs.iter().for_each(|job| all.merge(of(job)));
-    all.mean()
+    jobs.iter().for_each(|job| all.merge(&(of.1)(job).slat));
+    all
 }
 
 /// fio's bins of latencies: groups of an octave, and bins of each.
@@ -97,8 +124,14 @@ const GROUPS: usize = 29;
 const PER_GROUP: usize = 64;
 
 /// fio's log of histograms of some jobs: time (ms), direction, block size, and the counts of the
-/// interval in fio's bins, of which `2^coarseness` neighbours are one.
-pub fn histograms(jobs: &[&JobRun], width_ns: u64, block_bytes: u64, coarseness: u32) -> String {
+/// interval in fio's bins, of which `2^coarseness` neighbours are one. Times begin at `origin_ms`.
+pub fn histograms(
+    jobs: &[&JobRun],
+    width_ns: u64,
+    block_bytes: u64,
+    coarseness: u32,
+    origin_ms: u64,
+) -> String {
     let window_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
     let width_ns = intervals::common_width_ns(jobs, width_ns);
     let mut lines: Vec<(u64, u8, String)> = Vec::new();
@@ -118,7 +151,7 @@ pub fn histograms(jobs: &[&JobRun], width_ns: u64, block_bytes: u64, coarseness:
             bins[GROUPS * PER_GROUP - 1] += latency.overflow();
             let counts = bins.chunks(1 << coarseness).map(|some| some.iter().sum::<u64>());
             let counts: Vec<String> = counts.map(|count| count.to_string()).collect();
-            let end_ms = (row.end_ns + 500_000) / 1_000_000;
+            let end_ms = origin_ms + (row.end_ns + 500_000) / 1_000_000;
             lines.push((end_ms, *number, format!("{block_bytes}, {}", counts.join(", "))));
         }
     }
@@ -172,6 +205,26 @@ mod tests {
     }
 
     #[test]
+    fn a_log_has_the_largest_latency_an_offset_and_times_since_1970_where_they_are_requested() {
+        let run = run_of(&[Load::default()]);
+        let jobs: Vec<&JobRun> = run.jobs.iter().collect();
+        let fields = |style: Style| -> Vec<u64> {
+            let style = (style, style.origin_ms(&run));
+            let text = log(&jobs, Kind::Latency, 5_000_000_000, None, style);
+            let first = text.lines().next().unwrap_or_default();
+            first.split(", ").filter_map(|field| field.parse().ok()).collect()
+        };
+        let usual = fields(Style::default());
+        assert_eq!((usual.len(), usual[0]), (5, 5000));
+        let largest = fields(Style { largest: true, ..Style::default() });
+        assert!(largest[1] > usual[1] + usual[1] / 100, "{largest:?} {usual:?}");
+        let with_offset = fields(Style { offset: true, ..Style::default() });
+        assert_eq!(with_offset, [usual[0], usual[1], 0, 0, 0, 0]);
+        let since_1970 = fields(Style { since_1970: true, ..Style::default() });
+        assert_eq!(since_1970[0], 5000 + run.started_unix_ns / 1_000_000);
+    }
+
+    #[test]
     fn a_stall_has_no_line() {
         let load =
             Load { shape: |t| if (0.2..0.5).contains(&t) { 0.0 } else { 1.0 }, ..Load::default() };
@@ -190,14 +243,14 @@ mod tests {
         let run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
         let jobs: Vec<&JobRun> = run.jobs.iter().collect();
         for (coarseness, fields) in [(0, 1856), (6, 29)] {
-            let text = histograms(&jobs, 5_000_000_000, 4096, coarseness);
+            let text = histograms(&jobs, 5_000_000_000, 4096, coarseness, 0);
             let first: Vec<&str> = text.lines().next().unwrap_or_default().split(", ").collect();
             assert_eq!((first[0], first[1], first[2]), ("5000", "0", "4096"));
             assert_eq!(first.len(), 3 + fields);
             let sum: u64 = first[3..].iter().filter_map(|bin| bin.parse::<u64>().ok()).sum();
             assert_eq!(sum, 25_000);
         }
-        assert!(is_log(&histograms(&jobs, 5_000_000_000, 4096, 6)));
+        assert!(is_log(&histograms(&jobs, 5_000_000_000, 4096, 6, 0)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use iosonde_model::record::run::{JobRun, Run};
 use iosonde_model::spec::fio::{Asking, LogRequest};
 use iosonde_model::spec::listed::MAX_LISTED;
 use iosonde_report::fio::iolog;
-use iosonde_report::fio::log::{self, Kind};
+use iosonde_report::fio::log::{self, Kind, Style};
 
 /// Intervals are multiples of this, ms.
 const FINEST_MS: u64 = 100;
@@ -34,6 +34,7 @@ struct LogFile {
     path: PathBuf,
     of: Of,
     width_ns: u64,
+    style: Style,
     /// The run, and the jobs in it.
     group: usize,
     jobs: Vec<usize>,
@@ -68,7 +69,8 @@ impl Logs {
                 for way in ["read", "write", "trim"] {
                     let path = PathBuf::from(format!("agg-{way}_bw{number}.log"));
                     let (of, jobs) = (Of::Bandwidth(way), jobs.clone());
-                    files.push(LogFile { path, of, width_ns: 500_000_000, group, jobs });
+                    let (width_ns, style) = (500_000_000, Style::default());
+                    files.push(LogFile { path, of, width_ns, style, group, jobs });
                 }
             }
         }
@@ -114,15 +116,17 @@ impl Logs {
                 file.jobs.iter().filter_map(|index| run.jobs.get(*index)).collect();
             let block = file.jobs.first().and_then(|index| run.plan.jobs.get(*index));
             let block_bytes = block.map_or(0, |job| job.block_bytes);
+            let origin_ms = file.style.origin_ms(run);
+            let (width_ns, style) = (file.width_ns, (file.style, origin_ms));
             let text = match file.of {
-                Of::Series(kind) => log::log(&jobs, kind, file.width_ns),
-                Of::Bandwidth(way) => log::log_of(&jobs, Kind::Bandwidth, file.width_ns, Some(way)),
+                Of::Series(kind) => log::log(&jobs, kind, width_ns, None, style),
+                Of::Bandwidth(way) => log::log(&jobs, Kind::Bandwidth, width_ns, Some(way), style),
                 Of::Operations => {
                     note_cut(&file.path, &jobs);
                     iolog::text(run, &file.jobs)
                 }
                 Of::Histograms { coarseness } => {
-                    log::histograms(&jobs, file.width_ns, block_bytes, coarseness)
+                    log::histograms(&jobs, width_ns, block_bytes, coarseness, origin_ms)
                 }
             };
             if let Err(error) = export::write(&file.path, &text) {
@@ -153,12 +157,14 @@ fn add(
     before: usize,
     jobs: &[usize],
 ) {
+    let LogRequest { largest, offset, since_1970, .. } = *request;
+    let style = Style { largest, offset, since_1970 };
     if request.option == "write_iolog" {
         let (of, width_ns) = (Of::Operations, 0);
         for (copy, job) in jobs.iter().enumerate() {
             let number = if copy == 0 { String::new() } else { format!(".{copy}") };
             let path = PathBuf::from(format!("{}{number}", request.prefix));
-            files.push(LogFile { path, of, width_ns, group, jobs: vec![*job] });
+            files.push(LogFile { path, of, width_ns, style, group, jobs: vec![*job] });
         }
         return;
     }
@@ -186,7 +192,7 @@ fn add(
                 file.jobs.extend(&jobs);
                 continue;
             }
-            files.push(LogFile { path, of: *of, width_ns, group, jobs: jobs.clone() });
+            files.push(LogFile { path, of: *of, width_ns, style, group, jobs: jobs.clone() });
         }
     }
 }

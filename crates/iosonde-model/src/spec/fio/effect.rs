@@ -111,7 +111,8 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
     tell(&["cpus_allowed_policy"], job.get("cpus_allowed").is_none(), &|| {
         "without cpus_allowed".into()
     });
-    tell(&["log_avg_msec"], !logged, &|| "without a log".into());
+    let of_logs = ["log_avg_msec", "log_max_value", "log_offset", "log_unix_epoch"];
+    tell(&of_logs, !logged, &|| "without a log".into());
     tell(&["bs"], job.get("bssplit").is_some(), &|| "beside bssplit, which fio prefers".into());
     tell(&["bsrange"], job.get("bssplit").is_some(), &|| {
         "beside bssplit, which fio prefers".into()

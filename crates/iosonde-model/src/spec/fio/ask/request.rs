@@ -72,6 +72,12 @@ pub struct LogRequest {
     pub coarseness: u32,
     /// Whether each copy of the job has a file of its own.
     pub per_job: bool,
+    /// Whether the largest latency of an interval is written instead of the mean.
+    pub largest: bool,
+    /// Whether a line has a column for an offset.
+    pub offset: bool,
+    /// Whether times are since 1970.
+    pub since_1970: bool,
     /// fio's option (`write_bw_log`).
     pub option: &'static str,
     /// Beginning of the file name.

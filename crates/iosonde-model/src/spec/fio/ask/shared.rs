@@ -188,6 +188,10 @@ pub(super) fn logs(job: &FioJob, role: &str) -> Result<Vec<LogRequest>, Fault> {
             width_ms: job.count(width).filter(|ms| *ms > 0),
             coarseness: coarseness as u32,
             per_job: job.flag("per_job_logs") != Some(false),
+            largest: job.flag("log_max_value") == Some(true)
+                || matches!(job.word("log_window_value"), Some(("max" | "1", _))),
+            offset: job.flag("log_offset") == Some(true),
+            since_1970: job.flag("log_unix_epoch") == Some(true),
             option,
             prefix: if prefix.is_empty() { job.name.clone() } else { prefix.into() },
             place: job.place(option).clone(),
