@@ -609,3 +609,23 @@ fn jobs_are_reported_together_where_they_ask_for_it_and_copies_share_a_name() {
     let names: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();
     assert_eq!(names, ["a", "a", "b", "b"]);
 }
+
+#[test]
+fn a_log_is_written_as_its_options_ask_and_an_option_without_effect_is_noted() {
+    let place = Place::new();
+    let job = "run --name=x --size=256k --rw=read --write_lat_log=x --log_avg_msec=100";
+    let lines = |more: &str| -> Vec<Vec<u64>> {
+        place.iosonde(&format!("{job} {more}")).end().exits(0);
+        let log = fs::read_to_string(place.work().join("x_lat.1.log")).unwrap();
+        let fields = |line: &str| line.split(", ").map(|field| field.parse().unwrap()).collect();
+        log.lines().map(fields).collect()
+    };
+    let usual = lines("");
+    let other = lines("--log_unix_epoch=1 --log_offset=1 --log_max_value=1");
+    assert!(usual.iter().all(|line| line.len() == 5 && line[0] < 1_000_000), "{usual:?}");
+    assert!(other.iter().all(|line| line.len() == 6), "{other:?}");
+    assert!(other.iter().all(|line| line[0] > 1_600_000_000_000), "{other:?}");
+    let job = "run --parse-only --name=x --size=64k --gtod_reduce=1 --thread";
+    let ended = place.iosonde(job).end().exits(0).says("gtod_reduce has no effect here");
+    assert!(!ended.err.contains("thread"), "{}", ended.err);
+}

@@ -233,6 +233,8 @@ impl Reader {
             spread_exitall(&mut self.groups);
             let idle = effect::ineffective(self.groups.iter().flat_map(|group| &group.jobs));
             self.notes.extend(idle.iter().map(Fault::to_string));
+            let jobs = self.groups.iter().flat_map(|group| &group.jobs);
+            self.notes.extend(table::lost(jobs.flat_map(FioJob::settings)));
             return Ok(JobFile { groups: self.groups, notes: self.notes });
         }
         self.faults.truncate(MAX_FAULTS);

@@ -1,10 +1,11 @@
 //! Every option of fio, and where we stand with it. Adding one to what is supported is a move from
 //! one family to another here, and its reading in `ask`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use super::foreign;
+use super::job::Setting;
 use super::number::TimeUnit;
 use super::shown;
 use super::value::Kind;
@@ -15,8 +16,12 @@ use crate::units::count;
 pub enum Stand {
     /// It means here what it means to fio.
     Supported,
-    /// It leaves the load as it is, for this reason; its value is checked and not used.
+    /// It leaves the load as it is, and what it asks for is had anyway, for this reason; its value
+    /// is checked and not used.
     Harmless(&'static str),
+    /// It leaves the load as it is, and has no effect, for this reason, which is noted unless it
+    /// has one of these values.
+    Lost(&'static [&'static str], &'static str),
     /// It changes the load or what is kept of it, unless it has one of these values.
     Only(&'static [&'static str], &'static str),
     /// It changes the load in a way we cannot, for this reason.
@@ -39,12 +44,19 @@ impl Entry {
     pub fn standing(&self) -> (&'static str, String) {
         match self.stand {
             Stand::Supported => ("same", String::new()),
-            Stand::Harmless(why) => ("noted", why.into()),
+            Stand::Harmless(why) => ("same", why.into()),
+            Stand::Lost(_, why) => ("noted", why.into()),
             Stand::Only(values, why) => {
                 ("partly", format!("{}; otherwise refused: {why}", values.join(", ")))
             }
             Stand::Refused(why) => ("refused", why.into()),
         }
+    }
+
+    /// Whether its effect is lost at this value; without one it is a switch that is on.
+    pub(super) fn is_lost(&self, text: Option<&str>) -> bool {
+        let value = text.unwrap_or("1");
+        matches!(self.stand, Stand::Lost(values, _) if !values.contains(&value))
     }
 
     /// A line that says where we stand with it.
@@ -179,33 +191,45 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, VERIFY, "verify"),
     (Stand::Supported, Kind::Text, "verify_pattern"),
     (Stand::Harmless(VERIFIED), Kind::Name,
-        "verify_interval verify_offset verify_fatal verify_dump verify_async verify_async_cpus \
-         verify_backlog verify_backlog_batch verify_state_save verify_state_load verifysort \
-         verifysort_nr verify_header_seed verify_pattern_interval verify_policy \
-         verify_write_sequence experimental_verify"),
+        "verify_interval verify_offset verify_async verify_async_cpus verifysort verifysort_nr \
+         verify_header_seed verify_policy verify_write_sequence experimental_verify"),
+    (Stand::Lost(OFF, "the verification goes on, and counts the blocks that differ"), Kind::Name,
+        "verify_fatal"),
+    (Stand::Lost(OFF, "blocks that differ are named, not stored"), Kind::Name, "verify_dump"),
+    (Stand::Lost(OFF, "the verification follows the writes"), Kind::Name,
+        "verify_backlog verify_backlog_batch"),
+    (Stand::Lost(&["1"], "no state is needed to verify, and none is stored"), Kind::Name,
+        "verify_state_save"),
+    (Stand::Lost(OFF, "no state is needed to verify, and all is verified"), Kind::Name,
+        "verify_state_load"),
+    (Stand::Lost(OFF, "the pattern begins with each block"), Kind::Name,
+        "verify_pattern_interval"),
     (Stand::Supported, Kind::Time(TimeUnit::Micros), "latency_target latency_window"),
     (Stand::Supported, Kind::Bool, "sprandom"),
     (Stand::Supported, Kind::Reals, "spr_op"),
-    (Stand::Harmless(IN_ONE), Kind::Count, "spr_num_regions"),
-    (Stand::Harmless(LATER), Kind::Count, "spr_cs"),
+    (Stand::Lost(&[], IN_ONE), Kind::Count, "spr_num_regions"),
+    (Stand::Lost(&[], LATER), Kind::Count, "spr_cs"),
     (Stand::Supported, Kind::Reals, "latency_percentile"),
     (Stand::Supported, Kind::Bool, "latency_run"),
     (Stand::Supported, Kind::Count, "log_hist_msec log_hist_coarseness"),
     (Stand::Supported, Kind::Bool, "per_job_logs"),
-    (Stand::Harmless("the log holds means, and the report the largest value"), Kind::Text,
-        "log_max_value log_window_value"),
-    (Stand::Harmless("logs are written as text when the run has ended"), Kind::Text,
-        "log_compression log_store_compressed log_compression_cpus"),
-    (Stand::Harmless("a log with means has no time of a single operation"), Kind::Text,
+    (Stand::Supported, Kind::Bool, "log_max_value log_offset log_unix_epoch"),
+    (Stand::Only(&["avg", "0", "max", "1"], "a log has one value of each interval"),
+        Kind::Word(&["avg", "0", "max", "1", "both", "2"]), "log_window_value"),
+    (Stand::Harmless("logs are written when the run has ended"), Kind::Text,
+        "log_compression log_compression_cpus"),
+    (Stand::Lost(OFF, "logs are written as text"), Kind::Text, "log_store_compressed"),
+    (Stand::Lost(OFF, "a log with means has no time of a single operation"), Kind::Text,
         "log_issue_time"),
     (Stand::Harmless("files are opened before the run"), Kind::Bool, "create_on_open"),
-    (Stand::Harmless("buffers begin at a page"), Kind::Count, "iomem_align"),
+    (Stand::Lost(&["512", "1k", "2k", "4k", "4K", "4096"], "buffers begin at a page"),
+        Kind::Count, "iomem_align"),
     (Stand::Harmless("an order of every block once needs no map of them"), Kind::Switch,
         "softrandommap"),
-    (Stand::Harmless("compressible parts lie in every 4 KiB"), Kind::Count,
+    (Stand::Lost(&["4k", "4K", "4096"], "compressible parts lie in every 4 KiB"), Kind::Count,
         "buffer_compress_chunk"),
-    (Stand::Harmless("each operation is due at its time, whoever submits it"), Kind::Text,
-        "io_submit_mode"),
+    (Stand::Lost(&["inline"], "each operation is due at its time, whoever submits it"),
+        Kind::Text, "io_submit_mode"),
     (Stand::Harmless("reads and writes are drawn one by one"), Kind::Text, "rwmixcycle"),
     // fio itself reads `threads` as an option of one of its profiles and forgets it.
     (Stand::Supported, Kind::Bool, "threads"),
@@ -216,25 +240,27 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Count, "replay_scale replay_align replay_time_scale"),
     (Stand::Harmless("the log is read as a whole"), Kind::Bool, "read_iolog_chunked"),
 
-    (Stand::Harmless(TELLING), Kind::Text, "description"),
-    (Stand::Harmless(TELLING), Kind::Switch, "group_reporting"),
-    (Stand::Harmless(TELLING), Kind::Bool,
-        "clat_percentiles lat_percentiles slat_percentiles disk_util block_error_percentiles \
-         log_offset log_prio log_unix_epoch log_alternate_epoch error_dump"),
-    (Stand::Harmless(TELLING), Kind::Count,
-        "significant_figures bwavgtime iopsavgtime log_entries log_alternate_epoch_clock_id \
-         job_start_clock_id"),
-    (Stand::Harmless(TELLING), Kind::Reals, "percentile_list"),
-    (Stand::Harmless(TELLING), Kind::Word(&["none", "mixed", "both", "0", "1", "2"]),
+    (Stand::Supported, Kind::Text, "description"),
+    (Stand::Supported, Kind::Switch, "group_reporting"),
+    (Stand::Supported, Kind::Bool, "clat_percentiles lat_percentiles slat_percentiles"),
+    (Stand::Supported, Kind::Reals, "percentile_list"),
+    (Stand::Lost(ON, TELLING), Kind::Bool, "disk_util"),
+    (Stand::Lost(OFF, TELLING), Kind::Bool,
+        "block_error_percentiles log_prio log_alternate_epoch error_dump"),
+    (Stand::Lost(OFF, TELLING), Kind::Count,
+        "significant_figures log_alternate_epoch_clock_id job_start_clock_id"),
+    (Stand::Lost(&["500"], TELLING), Kind::Count, "bwavgtime iopsavgtime"),
+    (Stand::Harmless("a log has room for all its lines"), Kind::Count, "log_entries"),
+    (Stand::Lost(&["none", "0"], TELLING), Kind::Word(&["none", "mixed", "both", "0", "1", "2"]),
         "unified_rw_reporting"),
-    (Stand::Harmless(TELLING), Kind::Word(&["0", "1", "8"]), "unit_base"),
-    (Stand::Harmless(TIMING), Kind::Bool,
+    (Stand::Lost(OFF, TELLING), Kind::Word(&["0", "1", "8"]), "unit_base"),
+    (Stand::Lost(OFF, TIMING), Kind::Bool,
         "gtod_reduce disable_lat disable_clat disable_slat disable_bw_measurement"),
-    (Stand::Harmless(TIMING), Kind::Count, "gtod_cpu"),
-    (Stand::Harmless(TIMING), Kind::Word(&["gettimeofday", "clock_gettime", "cpu"]),
+    (Stand::Lost(&[], TIMING), Kind::Count, "gtod_cpu"),
+    (Stand::Lost(&[], TIMING), Kind::Word(&["gettimeofday", "clock_gettime", "cpu"]),
         "clocksource"),
-    (Stand::Harmless(LAYOUT), Kind::Bool, "create_serialize create_fsync"),
-    (Stand::Harmless(LAYOUT),
+    (Stand::Lost(ON, LAYOUT), Kind::Bool, "create_serialize create_fsync"),
+    (Stand::Lost(&["native", "posix", "1"], LAYOUT),
         Kind::Word(&["none", "native", "posix", "keep", "truncate", "0", "1"]), "fallocate"),
     (Stand::Harmless("the type of a file is detected"),
         Kind::Word(&["none", "file", "block", "char"]), "filetype"),
@@ -246,7 +272,7 @@ const FAMILIES: &[Family] = &[
         Kind::Bool, "end_fsync fsync_on_close end_syncfs"),
     (Stand::Harmless("the order is random whichever generator draws it"),
         Kind::Word(&["tausworthe", "lfsr", "tausworthe64"]), "random_generator"),
-    (Stand::Harmless("files not open cost nothing"), Kind::Count, "openfiles"),
+    (Stand::Lost(OFF, "all files of a job are open"), Kind::Count, "openfiles"),
     (Stand::Harmless("completions are read in user space where that is possible"),
         Kind::Switch, "userspace_reap"),
 
@@ -348,10 +374,27 @@ pub fn find(name: &str) -> Result<&'static Entry, String> {
     })
 }
 
+/// One line that names the options of these settings whose effect is lost.
+pub(super) fn lost<'a>(settings: impl Iterator<Item = &'a Setting>) -> Option<String> {
+    let lost = settings.filter(|setting| setting.entry.is_lost(setting.text.as_deref()));
+    let names: BTreeSet<&str> = lost.map(|setting| setting.entry.name).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    (!names.is_empty()).then(|| {
+        let one = names.len() == 1;
+        let (has, name) = if one { ("has", names[0]) } else { ("have", "OPTION") };
+        format!(
+            "{} {has} no effect here, and the load is the same; iosonde run --cmdhelp={name} says \
+             why",
+            names.join(", ")
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::super::job::testing::read;
     use super::*;
 
     #[test]
@@ -366,6 +409,33 @@ mod tests {
         }
         for (alias, name) in ALIASES {
             assert!(ENTRIES.contains_key(name) && !ENTRIES.contains_key(alias), "{alias}");
+        }
+    }
+
+    #[test]
+    fn options_whose_effect_is_lost_are_named_in_one_line_of_the_run() {
+        let notes = |lines: &str| read(&format!("[a]\nsize=1m\n{lines}")).unwrap().notes;
+        for (lines, expected) in [
+            (
+                "gtod_reduce=1\n[b]\nsize=1m\nclocksource=cpu\ngtod_reduce=1\n",
+                "clocksource, gtod_reduce have no effect here",
+            ),
+            ("verify=md5\nverify_fatal=1\n", "verify_fatal has no effect here"),
+            ("disk_util=0\n", "disk_util has no effect here"),
+            ("iomem_align=2m\n", "--cmdhelp=iomem_align says why"),
+        ] {
+            let found = notes(lines);
+            assert!(found.len() == 1 && found[0].contains(expected), "{found:?}");
+        }
+        for lines in [
+            "gtod_reduce=0\n",
+            "thread\ngroup_reporting\n",
+            "disk_util=1\n",
+            "iomem_align=4k\n",
+            "description=x\n",
+            "end_fsync=1\nrw=write\n",
+        ] {
+            assert!(notes(lines).is_empty(), "{lines}");
         }
     }
 
