@@ -29,7 +29,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         format!(", the first is that of {bytes} B at offset {}", count::thousands(*offset))
     });
     let words = format!(
-        "{} hold other data than was written{place}; this is no I/O error.",
+        "Other data than was written is in {}{place}; this is no I/O error.",
         count::of(failed, "block")
     );
     let subject = "data that is not what was written";
@@ -52,7 +52,7 @@ mod tests {
         run.jobs[0].errors.insert("read EILSEQ".into(), 3);
         run.jobs[0].first_error = Some((98_304, 4096, "EILSEQ".into()));
         let finding = ask(detect, &run, None).unwrap();
-        assert!(finding.words.contains("3 blocks hold other data"), "{}", finding.words);
+        assert!(finding.words.contains("Other data than was written is in 3 blocks"), "{}", finding.words);
         assert!(finding.words.contains("4096 B at offset 98,304"), "{}", finding.words);
         assert_eq!(ask(errors::DETECTOR.detect, &run, None), None);
     }
