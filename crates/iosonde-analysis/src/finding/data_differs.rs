@@ -52,7 +52,11 @@ mod tests {
         run.jobs[0].errors.insert("read EILSEQ".into(), 3);
         run.jobs[0].first_error = Some((98_304, 4096, "EILSEQ".into()));
         let finding = ask(detect, &run, None).unwrap();
-        assert!(finding.words.contains("Other data than was written is in 3 blocks"), "{}", finding.words);
+        assert!(
+            finding.words.contains("Other data than was written is in 3 blocks"),
+            "{}",
+            finding.words
+        );
         assert!(finding.words.contains("4096 B at offset 98,304"), "{}", finding.words);
         assert_eq!(ask(errors::DETECTOR.detect, &run, None), None);
     }
