@@ -28,7 +28,7 @@ const MOST_RUNS: f64 = 30.0;
 /// Settings listed by name.
 const LISTED: usize = 4;
 /// Standard deviation of the latencies of a run, as a share of their mean, from which they scatter.
-const SCATTER_FROM: f64 = 0.05;
+pub(super) const SCATTER_FROM: f64 = 0.05;
 /// Dispersion of one setting below which its rate is a limit: three runs of independent arrivals
 /// are so alike once in a thousand times.
 const EXACT_BELOW: f64 = 0.001;
@@ -278,18 +278,25 @@ pub(super) fn dispersion(points: &[&Point]) -> Option<f64> {
     Some((rate.std_dev / rate.mean).powi(2) * ops.mean)
 }
 
-/// Whether latencies scatter within each run: not so with servers of constant speed, whose rate is
-/// the same in all runs as that of a limiter is.
-pub(super) fn latencies_scatter(point: &Point) -> bool {
-    let scatter = |run: &crate::Figures| {
+/// Standard deviation of the latencies within a run, as a share of their mean: of the run with the
+/// least. `None` where a run does not have it.
+pub(super) fn scatter(point: &Point) -> Option<f64> {
+    let of = |run: &crate::Figures| {
         let latency = &run.all.total.latency;
         Some(latency.std_dev_ns? / latency.mean_ns?)
     };
-    point.runs.iter().all(|run| scatter(run).is_some_and(|share| share >= SCATTER_FROM))
+    let all: Option<Vec<f64>> = point.runs.iter().map(of).collect();
+    all?.into_iter().min_by(f64::total_cmp)
 }
 
-/// Whether the rate of one setting is a limit: the same in all runs although latencies scatter.
-pub(super) fn has_limited_rate(point: &Point) -> bool {
+/// Whether latencies scatter within each run.
+pub(super) fn latencies_scatter(point: &Point) -> bool {
+    scatter(point).is_some_and(|share| share >= SCATTER_FROM)
+}
+
+/// Whether the rate of one setting may be a limit: the same in all runs although latencies scatter.
+/// A full queue before servers of constant speed is alike.
+pub(super) fn may_have_limited_rate(point: &Point) -> bool {
     let is_exact = || dispersion(&[point]).is_some_and(|of| of < EXACT_BELOW);
     point.runs.len() >= FEWEST_RUNS && is_exact() && latencies_scatter(point)
 }

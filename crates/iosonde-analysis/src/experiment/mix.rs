@@ -37,9 +37,9 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// What is said where a rate is a limit, so that it does not show what the storage does.
+/// What is said where a rate may be a limit, so that it does not show what the storage does.
 fn limit(points: &[(f64, &Point)]) -> Option<String> {
-    let is_limit = |(_, point): &&(f64, &Point)| gate::has_limited_rate(point);
+    let is_limit = |(_, point): &&(f64, &Point)| gate::may_have_limited_rate(point);
     let limited: Vec<&(f64, &Point)> = points.iter().filter(is_limit).collect();
     let rate = |(share, point): &&(f64, &Point)| {
         format!("{} IOPS at {share} % reads", point.formatted(Measure::Iops))
@@ -47,8 +47,9 @@ fn limit(points: &[(f64, &Point)]) -> Option<String> {
     let rates = limited.iter().map(rate).collect::<Vec<String>>().join(", ");
     (!limited.is_empty()).then(|| {
         format!(
-            "What mixing costs is not decidable yet, as a rate is limited: {rates}, the same in \
-             all runs although latencies scatter, as of a rate limiter or a link."
+            "What mixing costs is not decidable yet, as a rate may be limited: {rates}, the same \
+             in all runs although latencies scatter, as of a rate limiter or a link, or of servers \
+             of constant speed."
         )
     })
 }
@@ -238,7 +239,7 @@ mod tests {
         let said = |facts: &StageFacts| facts.answers[0].1.sentences.join("\n");
         let limited = sweep(0.2);
         let words = said(&limited);
-        assert!(words.contains("a rate is limited: 5,000 ± "), "{words}");
+        assert!(words.contains("a rate may be limited: 5,000 ± "), "{words}");
         assert!(words.contains("at 100 % reads, the same"), "{words}");
         for wrong in ["proceed in parallel", "slow reads down", "Reads are faster"] {
             assert!(!words.contains(wrong), "{wrong}: {words}");

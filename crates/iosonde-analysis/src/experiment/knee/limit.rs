@@ -20,40 +20,88 @@ const EXPLAINED: f64 = 0.6;
 const EQUAL_LEVELS: usize = 3;
 /// Relative difference of the means of these levels at most.
 const EQUAL_WITHIN: f64 = 0.002;
-/// Dispersion of these levels at most.
+/// Dispersion of these levels at most, over that which their service explains: nine runs are so
+/// alike by chance once in ten thousand times.
 const EVEN_BELOW: f64 = 0.05;
+/// The same up to which it is not decided: nine runs are so alike once in a hundred times.
+const MAY_BE_EVEN_BELOW: f64 = 0.2;
 /// Share of their rate by which a lower level is above it.
 const BURST_FROM: f64 = 0.02;
 /// Share of a run that its levels before and after a fall last at least, as its reciprocal.
 const SHORTEST_SHARE: usize = 10;
 
 impl Line<'_> {
-    /// Names a limit in place of a knee; whether there is one.
+    /// Names a limit in place of a knee, or says that there may be one; whether either.
     pub(super) fn is_limited(&self, answer: &mut Answer, facts: &StageFacts) -> bool {
         let plateau = self.plateau();
         let named = limit_of_most(facts, &plateau).zip(plateau.first().copied());
-        let Some((limit, first)) = named.or_else(|| self.exact_limit()) else { return false };
+        let Some((limit, first)) = named else { return self.is_exact_limit(answer) };
         self.say_limit(answer, first, &limit);
         true
     }
 
-    /// A limit that only its exact rate shows, and the first level that has it. The rate of servers
-    /// of constant speed is exact too, but then so are their latencies.
-    fn exact_limit(&self) -> Option<(String, &Point)> {
+    /// Names a limit that only its exact rate shows, or says that it may be one; whether either.
+    fn is_exact_limit(&self, answer: &mut Answer) -> bool {
+        let Some((even, first)) = self.exact_rate() else { return false };
+        match self.is_more_even_than_service(&even, first) {
+            Some(true) => {
+                let limit = format!(
+                    "a limit, as of a rate limiter or a link: {} have that rate within {} although \
+                     latencies scatter",
+                    self.settings(&even.points),
+                    count::percent(even.width)
+                );
+                self.say_limit(answer, first, &limit);
+                true
+            }
+            Some(false) => false,
+            None => {
+                answer.find(&self.key("knee_undecided"), 1.0);
+                answer.say(format!(
+                    "{}: the place of the knee is not decidable yet: {} have one rate of {} IOPS, \
+                     and whether a limit or the storage sets it needs lower levels or longer runs.",
+                    self.name,
+                    self.settings(&even.points),
+                    count::significant_or_whole(even.mean)
+                ));
+                true
+            }
+        }
+    }
+
+    /// The levels of one exact rate at the end of the sweep, if it is the highest and their
+    /// latencies scatter, and the first of them.
+    fn exact_rate(&self) -> Option<(Even<'_>, &Point)> {
         gate::withheld(self.points).is_none().then_some(())?;
         let even = self.even_end()?;
         let first = even.points.first().copied()?;
         let is_higher = |iops: f64| iops > even.mean * (1.0 + BURST_FROM);
         let is_below_peak = self.points.iter().filter_map(|p| p.mean(Measure::Iops)).any(is_higher);
-        (!is_below_peak && gate::latencies_scatter(first)).then(|| {
-            let limit = format!(
-                "a limit, as of a rate limiter or a link: {} have that rate within {} although \
-                 latencies scatter",
-                self.settings(&even.points),
-                count::percent(even.width)
-            );
-            (limit, first)
-        })
+        (!is_below_peak && gate::latencies_scatter(first)).then_some((even, first))
+    }
+
+    /// Whether a rate is more even than the service of requests explains, so that something else
+    /// sets it; `None` where that is not shown. What busy servers do in equal times varies as the
+    /// times of single requests do (a renewal process: the dispersion approaches their squared
+    /// coefficient of variation). Those times show only where no request waits for another: at a
+    /// full queue latencies scatter before servers of constant speed, too.
+    fn is_more_even_than_service(&self, even: &Even<'_>, first: &Point) -> Option<bool> {
+        let scatter = self.service_scatter(first)?;
+        let explained = scatter.powi(2).min(1.0);
+        if scatter < gate::SCATTER_FROM || even.dispersion >= MAY_BE_EVEN_BELOW * explained {
+            return Some(false);
+        }
+        (even.dispersion < EVEN_BELOW * explained).then_some(true)
+    }
+
+    /// Standard deviation of the latencies as a share of their mean where no request waits for
+    /// another: at the levels below one, and with one request in flight. The least of them.
+    fn service_scatter(&self, saturated: &Point) -> Option<f64> {
+        let n = |point: &Point| point.at(self.axis).zip(self.per_level).map(|(at, per)| at * per);
+        let is_alone = |point: &Point| n(point).is_some_and(|n| n <= 1.0);
+        let is_below = |point: &Point| point.at(self.axis) < saturated.at(self.axis);
+        let levels = self.points.iter().filter(|point| is_below(point) || is_alone(point));
+        levels.filter_map(|point| gate::scatter(point)).min_by(f64::total_cmp)
     }
 
     /// Names a limiter whose burst only lower levels lived on; whether there is one. The levels of
@@ -103,9 +151,9 @@ impl Line<'_> {
         let runs = points.iter().flat_map(|point| &point.runs);
         let off = runs.map(|run| (run.all.total.iops / last - 1.0).abs());
         let width = off.fold(0.0, f64::max);
-        let is_exact = gate::dispersion(&points).is_some_and(|of| of < EVEN_BELOW);
-        let is_even = points.len() >= EQUAL_LEVELS && is_exact;
-        is_even.then_some(Even { points, mean: last, width })
+        let dispersion = gate::dispersion(&points).filter(|of| *of < EVEN_BELOW)?;
+        let is_even = points.len() >= EQUAL_LEVELS;
+        is_even.then_some(Even { points, mean: last, width, dispersion })
     }
 
     pub(super) fn say_limit(&self, answer: &mut Answer, from: &Point, limit: &str) {
@@ -161,6 +209,8 @@ struct Even<'a> {
     mean: f64,
     /// Largest relative distance of a run from that.
     width: f64,
+    /// Variance of the requests of a run over their number.
+    dispersion: f64,
 }
 
 /// The limit that holds most levels of a plateau of several: they name it, or do the rate at which

@@ -108,19 +108,73 @@ fn levels_of_one_exact_rate_below_a_peak_are_a_limiter_and_a_queue_is_not() {
     assert!(queue.contains("throughput falls by") && !queue.contains("limiter"), "{queue}");
 }
 
+/// Sets the standard deviation of the latencies of each run, as a share of their mean, by depth.
+fn with_scatter(mut facts: StageFacts, of: impl Fn(f64) -> f64) -> StageFacts {
+    for point in &mut facts.points {
+        let share = of(point.at("iodepth").unwrap());
+        for run in &mut point.runs {
+            let latency = &mut run.all.total.latency;
+            latency.std_dev_ns = latency.mean_ns.map(|mean| mean * share);
+        }
+    }
+    facts
+}
+
 #[test]
-fn levels_of_one_exact_rate_are_a_limit_unless_their_latencies_are_exact_too() {
-    let mut flat = bursting(0.000_1, 6_000.0);
+fn levels_of_one_exact_rate_are_a_limit_only_where_service_scatters() {
+    let flat = bursting(0.000_1, 6_000.0);
     let words = said(&flat);
     assert!(words.contains("stops growing at iodepth 2 (6,000 "), "{words}");
     assert!(words.contains("as of a rate limiter or a link: iodepth 2 to 256 have"), "{words}");
     assert!(!words.contains("Set ") && flat.found("advised").is_none(), "{words}");
     let queue = said(&bursting(0.005, 6_000.0));
     assert!(queue.contains("Set iodepth 2") && !queue.contains("limit"), "{queue}");
-    let runs = flat.points.iter_mut().flat_map(|point| &mut point.runs);
-    runs.for_each(|run| run.all.total.latency.std_dev_ns = Some(0.0));
-    let constant = analyse(&flat, &[]).sentences.join("\n");
+    let constant = analyse(&with_scatter(flat, |_| 0.0), &[]).sentences.join("\n");
     assert!(constant.contains("Set iodepth 2") && !constant.contains("limit"), "{constant}");
+}
+
+#[test]
+fn a_full_queue_before_servers_of_constant_speed_is_no_limit() {
+    // Three servers: at depth 4 a request waits for none or for one.
+    let servers = || {
+        facts(&stage("queue-depth", "queue-depth"), |cell, _| {
+            let depth = at(cell, "iodepth");
+            let iops = 5_000.0 * depth.min(3.0);
+            Load { depth: depth as u32, iops, noise: 0.0, ..Load::default() }
+        })
+    };
+    let full = |depth: f64| if depth < 3.0 { 0.0 } else { 1.4 / depth };
+    let words = analyse(&with_scatter(servers(), full), &[]).sentences.join("\n");
+    assert!(words.contains("Set iodepth 4") && !words.contains("limit"), "{words}");
+    let limited = |depth: f64| if depth < 3.0 { 0.5 } else { 1.4 / depth };
+    let words = analyse(&with_scatter(servers(), limited), &[]).sentences.join("\n");
+    assert!(words.contains("a limit, as of a rate limiter") && !words.contains("Set "), "{words}");
+    // Without a level below, either may be.
+    let mut facts = with_scatter(servers(), full);
+    facts.points.retain(|point| point.at("iodepth") >= Some(4.0));
+    let words = analyse(&facts, &[]).sentences.join("\n");
+    assert!(words.contains("is not decidable yet: iodepth 4 to 256 have one rate"), "{words}");
+    assert!(!words.contains("Set ") && !words.contains("because of a limit"), "{words}");
+}
+
+#[test]
+fn a_rate_that_is_as_even_as_its_service_is_no_limit() {
+    // Counts of 60,000 requests that vary by 0.01 or 0.001 of what independent arrivals do.
+    let said = |dispersion: f64| {
+        let mut flat = with_scatter(bursting(0.0, 6_000.0), |_| 0.1);
+        let mut noise = noise(7, f64::sqrt(dispersion / 60_000.0));
+        for run in flat.points.iter_mut().flat_map(|point| &mut point.runs) {
+            run.all.total.iops *= noise();
+        }
+        analyse(&flat, &[]).sentences.join("\n")
+    };
+    let servers = said(0.01);
+    assert!(servers.contains("Set iodepth 2") && !servers.contains("limit"), "{servers}");
+    let open = said(0.001);
+    assert!(open.contains("whether a limit or the storage sets it needs"), "{open}");
+    assert!(!open.contains("Set ") && !open.contains("because of a limit"), "{open}");
+    let limit = said(0.000_1);
+    assert!(limit.contains("because of a limit") && !limit.contains("Set "), "{limit}");
 }
 
 #[test]
