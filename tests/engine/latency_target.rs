@@ -148,6 +148,15 @@ fn search_finds_the_depth_of_parallel_servers() {
 }
 
 #[test]
+fn a_target_that_binds_is_found_to_bind_whatever_the_throughput_below() {
+    // Throughput ends at depth 4, and depth 16, two doublings on, just misses the target.
+    let depth = truth(4, 1.0, 8.0);
+    assert_eq!(depth, 15);
+    let case = Case { device: "servers=4,read=exp:1ms", target: "p99<=8ms", ..SEARCH };
+    assert!(case.right(depth, MET) >= 95, "depth {depth}");
+}
+
+#[test]
 fn search_finds_where_a_token_bucket_queues() {
     // 5,000 per second, 1 ms each: n requests take n / 5 ms, and ten of them 2 ms.
     let device = "servers=64,read=1ms,rate=5000,burst=1";

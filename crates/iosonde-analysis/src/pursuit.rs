@@ -44,7 +44,8 @@ pub struct PursuitFigures {
     pub violations: Option<f64>,
     /// The smallest larger depth that missed the target, and its share above the limit.
     pub fails_at: Option<(u32, f64)>,
-    /// Rate in the window as a share of the largest that was seen at any depth.
+    /// Rate in the window as a share of the largest that was seen at any depth; `None` where the
+    /// device is the limit, since the largest of many short looks is so by chance.
     pub share_of_most: Option<f64>,
     /// Time until the start of measurement, ns.
     pub pursued_ns: u64,
@@ -133,7 +134,7 @@ pub fn pursuit(run: &Run) -> Option<PursuitFigures> {
         ),
         violations: (ops > 0.0).then(|| exceeded / ops),
         fails_at: fails_at(controlled, depth),
-        share_of_most: (most > 0.0).then(|| iops / most),
+        share_of_most: (most > 0.0 && bound != Some(Bound::Device)).then(|| iops / most),
         pursued_ns: controlled.pursued_ns,
         pursued_ops: controlled.pursued_ops,
         decisions: controlled.decisions.len() as u64 + controlled.unlisted,
@@ -263,6 +264,9 @@ mod tests {
         assert_eq!(met.violations, Some(0.0));
         let max = figures(1_000_000_000, Pursued::Met { bound: Bound::MaxDepth });
         assert_eq!((max.class, max.bound), (Class::MetNotBinding, Some(Bound::MaxDepth)));
+        assert!(max.share_of_most.is_some());
+        let device = figures(1_000_000_000, Pursued::Met { bound: Bound::Device });
+        assert_eq!(device.share_of_most, None);
     }
 
     #[test]

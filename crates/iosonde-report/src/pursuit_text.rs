@@ -32,7 +32,7 @@ pub(crate) fn pursuit_note(figures: &PursuitFigures) -> String {
     let beyond = figures.violations.map_or("n/a".into(), count::percent);
     let bound = match figures.bound {
         Some(Bound::MaxDepth) => " (limited by the largest depth)",
-        Some(Bound::Device) => " (deeper queues bring no more)",
+        Some(Bound::Device) => " (deeper queues are not shown to bring more)",
         Some(Bound::Target) | None => "",
     };
     let after = match figures.class {
@@ -59,8 +59,8 @@ fn sentence(figures: &PursuitFigures) -> String {
             format!("Holds {target} up to {} ({measured}){fails}.", depths(figures))
         }
         (Class::MetNotBinding, Some(Bound::Device)) => format!(
-            "Holds {target} at {} ({measured}), and deeper queues bring no more operations per \
-             second.",
+            "Holds {target} at {} ({measured}); the largest depth holds it too, and deeper queues \
+             are not shown to bring more operations per second.",
             depths(figures)
         ),
         (Class::MetNotBinding, _) => format!(
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn every_other_end_has_its_sentence() {
         let device = pursuit_text(&figures(Class::MetNotBinding, Some(Bound::Device)));
-        assert!(device.contains("and deeper queues bring no more operations"));
+        assert!(device.contains("the largest depth holds it too, and deeper queues are not shown"));
         let max = pursuit_text(&figures(Class::MetNotBinding, Some(Bound::MaxDepth)));
         assert!(max.contains("the largest that was to be tried"));
         let infeasible = pursuit_text(&figures(Class::Infeasible, None));

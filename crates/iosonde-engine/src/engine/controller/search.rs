@@ -10,8 +10,10 @@ use iosonde_stats::sequential::Verdict;
 const SHORTEST_NS: u64 = 200_000_000;
 /// Expected operations beyond the limit from which a confirmation counts.
 const CONFIRMING_EXCEEDANCES: f64 = 10.0;
-/// Two doublings that bring less than this share more throughput have met the device's limit.
+/// Depths that bring less than this share more throughput have met the device's limit.
 const LEAST_GAIN: f64 = 0.02;
+/// Standard errors by which a gain must exceed that to be one: one of many depths is compared.
+const ERRORS: f64 = 3.0;
 /// How often a confirmation may contradict the search.
 const MOST_CONTRADICTIONS: u32 = 3;
 
@@ -22,6 +24,8 @@ enum Stage {
     Bracket,
     /// The border between `low` and `high`.
     Bisect,
+    /// That the largest depth truly meets it.
+    ConfirmLargest,
     /// That depth 1 truly misses it.
     ConfirmOne,
     /// That the neighbour above the answer truly misses it.
@@ -67,7 +71,10 @@ impl Search {
         match self.stage {
             Stage::Bracket => Phase::Bracket,
             Stage::Bisect => Phase::Bisect,
-            Stage::ConfirmOne | Stage::ConfirmAbove | Stage::ConfirmAnswer => Phase::Confirm,
+            Stage::ConfirmLargest
+            | Stage::ConfirmOne
+            | Stage::ConfirmAbove
+            | Stage::ConfirmAnswer => Phase::Confirm,
         }
     }
 
@@ -120,6 +127,7 @@ impl Search {
                 }
                 self.narrower()
             }
+            Stage::ConfirmLargest => self.largest(depth, met),
             Stage::ConfirmOne => match judgement {
                 Judgement::Fail => Next::Settle(1, Pursued::Infeasible),
                 Judgement::Open => Next::Settle(1, Pursued::Undecided),
@@ -142,28 +150,46 @@ impl Search {
         }
     }
 
-    /// Twice as deep, unless that cannot be or brings nothing.
+    /// Twice as deep, up to the largest depth: only where that meets the target does something else
+    /// limit the depth.
     fn wider(&mut self, depth: u32) -> Next {
-        if let Some(knee) = self.knee() {
+        if depth < self.max_depth {
+            return Next::Go(depth.saturating_mul(2).min(self.max_depth));
+        }
+        if self.knee().is_some() {
+            self.stage = Stage::ConfirmLargest;
+            return Next::Go(depth);
+        }
+        self.bound = Bound::MaxDepth;
+        self.confirm_answer()
+    }
+
+    /// The smallest depth beyond which nothing was gained, within the errors, in two doublings or
+    /// more.
+    fn knee(&self) -> Option<u32> {
+        let (most, ..) = self.bracket.last()?;
+        let gains = |&(_, before, before_error): &(u32, f64, f64), &(_, now, now_error): &_| {
+            let error: f64 = before_error.hypot(now_error);
+            now / before - 1.0 - ERRORS * error >= LEAST_GAIN
+        };
+        let is_knee = |at: &usize| {
+            let level = &self.bracket[*at];
+            let deeper = &self.bracket[at + 1..];
+            level.0.saturating_mul(4) <= *most && !deeper.iter().any(|deeper| gains(level, deeper))
+        };
+        (0..self.bracket.len()).find(is_knee).map(|at| self.bracket[at].0)
+    }
+
+    /// The largest depth meets the target twice, so that the device is the limit; or it misses it
+    /// after all, and the border is below.
+    fn largest(&mut self, depth: u32, met: bool) -> Next {
+        if let Some(knee) = self.knee().filter(|_| met) {
             (self.low, self.bound) = (knee, Bound::Device);
             return self.confirm_answer();
         }
-        if depth == self.max_depth {
-            self.bound = Bound::MaxDepth;
-            return self.confirm_answer();
-        }
-        Next::Go(depth.saturating_mul(2).min(self.max_depth))
-    }
-
-    /// The depth two doublings ago, if nothing was gained since, within the error.
-    fn knee(&self) -> Option<u32> {
-        let [.., (knee, before, before_error), _, (depth, now, now_error)] = self.bracket[..]
-        else {
-            return None;
-        };
-        let gain = now / before - 1.0;
-        let error = before_error.hypot(now_error);
-        (depth == 4 * knee && gain - error < LEAST_GAIN).then_some(knee)
+        let below = self.bracket.iter().rev().map(|level| level.0).find(|below| *below < depth);
+        (self.low, self.high) = (below.unwrap_or(0), Some(depth));
+        self.narrower()
     }
 
     /// The middle, until the border is known to within 5 %, then the confirmations.
