@@ -18,6 +18,7 @@ mod errors;
 mod fsync_suspicious;
 mod host_cache;
 mod latency_change;
+mod latency_target;
 mod level_change;
 mod level_drop;
 mod limit_missed;
@@ -278,6 +279,7 @@ pub const DETECTORS: &[Detector<Detect>] = &[
     fsync_suspicious::DETECTOR,
     host_cache::DETECTOR,
     latency_change::DETECTOR,
+    latency_target::DETECTOR,
     level_change::DETECTOR,
     level_drop::DETECTOR,
     limit_missed::DETECTOR,

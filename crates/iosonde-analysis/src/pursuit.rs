@@ -42,7 +42,8 @@ pub struct PursuitFigures {
     pub achieved: Quantile,
     /// Share of the window's operations above the limit; `None` without operations.
     pub violations: Option<f64>,
-    /// The smallest larger depth that missed the target, and its share above the limit.
+    /// The smallest larger depth that is not shown to meet the target, and its share above the
+    /// limit.
     pub fails_at: Option<(u32, f64)>,
     /// Rate in the window as a share of the largest that was seen at any depth; `None` where the
     /// device is the limit, since the largest of many short looks is so by chance.
@@ -61,7 +62,7 @@ pub struct PursuitFigures {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Class {
-    /// Met, and a larger depth misses it.
+    /// Met, and a larger depth is not shown to meet it.
     MetAndBinding,
     /// Met, and something else limits the depth.
     MetNotBinding,
@@ -83,6 +84,14 @@ impl Class {
             Class::Unstable => "UNSTABLE",
             Class::Undecided => "UNDECIDED",
         }
+    }
+}
+
+impl PursuitFigures {
+    /// Whether the interval of the percentile is within the limit, too; `None` without one.
+    pub fn is_shown(&self) -> Option<bool> {
+        let (_, high) = self.achieved.interval()?.ok()?;
+        Some(high <= self.target.limit_ns)
     }
 }
 

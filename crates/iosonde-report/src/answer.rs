@@ -221,7 +221,11 @@ fn goal(rows: &[(&Run, &Assessment)]) -> Option<String> {
     let missed = ended.clone().find_map(|(_, row)| row.missed_goal());
     let pursuits = ended.filter_map(|(_, row)| row.pursuit.as_ref());
     let mut met = pursuits.filter(|pursuit| pursuit.bound.is_some() && rows.len() == 1);
-    missed.or_else(|| met.next().map(|met| format!("{} is met at depth {}", met.target, met.depth)))
+    missed.or_else(|| {
+        let met = met.next()?;
+        let how = if met.is_shown() == Some(true) { "" } else { " by the estimate" };
+        Some(format!("{} is met at depth {}{how}", met.target, met.depth))
+    })
 }
 
 fn figures_of_one(row: &Assessment) -> String {

@@ -51,20 +51,27 @@ fn sentence(figures: &PursuitFigures) -> String {
     let PursuitFigures { target, depth, .. } = figures;
     let limit = duration::latency(target.limit_ns as f64);
     let measured = measured(figures);
+    // What holds in the estimate alone is not called more than that.
+    let by_estimate = format!("By the estimate {target} holds");
+    let (holds, open) = match figures.is_shown() {
+        Some(true) => (format!("Holds {target}"), String::new()),
+        Some(false) => (by_estimate, format!(", but the interval goes beyond {limit}")),
+        None => (by_estimate, String::new()),
+    };
     let fails = figures.fails_at.map_or(String::new(), |(depth, share)| {
-        format!("; depth {depth} fails ({} above {limit})", count::percent(share))
+        format!("; depth {depth} is not shown to hold it ({} above {limit})", count::percent(share))
     });
     match (figures.class, figures.bound) {
         (Class::MetAndBinding, _) => {
-            format!("Holds {target} up to {} ({measured}){fails}.", depths(figures))
+            format!("{holds} up to {} ({measured}){open}{fails}.", depths(figures))
         }
         (Class::MetNotBinding, Some(Bound::Device)) => format!(
-            "Holds {target} at {} ({measured}); the largest depth holds it too, and deeper queues \
-             are not shown to bring more operations per second.",
+            "{holds} at {} ({measured}){open}; the largest depth holds it too, and deeper \
+             queues are not shown to bring more operations per second.",
             depths(figures)
         ),
         (Class::MetNotBinding, _) => format!(
-            "Holds {target} at {}, the largest that was to be tried ({measured}).",
+            "{holds} at {}, the largest that was to be tried ({measured}){open}.",
             depths(figures)
         ),
         (Class::Infeasible, _) => {
@@ -74,7 +81,7 @@ fn sentence(figures: &PursuitFigures) -> String {
             )
         }
         (Class::Unstable, _) => format!(
-            "No depth holds {target}: last at {depth}, {} ({measured}{}).",
+            "No depth is shown to hold {target}: last at {depth}, {} ({measured}{}).",
             range(figures),
             beyond(figures)
         ),
@@ -172,11 +179,28 @@ mod tests {
         assert!(
             text.contains(
                 "Holds p99 <= 2.00 ms up to depth 11 (8,900 IOPS ±2 %, p99 1.84 ms \
-                 [1.79 ms, 1.92 ms]); depth 12 fails (1.31 % above 2.00 ms)."
+                 [1.79 ms, 1.92 ms]); depth 12 is not shown to hold it (1.31 % above 2.00 ms)."
             ),
             "{text}"
         );
         assert!(text.contains("open loop"));
+    }
+
+    #[test]
+    fn an_estimate_whose_interval_goes_beyond_the_limit_is_not_said_to_hold_it() {
+        let with = |interval| {
+            let mut figures = figures(Class::MetAndBinding, Some(Bound::Target));
+            let Estimate::Value { interval: of, .. } = &mut figures.achieved.estimate else {
+                return String::new();
+            };
+            *of = interval;
+            pursuit_text(&figures)
+        };
+        let wide = with(Ok((1_790_000, 2_100_000)));
+        let expected = "By the estimate p99 <= 2.00 ms holds up to depth 11 (8,900 IOPS ±2 %, \
+                        p99 1.84 ms [1.79 ms, 2.10 ms]), but the interval goes beyond 2.00 ms; ";
+        assert!(wide.contains(expected), "{wide}");
+        assert!(with(Ok((1_790_000, 2_000_000))).contains("Holds p99"));
     }
 
     #[test]

@@ -132,7 +132,7 @@ pub(super) const WORDS: &[Term] = terms! {
         "stopped": "The user ended the profile from its live view.", "", "Nothing.";
         "time_up": "The time of the profile (--for) was over.", "", "Nothing.";
         // Latency targets.
-        "MET_AND_BINDING": "The latency target is met, and a larger depth misses it.",
+        "MET_AND_BINDING": "The latency target is met, and a larger depth is not shown to meet it.",
             "counts of slow requests at each depth", "Use this depth.";
         "MET_NOT_BINDING": "The latency target is met, and something else limits the depth.",
             "counts of slow requests at each depth",
