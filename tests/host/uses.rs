@@ -463,6 +463,100 @@ fn what_the_kernel_serves_to_others() {
     assert_eq!(unseen, "what is served by the NVMe target nqn.a, namespace 4");
 }
 
+/// Three disks, and a SCSI target and a USB gadget below `configfs`.
+fn other_servers(configfs: &str) -> Machine {
+    let core = format!("{configfs}/target/core");
+    let status = "Status: ACTIVATED  Max Queue Depth: 128  SectorSize: 512";
+    let file = |place: &str, path: &str| {
+        let info = format!("{core}/fileio_0/{place}/info <<\n{status}\n");
+        info + &format!(
+            "        TCM FILEIO ID: 0        File: {path}  Size: 4096  Mode: O_DSYNC\n>>"
+        )
+    };
+    let lun = |gadget: &str, lun: u32, file: &str| {
+        format!("{configfs}/usb_gadget/{gadget}/functions/mass_storage.0/lun.{lun}/file = {file}")
+    };
+    Machine::default()
+        .disk("sdl", "8:176", "S1")
+        .disk("sdm", "8:192", "S2")
+        .disk("sdn", "8:208", "S3")
+        .disk("sdo", "8:224", "S4")
+        .device("b/loop3", "7:3", &[("loop/backing_file", "/images/c  Size: 1.img")])
+        .line("/images/c  Size: 1.img = a file")
+        .line(&format!("{core}/alua/lu_gps/default_lu_gp/lu_gp_id = 0"))
+        .line(&file("file", "/dev/sdl"))
+        .line(&file("image", "/images/c  Size: 1.img"))
+        .line(&file("off", "/dev/sdo"))
+        .line(&format!("{core}/fileio_0/off/enable = 0"))
+        .line(&format!("{core}/fileio_0/file/enable = 1"))
+        .line(&format!("{core}/iblock_1/block/info <<\n{status}"))
+        .line("        iBlock device: sdm  UDEV PATH: /gone  readonly: 0")
+        .line("        Major: 8 Minor: 192  CLAIMED: IBLOCK\n>>")
+        .line(&format!("{core}/rd_mcp_2/memory/info = TCM RamDisk ID: 0"))
+        .line(&lun("g1", 0, "/dev/sdn"))
+        .line(&lun("g1", 1, ""))
+}
+
+#[test]
+fn what_the_scsi_target_and_usb_gadgets_serve() {
+    for (place, mounts) in [
+        ("/sys/kernel/config", &[][..]),
+        ("/mnt/config", &["40 1 0:30 / /mnt/config rw - configfs none rw"]),
+    ] {
+        let machine = || {
+            let machine = other_servers(place).mounts(mounts);
+            machine
+                .line("/sys/module/target_core_mod/refcnt = 1")
+                .line("/sys/module/usb_f_mass_storage/refcnt = 1")
+        };
+        let tree = machine().tree();
+        let root = tree.root();
+        let target = |what: &str| format!("is served by the SCSI target, backstore {what}");
+        assert_eq!(uses(&root, 8, 176), [format!("sdl {}", target("file"))]);
+        assert_eq!(uses(&root, 8, 192), [format!("sdm {}", target("block"))]);
+        assert_eq!(uses(&root, 8, 208), ["sdn is served by the USB gadget g1, lun.0"]);
+        assert_eq!(uses(&root, 8, 224), [""; 0]);
+        assert_eq!(uses(&root, 7, 3), [format!("the file below loop3 {}", target("image"))]);
+        assert!(host::uses(&root, 8, 224).unseen.is_empty());
+        let image = std::fs::File::open(root.path("/images/c  Size: 1.img")).unwrap();
+        let of_file = host::file_uses(&root, std::os::fd::AsFd::as_fd(&image)).uses;
+        let said: Vec<String> = of_file.iter().map(ToString::to_string).collect();
+        assert!(said.contains(&format!("it {}", target("image"))), "{said:?}");
+        // A file that is gone, or has its name only in another mount namespace.
+        let gone = format!("{place}/usb_gadget/g2/functions/mass_storage.x/lun.0/file = /gone");
+        let unseen = host::uses(&machine().line(&gone).tree().root(), 8, 224).unseen.to_string();
+        assert_eq!(unseen, "what is served by the USB gadget g2, lun.0");
+    }
+    // Gadgets of the time before configfs.
+    let old = "/sys/devices/platform/dummy_udc.0";
+    let machine = Machine::default().disk("sdl", "8:176", "S1").mounts(&[]);
+    let tree = machine
+        .line("/sys/class/udc/dummy_udc.0/device -> ../../../devices/platform/dummy_udc.0")
+        .line(&format!("{old}/gadget.0/lun0/file = /dev/sdl"))
+        .tree();
+    assert_eq!(
+        uses(&tree.root(), 8, 176),
+        ["sdl is served by the USB gadget of dummy_udc.0, lun0"]
+    );
+}
+
+#[test]
+fn what_serves_and_does_not_show_what_is_unseen() {
+    for (module, what) in [
+        ("nvmet", "NVMe target"),
+        ("target_core_mod", "SCSI target"),
+        ("usb_f_mass_storage", "USB mass-storage gadget"),
+    ] {
+        let machine = Machine::default().disk("sdl", "8:176", "S1").mounts(&[]);
+        let loaded = machine.line(&format!("/sys/module/{module}/refcnt = 1"));
+        // Another part of the kernel shows itself in configfs, this one does not.
+        let loaded = loaded.line("/sys/kernel/config/dlm/cluster/cluster_name = a");
+        let unseen = host::uses(&loaded.tree().root(), 8, 176).unseen.to_string();
+        let said = "of the kernel serves: no configfs is mounted that shows it";
+        assert_eq!(unseen, format!("what the {what} {said}"));
+    }
+}
+
 #[test]
 fn what_cannot_be_examined_is_counted_and_named() {
     let machine = || Machine::default().disk("sdl", "8:176", "S1");

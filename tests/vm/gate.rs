@@ -240,6 +240,8 @@ fn scsi(machine: Machine) -> Machine {
         .options(&["-device", "nvme,drive=flash,serial=SN-FLASH"])
 }
 
+const SERVERS: [&str; 5] =
+    ["nvmet", "target_core_mod", "target_core_file", "libcomposite", "usb_f_mass_storage"];
 const MAPPER: [&str; 4] = ["dm-mod", "dm-crypt", "dm-multipath", "dm-round-robin"];
 
 fn scsi_world(programs: &[&str], modules: &[&str]) -> Option<World> {
@@ -385,7 +387,7 @@ fn number(node: &str) -> String {
 
 #[test]
 fn what_is_in_use_by_another_path_or_node_is_not_written() {
-    let modules = [&MAPPER[..], &["nvme", "nvmet"]].concat();
+    let modules = [&MAPPER[..], &["nvme"], &SERVERS].concat();
     let Some(mut world) = scsi_world(&["dmsetup"], &modules) else { return };
     let (one, flash) = (world.scsi(0, 1), "/dev/nvme0n1");
     let first = Disk { node: &one, id: "DISK-1" };
@@ -418,6 +420,7 @@ fn what_is_in_use_by_another_path_or_node_is_not_written() {
     }
     // Exported by the kernel, which claims nothing; last by a node that is gone.
     let export = "/sys/kernel/config/nvmet/subsystems/export";
+    world.refused(first.node, "--destroy-data=DISK-1", "no configfs is mounted that shows it");
     world.sh(&format!(
         "mount -t configfs none /sys/kernel/config; mkdir {export} {export}/namespaces/1"
     ));
@@ -434,6 +437,22 @@ fn what_is_in_use_by_another_path_or_node_is_not_written() {
         }
         world.sh(&format!("echo 0 >{enabled}"));
     }
+    // By the SCSI target, whose tree is mounted elsewhere by then, and by a USB gadget.
+    world.sh("umount /sys/kernel/config; mkdir -p /tmp/config; mount -t configfs c /tmp/config");
+    let store = "/tmp/config/target/core/fileio_0/store";
+    world.sh(&format!(
+        "mkdir -p {store}; echo fd_dev_name={one},fd_dev_size={DISK_BYTES} >{store}/control; \
+         echo 1 >{store}/enable"
+    ));
+    world.never(first, &format!("{name} is served by the SCSI target, backstore store"));
+    world.sh(&format!("rmdir {store}"));
+    let gadget = "/tmp/config/usb_gadget/g1";
+    world.sh(&format!(
+        "mkdir {gadget} {gadget}/functions/mass_storage.0; \
+         echo {one} >{gadget}/functions/mass_storage.0/lun.0/file"
+    ));
+    world.never(first, &format!("{name} is served by the USB gadget g1, lun.0"));
+    world.sh(&format!("echo >{gadget}/functions/mass_storage.0/lun.0/file"));
     world.writable(first);
 }
 

@@ -26,6 +26,7 @@ mod platform;
 mod processor;
 pub mod program;
 mod root;
+mod served;
 mod smart;
 mod stack;
 pub mod telemetry;

@@ -1,4 +1,4 @@
-//! What uses a plain file: loop devices over it, swap, processes, locks.
+//! What uses a plain file: loop devices over it, swap, servers in the kernel, processes, locks.
 
 use std::os::fd::BorrowedFd;
 
@@ -7,6 +7,7 @@ use rustix::fs::{fstat, major, minor};
 
 use super::loops::{Loop, loops};
 use super::openers::{FileId, Openers, Thing};
+use super::served::Served;
 use super::usage::{InUse, Usage, Use, swap_paths};
 use super::{Root, mount};
 
@@ -31,6 +32,8 @@ pub fn file_uses(root: &Root, file: BorrowedFd<'_>) -> InUse {
     if swap_paths(root).into_iter().any(is_it) {
         uses.push(of_it(Use::Swap));
     }
+    let served = Served::of(root);
+    uses.extend(served.of_thing(Thing::File(own)).map(of_it));
     let has_it = openers.found.iter().filter(|opener| opener.thing == Thing::File(own));
     // One of them is the descriptor that is examined here.
     let is_open_here = has_it.clone().filter(|opener| opener.is_own).count() > 1;
@@ -40,6 +43,7 @@ pub fn file_uses(root: &Root, file: BorrowedFd<'_>) -> InUse {
     }));
     uses.extend(locks(root, file, &uses));
     let mut unseen = openers.unseen;
+    unseen.others.extend(served.unknown);
     unseen.others.extend(loops.iter().filter_map(Loop::unknown));
     InUse { uses, unseen, processes: openers.processes, is_open_here }
 }

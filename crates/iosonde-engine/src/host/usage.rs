@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::openers::{Access, Opener, Openers, Thing, Unseen};
+use super::served::Served;
 use super::{Mount, Root, device, mount};
 
 /// What uses a target's bytes, and what could not be examined.
@@ -154,9 +155,6 @@ impl Users {
         for (_, filesystem, id) in self.members.0.iter().filter(|(at, ..)| *at == number) {
             found.push(Use::Member { filesystem, id: id.clone() });
         }
-        for (_, what) in self.served.devices.iter().filter(|(at, _)| *at == number) {
-            found.push(Use::Served { what: what.clone() });
-        }
         found.extend(self.of_thing(Thing::Device(number)));
         found
     }
@@ -168,14 +166,15 @@ impl Users {
         unseen
     }
 
-    /// The other processes that have exactly this open.
+    /// What serves exactly this, and the other processes that have it open.
     pub(super) fn of_thing(&self, thing: Thing) -> impl Iterator<Item = Use> {
         let has_it = move |opener: &&Opener| opener.thing == thing && !opener.is_own;
-        self.openers.found.iter().filter(has_it).map(|opener| Use::Open {
+        let open = self.openers.found.iter().filter(has_it).map(|opener| Use::Open {
             pid: opener.pid,
             program: opener.program.clone(),
             access: opener.access,
-        })
+        });
+        self.served.of_thing(thing).chain(open)
     }
 }
 
@@ -215,41 +214,6 @@ pub(super) fn swap_paths(root: &Root) -> Vec<PathBuf> {
     let table = root.text("/proc/swaps").unwrap_or_default();
     let paths = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     paths.map(|path| PathBuf::from(mount::unescape(path))).collect()
-}
-
-/// What the NVMe target of the kernel (nvmet) serves, by its configfs tree.
-#[derive(Debug, Default)]
-struct Served {
-    devices: Vec<((u32, u32), String)>,
-    /// Namespaces whose device is not to be found, in words.
-    unknown: Vec<String>,
-}
-
-impl Served {
-    fn of(root: &Root) -> Served {
-        let subsystems = Path::new("/sys/kernel/config/nvmet/subsystems");
-        let mut served = Served::default();
-        for subsystem in root.names(subsystems) {
-            let namespaces = subsystems.join(&subsystem).join("namespaces");
-            for number in root.names(&namespaces) {
-                let namespace = namespaces.join(&number);
-                if root.number::<u8>(namespace.join("enable")) != Some(1) {
-                    continue;
-                }
-                let what =
-                    format!("the NVMe target {}, namespace {number}", device::words(&subsystem));
-                let path = root.word(namespace.join("device_path")).map(PathBuf::from);
-                let node = |path: &PathBuf| device::number_of_node(root, path);
-                match path.as_ref().and_then(|path| node(path).or_else(|| root.node(path))) {
-                    Some(device) => served.devices.push((device, what)),
-                    // A file is no device, and the kernel knows who has it open.
-                    None if path.is_some_and(|path| root.is_file(path)) => {}
-                    None => served.unknown.push(format!("what is served by {what}")),
-                }
-            }
-        }
-        served
-    }
 }
 
 /// Devices of the btrfs and bcachefs file systems that are mounted: their mounts name one or none.
