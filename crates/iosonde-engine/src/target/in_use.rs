@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use iosonde_sys::sharing;
-use rustix::fs::fstatfs;
+use rustix::fs::{fstat, fstatfs};
 
 use super::gate::GateError;
 use super::{Intent, TargetError};
@@ -75,6 +75,9 @@ impl FileUse {
         let elsewhere = elsewhere(root, file);
         let lease = match sharing::is_open_elsewhere(file.as_fd()) {
             _ if elsewhere.is_some() => Lease::Unknown("a lease says nothing there".into()),
+            Ok(false) if is_without_name(file) => {
+                Lease::Unknown("a lease does not count who has memory that has no name".into())
+            }
             Ok(false) => return FileUse { lease: Lease::Granted, in_use: InUse::default() },
             Ok(true) if leases_are_exact() => Lease::Refused,
             Ok(true) => Lease::Unknown("a refusal of this kernel may be a false alarm".into()),
@@ -155,6 +158,12 @@ pub(super) fn note_unseen(audit: &mut WriteAudit, unseen: &Unseen) {
     if !unseen.is_empty() {
         audit.unseen = vec![unseen.to_string()];
     }
+}
+
+/// Whether no directory has the file. Memory that processes share (memfd, anonymous mappings) is
+/// such a file, and the kernel does not count who has it open, as it does for a file with a name.
+fn is_without_name(file: &OwnedFd) -> bool {
+    fstat(file).is_ok_and(|seen| seen.st_nlink == 0)
 }
 
 /// Why the kernel of this machine does not know all users of a file, if it does not.
@@ -242,6 +251,22 @@ mod tests {
         }
         assert_eq!(refusal(unknown(), unseen(), &["other", NAME]), None);
         assert_eq!(refusal(Lease::Granted, InUse::default(), &[]), None);
+    }
+
+    #[test]
+    fn memory_that_another_process_has_is_in_use() {
+        let memory = rustix::fs::memfd_create("guest", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&memory, 4096).unwrap();
+        let child = std::process::Command::new("sleep").arg("60").stdin(memory).spawn();
+        let mut child = child.unwrap();
+        let path = format!("/proc/{}/fd/0", child.id());
+        let file: OwnedFd = std::fs::File::open(&path).unwrap().into();
+        let found = FileUse::now(&Root::system(), &file);
+        let said = found.refuse(path.as_ref(), &Intent::default());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let said = said.unwrap_err().to_string();
+        assert!(said.contains(&format!("in process {} (sleep)", child.id())), "{said}");
     }
 
     #[test]
