@@ -8,7 +8,7 @@ mod options;
 mod setup;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use self::core::{Core, word};
@@ -198,6 +198,17 @@ impl Ring {
 /// ENOSYS without io_uring, EPERM or EACCES where it is forbidden.
 pub fn probe() -> io::Result<()> {
     Shared::<Usual>::new(2, &RingOptions::of_depth(2)).map(|_ring| ())
+}
+
+/// Whether io_uring can trim this block device: found out without trimming.
+///
+/// # Errors
+/// EOPNOTSUPP where the kernel's io_uring has no discard (before Linux 6.12); those of making a
+/// ring.
+pub fn probe_discard(device: BorrowedFd<'_>) -> io::Result<()> {
+    let slab = Slab::new(1, 4096)?;
+    let files = vec![device.try_clone_to_owned()?];
+    Ring::new(files, slab, RingOptions::of_depth(1))?.probe_discard(0)
 }
 
 /// What the requests on one file have in common.

@@ -99,8 +99,8 @@ pub(super) struct OpArgs {
     /// Share of reads, percent (soak) [default: 40]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=99))]
     read_percent: Option<u8>,
-    /// Share of trims, percent (soak, write, powercut) [default: soak 5 if the target supports
-    /// trim, else 0]
+    /// Share of trims, percent (soak, write, powercut) [default: soak 5 if the target and the
+    /// engine can trim, else 0]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=99))]
     pub(super) trim_percent: Option<u8>,
     /// A flush after every N operations of a job (soak, write, powercut) [default: soak and

@@ -8,7 +8,7 @@ use clap::Args;
 use super::options::{ProveArgs, Request};
 use super::phases::Phases;
 use super::print::{VerifyOutput, dry_run};
-use super::resolved_target::ResolvedTarget;
+use super::resolved_target::{ResolvedTarget, Trims};
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
@@ -21,7 +21,7 @@ use iosonde_engine::engine::verify::{FlushObserver, Journal, RunInputs};
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::host::{ANSWER_WITHIN, Witness};
 use iosonde_model::plan::verify::STREAM_VERSION;
-use iosonde_model::plan::{Engine, EngineKind, RunId, VerifyMode, VerifyPlan, VerifySetting};
+use iosonde_model::plan::{Engine, RunId, VerifyMode, VerifyPlan, VerifySetting};
 use iosonde_model::record::VerifyRun;
 use iosonde_model::record::ledger_file::{
     LEDGER_SCHEMA, LedgerHeader, LedgerWriter, Progress as Noted,
@@ -196,9 +196,13 @@ fn setting(
     place: &Place,
 ) -> VerifySetting {
     let usual_depth = if engine.kind.is_synchronous() { 1 } else { 16 };
-    // libaio has no trim.
-    let can_trim = resolved.can_trim && engine.kind != EngineKind::Libaio && !args.ops.overlap;
-    let usual_trims = if can_trim { 5 } else { 0 };
+    if requested.trim_percent.is_none() && resolved.trims == Trims::NotByRing {
+        note(
+            "note: no trims: the io_uring of this kernel cannot discard on a block device, which \
+             needs Linux 6.12; --ioengine psync can",
+        );
+    }
+    let usual_trims = if resolved.trims == Trims::Yes && !args.ops.overlap { 5 } else { 0 };
     VerifySetting {
         mode,
         run: fresh_run(),

@@ -1,5 +1,6 @@
 //! What is verified: opened, made, or connected to.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ use iosonde_model::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
 use iosonde_model::record::TargetFacts;
 use iosonde_model::record::export::directory_of;
 use iosonde_model::units::bytes;
+use iosonde_sys::inspect::is_block_device;
+use iosonde_sys::ring;
+use iosonde_sys::syscall::probe_trim;
 
 /// What the operations go to.
 pub(super) struct ResolvedTarget {
@@ -27,13 +31,35 @@ pub(super) struct ResolvedTarget {
     pub(super) sector_bytes: u32,
     /// Whether a trimmed block reads as zeros.
     pub(super) trims_make_zeros: bool,
-    /// Whether it can be expected to trim.
-    pub(super) can_trim: bool,
+    /// Whether it can be expected to trim, by the engine.
+    pub(super) trims: Trims,
     pub(super) offset_bytes: u64,
     /// What the target is wherever it is attached.
     pub(super) identity: Option<String>,
     /// The name of a file that was made, and goes again if the run does not come about.
     pub(super) fresh: Option<Fresh>,
+}
+
+/// Whether a target trims.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Trims {
+    Yes,
+    /// It could, but the io_uring of this kernel cannot request it.
+    NotByRing,
+    No,
+}
+
+impl Trims {
+    fn of(kind: EngineKind, file: BorrowedFd<'_>) -> Trims {
+        if kind == EngineKind::Libaio || probe_trim(file).is_err() {
+            return Trims::No;
+        }
+        let is_by_ring = kind == EngineKind::IoUring && is_block_device(file);
+        match is_by_ring && ring::probe_discard(file).is_err() {
+            true => Trims::NotByRing,
+            false => Trims::Yes,
+        }
+    }
 }
 
 impl ProveArgs {
@@ -70,7 +96,7 @@ impl ProveArgs {
         match engine.kind {
             EngineKind::Sim => self.simulated(path),
             EngineKind::VhostUser => self.served(path),
-            _ => self.real(mode, path, commands, place),
+            kind => self.real(mode, path, kind, place),
         }
     }
 
@@ -78,9 +104,10 @@ impl ProveArgs {
         &self,
         mode: VerifyMode,
         path: &Path,
-        commands: bool,
+        kind: EngineKind,
         place: &Place,
     ) -> Result<ResolvedTarget, Failure> {
+        let commands = kind == EngineKind::IoUringCmd;
         let mut fresh = None;
         let held = if path.is_dir() && !commands {
             self.made(mode, path)?
@@ -110,8 +137,7 @@ impl ProveArgs {
             sector_bytes: sector_of(&facts, align_bytes),
             // A hole in a file reads as zeros; a discarded block as anything.
             trims_make_zeros: !is_device,
-            can_trim: iosonde_sys::syscall::probe_trim(std::os::fd::AsFd::as_fd(&held.file))
-                .is_ok(),
+            trims: Trims::of(kind, held.file.as_fd()),
             offset_bytes,
             identity: held.identity().map(str::to_owned),
             held: Some(held),
@@ -213,7 +239,7 @@ impl ProveArgs {
             },
             sector_bytes: 512,
             trims_make_zeros: true,
-            can_trim: true,
+            trims: Trims::Yes,
             offset_bytes,
             identity: None,
             fresh: None,
@@ -240,7 +266,7 @@ impl ProveArgs {
             held: None,
             sector_bytes: if align_bytes >= 4096 { 4096 } else { 512 },
             trims_make_zeros: false,
-            can_trim: false,
+            trims: Trims::No,
             offset_bytes,
             identity: None,
             fresh: None,
