@@ -123,12 +123,23 @@ pub(crate) fn parser() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|word| named(Path::new(&word)))
 }
 
-/// The folder that a word means: itself if it exists, `last`, `last~2`, or the beginning of the
-/// name of one kept result.
+/// What a command that was killed leaves of this folder, whose name was printed.
+fn partial(folder: &Path) -> PathBuf {
+    let mut name = folder.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    folder.with_file_name(name)
+}
+
+/// The folder that a word means: itself if it exists, or what a command that was killed left of
+/// it; `last`, `last~2`, or the beginning of the name of one kept result.
 ///
 /// # Errors
 /// If it means several, or is `last` and there are not so many.
 fn named(word: &Path) -> Result<PathBuf, String> {
+    let partial = partial(word);
+    if !word.exists() && partial.exists() {
+        return Ok(partial);
+    }
     let asked = word.to_str().unwrap_or_default();
     let is_path = word.exists() || asked.is_empty() || asked.contains('/');
     let Some(directory) = keep::directory(None).filter(|_| !is_path) else {

@@ -151,6 +151,39 @@ fn signatures_are_put_back_on_the_same_device_alone() {
 }
 
 #[test]
+fn what_a_killed_run_saved_is_shown_by_the_name_that_was_printed() {
+    let _turn = turn();
+    let Some(disk) = Disk::new() else { return };
+    let results = disk.dir.path().join("results");
+    let mut child = iosonde("run --rw write --runtime 60 --eta-interval 0 --path")
+        .arg(disk.device.path())
+        .args([&disk.id(), "--overwrite-signature=ext", "--overwrite-signature=unknown-data"])
+        .args(disk.unseen())
+        .arg("--results")
+        .arg(&results)
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let partial = || Some(fs::read_dir(&results).ok()?.next()?.ok()?.path());
+    while !partial().is_some_and(|folder| folder.join("undo-1.json").exists()) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let partial = partial().unwrap();
+    for folder in [partial.clone(), partial.with_extension("")] {
+        let output = iosonde("report").arg(&folder).output().unwrap();
+        let said = stderr(&output);
+        assert!(said.contains("to restore them: iosonde report "), "{said}");
+        assert!(said.contains("of which there may be no other copy"), "{said}");
+        assert!(!said.contains("it may be removed"), "{said}");
+    }
+    let restored = disk.restore(&partial.with_extension(""), &[&disk.id()]);
+    assert_eq!(restored.status.code(), Some(0), "{}", stderr(&restored));
+}
+
+#[test]
 fn newer_data_is_not_overwritten_by_what_was_there_before() {
     let _turn = turn();
     let Some(disk) = Disk::new() else { return };

@@ -13,6 +13,7 @@ use iosonde_model::record::ladder::LADDER_SCHEMA;
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::SCHEMA;
 use iosonde_model::record::store::{MANIFEST_SCHEMA, RunFolder, utc};
+use iosonde_model::record::undo::Undo;
 use iosonde_model::record::verify::VERIFY_SCHEMA;
 use iosonde_model::record::{HostFacts, LadderRun, Manifest, ProfileRun, Run, VerifyRun};
 
@@ -185,7 +186,12 @@ pub(super) fn unfinished_words(folder: &Path, manifest: Option<&Manifest>) -> St
         false => (unfinished(folder).map_or(0, |names| names.len()), "result"),
     };
     let path = folder.display();
+    let has_undo = folder.join(Undo::name(1)).exists();
     let holds = match count {
+        0 if has_undo => format!(
+            "it holds no finished {kind}, but what was saved of the device before it was written, \
+             of which there may be no other copy"
+        ),
         0 => format!("it holds no finished {kind}, and nothing that could be shown"),
         1 => format!("it holds 1 finished {kind}, which `iosonde report {path}` shows"),
         count => format!("it holds {count} finished {kind}s, which `iosonde report {path}` shows"),
@@ -193,6 +199,7 @@ pub(super) fn unfinished_words(folder: &Path, manifest: Option<&Manifest>) -> St
     let next = match ExperimentFolder::is_one(folder) {
         _ if is_running => String::new(),
         true => format!("; `iosonde experiment resume {path}` goes on with it"),
+        false if has_undo => "; keep it until that is restored, or is not needed any more".into(),
         false if count == 0 => "; it may be removed".into(),
         false => String::new(),
     };

@@ -44,10 +44,10 @@ pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(word) = args.overwrite_signature.iter().find(|word| *word != UNKNOWN) {
         return Err(wrong(format!("--overwrite-signature: found `{word}`, expected {UNKNOWN}")));
     }
-    let folder = existing(path);
+    let folder = path;
     let mut saved = Vec::new();
     for number in 1.. {
-        let Some(undo) = read(&folder, number)? else { break };
+        let Some(undo) = read(folder, number)? else { break };
         let file = folder.join(Undo::bytes_name(number));
         let bytes = std::fs::read(&file).map_err(|error| unreadable(&file, &error.to_string()))?;
         saved.push(Saved { undo, bytes });
@@ -73,7 +73,7 @@ pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
     let mut output = Output::new(format);
     let mut restored = Vec::new();
     for each in saved.iter().filter(|saved| args.destroy_data.contains(&saved.undo.id)) {
-        let done = each.restore(&Root::system(), consent, Some(&folder))?;
+        let done = each.restore(&Root::system(), consent, Some(folder))?;
         let (undo, kinds) = (&each.undo, kinds(&each.undo));
         output.text(&format!(
             "put back on `{}` ({}): {} in {} pieces, with {}; `blkid` finds it again, and data \
@@ -97,15 +97,6 @@ fn kinds(undo: &Undo) -> Vec<&str> {
     kinds.sort_unstable();
     kinds.dedup();
     kinds
-}
-
-/// The folder, or what a command that was killed left of it.
-fn existing(path: &Path) -> PathBuf {
-    let partial = path.with_file_name(format!(
-        "{}.partial",
-        path.file_name().unwrap_or_default().to_string_lossy()
-    ));
-    if !path.exists() && partial.exists() { partial } else { path.into() }
 }
 
 /// The account of the device with this number, if there is one.
