@@ -90,9 +90,10 @@ impl Exit {
             Exit::Refused => 3,
             Exit::Environment => 4,
             Exit::Invalid => 5,
-            Exit::Corrupt => 6,
-            Exit::Usage => 7,
-            Exit::Signal(_) => 8,
+            Exit::Usage => 6,
+            Exit::Signal(_) => 7,
+            // Corruption that was found is proved, whatever ended the run.
+            Exit::Corrupt => 8,
             // Each is used alone.
             Exit::AsCommand(_) | Exit::Unprofiled => 9,
         }
@@ -232,10 +233,10 @@ mod tests {
 
     #[test]
     fn the_most_severe_end_wins() {
-        // 130 before 4 before 6 before 1 before 5 before 3 before 7.
+        // 4 before 130 before 6 before 1 before 5 before 3 before 7.
         let order = [
-            Exit::Signal(2),
             Exit::Corrupt,
+            Exit::Signal(2),
             Exit::Invalid,
             Exit::Environment,
             Exit::Refused,

@@ -419,6 +419,16 @@ fn an_interrupt_while_reading_back() {
 }
 
 #[test]
+fn corruption_that_was_found_outlasts_an_interrupt() {
+    let place = place();
+    let words = "soak data --runtime 60 --verify-inject-fault=corrupt:every=20";
+    let running = verify(&place, words).start().until_stderr("IOPS").pause(Duration::from_secs(1));
+    let ended = running.signal(Signal::INT).end().exits(4);
+    ended.prints("Result: FAIL");
+    assert_eq!(record(&place)["outcome"]["ended"], "interrupted");
+}
+
+#[test]
 fn a_second_interrupt_leaves_at_once() {
     let Some(mount) = served(&["write=const:60s"]) else { return };
     let place = Place::new();
