@@ -314,12 +314,7 @@ impl Output {
             return;
         }
         HAS_BEGUN.store(true, Ordering::Relaxed);
-        let mut stdout = io::stdout().lock();
-        let written = match iosonde_sys::stdout::was_closed() {
-            true => Err(io::Error::other("it was closed when the program was started")),
-            false => stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()),
-        };
-        if let Err(error) = written {
+        if let Err(error) = to_stdout(text) {
             self.closed = true;
             // A closed pipe is not an error. Anything else is reported.
             if error.kind() != io::ErrorKind::BrokenPipe {
@@ -327,6 +322,22 @@ impl Output {
                 note(&format!("error: stdout cannot be written: {error}"));
             }
         }
+    }
+}
+
+/// Writes to stdout, unless it was closed when the program was started: then `/dev/null` stands in
+/// its place.
+pub(crate) fn to_stdout(text: &str) -> io::Result<()> {
+    stdout_is_open()?;
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+}
+
+/// Fails if there was no stdout when the program was started.
+pub(crate) fn stdout_is_open() -> io::Result<()> {
+    match iosonde_sys::stdout::was_closed() {
+        true => Err(io::Error::other("it was closed when the program was started")),
+        false => Ok(()),
     }
 }
 

@@ -362,6 +362,17 @@ fn a_stdout_that_is_closed_from_the_start_is_an_error_of_the_environment() {
         assert!(said.contains("stdout cannot be written: it was closed"), "{words}: {said}");
     }
     assert_eq!(place.kept().len(), 1, "the run is kept");
+    for words in ["report last", "report last --output-format ndjson", "report --demo"] {
+        let ended = Command::new("sh")
+            .args(["-c", &format!("'{program}' {words} >&-")])
+            .current_dir(place.work())
+            .env("HOME", place.home())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{words}: {said}");
+        assert!(said.contains("stdout cannot be written: it was closed"), "{words}: {said}");
+    }
     place.iosonde(&run).end().exits(0).prints("Result: ");
 }
 

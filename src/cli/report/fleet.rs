@@ -10,7 +10,7 @@ use super::{Form, ReportArgs, read_manifest};
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::keep;
-use crate::cli::output::note;
+use crate::cli::output::{note, stdout_is_open};
 use crate::cli::recorded::fleet::Fleet;
 use crate::cli::recorded::runs::{Read, visit};
 use iosonde_analysis::verdict::{Assessment, assess, verdict};
@@ -107,6 +107,9 @@ enum Tables {
 impl Tables {
     fn begin(args: &ReportArgs) -> Result<Tables, Failure> {
         let Some(folder) = &args.output else {
+            stdout_is_open().map_err(|error| {
+                Failure::new(Exit::Environment, format!("stdout cannot be written: {error}"))
+            })?;
             return Ok(Tables::Stdout(io::BufWriter::new(io::stdout())));
         };
         make_folder("--output", folder)?;

@@ -1,7 +1,7 @@
 //! Writes a report to stdout, a file, or a folder with tables; and charts with it.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Form, Pictures, ReportArgs, pictures};
 use crate::cli::color::colored;
 use crate::cli::exit::{Exit, Failure, wrong};
-use crate::cli::output::{has_png, note};
+use crate::cli::output::{has_png, note, to_stdout};
 use crate::cli::screen;
 use iosonde_model::record::export::{self, ExportError};
 use iosonde_report::card;
@@ -183,10 +183,7 @@ fn fitted(args: &ReportArgs, text: &str) -> String {
 }
 
 fn print(text: &str) -> Result<Exit, Failure> {
-    let mut stdout = io::stdout().lock();
-    let text = colored(text, &io::stdout());
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    match written {
+    match to_stdout(&colored(text, &io::stdout())) {
         // The reader closed the pipe: not an error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new(Exit::Environment, format!("stdout cannot be written: {error}")))
