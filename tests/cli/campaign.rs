@@ -423,6 +423,24 @@ fn an_interrupt_ends_it_in_order() {
 }
 
 #[test]
+fn a_file_of_another_size_ends_the_work_on_it() {
+    let place = place();
+    let running = place.iosonde("campaign run fleet.toml --output out").start();
+    let output = place.work().join("out");
+    let has_run = || {
+        let parent = output.join("devices/f/01-mini");
+        parent.is_dir() && listing(&parent).iter().any(|folder| !trials(folder).is_empty())
+    };
+    running.until("run on f", has_run).signal(Signal::KILL).end();
+    place.hole("data", 32 << 20);
+    let ended = place.iosonde("campaign resume out").end().exits(5);
+    let said = format!("{}{}", ended.out, ended.err);
+    assert!(said.contains("`data` has 32 MiB, and had 16 MiB when the campaign began"), "{said}");
+    place.hole("data", 16 << 20);
+    place.iosonde("campaign resume out").end().exits(0).prints("fleet: complete");
+}
+
+#[test]
 fn the_points_are_exported_as_job_files_that_fio_reads() {
     let place = place();
     let words = "campaign export fio fleet.toml --output jobs --set device.s.path=data \

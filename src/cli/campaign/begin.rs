@@ -27,6 +27,10 @@ const MAX_BYTES: u64 = 1 << 20;
 pub(super) struct Begin {
     /// Its block devices.
     devices: Vec<Known>,
+    /// Size of each plain file of the campaign, bytes, by the name of its device; older programs
+    /// did not note it.
+    #[serde(default)]
+    sizes: BTreeMap<String, u64>,
     /// The experiment files and data sheets of the user, each with the SHA-256 of its text and of
     /// all that it includes.
     files: BTreeMap<String, String>,
@@ -51,11 +55,14 @@ impl Begin {
     pub(super) fn of(campaign: &Campaign) -> Result<Begin, Failure> {
         let real = campaign.devices.iter().filter(|device| !device.is_simulated());
         let devices = real.filter_map(|device| known(device, identity(device).ok()?.1)).collect();
+        let real = campaign.devices.iter().filter(|device| !device.is_simulated());
+        let sizes = real.filter_map(|device| Some((device.name.clone(), size_of_file(device)?)));
+        let sizes = sizes.collect();
         let mut files = BTreeMap::new();
         for requested in &campaign.experiments {
             files.extend(files_of(requested)?);
         }
-        Ok(Begin { devices, files })
+        Ok(Begin { devices, sizes, files })
     }
 
     /// Whether a device is there, has the serial number that the file gives, and is the one of the
@@ -66,7 +73,9 @@ impl Begin {
     pub(super) fn is_same_device(&self, device: &Device) -> Result<(), Failure> {
         let (_, number) = identity(device)?;
         let before = self.devices.iter().find(|each| each.name == device.name);
-        match differs(before, known(device, number).as_ref()) {
+        let differs = differs(before, known(device, number).as_ref());
+        let size = (self.sizes.get(&device.name), size_of_file(device));
+        match differs.or_else(|| resized(*size.0?, size.1?)) {
             None => Ok(()),
             Some(how) => Err(Failure::new(
                 Exit::Refused,
@@ -136,9 +145,20 @@ fn known(device: &Device, number: u64) -> Option<Known> {
     Some(Known { name: device.name.clone(), id: found.id, bytes: found.bytes })
 }
 
+fn size_of_file(device: &Device) -> Option<u64> {
+    let found = Path::new(&device.path).metadata().ok()?;
+    found.is_file().then_some(found.len())
+}
+
+/// How another size is said, if it is another.
+fn resized(before_bytes: u64, now_bytes: u64) -> Option<String> {
+    let (before, now) = (bytes::exact(before_bytes), bytes::exact(now_bytes));
+    let words = format!("has {now}, and had {before} when the campaign began");
+    (before_bytes != now_bytes).then_some(words)
+}
+
 /// How a device differs from that of the begin, if so.
 fn differs(before: Option<&Known>, now: Option<&Known>) -> Option<String> {
-    let size = |known: &Known| bytes::exact(known.bytes);
     match (before, now) {
         (None, None) => None,
         (None, Some(_)) => Some("is a block device, and was not when the campaign began".into()),
@@ -146,9 +166,7 @@ fn differs(before: Option<&Known>, now: Option<&Known>) -> Option<String> {
         (Some(before), Some(now)) if before.id != now.id => {
             Some(format!("is `{}`, and was `{}` when the campaign began", now.id, before.id))
         }
-        (Some(before), Some(now)) => (before.bytes != now.bytes).then(|| {
-            format!("has {}, and had {} when the campaign began", size(now), size(before))
-        }),
+        (Some(before), Some(now)) => resized(before.bytes, now.bytes),
     }
 }
 
