@@ -21,11 +21,12 @@ use iosonde_model::content::ledger::{Ledger, Survival};
 use iosonde_model::content::outcomes::Outcomes;
 use iosonde_model::plan::resolve::MAX_IODEPTH;
 use iosonde_model::plan::verify::STREAM_VERSION;
-use iosonde_model::plan::{VerifyMode, VerifyPlan};
-use iosonde_model::record::given::GivenError;
+use iosonde_model::plan::{Target, VerifyMode, VerifyPlan};
 use iosonde_model::record::ledger_file::{LedgerError, LedgerFile, LedgerHeader, Reader};
 use iosonde_model::record::verify::LedgerUse;
 use iosonde_model::record::witness_log::{WitnessLog, WitnessLogError};
+use iosonde_model::units::bytes;
+use iosonde_model::units::count::thousands;
 
 /// Reads back what `verify write` or `verify powercut` wrote, and checks it against the ledger or
 /// log of that run. Writes nothing.
@@ -264,7 +265,8 @@ fn plan_of_check(
     plan.delay_ns = 0;
     plan.plan.title = "Verify: check".into();
     plan.plan.name = "verify-check".into();
-    plan.plan.targets = vec![resolved.target.clone()];
+    let bytes = plan.plan.target().bytes.min(resolved.target.bytes);
+    plan.plan.targets = vec![Target { bytes, ..resolved.target.clone() }];
     let usual = if engine.kind.is_synchronous() { 1 } else { 16 };
     let iodepth = args.engine.iodepth.unwrap_or(usual);
     if engine.kind.is_synchronous() && iodepth != 1 {

@@ -193,6 +193,14 @@ fn flush(run: &VerifyRun, flushes: &FlushEvidence) -> Option<String> {
 /// Facts that change no verdict.
 pub(super) fn notes(run: &VerifyRun, figures: &VerifyFigures) -> Vec<String> {
     let mut notes = Vec::new();
+    let tail_bytes = run.plan.tail_bytes();
+    if tail_bytes > 0 {
+        notes.push(format!(
+            "the last {} of the target are no whole block of {}, and are not verified",
+            bytes::exact(tail_bytes),
+            bytes::exact(run.plan.block_bytes.into())
+        ));
+    }
     let failures = || super::reported(run);
     let phantoms = figures.failed_blocks.get(&Class::Phantom).copied().unwrap_or(0);
     if phantoms > 0 {

@@ -296,6 +296,14 @@ impl VerifyPlan {
         (0..self.plan.jobs.len()).map(|job| self.blocks_of(job)).sum()
     }
 
+    /// Bytes at the end of the target, or of the part of it that was requested, that are no whole
+    /// block.
+    pub fn tail_bytes(&self) -> u64 {
+        let start = self.plan.jobs.first().map_or(0, |job| job.region_start);
+        let end = start + self.blocks() * u64::from(self.block_bytes);
+        self.plan.target().bytes.saturating_sub(end)
+    }
+
     /// Whether anything is written or trimmed.
     pub fn changes(&self) -> bool {
         self.mode != VerifyMode::Check
