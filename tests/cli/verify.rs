@@ -212,10 +212,10 @@ fn foreign_data_are_left_alone() {
 }
 
 #[test]
-fn a_missing_ledger_is_inconclusive() {
+fn a_missing_ledger_is_a_usage_error() {
     let place = place();
     for option in ["--ledger", "--witness-log"] {
-        let ended = verify(&place, &format!("check data {option} gone")).end().exits(7);
+        let ended = verify(&place, &format!("check data {option} gone")).end().exits(2);
         ended.says("`gone`: no such file");
     }
 }
@@ -268,10 +268,36 @@ fn a_ledger_of_another_target_or_run_is_told() {
     verify(&place, "check copy --ledger ledger").end().exits(0);
     // Nothing of the later run was ever here.
     verify(&place, "check copy --ledger ledger.2").end().exits(4);
-    // Too small, or in other sectors.
-    File::options().write(true).open(place.work().join("copy")).unwrap().set_len(2 << 20).unwrap();
-    let ended = verify(&place, "check copy --ledger ledger").end().exits(2);
-    ended.says("the target has 2097152 bytes, the ledger is about 4194304");
+}
+
+#[test]
+fn a_target_that_lost_its_end_is_missing_data() {
+    let place = written("--bs 4k");
+    let copy = place.work().join("copy");
+    fs::copy(place.work().join("data"), &copy).unwrap();
+    let resize = |bytes| File::options().write(true).open(&copy).unwrap().set_len(bytes).unwrap();
+    resize(2 << 20);
+    let ended = verify(&place, "check copy --ledger ledger").end().exits(4);
+    ended.says("`copy` has 2 MiB, and had 4 MiB when it was written: 512 of 1,024 blocks are");
+    resize((2 << 20) - 1);
+    verify(&place, "check copy --ledger ledger").end().exits(4).says("513 of 1,024 blocks");
+    // More than there was is no damage.
+    fs::copy(place.work().join("data"), &copy).unwrap();
+    resize(5 << 20);
+    let ended = verify(&place, "check copy --ledger ledger").end().exits(0);
+    ended.says("`copy` has 5 MiB, and had 4 MiB when it was written").lacks("no whole block");
+}
+
+#[test]
+fn what_is_no_whole_block_at_the_end_is_said_not_to_be_verified() {
+    let place = Place::new();
+    place.hole("data", (1 << 20) + 1536);
+    let said = "the last 1,536 B of the target are no whole block of 4 KiB, and are not verified";
+    verify(&place, "flush data --bs 4k --direct 0").end().exits(0).prints(said);
+    let write = "write data --bs 4k --direct 0 --ops 30 --ledger ledger";
+    verify(&place, write).end().exits(0).prints(said);
+    verify(&place, "check data --ledger ledger --direct 0").end().exits(0).prints(said);
+    verify(&place, "flush data --size 1m --direct 0").end().exits(0).lacks("no whole block");
 }
 
 #[test]

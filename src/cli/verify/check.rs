@@ -223,21 +223,12 @@ fn sound(
     plan.fits_into(limit_bytes).map_err(Failure::from)
 }
 
-/// Without a ledger nothing can be said; with a wrong one nothing must be.
 fn unreadable(path: &Path, error: &LedgerError) -> Failure {
-    let exit = match error {
-        LedgerError::Given(GivenError::Missing) => Exit::Inconclusive,
-        _ => Exit::Usage,
-    };
-    Failure::new(exit, format!("--ledger `{}`: {error}", path.display()))
+    wrong(format!("--ledger `{}`: {error}", path.display()))
 }
 
 fn unwitnessed(path: &Path, error: &WitnessLogError) -> Failure {
-    let exit = match error {
-        WitnessLogError::Given(GivenError::Missing) => Exit::Inconclusive,
-        _ => Exit::Usage,
-    };
-    Failure::new(exit, format!("--witness-log `{}`: {error}", path.display()))
+    wrong(format!("--witness-log `{}`: {error}", path.display()))
 }
 
 /// A target may have another name by now; or it may be another one.
@@ -246,6 +237,32 @@ fn warn_other_name(header: &LedgerHeader, resolved: &ResolvedTarget) {
         let (written, read) = (&header.target, &resolved.target.path);
         note(&format!("warning: `{written}` was written, and `{read}` is read"));
     }
+}
+
+/// Data at the end of a target that has become smaller is missing: that is no wrong use of the
+/// program, and no less than a block that reads as something else.
+fn is_all_there(header: &LedgerHeader, path: &str, has_bytes: u64) -> Result<(), Failure> {
+    let (then_bytes, end_bytes) = (header.target_bytes, header.region_end());
+    let (then, now) = (bytes::exact(then_bytes), bytes::exact(has_bytes));
+    if has_bytes < end_bytes {
+        let missing_bytes = (end_bytes - has_bytes).min(header.region_bytes);
+        let blocks = missing_bytes.div_ceil(header.block_bytes);
+        let message = format!(
+            "`{path}` has {now}, and had {then} when it was written: {} of {} blocks are missing, \
+             {}, unless another target was written; nothing was read",
+            thousands(blocks),
+            thousands(header.region_bytes / header.block_bytes),
+            bytes::exact(missing_bytes),
+        );
+        return Err(Failure::new(Exit::Corrupt, message));
+    }
+    if has_bytes != then_bytes {
+        note(&format!(
+            "note: `{path}` has {now}, and had {then} when it was written; all that was written \
+             lies within both"
+        ));
+    }
+    Ok(())
 }
 
 /// The plan of the run that wrote, to be read on this target by this engine.
@@ -258,7 +275,8 @@ fn plan_of_check(
 ) -> Result<VerifyPlan, Failure> {
     let has = resolved.held.as_ref().map_or(resolved.target.bytes, |held| held.bytes);
     let logical = if resolved.target.align_bytes > 1 { resolved.target.align_bytes } else { 512 };
-    known.header.fits(has, logical).map_err(|error| wrong(format!("--ledger: {error}")))?;
+    is_all_there(&known.header, &resolved.target.path, has)?;
+    known.header.fits(logical).map_err(|error| wrong(format!("--ledger: {error}")))?;
     let mut plan = known.plan.clone();
     plan.mode = VerifyMode::Check;
     plan.trims_make_zeros &= resolved.trims_make_zeros;

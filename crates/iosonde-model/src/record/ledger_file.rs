@@ -153,15 +153,16 @@ impl LedgerHeader {
         Err(LedgerError::OtherStream { found, known, program })
     }
 
+    /// End of the region, bytes of the target.
+    pub fn region_end(&self) -> u64 {
+        self.region_start.saturating_add(self.region_bytes)
+    }
+
     /// Whether a target can hold what this ledger is about.
     ///
     /// # Errors
-    /// If it is too small, or its sectors do not divide the blocks.
-    pub fn fits(&self, target_bytes: u64, logical_block_bytes: u64) -> Result<(), LedgerError> {
-        let needed = self.region_start.saturating_add(self.region_bytes);
-        if target_bytes < needed {
-            return Err(LedgerError::TargetTooSmall { found: target_bytes, expected: needed });
-        }
+    /// If its sectors do not divide the blocks.
+    pub fn fits(&self, logical_block_bytes: u64) -> Result<(), LedgerError> {
         if logical_block_bytes == 0 || !self.block_bytes.is_multiple_of(logical_block_bytes) {
             let (found, expected) = (logical_block_bytes, self.block_bytes);
             return Err(LedgerError::SectorMismatch { found, expected });

@@ -90,17 +90,6 @@ pub enum LedgerError {
         /// What is wrong there.
         found: String,
     },
-    /// The target cannot hold what the ledger is about.
-    #[error(
-        "the target has {found} bytes, the ledger is about {expected}; name the target that was \
-         written, in its full size"
-    )]
-    TargetTooSmall {
-        /// Size of the target, bytes.
-        found: u64,
-        /// End of the region, bytes.
-        expected: u64,
-    },
     /// The blocks of the ledger are no whole sectors of the target.
     #[error(
         "the target has sectors of {found} bytes, which do not divide the ledger's blocks of \
