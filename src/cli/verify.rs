@@ -29,7 +29,8 @@ use iosonde_model::plan::VerifyMode;
 /// or corrupt block is reported as such, with the operation that wrote it. Before each run the
 /// verifier is tested on a simulated device.
 ///
-/// Exit code 4 if data differs from what was written, 7 if too little was checked.
+/// Exit code 4 if data differs from what was written, even if it was interrupted after that was
+/// found; 7 if too little was checked.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct VerifyArgs {

@@ -477,7 +477,7 @@ fn there_is_one_document_whatever_happens() {
         ("write data --ops 100 --ledger l", 0),
         ("check data --ledger l", 0),
         ("flush data --verify-inject-fault=drop:all", 4),
-        ("check data --ledger gone", 7),
+        ("check data --ledger gone", 2),
         ("check data --ledger damaged", 2),
         ("flush damaged", 5),
         ("flush nothing-here", 2),
