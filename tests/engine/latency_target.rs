@@ -153,7 +153,7 @@ fn a_target_that_binds_is_found_to_bind_whatever_the_throughput_below() {
     let depth = truth(4, 1.0, 8.0);
     assert_eq!(depth, 15);
     let case = Case { device: "servers=4,read=exp:1ms", target: "p99<=8ms", ..SEARCH };
-    assert!(case.right(depth, MET) >= 95, "depth {depth}");
+    assert!(case.right(depth, MET) >= 90, "depth {depth}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A queue of whichever engine, called through a pointer: for a loop that does so much per request that
-//! a call does not show, and that would otherwise be compiled once per engine.
+//! A queue of whichever engine, called through a pointer: for a loop that does so much per request
+//! that a call does not show, and that would otherwise be compiled once per engine.
 
 use std::io;
 
