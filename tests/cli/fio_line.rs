@@ -587,7 +587,8 @@ fn jobs_are_reported_together_where_they_ask_for_it_and_copies_share_a_name() {
     let global = "[global]\nfilename=data.img\nsize=64k\nbs=4k\n";
     let entries = |jobs: &str| -> Vec<(String, u64, u64)> {
         place.file("job.fio", format!("{global}{jobs}").as_bytes());
-        let document = place.iosonde("run job.fio --output-format=json").end().exits(0).json();
+        let ended = place.iosonde("run job.fio --output-format=json").end().exits(0);
+        let document: Value = serde_json::from_str(&ended.out).unwrap();
         let jobs = document["jobs"].as_array().unwrap();
         let ops = |job: &Value, way: &str| job[way]["total_ios"].as_u64().unwrap();
         let entry = |job: &Value| {

@@ -246,10 +246,10 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     }
 }
 
-/// Why the headline figure of a row is not known well, and how far the row is to be trusted at most:
-/// the rate, or the mean latency of an open loop, whose rate was requested. Where it has no interval,
-/// as in each window of `check --quick`, its scatter decides. A run that was to become precise is
-/// judged by that; one that was to become steady, by the operations of its rounds.
+/// Why the headline figure of a row is not known well, and how far the row is to be trusted at
+/// most: the rate, or the mean latency of an open loop, whose rate was requested. Where it has no
+/// interval, as in each window of `check --quick`, its scatter decides. A run that was to become
+/// precise is judged by that; one that was to become steady, by the operations of its rounds.
 fn without_interval(row: &Assessment) -> Option<(Confidence, String)> {
     let total = &row.figures.all.total;
     if (1..FEWEST_OPS).contains(&total.ops) {

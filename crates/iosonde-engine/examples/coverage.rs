@@ -1,8 +1,8 @@
 //! How often do the 95 % intervals of a run hold the truth? Simulated devices in virtual time.
 //!
 //! `cargo run --release -p iosonde-engine --example coverage -- 300` prints the tables of
-//! `docs/coverage.md`: that of so many cells of 10 repeats per line (and all that fit of 3 and 5), and
-//! that of all their runs; a further word chooses lines by their name.
+//! `docs/coverage.md`: that of so many cells of 10 repeats per line (and all that fit of 3 and 5),
+//! and that of all their runs; a further word chooses lines by their name.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table is its output")]
 
 #[path = "simulation/scene.rs"]

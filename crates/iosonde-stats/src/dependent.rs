@@ -159,8 +159,8 @@ pub fn mean(batches: &[Batch]) -> Result<Ratio, NoInterval> {
         .and_then(|mean| if mean.half_width < 1.0 { Ok(mean) } else { Err(NoInterval::RunLonger) })
 }
 
-/// About half of the interval of the rate, as a share of it, even of a window too short for an interval:
-/// infinite if it is shorter than its autocorrelation time.
+/// About half of the interval of the rate, as a share of it, even of a window too short for an
+/// interval: infinite if it is shorter than its autocorrelation time.
 pub fn scatter_of_rate(batches: &[Batch]) -> f64 {
     scatter(&of(batches, |each| each.amount as f64), &of(batches, |each| each.span_ns as f64))
 }
