@@ -72,8 +72,8 @@ fn leave_out_copies(kept: &mut [Runs<'_>; 2], in_rounds: bool, warnings: &mut Ve
         runs.retain(|_| stays.next() == Some(true));
         if runs.len() < before {
             warnings.push(format!(
-                "{side}: {} of {before} runs are simulations with the seed of another, and equal to \
-                 it: they are left out",
+                "{side}: {} of {before} runs are simulations with the seed of another and equal to \
+                 it, and left out",
                 before - runs.len()
             ));
         }
