@@ -271,6 +271,22 @@ fn a_ledger_of_another_target_or_run_is_told() {
 }
 
 #[test]
+fn noise_where_nothing_was_written_in_a_new_file_is_damage() {
+    let place = Place::new();
+    let write = "write new --size 4m --ops 20 --direct 0 --ledger ledger";
+    verify(&place, write).end().exits(0);
+    let check = || verify(&place, "check new --ledger ledger --direct 0").end();
+    check().exits(0);
+    let path = place.work().join("new");
+    let mut bytes = fs::read(&path).unwrap();
+    let is_empty = |block: &[u8]| block.iter().all(|byte| *byte == 0);
+    let empty = bytes.chunks(4096).position(is_empty).unwrap();
+    bytes[empty * 4096..][..4096].fill(0x5a);
+    fs::write(&path, &bytes).unwrap();
+    check().exits(4).prints("the block was never written");
+}
+
+#[test]
 fn a_target_that_lost_its_end_is_missing_data() {
     let place = written("--bs 4k");
     let copy = place.work().join("copy");

@@ -209,6 +209,7 @@ pub fn setting(mode: VerifyMode, bytes: u64) -> VerifySetting {
         written_bytes: u64::MAX,
         delay_ns: 0,
         trims_make_zeros: true,
+        begins_as_zeros: false,
         seed: 1,
         cpus: 2,
         memory_limit_bytes: 1 << 30,

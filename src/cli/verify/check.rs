@@ -280,6 +280,7 @@ fn plan_of_check(
     let mut plan = known.plan.clone();
     plan.mode = VerifyMode::Check;
     plan.trims_make_zeros &= resolved.trims_make_zeros;
+    plan.begins_as_zeros &= resolved.trims_make_zeros;
     plan.delay_ns = 0;
     plan.plan.title = "Verify: check".into();
     plan.plan.name = "verify-check".into();

@@ -225,6 +225,7 @@ fn setting(
         written_bytes: requested.written_bytes,
         delay_ns: requested.delay_ns,
         trims_make_zeros: resolved.trims_make_zeros,
+        begins_as_zeros: resolved.begins_as_zeros,
         seed,
         cpus: place.cpus(),
         memory_limit_bytes: place.buffer_limit_bytes().saturating_mul(2),

@@ -31,6 +31,8 @@ pub(super) struct ResolvedTarget {
     pub(super) sector_bytes: u32,
     /// Whether a trimmed block reads as zeros.
     pub(super) trims_make_zeros: bool,
+    /// Whether it is made for this run.
+    pub(super) begins_as_zeros: bool,
     /// Whether it can be expected to trim, by the engine.
     pub(super) trims: Trims,
     pub(super) offset_bytes: u64,
@@ -108,15 +110,13 @@ impl ProveArgs {
         place: &Place,
     ) -> Result<ResolvedTarget, Failure> {
         let commands = kind == EngineKind::IoUringCmd;
-        let mut fresh = None;
-        let held = if path.is_dir() && !commands {
-            self.made(mode, path)?
+        let (held, fresh, begins_as_zeros) = if path.is_dir() && !commands {
+            (self.made(mode, path)?, None, true)
         } else if is_to_be_made(mode, path) && !commands {
             let (held, made) = self.named(path)?;
-            fresh = made;
-            held
+            (held, made, true)
         } else {
-            self.found(mode, path, commands)?
+            (self.found(mode, path, commands)?, None, false)
         };
         if let Some(reason) = &held.direct_refused {
             note(&format!("warning: {reason}; I/O goes through the page cache"));
@@ -137,6 +137,7 @@ impl ProveArgs {
             sector_bytes: sector_of(&facts, align_bytes),
             // A hole in a file reads as zeros; a discarded block as anything.
             trims_make_zeros: !is_device,
+            begins_as_zeros,
             trims: Trims::of(kind, held.file.as_fd()),
             offset_bytes,
             identity: held.identity().map(str::to_owned),
@@ -239,6 +240,7 @@ impl ProveArgs {
             },
             sector_bytes: 512,
             trims_make_zeros: true,
+            begins_as_zeros: false,
             trims: Trims::Yes,
             offset_bytes,
             identity: None,
@@ -266,6 +268,7 @@ impl ProveArgs {
             held: None,
             sector_bytes: if align_bytes >= 4096 { 4096 } else { 512 },
             trims_make_zeros: false,
+            begins_as_zeros: false,
             trims: Trims::No,
             offset_bytes,
             identity: None,

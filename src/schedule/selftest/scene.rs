@@ -72,6 +72,7 @@ pub(super) fn setting(mode: VerifyMode, bytes: u64) -> VerifySetting {
         written_bytes: u64::MAX,
         delay_ns: 0,
         trims_make_zeros: true,
+        begins_as_zeros: false,
         seed: 0,
         cpus: 1,
         memory_limit_bytes: u64::MAX,

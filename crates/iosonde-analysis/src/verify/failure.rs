@@ -246,6 +246,9 @@ fn expected_text(run: &VerifyRun, failure: &Failure, expected: &Expected) -> Str
         (durable, _) => format!(" (a flush made generation {durable} durable)"),
     };
     match low {
+        0 if high == 0 && run.plan.begins_as_zeros => {
+            "zeros: the file was made for this run, and the block was never written".into()
+        }
         0 if high == 0 => "no data of this run: the block was never written".into(),
         0 => format!("the previous content{further}"),
         _ => format!("generation {low}{by}{durable}{further}"),

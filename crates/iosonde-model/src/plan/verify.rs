@@ -128,6 +128,10 @@ pub struct VerifyPlan {
     pub delay_ns: u64,
     /// Whether a trimmed block reads as zeros here.
     pub trims_make_zeros: bool,
+    /// Whether the target is made for this run, so that it reads as zeros where nothing was
+    /// written; plans of older versions do not say so.
+    #[serde(default)]
+    pub begins_as_zeros: bool,
     /// Where all jobs write the same region: operations of each job from one barrier of all jobs
     /// to the next. 0 where each job has a part of the region for itself.
     #[serde(default)]
@@ -199,6 +203,7 @@ impl VerifyPlan {
             written_bytes: setting.written_bytes,
             delay_ns: setting.delay_ns,
             trims_make_zeros: setting.trims_make_zeros,
+            begins_as_zeros: setting.begins_as_zeros,
             epoch_ops: if setting.overlap { setting.iodepth.into() } else { 0 },
             plan: setting.plan(all),
         };
@@ -341,6 +346,7 @@ pub(crate) mod tests {
             written_bytes: u64::MAX,
             delay_ns: 0,
             trims_make_zeros: true,
+            begins_as_zeros: false,
             seed: 1,
             cpus: 2,
             memory_limit_bytes: 1 << 30,

@@ -31,6 +31,7 @@ pub(super) struct Checker<C> {
     pub(super) format: Format<C>,
     survival: Survival,
     trims_make_zeros: bool,
+    begins_as_zeros: bool,
     /// Blocks that failed already, by owner.
     failed: BTreeSet<(usize, u64)>,
 }
@@ -41,6 +42,7 @@ impl<C: Comparisons> Checker<C> {
             format: Format::comparing(plan.run, plan.block_bytes, plan.sector_bytes),
             survival,
             trims_make_zeros: plan.trims_make_zeros,
+            begins_as_zeros: plan.begins_as_zeros,
             failed: BTreeSet::new(),
         }
     }
@@ -48,7 +50,16 @@ impl<C: Comparisons> Checker<C> {
     /// What may be found in a block.
     #[inline]
     pub(super) fn allowed(&self, ledger: &Ledger, block: u64) -> Allowed<'static> {
-        ledger.allowed(block, self.survival, self.trims_make_zeros)
+        self.since_begin(ledger.allowed(block, self.survival, self.trims_make_zeros))
+    }
+
+    /// The same of a target that began as zeros: nothing else where nothing was ever written.
+    #[inline]
+    pub(super) fn since_begin<'a>(&self, allowed: Allowed<'a>) -> Allowed<'a> {
+        match self.begins_as_zeros && allowed.high == 0 {
+            true => Allowed { zeros: true, gone: true, ..allowed },
+            false => allowed,
+        }
     }
 
     /// Judges a block and counts it; says whether it is right.
@@ -207,6 +218,21 @@ mod tests {
         let mut bench = Bench::new();
         assert!(!bench.check(&bench.block(HERE, 4), from(2, 3)));
         assert_eq!(bench.report.failed_blocks[&Class::Phantom], 1);
+    }
+
+    #[test]
+    fn what_was_never_written_is_zeros_only_in_a_target_that_began_so() {
+        for (begins_as_zeros, foreign_is_right) in [(false, true), (true, false)] {
+            let mut bench = Bench::new();
+            bench.checker.begins_as_zeros = begins_as_zeros;
+            let never = bench.checker.since_begin(from(0, 0));
+            assert!(bench.check(&[0; 4096], never));
+            assert_eq!(bench.check(&[0x5a; 4096], never), foreign_is_right);
+            assert_eq!(never.requires(), begins_as_zeros);
+            // What is pending may be there, or not.
+            let pending = bench.checker.since_begin(from(0, 1));
+            assert!(bench.check(&bench.block(HERE, 1), pending));
+        }
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub struct VerifySetting {
     pub delay_ns: u64,
     /// Whether a trimmed block reads as zeros here.
     pub trims_make_zeros: bool,
+    /// Whether the target is made for this run, so that it reads as zeros where nothing was
+    /// written.
+    pub begins_as_zeros: bool,
     /// Seed of all operations.
     pub seed: u64,
     /// CPUs that may be used.

@@ -30,7 +30,8 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
             let (allowed, durable) = match (request.whose, &self.shared.barrier) {
                 (Whose::Given(parcel), _) => (exactly(parcel.generation), 0),
                 (_, Some(barrier)) => {
-                    (barrier.outcomes(|known| known.allowed(block, &mut outcomes)), 0)
+                    let allowed = barrier.outcomes(|known| known.allowed(block, &mut outcomes));
+                    (self.checker.since_begin(allowed), 0)
                 }
                 _ => {
                     let allowed = self.checker.allowed(&self.ledger, block);
@@ -72,9 +73,9 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
             let at = (failure.offset - request.offset) as usize;
             let allowed = match (request.whose, &self.shared.barrier) {
                 (Whose::Given(parcel), _) => exactly(parcel.generation),
-                (_, Some(barrier)) => {
-                    barrier.outcomes(|known| known.allowed(failure.block, &mut self.outcomes))
-                }
+                (_, Some(barrier)) => self.checker.since_begin(
+                    barrier.outcomes(|known| known.allowed(failure.block, &mut self.outcomes)),
+                ),
                 _ => self.checker.allowed(&self.ledger, failure.block),
             };
             self.checker.reread(&buffer[at..at + block_bytes], allowed, failure);
