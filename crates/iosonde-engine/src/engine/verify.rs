@@ -228,8 +228,9 @@ fn split_inputs(plan: &VerifyPlan, inputs: &mut RunInputs) -> Vec<JobInputs> {
 
 type Ended = (usize, VerifyJobRun);
 
-/// Opens the queue of a job, on the thread that uses it.
-type Open = Box<dyn FnOnce(&Job) -> Result<AnyQueue, OpenError> + Send>;
+/// Opens the queue of a job, on the thread that uses it. It shares the target's file, which who has
+/// it last closes: that may block for ever, and so must be a thread for which nobody waits.
+type Open = Box<dyn Fn(&Job) -> Result<AnyQueue, OpenError> + Send>;
 
 impl Driver for Proving<'_> {
     type Result = Result<VerifyMeasured, EngineError>;
@@ -245,9 +246,9 @@ impl Driver for Proving<'_> {
             let fault = fault.clone();
             let any: Open = Box::new(move |job| {
                 let queue = AnyQueue::new(open(job)?);
-                Ok(match fault {
+                Ok(match &fault {
                     Some((injection, log)) => {
-                        AnyQueue::new(FaultQueue::new(queue, injection, site, log))
+                        AnyQueue::new(FaultQueue::new(queue, *injection, site, log.clone()))
                     }
                     None => queue,
                 })
@@ -353,6 +354,7 @@ impl Shared {
         let _ = ended.send((index, record));
         // Dropping a queue with requests in flight may block for ever, so the record goes first.
         drop(queue);
+        drop(open);
     }
 }
 
