@@ -135,6 +135,7 @@ fn allocations_of_verify(kind: EngineKind, iodepth: u32, medium: &Medium) -> Opt
         written_bytes: u64::MAX,
         delay_ns: 0,
         trims_make_zeros: false,
+        begins_as_zeros: false,
         seed: 1,
         cpus: 1,
         memory_limit_bytes: 1 << 30,
