@@ -74,8 +74,8 @@ impl Scenario {
         verify("check {} --witness-log", &self.file).word(self.log.to_str().unwrap()).answer()
     }
 
-    /// Blocks of which something must have survived: place, and lowest generation; and how many were
-    /// never written, and must be the zeros as which the file began.
+    /// Blocks of which something must have survived: place, and lowest generation; and how many
+    /// were never written, and must be the zeros as which the file began.
     fn required(&self) -> (Format, Vec<(u64, u32)>, usize) {
         let log = WitnessLog::read(&self.log, STREAM_VERSION).unwrap();
         let plan: VerifyPlan = log.header.plan().unwrap();
