@@ -120,7 +120,7 @@ fn cases() -> Vec<Case> {
         open("frozen for 1 s of 10, 2,000/s in open loop", freeze, 2_000.0, &["stall"]),
         closed("frozen for 1 s of 10, 125 IOPS", rare, 1, &["stall"]),
         closed("ten times slower for 2 s of 10, depth 8", slow, 8, &["stall"]),
-        closed("a third for 0.7 s of each 3 s, depth 8", third, 8, &["stall"]),
+        closed("a third for 0.7 s of each 3 s, depth 8", third, 8, &["level_change"]),
         closed("50 ms each second, depth 1", short, 1, &["stall"]),
         closed("50 ms each second, depth 8", short, 8, &["stall"]),
         closed("500 ms of each 2 s, depth 8", half_second, 8, &["stall"]),
