@@ -156,15 +156,17 @@ fn what_contradicts_itself_or_is_not_there_is_refused_before_anything_is_made() 
     place.iosonde(preset).end().exits(2).says("no experiment");
 }
 
+/// Whether an experiment of the campaign in `out` has finished a run on the device `f`.
+fn has_run_on_f(place: &Place) -> bool {
+    let parent = place.work().join("out/devices/f/01-mini");
+    parent.is_dir() && listing(&parent).iter().any(|folder| !trials(folder).is_empty())
+}
+
 #[test]
 fn a_device_that_is_gone_stops_alone() {
     let place = place();
     let running = place.iosonde("campaign run fleet.toml --output out").start();
-    let output = place.work().join("out");
-    let has_run = || {
-        let parent = output.join("devices/f/01-mini");
-        parent.is_dir() && listing(&parent).iter().any(|folder| !trials(folder).is_empty())
-    };
+    let has_run = || has_run_on_f(&place);
     let running = running.until("run on f", has_run);
     fs::remove_file(place.work().join("data")).unwrap();
     let ended = running.end().exits(1);
@@ -412,11 +414,7 @@ fn what_is_killed_at_any_point_is_completed_with_every_point_once() {
 fn an_interrupt_ends_it_in_order() {
     let place = place();
     let running = place.iosonde("campaign run fleet.toml --output out").start();
-    let output = place.work().join("out");
-    let has_run = || {
-        let parent = output.join("devices/f/01-mini");
-        parent.is_dir() && listing(&parent).iter().any(|folder| !trials(folder).is_empty())
-    };
+    let has_run = || has_run_on_f(&place);
     let ended = running.until("run on f", has_run).signal(Signal::INT).end().exits(130);
     ended.says("to run what is missing: iosonde campaign resume");
     place.iosonde("campaign resume out").end().exits(0).prints("fleet: complete");
@@ -426,11 +424,7 @@ fn an_interrupt_ends_it_in_order() {
 fn a_file_of_another_size_ends_the_work_on_it() {
     let place = place();
     let running = place.iosonde("campaign run fleet.toml --output out").start();
-    let output = place.work().join("out");
-    let has_run = || {
-        let parent = output.join("devices/f/01-mini");
-        parent.is_dir() && listing(&parent).iter().any(|folder| !trials(folder).is_empty())
-    };
+    let has_run = || has_run_on_f(&place);
     running.until("run on f", has_run).signal(Signal::KILL).end();
     place.hole("data", 32 << 20);
     let ended = place.iosonde("campaign resume out").end().exits(5);

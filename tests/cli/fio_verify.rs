@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::program::{Ended, Place};
 
 /// What it printed in the form of fio's JSON.
-fn fios(ended: &Ended) -> Value {
+fn fio_json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.out).unwrap()
 }
 
@@ -18,7 +18,7 @@ fn a_pattern_is_written_and_verified_without_verify_and_read_back_later() {
     let job = "run --name=x --filename=data.img --bs=4k --size=64k";
     for more in ["--verify_pattern=0xdead", "--verify_pattern=0xdead --verify=md5"] {
         let words = format!("{job} --rw=write {more} --output-format=json");
-        let document = fios(&place.iosonde(&words).end().exits(0));
+        let document = fio_json(&place.iosonde(&words).end().exits(0));
         assert_eq!(document["jobs"][0]["read"]["total_ios"].as_u64(), Some(16), "{more}");
         let bytes = fs::read(place.work().join("data.img")).unwrap();
         assert!(bytes.chunks(2).all(|pair| pair == [0xde, 0xad]), "{more}");
@@ -87,6 +87,6 @@ fn an_operation_that_takes_too_long_is_no_io_error() {
     let job = "run --name=x --filename=data.img --size=1m --rw=randread --thinktime=1 \
                --max_latency=1us";
     place.iosonde(job).end().exits(1).prints("max_latency").lacks("smartctl").lacks("I/O errors");
-    let document = fios(&place.iosonde(&format!("{job} --output-format=json")).end().exits(1));
+    let document = fio_json(&place.iosonde(&format!("{job} --output-format=json")).end().exits(1));
     assert_eq!(document["jobs"][0]["error"].as_i64(), Some(110), "{document}");
 }

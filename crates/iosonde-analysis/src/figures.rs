@@ -5,6 +5,7 @@
 //! cost cover the whole window, for which only sums are recorded.
 
 mod durable;
+mod rate;
 pub(crate) mod stalled;
 mod tally;
 
@@ -26,6 +27,7 @@ use super::series;
 use super::targets::{TargetFigures, targets};
 pub use durable::Durable;
 use durable::durable;
+pub(crate) use rate::RateInterval;
 use tally::Tally;
 
 /// The quantiles computed for every latency distribution.
@@ -136,8 +138,8 @@ pub struct DirectionFigures {
     /// Its 95 % interval, or why there is none; `None` without operations.
     #[serde(flatten, serialize_with = "document::rate_interval")]
     pub iops_interval: Option<Result<(f64, f64), NoInterval>>,
-    /// About half of that interval, as a share of the rate, even where there is none; `None` if the
-    /// rate is not known over time.
+    /// What half of that interval would be, about, as a share of the rate, where a run is too short
+    /// for one; else `None`.
     #[serde(skip)]
     pub iops_scatter: Option<f64>,
     /// Bytes per second.
@@ -168,8 +170,8 @@ pub struct LatencyFigures {
     pub mean_ns: Option<f64>,
     /// Its 95 % interval, ns, or why there is none.
     pub mean_interval_ns: Result<(f64, f64), NoInterval>,
-    /// About half of that interval, as a share of the mean, even where there is none; `None` if
-    /// latencies are not known over time.
+    /// What half of that interval would be, about, as a share of the mean, where a run is too short
+    /// for one; else `None`.
     #[serde(skip)]
     pub mean_scatter: Option<f64>,
     /// Sample standard deviation, ns.
@@ -244,16 +246,18 @@ impl LatencyFigures {
         histogram: &Histogram,
         batches: Result<&[Batch], NoInterval>,
     ) -> LatencyFigures {
+        let mean_interval_ns = batches.and_then(dependent::mean).and_then(|mean| {
+            // What completes in no whole batch, as after a freeze at the end, is in the mean.
+            let (low, high) = mean.latency_bounds();
+            let holds = histogram.mean().is_some_and(|mean| (low..=high).contains(&mean));
+            if holds { Ok((low, high)) } else { Err(NoInterval::RunLonger) }
+        });
+        let too_few = batches.ok().filter(|_| mean_interval_ns.is_err());
         LatencyFigures {
             count: histogram.count(),
             mean_ns: histogram.mean(),
-            mean_interval_ns: batches.and_then(dependent::mean).and_then(|mean| {
-                // What completes in no whole batch, as after a freeze at the end, is in the mean.
-                let (low, high) = mean.latency_bounds();
-                let holds = histogram.mean().is_some_and(|mean| (low..=high).contains(&mean));
-                if holds { Ok((low, high)) } else { Err(NoInterval::RunLonger) }
-            }),
-            mean_scatter: batches.ok().map(dependent::scatter_of_mean),
+            mean_interval_ns,
+            mean_scatter: too_few.map(dependent::scatter_of_mean),
             std_dev_ns: histogram.std_dev(),
             min_ns: histogram.min(),
             max_ns: histogram.max(),

@@ -2,12 +2,11 @@
 
 use serde::Serialize;
 
-use super::figures::{DirectionFigures, LatencyFigures};
+use super::figures::{DirectionFigures, LatencyFigures, RateInterval};
 use super::series::{self, Sums};
 use iosonde_model::plan::LatencyGoal;
 use iosonde_model::record::run::{DirectionRun, Run};
 use iosonde_model::spec::Phase;
-use iosonde_stats::dependent;
 
 /// What a role did in one of its phases, all data operations together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -76,14 +75,13 @@ fn within<'a>(
     let sums = sums.as_ref().unwrap_or(&none);
     let per_s = |count: u64| count as f64 * 1e9 / sums.span_ns.max(1) as f64;
     let iops = per_s(sums.ops);
-    let rate = batches.and_then(dependent::rate);
+    let rate = RateInterval::of(sums.ops, iops, batches);
     let total = DirectionFigures {
         ops: sums.ops,
         bytes: sums.bytes,
         iops,
-        iops_interval: (sums.ops > 0)
-            .then_some(rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds())),
-        iops_scatter: batches.ok().map(dependent::scatter_of_rate),
+        iops_interval: rate.interval,
+        iops_scatter: rate.scatter,
         bytes_per_s: per_s(sums.bytes),
         latency: LatencyFigures::over_time(&sums.latency, batches),
         service: None,

@@ -33,8 +33,8 @@ const FAR_BELOW: f64 = 0.5;
 const DEVIATIONS: f64 = 4.5;
 /// Spread at which a width is even enough, as a share of the median.
 const EVEN: f64 = 0.2;
-/// Time lost in wide intervals, over that in narrow ones, from which on these saw only a part.
-const SLOW_TIMES: f64 = 1.25;
+/// Time lost in wide intervals, over that in narrow ones, from which on the latter saw only a part.
+const SEEN_IN_PART: f64 = 1.25;
 /// Spread from which on nothing can be said.
 const UNEVEN: f64 = 0.3;
 /// Share of the median up to which nearly nothing was done, and no noise explains it.
@@ -106,7 +106,7 @@ fn in_either_width(counts: &[u64], width_ns: u64, due: Option<Due>) -> Option<St
     let narrow = of(counts, width_ns, due, EVEN);
     let wide = of(counts, width_ns, due, (1.0 - FAR_BELOW) / DEVIATIONS);
     let seen_ns = narrow.map_or(0.0, |narrow| narrow.lost_ns);
-    wide.filter(|wide| wide.lost_ns > SLOW_TIMES * seen_ns).or(narrow)
+    wide.filter(|wide| wide.lost_ns > SEEN_IN_PART * seen_ns).or(narrow)
 }
 
 fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<Stalls> {

@@ -1,9 +1,9 @@
 //! What a direction did, summed over jobs.
 
-use super::{Cut, DirectionFigures, LatencyFigures};
+use super::{Cut, DirectionFigures, LatencyFigures, RateInterval};
 use iosonde_model::record::run::DirectionRun;
 use iosonde_stats::Histogram;
-use iosonde_stats::dependent::{self, Batch, NoInterval};
+use iosonde_stats::dependent::{Batch, NoInterval};
 
 /// Sums of one direction over jobs, after the cut.
 #[derive(Clone, Default)]
@@ -78,15 +78,13 @@ impl Tally {
         };
         let (open, apart) = (self.open, self.slat.count() > 0);
         let iops = per_second(self.ops);
-        // The window may be a little longer than its batches.
-        let rate = batches.and_then(dependent::rate);
+        let rate = RateInterval::of(self.ops, iops, batches);
         DirectionFigures {
             ops: self.ops,
             bytes: self.bytes,
             iops,
-            iops_interval: (self.ops > 0)
-                .then_some(rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds())),
-            iops_scatter: batches.ok().map(dependent::scatter_of_rate),
+            iops_interval: rate.interval,
+            iops_scatter: rate.scatter,
             bytes_per_s: per_second(self.bytes),
             latency: LatencyFigures::over_time(
                 if open { &self.response } else { &self.latency },
