@@ -171,7 +171,7 @@ fn a_device_that_is_gone_stops_alone() {
     fs::remove_file(place.work().join("data")).unwrap();
     let ended = running.end().exits(1);
     ended.says("stop: f: second.toml not begun").prints("second.toml: incomplete");
-    assert_eq!(listing(&output.join("devices/s")).len(), 2, "the other one is complete");
+    assert_eq!(listing(&place.work().join("out/devices/s")).len(), 2, "the other one is complete");
     let resume = place.iosonde("campaign resume out").end().exits(1);
     resume.says("No such file").says("stop: f: second.toml not begun");
 }
