@@ -17,6 +17,15 @@ inlined void count_level(struct levels *levels, u32 level, u64 ns, int arrives)
 		levels->max = level + 1;
 }
 
+/* Has the cache line of a disk's depth brought here for writing, as that of a flight's place. */
+inlined void fetch_depth(u32 index)
+{
+	volatile struct depth *depth = map_lookup(&depths, &index);
+
+	if (depth)
+		depth->spare[0] = 0;
+}
+
 /* A request begins (1) or ends (-1). */
 inlined void enter_depth(struct flight *flight, u64 now, s64 by)
 {

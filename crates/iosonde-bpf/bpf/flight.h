@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
 /* Requests in flight, by the request's address: each has one place in a small array that stays in the
- * caches; where it is taken, the request goes into a hash table. */
+ * caches; where it is taken, the request goes into a hash table.
+ *
+ * A queue's requests lie one behind another in memory, and those that follow each other are mostly used
+ * together. So do their places: then a CPU that completes several has the next place fetched
+ * while it counts this one. Spread by a hash, each place would be waited for. */
 #ifndef FLIGHT_H
 #define FLIGHT_H
+
+enum { REQUEST_SHIFT = 8 }; /* no request is smaller */
 
 inlined struct flight *flight_place(u64 key)
 {
@@ -11,9 +17,18 @@ inlined struct flight *flight_place(u64 key)
 	u32 place;
 
 	asm volatile("r1 = %1\n w0 = w1\n %0 = r0" : "=r"(half) : "r"(key) : "r0", "r1");
-	place = (u32)(half >> 6) * 0x9e3779b1u >> (32 - FLIGHT_SHIFT);
-
+	place = (u32)half >> REQUEST_SHIFT & ((1 << FLIGHT_SHIFT) - 1);
 	return map_lookup(&flight_places, &place);
+}
+
+/* Has the cache line of a request's place brought here for writing, while other work goes on: another
+ * CPU had it last. Nothing waits for this store, and nobody reads what it writes. */
+inlined void fetch_flight_place(u64 key)
+{
+	volatile struct flight *place = flight_place(key);
+
+	if (place)
+		place->zero = 0;
 }
 
 /* How many are in the hash table: mostly none, so that nobody has to search it. */

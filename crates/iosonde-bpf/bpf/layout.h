@@ -32,7 +32,7 @@ enum {
 	CHUNKS_KEPT = 8192,
 	FILE_PLACES = 8192,
 	CGROUPS_KEPT = 1024,
-	FLIGHT_SHIFT = 10, /* places of the array of requests in flight */
+	FLIGHT_SHIFT = 11, /* places of the array of requests in flight */
 };
 
 enum { CLASS_PROGRAM, CLASS_WRITE_BACK, CLASS_JOURNAL, CLASS_DEVICE_FLUSH, CLASS_OTHER };

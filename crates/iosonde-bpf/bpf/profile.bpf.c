@@ -261,6 +261,8 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 			thread->disk_index = index;
 		}
 	}
+	fetch_flight_place(key);
+	fetch_depth(index);
 	flags = rq->cmd_flags;
 	bytes = rq->__data_len;
 	bio = rq->bio;
@@ -594,6 +596,7 @@ int rq_complete(u64 *ctx)
 
 	if (!flight)
 		return 0;
+	fetch_depth(flight->disk_index);
 	if ((u8)ctx[1])
 		flight->has_error = 1;
 	left = rq->__data_len;
