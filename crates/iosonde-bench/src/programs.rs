@@ -52,7 +52,7 @@ const SHOWN: [&str; 7] = [
     "io_start",
     "rq_issue",
     "rq_complete",
-    "uring_submit",
+    "uring_queue",
     "uring_complete",
     "call_enter",
     "call_exit",

@@ -144,21 +144,32 @@ inlined u64 count_uring_syncs(s64 by)
 	return *count;
 }
 
+inlined int is_uring_sync(u8 opcode)
+{
+	return opcode == URING_FSYNC || opcode == URING_SYNC_FILE_RANGE;
+}
+
+/* Only where layers are asked for. */
 SEC("tp_btf/io_uring_submit_req")
 int uring_submit(u64 *ctx)
 {
 	struct io_kiocb *request = (struct io_kiocb *)ctx[0];
-	u8 opcode = request->opcode;
+
+	if (!is_uring_sync(request->opcode))
+		layer_of_submit(ctx[0]);
+	return 0;
+}
+
+/* Handed to a worker, as every sync is once nothing before it is waited for: a submission of another
+ * request does not pass here. */
+SEC("tp_btf/io_uring_queue_async_work")
+int uring_queue(u64 *ctx)
+{
+	struct io_kiocb *request = (struct io_kiocb *)ctx[0];
 	struct uring_sync sync = {};
 	u64 key = ctx[0];
 
-	if (wants_layers && opcode != URING_FSYNC && opcode != URING_SYNC_FILE_RANGE) {
-		layer_of_submit(key);
-		return 0;
-	}
-	if (opcode != URING_FSYNC && opcode != URING_SYNC_FILE_RANGE)
-		return 0;
-	if (!is_followed(current_pid_tgid() >> 32) || !has_begun())
+	if (!is_uring_sync(request->opcode) || !is_followed(current_pid_tgid() >> 32) || !has_begun())
 		return 0;
 	sync.since_ns = ktime_ns();
 	phase_sums(sync.since_ns, sync.phase_ns);
@@ -189,7 +200,7 @@ int uring_complete(u64 *ctx)
 		return 0;
 	}
 	opcode = FIELD(request, opcode);
-	if (opcode != URING_FSYNC && opcode != URING_SYNC_FILE_RANGE) {
+	if (!is_uring_sync(opcode)) {
 		/* That of a sync whose completion was not shown: the place is another request's now. */
 		map_delete(&uring_syncs, &key);
 		count_uring_syncs(-1);

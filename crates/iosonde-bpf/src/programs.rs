@@ -22,7 +22,7 @@ pub struct Program {
 
 /// One line per program: function, tracepoint, what it provides, whether all depends on it. They
 /// are loaded in this order, those that take longest to verify first.
-const PROGRAMS: [(&str, &str, &str, bool); 22] = [
+const PROGRAMS: [(&str, &str, &str, bool); 23] = [
     ("rq_issue", "block_rq_issue", "requests", true),
     ("rq_complete", "block_rq_complete", "requests", true),
     ("io_start", "block_io_start", "requests", true),
@@ -32,7 +32,8 @@ const PROGRAMS: [(&str, &str, &str, bool); 22] = [
     ("task_rename", "task_rename", "names of threads", false),
     ("dirty_folio", "writeback_dirty_folio", WRITE_BACK, false),
     ("dirty_page", "writeback_dirty_page", WRITE_BACK, false),
-    ("uring_submit", "io_uring_submit_req", "syncs by io_uring", false),
+    ("uring_queue", "io_uring_queue_async_work", "syncs by io_uring", false),
+    ("uring_submit", "io_uring_submit_req", "where the time of io_uring calls goes", false),
     ("uring_complete", "io_uring_complete", "syncs by io_uring", false),
     ("call_enter", "sys_enter", "syncs and how files are opened", false),
     ("call_exit", "sys_exit", "syncs", false),
@@ -199,6 +200,7 @@ fn wanted(types: &Types, begins: Beginning, options: &Options) -> Vec<Wanted> {
             "rq_insert" => begins.number != 1,
             METER => !options.meter,
             "io_wait" => !options.waits,
+            "uring_submit" => !options.layers,
             STACK_REQUEST | "stack_switch" => !options.stacks,
             "call_enter" | "call_exit" => options.without.contains(&Part::Calls),
             "page_added" => !types.has(PAGES_READ) || options.without.contains(&Part::Cache),
