@@ -48,7 +48,7 @@ pub(crate) struct ProgramArgs {
 }
 
 /// The programs that run once per request or more; the last one is the meter.
-const SHOWN: [&str; 7] = [
+const SHOWN: [&str; 8] = [
     "io_start",
     "rq_issue",
     "rq_complete",
@@ -56,8 +56,11 @@ const SHOWN: [&str; 7] = [
     "uring_complete",
     "call_enter",
     "call_exit",
+    "io_wait",
 ];
 const METER: &str = "meter";
+/// Those that run for everybody, with or without requests.
+const FOR_ALL: [&str; 3] = ["call_enter", "call_exit", "io_wait"];
 /// The program that runs once per request.
 const PER_REQUEST: &str = "rq_complete";
 
@@ -136,6 +139,7 @@ fn window(args: &ProgramArgs, reader: u32, without: &[Part]) -> Result<Window, B
         page_bytes: 4096,
         without: without.to_vec(),
         meter: true,
+        waits: true,
         ..Options::default()
     };
     let attached = Collector::attach(&options);
@@ -173,9 +177,9 @@ impl Window {
         Some(Window { each: each.collect(), meter_ns })
     }
 
-    /// Of all programs but those at system calls, which run for everybody.
+    /// Of all programs but those that run for everybody.
     fn of_requests(&self) -> f64 {
-        let own = self.each.iter().filter(|(program, _)| !program.starts_with("call_"));
+        let own = self.each.iter().filter(|(program, _)| !FOR_ALL.contains(&program.as_str()));
         own.map(|(_, (ns, _))| ns).sum()
     }
 }
@@ -201,7 +205,7 @@ fn tables(variants: &[(&str, Vec<Part>)], windows: &[Vec<Window>]) -> String {
         text += &format!("| {program} | {ns:.0} | {runs:.2} | {each:.0} |\n");
     }
     let whole = middle(all, |window| Some(window.of_requests()));
-    text += &format!("| all but system calls | {whole:.0} | | |\n");
+    text += &format!("| all but system calls and switches | {whole:.0} | | |\n");
     for ((name, _), of) in variants.iter().zip(windows).skip(1) {
         // Within a round, so that a slow minute is in both.
         let pairs = all.iter().zip(of);

@@ -76,9 +76,12 @@ inlined void drop_flight(u64 key, struct flight *flight)
 {
 	u64 *hashed;
 
-	/* Nothing of it is read after this, on any CPU. */
+	/* Nothing of it is read after this, on any CPU. x86 has no store overtake a load before it. */
 	if (flight->key == key) {
-		__sync_lock_test_and_set(&flight->key, 0);
+		if (HAS(struct pt_regs___x86, di))
+			*(volatile u64 *)&flight->key = 0;
+		else
+			__sync_lock_test_and_set(&flight->key, 0);
 		return;
 	}
 	hashed = flights_hashed();

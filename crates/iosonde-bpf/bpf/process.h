@@ -80,15 +80,14 @@ int process_exit(u64 *ctx)
 	return 0;
 }
 
-/* One bit; those beside it are shifted out. */
+/* One bit; those beside it are shifted out. It is read in place: each switch of the machine comes by. */
 inlined int waits_for_io(struct task_struct *task)
 {
-	u64 bits = 0;
+	u64 bits;
 
 	if (!HAS(struct task_struct, in_iowait))
 		return 0;
-	read_kernel(&bits, sizeof(bits),
-		    (void *)task + __builtin_preserve_field_info(task->in_iowait, 0));
+	bits = *(u32 *)((void *)task + __builtin_preserve_field_info(task->in_iowait, 0));
 	bits <<= __builtin_preserve_field_info(task->in_iowait, 4);
 	return bits >> __builtin_preserve_field_info(task->in_iowait, 5) != 0;
 }
