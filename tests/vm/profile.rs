@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::FileSystemWork;
+use iosonde_model::record::profile::{FileSystemWork, SyncKind};
 use iosonde_model::record::stacks::{StackKind, StackRun};
 use iosonde_rig::guest::Guest;
 use iosonde_rig::{ScratchDir, skip};
@@ -45,6 +45,24 @@ fn stacks_are_taken_and_a_missing_tracepoint_is_named() {
     if let Some(missing) = missing {
         assert!(missing.reason.contains("mm_filemap_get_pages"), "{missing:?}");
     }
+}
+
+#[test]
+fn syncs_by_io_uring_are_counted() {
+    let dir = ScratchDir::new().unwrap();
+    let disk = image(dir.path(), "disk", 32 * MIB);
+    let Some(machine) = machine(&[]) else { return };
+    let machine = machine.modules(&["nvme"]).drive("disk", &disk, "");
+    let machine = machine.options(&["-device", "nvme,drive=disk,serial=SN"]);
+    let mut guest = boot(&machine, &["/dev/nvme0n1"]);
+    let load = "iosonde run --path /dev/nvme0n1 --destroy-data=SN --ioengine io_uring \
+                --rw randwrite --bs 4k --iodepth 4 --number-ios 64 --fsync 4 --output-format json";
+    sh(&mut guest, &format!("iosonde profile -o /tmp/out -- {load} > /tmp/run.json"));
+    let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
+    let run: ProfileRun = serde_json::from_str(&ran.stdout).unwrap();
+    let of_uring = run.syncs.iter().filter(|sync| sync.kind == SyncKind::IoUring);
+    let calls: u64 = of_uring.map(|sync| sync.calls).sum();
+    assert_eq!(calls, 64 / 4, "{:?} {:?}", run.syncs, run.source.missing);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use iosonde_bpf::{Collector, FileSystem, Options, Part, Runs, timed};
@@ -105,6 +105,7 @@ pub(crate) fn programs(args: &ProgramArgs, out: &mut impl Write) -> Result<(), B
             device.path()
         }
     };
+    let calls = calls()?;
     let reader = read(args, &target)?;
     sleep(Duration::from_millis(500));
     let mut variants: Vec<(&str, Vec<Part>)> = vec![("all", Vec::new())];
@@ -118,7 +119,48 @@ pub(crate) fn programs(args: &ProgramArgs, out: &mut impl Write) -> Result<(), B
             windows.push(window(args, reader.0.id(), without)?);
         }
     }
-    write!(out, "{}", tables(&variants, &windows)).map_err(doing("cannot write the tables"))
+    let text = tables(&variants, &windows) + &calls;
+    write!(out, "{text}").map_err(doing("cannot write the tables"))
+}
+
+/// The length of a system call of a program that is not profiled, without the programs and beside
+/// them: the time that the kernel counts for a program does not include the way to it.
+fn calls() -> Result<String, BenchError> {
+    const ROUNDS: u32 = 9;
+    let (mut without, mut beside) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        without.push(call_ns());
+        let _attached = attach(&[])?;
+        beside.push(call_ns());
+    }
+    let (without, beside) = (median(&without).unwrap_or(0.0), median(&beside).unwrap_or(0.0));
+    Ok(format!(
+        "\nA system call of a program that is not profiled: {without:.0} ns, beside a profile \
+         {beside:.0} ns (medians of {ROUNDS})\n"
+    ))
+}
+
+/// One of the shortest calls, ns.
+fn call_ns() -> f64 {
+    const CALLS: u32 = 500_000;
+    let since = Instant::now();
+    for _ in 0..CALLS {
+        std::hint::black_box(std::os::unix::process::parent_id());
+    }
+    since.elapsed().as_nanos() as f64 / f64::from(CALLS)
+}
+
+/// The programs of a profile, but for some parts, and the meter.
+fn attach(without: &[Part]) -> Result<Collector, BenchError> {
+    let options = Options {
+        file_systems: vec![FileSystem::Ext4, FileSystem::Xfs],
+        page_bytes: 4096,
+        without: without.to_vec(),
+        meter: true,
+        waits: true,
+        ..Options::default()
+    };
+    Collector::attach(&options).map_err(|error| BenchError::Gate(error.to_string()))
 }
 
 fn read(args: &ProgramArgs, target: &std::path::Path) -> Result<Reader, BenchError> {
@@ -134,16 +176,7 @@ fn read(args: &ProgramArgs, target: &std::path::Path) -> Result<Reader, BenchErr
 
 /// Attaches, lets it count for a while, and detaches.
 fn window(args: &ProgramArgs, reader: u32, without: &[Part]) -> Result<Window, BenchError> {
-    let options = Options {
-        file_systems: vec![FileSystem::Ext4, FileSystem::Xfs],
-        page_bytes: 4096,
-        without: without.to_vec(),
-        meter: true,
-        waits: true,
-        ..Options::default()
-    };
-    let attached = Collector::attach(&options);
-    let mut collector = attached.map_err(|error| BenchError::Gate(error.to_string()))?;
+    let mut collector = attach(without)?;
     collector.follow(reader).map_err(BenchError::Gate)?;
     collector.begin().map_err(BenchError::Gate)?;
     sleep(Duration::from_millis(args.window_ms / 4));

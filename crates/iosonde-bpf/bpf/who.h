@@ -41,9 +41,12 @@ static __attribute__((noinline)) u32 group_of(char *comm)
 	if (!count || *count >= GROUPS - 1)
 		return 0;
 	number = __sync_fetch_and_add(count, 1) + 1;
-	if (number >= GROUPS || map_update(&groups, key, &number, NOEXIST))
+	if (number >= GROUPS)
 		return 0;
-	return number;
+	/* Another CPU may be first. */
+	map_update(&groups, key, &number, NOEXIST);
+	known = map_lookup(&groups, key);
+	return known ? *known : 0;
 }
 
 /* The thread that a worker of io_uring works for, by the number in its name (`iou-wrk-4711`). */
@@ -145,9 +148,11 @@ static __attribute__((noinline)) int disk_index(u32 disk)
 	if (!count || *count >= DISKS)
 		return -1;
 	number = __sync_fetch_and_add(count, 1);
-	if (number >= DISKS || map_update(&disks, &disk, &number, NOEXIST))
+	if (number >= DISKS)
 		return -1;
-	return (int)number;
+	map_update(&disks, &disk, &number, NOEXIST);
+	known = map_lookup(&disks, &disk);
+	return known && *known < DISKS ? (int)*known : -1;
 }
 
 /* The place of a slot, or -1. */
@@ -163,9 +168,11 @@ static __attribute__((noinline)) int slot_of(u32 disk, u32 op, u32 class, u32 gr
 	if (!count || *count >= SLOTS)
 		return -1;
 	number = __sync_fetch_and_add(count, 1);
-	if (number >= SLOTS || map_update(&slots, &key, &number, NOEXIST))
+	if (number >= SLOTS)
 		return -1;
-	return (int)number;
+	map_update(&slots, &key, &number, NOEXIST);
+	known = map_lookup(&slots, &key);
+	return known && *known < SLOTS ? (int)*known : -1;
 }
 
 /* Where a cgroup is counted; 0 if there is no place for it. */
@@ -182,7 +189,6 @@ static __attribute__((noinline)) u32 place_of_cgroup(u64 cgroup)
 	place = __sync_fetch_and_add(count, 1) + 1;
 	if (place >= CGROUPS_KEPT)
 		return 0;
-	/* Another CPU may be first. */
 	map_update(&cgroups, &cgroup, &place, NOEXIST);
 	known = map_lookup(&cgroups, &cgroup);
 	return known ? *known : 0;
