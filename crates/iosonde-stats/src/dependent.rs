@@ -160,7 +160,8 @@ pub fn mean(batches: &[Batch]) -> Result<Ratio, NoInterval> {
 }
 
 /// About half of the interval of the rate, as a share of it, even of a window too short for an
-/// interval: infinite if it is shorter than its autocorrelation time.
+/// interval; or what ten equal parts of the window give for it, if that is less: a rate that wanders
+/// slowly within a few per cent is known to these. Infinite if neither is known.
 pub fn scatter_of_rate(batches: &[Batch]) -> f64 {
     scatter(&of(batches, |each| each.amount as f64), &of(batches, |each| each.span_ns as f64))
 }
@@ -171,7 +172,25 @@ pub fn scatter_of_mean(batches: &[Batch]) -> f64 {
 }
 
 fn scatter(amounts: &[f64], sizes: &[f64]) -> f64 {
-    Sum::of(amounts, sizes).map_or(f64::INFINITY, |sum| sum.t * sum.error / sum.amount)
+    let error = Sum::of(amounts, sizes).map(|sum| sum.t * sum.error / sum.amount);
+    error.into_iter().chain(of_ten_parts(amounts, sizes)).fold(f64::INFINITY, f64::min)
+}
+
+/// Half of the interval by the means of ten batches (Schmeiser, Batch Size Effects in the Analysis of
+/// Simulation Output, 1982), as a share of the whole; `None` for fewer than ten, or without an amount.
+fn of_ten_parts(amounts: &[f64], sizes: &[f64]) -> Option<f64> {
+    const PARTS: usize = 10;
+    let n = amounts.len();
+    let sum = |of: &[f64], part: usize| -> f64 {
+        of[part * n / PARTS..(part + 1) * n / PARTS].iter().sum()
+    };
+    let common = amounts.iter().sum::<f64>() / sizes.iter().sum::<f64>();
+    let size = sizes.iter().sum::<f64>() / PARTS as f64;
+    let excess: Vec<f64> =
+        (0..PARTS).map(|part| sum(amounts, part) - common * sum(sizes, part)).collect();
+    let error = Summary::of(&excess)?.std_dev / (PARTS as f64).sqrt();
+    let half_width = t_975(PARTS - 1)? * error / (common * size);
+    (n >= PARTS && half_width.is_finite()).then_some(half_width)
 }
 
 /// For how long latencies depend on earlier ones, ns: their autocorrelation time, at least the
@@ -374,6 +393,22 @@ mod tests {
             let (low, high) = quantile(&all, size, q)?;
             Some((low as f64, high as f64))
         }
+    }
+
+    #[test]
+    fn a_rate_that_wanders_a_little_is_known_better_than_one_that_falls() {
+        let rates = |of: &dyn Fn(usize) -> f64| -> Vec<Batch> {
+            let batch =
+                |at| Batch { span_ns: BATCH_NS, amount: (1e5 * of(at)) as u64, ..Batch::default() };
+            (0..60).map(batch).collect()
+        };
+        let wanders = rates(&|at| 1.0 + 0.04 * (at as f64 / 60.0 * std::f64::consts::TAU).sin());
+        assert!(rate(&wanders).is_err(), "too slow for an interval");
+        assert!((0.01..0.05).contains(&scatter_of_rate(&wanders)), "{}", scatter_of_rate(&wanders));
+        let falls = rates(&|at| if at < 30 { 1.0 } else { 0.5 });
+        assert!(scatter_of_rate(&falls) > 0.2, "{}", scatter_of_rate(&falls));
+        let freezes = rates(&|at| if (24..36).contains(&at) { 0.0 } else { 1.0 });
+        assert!(scatter_of_rate(&freezes) > 0.2, "{}", scatter_of_rate(&freezes));
     }
 
     #[test]
