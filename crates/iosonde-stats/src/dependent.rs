@@ -160,8 +160,8 @@ pub fn mean(batches: &[Batch]) -> Result<Ratio, NoInterval> {
 }
 
 /// About half of the interval of the rate, as a share of it, even of a window too short for an
-/// interval; or what ten equal parts of the window give for it, if that is less: a rate that wanders
-/// slowly within a few per cent is known to these. Infinite if neither is known.
+/// interval; or what ten equal parts of the window give for it, if that is less: a rate that
+/// wanders slowly within a few per cent is known to these. Infinite if neither is known.
 pub fn scatter_of_rate(batches: &[Batch]) -> f64 {
     scatter(&of(batches, |each| each.amount as f64), &of(batches, |each| each.span_ns as f64))
 }
@@ -176,8 +176,9 @@ fn scatter(amounts: &[f64], sizes: &[f64]) -> f64 {
     error.into_iter().chain(of_ten_parts(amounts, sizes)).fold(f64::INFINITY, f64::min)
 }
 
-/// Half of the interval by the means of ten batches (Schmeiser, Batch Size Effects in the Analysis of
-/// Simulation Output, 1982), as a share of the whole; `None` for fewer than ten, or without an amount.
+/// Half of the interval by the means of ten batches (Schmeiser, Batch Size Effects in the Analysis
+/// of Simulation Output, 1982), as a share of the whole; `None` for fewer than ten, or without an
+/// amount.
 fn of_ten_parts(amounts: &[f64], sizes: &[f64]) -> Option<f64> {
     const PARTS: usize = 10;
     let n = amounts.len();
