@@ -3,11 +3,16 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 SECTOR = 512
+
+# So that whoever is ended by `timeout` or `kill` detaches its devices, too.
+signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def run(*words, **options):

@@ -118,6 +118,15 @@ pub(crate) fn boot(machine: &Machine, nodes: &[&str]) -> Guest {
     guest
 }
 
+/// A guest with an empty NVMe disk of 32 MiB, `/dev/nvme0n1` with the serial number SN, whose image
+/// is in this folder.
+pub(crate) fn boot_with_nvme(folder: &Path) -> Option<Guest> {
+    let disk = image(folder, "disk", 32 * MIB);
+    let machine = machine(&[])?.modules(&["nvme"]).drive("disk", &disk, "");
+    let machine = machine.options(&["-device", "nvme,drive=disk,serial=SN"]);
+    Some(boot(&machine, &["/dev/nvme0n1"]))
+}
+
 /// Runs a script in a guest that has to succeed, and gives its trimmed output.
 #[track_caller]
 pub(crate) fn sh(guest: &mut Guest, script: &str) -> String {

@@ -3,7 +3,7 @@
 use iosonde_rig::ScratchDir;
 use serde_json::Value;
 
-use crate::inside::{Answer, MIB, boot, image, inside, machine, sh};
+use crate::inside::{Answer, boot_with_nvme, inside, sh};
 
 fn findings(answer: &Answer) -> impl Iterator<Item = &Value> {
     let findings = answer.json["cells"][0]["findings"].as_array();
@@ -13,11 +13,7 @@ fn findings(answer: &Answer) -> impl Iterator<Item = &Value> {
 #[test]
 fn a_limit_of_cgroup_version_2_is_named() {
     let dir = ScratchDir::new().unwrap();
-    let disk = image(dir.path(), "disk", 32 * MIB);
-    let Some(machine) = machine(&[]) else { return };
-    let machine = machine.modules(&["nvme"]).drive("disk", &disk, "");
-    let machine = machine.options(&["-device", "nvme,drive=disk,serial=SN"]);
-    let mut guest = boot(&machine, &["/dev/nvme0n1"]);
+    let Some(mut guest) = boot_with_nvme(dir.path()) else { return };
     let load = "run --path /dev/nvme0n1 --rw randread --iodepth 8 --runtime 4";
     let free = inside(&mut guest, load).exits(0, "without a limit");
     assert_eq!(findings(&free).count(), 0, "{free:?}");

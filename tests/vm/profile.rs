@@ -9,16 +9,12 @@ use iosonde_model::record::stacks::{StackKind, StackRun};
 use iosonde_rig::guest::Guest;
 use iosonde_rig::{ScratchDir, skip};
 
-use crate::inside::{MIB, boot, image, machine, sh};
+use crate::inside::{MIB, boot, boot_with_nvme, image, machine, sh};
 
 #[test]
 fn stacks_are_taken_and_a_missing_tracepoint_is_named() {
     let dir = ScratchDir::new().unwrap();
-    let disk = image(dir.path(), "disk", 32 * MIB);
-    let Some(machine) = machine(&[]) else { return };
-    let machine = machine.modules(&["nvme"]).drive("disk", &disk, "");
-    let machine = machine.options(&["-device", "nvme,drive=disk,serial=SN"]);
-    let mut guest = boot(&machine, &["/dev/nvme0n1"]);
+    let Some(mut guest) = boot_with_nvme(dir.path()) else { return };
     let script = "dd if=/dev/zero of=/dev/nvme0n1 bs=64k count=64 oflag=direct; sleep 1";
     sh(&mut guest, &format!("iosonde profile --stacks -o /tmp/out -- sh -c '{script}'"));
     let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
@@ -50,11 +46,7 @@ fn stacks_are_taken_and_a_missing_tracepoint_is_named() {
 #[test]
 fn syncs_by_io_uring_are_counted() {
     let dir = ScratchDir::new().unwrap();
-    let disk = image(dir.path(), "disk", 32 * MIB);
-    let Some(machine) = machine(&[]) else { return };
-    let machine = machine.modules(&["nvme"]).drive("disk", &disk, "");
-    let machine = machine.options(&["-device", "nvme,drive=disk,serial=SN"]);
-    let mut guest = boot(&machine, &["/dev/nvme0n1"]);
+    let Some(mut guest) = boot_with_nvme(dir.path()) else { return };
     let load = "iosonde run --path /dev/nvme0n1 --destroy-data=SN --ioengine io_uring \
                 --rw randwrite --bs 4k --iodepth 4 --number-ios 64 --fsync 4 --output-format json";
     sh(&mut guest, &format!("iosonde profile -o /tmp/out -- {load} > /tmp/run.json"));

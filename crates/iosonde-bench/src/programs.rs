@@ -47,7 +47,7 @@ pub(crate) struct ProgramArgs {
     fio: PathBuf,
 }
 
-/// The programs that run once per request or more; the last one is the meter.
+/// The programs of the table.
 const SHOWN: [&str; 8] = [
     "io_start",
     "rq_issue",
@@ -58,8 +58,9 @@ const SHOWN: [&str; 8] = [
     "call_exit",
     "io_wait",
 ];
+/// The program that does nothing, whose time is what the count itself costs.
 const METER: &str = "meter";
-/// Those that run for everybody, with or without requests.
+/// Of these, those that run for everybody, with or without requests.
 const FOR_ALL: [&str; 3] = ["call_enter", "call_exit", "io_wait"];
 /// The program that runs once per request.
 const PER_REQUEST: &str = "rq_complete";

@@ -160,8 +160,8 @@ int uring_submit(u64 *ctx)
 	return 0;
 }
 
-/* Handed to a worker, as every sync is once nothing before it is waited for: a submission of another
- * request does not pass here. */
+/* A worker does every sync, once what it is linked to has ended. What its submitter does itself, as
+ * most reads and writes, has no such event. */
 SEC("tp_btf/io_uring_queue_async_work")
 int uring_queue(u64 *ctx)
 {

@@ -80,7 +80,7 @@ int process_exit(u64 *ctx)
 	return 0;
 }
 
-/* One bit; those beside it are shifted out. It is read in place: each switch of the machine comes by. */
+/* One bit; those beside it are shifted out. It is read in place: this runs at each switch. */
 inlined int waits_for_io(struct task_struct *task)
 {
 	u64 bits;

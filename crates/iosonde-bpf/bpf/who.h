@@ -150,6 +150,7 @@ static __attribute__((noinline)) int disk_index(u32 disk)
 	number = __sync_fetch_and_add(count, 1);
 	if (number >= DISKS)
 		return -1;
+	/* Another CPU may be first. */
 	map_update(&disks, &disk, &number, NOEXIST);
 	known = map_lookup(&disks, &disk);
 	return known && *known < DISKS ? (int)*known : -1;
@@ -170,6 +171,7 @@ static __attribute__((noinline)) int slot_of(u32 disk, u32 op, u32 class, u32 gr
 	number = __sync_fetch_and_add(count, 1);
 	if (number >= SLOTS)
 		return -1;
+	/* Another CPU may be first. */
 	map_update(&slots, &key, &number, NOEXIST);
 	known = map_lookup(&slots, &key);
 	return known && *known < SLOTS ? (int)*known : -1;
@@ -189,6 +191,7 @@ static __attribute__((noinline)) u32 place_of_cgroup(u64 cgroup)
 	place = __sync_fetch_and_add(count, 1) + 1;
 	if (place >= CGROUPS_KEPT)
 		return 0;
+	/* Another CPU may be first. */
 	map_update(&cgroups, &cgroup, &place, NOEXIST);
 	known = map_lookup(&cgroups, &cgroup);
 	return known ? *known : 0;
