@@ -128,7 +128,7 @@ fn role_output(role: &Role, workload: &Workload) -> String {
 
 /// What becomes of every job file, as `fates.txt` has it.
 #[test]
-fn every_job_file_runs_as_told_or_is_refused_by_name() {
+fn every_job_file_runs_as_written_or_is_refused_by_name() {
     let mut found = String::new();
     let names = names();
     assert!(names.len() >= 30);
@@ -212,7 +212,7 @@ fn runs() -> impl Iterator<Item = (String, JobFile)> {
 }
 
 #[test]
-fn a_plan_told_as_a_job_file_is_read_back_as_the_same_plan() {
+fn a_plan_written_as_a_job_file_is_read_back_as_the_same_plan() {
     for (name, file) in runs() {
         for plan in plans(&file) {
             let text = fio_job(&[(&plan, &[])]).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -237,7 +237,7 @@ fn fio_takes(arguments: &[String]) -> Result<(), String> {
 }
 
 #[test]
-fn the_installed_fio_accepts_every_plan_told_as_a_job_file() {
+fn the_installed_fio_accepts_every_plan_written_as_a_job_file() {
     if Command::new("fio").arg("--version").output().is_err() {
         skip("fio is not installed");
         return;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
 use iosonde_model::record::experiment::{ExperimentRun, StageRun, TrialRun};
-use iosonde_report::{experiment_story, html};
+use iosonde_report::{experiment_report, html};
 use iosonde_sys::counting::CountingAllocator;
 use serde::de::DeserializeOwned;
 
@@ -49,7 +49,7 @@ fn allocations(copies: u32) -> (u64, usize) {
     let stages = vec![StageFacts::of(&stage, laid_out, figures, &[])];
     let mut study = Study { run, host: None, target: None, stages, conclusions: Vec::new() };
     study.conclude();
-    let page = html(&experiment_story::story(&study, &[], true, 0)).unwrap();
+    let page = html(&experiment_report::experiment_report(&study, &[], true, 0)).unwrap();
     assert!(page.contains("</html>"));
     (CountingAllocator::allocations() - before, all.len())
 }

@@ -229,7 +229,7 @@ fn print(args: &CompareArgs, analysed: &Comparison, exit: Exit) -> Exit {
     let is_written = args
         .page
         .as_deref()
-        .is_none_or(|path| super::page::write(path, page::story(analysed, exit)));
+        .is_none_or(|path| super::page::write(path, page::report(analysed, exit)));
     output.end(if is_written { exit } else { exit.or_graver(Exit::Environment) })
 }
 

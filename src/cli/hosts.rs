@@ -25,7 +25,7 @@ use iosonde_analysis::hosts::{
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostCell, HostsRun, ServerRun};
 use iosonde_model::units::duration;
-use iosonde_report::hosts_story::{HostsReport, hosts_json, hosts_story};
+use iosonde_report::hosts_report::{HostsResult, hosts_json, hosts_report};
 use iosonde_report::plain::plain;
 use iosonde_report::{CampaignAnswer, hosts_answer};
 
@@ -361,18 +361,18 @@ fn conclude(
     if let Some(signal) = signal {
         exit = exit.or_graver(Exit::Signal(signal));
     }
-    let report = HostsReport {
+    let hosts = HostsResult {
         record: &record,
         loads: &loads,
         cells: &cells,
         manifest: None,
         exit_code: exit.code(),
     };
-    let mut document = hosts_json(report);
-    let answer = hosts_answer(report);
+    let mut document = hosts_json(hosts);
+    let answer = hosts_answer(hosts);
     let mut result = answer.result.clone();
     match command.together {
-        _ if !loads.is_empty() => output.text(&hosts_text(report)),
+        _ if !loads.is_empty() => output.text(&hosts_text(hosts)),
         Some(together) => {
             let documents = outcomes.iter().map(|host| (&host.known.name[..], document_of(host)));
             let (all, rows) = together(&documents.collect::<Vec<_>>());
@@ -429,12 +429,12 @@ pub(super) fn loads(
 }
 
 /// The report for people.
-pub(super) fn hosts_text(report: HostsReport<'_>) -> String {
+pub(super) fn hosts_text(hosts: HostsResult<'_>) -> String {
     let columns = screen::columns();
-    let mut story = hosts_story(report);
+    let mut report = hosts_report(hosts);
     // It stands first.
-    story.answer.clear();
-    format!("{}{}", hosts_answer(report).text(columns), plain(&story, columns))
+    report.answer.clear();
+    format!("{}{}", hosts_answer(hosts).text(columns), plain(&report, columns))
 }
 
 /// What the command of a host printed.

@@ -6,13 +6,13 @@ use crate::cli::output::note;
 use iosonde_model::record::export;
 use iosonde_report::chart::ChartError;
 use iosonde_report::html::html;
-use iosonde_report::story::Story;
+use iosonde_report::report::Report;
 
 /// Writes it, in place of an earlier page of iosonde alone; `false` if that cannot be done, which
 /// is reported.
-pub(crate) fn write(path: &Path, story: Result<Story, ChartError>) -> bool {
+pub(crate) fn write(path: &Path, report: Result<Report, ChartError>) -> bool {
     let is_page = |start: &str| start.starts_with("<!doctype html>") && start.contains("iosonde");
-    let page = story.and_then(|story| html(&story));
+    let page = report.and_then(|report| html(&report));
     let written = page.map_err(|error| error.to_string()).and_then(|page| {
         export::probe(path, &is_page)
             .and_then(|()| export::write(path, &page))

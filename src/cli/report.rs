@@ -26,8 +26,8 @@ use iosonde_model::record::import::fio_log::{fio_log, kind_of};
 use iosonde_model::record::import::{ForeignLog, MAX_BYTES};
 use iosonde_report::demo;
 use iosonde_report::explain::{explain, explain_text};
-use iosonde_report::fio_story::{FioResults, fio_story};
-use iosonde_report::story::Story;
+use iosonde_report::fio_report::{FioResults, fio_report};
+use iosonde_report::report::Report;
 
 pub(super) use kept::{DEVICES, is_folder, read_manifest};
 use kept::{Kept, kept};
@@ -145,7 +145,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
         return explain_metric(word, args.output_format);
     }
     if args.demo {
-        return deliver_report(args, &demo::story(), None);
+        return deliver_report(args, &demo::report(), None);
     }
     // Checked here: the parser drops a requirement that conflicts with another.
     if args.remove && args.prune.is_none() {
@@ -202,7 +202,7 @@ fn present(args: &ReportArgs) -> Result<Exit, Failure> {
                 report of fio results always runs the consistency checks";
             Err(wrong(message))
         }
-        Given::Fio(results) => deliver_report(args, &fio_story(&results), None),
+        Given::Fio(results) => deliver_report(args, &fio_report(&results), None),
     }
 }
 
@@ -340,8 +340,8 @@ fn fio_file(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
 type Pictures = Vec<(String, String)>;
 
 /// The charts of a report document.
-fn pictures(story: &Story) -> Result<Pictures, Failure> {
-    let drawn = story.pictures().map(|picture| {
+fn pictures(report: &Report) -> Result<Pictures, Failure> {
+    let drawn = report.pictures().map(|picture| {
         let svg = picture.figure.svg().map_err(|error| {
             Failure::new(Exit::Environment, format!("chart {}: {error}", picture.name))
         })?;

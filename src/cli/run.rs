@@ -381,7 +381,7 @@ pub(super) fn execute_alone(
     Ok(record)
 }
 
-/// Judges, tells and keeps the run, and gives the exit code that follows.
+/// Judges, prints and keeps the run, and gives the exit code that follows.
 fn conclude(
     requested: &Request,
     place: &Place,

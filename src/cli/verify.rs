@@ -123,7 +123,7 @@ pub(super) fn hide_what_has_no_effect(verify: clap::Command) -> clap::Command {
     })
 }
 
-/// Identity of this boot, if the kernel tells it.
+/// Identity of this boot, if the kernel has one.
 fn boot_id(place: &Place) -> Option<String> {
     place.root.word("/proc/sys/kernel/random/boot_id")
 }

@@ -85,7 +85,7 @@ fn sides_are_folders_records_and_baselines() {
 }
 
 #[test]
-fn one_run_against_one_is_told_and_not_judged() {
+fn one_run_against_one_is_printed_and_not_judged() {
     let place = Place::new();
     measure(&place, "a", 1, 90, "");
     measure(&place, "b", 1, 200, "");
@@ -158,7 +158,7 @@ fn a_real_file_against_itself_is_not_different() {
 }
 
 #[test]
-fn bad_command_lines_are_told() {
+fn bad_command_lines_are_refused() {
     let place = Place::new();
     let refuse = |words: &[&str], message: &str| {
         let call = words.iter().fold(place.iosonde("compare"), |call, word| call.arg(word));

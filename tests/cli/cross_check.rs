@@ -136,7 +136,7 @@ fn a_workload_of_check_in_turns() {
 }
 
 #[test]
-fn a_fio_that_fails_is_said_and_our_run_is_told() {
+fn a_fio_that_fails_is_reported_and_our_run_is_printed() {
     let (code, check, stderr) = with_fake("echo 'fio: no such engine' >&2; exit 1");
     assert_eq!(code, 1, "{stderr}");
     let words = check["words"].as_str().unwrap();

@@ -21,7 +21,7 @@ fn an_ordinary_user_can_check() {
 }
 
 #[test]
-fn an_ordinary_user_is_told_what_is_not_allowed() {
+fn an_ordinary_user_learns_what_is_not_allowed() {
     let place = Place::new();
     let locked = place.work().join("locked");
     fs::create_dir(&locked).unwrap();

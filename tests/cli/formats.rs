@@ -289,7 +289,7 @@ fn the_live_file_is_marked_when_the_command_has_ended() {
 }
 
 #[test]
-fn a_check_tells_its_runs_in_the_same_forms() {
+fn a_check_prints_its_runs_in_the_same_formats() {
     let place = Place::new();
     let words = "check . 256M --seconds 1 --only database,cache --eta-interval 0.3";
     let files = "--series out.csv --hlog out.hlog --prometheus out.prom --progress json";

@@ -68,7 +68,7 @@ fn groups_run_one_after_another_on_one_file_that_stays() {
 }
 
 #[test]
-fn a_rehearsal_tells_every_group_and_does_nothing() {
+fn a_dry_run_prints_every_group_and_does_nothing() {
     let place = Place::new();
     place.file("job.fio", GROUPS.as_bytes());
     let before = listing(&place.work());
@@ -85,7 +85,7 @@ fn a_rehearsal_tells_every_group_and_does_nothing() {
 }
 
 #[test]
-fn a_plan_is_told_as_a_job_file_that_comes_to_the_same_plan() {
+fn a_plan_is_written_as_a_job_file_that_gives_the_same_plan() {
     let place = Place::new();
     place.hole("data.img", 4 << 20);
     let plain = "--path data.img --direct 0 --rw randrw --rwmixread 70 --bs 8k --iodepth 8 \

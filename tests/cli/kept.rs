@@ -92,7 +92,7 @@ fn a_check_is_one_folder_with_its_cells() {
 }
 
 #[test]
-fn results_go_where_they_are_told() {
+fn results_go_to_the_named_folder() {
     let place = Place::new();
     place.iosonde(SIM).arg("--results=here").end().exits(0);
     assert!(place.kept().is_empty());

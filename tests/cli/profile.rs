@@ -59,7 +59,7 @@ fn the_exit_code_is_that_of_the_command() {
 }
 
 #[test]
-fn what_cannot_be_executed_is_told_apart() {
+fn what_cannot_be_executed_has_its_own_exit_code() {
     let place = Place::new();
     place.iosonde("profile -- /no/such/program").end().exits(127).silent().says("no such file");
     place.iosonde("profile -- no-such-program").end().exits(127).says("not found in PATH");

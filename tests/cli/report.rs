@@ -27,7 +27,7 @@ fn run(place: &Place) -> (String, PathBuf) {
 }
 
 #[test]
-fn results_of_both_versions_of_fio_are_told_in_each_form() {
+fn results_of_both_versions_of_fio_are_reported_in_each_format() {
     let place = Place::new();
     for name in ["two-3.33.json", "two-3.42.json", "client-3.33.json", "group-3.33.json"] {
         report(&place, &[name], "").exits(0).prints("reader").prints("short_run");
@@ -65,7 +65,7 @@ fn several_files_that_differ_in_one_option_are_a_sweep_and_logs_a_course() {
 }
 
 #[test]
-fn a_run_is_told_as_it_told_itself_and_rechecked() {
+fn a_run_is_reported_as_it_was_printed_and_rechecked() {
     let place = Place::new();
     let (printed, folder) = run(&place);
     let again = place.iosonde("report").arg(&folder).end().exits(0);
@@ -134,7 +134,7 @@ fn what_is_no_result_is_refused_with_what_was_found() {
 }
 
 #[test]
-fn nothing_of_others_is_written_over_and_a_full_disk_is_told() {
+fn nothing_of_others_is_written_over_and_a_full_disk_is_reported() {
     let place = Place::new();
     place.file("precious", b"not a report");
     let words = "--output-format html --output precious";
@@ -227,7 +227,7 @@ fn the_answer_comes_first_and_no_line_is_wider_than_the_screen() {
 }
 
 #[test]
-fn metrics_are_explained_and_the_demonstration_is_told() {
+fn metrics_are_explained_and_the_demonstration_is_reported() {
     let place = Place::new();
     place.iosonde("report --explain p999").end().exits(0).prints("p99.9").prints("unit:");
     place.iosonde("report --explain list").end().exits(0).prints("hiccups");

@@ -256,7 +256,7 @@ fn a_ledger_that_is_no_more_what_it_was_is_an_error() {
 }
 
 #[test]
-fn a_ledger_of_another_target_or_run_is_told() {
+fn a_ledger_of_another_target_or_run_is_reported() {
     let place = written("");
     // The target was written again by a later run.
     fs::copy(place.work().join("data"), place.work().join("copy")).unwrap();
@@ -317,7 +317,7 @@ fn what_is_no_whole_block_at_the_end_is_said_not_to_be_verified() {
 }
 
 #[test]
-fn a_target_in_other_sectors_is_told() {
+fn a_target_in_other_sectors_is_refused() {
     use iosonde_rig::guard::{LoopDevice, LoopOptions};
     let place = place();
     let options = LoopOptions { sector_bytes: 4096, ..LoopOptions::default() };

@@ -67,7 +67,7 @@ fn what_is_asked_wrongly_is_an_error() {
 }
 
 #[test]
-fn an_interrupted_test_tells_what_it_has() {
+fn an_interrupted_test_reports_what_it_has() {
     let place = Place::new();
     let words = "verify selftest --runs 100g --look-alikes 5 --soak-ops 100g --eta-interval 0.1 \
                  --output-format json";

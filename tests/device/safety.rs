@@ -361,7 +361,7 @@ fn a_read_only_device_says_so() {
 }
 
 #[test]
-fn a_link_is_followed_and_told() {
+fn a_link_is_followed_and_reported() {
     let _turn = turn();
     let Some(disk) = Disk::blank(16) else { return };
     let dir = ScratchDir::new().unwrap();
@@ -375,7 +375,7 @@ fn a_link_is_followed_and_told() {
 }
 
 #[test]
-fn a_dry_run_tells_the_device_and_writes_nothing() {
+fn a_dry_run_prints_the_device_and_writes_nothing() {
     let _turn = turn();
     let fill = |file: &File| file.write_all_at(b"EFI PART", 512).unwrap();
     let Some(disk) = Disk::made(16, LoopOptions::default(), fill) else { return };

@@ -251,7 +251,7 @@ fn what_is_no_server_is_named() {
 }
 
 #[test]
-fn a_second_client_is_told_and_does_not_disturb_the_first() {
+fn a_second_client_is_refused_and_does_not_disturb_the_first() {
     let _turn = turn();
     let Some(server) = Server::new(NULL, 1) else { return };
     let first = server.ask("--rw randread --runtime 600").start_measuring();

@@ -257,7 +257,7 @@ fn a_write_that_is_missing_is_missing_alone() {
 }
 
 #[test]
-fn a_write_that_is_changed_is_changed_as_told() {
+fn a_write_that_is_changed_is_changed_as_asked() {
     over_all(&Changed);
 }
 

@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use browser::{Browser, Page};
-use iosonde_report::story::{Block, Story};
+use iosonde_report::report::{Block, Report};
 use iosonde_report::{demo, html};
 use iosonde_rig::{skip, skip_part};
 use serde_json::json;
 
 /// The demonstration in a browser, unless there is none.
 fn opened(width: u32) -> Option<(Browser, Page)> {
-    shown(&demo::story(), width)
+    shown(&demo::report(), width)
 }
 
-/// A story in a browser, unless there is none.
-fn shown(story: &Story, width: u32) -> Option<(Browser, Page)> {
+/// A report in a browser, unless there is none.
+fn shown(report: &Report, width: u32) -> Option<(Browser, Page)> {
     let mut browser = match Browser::start() {
         Ok(browser) => browser,
         Err(reason) => {
@@ -29,7 +29,7 @@ fn shown(story: &Story, width: u32) -> Option<(Browser, Page)> {
         }
     };
     let path = browser.folder().join("report.html");
-    fs::write(&path, html(story).unwrap()).unwrap();
+    fs::write(&path, html(report).unwrap()).unwrap();
     let mut page = browser.open();
     page.size(&mut browser, width, 800);
     page.go(&mut browser, &format!("file://{}", path.display()));
@@ -40,9 +40,9 @@ fn shown(story: &Story, width: u32) -> Option<(Browser, Page)> {
 fn a_page_loads_whole_without_a_complaint_or_the_network() {
     let Some((mut browser, page)) = opened(1200) else { return };
     let heading = page.value(&mut browser, "document.querySelector('h1').textContent");
-    assert_eq!(heading, json!(demo::story().title));
+    assert_eq!(heading, json!(demo::report().title));
     let figures = page.value(&mut browser, "document.querySelectorAll('figure svg').length");
-    assert_eq!(figures, json!(demo::story().pictures().count()));
+    assert_eq!(figures, json!(demo::report().pictures().count()));
     // The script ran, and the policy let the style through.
     let display = "getComputedStyle(document.querySelector('.picture svg')).display";
     assert_eq!(page.value(&mut browser, display), json!("block"));
@@ -67,12 +67,12 @@ fn a_page_loads_whole_without_a_complaint_or_the_network() {
 fn a_hostile_name_does_nothing_but_stand_there() {
     let name = "\"'><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>\
                 <style>body { display: none }</style><!--";
-    let mut story = demo::story();
-    story.title = name.into();
-    story.environment = vec![(name.into(), name.into())];
-    story.data[0].name = name.into();
-    story.data[0].rows[0][0] = name.into();
-    for block in story.sections.iter_mut().flat_map(|section| &mut section.blocks) {
+    let mut report = demo::report();
+    report.title = name.into();
+    report.environment = vec![(name.into(), name.into())];
+    report.data[0].name = name.into();
+    report.data[0].rows[0][0] = name.into();
+    for block in report.sections.iter_mut().flat_map(|section| &mut section.blocks) {
         match block {
             Block::Words(words) => *words = name.into(),
             Block::List(items) => items.push(name.into()),
@@ -89,7 +89,7 @@ fn a_hostile_name_does_nothing_but_stand_there() {
             }
         }
     }
-    let Some((mut browser, page)) = shown(&story, 1200) else { return };
+    let Some((mut browser, page)) = shown(&report, 1200) else { return };
     // What carries a name is shown, ordered and saved by the script too.
     let acted = "(() => { for (const each of document.querySelectorAll('button')) each.click(); \
                  document.getElementById('zoom').close(); })()";
@@ -157,7 +157,7 @@ fn keys_enlarge_a_figure_and_put_it_back() {
     page.until(&mut browser, is_open, |value| value == &json!(false));
     let back = "[document.querySelectorAll('.picture svg').length, \
                 document.activeElement.className, document.querySelectorAll('#zoom svg').length]";
-    let figures = demo::story().pictures().count();
+    let figures = demo::report().pictures().count();
     page.until(&mut browser, back, |value| value == &json!([figures, "picture", 0]));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
@@ -197,11 +197,11 @@ fn the_data_can_be_saved() {
     );
     let names = ["trials.csv", "points.csv", "course.csv", "report.json"];
     assert_eq!(saved[0], json!(names));
-    for (at, data) in demo::story().data.iter().enumerate() {
+    for (at, data) in demo::report().data.iter().enumerate() {
         assert_eq!(saved[1][at], json!(iosonde_report::csv(data)), "as the program writes it");
     }
     let document: serde_json::Value = serde_json::from_str(saved[1][3].as_str().unwrap()).unwrap();
-    assert_eq!(document, iosonde_report::story_json(&demo::story()));
+    assert_eq!(document, iosonde_report::report_json(&demo::report()));
 }
 
 #[test]

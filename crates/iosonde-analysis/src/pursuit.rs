@@ -298,7 +298,7 @@ mod tests {
         };
         assert_eq!(class(100), Class::MetAndBinding);
         assert_eq!(class(600), Class::Unstable, "p99 is far above the limit");
-        assert_eq!(class(205), Class::Undecided, "p99 is above by less than the test tells");
+        assert_eq!(class(205), Class::Undecided, "p99 is above by less than the test can show");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::case::CaseName;
 use iosonde_stats::ratio::median;
 
 use crate::numbers::{rate, spread};
-use crate::rounds::{CaseStory, Sample};
+use crate::rounds::{CaseResult, Sample};
 use crate::summary::column;
 use crate::tool::Kind;
 
@@ -85,7 +85,7 @@ impl Extra {
 }
 
 /// CPU time of a load over that of plain reads in the same round, ns per operation, for each round.
-fn over_plain(described: &CaseStory, plain: Kind, kind: Kind) -> Vec<f64> {
+fn over_plain(described: &CaseResult, plain: Kind, kind: Kind) -> Vec<f64> {
     let cost = |kind: Kind| column(described, kind.title(), |sample| Some(sample.cpu_ns_per_op));
     let (plain, other) = (cost(plain), cost(kind));
     if plain.len() != other.len() {
@@ -95,14 +95,14 @@ fn over_plain(described: &CaseStory, plain: Kind, kind: Kind) -> Vec<f64> {
 }
 
 /// Bytes per second of fresh data: the size of a write over what it costs more than a read.
-pub(crate) fn filled_per_s(described: &CaseStory, plain: Kind) -> Option<f64> {
+pub(crate) fn filled_per_s(described: &CaseResult, plain: Kind) -> Option<f64> {
     const BLOCK_BYTES: f64 = 4096.0;
     let more_ns = median(&over_plain(described, plain, Kind::NullWith(Extra::Write)))?;
     Some(BLOCK_BYTES / more_ns * 1e9)
 }
 
 /// The table of a case.
-pub(crate) fn table(case: CaseName, described: &CaseStory) -> String {
+pub(crate) fn table(case: CaseName, described: &CaseResult) -> String {
     let mut text = "| load | CPU ns per I/O | over plain, ns | min to max | IOPS median |\n\
                     | --- | --- | --- | --- | --- |\n"
         .to_owned();

@@ -12,7 +12,7 @@ use iosonde_sys::thread;
 
 use crate::case::CaseName;
 use crate::numbers::{ratio, spread};
-use crate::rounds::CaseStory;
+use crate::rounds::CaseResult;
 use crate::summary::{column, ratio_in_rounds};
 use crate::tool::Kind;
 
@@ -171,7 +171,7 @@ impl Pass {
 }
 
 /// The table: GB per second of CPU time, which a neighbour on the CPU does not change much.
-pub(crate) fn table(case: CaseName, described: &CaseStory) -> String {
+pub(crate) fn table(case: CaseName, described: &CaseResult) -> String {
     let mut text = "| pass | GB/s per core | min to max | of a copy on the same buffer |\n\
                     | --- | --- | --- | --- |\n"
         .to_owned();

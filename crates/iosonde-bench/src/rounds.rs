@@ -15,7 +15,7 @@ use crate::measure::{children_peak_bytes, pinned};
 use crate::parse;
 use crate::passes::Pass;
 use crate::server::Server;
-use crate::summary::{self, Story};
+use crate::summary::{self, BenchReport};
 use crate::target::Targets;
 use crate::tool::{Kind, Load, STARTUP_JOBS, Work, found};
 use crate::watched::{self, Programs, Tracefs, Watched};
@@ -88,7 +88,7 @@ pub(crate) struct Start {
 
 /// The samples of one case, its absent tools, and the foreign CPU use meanwhile.
 #[derive(Debug, Default)]
-pub(crate) struct CaseStory {
+pub(crate) struct CaseResult {
     /// All runs in the order of their being run.
     pub(crate) samples: Vec<Sample>,
     /// Tool and reason.
@@ -140,8 +140,8 @@ pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError
     let said = |error| BenchError::File { what: "cannot write the results".to_owned(), error };
     Kind::IosondeUring.program(args).map_err(BenchError::Gate)?;
     let control = bench.control()?;
-    let mut story = Story::new(control, args, bench.cpu, machine::facts(&dir));
-    write!(out, "{}", summary::control_text(&story)).map_err(said)?;
+    let mut result = BenchReport::new(control, args, bench.cpu, machine::facts(&dir));
+    write!(out, "{}", summary::control_text(&result)).map_err(said)?;
     let mut failed = Vec::new();
     for case in CaseName::ALL {
         if args.only.is_empty() || args.only.contains(&case) {
@@ -155,18 +155,18 @@ pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError
                 continue;
             }
             let described = bench.case(case)?;
-            write!(out, "{}", summary::case_text(case, &described, &story)).map_err(said)?;
+            write!(out, "{}", summary::case_text(case, &described, &result)).map_err(said)?;
             out.flush().map_err(said)?;
             let ours = case.contenders()[0].title();
             if !described.samples.iter().any(|sample| sample.tool == ours) {
                 failed.push(format!("{case:?}").to_lowercase());
             }
-            story.cases.push((case, described));
+            result.cases.push((case, described));
         }
     }
     let _ = fs::remove_dir_all(&bench.state);
     if let Some(label) = &args.save {
-        let kept = summary::save(&args.save_dir, label, &mut story, &dir)?;
+        let kept = summary::save(&args.save_dir, label, &mut result, &dir)?;
         writeln!(out, "\nstored in {}", kept.display()).map_err(said)?;
     }
     if !failed.is_empty() {
@@ -200,7 +200,7 @@ impl Bench<'_> {
         Ok(Control { samples, deviation, foreign: others.used() })
     }
 
-    fn case(&self, case: CaseName) -> Result<CaseStory, BenchError> {
+    fn case(&self, case: CaseName) -> Result<CaseResult, BenchError> {
         let mut scene = self.scene(case)?;
         let _server = match case.target() {
             TargetName::Served => {
@@ -210,18 +210,18 @@ impl Bench<'_> {
         };
         let _tracefs = case.is_watched().then(Tracefs::there);
         let others = Others::watch();
-        let mut story = CaseStory::default();
+        let mut result = CaseResult::default();
         let mut field = Vec::new();
         for &kind in case.contenders() {
             match kind.program(self.args) {
                 Ok(program) => field.push((kind, program)),
-                Err(reason) => story.skipped.push((kind.title(), reason)),
+                Err(reason) => result.skipped.push((kind.title(), reason)),
             }
         }
         for round in 0..case.rounds(self.args.rounds) {
             for i in interleave::order(field.len(), round) {
                 let (kind, program) = &field[i];
-                if story.skipped.iter().any(|(tool, _)| *tool == kind.title()) {
+                if result.skipped.iter().any(|(tool, _)| *tool == kind.title()) {
                     continue;
                 }
                 match self.sample(&scene, *kind, program) {
@@ -229,21 +229,21 @@ impl Bench<'_> {
                         if *kind == case.contenders()[0] {
                             scene.half_rate = sample.iops / 2.0;
                         }
-                        story.samples.push(Sample { round, ..sample });
+                        result.samples.push(Sample { round, ..sample });
                     }
                     // One failure and a tool is out of this case: its other rounds prove nothing.
                     Err(error) => {
-                        story.samples.retain(|sample| sample.tool != kind.title());
-                        story.skipped.push((kind.title(), error.to_string()));
+                        result.samples.retain(|sample| sample.tool != kind.title());
+                        result.skipped.push((kind.title(), error.to_string()));
                     }
                 }
             }
         }
-        story.foreign = others.used();
+        result.foreign = others.used();
         if case.target() == TargetName::Loop {
-            story.foreign.cpus = (story.foreign.cpus - others.kernel_workers()).max(0.0);
+            result.foreign.cpus = (result.foreign.cpus - others.kernel_workers()).max(0.0);
         }
-        Ok(story)
+        Ok(result)
     }
 
     fn scene(&self, case: CaseName) -> Result<Scenario, BenchError> {

@@ -12,7 +12,7 @@ use crate::cost;
 use crate::machine::Foreign;
 use crate::measure::ask;
 use crate::numbers::{rate, ratio, spread, whole};
-use crate::rounds::{CaseStory, Control, Sample, Start};
+use crate::rounds::{CaseResult, Control, Sample, Start};
 use crate::tool::{Kind, Work};
 use crate::watched::Programs;
 use crate::{BenchError, RunArgs, doing};
@@ -26,15 +26,15 @@ const MAX_FOREIGN_CPUS: f64 = 0.10;
 const MIN_ROUNDS: u32 = 5;
 
 /// All results.
-pub(crate) struct Story {
+pub(crate) struct BenchReport {
     control: Control,
     rounds: u32,
     setup: String,
     /// Cases as far as they have been run.
-    pub(crate) cases: Vec<(CaseName, CaseStory)>,
+    pub(crate) cases: Vec<(CaseName, CaseResult)>,
 }
 
-impl Story {
+impl BenchReport {
     /// A summary that begins with its control.
     pub(crate) fn new(
         control: Control,
@@ -116,25 +116,25 @@ fn first_line(text: &str) -> &str {
 
 /// A figure of each sample of a tool, in order of rounds.
 pub(crate) fn column(
-    story: &CaseStory,
+    result: &CaseResult,
     tool: &str,
     figure: impl Fn(&Sample) -> Option<f64>,
 ) -> Vec<f64> {
     let mut samples: Vec<&Sample> =
-        story.samples.iter().filter(|sample| sample.tool == tool).collect();
+        result.samples.iter().filter(|sample| sample.tool == tool).collect();
     samples.sort_by_key(|sample| sample.round);
     samples.into_iter().filter_map(figure).collect()
 }
 
 /// The median of the ratios within rounds, of a figure of ours and of theirs.
 pub(crate) fn ratio_in_rounds(
-    story: &CaseStory,
+    result: &CaseResult,
     ours: Kind,
     theirs: Kind,
     figure: impl Fn(&Sample) -> f64,
 ) -> Option<f64> {
-    let a = column(story, ours.title(), |sample| Some(figure(sample)));
-    let b = column(story, theirs.title(), |sample| Some(figure(sample)));
+    let a = column(result, ours.title(), |sample| Some(figure(sample)));
+    let b = column(result, theirs.title(), |sample| Some(figure(sample)));
     if a.len() != b.len() {
         return None;
     }
@@ -143,31 +143,31 @@ pub(crate) fn ratio_in_rounds(
 }
 
 /// Reported median over the floor, as the median over rounds.
-fn over_floor(story: &CaseStory, kind: Kind) -> Option<f64> {
-    median(&column(story, kind.title(), |sample| Some(sample.p50_ns? / sample.floor_ns?)))
+fn over_floor(result: &CaseResult, kind: Kind) -> Option<f64> {
+    median(&column(result, kind.title(), |sample| Some(sample.p50_ns? / sample.floor_ns?)))
 }
 
 /// A figure of a start, as the median over rounds.
-fn start(described: &CaseStory, kind: Kind, figure: impl Fn(Start) -> f64) -> Option<f64> {
+fn start(described: &CaseResult, kind: Kind, figure: impl Fn(Start) -> f64) -> Option<f64> {
     median(&column(described, kind.title(), |sample| sample.start.map(&figure)))
 }
 
 /// The control, as printed first.
-pub(crate) fn control_text(story: &Story) -> String {
-    let deviation = story.control.deviation.map_or_else(
+pub(crate) fn control_text(result: &BenchReport) -> String {
+    let deviation = result.control.deviation.map_or_else(
         || "not measured".to_owned(),
         |deviation| format!("{:.2} %", deviation * 100.0),
     );
-    let others = story.control.foreign.cpus * 100.0;
+    let others = result.control.foreign.cpus * 100.0;
     format!(
         "Control, the same command twice in each of {} rounds: deviation {deviation} (the noise \
          floor);\nothers used {others:.0} % of a CPU.\n",
-        story.rounds
+        result.rounds
     )
 }
 
 /// The table of a case that compares tools.
-fn tools_table(case: CaseName, described: &CaseStory) -> String {
+fn tools_table(case: CaseName, described: &CaseResult) -> String {
     let mut text = String::from(
         "| tool | IOPS median | min to max | iosonde / it: IOPS | CPU ns per I/O | \
          iosonde / it: CPU | mean ns | p50 ns | p99 ns |\n\
@@ -198,7 +198,7 @@ fn tools_table(case: CaseName, described: &CaseStory) -> String {
 }
 
 /// One case: its table, its goals, its doubts.
-pub(crate) fn case_text(case: CaseName, described: &CaseStory, story: &Story) -> String {
+pub(crate) fn case_text(case: CaseName, described: &CaseResult, result: &BenchReport) -> String {
     let table = match case {
         _ if case.is_cost_table() => cost::table(case, described),
         CaseName::Blocks => passes::table(case, described),
@@ -215,9 +215,9 @@ pub(crate) fn case_text(case: CaseName, described: &CaseStory, story: &Story) ->
     for (tool, reason) in &described.skipped {
         let _ = writeln!(text, "skipped: {tool}: {reason}");
     }
-    let doubts = story.doubts(&described.foreign);
+    let doubts = result.doubts(&described.foreign);
     for &goal in case.goals() {
-        let noise = story.control.deviation.unwrap_or(0.0);
+        let noise = result.control.deviation.unwrap_or(0.0);
         let Some((what, value, met)) = judged(goal, ours, described, noise) else { continue };
         let verdict = match (doubts.is_empty(), met) {
             (false, _) => "not judged",
@@ -236,7 +236,7 @@ pub(crate) fn case_text(case: CaseName, described: &CaseStory, story: &Story) ->
 fn judged(
     goal: Goal,
     ours: Kind,
-    described: &CaseStory,
+    described: &CaseResult,
     noise: f64,
 ) -> Option<(String, String, bool)> {
     let iops = |peer| ratio_in_rounds(described, ours, peer, |sample| sample.iops);
@@ -321,24 +321,25 @@ fn judged(
 pub(crate) fn save(
     below: &Path,
     label: &str,
-    story: &mut Story,
+    result: &mut BenchReport,
     dir: &Path,
 ) -> Result<PathBuf, BenchError> {
     let kept = below.join(format!("{}-{label}", ask("date", &["-u", "+%F"])?));
     fs::create_dir_all(&kept).map_err(doing(format!("cannot make {}", kept.display())))?;
     let mut raw = String::new();
-    let mut summary = format!("# Summary\n\n{}", control_text(story));
-    for sample in &story.control.samples {
+    let mut summary = format!("# Summary\n\n{}", control_text(result));
+    for sample in &result.control.samples {
         let _ = writeln!(raw, "{}", serde_json::json!(sample));
     }
-    for (case, described) in &story.cases {
+    for (case, described) in &result.cases {
         for sample in &described.samples {
             let _ = writeln!(raw, "{}", serde_json::json!(sample));
         }
-        summary.push_str(&case_text(*case, described, story));
+        summary.push_str(&case_text(*case, described, result));
     }
     let home = dir.to_string_lossy();
-    for (name, text) in [("setup.md", &story.setup), ("raw.ndjson", &raw), ("summary.md", &summary)]
+    for (name, text) in
+        [("setup.md", &result.setup), ("raw.ndjson", &raw), ("summary.md", &summary)]
     {
         let text = text.replace(&*home, "DIR");
         fs::write(kept.join(name), text).map_err(doing(format!("cannot write {name}")))?;
@@ -351,7 +352,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    fn described(rates: &[(Kind, [f64; 3])]) -> CaseStory {
+    fn described(rates: &[(Kind, [f64; 3])]) -> CaseResult {
         let sample = |tool, round, iops| Sample {
             case: "qd128".to_owned(),
             cpu_ns_per_op: 1e9 / iops,
@@ -363,12 +364,12 @@ mod tests {
             let rounds = (0..).zip(rates);
             rounds.map(|(round, &iops)| sample(kind.title(), round, iops)).collect::<Vec<_>>()
         });
-        CaseStory { samples: samples.collect(), ..CaseStory::default() }
+        CaseResult { samples: samples.collect(), ..CaseResult::default() }
     }
 
-    fn story(deviation: f64) -> Story {
+    fn result(deviation: f64) -> BenchReport {
         let control = Control { deviation: Some(deviation), ..Control::default() };
-        Story { control, rounds: 5, setup: String::new(), cases: Vec::new() }
+        BenchReport { control, rounds: 5, setup: String::new(), cases: Vec::new() }
     }
 
     #[test]
@@ -392,15 +393,15 @@ mod tests {
             (Kind::FioTuned, [100.0; 3]),
             (Kind::TIoUring, [300.0; 3]),
         ]);
-        let quiet = case_text(CaseName::Qd128, &described, &story(0.01));
+        let quiet = case_text(CaseName::Qd128, &described, &result(0.01));
         assert!(quiet.contains("\nreached: IOPS at least 1.35 x fio io_uring tuned"), "{quiet}");
         assert!(quiet.contains("\nNOT reached: IOPS at least 0.98 x t/io_uring"), "{quiet}");
         assert!(!quiet.contains("newer fio") && !quiet.contains("No verdict"), "{quiet}");
-        let noisy = case_text(CaseName::Qd128, &described, &story(0.05));
+        let noisy = case_text(CaseName::Qd128, &described, &result(0.05));
         assert!(noisy.contains("not judged: ") && !noisy.contains("reached: "), "{noisy}");
         let busy = Foreign { cpus: 0.4, busiest: Some(("cc1".to_owned(), 0.3)) };
         let crowded =
-            case_text(CaseName::Qd128, &CaseStory { foreign: busy, ..described }, &story(0.01));
+            case_text(CaseName::Qd128, &CaseResult { foreign: busy, ..described }, &result(0.01));
         assert!(
             crowded.contains("other processes used 40 % of a CPU (still running: cc1"),
             "{crowded}"

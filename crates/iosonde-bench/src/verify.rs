@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::case::CaseName;
 use crate::numbers::{ratio, spread};
 use crate::parse::Reported;
-use crate::rounds::{CaseStory, Sample};
+use crate::rounds::{CaseResult, Sample};
 use crate::summary::{column, ratio_in_rounds};
 
 /// Length of a block, which has a checksum of its own; the unit in which all of this counts.
@@ -123,7 +123,7 @@ const FIGURES: [fn(&Sample) -> Option<f64>; 3] = [
 ];
 
 /// The table of a case that verifies.
-pub(crate) fn table(case: CaseName, described: &CaseStory) -> String {
+pub(crate) fn table(case: CaseName, described: &CaseResult) -> String {
     let mut text = "| tool | GB/s | min to max | iosonde / it | GB per CPU second | iosonde / it \
                     | GB per CPU second outside the kernel | iosonde / it |\n\
                     | --- | --- | --- | --- | --- | --- | --- | --- |\n"

@@ -6,7 +6,7 @@ use iosonde_stats::ratio::median;
 
 use crate::case::CaseName;
 use crate::numbers::{rate, spread};
-use crate::rounds::{CaseStory, Sample};
+use crate::rounds::{CaseResult, Sample};
 use crate::summary::column;
 use crate::tool::Kind;
 use crate::watched::{Subject, Watched, Watcher};
@@ -23,7 +23,7 @@ fn start(watcher: Watcher) -> Kind {
 
 /// A figure of one and of another in the same round, put together.
 fn in_rounds(
-    described: &CaseStory,
+    described: &CaseResult,
     (one, other): (Kind, Kind),
     figure: impl Fn(&Sample) -> Option<f64>,
     together: impl Fn(f64, f64) -> f64,
@@ -40,13 +40,13 @@ fn of(figure: fn(&Watched) -> f64) -> impl Fn(&Sample) -> Option<f64> {
 }
 
 /// Shares of the rate that are lost to the watcher, a round each.
-fn losses(described: &CaseStory, watcher: Watcher) -> Vec<f64> {
+fn losses(described: &CaseResult, watcher: Watcher) -> Vec<f64> {
     let pair = (reads(watcher), reads(Watcher::Nobody));
     in_rounds(described, pair, |sample| Some(sample.iops), |watched, bare| 1.0 - watched / bare)
 }
 
 /// CPU time of the machine per operation that the watcher adds, ns, a round each.
-fn more_ns(described: &CaseStory, watcher: Watcher) -> Vec<f64> {
+fn more_ns(described: &CaseResult, watcher: Watcher) -> Vec<f64> {
     let pair = (reads(watcher), reads(Watcher::Nobody));
     in_rounds(described, pair, of(|watched| watched.machine_ns_per_op), |watched, bare| {
         watched - bare
@@ -54,29 +54,29 @@ fn more_ns(described: &CaseStory, watcher: Watcher) -> Vec<f64> {
 }
 
 /// Seconds that a command starts later for being watched, a round each.
-fn later_s(described: &CaseStory, watcher: Watcher) -> Vec<f64> {
+fn later_s(described: &CaseResult, watcher: Watcher) -> Vec<f64> {
     let pair = (start(watcher), start(Watcher::Nobody));
     in_rounds(described, pair, of(|watched| watched.released_s), |watched, bare| watched - bare)
 }
 
 /// The median share lost to `iosonde profile`.
-pub(crate) fn loss(described: &CaseStory) -> Option<f64> {
+pub(crate) fn loss(described: &CaseResult) -> Option<f64> {
     median(&losses(described, Watcher::Profile))
 }
 
 /// That share over bpftrace's, where bpftrace loses anything at all.
-pub(crate) fn loss_over_bpftrace(described: &CaseStory) -> Option<f64> {
+pub(crate) fn loss_over_bpftrace(described: &CaseResult) -> Option<f64> {
     let theirs = median(&losses(described, Watcher::Bpftrace)).filter(|&loss| loss > 0.0)?;
     Some(loss(described)? / theirs)
 }
 
 /// How much later a command starts under `iosonde profile`, seconds.
-pub(crate) fn released_later_s(described: &CaseStory) -> Option<f64> {
+pub(crate) fn released_later_s(described: &CaseResult) -> Option<f64> {
     median(&later_s(described, Watcher::Profile))
 }
 
 /// Memory of the collector after the long run over that after the short one.
-pub(crate) fn memory_growth(described: &CaseStory) -> Option<f64> {
+pub(crate) fn memory_growth(described: &CaseResult) -> Option<f64> {
     let long = Kind::Watched(Watcher::Profile, Subject::LongReads);
     let bytes = |sample: &Sample| Some(sample.watched?.collector_bytes? as f64);
     median(&in_rounds(described, (long, reads(Watcher::Profile)), bytes, |long, short| {
@@ -94,7 +94,7 @@ fn middle_and_range(values: &[f64], unit: f64, decimals: usize) -> (String, Stri
 }
 
 /// The table of a case.
-pub(crate) fn table(case: CaseName, described: &CaseStory) -> String {
+pub(crate) fn table(case: CaseName, described: &CaseResult) -> String {
     match case {
         CaseName::ProfileStart => start_table(described),
         CaseName::ProfileMemory => memory_table(case, described),
@@ -102,7 +102,7 @@ pub(crate) fn table(case: CaseName, described: &CaseStory) -> String {
     }
 }
 
-fn cost_table(described: &CaseStory) -> String {
+fn cost_table(described: &CaseResult) -> String {
     let mut text = "| profiler | IOPS median | lost, % | min to max | CPU ns per I/O, whole \
                     machine | over none, ns | min to max | events lost |\n\
                     | --- | --- | --- | --- | --- | --- | --- | --- |\n"
@@ -129,7 +129,7 @@ fn cost_table(described: &CaseStory) -> String {
     text
 }
 
-fn start_table(described: &CaseStory) -> String {
+fn start_table(described: &CaseResult) -> String {
     let mut text = "| profiler | command runs after, ms | later than alone, ms | min to max | \
                     all of it, ms |\n| --- | --- | --- | --- | --- |\n"
         .to_owned();
@@ -145,7 +145,7 @@ fn start_table(described: &CaseStory) -> String {
     text
 }
 
-fn memory_table(case: CaseName, described: &CaseStory) -> String {
+fn memory_table(case: CaseName, described: &CaseResult) -> String {
     let mut text = "| run | operations | memory of the collector, MiB | events lost |\n\
                     | --- | --- | --- | --- |\n"
         .to_owned();
@@ -165,7 +165,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    fn described(rates: &[(Watcher, [f64; 3])]) -> CaseStory {
+    fn described(rates: &[(Watcher, [f64; 3])]) -> CaseResult {
         let sample = |watcher, round: u32, iops: f64| {
             let machine_ns_per_op = 1e9 / iops;
             let lost = (watcher == Watcher::Profile).then_some(round.into());
@@ -177,7 +177,7 @@ mod tests {
             let rounds = (0..).zip(rates);
             rounds.map(|(round, &iops)| sample(*watcher, round, iops)).collect::<Vec<_>>()
         });
-        CaseStory { samples: samples.collect(), ..CaseStory::default() }
+        CaseResult { samples: samples.collect(), ..CaseResult::default() }
     }
 
     #[test]

@@ -38,7 +38,7 @@ const BASE_BYTES: usize = 16 << 10;
 const SECTOR: usize = 512;
 /// Earlier blocks that may be repeated.
 const REMEMBERED: usize = 1024;
-/// Tells the seed of a set of repeated blocks from other seeds.
+/// Distinguishes the seed of a set of repeated blocks from other seeds.
 const SET: u64 = 0x7265_7065_6174_6564;
 
 /// Makes the content of one job's writes.

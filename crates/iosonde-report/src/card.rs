@@ -3,8 +3,8 @@
 use super::answer::Answer;
 use super::chart::{shortened, wrapped};
 use super::clean::clean;
-use super::story::Story;
-use super::telling;
+use super::report::Report;
+use super::wording;
 
 const WIDTH: u32 = 1200;
 const HEIGHT: u32 = 630;
@@ -14,21 +14,21 @@ const LEFT: u32 = 60;
 const ROOM: f64 = (WIDTH - 2 * LEFT) as f64;
 
 /// Title, device, date, the three lines of the answer, and the command.
-pub fn card(story: &Story) -> String {
-    let answer = Answer::of_story(story, None);
-    let (result, confidence, next) = split(story, answer);
-    let color = color(story.source.exit_code, &confidence);
+pub fn card(report: &Report) -> String {
+    let answer = Answer::of_report(report, None);
+    let (result, confidence, next) = split(report, answer);
+    let color = color(report.source.exit_code, &confidence);
     let mut page = Page { out: String::new(), y: 92.0 };
-    page.words(&story.title, 46.0, "#111", true, 2);
+    page.words(&report.title, 46.0, "#111", true, 2);
     page.y += 6.0;
-    page.words(&telling::source(&story.source), 24.0, "#595959", false, 1);
+    page.words(&wording::source(&report.source), 24.0, "#595959", false, 1);
     page.y += 26.0;
     page.words(&result, 36.0, "#111", true, 4);
     page.y += 22.0;
     page.words(&format!("Confidence: {confidence}"), 28.0, color, true, 2);
     page.y += 8.0;
     page.words(&format!("Next: {next}"), 26.0, "#333", false, 2);
-    let device = device(story);
+    let device = device(report);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
          viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"Liberation Sans, Arial, Helvetica, \
@@ -51,9 +51,9 @@ fn color(exit_code: u8, confidence: &str) -> &'static str {
 }
 
 /// The answer of a run says confidence and next itself.
-fn split(story: &Story, answer: Answer) -> (String, String, String) {
-    let find = |head: &str| story.answer.iter().find_map(|line| line.strip_prefix(head));
-    match (find("Confidence: "), find("Next: "), story.answer.first()) {
+fn split(report: &Report, answer: Answer) -> (String, String, String) {
+    let find = |head: &str| report.answer.iter().find_map(|line| line.strip_prefix(head));
+    match (find("Confidence: "), find("Next: "), report.answer.first()) {
         (Some(confidence), Some(next), Some(result)) => {
             (result.clone(), confidence.trim_end_matches('.').to_owned(), next.to_owned())
         }
@@ -62,9 +62,9 @@ fn split(story: &Story, answer: Answer) -> (String, String, String) {
 }
 
 /// The device and its machine, in the words of the environment.
-fn device(story: &Story) -> String {
+fn device(report: &Report) -> String {
     let wanted = ["device", "target", "file system", "kernel", "cpu", "processor"];
-    let known = story.environment.iter().filter(|(name, _)| {
+    let known = report.environment.iter().filter(|(name, _)| {
         let name = name.to_lowercase();
         wanted.iter().any(|word| name.contains(word))
     });
@@ -114,9 +114,9 @@ mod tests {
 
     #[test]
     fn a_card_has_title_and_answer_and_its_size_whatever_the_names() {
-        let mut story = demo::story();
-        story.title = "check on /dev/nvme0n1, WWWWWWW WWWWWWW WWWWWWW WWWWWWW WWWWWWW".into();
-        let svg = card(&story);
+        let mut report = demo::report();
+        report.title = "check on /dev/nvme0n1, WWWWWWW WWWWWWW WWWWWWW WWWWWWW WWWWWWW".into();
+        let svg = card(&report);
         assert!(svg.contains("Confidence: "), "{svg}");
         // Two lines: forty of the widest letters do not fit one.
         assert_eq!(svg.matches("font-size=\"46\"").count(), 2, "{svg}");
@@ -127,16 +127,16 @@ mod tests {
             [&1200u32.to_be_bytes(), &630u32.to_be_bytes()]
         );
         // A command may end in the directory at hand.
-        story.answer = vec!["No fault seen.".into(), "Confidence: high.".into()];
-        story.answer.push("Next: Find its limits: iosonde experiment run study .".into());
-        let svg = card(&story);
+        report.answer = vec!["No fault seen.".into(), "Confidence: high.".into()];
+        report.answer.push("Next: Find its limits: iosonde experiment run study .".into());
+        let svg = card(&report);
         assert!(svg.contains("run study .<") && svg.contains("Confidence: high<"), "{svg}");
         assert!(svg.contains(color(0, "high")), "{svg}");
-        story.source.exit_code = 4;
-        let svg = card(&story);
+        report.source.exit_code = 4;
+        let svg = card(&report);
         assert!(!svg.contains(color(0, "high")), "corruption is not green: {svg}");
-        story.title = "</text><script>alert(1)</script>\u{1b}[2J ".repeat(20);
-        let svg = card(&story);
+        report.title = "</text><script>alert(1)</script>\u{1b}[2J ".repeat(20);
+        let svg = card(&report);
         assert!(!svg.contains("<script") && !svg.contains('\u{1b}'), "{svg}");
         assert!(png(&svg, 1.0).is_ok());
     }

@@ -5,7 +5,7 @@ use super::chart::{
     Quantity, Scale, style,
 };
 use super::comparison_text::{gate_line, notes, percent, rows, runs, within};
-use super::story::{Block, Column, Entry, Picture, Section, Table};
+use super::report::{Block, Column, Entry, Picture, Section, Table};
 use iosonde_analysis::comparison::{Cell, Comparison, Row};
 
 /// What is compared, a table and a figure for each cell, and what came of the gates.

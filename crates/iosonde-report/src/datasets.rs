@@ -3,7 +3,7 @@
 
 use super::clean::clean;
 use super::csv::csv_cell;
-use super::story::{DataSet, Datum};
+use super::report::{DataSet, Datum};
 
 /// A data set as CSV (RFC 4180) with a line of names. Numbers are bare and whole digits, a missing
 /// one is an empty cell, and no spreadsheet takes a text for a formula.
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_demo_names_its_units() {
-        for data in &super::super::demo::story().data {
+        for data in &super::super::demo::report().data {
             assert_eq!(columns_without_unit(data), Vec::<String>::new());
         }
     }

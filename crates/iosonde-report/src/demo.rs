@@ -1,12 +1,12 @@
-//! A story with invented numbers, to try what tells one: every kind of block is in it.
+//! A report with invented numbers, to try what renders one: every kind of block is in it.
 //!
-//! The device that it tells of has 8 servers of 100 µs each, so its knee is at a depth of 8 and its
+//! Its device has 8 servers of 100 µs each, so its knee is at a depth of 8 and its
 //! ceiling at 80,000 operations per second. Nothing was measured.
 
 mod figures;
 
-use super::story::{
-    Block, Column, DataSet, Datum, Entry, Picture, Section, Source, Story, Table, Trust, Warning,
+use super::report::{
+    Block, Column, DataSet, Datum, Entry, Picture, Report, Section, Source, Table, Trust, Warning,
 };
 use iosonde_model::units::count::thousands;
 use iosonde_model::units::duration;
@@ -45,10 +45,10 @@ struct Level {
     trust: Trust,
 }
 
-pub fn story() -> Story {
+pub fn report() -> Report {
     let trials = trials();
     let levels = levels(&trials);
-    Story {
+    Report {
         conformance: None,
         title: "Demonstration: invented numbers of a device that does not exist".into(),
         source: Source {
@@ -320,13 +320,13 @@ mod tests {
 
     #[test]
     fn every_picture_of_the_demonstration_can_be_drawn() {
-        let story = story();
-        let names: Vec<&str> = story.pictures().map(|picture| picture.name.as_str()).collect();
+        let report = report();
+        let names: Vec<&str> = report.pictures().map(|picture| picture.name.as_str()).collect();
         assert_eq!(names, ["queue-depth-rate", "queue-depth-latency", "tails", "course"]);
-        for picture in story.pictures() {
+        for picture in report.pictures() {
             assert!(picture.figure.svg().is_ok(), "{}", picture.name);
         }
-        assert_eq!(story, super::story());
+        assert_eq!(report, super::report());
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         let levels = levels(&trials());
         let at = |depth| levels.iter().find(|level| level.depth == depth).copied();
         let (eight, many) = (at(8).map(|l| l.iops.round()), at(64));
-        let words = story().answer.join(" ");
+        let words = report().answer.join(" ");
         let rate = eight.map(|iops| thousands((iops / 100.0).round() as u64 * 100));
         assert!(words.contains(&rate.clone().unwrap_or_default()), "{rate:?}: {words}");
         let mean = at(8).map(|level| duration::latency(level.mean_ns)).unwrap_or_default();
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn every_row_has_its_cells() {
-        for data in story().data {
+        for data in report().data {
             assert!(data.rows.iter().all(|row| row.len() == data.columns.len()), "{}", data.name);
         }
     }

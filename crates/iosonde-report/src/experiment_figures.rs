@@ -27,7 +27,7 @@ mod trade_off;
 mod view;
 
 use crate::chart::{self, ChartError};
-use crate::story::Picture;
+use crate::report::Picture;
 use iosonde_analysis::experiment::{Measure, StageFacts, Study};
 use iosonde_model::plan::design;
 use iosonde_model::spec::Experiment;

@@ -6,7 +6,7 @@ use iosonde_model::spec::Direction;
 
 use super::answer::Answer;
 use super::clean::clean;
-use super::story::Story;
+use super::report::Report;
 use super::wrap::{Text, table};
 
 /// Columns of the text at most.
@@ -16,23 +16,23 @@ const COLUMNS: usize = 120;
 /// gone on with.
 pub fn experiment_text(
     study: &Study,
-    story: &Story,
+    report: &Report,
     target: &str,
     folder: Option<&str>,
     screen: usize,
 ) -> String {
     let experiment = &study.run.experiment;
     let mut out = Text::new(screen, COLUMNS);
-    let answer = Answer::of_story(story, folder);
+    let answer = Answer::of_report(report, folder);
     out.push_str(&answer.text(out.columns));
     let heading = format!("{}: {}", clean(experiment.heading()), clean(&experiment.question));
     out.hanging("iosonde: ", &heading);
     out.hanging("  ", &clean(target));
     for facts in &study.stages {
         out.push('\n');
-        stage(&mut out, facts, story);
+        stage(&mut out, facts, report);
     }
-    let further: Vec<&String> = Answer::further(story)
+    let further: Vec<&String> = Answer::further(report)
         .iter()
         .filter(|sentence| !study.stages.iter().any(|facts| says(facts, sentence)))
         .collect();
@@ -40,17 +40,17 @@ pub fn experiment_text(
         out.push('\n');
     }
     further.iter().for_each(|sentence| out.hanging("", &clean(sentence)));
-    if !story.warnings.is_empty() {
+    if !report.warnings.is_empty() {
         out.push('\n');
     }
-    for warning in &story.warnings {
+    for warning in &report.warnings {
         let strength = match warning.strength.as_str() {
             "" => String::new(),
             word => format!(" [{word}]"),
         };
         out.hanging("warning: ", &format!("{}{strength}", clean(&warning.words)));
     }
-    if !story.source.complete {
+    if !report.source.complete {
         out.push_str("partial: not everything was run\n");
     }
     out.into_string()
@@ -61,7 +61,7 @@ fn says(facts: &StageFacts, sentence: &str) -> bool {
 }
 
 /// Its points, and what they show beyond the answer.
-fn stage(out: &mut Text, facts: &StageFacts, story: &Story) {
+fn stage(out: &mut Text, facts: &StageFacts, report: &Report) {
     out.hanging("", &clean(facts.stage.heading()));
     if !facts.laid_out.skipped.is_empty() {
         out.hanging("  skipped: ", &clean(&facts.laid_out.skipped));
@@ -84,8 +84,8 @@ fn stage(out: &mut Text, facts: &StageFacts, story: &Story) {
             }
         }
     }
-    let first = story.answer.len() - Answer::further(story).len();
-    let answered = &story.answer[..first];
+    let first = report.answer.len() - Answer::further(report).len();
+    let answered = &report.answer[..first];
     let sentences = facts.answers.iter().flat_map(|(_, answer)| &answer.sentences);
     for sentence in sentences.filter(|sentence| !answered.contains(sentence)) {
         out.hanging("  - ", &clean(sentence));

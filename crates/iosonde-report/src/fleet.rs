@@ -11,9 +11,9 @@ use std::io;
 
 use serde::Serialize;
 
+use super::report::Datum;
 use super::run_text::load::settings;
 use super::series;
-use super::story::Datum;
 use iosonde_analysis::figures::{DirectionFigures, GroupFigures};
 use iosonde_analysis::finding::Finding;
 use iosonde_analysis::verdict::{Assessment, Verdict};

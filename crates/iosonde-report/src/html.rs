@@ -1,4 +1,4 @@
-//! A story as one HTML file that needs nothing else: no network, no font, no library.
+//! A report as one HTML file that needs nothing else: no network, no font, no library.
 //!
 //! The page allows itself one style sheet and one script, each by the hash of its text, and nothing
 //! else at all, so that a hostile name of a device could do nothing even if it escaped its place.
@@ -15,9 +15,9 @@ use sha2::{Digest, Sha256};
 use self::blocks::{Numbers, block, list};
 use self::escape::{identifier, text};
 use super::answer::Answer;
-use super::story::{Block, DataSet, Story, Warning};
-use super::story_json::story_json;
-use super::telling;
+use super::report::{Block, DataSet, Report, Warning};
+use super::report_json::report_json;
+use super::wording;
 use crate::chart::ChartError;
 use iosonde_model::units::count::thousands;
 
@@ -31,9 +31,9 @@ const SCRIPT: &str = include_str!("html/page.js");
 ///
 /// # Errors
 /// If a figure cannot be drawn.
-pub fn html(story: &Story) -> Result<String, ChartError> {
-    let body = body(story)?;
-    let (policy, title) = (policy(), text(&story.title));
+pub fn html(report: &Report) -> Result<String, ChartError> {
+    let body = body(report)?;
+    let (policy, title) = (policy(), text(&report.title));
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
@@ -46,7 +46,7 @@ pub fn html(story: &Story) -> Result<String, ChartError> {
          <script type=\"application/json\" id=\"story\">{data}</script>\n\
          <script>{SCRIPT}</script>\n</body>\n</html>\n",
         version = env!("CARGO_PKG_VERSION"),
-        data = escape::json(&story_json(story)),
+        data = escape::json(&report_json(report)),
     ))
 }
 
@@ -64,14 +64,14 @@ fn policy() -> String {
 /// A part of the page: identifier, heading, content.
 type Part = (String, String, String);
 
-fn body(story: &Story) -> Result<String, ChartError> {
+fn body(report: &Report) -> Result<String, ChartError> {
     let mut numbers = Numbers::default();
     let mut parts: Vec<Part> = Vec::new();
     let is_overview =
         |element: &&Block| matches!(element, Block::Picture(picture) if picture.name == "overview");
-    let first = story.sections.iter().flat_map(|section| &section.blocks).find(is_overview);
+    let first = report.sections.iter().flat_map(|section| &section.blocks).find(is_overview);
     let overview = first.map_or(Ok(String::new()), |element| block(element, "", &mut numbers))?;
-    for section in &story.sections {
+    for section in &report.sections {
         let blocks: Result<String, ChartError> = section
             .blocks
             .iter()
@@ -88,34 +88,34 @@ fn body(story: &Story) -> Result<String, ChartError> {
         };
         parts.push((format!("part-{name}"), heading, blocks));
     }
-    let method = if story.method.is_empty() { String::new() } else { list(&story.method) };
-    parts.push(("method".into(), "Method".into(), method + &command(story)));
-    parts.push(("environment".into(), "Environment".into(), environment(&story.environment)));
-    parts.push(("data".into(), "Raw data".into(), data(&story.data)));
+    let method = if report.method.is_empty() { String::new() } else { list(&report.method) };
+    parts.push(("method".into(), "Method".into(), method + &command(report)));
+    parts.push(("environment".into(), "Environment".into(), environment(&report.environment)));
+    parts.push(("data".into(), "Raw data".into(), data(&report.data)));
     parts.retain(|(.., content)| !content.is_empty());
-    let severe = warnings(story, true);
-    let light = warnings(story, false);
-    let answer = format!("{}{overview}", answer(story));
+    let severe = warnings(report, true);
+    let light = warnings(report, false);
+    let answer = format!("{}{overview}", answer(report));
     let contents = contents(&answer, &parts);
     let parts: String = parts.into_iter().map(section).collect();
-    Ok(format!("{}{severe}<main>\n{answer}{light}{contents}{parts}</main>\n", header(story)))
+    Ok(format!("{}{severe}<main>\n{answer}{light}{contents}{parts}</main>\n", header(report)))
 }
 
 fn section((name, heading, content): Part) -> String {
     format!("<section id=\"{name}\">\n<h2>{heading}</h2>\n{content}</section>\n")
 }
 
-fn header(story: &Story) -> String {
-    let question = match story.question.as_str() {
+fn header(report: &Report) -> String {
+    let question = match report.question.as_str() {
         "" => String::new(),
         words => format!("<p class=\"question\">{}</p>\n", text(words)),
     };
-    let (title, source) = (text(&story.title), text(&telling::source(&story.source)));
+    let (title, source) = (text(&report.title), text(&wording::source(&report.source)));
     format!("<header>\n<h1>{title}</h1>\n{question}<p class=\"source\">{source}</p>\n</header>\n")
 }
 
-fn answer(story: &Story) -> String {
-    let lines = Answer::lines(story);
+fn answer(report: &Report) -> String {
+    let lines = Answer::lines(report);
     let Some((first, rest)) = lines.split_first() else { return String::new() };
     let rest: String = rest.iter().map(|words| format!("<p>{}</p>\n", text(words))).collect();
     let content = format!("<p class=\"first\">{}</p>\n{rest}", text(first));
@@ -123,15 +123,15 @@ fn answer(story: &Story) -> String {
 }
 
 /// The severe warnings in a box of their own, which nobody can miss, or the others.
-fn warnings(story: &Story, severe: bool) -> String {
+fn warnings(report: &Report, severe: bool) -> String {
     let item = |warning: &Warning| {
-        let grounds = text(&telling::grounds(&warning.code, &warning.strength));
+        let grounds = text(&wording::grounds(&warning.code, &warning.strength));
         format!("<li>{}<small>{grounds}</small></li>\n", text(&warning.words))
     };
     let mut items: String =
-        story.warnings.iter().filter(|warning| warning.severe == severe).map(item).collect();
-    if severe && !story.source.complete {
-        items.insert_str(0, &format!("<li>{}</li>\n", text(telling::PARTIAL)));
+        report.warnings.iter().filter(|warning| warning.severe == severe).map(item).collect();
+    if severe && !report.source.complete {
+        items.insert_str(0, &format!("<li>{}</li>\n", text(wording::PARTIAL)));
     }
     let (class, heading) = match severe {
         true => ("severe", "Do not use these numbers without reading this"),
@@ -140,7 +140,7 @@ fn warnings(story: &Story, severe: bool) -> String {
     match items.is_empty() {
         true => String::new(),
         false => {
-            let list = match story.warnings.len() > FOLDED && !severe {
+            let list = match report.warnings.len() > FOLDED && !severe {
                 true => format!(
                     "<details>\n<summary>Show them</summary>\n<ul>\n{items}</ul>\n</details>\n"
                 ),
@@ -167,8 +167,8 @@ fn contents(answer: &str, parts: &[Part]) -> String {
     )
 }
 
-fn command(story: &Story) -> String {
-    match telling::command(&story.source) {
+fn command(report: &Report) -> String {
+    match wording::command(&report.source) {
         words if words.is_empty() => String::new(),
         words => format!("<p>Command:</p>\n<pre class=\"command\">{}</pre>\n", text(&words)),
     }
@@ -202,7 +202,7 @@ fn data(sets: &[DataSet]) -> String {
         false => format!(
             "<p>This page holds its numbers, as JSON of the form {} in its element \
              <code>script#story</code>.</p>\n<ul id=\"sets\">\n{items}</ul>\n",
-            super::story_json::SCHEMA
+            super::report_json::SCHEMA
         ),
     }
 }
@@ -213,28 +213,28 @@ mod tests {
 
     use super::*;
     use crate::demo;
-    use crate::story::{Entry, Table};
+    use crate::report::{Entry, Table};
 
     const HOSTILE: &str =
         "\"'><script>alert(1)</script><img src=x onerror=alert(1)>\u{202e}</title></style>&{}";
 
     /// The demonstration with a hostile name wherever one can stand.
-    fn hostile() -> Story {
-        let mut story = demo::story();
+    fn hostile() -> Report {
+        let mut report = demo::report();
         let name = HOSTILE.to_owned();
-        story.title = name.clone();
-        story.question = name.clone();
-        story.source.program = name.clone();
-        story.source.command = vec![name.clone()];
-        story.answer = vec![name.clone(), name.clone()];
-        story.method = vec![name.clone()];
-        story.environment.fill((name.clone(), name.clone()));
-        for warning in &mut story.warnings {
+        report.title = name.clone();
+        report.question = name.clone();
+        report.source.program = name.clone();
+        report.source.command = vec![name.clone()];
+        report.answer = vec![name.clone(), name.clone()];
+        report.method = vec![name.clone()];
+        report.environment.fill((name.clone(), name.clone()));
+        for warning in &mut report.warnings {
             warning.code = name.clone();
             warning.strength = name.clone();
             warning.words = name.clone();
         }
-        for section in &mut story.sections {
+        for section in &mut report.sections {
             section.name = format!("{}{name}", section.name);
             section.heading = name.clone();
             for block in &mut section.blocks {
@@ -257,12 +257,12 @@ mod tests {
                 }
             }
         }
-        for set in &mut story.data {
+        for set in &mut report.data {
             set.name.push_str(&name);
             set.columns[0] = name.clone();
             set.rows[0][0] = name.as_str().into();
         }
-        story
+        report
     }
 
     /// How often each tag is opened, and every name of an attribute that runs a script.
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn hostile_names_stay_text_everywhere() {
-        let (plain, page) = (html(&demo::story()).unwrap(), html(&hostile()).unwrap());
+        let (plain, page) = (html(&demo::report()).unwrap(), html(&hostile()).unwrap());
         assert!(!page.contains("<script>alert"), "a script came in");
         assert!(!page.contains("<img"), "an element came in");
         assert!(!page.contains('\u{202e}'), "a turn of direction came in");
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn one_script_and_one_style_are_allowed_by_their_hashes() {
-        let page = html(&demo::story()).unwrap();
+        let page = html(&demo::report()).unwrap();
         let between = |open: &str, close: &str| {
             let from = page.find(open).unwrap() + open.len();
             &page[from..from + page[from..].find(close).unwrap()]
@@ -323,25 +323,25 @@ mod tests {
     #[test]
     fn the_skeleton_is_small_and_the_page_too() {
         assert!(STYLE.len() + SCRIPT.len() < 30_000);
-        assert!(html(&demo::story()).unwrap().len() < 500_000);
+        assert!(html(&demo::report()).unwrap().len() < 500_000);
     }
 
     #[test]
     fn what_forbids_the_use_of_numbers_stands_before_them() {
-        let mut story = demo::story();
-        let page = html(&story).unwrap();
+        let mut report = demo::report();
+        let page = html(&report).unwrap();
         let at = |words: &str| page.find(words).unwrap();
         assert!(at("id=\"severe\"") < at("id=\"answer\""));
         assert!(at("id=\"answer\"") < at("id=\"warnings\""));
-        story.warnings.clear();
-        assert!(!html(&story).unwrap().contains("id=\"severe\""));
-        story.source.complete = false;
-        assert!(html(&story).unwrap().contains(telling::PARTIAL));
+        report.warnings.clear();
+        assert!(!html(&report).unwrap().contains("id=\"severe\""));
+        report.source.complete = false;
+        assert!(html(&report).unwrap().contains(wording::PARTIAL));
     }
 
     #[test]
     fn headings_tables_and_figures_can_be_found_by_who_cannot_see() {
-        let page = html(&demo::story()).unwrap();
+        let page = html(&demo::report()).unwrap();
         assert_eq!(page.matches("<h1").count(), 1);
         assert!(!page.contains("<h3"));
         assert_eq!(page.matches("<table").count(), page.matches("<caption").count());
@@ -349,8 +349,8 @@ mod tests {
         assert_eq!(page.matches("<svg aria-label=\"").count(), page.matches("<svg ").count());
         assert!(page.contains("lang=\"en\"") && page.contains("name=\"viewport\""));
         let empty = Table { caption: "none".into(), columns: Vec::new(), rows: Vec::new() };
-        let mut story = demo::story();
-        story.sections[0].blocks = vec![Block::Table(empty)];
-        assert!(html(&story).is_ok());
+        let mut report = demo::report();
+        report.sections[0].blocks = vec![Block::Table(empty)];
+        assert!(html(&report).is_ok());
     }
 }

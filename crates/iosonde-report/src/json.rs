@@ -116,7 +116,7 @@ pub(crate) fn envelope(schema: &str, verb: &str, exit_code: u8, fields: impl Ser
 }
 
 /// A document as text that is safe on a terminal: what JSON leaves unescaped of control and
-/// bidirectional characters is escaped too. Its schema stands first, so that the beginning tells
+/// bidirectional characters is escaped too. Its schema stands first, so that the beginning says
 /// what it is. Ends with a newline.
 pub fn json_text(value: &Value) -> String {
     let text = value.as_object().map(|fields| serde_json::to_string_pretty(&SchemaFirst(fields)));
@@ -134,7 +134,7 @@ impl Serialize for SchemaFirst<'_> {
     }
 }
 
-/// A record of a line format: its schema first, so that a line tells what it is.
+/// A record of a line format: its schema first, so that a line says what it is.
 pub fn json_line(schema: &str, fields: &Value) -> String {
     let text = fields.to_string();
     let rest = text.strip_prefix('{').unwrap_or_default();

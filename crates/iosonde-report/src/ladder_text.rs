@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::answer::Answer;
 use super::clean::clean;
 use super::json::envelope;
-use super::story::{Block, Column, Entry, Section, Table};
+use super::report::{Block, Column, Entry, Section, Table};
 use super::wrap::{Text, table as columns, wrapped};
 use iosonde_analysis::ladder::{Counted, Ladder, Level};
 use iosonde_model::plan::ladder::{Call, LadderPlan};

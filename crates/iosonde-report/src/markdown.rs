@@ -1,37 +1,37 @@
-//! A story as Markdown with tables as GitHub has them.
+//! A report as Markdown with tables as GitHub has them.
 
 use super::answer::Answer;
 use super::clean::clean;
-use super::story::{Block, Story, Table, Trust, Warning};
-use super::telling;
+use super::report::{Block, Report, Table, Trust, Warning};
+use super::wording;
 
-/// The whole story; pictures are referred to as `figures/NAME.svg`.
-pub fn markdown(story: &Story) -> String {
-    let mut out = format!("# {}\n\n", inline(&story.title));
-    paragraph(&mut out, &inline(&story.question));
-    paragraph(&mut out, &inline(&telling::source(&story.source)));
-    warnings(&mut out, story, true);
+/// The whole report; pictures are referred to as `figures/NAME.svg`.
+pub fn markdown(report: &Report) -> String {
+    let mut out = format!("# {}\n\n", inline(&report.title));
+    paragraph(&mut out, &inline(&report.question));
+    paragraph(&mut out, &inline(&wording::source(&report.source)));
+    warnings(&mut out, report, true);
     out.push_str("## Answer\n\n");
-    for (at, words) in Answer::lines(story).iter().enumerate() {
+    for (at, words) in Answer::lines(report).iter().enumerate() {
         let words = inline(words);
         paragraph(&mut out, &if at == 0 { format!("**{words}**") } else { words });
     }
-    warnings(&mut out, story, false);
-    for section in &story.sections {
+    warnings(&mut out, report, false);
+    for section in &report.sections {
         out.push_str(&format!("## {}\n\n", inline(&section.heading)));
         for element in &section.blocks {
             block(&mut out, element);
         }
     }
-    let command = telling::command(&story.source);
-    if !story.method.is_empty() || !command.is_empty() {
+    let command = wording::command(&report.source);
+    if !report.method.is_empty() || !command.is_empty() {
         out.push_str("## Method\n\n");
-        list(&mut out, story.method.iter().map(|words| inline(words)));
+        list(&mut out, report.method.iter().map(|words| inline(words)));
         if !command.is_empty() {
             fenced(&mut out, &command);
         }
     }
-    environment(&mut out, &story.environment);
+    environment(&mut out, &report.environment);
     out.truncate(out.trim_end().len());
     out.push('\n');
     out
@@ -54,13 +54,13 @@ fn list(out: &mut String, items: impl Iterator<Item = String>) {
 }
 
 /// The severe warnings in a box of their own, or the others.
-fn warnings(out: &mut String, story: &Story, severe: bool) {
+fn warnings(out: &mut String, report: &Report, severe: bool) {
     let item = |warning: &Warning| {
-        let grounds = telling::grounds(&warning.code, &warning.strength);
+        let grounds = wording::grounds(&warning.code, &warning.strength);
         format!("{}{}", inline(&warning.words), inline(&grounds))
     };
-    let partial = (severe && !story.source.complete).then(|| telling::PARTIAL.to_owned());
-    let element = story.warnings.iter().filter(|warning| warning.severe == severe).map(item);
+    let partial = (severe && !report.source.complete).then(|| wording::PARTIAL.to_owned());
+    let element = report.warnings.iter().filter(|warning| warning.severe == severe).map(item);
     let kind = if severe { "CAUTION" } else { "WARNING" };
     let items: Vec<String> = partial.into_iter().chain(element).collect();
     if items.is_empty() {
@@ -98,7 +98,7 @@ fn table(out: &mut String, table: &Table) {
     if table.columns.is_empty() {
         return;
     }
-    let footnotes = telling::footnotes(table);
+    let footnotes = wording::footnotes(table);
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     out.push_str(&line(table.columns.iter().map(|column| inline(&column.title)).collect()));
     let rule = |is_number: bool| if is_number { "---:" } else { "---" }.to_owned();
@@ -107,7 +107,7 @@ fn table(out: &mut String, table: &Table) {
         let cells = row.iter().map(|entry| {
             let mut cell = inline(&entry.text);
             if entry.trust != Trust::Good {
-                cell.push_str(&format!(" {}", telling::mark(entry.trust)));
+                cell.push_str(&format!(" {}", wording::mark(entry.trust)));
             }
             if let Some(at) = footnotes.iter().position(|note| *note == entry.more) {
                 cell.push_str(&format!(" ({})", at + 1));
@@ -120,7 +120,7 @@ fn table(out: &mut String, table: &Table) {
     let notes = footnotes.iter().enumerate();
     let notes: Vec<String> =
         notes.map(|(at, note)| format!("({}) {}", at + 1, inline(note))).collect();
-    let signs = telling::legend(table).into_iter();
+    let signs = wording::legend(table).into_iter();
     paragraph(out, &signs.chain(notes).collect::<Vec<_>>().join("; "));
 }
 
@@ -197,13 +197,13 @@ mod tests {
     use super::*;
     use crate::demo;
     use crate::golden::assert_golden;
-    use crate::story::{Column, Entry};
+    use crate::report::{Column, Entry};
 
     #[test]
-    fn the_demonstration_is_told_as_kept() {
-        let mut story = demo::story();
-        story.source.program = "iosonde".into();
-        assert_golden("story.md", &markdown(&story));
+    fn the_demonstration_is_rendered_as_kept() {
+        let mut report = demo::report();
+        report.source.program = "iosonde".into();
+        assert_golden("report.md", &markdown(&report));
     }
 
     #[test]

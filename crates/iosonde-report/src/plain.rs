@@ -1,8 +1,8 @@
-//! A story for a terminal.
+//! A report for a terminal.
 
 use super::clean::clean;
-use super::story::{Block, Column, Entry, Story, Table, Trust, Warning};
-use super::telling;
+use super::report::{Block, Column, Entry, Report, Table, Trust, Warning};
+use super::wording;
 use super::wrap::{hanging, width, wrapped};
 
 /// Between the columns of a table.
@@ -10,22 +10,22 @@ const GAP: usize = 2;
 /// Lines are never broken at fewer columns than this.
 const NARROWEST: usize = 40;
 
-/// The whole story in lines of at most so many columns, where words allow it. A table that is wider
-/// is reported row by row.
-pub fn plain(story: &Story, columns: usize) -> String {
+/// The whole report in lines of at most so many columns, where words allow it. A table that is
+/// wider is reported row by row.
+pub fn plain(report: &Report, columns: usize) -> String {
     let mut page = Page { out: String::new(), columns: columns.max(NARROWEST) };
-    page.words("", &story.title);
-    page.out.push_str(&"═".repeat(width(&clean(&story.title)).min(page.columns)));
+    page.words("", &report.title);
+    page.out.push_str(&"═".repeat(width(&clean(&report.title)).min(page.columns)));
     page.out.push('\n');
-    page.words("", &story.question);
-    page.words("", &telling::source(&story.source));
-    page.warnings(story, true);
-    if !story.answer.is_empty() {
+    page.words("", &report.question);
+    page.words("", &wording::source(&report.source));
+    page.warnings(report, true);
+    if !report.answer.is_empty() {
         page.heading("Answer");
-        story.answer.iter().for_each(|words| page.words("  ", words));
+        report.answer.iter().for_each(|words| page.words("  ", words));
     }
-    page.warnings(story, false);
-    for section in &story.sections {
+    page.warnings(report, false);
+    for section in &report.sections {
         page.heading(&section.heading);
         for (at, block) in section.blocks.iter().enumerate() {
             if at > 0 {
@@ -34,18 +34,18 @@ pub fn plain(story: &Story, columns: usize) -> String {
             page.block(block);
         }
     }
-    let command = telling::command(&story.source);
-    if !story.method.is_empty() || !command.is_empty() {
+    let command = wording::command(&report.source);
+    if !report.method.is_empty() || !command.is_empty() {
         page.heading("Method");
-        story.method.iter().for_each(|words| page.words("  - ", words));
+        report.method.iter().for_each(|words| page.words("  - ", words));
         if !command.is_empty() {
             page.words("  - Command: ", &command);
         }
     }
-    if !story.environment.is_empty() {
+    if !report.environment.is_empty() {
         page.heading("Environment");
-        let widest = story.environment.iter().map(|(name, _)| width(&clean(name))).max();
-        for (name, value) in &story.environment {
+        let widest = report.environment.iter().map(|(name, _)| width(&clean(name))).max();
+        for (name, value) in &report.environment {
             let name = padded(&clean(name), widest.unwrap_or(0), false);
             page.words(&format!("  {name}  "), value);
         }
@@ -77,10 +77,10 @@ impl Page {
     }
 
     /// The severe warnings, or the others.
-    fn warnings(&mut self, story: &Story, severe: bool) {
+    fn warnings(&mut self, report: &Report, severe: bool) {
         let element: Vec<&Warning> =
-            story.warnings.iter().filter(|warning| warning.severe == severe).collect();
-        let is_partial = severe && !story.source.complete;
+            report.warnings.iter().filter(|warning| warning.severe == severe).collect();
+        let is_partial = severe && !report.source.complete;
         if element.is_empty() && !is_partial {
             return;
         }
@@ -91,10 +91,10 @@ impl Page {
         });
         let sign = if severe { "  !! " } else { "  !  " };
         if is_partial {
-            self.words(sign, telling::PARTIAL);
+            self.words(sign, wording::PARTIAL);
         }
         for warning in element {
-            let grounds = telling::grounds(&warning.code, &warning.strength);
+            let grounds = wording::grounds(&warning.code, &warning.strength);
             self.words(sign, &format!("{}{grounds}", warning.words));
         }
     }
@@ -117,7 +117,7 @@ impl Page {
 
     fn table(&mut self, table: &Table) {
         self.words("  ", &table.caption);
-        let footnotes = telling::footnotes(table);
+        let footnotes = wording::footnotes(table);
         let titles: Vec<String> = table.columns.iter().map(|column| clean(&column.title)).collect();
         let rows = cells(table, &footnotes);
         let fit = |at: usize| {
@@ -134,7 +134,7 @@ impl Page {
         } else {
             self.row_by_row(&titles, &rows);
         }
-        let signs = telling::legend(table).into_iter();
+        let signs = wording::legend(table).into_iter();
         let notes = footnotes.iter().enumerate();
         let notes = notes.map(|(at, note)| format!("({}) {note}", at + 1));
         signs.chain(notes).for_each(|words| self.words("  ", &words));
@@ -168,7 +168,7 @@ fn cells(table: &Table, footnotes: &[&str]) -> Vec<Vec<String>> {
     let sign = |entry: &Entry| {
         let mut sign = match entry.trust {
             Trust::Good => String::new(),
-            trust => format!(" {}", telling::mark(trust)),
+            trust => format!(" {}", wording::mark(trust)),
         };
         if let Some(at) = footnotes.iter().position(|note| *note == entry.more) {
             sign.push_str(&format!(" ({})", at + 1));
@@ -199,13 +199,13 @@ mod tests {
     use crate::golden::assert_golden;
 
     #[test]
-    fn the_demonstration_is_told_as_kept() {
-        let mut story = demo::story();
-        story.source.program = "iosonde".into();
-        let text = plain(&story, 100);
+    fn the_demonstration_is_rendered_as_kept() {
+        let mut report = demo::report();
+        report.source.program = "iosonde".into();
+        let text = plain(&report, 100);
         assert!(text.lines().all(|line| width(line) <= 100), "{text}");
-        assert_golden("story.txt", &text);
-        let narrow = plain(&story, 50);
+        assert_golden("report.txt", &text);
+        let narrow = plain(&report, 50);
         assert!(narrow.lines().all(|line| width(line) <= 50), "{narrow}");
         assert!(narrow.contains("disturbed"), "{narrow}");
     }
@@ -226,9 +226,9 @@ mod tests {
 
     #[test]
     fn severe_warnings_come_before_the_answer() {
-        let mut story = demo::story();
-        story.source.complete = false;
-        let text = plain(&story, 80);
+        let mut report = demo::report();
+        report.source.complete = false;
+        let text = plain(&report, 80);
         let at = |words: &str| text.find(words);
         assert!(at("Partial:").is_some() && at("Partial:") < at("\nAnswer\n"), "{text}");
         assert!(at("\nAnswer\n") < at("\nWarnings\n"), "{text}");

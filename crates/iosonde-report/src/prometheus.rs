@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_that_falls_behind_says_so_and_tells_no_latency() {
+    fn an_open_loop_that_falls_behind_says_so_and_has_no_latency() {
         let load = Load { depth: 1, iops: 1_000.0, ..Load::default() };
         let formatted = |backlog: fn(u64) -> u64| {
             let run = open_run_of(&load, backlog);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_tells_what_repeats_it() {
+    fn each_failure_names_the_command_that_repeats_it() {
         let mut wrong = matrix();
         wrong.rows[0].named = 4;
         wrong.rows[0].wrong_seeds = vec![77];
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn one_simulation_is_told_block_by_block() {
+    fn one_simulation_is_printed_block_by_block() {
         let block = |offset, damaged: &[&'static str], found| RepetitionBlock {
             offset,
             damaged: damaged.to_vec(),

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::CampaignAnswer;
 use super::clean::clean;
-use super::story::{Block, Column, Entry, Section, Source, Story, Table, Trust};
-use super::telling;
+use super::report::{Block, Column, Entry, Report, Section, Source, Table, Trust};
+use super::wording;
 use iosonde_model::record::store::utc;
 use iosonde_model::units::{bytes, count};
 
@@ -182,7 +182,7 @@ impl SignOff {
     }
 
     /// The page to be signed.
-    pub fn story(&self, output: &Path) -> Story {
+    pub fn report(&self, output: &Path) -> Report {
         let CampaignAnswer { result, complete, next } = self.answer(output);
         let first = self.experiments().filter_map(|each| each.result.as_ref());
         let table = vec![Block::Table(self.table_of_devices())];
@@ -193,7 +193,7 @@ impl SignOff {
         });
         let fields = ["Name:", "Date:", "Signature:"].map(String::from).to_vec();
         let signature = Section::new("signature", "Signature", vec![Block::List(fields)]);
-        Story {
+        Report {
             title: format!("Sign-off: {}", self.campaign),
             source: Source {
                 program: format!("iosonde {}", self.program),
@@ -217,7 +217,7 @@ impl SignOff {
                  changed later no longer fits it."
                     .into(),
             ],
-            environment: vec![("Written".into(), telling::moment(self.written_unix_ns))],
+            environment: vec![("Written".into(), wording::moment(self.written_unix_ns))],
             data: Vec::new(),
         }
     }
@@ -277,7 +277,7 @@ fn blocks_of(experiment: &SignedExperiment) -> [Block; 2] {
         format!("Stage {}: {}; {passes}", stage.name, stage.verdict)
     });
     let lines = [format!("Result: {}", result.verdict)].into_iter().chain(stages).chain([
-        format!("Begun: {}", telling::moment(result.started_unix_ns)),
+        format!("Begun: {}", wording::moment(result.started_unix_ns)),
         format!("Records: {}", result.evidence.folder),
         format!("Checksum (SHA-256): {}", result.evidence.sha256),
     ]);
@@ -340,7 +340,7 @@ mod tests {
     fn the_page_has_the_devices_their_verdicts_and_the_evidence() {
         let all = sign_off(vec![experiment(vec![stage(true)])]);
         assert_eq!(all.answer(Path::new("out")).complete, "yes");
-        let page = html(&all.story(Path::new("out"))).unwrap();
+        let page = html(&all.report(Path::new("out"))).unwrap();
         let checksum = "ab".repeat(32);
         for words in [
             "M &lt;1&gt;",
@@ -369,7 +369,7 @@ mod tests {
         let answer = all.answer(Path::new("out"));
         assert!(answer.complete.starts_with("no: 1 experiment to go"));
         assert!(answer.next.contains("campaign resume out"));
-        let text = plain(&all.story(Path::new("out")), 200);
+        let text = plain(&all.report(Path::new("out")), 200);
         assert!(text.contains("1 of 2") && text.contains("0 of 1"), "{text}");
         assert!(text.contains("incomplete: stage s: read EIO"), "{text}");
         let value = serde_json::to_value(&all).unwrap();

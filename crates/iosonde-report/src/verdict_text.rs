@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn expectations_are_told_with_the_figure() {
+    fn expectations_are_printed_with_the_figure() {
         let run = run_of(&[Load::default()]);
         let parse = |text| Expectation::parse(text, &["Database"]).unwrap();
         let all = ["p99<=20ms", "iops>=1M", "write.p99<1s", "iops>=5007"].map(parse);

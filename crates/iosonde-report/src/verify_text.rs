@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::answer::Answer;
 use super::clean::clean;
 use super::ladder_text::COLUMNS;
-use super::story::{Block, Column, Entry, Section, Table};
+use super::report::{Block, Column, Entry, Section, Table};
 use super::wrap::{Text, wrapped as broken};
 use iosonde_analysis::verify::{FailureDetails, OpDetails, VerifyFigures, VerifyJudgement};
 use iosonde_model::plan::VerifyPlan;
@@ -67,7 +67,7 @@ pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement, screen: usize) -> 
         };
         formatted += group.len() as u64;
         let _ = write!(out, "\n  FAILURE {numbers} of {}\n", thousands(all));
-        story(&mut out, group);
+        report(&mut out, group);
     }
     rest(&mut out, judged, &groups);
     out.into_string()
@@ -131,7 +131,7 @@ pub fn verify_sections(run: &VerifyRun, judged: &VerifyJudgement) -> Vec<Section
 
 /// Failures that adjoin and have one cause, put together; those first that say most about it.
 fn groups(failures: &[FailureDetails]) -> Vec<&[FailureDetails]> {
-    let writer = |story: &FailureDetails| story.expected.wrote.as_ref().map(|op| op.op);
+    let writer = |report: &FailureDetails| report.expected.wrote.as_ref().map(|op| op.op);
     let adjoin = |one: &FailureDetails, next: &FailureDetails| {
         one.offset + one.bytes == next.offset
             && (one.class, one.job, one.transient) == (next.class, next.job, next.transient)
@@ -244,7 +244,7 @@ fn at(bytes_per_s: Option<f64>) -> String {
 }
 
 /// A group by its first failure.
-fn story(out: &mut Text, group: &[FailureDetails]) {
+fn report(out: &mut Text, group: &[FailureDetails]) {
     let failure = &group[0];
     let mut say = |name: &str, words: &str| {
         out.hanging(&format!("    {name:<9} "), &clean(words));
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_in_full_and_the_rest_is_counted() {
+    fn failures_are_printed_in_full_and_the_rest_is_counted() {
         let mut run = soak();
         fail_with(&mut run, stale());
         damaged().into_iter().for_each(|failure| fail_with(&mut run, failure));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_request_is_told_from_a_slow_one() {
+    fn a_waiting_request_is_distinguished_from_a_slow_one() {
         let mut one = device(&["read=const:100us", "servers=1"]);
         one.admit(10, Op::Read, 0, 4096);
         let second = one.admit(20, Op::Read, 0, 4096);

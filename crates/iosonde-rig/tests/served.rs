@@ -204,7 +204,7 @@ fn nothing_is_left_mounted_even_in_use_or_in_a_panic() {
 }
 
 #[test]
-fn the_program_serves_tells_the_truth_and_leaves_nothing() {
+fn the_program_serves_reports_the_truth_and_leaves_nothing() {
     use std::io::BufRead;
     use std::process::{Command, Stdio};
 

@@ -76,7 +76,7 @@ fn ranged(device: BorrowedFd<'_>, number: u32, start: u64, length: u64) -> io::R
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Tells a block device that a range is not needed any more (BLKDISCARD).
+/// Discards a range of a block device (BLKDISCARD).
 ///
 /// # Errors
 /// The kernel's; EOPNOTSUPP where the device has no discard.

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_told_apart() {
+    fn ends_are_distinguished() {
         assert_eq!(end_of(&["true"]), Ok(0));
         assert_eq!(end_of(&["sh", "-c", "exit 37"]), Ok(37));
         assert_eq!(end_of(&["sh", "-c", "kill -TERM $$"]), Err(libc::SIGTERM));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn its_end_is_seen_before_it_is_reaped_and_its_use_is_told() {
+    fn its_end_is_seen_before_it_is_reaped_and_its_use_is_reported() {
         let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
         let held = HeldCommand::fork(&words(&["sh", "-c", script])).unwrap();
         let running = held.release().unwrap();

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_is_told_once_with_its_origin() {
+    fn what_came_is_reported_once_with_its_origin() {
         let inbox = Inbox::open(&[libc::SIGUSR1, libc::SIGUSR2]).unwrap();
         assert_eq!(inbox.take(), []);
         for signal in [libc::SIGUSR2, libc::SIGUSR1] {

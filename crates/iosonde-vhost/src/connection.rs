@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn another_language_is_told_apart() {
+    fn another_protocol_is_distinguished() {
         use std::io::Write;
         let path = scratch("http");
         let listener = UnixListener::bind(&path).unwrap();

@@ -154,7 +154,7 @@ fn execute(
     }
     let mut keeper = events.into_keeper();
     keeper.keep_cell("signoff.json", &signoff);
-    match html(&signoff.story(output)) {
+    match html(&signoff.report(output)) {
         Ok(page) => keeper.keep_text("report.html", &page),
         Err(error) => note(&format!("warning: report.html cannot be drawn: {error}")),
     }

@@ -96,7 +96,7 @@ pub(super) fn report(
     let mut out = Output::new(format);
     out.text(&signoff.text(output, screen::columns()));
     out.value(&json!(signoff));
-    let is_written = page.is_none_or(|path| write_page(path, Ok(signoff.story(output))));
+    let is_written = page.is_none_or(|path| write_page(path, Ok(signoff.report(output))));
     let exit = Exit::of_code(signoff.exit_code);
     Ok(out.end(if is_written { exit } else { exit.or_graver(Exit::Environment) }))
 }

@@ -3,15 +3,15 @@
 use crate::cli::exit::Exit;
 use iosonde_analysis::comparison::Comparison;
 use iosonde_report::chart::ChartError;
-use iosonde_report::story::{Source, Story};
-use iosonde_report::{Answer, TextReport, comparison_sections, comparison_text, text_story};
+use iosonde_report::report::{Report, Source};
+use iosonde_report::{Answer, TextResult, comparison_sections, comparison_text, text_report};
 
 /// Columns of the text in the page.
 const COLUMNS: usize = 110;
 
-/// The comparison as a story.
-pub(super) fn story(analysed: &Comparison, exit: Exit) -> Result<Story, ChartError> {
-    Ok(text_story(TextReport {
+/// The comparison as a report.
+pub(super) fn report(analysed: &Comparison, exit: Exit) -> Result<Report, ChartError> {
+    Ok(text_report(TextResult {
         title: "Comparison of two sets of runs".into(),
         question: "Is the difference real?".into(),
         answer: Answer::of_comparison(analysed),

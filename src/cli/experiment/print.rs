@@ -12,13 +12,13 @@ use iosonde_model::record::experiment::StageRun;
 use iosonde_model::spec::experiment::Stage;
 use iosonde_report::clean::clean;
 use iosonde_report::datasets::{csv, ssv};
-use iosonde_report::experiment_story::story;
+use iosonde_report::experiment_report::experiment_report;
 use iosonde_report::experiment_text;
 use iosonde_report::html::html;
 use iosonde_report::markdown::markdown;
 use iosonde_report::plain::plain;
-use iosonde_report::story::{Story, Warning};
-use iosonde_report::story_json::story_json;
+use iosonde_report::report::{Report, Warning};
+use iosonde_report::report_json::report_json;
 
 /// Width of a text report in a file, columns.
 const COLUMNS: usize = 150;
@@ -53,7 +53,7 @@ impl Printer {
         mut keeper: Keeper,
     ) -> Exit {
         let mut exit = exit.or_graver(end_of(study));
-        let mut analysed = story(study, keeper.command(), complete, exit.code());
+        let mut analysed = experiment_report(study, keeper.command(), complete, exit.code());
         if !altered.is_empty() {
             analysed.warnings.insert(0, Warning::altered(altered));
         }
@@ -73,7 +73,7 @@ impl Printer {
         let text = experiment_text(study, &analysed, target, folder.as_deref(), screen::columns());
         self.output.text(&text);
         if self.format == OutputFormat::Json {
-            self.output.value(&json!(story_json(&analysed)));
+            self.output.value(&json!(report_json(&analysed)));
         }
         let exit = self.output.end(exit);
         let verdict = analysed.answer.first().cloned().unwrap_or_default();
@@ -134,13 +134,13 @@ pub(crate) fn end_of(study: &Study) -> Exit {
 }
 
 /// The report as text and data: files by name, as stored.
-pub(crate) fn documents(story: &Story) -> Vec<(String, String)> {
+pub(crate) fn documents(report: &Report) -> Vec<(String, String)> {
     let mut all = vec![
-        ("report.txt".to_owned(), plain(story, COLUMNS)),
-        ("report.md".to_owned(), markdown(story)),
-        ("report.json".to_owned(), story_json(story).to_string()),
+        ("report.txt".to_owned(), plain(report, COLUMNS)),
+        ("report.md".to_owned(), markdown(report)),
+        ("report.json".to_owned(), report_json(report).to_string()),
     ];
-    for data in &story.data {
+    for data in &report.data {
         all.push((format!("tables/{}.csv", data.name), csv(data)));
         all.push((format!("tables/{}.ssv", data.name), ssv(data)));
     }
@@ -149,14 +149,14 @@ pub(crate) fn documents(story: &Story) -> Vec<(String, String)> {
 
 /// Writes the report in every format.
 fn keep(
-    story: &Story,
+    report: &Report,
     keeper: &mut Keeper,
     png: bool,
 ) -> Result<(), iosonde_report::chart::ChartError> {
-    for (name, text) in documents(story) {
+    for (name, text) in documents(report) {
         keeper.keep_text(&name, &text);
     }
-    for picture in story.pictures() {
+    for picture in report.pictures() {
         let svg = picture.figure.svg()?;
         keeper.keep_text(&format!("figures/{}.svg", picture.name), &svg);
         if png {
@@ -164,6 +164,6 @@ fn keep(
             keeper.keep_bytes(&format!("figures/{}.png", picture.name), &image);
         }
     }
-    keeper.keep_text("report.html", &html(story)?);
+    keeper.keep_text("report.html", &html(report)?);
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::cli::hosts::{hosts_text, loads};
 use crate::cli::recorded::{MAX_BYTES, bounded};
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostsRun};
-use iosonde_report::hosts_story::{HostsReport, hosts_json, hosts_story};
+use iosonde_report::hosts_report::{HostsResult, hosts_json, hosts_report};
 use iosonde_report::json::json_text;
 
 /// Whether a folder holds a result of many hosts.
@@ -50,20 +50,20 @@ pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> 
     let (loads, cells) = loads(&record, &runs);
     let manifest = read_manifest(folder)?;
     let exit_code = manifest.as_ref().map_or(0, |manifest| manifest.exit_code);
-    let report = HostsReport {
+    let hosts = HostsResult {
         record: &record,
         loads: &loads,
         cells: &cells,
         manifest: manifest.as_ref(),
         exit_code,
     };
-    let story = hosts_story(report);
+    let report = hosts_report(hosts);
     if args.output_format == Form::Json {
-        let document = Rendered::Text(json_text(&marked(args, hosts_json(report))));
-        let drawn = if args.figures.is_some() { pictures(&story)? } else { Vec::new() };
+        let document = Rendered::Text(json_text(&marked(args, hosts_json(hosts))));
+        let drawn = if args.figures.is_some() { pictures(&report)? } else { Vec::new() };
         return deliver(args, &document, &drawn);
     }
-    deliver_report(args, &story, Some(hosts_text(report)))
+    deliver_report(args, &report, Some(hosts_text(hosts)))
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Failure> {

@@ -21,11 +21,11 @@ use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::reference::built_in;
 use iosonde_report::chart::Figure;
 use iosonde_report::json::{self, Document, json_text};
-use iosonde_report::run_story::{self, environment_of, run_story};
-use iosonde_report::story::{Picture, Source, Story};
+use iosonde_report::report::{Picture, Report, Source};
+use iosonde_report::run_report::{self, environment_of, run_report};
 use iosonde_report::{
-    Answer, CheckReport, TextReport, ladder_json, ladder_sections, ladder_text, profile_figures,
-    profile_json, profile_sections, profile_text, runs_text, text_story, verify_json,
+    Answer, CheckReport, TextResult, ladder_json, ladder_sections, ladder_text, profile_figures,
+    profile_json, profile_sections, profile_text, runs_text, text_report, verify_json,
     verify_sections, verify_text,
 };
 
@@ -72,8 +72,8 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
         Records::Verify(run) => {
             let rendered = judge(run, kept.command().get(1..).unwrap_or_default());
             let exit = verify::print::end_of(run, &rendered);
-            let story = |text| {
-                text_story(TextReport {
+            let report = |text| {
+                text_report(TextResult {
                     title: format!("verify {} of {}", run.plan.mode.word(), path(&run.plan.plan)),
                     question: "Does this storage return what was written?".into(),
                     answer: Answer::of_verify(run, &rendered),
@@ -88,14 +88,14 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
                 &|columns| verify_text(run, &rendered, columns),
                 verify_json(run, &rendered, exit.code()),
                 Pictures::new(),
-                &story,
+                &report,
             )
         }
         Records::Ladder(run) => {
             let rendered = ladder(run);
             let exit = verify::fsync::end_of(run, &rendered);
-            let story = |text| {
-                text_story(TextReport {
+            let report = |text| {
+                text_report(TextResult {
                     title: format!("verify fsync on {}", run.plan.path),
                     question: "Is fsync honoured?".into(),
                     answer: Answer::of_ladder(run, &rendered),
@@ -107,20 +107,20 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
             };
             let text = |columns| ladder_text(run, &rendered, columns);
             let document = ladder_json(run, &rendered, exit.code());
-            plainly(args, &text, document, Pictures::new(), &story)
+            plainly(args, &text, document, Pictures::new(), &report)
         }
         Records::Profile(run) => {
             let figures = profile_figures_of(run);
             let exit = profile::end_of(&run.ended);
             let text = |columns| profile_text(run, &figures, None, columns);
             let pictures = profile_figures::drawn(run).unwrap_or_default();
-            let story = |text| {
+            let report = |text| {
                 let of = |(name, figure): &(String, Figure)| Picture {
                     name: name.clone(),
                     caption: figure.title.clone(),
                     figure: figure.clone(),
                 };
-                text_story(TextReport {
+                text_report(TextResult {
                     title: "Profile of a program's storage I/O".into(),
                     question: "What does this program do to storage?".into(),
                     answer: Answer::of_profile(run, &figures),
@@ -138,7 +138,7 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
             };
             let stem = |name: String| name.strip_suffix(".svg").unwrap_or(&name).to_owned();
             let drawn = drawn.into_iter().map(|(name, svg)| (stem(name), svg)).collect();
-            plainly(args, &text, profile_json(run, &figures, &[], exit.code()), drawn, &story)
+            plainly(args, &text, profile_json(run, &figures, &[], exit.code()), drawn, &report)
         }
     }
 }
@@ -149,15 +149,15 @@ fn plainly(
     text: &dyn Fn(usize) -> String,
     value: Value,
     drawn: Pictures,
-    story: &dyn Fn(String) -> Story,
+    report: &dyn Fn(String) -> Report,
 ) -> Result<Exit, Failure> {
     let rendered = match args.output_format {
         Form::Normal | Form::Json if args.card.is_some() => {
-            return deliver_report(args, &story(text(PAGE)), Some(text(screen::columns())));
+            return deliver_report(args, &report(text(PAGE)), Some(text(screen::columns())));
         }
         Form::Normal => text(screen::columns()),
         Form::Json => json_text(&marked(args, value)),
-        Form::Html | Form::Markdown => return deliver_report(args, &story(text(PAGE)), None),
+        Form::Html | Form::Markdown => return deliver_report(args, &report(text(PAGE)), None),
         Form::Csv | Form::Ssv | Form::Ndjson | Form::Parquet => {
             let message = "--output-format: results of verify and profile are available as normal, \
                 json, html or markdown; csv and ssv only for results of run, check and fio";
@@ -201,7 +201,7 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
     let complete = rows.iter().all(|(_, row)| row.complete)
         && kept.manifest.as_ref().is_none_or(|manifest| manifest.complete);
     let answer = Answer::of_runs(&rows, complete, &judgement.verdict, beside.as_deref());
-    let rendered = run_story::RunReport {
+    let rendered = run_report::RunReport {
         rows: &rows,
         verdict: &judgement.verdict,
         manifest: kept.manifest.as_ref(),
@@ -219,7 +219,7 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
                 }
             };
             // Its charts are those of the report document.
-            deliver_report(args, &run_story(rendered), Some(text))
+            deliver_report(args, &run_report(rendered), Some(text))
         }
         Form::Json => {
             let document = Document {
@@ -234,13 +234,13 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
                 ..Document::default()
             };
             let drawn = match args.figures {
-                Some(_) => super::pictures(&run_story(rendered))?,
+                Some(_) => super::pictures(&run_report(rendered))?,
                 None => Pictures::new(),
             };
             let value = marked(args, json::json(&document));
             deliver(args, &Rendered::Text(json_text(&value)), &drawn)
         }
-        _ => deliver_report(args, &run_story(rendered), None),
+        _ => deliver_report(args, &run_report(rendered), None),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cli::screen;
 use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::units::bytes;
 use iosonde_report::clean::clean;
-use iosonde_report::experiment_story::story;
+use iosonde_report::experiment_report::experiment_report;
 use iosonde_report::experiment_text::experiment_text;
 
 /// Renders an experiment again, or checks its folder against its records.
@@ -26,7 +26,7 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
     // The comparison uses the original rendering; the exit code has its own line.
     let kept = manifest.as_ref().filter(|_| args.recheck).map(|manifest| manifest.exit_code);
     let code = kept.unwrap_or(exit.code());
-    let analysed = story(&study, command, complete, code);
+    let analysed = experiment_report(&study, command, complete, code);
     if args.recheck {
         let Some(manifest) = &manifest else {
             return Err(wrong(format!(

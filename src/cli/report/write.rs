@@ -19,8 +19,8 @@ use iosonde_report::html::html;
 use iosonde_report::json::json_text;
 use iosonde_report::markdown::markdown;
 use iosonde_report::plain::plain;
-use iosonde_report::story::{DataSet, Story, Warning};
-use iosonde_report::story_json::story_json;
+use iosonde_report::report::{DataSet, Report, Warning};
+use iosonde_report::report_json::report_json;
 use iosonde_report::wrapped;
 
 /// The rendered report.
@@ -34,33 +34,33 @@ pub(super) enum Rendered {
 /// Renders a report document in the requested format; `instead` replaces its text, if given.
 pub(super) fn deliver_report(
     args: &ReportArgs,
-    story: &Story,
+    report: &Report,
     instead: Option<String>,
 ) -> Result<Exit, Failure> {
-    let story = &with_mark(args, story);
+    let report = &with_mark(args, report);
     let rendered = match args.output_format {
-        Form::Normal => Rendered::Text(instead.unwrap_or_else(|| plain(story, screen::columns()))),
-        Form::Json => Rendered::Text(json_text(&marked(args, story_json(story)))),
-        Form::Html => Rendered::Text(html(story).map_err(|error| {
+        Form::Normal => Rendered::Text(instead.unwrap_or_else(|| plain(report, screen::columns()))),
+        Form::Json => Rendered::Text(json_text(&marked(args, report_json(report)))),
+        Form::Html => Rendered::Text(html(report).map_err(|error| {
             Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
         })?),
-        Form::Markdown => Rendered::Text(markdown(story)),
-        Form::Csv => tables(&story.data, "csv", csv),
-        Form::Ssv => tables(&story.data, "ssv", ssv),
+        Form::Markdown => Rendered::Text(markdown(report)),
+        Form::Csv => tables(&report.data, "csv", csv),
+        Form::Ssv => tables(&report.data, "ssv", ssv),
         Form::Ndjson | Form::Parquet => {
             return Err(wrong("rows are made from result folders of iosonde alone"));
         }
     };
     if let Some(path) = &args.card {
-        write_card(path, story)?;
+        write_card(path, report)?;
     }
-    let drawn = if args.figures.is_some() { pictures(story)? } else { Pictures::new() };
+    let drawn = if args.figures.is_some() { pictures(report)? } else { Pictures::new() };
     deliver(args, &rendered, &drawn)
 }
 
 /// The result as one picture: SVG, or PNG by the end of the name.
-fn write_card(path: &Path, story: &Story) -> Result<(), Failure> {
-    let svg = card(story);
+fn write_card(path: &Path, report: &Report) -> Result<(), Failure> {
+    let svg = card(report);
     let bytes = match path.extension().and_then(|end| end.to_str()) {
         Some("svg") => svg.into_bytes(),
         Some("png") => png("card", &svg, 1.0)?,
@@ -95,13 +95,13 @@ pub(super) fn marked(args: &ReportArgs, mut document: Value) -> Value {
     document
 }
 
-/// The same of a story.
-fn with_mark(args: &ReportArgs, story: &Story) -> Story {
-    let mut story = story.clone();
+/// The same of a report.
+fn with_mark(args: &ReportArgs, report: &Report) -> Report {
+    let mut report = report.clone();
     if !args.altered.is_empty() {
-        story.warnings.insert(0, Warning::altered(&args.altered));
+        report.warnings.insert(0, Warning::altered(&args.altered));
     }
-    story
+    report
 }
 
 fn tables(data: &[DataSet], end: &str, printer: fn(&DataSet) -> String) -> Rendered {

@@ -1,4 +1,4 @@
-//! What `run` asks and tells about block devices that it would write.
+//! What `run` asks and prints about block devices that it would write.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(super) fn intent(args: &RunArgs, path: &Path, write: bool) -> Intent {
     args.target.consent.intent(path, write, args.run.results.as_deref(), args.run.dry_run)
 }
 
-/// Tells the plan, and what stands in its way; writes nothing, on no device.
+/// Prints the plan, and what prevents it; writes nothing, on no device.
 pub(super) fn dry_run(
     args: &RunArgs,
     root: &Root,
@@ -61,7 +61,7 @@ pub(super) fn reports(
     Ok(reports)
 }
 
-/// What a dry run tells of a device.
+/// What a dry run prints about a device.
 pub(super) struct DeviceReport {
     report: Report,
     /// Most that the plan writes, bytes, where it ends after a number of operations.

@@ -394,7 +394,7 @@ fn group(
     Ok(runs)
 }
 
-/// Judges, tells and keeps all runs, and gives the exit code that follows.
+/// Judges, prints and keeps all runs, and gives the exit code that follows.
 fn conclude(
     beside: &Beside<'_>,
     place: &Place,

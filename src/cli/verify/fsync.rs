@@ -120,7 +120,7 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
     Ok(conclude(&run, output, keeper))
 }
 
-/// Tells and keeps the result; gives the exit code that follows.
+/// Prints and keeps the result; gives the exit code that follows.
 fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
     let analysed = iosonde_analysis::ladder(run);
     let exit = end_of(run, &analysed);
@@ -240,7 +240,7 @@ fn plan(
     Ok(if held.direct { plan.directly(align_bytes) } else { plan })
 }
 
-/// Tells the plan, and what stands in its way on a device; writes nothing.
+/// Prints the plan, and what prevents it on a device; writes nothing.
 fn dry_run(
     args: &FsyncArgs,
     root: &Root,

@@ -1,4 +1,4 @@
-//! Telling and keeping what a run of the verifier came to.
+//! Printing and keeping what a run of the verifier came to.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub(super) struct VerifyOutput<'a> {
 }
 
 impl VerifyOutput<'_> {
-    /// Judges, tells and keeps the run; gives the exit code that follows.
+    /// Judges, prints and keeps the run; gives the exit code that follows.
     pub(super) fn conclude(mut self) -> Exit {
         let analysed = judge(self.run, self.words.get(1..).unwrap_or_default());
         let exit = end_of(self.run, &analysed);

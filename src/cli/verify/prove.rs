@@ -287,7 +287,7 @@ fn journals(
     Ok(Some(writer))
 }
 
-/// Starts the witness and tells it what the run is.
+/// Starts the witness and sends it what the run is.
 fn hello(
     memory: &Memory<'_>,
     header: LedgerHeader,

@@ -313,7 +313,7 @@ fn is_to_be_made(mode: VerifyMode, path: &Path) -> bool {
     stays && path.symlink_metadata().is_err()
 }
 
-/// What the target writes whole, as far as it tells.
+/// What the target writes whole, as far as it reports it.
 fn sector_of(facts: &TargetFacts, align_bytes: u64) -> u32 {
     let logical = facts.device.as_ref().and_then(|device| device.logical_block_bytes);
     if align_bytes >= 4096 || logical.is_some_and(|bytes| bytes >= 4096) { 4096 } else { 512 }

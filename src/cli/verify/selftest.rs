@@ -139,7 +139,7 @@ fn at_least_one(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Tells how far it is.
+/// Prints how far it is.
 struct Printer {
     clock: Clock,
     begun_ns: u64,
@@ -154,7 +154,7 @@ impl Printer {
         Printer { clock, begun_ns, interval_ns, extent, reported_ns: Mutex::new(begun_ns) }
     }
 
-    /// So much of a part is done; another thread may be telling so just now.
+    /// So much of a part is done; another thread may be printing it just now.
     fn moved(&self, part: Part, done: u64) {
         let Ok(mut reported_ns) = self.reported_ns.try_lock() else { return };
         let now_ns = self.clock.now_ns();

@@ -58,7 +58,7 @@ fn the_kernels_write_back_is_of_the_program() {
 }
 
 #[test]
-fn two_writers_are_told_apart() {
+fn two_writers_are_distinguished() {
     let _turn = turn();
     let Some(mount) = has("dd").then(disk).flatten() else { return };
     let dir = ScratchDir::new().unwrap();

@@ -375,7 +375,7 @@ mod tests {
     use iosonde_model::content::block::Label;
     use iosonde_model::plan::{IoKind, VerifyStream};
 
-    fn story_of(failure: Failure) -> FailureDetails {
+    fn details_of_failure(failure: Failure) -> FailureDetails {
         let mut run = soak();
         fail_with(&mut run, failure);
         details_of(&run, &[]).pop().unwrap()
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_stale_block_is_reported_with_both_writes_and_its_time() {
-        let details = story_of(stale());
+        let details = details_of_failure(stale());
         let start = "stale: generation 1 instead of 2: an acknowledged write is missing";
         assert_eq!(details.words, start);
         let wrote = details.expected.wrote.clone().unwrap();
@@ -415,21 +415,21 @@ mod tests {
         let seen_after = read.index + 1;
         let failure =
             Failure { low: generation, high: generation, after_ops: seen_after, ..stale() };
-        let details = story_of(failure.clone());
+        let details = details_of_failure(failure.clone());
         let expected = format!("it was right when operation {} of job 0", read.index);
         assert!(details.since.starts_with(&expected), "{}", details.since);
         // The read that saw the failure is not a correct read.
-        let details = story_of(Failure { op: Some(read.index), ..failure });
+        let details = details_of_failure(Failure { op: Some(read.index), ..failure });
         assert!(!details.since.contains(&expected), "{}", details.since);
         assert!(details.since.contains(&format!("operation {} read it", read.index)));
     }
 
     #[test]
     fn a_wrong_read_of_what_is_right_is_reported_as_such() {
-        let details = story_of(Failure { reread: Reread::Right, ..stale() });
+        let details = details_of_failure(Failure { reread: Reread::Right, ..stale() });
         assert!(details.transient && details.since.contains("the stored data is right"));
         assert!(details.reread_words.contains("the first read was wrong"));
-        assert!(!story_of(stale()).transient);
+        assert!(!details_of_failure(stale()).transient);
     }
 
     #[test]
@@ -438,7 +438,7 @@ mod tests {
         let label =
             Label { offset: 532_480, generation: 3, writer: 1, sequence: 9, time_ns: STARTED };
         failure.misfit.label = Some(label);
-        let details = story_of(failure);
+        let details = details_of_failure(failure);
         assert_eq!(details.words, "misdirected: contains the block that belongs at offset 532,480");
         let words = details.found.unwrap().words;
         assert!(words.contains("offset 532,480 (block 2 of job 1)"), "{words}");
@@ -458,33 +458,34 @@ mod tests {
         flipped.misfit.damage = Some(damage.clone());
         let expected =
             "bit-flip: 2 bits differ from generation 2: byte 1000 bit 3, byte 1001 bit 2";
-        assert_eq!(story_of(flipped).words, expected);
+        assert_eq!(details_of_failure(flipped).words, expected);
         let mut corrupt = failure(Class::Corrupt);
         let damage = Damage { bits: 300, first_byte: 1024, span_bytes: 64, ..damage };
         corrupt.misfit.damage = Some(damage);
-        let words = story_of(corrupt).words;
+        let words = details_of_failure(corrupt).words;
         assert!(words.ends_with("64 bytes from byte 1024 on (aligned to 1024)"), "{words}");
     }
 
     #[test]
     fn every_class_and_every_sector_has_words() {
         for class in Class::ALL {
-            let words = story_of(failure(class)).words;
+            let words = details_of_failure(failure(class)).words;
             assert!(words.starts_with(class.word()) && words.len() > class.word().len() + 10);
         }
         let mut torn = failure(Class::Torn);
         torn.misfit.sectors = vec![(0, 3, Sector::Ours(2)), (3, 5, Sector::Zeros)];
-        let details = story_of(torn);
+        let details = details_of_failure(torn);
         assert_eq!(details.sectors[1], SectorText { first: 3, count: 5, words: "zeros".into() });
         assert_eq!(details.sectors[0].words, "generation 2");
     }
 
     #[test]
     fn what_was_under_way_is_reported_and_what_is_not_known_is_not_made_up() {
-        let details = story_of(Failure { low: 1, high: 2, durable: 0, ..stale() });
+        let details = details_of_failure(Failure { low: 1, high: 2, durable: 0, ..stale() });
         let words = &details.expected.words;
         assert!(words.contains("or up to generation 2, which was in flight: operation"), "{words}");
-        let details = story_of(Failure { low: 0, high: 0, durable: 0, after_ops: 0, ..stale() });
+        let details =
+            details_of_failure(Failure { low: 0, high: 0, durable: 0, after_ops: 0, ..stale() });
         assert_eq!(details.expected.words, "no data of this run: the block was never written");
         assert!(details.since.starts_with("not known"));
         let run = check_of(&[Failure { low: 1, high: u32::MAX >> 1, ..stale() }]);

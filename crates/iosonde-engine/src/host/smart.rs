@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_nvme_log_is_told_in_the_words_of_smartctl() {
+    fn an_nvme_log_has_the_words_of_smartctl() {
         let mut log = [0_u8; 512];
         log[1..3].copy_from_slice(&311_u16.to_le_bytes());
         log[5] = 7;

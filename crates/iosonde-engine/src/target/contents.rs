@@ -1,7 +1,7 @@
 //! What is on a device or in a file? Read whole, or as much as the time allows.
 //!
-//! What is known to be a hole is not read. Of the rest, the most telling places come first: both
-//! ends, every place of a signature, places where partitions and copies of superblocks begin,
+//! What is known to be a hole is not read. Of the rest, the most informative places come first:
+//! both ends, every place of a signature, places where partitions and copies of superblocks begin,
 //! blocks drawn from everywhere, and then all of it in order. How much was inspected is part of the
 //! answer: only what was read completely is called empty.
 
@@ -41,7 +41,7 @@ pub const USUAL_TIME_NS: u64 = 10_000_000_000;
 /// How long an inspection may take, and who hears of its progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Inspection {
-    /// Time for reading, ns. The telling places are always read.
+    /// Time for reading, ns. The informative places are always read.
     pub time_ns: u64,
     /// Called after each read; reading stops when it gives `false`.
     pub progress: fn(&Progress) -> bool,
@@ -57,7 +57,7 @@ impl Default for Inspection {
 }
 
 impl Inspection {
-    /// The same, for the telling places and one round of samples alone.
+    /// The same, for the informative places and one round of samples alone.
     #[must_use]
     pub fn brief(self) -> Inspection {
         Inspection { time_ns: 0, ..self }
@@ -183,7 +183,7 @@ pub fn inspect(
         other => other,
     };
     reader.contents.marks = signature::marks(size_bytes, &readable)?;
-    for place in telling(size_bytes) {
+    for place in informative(size_bytes) {
         reader.piece(place)?;
     }
     for round in 0..ROUNDS {
@@ -347,7 +347,7 @@ fn is_medium_error(error: &io::Error) -> bool {
 }
 
 /// The places that tell most, in order.
-fn telling(size_bytes: u64) -> impl Iterator<Item = Range<u64>> {
+fn informative(size_bytes: u64) -> impl Iterator<Item = Range<u64>> {
     let ends = [0..EDGE_BYTES, size_bytes.saturating_sub(EDGE_BYTES)..size_bytes];
     let of = |start: u64, length: u64| start..start.saturating_add(length);
     let signatures = signature::places(size_bytes).map(move |at| of(at, 1));

@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchanged_device_is_told() {
+    fn an_exchanged_device_is_reported() {
         let change = |change: fn(&mut Identity)| {
             let mut after = blank();
             change(&mut after.identity);

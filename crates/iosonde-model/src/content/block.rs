@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_tells_what_it_was_sealed_with() {
+    fn a_block_contains_what_it_was_sealed_with() {
         for (block, sector) in
             [(512, 512), (4096, 512), (4096, 4096), (65_536, 512), (1 << 20, 512)]
         {

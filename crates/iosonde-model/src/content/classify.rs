@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn flips_and_partial_damage_are_told_apart() {
+    fn flips_and_partial_damage_are_distinguished() {
         let mut block = at(HERE, 3);
         for bit in [8 * 20, 8 * 1000 + 3, 8 * 4095 + 7] {
             block[bit / 8] ^= 1 << (bit % 8);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out_and_told() {
+    fn what_does_not_fit_is_left_out_and_reported() {
         let plan = LadderPlan::new("x", 7, 20, 20 << 20);
         assert_eq!(plan.left_out, [64 << 20]);
         assert_eq!(plan.levels, LEVELS[..4]);

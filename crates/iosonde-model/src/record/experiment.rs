@@ -143,7 +143,7 @@ pub struct Purged {
     pub tool: String,
     /// Who agreed: identity of the device, as the consent named it; empty for a file.
     pub identity: String,
-    /// First revision of the firmware, where the device tells it.
+    /// First revision of the firmware, where the device reports it.
     pub firmware: String,
     /// Bytes that it covered.
     pub range_bytes: u64,

@@ -75,7 +75,7 @@ pub struct Foreign {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ForeignJob {
     pub name: String,
-    /// The host that ran it, where a client tells of servers.
+    /// The host that ran it, where a client reports servers.
     pub host: Option<String>,
     /// Number of its group.
     pub group: u64,

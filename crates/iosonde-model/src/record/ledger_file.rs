@@ -78,7 +78,7 @@ pub struct LedgerHeader {
     pub region_start: u64,
     /// Bytes of the target that belong to the run.
     pub region_bytes: u64,
-    /// Identity of the boot in which it was written, if the kernel tells one.
+    /// Identity of the boot in which it was written, if the kernel has one.
     pub boot_id: Option<String>,
     /// When it was made, ns since 1970.
     pub created_unix_ns: u64,

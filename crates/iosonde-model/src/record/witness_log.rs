@@ -1,6 +1,6 @@
 //! What another machine saw of a run before this one lost its power: the witness and its log.
 //!
-//! A run that is to be cut off tells a witness, line by line, what it is about to make durable and
+//! A run that is to be cut off sends a witness, line by line, what it is about to make durable and
 //! what was answered; it goes on only when the witness has the line on its own storage. Afterwards
 //! the log says what must be there.
 //!

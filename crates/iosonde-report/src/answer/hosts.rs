@@ -6,13 +6,13 @@ use iosonde_model::record::hosts::{HostEnd, HostRun, HostsRun};
 use iosonde_model::units::{bytes, count};
 
 use super::{Answer, median_and_p99};
-use crate::hosts_story::HostsReport;
+use crate::hosts_report::HostsResult;
 
 /// Commands whose results stay those of each host.
 const MEASURES_NOTHING: [&str; 2] = ["doctor", "verify"];
 
 /// The first three lines.
-pub fn hosts_answer(report: HostsReport<'_>) -> Answer {
+pub fn hosts_answer(report: HostsResult<'_>) -> Answer {
     if MEASURES_NOTHING.contains(&report.record.verb.as_str()) {
         return answer_of_ends(report.record);
     }
@@ -129,7 +129,7 @@ pub(crate) fn slow_words(load: &HostsFigures) -> Vec<String> {
     words.collect()
 }
 
-fn confidence(report: HostsReport<'_>) -> String {
+fn confidence(report: HostsResult<'_>) -> String {
     let invalid: Vec<&str> = report
         .rows()
         .filter(|(_, host)| !host.row.consistency.valid())
@@ -180,7 +180,7 @@ fn confidence(report: HostsReport<'_>) -> String {
     }
 }
 
-fn next(report: HostsReport<'_>) -> String {
+fn next(report: HostsResult<'_>) -> String {
     if let Some(host) = report.record.hosts.iter().find(|host| !host.end.is_done()) {
         return format!("See why {} did not end as it should: {}", host.name, end_words(host));
     }

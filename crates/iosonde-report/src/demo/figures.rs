@@ -4,7 +4,7 @@ use super::{Drawn, Level, SECONDS, second};
 use crate::chart::{
     Arrangement, Axis, Band, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, style,
 };
-use crate::story::Trust;
+use crate::report::Trust;
 use iosonde_model::units::count::thousands;
 use iosonde_model::units::duration;
 

@@ -283,7 +283,7 @@ fn many_settings_and_runs_can_still_be_read() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_told_with_what_can() {
+fn what_cannot_be_shown_is_listed_with_what_can() {
     let wrong = "name = \"s\"\n[[stage.axis]]\nname = \"iodepth\"\nvalues = [1, 2]\n\
                  [[stage.figure]]\nkind = \"tradeoff\"\n\
                  [[stage.figure]]\nkind = \"line\"\nx = \"depth\"\nmetrics = [\"p98\"]\n";

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{FLEET_SCHEMA, Form, Kind};
 use crate::json::json_line;
-use crate::story::Datum;
+use crate::report::Datum;
 use iosonde_model::record::store::timestamp;
 
 /// A file of JSON lines.

@@ -13,7 +13,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
 use super::{FLEET_SCHEMA, Form, Kind};
-use crate::story::Datum;
+use crate::report::Datum;
 
 const GROUP_ROWS: usize = 200_000;
 

@@ -2,8 +2,8 @@
 
 use super::escape::{identifier, straight, text};
 use crate::chart::ChartError;
-use crate::story::{Block, Column, Entry, Picture, Table, Trust};
-use crate::telling::{legend, mark};
+use crate::report::{Block, Column, Entry, Picture, Table, Trust};
+use crate::wording::{legend, mark};
 
 /// Numbers that figures and tables get through the page.
 #[derive(Debug, Default)]

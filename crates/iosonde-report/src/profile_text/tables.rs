@@ -293,7 +293,7 @@ pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
     let formatted = heaviest(figures);
     let unknown = || figures.files.iter().map(|each| &each.file).filter(|file| file.is_unknown());
     // Direct I/O of an unknown file of the same disk may be its own.
-    let is_told = |file: &FileRun| {
+    let direct_is_known = |file: &FileRun| {
         file.direct_bytes > 0 || unknown().all(|other| other.device != file.device)
     };
     for each in &formatted {
@@ -304,7 +304,7 @@ pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
             megabytes(file.read_bytes),
             megabytes(file.write_bytes),
             each.write_back_share.map_or("-".into(), percent),
-            match is_told(file) {
+            match direct_is_known(file) {
                 true => percent(file.direct_bytes as f64 / moved as f64),
                 false => "n/a".into(),
             },

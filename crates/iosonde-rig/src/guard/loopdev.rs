@@ -65,7 +65,7 @@ impl LoopDevice {
         &self.path
     }
 
-    /// Tells the kernel of a partition, without writing a partition table; 512-byte sectors. It
+    /// Adds a partition in the kernel, without writing a partition table; 512-byte sectors. It
     /// goes with the device.
     pub fn add_partition(
         &self,

@@ -128,7 +128,7 @@ impl VerifySetting {
             trims: self.trim_percent > 0,
             ..Job::default()
         };
-        // What tells a queue that there will be syncs.
+        // What prepares a queue for syncs.
         job.sync.every_writes = u64::from(changes);
         job
     }

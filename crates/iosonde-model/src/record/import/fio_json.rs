@@ -1,4 +1,4 @@
-//! fio's JSON and JSON+ documents, of version 3: one job or many, groups, and what a client tells
+//! fio's JSON and JSON+ documents, of version 3: one job or many, groups, and what a client reports
 //! of its servers.
 
 use std::collections::BTreeMap;
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_before_the_document_are_noted_and_of_several_documents_the_last_is_told() {
+    fn lines_before_the_document_are_noted_and_of_several_documents_the_last_is_read() {
         let text = format!("fio: a warning\nnote: another\n{OLD}");
         let read = fio_json(&text).unwrap();
         assert_eq!(read.notes, ["2 lines before the document, the first: fio: a warning"]);

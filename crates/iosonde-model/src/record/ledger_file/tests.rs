@@ -109,7 +109,7 @@ fn after_a_crash_only_what_was_synced_bounds_what_was_sent() {
             assert_eq!(ledger.notes.len(), usize::from(!synced));
         }
     }
-    // Of a machine that tells no identity of its boots, none is the same.
+    // Of a machine without an identity of its boots, none is the same.
     let path = dir.path().join("unknown");
     LedgerWriter::create(&path, &LedgerHeader { boot_id: None, ..header(1) }).unwrap();
     let ledger = LedgerFile::read(&path, &Reader { boot_id: None, ..reader() }).unwrap();

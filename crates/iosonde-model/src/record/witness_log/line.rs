@@ -13,7 +13,7 @@ const VERSION: u32 = 1;
 /// Longest line, bytes.
 pub const MAX_LINE_BYTES: usize = MAX_HEADER_BYTES as usize + 128;
 
-/// What a run tells its witness.
+/// What a run sends to its witness.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
     /// Which run it is.

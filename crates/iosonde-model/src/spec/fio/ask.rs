@@ -258,7 +258,7 @@ impl Asking {
             let mut role = Role { targets, ..part.role.clone() };
             role.threads = Threads::Count(u32::try_from(clones).unwrap_or(u32::MAX));
             role.name = self.free_name(&job.name);
-            // Copies draw their own orders, as fio's do: an increment, be it 0, tells them apart.
+            // Copies draw their own orders, as fio's do: an increment, be it 0, distinguishes them.
             role.offset_increment = (clones > 1).then_some(0);
             self.logs.extend(logs(job, &role.name)?);
             self.parts.push(Part { role, ..part });

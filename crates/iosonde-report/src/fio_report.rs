@@ -1,4 +1,4 @@
-//! Results of fio as a story: what each job did, side by side. Percentiles of several jobs are
+//! Results of fio as a report: what each job did, side by side. Percentiles of several jobs are
 //! never averaged: they are merged where the bins are there, and else there is a bound.
 
 mod figures;
@@ -9,7 +9,7 @@ use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{Foreign, ForeignJob, ForeignLog};
 use iosonde_model::units::{bytes, count, duration};
 
-use super::story::{Block, Picture, Section, Source, Story, Warning};
+use super::report::{Block, Picture, Report, Section, Source, Warning};
 
 /// What several files said; at least one document or log.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +30,8 @@ pub(super) struct Row<'a> {
     pub is_severe: bool,
 }
 
-/// The story of some results.
-pub fn fio_story(results: &FioResults) -> Story {
+/// The report of some results.
+pub fn fio_report(results: &FioResults) -> Report {
     let (rows, warnings) = rows(results);
     let complete = rows.iter().all(|row| row.job.error == 0);
     let mut sections = Vec::new();
@@ -60,7 +60,7 @@ pub fn fio_story(results: &FioResults) -> Story {
     let mut data = vec![tables::data(&rows)];
     data.retain(|set| !set.rows.is_empty());
     data.extend(tables::log_data(&results.logs));
-    Story {
+    Report {
         conformance: None,
         title: title(results, &programs),
         source: Source {

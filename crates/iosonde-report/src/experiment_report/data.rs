@@ -1,7 +1,7 @@
 //! Every number of an experiment as tables: a row for each point, for each run, and for each figure
 //! of each run.
 
-use crate::story::{DataSet, Datum};
+use crate::report::{DataSet, Datum};
 use iosonde_analysis::experiment::{Measure, Standing, Study, TrialFigures};
 use iosonde_model::plan::design::Level;
 use iosonde_model::spec::Direction;

@@ -8,8 +8,8 @@ use crate::chart::{
 };
 use crate::chart::{Edge, Line, Plot, Point};
 use crate::profile_figures::distribution::{Times, body_and_tail, thin_note};
-use crate::story::Picture;
-use crate::telling::capital;
+use crate::report::Picture;
+use crate::wording::capital;
 use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{ForeignDirection, ForeignLog, LogKind};
 use iosonde_model::units::{count, duration};

@@ -1,6 +1,6 @@
 //! Jobs of fio as tables, for people and for programs.
 
-use crate::story::{Column, DataSet, Datum, Entry, Table, Trust};
+use crate::report::{Column, DataSet, Datum, Entry, Table, Trust};
 use iosonde_analysis::foreign::in_flight;
 use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{ForeignDirection, ForeignLatency, ForeignLog, LogKind};

@@ -1,12 +1,12 @@
-//! A result that has a text of its own as a story: the answer, its pictures, and the text on
+//! A result that has a text of its own as a report: the answer, its pictures, and the text on
 //! demand.
 
 use super::answer::Answer;
-use super::story::{Block, Section, Source, Story};
+use super::report::{Block, Report, Section, Source};
 
-/// What such a story is made of.
+/// What such a report is made of.
 #[derive(Clone, Debug)]
-pub struct TextReport {
+pub struct TextResult {
     /// What this is about.
     pub title: String,
     /// What was asked.
@@ -22,12 +22,12 @@ pub struct TextReport {
     pub environment: Vec<(String, String)>,
 }
 
-/// The story of a result of `verify`, `profile` or `compare`.
-pub fn text_story(report: TextReport) -> Story {
+/// The report of a result of `verify`, `profile` or `compare`.
+pub fn text_report(report: TextResult) -> Report {
     let Answer { result, confidence, next } = report.answer;
     let mut sections = report.sections;
     sections.push(Section::new("report", "Report", vec![Block::Text(report.text)]));
-    Story {
+    Report {
         title: report.title,
         source: report.source,
         conformance: None,

@@ -1,7 +1,7 @@
 //! A stage as a section: what it says, its pictures, its table.
 
 use crate::experiment_figures;
-use crate::story::{Block, Column, Entry, Picture, Section, Table, Trust};
+use crate::report::{Block, Column, Entry, Picture, Section, Table, Trust};
 use iosonde_analysis::experiment::{
     Answer, AnswerTable, Measure, Point, Spread, StageFacts, Standing,
 };

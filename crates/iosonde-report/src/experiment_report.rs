@@ -1,4 +1,4 @@
-//! An experiment as a story: question, answer, a section for each stage, method, and every number.
+//! An experiment as a report: question, answer, a section for each stage, method, and every number.
 
 mod data;
 mod environment;
@@ -9,7 +9,7 @@ mod windows;
 use std::collections::BTreeMap;
 
 use crate::experiment_figures;
-use crate::story::{Section, Source, Story, Warning};
+use crate::report::{Report, Section, Source, Warning};
 use iosonde_analysis::experiment::gate::{self, Ranking};
 use iosonde_analysis::experiment::{
     Conformance, Measure, NONE_USABLE, Point, StageFacts, Standing,
@@ -19,13 +19,18 @@ use iosonde_analysis::finding::{Finding, Severity};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 
-/// Tells an experiment; `command` is the command line, empty where it is unknown. Computes nothing:
-/// what it says was found by the analysis.
-pub fn story(study: &Study, command: &[String], complete: bool, exit_code: u8) -> Story {
+/// The report of an experiment; `command` is the command line, empty where it is unknown.
+/// Computes nothing: what it says was found by the analysis.
+pub fn experiment_report(
+    study: &Study,
+    command: &[String],
+    complete: bool,
+    exit_code: u8,
+) -> Report {
     let run = &study.run;
     let experiment = &run.experiment;
     let mut sections: Vec<Section> = Vec::new();
-    // What it says is the answer of the story.
+    // What it says is the answer of the report.
     let spoken = study.conclusions.iter().filter(|(_, answer)| !answer.tables.is_empty());
     for (name, answer) in spoken {
         sections.push(stage::conclusion(name, answer));
@@ -40,7 +45,7 @@ pub fn story(study: &Study, command: &[String], complete: bool, exit_code: u8) -
     sections.extend(study.stages.iter().map(|facts| stage::section(facts, &subject, &answer)));
     let target = run.target.path.clone();
     let label = label.map_or(String::new(), |label| format!(" ({label})"));
-    Story {
+    Report {
         title: format!("{}: {target}{label}", experiment.heading()),
         conformance,
         source: Source {
@@ -271,8 +276,8 @@ mod tests {
             let trials = facts.trials.into_iter().map(failed).collect();
             study.stages = vec![StageFacts::of(&facts.stage, facts.laid_out, trials, &[])];
             assert!(is_none(&study), "{experiment}");
-            let story = story(&study, &[], true, 0);
-            let confidence = crate::answer::Answer::of_story(&story, None).confidence;
+            let report = experiment_report(&study, &[], true, 0);
+            let confidence = crate::answer::Answer::of_report(&report, None).confidence;
             assert!(!confidence.starts_with("high"), "{experiment}: {confidence}");
         }
     }

@@ -1,4 +1,4 @@
-//! One command on many hosts, as a story: totals, a row for each host, who is slow, and who is
+//! One command on many hosts, as a result: totals, a row for each host, who is slow, and who is
 //! missing.
 
 use iosonde_analysis::figures::{DirectionFigures, LatencyFigures};
@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 
 use super::answer::hosts::{end_words, many, slow_words};
 use super::hosts_answer;
-use super::story::{
-    Block, Column, DataSet, Datum, Entry, Section, Source, Story, Table, Trust, Warning,
+use super::report::{
+    Block, Column, DataSet, Datum, Entry, Report, Section, Source, Table, Trust, Warning,
 };
 
 /// Name and version of the JSON document.
 pub const HOSTS_RESULT_SCHEMA: &str = "iosonde.hosts-result/1";
 
-/// What a story of hosts is made of.
+/// What a report of hosts is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct HostsReport<'a> {
+pub struct HostsResult<'a> {
     /// What was observed of the hosts.
     pub record: &'a HostsRun,
     /// Each load, in order.
@@ -33,7 +33,7 @@ pub struct HostsReport<'a> {
     pub exit_code: u8,
 }
 
-impl HostsReport<'_> {
+impl HostsResult<'_> {
     /// Whether every host did everything.
     pub(crate) fn is_complete(&self) -> bool {
         let all_there = self.loads.iter().all(|load| load.hosts.len() == self.record.hosts.len());
@@ -45,27 +45,27 @@ impl HostsReport<'_> {
     }
 }
 
-/// The story of one command on many hosts.
-pub fn hosts_story(report: HostsReport<'_>) -> Story {
-    let record = report.record;
-    let answer = hosts_answer(report);
+/// The report of one command on many hosts.
+pub fn hosts_report(result: HostsResult<'_>) -> Report {
+    let record = result.record;
+    let answer = hosts_answer(result);
     let mut sections = Vec::new();
-    if report.loads.len() > 1 {
-        let blocks = vec![Block::Table(table_of_cells(report.cells))];
+    if result.loads.len() > 1 {
+        let blocks = vec![Block::Table(table_of_cells(result.cells))];
         sections.push(Section::new("loads", "All loads", blocks));
     }
-    let loads = report.loads.iter().enumerate();
-    sections.extend(loads.map(|(at, load)| load_section(at, load, heading(report, at))));
+    let loads = result.loads.iter().enumerate();
+    sections.extend(loads.map(|(at, load)| load_section(at, load, heading(result, at))));
     sections.push(Section::new("hosts", "Hosts", vec![Block::Table(table_of_hosts(record))]));
-    let started = report.rows().map(|(_, host)| host.name.as_str()).next();
-    Story {
+    let started = result.rows().map(|(_, host)| host.name.as_str()).next();
+    Report {
         title: format!("{} on {}", record.verb, many(record.hosts.len())),
         source: Source {
             program: format!("iosonde {}", record.program),
-            command: report.manifest.map_or(Vec::new(), |manifest| manifest.command.clone()),
-            started_unix_ns: report.manifest.map(|manifest| manifest.started_unix_ns),
-            complete: report.is_complete(),
-            exit_code: report.exit_code,
+            command: result.manifest.map_or(Vec::new(), |manifest| manifest.command.clone()),
+            started_unix_ns: result.manifest.map(|manifest| manifest.started_unix_ns),
+            complete: result.is_complete(),
+            exit_code: result.exit_code,
         },
         conformance: None,
         question: "What do these hosts do together?".into(),
@@ -74,11 +74,11 @@ pub fn hosts_story(report: HostsReport<'_>) -> Story {
             format!("Confidence: {}.", answer.confidence),
             format!("Next: {}", answer.next),
         ],
-        warnings: warnings(report),
+        warnings: warnings(result),
         sections,
         method: started.map_or(Vec::new(), |_| method()),
         environment: vec![("Launcher".into(), record.launch.clone())],
-        data: vec![data(report)],
+        data: vec![data(result)],
     }
 }
 
@@ -101,15 +101,15 @@ fn method() -> Vec<String> {
     ]
 }
 
-fn warnings(report: HostsReport<'_>) -> Vec<Warning> {
+fn warnings(result: HostsResult<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: &str, severe: bool, words: String| {
         warnings.push(Warning::new(code, "proven", severe, words));
     };
-    for host in report.record.hosts.iter().filter(|host| !host.end.is_done()) {
+    for host in result.record.hosts.iter().filter(|host| !host.end.is_done()) {
         warn("lost_host", true, format!("{}: {}.", host.name, end_words(host)));
     }
-    for load in report.loads {
+    for load in result.loads {
         let title = &load.title;
         match load.common {
             None => warn("no_common_time", true, format!("{title}: no time in which all ran.")),
@@ -138,13 +138,13 @@ fn warnings(report: HostsReport<'_>) -> Vec<Warning> {
 }
 
 /// Of a load; of a cell with its stage and the number of the run.
-fn heading(report: HostsReport<'_>, at: usize) -> String {
-    let load = &report.loads[at];
-    if report.record.verb != "experiment" {
+fn heading(result: HostsResult<'_>, at: usize) -> String {
+    let load = &result.loads[at];
+    if result.record.verb != "experiment" {
         return load.title.clone();
     }
     let is_same = |other: &&HostsFigures| other.name == load.name && other.title == load.title;
-    let number = report.loads[..=at].iter().filter(is_same).count();
+    let number = result.loads[..=at].iter().filter(is_same).count();
     format!("{}: {}, run {number}", load.name, load.title)
 }
 
@@ -301,7 +301,7 @@ fn table_of_hosts(record: &HostsRun) -> Table {
     }
 }
 
-fn data(report: HostsReport<'_>) -> DataSet {
+fn data(result: HostsResult<'_>) -> DataSet {
     let columns = [
         "load",
         "host",
@@ -316,7 +316,7 @@ fn data(report: HostsReport<'_>) -> DataSet {
         "opened_after_ns",
         "closed_after_ns",
     ];
-    let rows = report.rows().map(|(load, host)| {
+    let rows = result.rows().map(|(load, host)| {
         let total: &DirectionFigures = &host.row.figures.all.total;
         let quantile = |q: f64| Datum::from(total.latency.quantile(q).and_then(Quantile::value_ns));
         vec![
@@ -339,17 +339,17 @@ fn data(report: HostsReport<'_>) -> DataSet {
 }
 
 /// The JSON document.
-pub fn hosts_json(report: HostsReport<'_>) -> Value {
+pub fn hosts_json(result: HostsResult<'_>) -> Value {
     json!({
         "schema": HOSTS_RESULT_SCHEMA,
-        "program": format!("iosonde {}", report.record.program),
-        "verb": report.record.verb,
-        "complete": report.is_complete(),
-        "exit_code": report.exit_code,
-        "answer": hosts_answer(report),
-        "loads": report.loads,
-        "cells": report.cells,
-        "hosts": report.record.hosts,
+        "program": format!("iosonde {}", result.record.program),
+        "verb": result.record.verb,
+        "complete": result.is_complete(),
+        "exit_code": result.exit_code,
+        "answer": hosts_answer(result),
+        "loads": result.loads,
+        "cells": result.cells,
+        "hosts": result.record.hosts,
     })
 }
 
@@ -407,21 +407,21 @@ mod tests {
         let loads = loads(&[fast(), slow]);
         let lost = HostEnd::Lost { why: "the connection ended".into() };
         let record = record(&[DONE, DONE, lost]);
-        let report = HostsReport {
+        let result = HostsResult {
             record: &record,
             loads: &loads,
             cells: &[],
             manifest: None,
             exit_code: 1,
         };
-        let answer = hosts_answer(report);
+        let answer = hosts_answer(result);
         assert!(answer.result.starts_with("PARTIAL: 6,000 IOPS, 24.6 MB/s on 2 of 3 hosts"));
         assert!(answer.result.contains("node2 is slow: 20.0 % of the median of the others"));
         assert_eq!(answer.confidence, "low: not every host did everything");
         assert!(
             answer.next.ends_with("node3 did not end as it should: lost: the connection ended")
         );
-        let page = html(&hosts_story(report)).unwrap();
+        let page = html(&hosts_report(result)).unwrap();
         for words in ["node2 is slow", "node3: lost: the connection ended", "PARTIAL"] {
             assert!(page.contains(words), "{words}");
         }
@@ -432,18 +432,18 @@ mod tests {
         let fast = || run_of(&[Load { noise: 0.0, ..Load::default() }]);
         let loads = loads(&[fast(), fast(), fast()]);
         let record = record(&[DONE, DONE, DONE]);
-        let report = HostsReport {
+        let result = HostsResult {
             record: &record,
             loads: &loads,
             cells: &[],
             manifest: None,
             exit_code: 0,
         };
-        assert_eq!(hosts_answer(report).confidence, "high");
-        let text = plain(&hosts_story(report), 60);
+        assert_eq!(hosts_answer(result).confidence, "high");
+        let text = plain(&hosts_report(result), 60);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         assert!(text.contains("Fairness (Jain) 1.00"), "{text}");
-        assert_eq!(hosts_json(report)["complete"], true);
+        assert_eq!(hosts_json(result)["complete"], true);
     }
 
     #[test]
@@ -458,19 +458,19 @@ mod tests {
             let after = ServerCounters { read_bytes: 100 + read_bytes, written_bytes: 4_196 };
             let server = ServerCell { cell: 0, before, after };
             let loads = [hosts(&measured, Some(&server)).unwrap()];
-            let report = HostsReport {
+            let result = HostsResult {
                 record: &record,
                 loads: &loads,
                 cells: &[],
                 manifest: None,
                 exit_code: 0,
             };
-            let confidence = hosts_answer(report).confidence;
+            let confidence = hosts_answer(result).confidence;
             assert_eq!(confidence.contains("did not reach the server's disks"), is_cached);
-            let story = hosts_story(report);
-            let warned = story.warnings.iter().any(|warning| warning.code == "server_cache");
+            let result = hosts_report(result);
+            let warned = result.warnings.iter().any(|warning| warning.code == "server_cache");
             assert_eq!(warned, is_cached);
-            let text = plain(&story, 200);
+            let text = plain(&result, 200);
             let percent = if is_cached { "(10.0 %)" } else { "(100 %)" };
             assert!(text.contains(percent) && text.contains("and wrote 4.00 KiB."), "{text}");
         }
@@ -482,14 +482,14 @@ mod tests {
             let ends: Vec<HostEnd> =
                 codes.iter().map(|code| HostEnd::Exited { code: *code }).collect();
             let record = HostsRun { verb: verb.into(), ..record(&ends) };
-            let report = HostsReport {
+            let result = HostsResult {
                 record: &record,
                 loads: &[],
                 cells: &[],
                 manifest: None,
                 exit_code: 0,
             };
-            hosts_answer(report)
+            hosts_answer(result)
         };
         assert_eq!(of("verify", &[0, 0]).result, "PASS on 2 of 2 hosts");
         let failed = of("verify", &[0, 4, 0]);
@@ -504,9 +504,9 @@ mod tests {
     #[test]
     fn without_a_run_there_is_no_figure() {
         let record = record(&[HostEnd::Exited { code: 5 }]);
-        let report =
-            HostsReport { record: &record, loads: &[], cells: &[], manifest: None, exit_code: 5 };
-        let answer = hosts_answer(report);
+        let result =
+            HostsResult { record: &record, loads: &[], cells: &[], manifest: None, exit_code: 5 };
+        let answer = hosts_answer(result);
         assert_eq!(answer.result, "PARTIAL: nothing was measured on 1 host");
         assert!(answer.confidence.starts_with("none"));
     }

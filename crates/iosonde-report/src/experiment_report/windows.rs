@@ -1,6 +1,6 @@
 //! Every window of rounds as a table: what the verdict on a steady state follows from.
 
-use crate::story::{DataSet, Datum};
+use crate::report::{DataSet, Datum};
 use iosonde_analysis::experiment::rounds::Tracked;
 use iosonde_analysis::experiment::{StageFacts, Steadiness, Study};
 use iosonde_model::spec::experiment::Rounds;

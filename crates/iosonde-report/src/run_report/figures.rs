@@ -5,7 +5,7 @@ use crate::chart::{
 };
 use crate::latency_map::{self, Column};
 use crate::profile_figures::distribution::{Times, body_and_tail, thin_note};
-use crate::story::Picture;
+use crate::report::Picture;
 use iosonde_analysis::{Assessment, intervals};
 use iosonde_model::record::run::Run;
 use iosonde_model::units::duration;

@@ -1,9 +1,9 @@
-//! Words that every teller of a story says alike.
+//! Words that every renderer of a report uses alike.
 
-use super::story::{Source, Table, Trust};
+use super::report::{Source, Table, Trust};
 use iosonde_model::record::store::timestamp;
 
-/// What stands before everything else where a story is not whole.
+/// What stands before everything else where a report is not whole.
 pub(super) const PARTIAL: &str =
     "Partial: not everything that was planned was done. What follows is of what was.";
 
@@ -64,8 +64,8 @@ pub(super) fn legend(table: &Table) -> Vec<String> {
 pub(super) fn footnotes(table: &Table) -> Vec<&str> {
     let mut notes: Vec<&str> = Vec::new();
     for entry in table.rows.iter().flatten() {
-        let tells = entry.trust != Trust::Good && !entry.more.is_empty();
-        if tells && !notes.contains(&entry.more.as_str()) {
+        let has_note = entry.trust != Trust::Good && !entry.more.is_empty();
+        if has_note && !notes.contains(&entry.more.as_str()) {
             notes.push(&entry.more);
         }
     }

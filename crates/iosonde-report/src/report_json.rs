@@ -1,25 +1,25 @@
-//! A story as one JSON document.
+//! A report as one JSON document.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::story::{Block, Picture, Story, Table};
+use super::report::{Block, Picture, Report, Table};
 
 /// Name and version of the document; the version grows with every incompatible change.
 pub const SCHEMA: &str = "iosonde.report/2";
 
-/// The whole story. Pictures are named by the stems of their files; the numbers behind them stand
+/// The whole report. Pictures are named by the stems of their files; the numbers behind them stand
 /// in `data`.
-pub fn story_json(story: &Story) -> Value {
+pub fn report_json(report: &Report) -> Value {
     #[derive(Serialize)]
     struct Document<'a> {
         schema: &'static str,
         program: &'static str,
         #[serde(flatten)]
-        story: &'a Story,
+        report: &'a Report,
     }
     let program = concat!("iosonde ", env!("CARGO_PKG_VERSION"));
-    json!(Document { schema: SCHEMA, program, story })
+    json!(Document { schema: SCHEMA, program, report })
 }
 
 /// Each fact about machine and target as an object.
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_document_fits_its_schema() {
-        let document = story_json(&demo::story());
+        let document = report_json(&demo::report());
         let validator = jsonschema::validator_for(&closed(SCHEMA_FILE)).unwrap();
         let faults: Vec<String> = validator
             .iter_errors(&document)
@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn a_number_that_is_none_is_null() {
-        let mut story = demo::story();
-        story.data[0].rows[0][0] = super::super::story::Datum::Number(f64::INFINITY);
-        let document = story_json(&story);
+        let mut report = demo::report();
+        report.data[0].rows[0][0] = super::super::report::Datum::Number(f64::INFINITY);
+        let document = report_json(&report);
         assert_eq!(document["data"][0]["rows"][0][0], Value::Null);
     }
 }

@@ -1,4 +1,4 @@
-//! One run, or the rows of a check, as a story: figures, courses over time, distributions, and the
+//! One run, or the rows of a check, as a report: figures, courses over time, distributions, and the
 //! findings as warnings with their strength.
 
 mod figures;
@@ -16,10 +16,10 @@ use iosonde_stats::Quantile;
 use iosonde_stats::dependent::NoInterval;
 
 use super::answer::Answer;
-use super::story::{
-    Block, Column, DataSet, Datum, Entry, Picture, Section, Source, Story, Table, Trust, Warning,
+use super::report::{
+    Block, Column, DataSet, Datum, Entry, Picture, Report, Section, Source, Table, Trust, Warning,
 };
-use super::telling::capital;
+use super::wording::capital;
 
 /// Percentiles that are shown.
 const SHOWN: [(f64, &str); 5] =
@@ -27,7 +27,7 @@ const SHOWN: [(f64, &str); 5] =
 /// Most findings that are reported as warnings.
 const MOST: usize = 20;
 
-/// What a story of runs is made of.
+/// What a report of runs is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct RunReport<'a> {
     /// The runs with what was derived from them; at least one.
@@ -44,8 +44,8 @@ pub struct RunReport<'a> {
     pub beside: Option<&'a str>,
 }
 
-/// The story of one run or of a check.
-pub fn run_story(report: RunReport<'_>) -> Story {
+/// The report of one run or of a check.
+pub fn run_report(report: RunReport<'_>) -> Report {
     let rows = report.rows;
     let verb = report.manifest.map_or("run", |manifest| manifest.verb.as_str());
     let path = rows.first().map_or("", |(run, _)| run.target.path.as_str());
@@ -64,7 +64,7 @@ pub fn run_story(report: RunReport<'_>) -> Story {
         let heading = if row.title.is_empty() { "The run" } else { &row.title };
         sections.push(Section::new(format!("run-{}", index + 1), heading, blocks));
     }
-    Story {
+    Report {
         conformance: None,
         title: format!("{verb} on {}", absolute(path, report.manifest)),
         source: Source {

@@ -1,20 +1,20 @@
-//! One story, rendered by many: what an experiment, a run or a foreign result has to say, in an
+//! One report, rendered by many: what an experiment, a run or a foreign result has to say, in an
 //! order that a reader follows, before it is known whether a terminal, a browser or a spreadsheet
 //! shows it.
 //!
-//! Whoever analyses fills one of these in; whoever tells needs to know nothing else. All strings
-//! are as they came, from devices and files too: each teller makes them safe for its own medium.
+//! Whoever analyses fills one of these in; whoever renders it needs to know nothing else. All
+//! strings are as they came, from devices and files too: each renderer makes them safe for its own medium.
 
 use serde::Serialize;
 
 use crate::chart::Figure;
-use crate::story_json;
+use crate::report_json;
 use iosonde_analysis::experiment::Conformance;
 use iosonde_analysis::finding::{Finding, Severity};
 
 /// A whole report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Story {
+pub struct Report {
     /// What this is about (`Queue depth of /mnt/data`).
     pub title: String,
     /// Where the facts come from.
@@ -32,13 +32,13 @@ pub struct Story {
     /// How it was measured, in sentences.
     pub method: Vec<String>,
     /// The machine and the target: a name and a value each.
-    #[serde(serialize_with = "story_json::environment")]
+    #[serde(serialize_with = "report_json::environment")]
     pub environment: Vec<(String, String)>,
     /// Everything as tables of numbers, for other programs.
     pub data: Vec<DataSet>,
 }
 
-/// Where the facts of a story come from.
+/// Where the facts of a report come from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Source {
     /// The program that measured, and its version (`iosonde 0.1.0`, `fio-3.33`).
@@ -83,16 +83,16 @@ impl Warning {
         Warning { subject: finding.subject.clone(), ..warning }
     }
 
-    /// What the story was made from is not as it was kept, in these words.
+    /// What the report was made from is not as it was kept, in these words.
     pub fn altered(words: &[String]) -> Warning {
         Warning::new("altered", "", true, words.join(" "))
     }
 }
 
-/// A part of a story.
+/// A part of a report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Section {
-    /// Identifier, unique within the story (`queue-depth`).
+    /// Identifier, unique within the report (`queue-depth`).
     pub name: String,
     pub heading: String,
     /// What it holds, in order.
@@ -122,7 +122,7 @@ pub enum Block {
 /// A picture with its name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Picture {
-    /// Stem of its file, unique within the story (`queue-depth-trade-off`).
+    /// Stem of its file, unique within the report (`queue-depth-trade-off`).
     pub name: String,
     /// What it shows, for who cannot see it.
     pub caption: String,
@@ -235,7 +235,7 @@ impl From<&str> for Datum {
     }
 }
 
-impl Story {
+impl Report {
     /// Every picture, in the order of the sections.
     pub fn pictures(&self) -> impl Iterator<Item = &Picture> {
         let blocks = self.sections.iter().flat_map(|section| &section.blocks);

@@ -1,6 +1,6 @@
 //! The machine and the target, as names and values.
 
-use crate::run_story::environment_of;
+use crate::run_report::environment_of;
 use iosonde_analysis::experiment::Study;
 use iosonde_model::record::WriteAudit;
 
