@@ -3,7 +3,8 @@
 //! shows it.
 //!
 //! Whoever analyses fills one of these in; whoever renders it needs to know nothing else. All
-//! strings are as they came, from devices and files too: each renderer makes them safe for its own medium.
+//! strings are as they came, from devices and files too: each renderer makes them safe for its own
+//! medium.
 
 use serde::Serialize;
 
