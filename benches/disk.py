@@ -1,4 +1,4 @@
-"""A disk in memory for the scripts beside this one: a loop device over a file in /dev/shm."""
+"""A disk for the scripts beside this one: a loop device over a file in memory, or in a folder."""
 
 import os
 import pathlib
@@ -10,6 +10,7 @@ import tempfile
 import time
 
 SECTOR = 512
+MEMORY = "/dev/shm"
 
 # So that whoever is ended by `timeout` or `kill` detaches its devices, too.
 signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
@@ -20,15 +21,20 @@ def run(*words, **options):
 
 
 class Disk:
-    """The device, which is detached when the `with` block ends. It can hold ext4, at `place`."""
+    """The device, which is detached when the `with` block ends. It can hold ext4, at `place`.
 
-    def __init__(self, mebibytes=1024):
-        self.folder = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm", prefix="iosonde-bench-"))
+    In a folder of another file system it is as slow as the disk below, whose cache it does not use."""
+
+    def __init__(self, mebibytes=1024, within=MEMORY):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=within, prefix="iosonde-bench-"))
         # For programs that run as another user.
         self.folder.chmod(0o755)
         self.image = self.folder / "image"
         run("truncate", "-s", f"{mebibytes}M", self.image)
-        made = run("losetup", "--show", "-f", self.image, capture_output=True, text=True)
+        self.in_memory = str(within) == MEMORY
+        direct = "off" if self.in_memory else "on"
+        made = run("losetup", "--show", "-f", f"--direct-io={direct}", self.image,
+                   capture_output=True, text=True)
         self.device = made.stdout.strip()
         self.name = pathlib.Path(self.device).name
         self.place = self.folder / "mount"
@@ -51,12 +57,17 @@ class Disk:
                 image.write(os.urandom(1 << 20))
 
     def erase(self):
-        run("blkdiscard", "-f", self.device, stderr=subprocess.DEVNULL)
+        """Of a file on a disk the space stays allocated: writes would else have to find it."""
+        if self.in_memory:
+            run("blkdiscard", "-f", self.device, stderr=subprocess.DEVNULL)
+        else:
+            length = self.image.stat().st_size
+            run("fallocate", "--zero-range", "-o", 0, "-l", length, self.image)
 
     def format(self):
         """Nothing is left for the file system to do in the background."""
         self.erase()
-        options = "lazy_itable_init=0,lazy_journal_init=0"
+        options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
         run("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", options, self.device)
 
     def mount(self):

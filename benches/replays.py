@@ -1,6 +1,6 @@
 """Applications recorded, replayed and compared, on loop devices of its own.
 
-    python3 benches/replays.py [BINARY] [--only NAME,...] [--keep FOLDER]
+    python3 benches/replays.py [BINARY] [--only NAME,...] [--keep FOLDER] [--on FOLDER]
 
 (default: target/release/iosonde). Each application runs once on ext4 under `iosonde profile
 --emit`, with nothing in the page cache when it begins. The workload is replayed onto a second
@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 
-from disk import Disk
+from disk import MEMORY, Disk
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Set within the mount namespace of this script.
@@ -201,6 +201,7 @@ def arguments():
     parser.add_argument("binary", nargs="?", default=ROOT / "target/release/iosonde")
     parser.add_argument("--only", help="names of cases, with commas between them")
     parser.add_argument("--keep", help="a folder for profiles, workloads and comparisons")
+    parser.add_argument("--on", default=MEMORY, help=f"where the devices' files are ({MEMORY})")
     return parser.parse_args()
 
 
@@ -223,7 +224,8 @@ def main():
     if OWN not in os.environ:
         own_mounts()
     rows = []
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as kept, Disk() as recorded, Disk() as replayed:
+    recorded, replayed = Disk(within=args.on), Disk(within=args.on)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as kept, recorded, replayed:
         keep = pathlib.Path(args.keep or kept).resolve()
         for name, title, prepare, command in (case for case in CASES if case[0] in names):
             print(f"{name} ...", file=sys.stderr)
