@@ -18,6 +18,7 @@ import argparse
 import collections
 import contextlib
 import json
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -195,6 +196,27 @@ def measure(binary, device, command, must, runs, seconds):
     return f"| {names} | {found} | {100 * high / runs:.0f} % | {beside} |"
 
 
+def gaps(seconds):
+    """Share of a loop's time that passes in gaps of 1 ms and more, and the longest of them, ns."""
+    lost = longest = 0
+    begin = last = time.perf_counter_ns()
+    while last - begin < seconds * 1e9:
+        now = time.perf_counter_ns()
+        if now - last >= 1_000_000:
+            lost += now - last
+            longest = max(longest, now - last)
+        last = now
+    return lost / (last - begin), longest
+
+
+def control(loops, seconds):
+    """How evenly the machine lets loops run that do nothing else: what it stops is no stall of a device."""
+    with multiprocessing.Pool(loops) as pool:
+        lost, longest = zip(*pool.map(gaps, [seconds] * loops))
+    print(f"Busy CPUs: {loops}. Stopped for 1 ms or more: {max(lost):.1%} of the time, for "
+          f"{max(longest) / 1e6:.1f} ms at most.", flush=True)
+
+
 def main():
     global RIG
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -207,6 +229,9 @@ def main():
     RIG = next((str(p / "iosonde-rig") for p in places if (p / "iosonde-rig").exists()), None)
     if RIG is None:
         sys.exit("error: iosonde-rig is not built: cargo build -p iosonde-rig")
+    for loops in (1, os.cpu_count()):
+        control(loops, asked.seconds)
+    print()
     print("| device and load | must be found | found | high confidence | beside it |")
     print("| --- | --- | ---: | ---: | --- |")
     for name, device, command, must in CASES:

@@ -56,10 +56,14 @@ impl View {
     }
 
     fn press(&mut self, code: KeyCode, modifiers: KeyModifiers) {
-        match code {
-            KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => {
+        if modifiers.contains(KeyModifiers::CONTROL) {
+            // A zero byte, as `script` sends one, is Ctrl and the space bar.
+            if code == KeyCode::Char('c') {
                 self.ended = Some(Ended::Interrupted { signal: INTERRUPT });
             }
+            return;
+        }
+        match code {
             KeyCode::Char('q') | KeyCode::Esc => self.ended = Some(Ended::Stopped),
             KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
             KeyCode::Char('s') => {
@@ -265,6 +269,8 @@ mod tests {
         press(&mut view, KeyCode::Char('p'));
         view.take(Recent { span_ns: 1_000_000_000, ..Recent::default() });
         assert_eq!((view.recent.processes.len(), view.elapsed_ns), (2, 3_000_000_000));
+        view.press(KeyCode::Char(' '), KeyModifiers::CONTROL);
+        assert!(view.is_paused, "no key of ours");
         press(&mut view, KeyCode::Char('q'));
         assert_eq!(view.ended, Some(Ended::Stopped));
         view.press(KeyCode::Char('c'), KeyModifiers::CONTROL);

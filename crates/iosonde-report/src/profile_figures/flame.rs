@@ -23,8 +23,8 @@ pub(super) fn pictures(run: &ProfileRun) -> Result<Vec<Picture>, ChartError> {
             StackKind::Request => ("stacks-requests", "Where requests begin", "KiB"),
             StackKind::Wait => ("stacks-waits", "Where threads wait", "us"),
         };
-        let title = format!("{title}: {}", super::pool::subject(run));
-        pictures.push((format!("{name}.svg"), graph(&lines, title, unit)?));
+        let graph = graph(&lines, title, super::pool::subject(run), unit)?;
+        pictures.push((format!("{name}.svg"), graph));
         pictures.push((format!("{name}.folded"), lines.join("\n") + "\n"));
     }
     Ok(pictures)
@@ -45,9 +45,10 @@ fn folded(stack: &StackRun) -> Option<String> {
     (amount > 0).then(|| format!("{} {amount}", frames.join(";")))
 }
 
-fn graph(lines: &[String], title: String, unit: &str) -> Result<String, ChartError> {
+fn graph(lines: &[String], title: &str, subject: String, unit: &str) -> Result<String, ChartError> {
     let mut options = Options::default();
-    options.title = title;
+    options.title = title.to_owned();
+    options.subtitle = Some(subject);
     options.count_name = unit.to_owned();
     options.colors = color::Palette::Multi(color::MultiPalette::Java);
     options.text_truncate_direction = TextTruncateDirection::Right;
