@@ -1,4 +1,4 @@
-//! One command on many hosts, as a result: totals, a row for each host, who is slow, and who is
+//! One command on many hosts, as a report: totals, a row for each host, who is slow, and who is
 //! missing.
 
 use iosonde_analysis::figures::{DirectionFigures, LatencyFigures};
