@@ -265,21 +265,22 @@ fn without_interval(row: &Assessment) -> Option<(Confidence, String)> {
     let is_short = row.figures.window_ns < SHORTEST_NS;
     let verdict = row.figures.arrivals.as_ref().map(|open| open.verdict);
     let (known, scatter, of) = match verdict {
-        // Its backlog grows: no mean is known, as its finding says.
-        Some(ArrivalVerdict::Unsustainable) => return None,
-        None => (total.iops_half_width(), total.iops_scatter, "rate"),
+        // Of a backlog that grows no mean is known: what was done says what the storage can do.
+        None | Some(ArrivalVerdict::Unsustainable) => {
+            (total.iops_half_width(), total.iops_scatter, "rate")
+        }
         Some(_) => (total.latency.mean_half_width(), total.latency.mean_scatter, "mean latency"),
     };
     let is_wide = |share: &f64| *share >= finding::LOW_FROM;
     let why = match (known, scatter) {
         _ if is_short => format!("too short for an interval of the {of}"),
-        (Some(share), _) if verdict.is_none() && is_wide(&share) => {
+        (Some(share), _) if is_wide(&share) => {
             format!("the {of} is known to {} only", percent(share))
         }
         (None, Some(share)) if is_wide(&share) => {
             format!("too short to know the {of} to {}", percent(finding::LOW_FROM))
         }
-        (None, None) if verdict.is_some() => format!("the {of} is not known over time"),
+        (None, None) if of == "mean latency" => format!("the {of} is not known over time"),
         _ => return None,
     };
     Some((Confidence::Medium, why))
@@ -414,6 +415,12 @@ mod tests {
         let mut open = assess(&open_run_of(&Load::default(), |_| 0), None);
         open.figures.all.total.iops_interval = Some(Err(NoInterval::RunLonger));
         assert_eq!(of(open.clone()).0, Confidence::High, "the rate was requested");
+        let mut wide = open.clone();
+        let mean_ns = wide.figures.all.total.latency.mean_ns.unwrap();
+        let interval = (0.8 * mean_ns, 1.6 * mean_ns);
+        wide.figures.all.total.latency.mean_interval_ns = Ok(interval);
+        let words = "the mean latency is known to 40.0 % only";
+        assert_eq!(of(wide), (Confidence::Medium, words.to_owned()));
         let latency = &mut open.figures.all.total.latency;
         // The median may be known all the same.
         latency.mean_interval_ns = Err(NoInterval::RunLonger);

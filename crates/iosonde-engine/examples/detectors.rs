@@ -119,6 +119,13 @@ fn cases() -> Vec<Case> {
         closed("frozen for 1 s of 10, depth 8", freeze, 8, &["stall"]),
         open("frozen for 1 s of 10, 2,000/s in open loop", freeze, 2_000.0, &["stall"]),
         closed("frozen for 1 s of 10, 125 IOPS", rare, 1, &["stall"]),
+        closed(
+            "frozen for 2 s of 9, 100 IOPS, depth 4",
+            "servers=2,read=exp:20ms,stall-every=9s,stall-for=2s",
+            4,
+            &["stall"],
+        ),
+        closed("100 IOPS, depth 4", "servers=2,read=exp:20ms", 4, &[]),
         closed("ten times slower for 2 s of 10, depth 8", slow, 8, &["stall"]),
         closed("a third for 0.7 s of each 3 s, depth 8", third, 8, &["level_change"]),
         closed("50 ms each second, depth 1", short, 1, &["stall"]),
@@ -159,6 +166,15 @@ fn cases() -> Vec<Case> {
             &["latency_change"],
         )),
         unwarmed(open("three times slower, 800/s", slow_at_the_end, 800.0, &["latency_change"])),
+        long(
+            open(
+                "60 s: half as fast for 3 s of 7, 900/s",
+                "servers=4,read=exp:1ms,slow-every=7s,slow-for=3s,slow-by=2",
+                900.0,
+                &["latency_change"],
+            ),
+            60,
+        ),
         long(
             unwarmed(open("ten times slower for 10 s of 40", seldom, 200.0, &["latency_change"])),
             60,
@@ -226,6 +242,7 @@ fn cases() -> Vec<Case> {
         ),
         long(closed("60 s: M/M/4, depth 8", memoryless, 8, &[]), 60),
         long(open("60 s: M/M/4 at 80 %, open loop", memoryless, 3_200.0, &[]), 60),
+        long(open("60 s: M/M/4 at 95 %, open loop", memoryless, 3_800.0, &[]), 60),
         unwarmed(closed(
             "a burst in the first 4 %",
             "servers=32,read=exp:1ms,rate=1000,burst=8000",

@@ -4,7 +4,8 @@
 //! the noise: half the median, or four and a half standard deviations if that is less. Intervals
 //! are joined until the spread of the usual ones is 20 % of the median or less; where no width up
 //! to a second is that even, the one with the least spread serves. In such intervals only what is
-//! nearly a standstill is far below. Wider ones, in which all below half the median is, serve where
+//! nearly a standstill is far below, and where it is 30 % or more, only a standstill of three
+//! intervals counts. Wider ones, in which all below half the median is, serve where
 //! they show that more time was lost: in slow times. A stall goes on as long as intervals stay
 //! nearer to the limit than to the median.
 //!
@@ -35,8 +36,11 @@ const DEVIATIONS: f64 = 4.5;
 const EVEN: f64 = 0.2;
 /// Time lost in wide intervals, over that in narrow ones, from which on the latter saw only a part.
 const SEEN_IN_PART: f64 = 1.25;
-/// Spread from which on nothing can be said.
+/// Spread from which on only a standstill of some intervals counts, and from which on nothing does.
 const UNEVEN: f64 = 0.3;
+const TOO_UNEVEN: f64 = 0.6;
+/// Intervals of such a standstill at least.
+const STANDSTILL_FROM: usize = 3;
 /// Share of the median up to which nearly nothing was done, and no noise explains it.
 const NOTHING: f64 = 0.1;
 /// Share of the median below which half of the intervals of a standstill stay.
@@ -113,11 +117,14 @@ fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<St
     let (counts, width_ns, spread) = even(counts, width_ns, due, enough)?;
     let usual = median(&usual_ones(&counts))?;
     let limit = usual * FAR_BELOW.min(1.0 - DEVIATIONS * spread).max(NOTHING);
-    let low: Vec<(usize, usize)> = segments(&counts, limit, (usual + limit) / 2.0)
+    let is_even = spread < UNEVEN;
+    let near = if is_even { (usual + limit) / 2.0 } else { limit };
+    let low: Vec<(usize, usize)> = segments(&counts, limit, near)
         .into_iter()
         .filter(|(start, end)| {
             let is_inside = *start > 0 && *end < counts.len();
-            is_inside || is_standstill(&counts[*start..*end], usual)
+            let is_long = is_even || end - start >= STANDSTILL_FROM;
+            (is_even && is_inside) || (is_long && is_standstill(&counts[*start..*end], usual))
         })
         .collect();
     let length = |(start, end): &(usize, usize)| end - start;
@@ -189,7 +196,7 @@ fn even(
         }
         joined *= 2;
     }
-    best.filter(|(_, _, spread)| *spread < UNEVEN)
+    best.filter(|(_, _, spread)| *spread < TOO_UNEVEN)
 }
 
 /// All values but those in which nearly nothing was done, if these are the fewer ones; ascending.
@@ -325,6 +332,22 @@ mod tests {
             let values: Vec<u64> = (0..1_000).map(|at| u64::from(at % every == 0)).collect();
             assert_eq!(stalls(&values, TEN_MS), None, "{every}");
         }
+    }
+
+    #[test]
+    fn a_freeze_of_a_slow_device_is_found_where_no_interval_is_even() {
+        // Bursts of four operations, 100 per second: intervals of 0.3 s scatter by 30 %.
+        let bursts = |seed: u64, frozen: std::ops::Range<usize>| -> Vec<u64> {
+            let mut chance = Chance::new(seed);
+            let burst = |at| !frozen.contains(&at) && chance.unit() < 0.25;
+            (0..1_000).map(burst).map(|is_burst| u64::from(is_burst) * 4).collect()
+        };
+        let found = |frozen: std::ops::Range<usize>| {
+            let seeds = (1..=200).filter_map(|seed| stalls(&bursts(seed, frozen.clone()), TEN_MS));
+            seeds.filter(|found| found.longest_ns >= 1_500_000_000).count()
+        };
+        let (hits, false_ones) = (found(500..750), found(0..0));
+        assert!(hits >= 190 && false_ones == 0, "{hits} and {false_ones} of 200");
     }
 
     /// Ten seconds of a server that takes the same time for each request, loaded to 90 % by a

@@ -2,7 +2,7 @@
 
 use iosonde_model::units::{count, duration};
 use iosonde_stats::dependent::Batch;
-use iosonde_stats::step::{Level, levels};
+use iosonde_stats::step::{Level, levels, two_modes};
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 use crate::arrivals::ArrivalVerdict;
@@ -29,6 +29,8 @@ const EXPLAINED: f64 = 0.75;
 const LEAST_EXPLAINED: f64 = 0.05;
 /// Factor by which neighbouring levels differ at least.
 const MOVES_FROM: f64 = 1.5;
+/// Changes from which on two levels alternate.
+const FEWEST_CHANGES: usize = 4;
 /// Levels that are named one by one.
 const NAMED: usize = 6;
 
@@ -49,8 +51,19 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let steps = steps(case)?;
     let means: Vec<f64> = steps.iter().map(mean_ns).collect::<Option<_>>()?;
     let logs: Vec<f64> = means.iter().map(|mean| mean.ln()).collect();
+    let (words, levels) = several(&steps, &logs).or_else(|| alternating(&logs))?;
+    let mean = case.figures.all.total.latency.mean_ns?;
+    let effect = levels.iter().map(|level| (mean / level - 1.0).abs()).fold(0.0, f64::max);
+    let subject = "a latency that changed during the run";
+    let (strength, severity) = (Strength::Supported, Severity::Warning);
+    let finding = Finding::new("latency_change", subject, strength, severity, words);
+    Some(finding.moves_latency(effect).scatters().with("mean_off_share", effect))
+}
+
+/// Levels that last.
+fn several(steps: &[Batch], logs: &[f64]) -> Option<(String, Vec<f64>)> {
     let shortest = SHORTEST.max(logs.len().div_ceil(SHORTEST_SHARE));
-    let found = levels(&logs, shortest, LEAST_EXPLAINED);
+    let found = levels(logs, shortest, LEAST_EXPLAINED);
     let differs = |pair: &[Level]| (pair[0].mean - pair[1].mean).abs() >= MOVES_FROM.ln();
     let are_levels = found.levels.len() > 1
         && found.explained >= EXPLAINED
@@ -59,7 +72,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let each: Vec<(f64, u64)> =
-        found.levels.iter().filter_map(|level| of_level(level, &steps)).collect();
+        found.levels.iter().filter_map(|level| of_level(level, steps)).collect();
     let named = each
         .iter()
         .take(NAMED)
@@ -71,12 +84,26 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         count::of(each.len() as u64 - 1, "time"),
         named.join(", then ")
     );
-    let mean = case.figures.all.total.latency.mean_ns?;
-    let effect = each.iter().map(|(level, _)| (mean / level - 1.0).abs()).fold(0.0, f64::max);
-    let subject = "a latency that changed during the run";
-    let (strength, severity) = (Strength::Supported, Severity::Warning);
-    let finding = Finding::new("latency_change", subject, strength, severity, words);
-    Some(finding.moves_latency(effect).scatters().with("mean_off_share", effect))
+    Some((words, each.into_iter().map(|(mean, _)| mean).collect()))
+}
+
+/// Two levels that alternate, each too short beside the run for one of several.
+fn alternating(logs: &[f64]) -> Option<(String, Vec<f64>)> {
+    let found = two_modes(logs)?;
+    let lasts = found.changes >= FEWEST_CHANGES && found.stay >= SHORTEST as f64;
+    let differs = found.high - found.low >= MOVES_FROM.ln();
+    if !lasts || !differs || found.explained < EXPLAINED {
+        return None;
+    }
+    let levels = vec![found.low.exp(), found.high.exp()];
+    let words = format!(
+        "The mean latency changed {} times between levels of {} and {}; a single mean describes \
+         neither.",
+        found.changes,
+        duration::latency(levels[0]),
+        duration::latency(levels[1])
+    );
+    Some((words, levels))
 }
 
 /// What was done in intervals that are long enough, each with operations; `None` if they are too
@@ -131,6 +158,17 @@ mod tests {
         assert!(words.contains(" for 4.0 s, then ") && words.contains(" for 2.0 s"), "{words}");
         let words = finding(|at| if at < 30 { 3 } else { 1 }).unwrap().words;
         assert!(words.starts_with("The mean latency changed 1 time: "), "{words}");
+    }
+
+    #[test]
+    fn two_levels_that_alternate_too_often_for_each_to_be_named_are_reported() {
+        let logs = |period: usize| -> Vec<f64> {
+            (0..600).map(|at| if at % period < period / 2 { 12.0 } else { 13.0 }).collect()
+        };
+        let (words, levels) = alternating(&logs(20)).unwrap();
+        assert!(words.starts_with("The mean latency changed 59 times between levels"), "{words}");
+        assert_eq!(levels, [12f64.exp(), 13f64.exp()]);
+        assert_eq!(alternating(&logs(4)), None, "they do not last");
     }
 
     #[test]

@@ -21,9 +21,16 @@ impl Line<'_> {
             let Some(mean) = all.total.latency.mean_ns else { continue };
             // The requests in flight as the run begins and ends belong to it in part only.
             let in_part = 2.0 * all.depth_seen / all.total.ops as f64;
-            if all.depth_seen > 0.0 && in_part < LITTLE_WITHIN {
+            if all.depth_seen <= 0.0 || in_part >= LITTLE_WITHIN {
+                continue;
+            }
+            let residual = (all.total.iops * mean / 1e9 / all.depth_seen - 1.0).abs();
+            // A long one counts whole if it ends within the run, and not at all if it does not.
+            let longest_ns = all.total.latency.max_ns.unwrap_or(0) as f64;
+            let of_ends = 2.0 * longest_ns / figures.window_ns.max(1) as f64;
+            if residual <= LITTLE_WITHIN || residual > of_ends {
                 shown += 1;
-                worst = worst.max((all.total.iops * mean / 1e9 / all.depth_seen - 1.0).abs());
+                worst = worst.max(residual);
             }
         }
         if shown == 0 {

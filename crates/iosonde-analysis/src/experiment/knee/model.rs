@@ -27,6 +27,9 @@ const NO_QUEUE_WITHIN: f64 = 0.05;
 /// Latency over that at depth 1 above which there is queueing.
 const QUEUE_FROM: f64 = 1.01;
 
+/// Residual below which only that is reported.
+const SMALLEST_RESIDUAL: f64 = 0.001;
+
 const NOT_SATURATED: &str = "a linear rise, not saturated in this sweep";
 
 /// Formats a number of requests in flight as a level of the axis.
@@ -65,8 +68,11 @@ impl Line<'_> {
                 self.name,
                 self.constant(model, levels)
                     .or_else(|| self.rise(model, levels))
-                    .unwrap_or_else(|| self.text(model, &formatted)),
-                count::percent(residual)
+                    .unwrap_or_else(|| self.text(model, fitted.largest_depth, &formatted)),
+                match residual < SMALLEST_RESIDUAL {
+                    true => format!("below {}", count::percent(SMALLEST_RESIDUAL)),
+                    false => count::percent(residual),
+                }
             ),
         };
         answer.say(words);
@@ -75,13 +81,17 @@ impl Line<'_> {
         }
     }
 
-    fn text(&self, model: &Model, formatted: Formatter<'_>) -> String {
+    fn text(&self, model: &Model, largest_depth: f64, formatted: Formatter<'_>) -> String {
         match model {
             Model::Bounds { base_response, most: Some(most) } => {
                 let (rise, queueing) = self.queueing(base_response * most);
                 format!("{rise} to {} IOPS and none beyond{queueing}", rate(*most))
             }
             Model::Bounds { most: None, .. } => NOT_SATURATED.into(),
+            // With as many requests as units, half of the maximum is reached.
+            Model::BalancedDies { dies, .. } if *dies > largest_depth => {
+                "a rise that bends, less than half way to its maximum, which is not measured".into()
+            }
             Model::BalancedDies { dies, most } => format!(
                 "about {} equal units accessed at random, which approach {} IOPS: typical of \
                  random reads of flash dies",
@@ -92,6 +102,9 @@ impl Line<'_> {
                 "one queue and {servers} equal servers of {} each (M/M/{servers})",
                 iosonde_model::units::duration::latency(service * 1e9)
             ),
+            Model::Usl(law) if law.optimum > largest_depth => {
+                "the universal scalability law, with its maximum beyond these levels".into()
+            }
             Model::Usl(law) => format!(
                 "the universal scalability law, with its maximum at {}",
                 formatted(law.optimum)

@@ -37,15 +37,21 @@ fn the_knee_of_eight_servers_is_found_and_reported() {
 
 #[test]
 fn wrong_depths_are_found_where_runs_are_long_enough_to_show_them() {
-    let violated = |shape| {
+    let violated = |shape, longest: fn(u64) -> u64| {
         let mut facts = sweep(shape);
         let runs = facts.points.iter_mut().flat_map(|point| &mut point.runs);
-        runs.for_each(|figures| figures.all.depth_seen *= 1.1);
+        runs.for_each(|figures| {
+            figures.all.depth_seen *= 1.1;
+            let max_ns = &mut figures.all.total.latency.max_ns;
+            *max_ns = max_ns.map(longest);
+        });
         analyse(&facts, &[]).warnings.iter().any(|finding| finding.code == "little")
     };
-    assert!(violated(|depth| 2_000.0 * depth.min(8.0)));
+    assert!(violated(|depth| 2_000.0 * depth.min(8.0), |max| max));
     // One request in flight at each end of thirty is a fifteenth of them.
-    assert!(!violated(|_| 1.0));
+    assert!(!violated(|_| 1.0, |max| max));
+    // Requests of up to two seconds, which may end within the run or not.
+    assert!(!violated(|depth| 2_000.0 * depth.min(8.0), |_| 2_000_000_000));
 }
 
 #[test]
@@ -243,6 +249,15 @@ fn a_maximum_that_only_the_last_level_shows_is_not_stated() {
     assert!(words.contains("throughput still grows at iodepth 256, less than the"), "{words}");
     assert!(words.contains("that bends before iodepth 256; its maximum is not"), "{words}");
     assert!(!words.contains("saturated") && !words.contains("none beyond"), "{words}");
+}
+
+#[test]
+fn a_maximum_that_was_not_half_reached_is_not_stated() {
+    let words = said(&noisy(1, 0.002, |depth| 40_000.0 * depth / (depth + 39.0)));
+    assert!(words.contains("equal units accessed at random, which approach"), "{words}");
+    let words = said(&noisy(1, 0.002, |depth| 400_000.0 * depth / (depth + 399.0)));
+    assert!(!words.contains("equal units"), "{words}");
+    assert!(words.contains("less than half way to its maximum"), "{words}");
 }
 
 #[test]
