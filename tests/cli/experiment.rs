@@ -293,6 +293,13 @@ fn what_was_interrupted_goes_on_with_what_is_missing() {
 }
 
 #[test]
+fn runs_that_complete_nothing_are_inconclusive() {
+    let place = Place::new();
+    let slow = "experiment run queue-depth servers=512,read=400ms --ioengine sim --seconds 100ms";
+    place.iosonde(slow).end().exits(7).says("nothing was completed in its window");
+}
+
+#[test]
 fn what_reaches_its_write_limit_is_not_done() {
     let place = Place::new();
     let words =

@@ -111,7 +111,11 @@ pub(crate) fn end_of(study: &Study) -> Exit {
             if !invalid && failed * FAILED_OF <= trials.len() {
                 continue;
             }
-            exit = exit.or_graver(if invalid { Exit::Invalid } else { Exit::Environment });
+            exit = exit.or_graver(match trial.has_failed() {
+                _ if invalid => Exit::Invalid,
+                true => Exit::Environment,
+                false => Exit::Inconclusive,
+            });
         }
     }
     for facts in &study.stages {
