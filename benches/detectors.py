@@ -229,7 +229,7 @@ def main():
     RIG = next((str(p / "iosonde-rig") for p in places if (p / "iosonde-rig").exists()), None)
     if RIG is None:
         sys.exit("error: iosonde-rig is not built: cargo build -p iosonde-rig")
-    for loops in (1, os.cpu_count()):
+    for loops in sorted({1, os.cpu_count()}):
         control(loops, asked.seconds)
     print()
     print("| device and load | must be found | found | high confidence | beside it |")

@@ -224,8 +224,11 @@ def main():
     if OWN not in os.environ:
         own_mounts()
     rows = []
-    recorded, replayed = Disk(within=args.on), Disk(within=args.on)
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as kept, recorded, replayed:
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY) as kept,
+        Disk(within=args.on) as recorded,
+        Disk(within=args.on) as replayed,
+    ):
         keep = pathlib.Path(args.keep or kept).resolve()
         for name, title, prepare, command in (case for case in CASES if case[0] in names):
             print(f"{name} ...", file=sys.stderr)

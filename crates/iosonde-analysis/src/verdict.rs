@@ -247,7 +247,7 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
 }
 
 /// Why the headline figure of a row is not known well, and how far the row is to be trusted at
-/// most: the rate, or the mean latency of an open loop, whose rate was requested. Where it has no
+/// most: the rate, or the mean latency of an open loop whose rate was sustained. Where it has no
 /// interval, as in each window of `check --quick`, its scatter decides. A run that was to become
 /// precise is judged by that; one that was to become steady, by the operations of its rounds.
 fn without_interval(row: &Assessment) -> Option<(Confidence, String)> {
@@ -264,12 +264,12 @@ fn without_interval(row: &Assessment) -> Option<(Confidence, String)> {
     }
     let is_short = row.figures.window_ns < SHORTEST_NS;
     let verdict = row.figures.arrivals.as_ref().map(|open| open.verdict);
-    let (known, scatter, of) = match verdict {
-        // Of a backlog that grows no mean is known: what was done says what the storage can do.
-        None | Some(ArrivalVerdict::Unsustainable) => {
-            (total.iops_half_width(), total.iops_scatter, "rate")
-        }
-        Some(_) => (total.latency.mean_half_width(), total.latency.mean_scatter, "mean latency"),
+    // Of a backlog that grows no mean is known: what was done says what the storage can do.
+    let of_rate = matches!(verdict, None | Some(ArrivalVerdict::Unsustainable));
+    let (known, scatter, of) = if of_rate {
+        (total.iops_half_width(), total.iops_scatter, "rate")
+    } else {
+        (total.latency.mean_half_width(), total.latency.mean_scatter, "mean latency")
     };
     let is_wide = |share: &f64| *share >= finding::LOW_FROM;
     let why = match (known, scatter) {
@@ -280,7 +280,7 @@ fn without_interval(row: &Assessment) -> Option<(Confidence, String)> {
         (None, Some(share)) if is_wide(&share) => {
             format!("too short to know the {of} to {}", percent(finding::LOW_FROM))
         }
-        (None, None) if of == "mean latency" => format!("the {of} is not known over time"),
+        (None, None) if !of_rate => format!("the {of} is not known over time"),
         _ => return None,
     };
     Some((Confidence::Medium, why))

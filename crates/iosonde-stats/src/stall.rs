@@ -5,9 +5,9 @@
 //! are joined until the spread of the usual ones is 20 % of the median or less; where no width up
 //! to a second is that even, the one with the least spread serves. In such intervals only what is
 //! nearly a standstill is far below, and where it is 30 % or more, only a standstill of three
-//! intervals counts. Wider ones, in which all below half the median is, serve where
-//! they show that more time was lost: in slow times. A stall goes on as long as intervals stay
-//! nearer to the limit than to the median.
+//! intervals counts. Wider ones, in which all below half the median is, serve where they show that
+//! more time was lost: in slow times. A stall goes on as long as intervals stay nearer to the limit
+//! than to the median.
 //!
 //! The spread is that of the upper half and of the ranks just below the median, so that the stalls
 //! themselves do not widen it. Intervals in which nearly nothing was done count neither for it nor
@@ -123,8 +123,8 @@ fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<St
         .into_iter()
         .filter(|(start, end)| {
             let is_inside = *start > 0 && *end < counts.len();
-            let is_long = is_even || end - start >= STANDSTILL_FROM;
-            (is_even && is_inside) || (is_long && is_standstill(&counts[*start..*end], usual))
+            let stands = is_standstill(&counts[*start..*end], usual);
+            if is_even { is_inside || stands } else { stands && end - start >= STANDSTILL_FROM }
         })
         .collect();
     let length = |(start, end): &(usize, usize)| end - start;
