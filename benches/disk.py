@@ -32,6 +32,7 @@ class Disk:
         self.image = self.folder / "image"
         run("truncate", "-s", f"{mebibytes}M", self.image)
         self.in_memory = str(within) == MEMORY
+        self.is_filled = False
         direct = "off" if self.in_memory else "on"
         made = run("losetup", "--show", "-f", f"--direct-io={direct}", self.image,
                    capture_output=True, text=True)
@@ -55,14 +56,16 @@ class Disk:
         with open(self.image, "r+b") as image:
             for _ in range(size >> 20):
                 image.write(os.urandom(1 << 20))
+            os.fsync(image.fileno())
+        self.is_filled = True
 
     def erase(self):
-        """Of a file on a disk the space stays allocated: writes would else have to find it."""
+        """In memory. A file on a disk is filled instead, and keeps what is written later: what was
+        never written would be read without the disk."""
         if self.in_memory:
             run("blkdiscard", "-f", self.device, stderr=subprocess.DEVNULL)
-        else:
-            length = self.image.stat().st_size
-            run("fallocate", "--zero-range", "-o", 0, "-l", length, self.image)
+        elif not self.is_filled:
+            self.fill()
 
     def format(self):
         """Nothing is left for the file system to do in the background."""

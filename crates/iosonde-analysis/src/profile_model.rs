@@ -12,6 +12,7 @@
 
 mod arrivals;
 mod durable;
+mod journal;
 mod places;
 mod rows;
 mod sizes;
@@ -331,11 +332,6 @@ fn others(run: &ProfileRun, rows: &[Row]) -> Vec<String> {
     say(
         sum(&|class, op| class == Class::Journal && moves(op)) - journal,
         "requests of the file system's journal and metadata: too few for a role",
-    );
-    say(
-        journal,
-        "requests of the file system's journal and metadata are a role with a clock of its own: \
-         a sync does not wait for it, and its place is not recorded",
     );
     say(sum(&|_, op| op == Op::Flush), "flushes: the syncs of the replay cause new ones");
     say(sum(&|class, op| class == Class::Other && moves(op)), "requests by or for other programs");

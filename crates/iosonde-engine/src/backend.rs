@@ -82,6 +82,9 @@ pub trait Queue {
     /// long before it.
     const WAKES_LATE_NS: u64 = SLEEPER_LATE_NS;
 
+    /// Whether time passes only when a job moves its clock: none may then sleep for another.
+    const IS_VIRTUAL: bool = false;
+
     /// Now, ns, on the clock that all queues of a run share.
     fn now_ns(&self) -> u64;
 

@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod closely;
+mod commit;
 mod control;
 mod controller;
 mod durable;

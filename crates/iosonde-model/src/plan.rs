@@ -4,6 +4,7 @@
 //! printed, hashed, and is stored whole inside every record.
 
 pub mod chance;
+mod commit;
 pub mod describe;
 pub mod design;
 mod effect;
@@ -31,8 +32,8 @@ pub use verify::{RunId, VerifyMode, VerifyOp, VerifyPlan, VerifySetting, VerifyS
 // Words of a workload that leave nothing open, which a plan stores unchanged.
 pub use crate::spec::engine::{Engine, EngineKind};
 pub use crate::spec::{
-    Arrivals, Data, Direction, Draw, EachWrite, Flow, LatencyTarget, Limits, Metric, NumaMode,
-    Pace, Phase, Placement, Precision, Pursuit, Rate, Reap, Sequence, Service, Settling,
+    Arrivals, Commit, Data, Direction, Draw, EachWrite, Flow, LatencyTarget, Limits, Metric,
+    NumaMode, Pace, Phase, Placement, Precision, Pursuit, Rate, Reap, Sequence, Service, Settling,
     SettlingFigure, Sizes, Span, Stop, Strides, Sync, SyncCall, SyncCount, Think, Wait, Zone,
 };
 

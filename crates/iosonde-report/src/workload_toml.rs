@@ -142,9 +142,9 @@ mod tests {
     use super::*;
     use iosonde_model::plan::chance::Chance;
     use iosonde_model::spec::{
-        Access, Arrivals, Data, Draw, EachWrite, Flow, Limits, NumaMode, Pace, Phase, Placement,
-        Priorities, Priority, Rate, Reap, Region, Rw, Sequence, Sizes, Start, Sync, SyncCall,
-        Think, Threads, Wait, Zone,
+        Access, Arrivals, Commit, Data, Draw, EachWrite, Flow, Limits, NumaMode, Pace, Phase,
+        Placement, Priorities, Priority, Rate, Reap, Region, Rw, Sequence, Sizes, Start, Sync,
+        SyncCall, Think, Threads, Wait, Zone,
     };
 
     /// One of them, by chance.
@@ -209,6 +209,7 @@ mod tests {
         let flag = |chance: &mut Chance| chance.below(2) == 0;
         let rw = pick(chance, &Rw::WORDS).1;
         let count = chance.bits() as u32;
+        let waits = Commit::WaitsFor { role: name(chance), percent: chance.unit() * 100.0 };
         let phase = |chance: &mut Chance| Phase {
             ns: number(chance),
             rate_percent: chance.unit() * 300.0,
@@ -297,6 +298,7 @@ mod tests {
                 ..Limits::default()
             },
             flow: (chance.below(2) == 0).then_some(Flow { id: 3, weight: 2, sleep_ns: 5 }),
+            commit: pick(chance, &[None, Some(Commit::Writes(2.5)), Some(waits.clone())]),
             ..Role::new("", rw)
         }
     }

@@ -1,6 +1,7 @@
 //! Durability of a model: which role syncs after how many of its writes, and which writes are
 //! synchronous.
 
+use super::journal;
 use super::rows::Row;
 use iosonde_model::record::profile::{Class, Op, ProfileRun, SyncKind};
 use iosonde_model::spec::{EachWrite, Role, Sync, SyncCall};
@@ -14,8 +15,6 @@ const MOST_WRITES: u64 = 100;
 const ALWAYS: f64 = 0.9;
 /// Share of the syncs and writes of a group that one thread must have to be its only loop.
 const ONE_LOOP: f64 = 0.95;
-/// Share of the flushes below which a journal does not make them.
-const FEW: f64 = 0.01;
 
 /// Gives roles their syncs.
 pub(super) fn attach(
@@ -63,41 +62,11 @@ pub(super) fn attach(
             role.iodepth = Some(1);
         }
     }
-    commit(run, rows, roles);
-    let journals = rows.iter().filter(|row| row.class == Class::Journal && row.op == Op::Write);
-    let forced: u64 = journals.map(|row| row.durable).sum();
-    if forced > 0 {
-        left_out.push(format!(
-            "{} writes of the file system's journal bypassed the device's cache (FUA); they are \
-             plain writes",
-            count::thousands(forced)
-        ));
-    }
-}
-
-/// The journal makes the flushes that are not those of the program's syncs.
-fn commit(run: &ProfileRun, rows: &[Row], roles: &mut [Role]) {
-    let Some(at) = rows.iter().position(|row| row.class == Class::Journal && row.op == Op::Write)
-    else {
-        return;
-    };
-    let (device, requests) = (&rows[at].device, rows[at].requests);
-    let own = rows.iter().zip(roles.iter()).filter(|(row, _)| row.device == *device);
-    let own: f64 = own.map(|(row, role)| role.sync.per_write() * row.requests as f64).sum();
-    let flushes = run.traffic.iter().filter(|traffic| {
-        traffic.device == *device && traffic.class == Class::DeviceFlush && traffic.op == Op::Flush
-    });
-    let flushes: u64 = flushes.map(|traffic| traffic.requests).sum();
-    let left = flushes.saturating_sub(own.round() as u64);
-    if left as f64 >= FEW * flushes as f64 && left > 0 {
-        set_often(&mut roles[at].sync, left, requests);
-        (roles[at].sync.barrier, roles[at].sync.by_call) = (true, true);
-        roles[at].iodepth = Some(1);
-    }
+    journal::attach(run, rows, roles, left_out);
 }
 
 /// So many syncs in so many writes, as the smallest whole numbers that are near enough.
-fn set_often(sync: &mut Sync, syncs: u64, writes: u64) {
+pub(super) fn set_often(sync: &mut Sync, syncs: u64, writes: u64) {
     let wanted = syncs as f64 / writes.max(1) as f64;
     let near = |writes: u64| {
         let syncs = (wanted * writes as f64).round();
@@ -226,28 +195,6 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_makes_the_flushes_that_syncs_do_not_explain() {
-        let flushes = Traffic { bytes: 0, ..row(Class::DeviceFlush, Op::Flush, 1500) };
-        let mut run = profile(vec![
-            row(Class::Program, Op::Write, 1000),
-            Traffic { group: 0, ..row(Class::Journal, Op::Write, 1000) },
-            flushes,
-        ]);
-        run.syncs = vec![sync(SyncKind::Fdatasync, 1, 1000)];
-        let roles = workload(&run).unwrap().workload.roles;
-        let journal = roles.iter().find(|role| role.name == "journal").unwrap();
-        assert_eq!((journal.sync.every_writes, journal.sync.extra_syncs), (2, 0));
-        assert_eq!((journal.sync.barrier, journal.iodepth), (true, Some(1)));
-        let program = roles.iter().find(|role| role.name == "app-write").unwrap();
-        assert!(journal.offset.unwrap() >= program.offset.unwrap() + program.size.unwrap());
-        // All of them are those of the program.
-        run.traffic[2].requests = 1005;
-        let roles = workload(&run).unwrap().workload.roles;
-        let journal = roles.iter().find(|role| role.name == "journal").unwrap();
-        assert_eq!(journal.sync, Sync::default());
-    }
-
-    #[test]
     fn a_group_whose_pages_the_kernel_wrote_syncs_after_those() {
         let mut run = profile(vec![row(Class::WriteBack, Op::Write, 100)]);
         run.syncs = vec![sync(SyncKind::Fsync, 1, 1), sync(SyncKind::SyncFileRange, 1, 7)];
@@ -266,20 +213,6 @@ mod tests {
         assert_eq!((sync.every_writes, sync.extra_syncs), (1, 2));
         let all = modelled.left_out.join("\n");
         assert!(all.contains("5 syncs of a thread group that wrote nothing"), "{all}");
-    }
-
-    #[test]
-    fn a_journal_flushes_only_what_syncs_do_not_explain() {
-        let journal = Traffic { durable: 60, ..row(Class::Journal, Op::Write, 100) };
-        let flushes = Traffic { bytes: 0, ..row(Class::DeviceFlush, Op::Flush, 40) };
-        let mut run = profile(vec![row(Class::Program, Op::Write, 100), journal, flushes]);
-        run.syncs = vec![sync(SyncKind::Fsync, 1, 20)];
-        let modelled = workload(&run).unwrap();
-        let role = modelled.workload.roles.iter().find(|role| role.name == "journal").unwrap();
-        assert_eq!(role.sync.each_write, EachWrite::Accepted);
-        assert_eq!((role.sync.every_writes, role.sync.extra_syncs), (5, 0));
-        let all = modelled.left_out.join("\n");
-        assert!(all.contains("60 writes of the file system's journal bypassed"), "{all}");
     }
 
     #[test]

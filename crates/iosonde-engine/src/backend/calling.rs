@@ -34,6 +34,7 @@ impl<Q: Queue> CallingQueue<Q> {
 
 impl<Q: Queue> Queue for CallingQueue<Q> {
     const WAKES_LATE_NS: u64 = Q::WAKES_LATE_NS;
+    const IS_VIRTUAL: bool = Q::IS_VIRTUAL;
 
     fn now_ns(&self) -> u64 {
         self.queue.now_ns()

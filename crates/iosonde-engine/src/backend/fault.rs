@@ -195,6 +195,7 @@ impl<Q: Queue> FaultQueue<Q> {
 
 impl<Q: Queue> Queue for FaultQueue<Q> {
     const WAKES_LATE_NS: u64 = Q::WAKES_LATE_NS;
+    const IS_VIRTUAL: bool = Q::IS_VIRTUAL;
 
     #[inline(always)]
     fn now_ns(&self) -> u64 {

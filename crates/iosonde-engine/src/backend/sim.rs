@@ -144,6 +144,7 @@ impl SimQueue {
 
 impl Queue for SimQueue {
     const WAKES_LATE_NS: u64 = 0;
+    const IS_VIRTUAL: bool = true;
 
     fn now_ns(&self) -> u64 {
         self.now_ns

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use iosonde_sys::thread;
 
+use super::commit;
 use super::flow;
 use super::least::Least;
 use super::pace::Pacer;
@@ -57,6 +58,7 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) pacer: Pacer,
     pub(super) syncing: Syncing,
     pub(super) flow: Option<flow::Part>,
+    pub(super) commit: Option<commit::Part>,
     pub(super) priorities: Option<PriorityDraw>,
     pub(super) least: Least,
     /// Share of reads outside of phases that have their own.
@@ -155,11 +157,13 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
                 || job.sync.every_writes > 0
                 || job.reap.refill_at > 0
                 || job.flow.is_some()
+                || job.commit.is_some()
                 || !job.priorities.is_none(),
             draining: false,
             pacer,
             syncing: Syncing::new(job),
             flow: flow::Part::new(job.flow, lane.flow.as_ref()),
+            commit: commit::Part::new(job.commit.as_ref(), lane.commit.as_ref()),
             priorities: PriorityDraw::new(job),
             least: Least::new(&job.limits),
             read_percent: job.read_percent,
@@ -207,7 +211,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// Whether no operation will be sent any more.
     #[inline(always)]
     fn has_ended(&self) -> bool {
-        (self.stream.has_ended() || (self.paced && self.pacer.is_over()))
+        (self.stream.has_ended() || (self.paced && self.is_out_of_work()))
             && !self.syncing.is_owing()
     }
 

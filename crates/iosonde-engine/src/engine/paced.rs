@@ -1,5 +1,6 @@
 //! The job that may not send whenever a slot is free: due times, pauses, phases, syncs.
 
+use super::commit;
 use super::flow;
 use super::job::{JobLoop, PATIENCE_NS, Wait};
 use super::requests::Times;
@@ -11,6 +12,9 @@ impl<Q: Queue> JobLoop<'_, Q> {
     /// Stages what is due, and says what to wait for.
     #[inline(never)]
     pub(super) fn fill_paced(&mut self) -> Wait {
+        if let Some(wait) = self.await_commit() {
+            return wait;
+        }
         let now_ns = self.queue.now_ns();
         if self.stopping_since_ns.is_some() {
             self.requests.send_nothing_again();
@@ -41,7 +45,10 @@ impl<Q: Queue> JobLoop<'_, Q> {
                 }
                 Turn::Go => {
                     let holds_back = |flow: &mut flow::Part| flow.holds_back(now_ns, outstanding);
-                    if self.flow.as_mut().is_some_and(holds_back) {
+                    let holds_commit = |commit: &mut commit::Part| commit.holds_back(outstanding);
+                    if self.flow.as_mut().is_some_and(holds_back)
+                        || self.commit.as_mut().is_some_and(holds_commit)
+                    {
                         held = true;
                         break;
                     }
@@ -61,6 +68,9 @@ impl<Q: Queue> JobLoop<'_, Q> {
                     if let Some(flow) = &mut self.flow {
                         flow.sent();
                     }
+                    if let Some(commit) = &mut self.commit {
+                        commit.sent();
+                    }
                     self.requests.times[slot as usize].due_ns = due_ns;
                     self.stage(slot, op);
                     if let Some(priorities) = &mut self.priorities {
@@ -75,6 +85,9 @@ impl<Q: Queue> JobLoop<'_, Q> {
                 break;
             };
             self.syncing.sent();
+            if self.commit.as_mut().is_some_and(commit::Part::takes_sync) {
+                return self.ask_for_commit(slot, op, now_ns);
+            }
             self.requests.times[slot as usize] = Times { due_ns: now_ns, ..Times::default() };
             self.stage(slot, op);
         }
@@ -93,8 +106,16 @@ impl<Q: Queue> JobLoop<'_, Q> {
         }
     }
 
+    /// Whether its own pace, or the others of its commits, leave it nothing more to do.
+    pub(super) fn is_out_of_work(&self) -> bool {
+        self.pacer.is_over() || self.commit.as_ref().is_some_and(commit::Part::is_over)
+    }
+
     /// Ahead of the other jobs of a flow: until one of them has done more, or a pause is over.
     fn wait_held(&mut self, now_ns: u64) -> Wait {
+        if self.commit.is_some() {
+            return self.wait_for_demand(now_ns);
+        }
         let next_ns = self.flow.as_ref().map_or(now_ns, |flow| flow.next_ns(now_ns));
         if self.requests.is_holding() {
             return Wait::NOT;

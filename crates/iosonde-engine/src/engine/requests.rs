@@ -139,6 +139,15 @@ impl<'a> Requests<'a> {
         }
     }
 
+    /// A request that counted as in flight and was not handed over yet is to be sent; it keeps its
+    /// first time.
+    pub(super) fn withdraw(&mut self, slot: u32, now_ns: u64) {
+        self.area.add(self.in_flight, now_ns, self.tally.window());
+        self.in_flight -= 1;
+        self.slots[slot as usize].again = true;
+        self.again.push(slot);
+    }
+
     /// What was refused or cut short is not sent again after the end.
     pub(super) fn send_nothing_again(&mut self) {
         self.free.append(&mut self.again);

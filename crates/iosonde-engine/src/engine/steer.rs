@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::Control;
+use super::commit;
 use super::controller::{Controller, Counts, Order, shares};
 use super::flow;
 use super::live::LiveLatency;
@@ -39,6 +40,8 @@ pub(super) struct Lane {
     pub(super) place: Place,
     /// The flow that the job belongs to, if any.
     pub(super) flow: Option<Arc<flow::Common>>,
+    /// The commits in which the job has a part, if any.
+    pub(super) commit: Option<Arc<commit::Common>>,
     /// Latencies up to the last full interval, for who looks on.
     pub(super) latency: LiveLatency,
 }
@@ -46,8 +49,10 @@ pub(super) struct Lane {
 impl Lane {
     /// One for each job of a plan.
     pub(super) fn all(plan: &Plan) -> Box<[Lane]> {
-        let lane = |flow| Lane { place: Place::new(plan), flow, ..Lane::default() };
-        flow::of_jobs(plan).into_iter().map(lane).collect()
+        let common = flow::of_jobs(plan).into_iter().zip(commit::of_jobs(plan));
+        common
+            .map(|(flow, commit)| Lane { place: Place::new(plan), flow, commit, ..Lane::default() })
+            .collect()
     }
 
     pub(super) fn ops(&self) -> u64 {

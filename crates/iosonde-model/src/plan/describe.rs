@@ -2,7 +2,7 @@
 
 use super::{Job, LatencyGoal, Order, Plan, PrecisionGoal, Pursuit, Stop};
 use crate::spec::{
-    Arrivals, Draw, EachWrite, Pace, Priority, Rate, Sequence, Sizes, SyncCall, Think, Zone,
+    Arrivals, Commit, Draw, EachWrite, Pace, Priority, Rate, Sequence, Sizes, SyncCall, Think, Zone,
 };
 use crate::units::clean::clean;
 use crate::units::{bytes, count, duration};
@@ -230,6 +230,21 @@ fn load_words(job: &Job) -> String {
         more => format!("{} {call} in every {} writes{alone}", more + 1, sync.every_writes),
     };
     say(sync.every_writes > 0, often);
+    match &job.commit {
+        Some(Commit::WaitsFor { role, percent }) => {
+            say(
+                true,
+                format!(
+                    "{} % of the syncs after a commit of `{role}`",
+                    count::significant(*percent)
+                ),
+            );
+        }
+        Some(Commit::Writes(writes)) => {
+            say(true, format!("commits of {} writes on demand", count::significant(*writes)));
+        }
+        None => {}
+    }
     say(sync.each_write == EachWrite::Dsync, "every write durable (data)".into());
     say(sync.each_write == EachWrite::Sync, "every write durable (data and metadata)".into());
     say(sync.atomic, "every write as a whole or not at all".into());

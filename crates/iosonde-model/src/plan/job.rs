@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::IoKind;
 use crate::spec::engine::Engine;
 use crate::spec::{
-    Data, Draw, Flow, Limits, Listed, ListedWay, Pace, Phase, Placement, Priorities, Reap,
+    Commit, Data, Draw, Flow, Limits, Listed, ListedWay, Pace, Phase, Placement, Priorities, Reap,
     Sequence, Service, Sizes, Span, Strides, Sync, Think, Zone,
 };
 
@@ -94,6 +94,9 @@ pub struct Job {
     /// Its share of a common pace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<Flow>,
+    /// Its part in commits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<Commit>,
     /// Whether each block that was trimmed is written next.
     #[serde(default)]
     pub rewrites: bool,
@@ -138,6 +141,7 @@ impl Default for Job {
             strides: Strides::default(),
             limits: Limits::default(),
             flow: None,
+            commit: None,
             rewrites: false,
             rereads: false,
             listed: Vec::new(),
@@ -203,6 +207,7 @@ impl Job {
     pub fn keeps_depth(&self) -> bool {
         !self.is_open_loop()
             && self.flow.is_none()
+            && self.commit.is_none()
             && self.think.ns == 0
             && self.phases.is_empty()
             && !self.sync.barrier

@@ -1,6 +1,7 @@
 //! From what was asked and what is there to what will be done, or to a refusal.
 
 use super::chance::Chance;
+use super::commit;
 use super::shape::jobs_of;
 use super::{Engine, Job, LatencyGoal, OnError, Plan, PrecisionGoal, Stop, Target};
 use crate::spec::{Role, Threads, Workload};
@@ -170,6 +171,7 @@ pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> 
     for (role, threads) in workload.roles.iter().zip(threads) {
         jobs.extend(jobs_of(role, threads, workload, setting, &mut chance)?);
     }
+    commit::agree(&jobs)?;
     fit_buffers(&mut jobs, setting.buffer_limit_bytes, &mut notes)?;
     let pinned = jobs.len() <= setting.cpus as usize;
     let writes = jobs.iter().any(Job::changes);

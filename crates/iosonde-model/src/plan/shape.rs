@@ -68,6 +68,7 @@ pub(super) fn jobs_of(
         strides: role.strides,
         limits: role.limits.clone(),
         flow: role.flow,
+        commit: role.commit.clone(),
         rewrites: role.rw.rewrites(),
         listed: role.listed.clone(),
         ..Job::default()

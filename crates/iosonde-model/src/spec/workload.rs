@@ -8,8 +8,8 @@ use super::engine::Engine;
 use super::limits::{Flow, Limits};
 use super::listed::Listed;
 use super::load::{
-    Data, EachWrite, Pace, Phase, Placement, Reap, Sequence, Service, Sizes, Span, Strides, Sync,
-    Think, Zone,
+    Commit, Data, EachWrite, Pace, Phase, Placement, Reap, Sequence, Service, Sizes, Span, Strides,
+    Sync, Think, Zone,
 };
 use super::priority::Priorities;
 use crate::units;
@@ -165,6 +165,9 @@ pub struct Role {
     /// Its share of a common pace.
     #[serde(default)]
     pub flow: Option<Flow>,
+    /// Its part in commits.
+    #[serde(default)]
+    pub commit: Option<Commit>,
     /// Its own seed.
     #[serde(default)]
     pub seed: Option<u64>,
@@ -211,6 +214,7 @@ impl Role {
             run_repeats: false,
             limits: Limits::default(),
             flow: None,
+            commit: None,
             seed: None,
             listed: Vec::new(),
         }

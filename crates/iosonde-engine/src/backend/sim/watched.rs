@@ -32,6 +32,7 @@ impl<Q: Queue, W: Watcher> Watched<Q, W> {
 
 impl<Q: Queue, W: Watcher> Queue for Watched<Q, W> {
     const WAKES_LATE_NS: u64 = Q::WAKES_LATE_NS;
+    const IS_VIRTUAL: bool = Q::IS_VIRTUAL;
 
     fn now_ns(&self) -> u64 {
         self.inner.now_ns()
