@@ -206,6 +206,7 @@ fn a_pause_and_an_idle_phase_lower_the_rate_as_they_must() {
         ns: seconds * SECOND_NS,
         rate_percent,
         read_percent: Some(read_percent),
+        ..Phase::default()
     };
     let phases = vec![phase(1, 100.0, 100), phase(1, 0.0, 0), phase(2, 100.0, 0)];
     let role = Role { phases, ..Role::new("client", Rw::RandRw) };

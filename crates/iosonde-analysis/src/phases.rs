@@ -101,7 +101,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn phase(ns: u64) -> Phase {
-        Phase { ns, rate_percent: 100.0, read_percent: None }
+        Phase { ns, rate_percent: 100.0, ..Phase::default() }
     }
 
     /// Ten seconds, at the rate of 5,000 per second in each second one.

@@ -512,7 +512,7 @@ mod tests {
     fn what_fio_has_no_words_for_is_named() {
         let job = Job {
             read_percent: 0,
-            phases: vec![Phase { ns: 1, rate_percent: 100.0, read_percent: None }],
+            phases: vec![Phase { ns: 1, rate_percent: 100.0, ..Phase::default() }],
             sync: Sync { every_writes: 4, barrier: true, ..Sync::default() },
             ..Job::default()
         };

@@ -527,7 +527,7 @@ mod tests {
     fn each_phase_has_its_own_rate() {
         let shape = |t: f64| if t < 0.5 { 1.0 } else { 0.0 };
         let mut run = run_of(&[Load { noise: 0.0, shape, ..Load::default() }]);
-        let phase = |ns, rate_percent| Phase { ns, rate_percent, read_percent: None };
+        let phase = |ns, rate_percent| Phase { ns, rate_percent, ..Phase::default() };
         run.plan.warmup_ns = 0;
         run.plan.jobs[0].phases = vec![phase(5_000_000_000, 100.0), phase(5_000_000_000, 0.0)];
         let text = text_of(&run);

@@ -214,6 +214,7 @@ mod tests {
             ns: number(chance),
             rate_percent: chance.unit() * 300.0,
             read_percent: (chance.below(2) == 0).then_some(7),
+            sync_percent: pick(chance, &[100.0, 0.0, 16.5]),
         };
         Role {
             name: name(chance),
@@ -246,6 +247,7 @@ mod tests {
             sync: Sync {
                 every_writes: number(chance),
                 extra_syncs: number(chance),
+                followed: number(chance),
                 by_call: flag(chance),
                 call: pick(chance, &[SyncCall::Fsync, SyncCall::Fdatasync]),
                 barrier: flag(chance),

@@ -165,7 +165,7 @@ pub(super) fn cpus(option: &str, text: &str) -> Result<Vec<u32>, Failure> {
 /// `for=5s,rate=50,read=70`: a length, then what is different, in percent.
 pub(super) fn phase(option: &str, text: &str) -> Result<Phase, Failure> {
     let expected = "for=TIME[,rate=PERCENT][,read=PERCENT], such as for=5s,rate=0";
-    let mut phase = Phase { ns: 0, rate_percent: 100.0, read_percent: None };
+    let mut phase = Phase { ns: 0, rate_percent: 100.0, ..Phase::default() };
     for word in text.split(',') {
         let (key, value) = word.split_once('=').ok_or_else(|| unfit(option, text, expected))?;
         let percent = || number(option, value.trim_end_matches('%'), expected);
@@ -219,9 +219,14 @@ mod tests {
 
     #[test]
     fn phases() {
-        let requested = Phase { ns: 5_000_000_000, rate_percent: 0.0, read_percent: None };
+        let requested = Phase { ns: 5_000_000_000, rate_percent: 0.0, ..Phase::default() };
         assert_eq!(phase("-", "for=5s,rate=0").unwrap(), requested);
-        let requested = Phase { ns: 100_000_000, rate_percent: 250.0, read_percent: Some(30) };
+        let requested = Phase {
+            ns: 100_000_000,
+            rate_percent: 250.0,
+            read_percent: Some(30),
+            ..Phase::default()
+        };
         assert_eq!(phase("-", "read=30,for=100ms,rate=250%").unwrap(), requested);
         for text in ["", "for=0", "rate=50", "for=1s,reed=3", "for=1s,read=101", "for=1s,rate=-1"] {
             assert!(phase("-", text).is_err(), "{text}");

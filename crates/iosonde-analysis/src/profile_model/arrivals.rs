@@ -3,7 +3,7 @@
 
 use super::rows::Row;
 use super::sizes::rounded;
-use iosonde_model::record::profile::{Class, ProfileRun};
+use iosonde_model::record::profile::{Class, Op, ProfileRun};
 use iosonde_model::spec::{Arrivals, Pace, Phase, Rate};
 use iosonde_stats::Histogram;
 use iosonde_stats::distance::from_exponential;
@@ -81,7 +81,7 @@ pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
     let phase = |stretch: &Stretch| Phase {
         ns: stretch.ns,
         rate_percent: rounded(100.0 * stretch.rate() / mean),
-        read_percent: None,
+        ..Phase::default()
     };
     let phases: Vec<Phase> = match stretches.as_slice() {
         [] | [_] => Vec::new(),
@@ -92,6 +92,43 @@ pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
     // Six significant digits: no rate is known more precisely.
     let ops = significant(per_ns * 1e9);
     Phased { pace: Pace::Rate { rate: Rate::Ops(ops), arrivals: law }, phases }
+}
+
+/// Gives the phases of a role their share of the syncs, where the flushes of the program were not
+/// spread over time as its writes were: several threads sync, and others write.
+pub(super) fn spread_syncs(run: &ProfileRun, phases: &mut [Phase]) {
+    let Some(flushes) = run.series.iter().find(|series| series.op == Op::Flush) else { return };
+    let flushes = &flushes.counters;
+    let whole: u64 = flushes.ops.iter().sum();
+    let within = |from_ns: u64, to_ns: u64| -> f64 {
+        let edges = (0..).map(|at| at * flushes.width_ns);
+        let each = flushes.ops.iter().zip(edges).map(|(ops, at_ns)| {
+            let (from_ns, to_ns) = (from_ns.max(at_ns), to_ns.min(at_ns + flushes.width_ns));
+            *ops as f64 * to_ns.saturating_sub(from_ns) as f64 / flushes.width_ns.max(1) as f64
+        });
+        each.sum()
+    };
+    let writes = |phase: &Phase| phase.ns as f64 * phase.rate_percent;
+    let all: f64 = phases.iter().map(writes).sum();
+    let mut from_ns = 0;
+    let mut shares = Vec::new();
+    let mut differ = false;
+    for phase in &*phases {
+        let found = within(from_ns, from_ns + phase.ns);
+        let expected = whole as f64 * writes(phase) / all;
+        from_ns += phase.ns;
+        differ |= (found - expected).abs() > (ERRORS * expected.sqrt()).max(CHANGE * expected);
+        shares.push(if expected > 0.0 {
+            rounded(100.0 * found / expected).min(Phase::MOST_SYNC_PERCENT)
+        } else {
+            100.0
+        });
+    }
+    if whole >= FEWEST && differ {
+        for (phase, share) in phases.iter_mut().zip(shares) {
+            phase.sync_percent = share;
+        }
+    }
 }
 
 fn significant(value: f64) -> f64 {

@@ -1,11 +1,13 @@
 //! Durability of a model: which role syncs after how many of its writes, and which writes are
 //! synchronous.
 
+use super::arrivals;
 use super::journal;
 use super::rows::Row;
 use iosonde_model::record::profile::{Class, Op, ProfileRun, SyncKind};
 use iosonde_model::spec::{EachWrite, Role, Sync, SyncCall};
 use iosonde_model::units::count;
+use iosonde_stats::Histogram;
 
 /// Largest relative error of the number of syncs.
 const PRECISION: f64 = 0.005;
@@ -41,6 +43,7 @@ pub(super) fn attach(
             )),
         }
     }
+    let all: u64 = of_rows.iter().map(|calls| calls.all()).sum();
     for ((row, role), calls) in rows.iter().zip(roles.iter_mut()).zip(of_rows) {
         if row.op != Op::Write {
             continue;
@@ -58,6 +61,12 @@ pub(super) fn attach(
         // A single thread waits for its sync after its writes.
         role.sync.barrier = row.class == Class::Program && is_one_loop(run, row);
         role.sync.by_call = role.sync.barrier;
+        if !role.sync.barrier && calls.all() as f64 >= ONE_LOOP * all as f64 {
+            arrivals::spread_syncs(run, &mut role.phases);
+        }
+        if role.sync.barrier {
+            role.sync.followed = followed(run, row, &role.sync);
+        }
         if role.sync.barrier && role.sync.per_write() >= ALWAYS {
             role.iodepth = Some(1);
         }
@@ -76,6 +85,21 @@ pub(super) fn set_often(sync: &mut Sync, syncs: u64, writes: u64) {
     let every = (1..=MOST_WRITES).find(|writes| near(*writes)).unwrap_or(per_sync);
     sync.every_writes = every;
     sync.extra_syncs = ((wanted * every as f64).round() as u64).max(1) - 1;
+}
+
+/// How many of the writes in which syncs are counted are followed by one: no write is that begins
+/// sooner after the one before it than a sync takes. 0 if there are about as many as syncs.
+fn followed(run: &ProfileRun, row: &Row, sync: &Sync) -> u64 {
+    let mut latency = Histogram::new();
+    let own = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
+    own.filter(|sync| row.groups.contains(&sync.group))
+        .for_each(|sync| latency.merge(&sync.latency));
+    let Some((gaps, median_ns)) = row.gaps.as_ref().zip(latency.quantile(0.5)) else { return 0 };
+    let waited = gaps.count_above(median_ns / 2) as f64 / gaps.count().max(1) as f64;
+    if waited > ALWAYS * sync.per_write() || waited == 0.0 {
+        return 0;
+    }
+    ((waited * sync.every_writes as f64).round() as u64).clamp(1, 1 + sync.extra_syncs)
 }
 
 /// Whether one thread of a group has nearly all of its syncs and writes.

@@ -117,7 +117,7 @@ impl Gap {
 
 impl Pacer {
     pub(super) fn new(job: &Job) -> Pacer {
-        let after_sync = if job.sync.barrier { job.sync.per_write().min(1.0) } else { 0.0 };
+        let after_sync = if job.sync.barrier { job.sync.followed_share() } else { 0.0 };
         let coupled = after_sync > 0.0;
         let rhythm = match &job.pace {
             Pace::Closed => Rhythm::Closed,
@@ -214,6 +214,11 @@ impl Pacer {
     fn gap(&mut self, bytes: u64, part: (f64, f64)) -> f64 {
         let Rhythm::Steady { gap, spread } = &self.rhythm else { return 0.0 };
         gap.mean(bytes) * spread.draw_within(&mut self.chance, part)
+    }
+
+    /// Syncs per write of the phase at hand, as a share of the job's own.
+    pub(super) fn sync_share(&self) -> f64 {
+        self.phases.get(self.phase).map_or(1.0, |phase| phase.sync_percent / 100.0)
     }
 
     /// The part of the distances that follows an operation. A thread that waits for its sync comes
@@ -396,7 +401,7 @@ mod tests {
 
     #[test]
     fn an_idle_phase_has_no_arrivals_and_a_slow_one_fewer() {
-        let phase = |ns, rate_percent| Phase { ns, rate_percent, read_percent: None };
+        let phase = |ns, rate_percent| Phase { ns, rate_percent, ..Phase::default() };
         let phases = vec![
             phase(1_000_000_000, 100.0),
             phase(2_000_000_000, 0.0),

@@ -147,7 +147,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
             None => self.stream.next_op()?,
             Some(way) => self.stream.next_op_of(way)?,
         };
-        self.syncing.note(&op);
+        self.syncing.note(&op, self.pacer.sync_share());
         self.pacer.taken(u64::from(op.bytes), self.syncing.is_owing());
         Some(op)
     }

@@ -20,6 +20,8 @@ pub(super) struct Syncing {
     barrier: bool,
     targets: Vec<u16>,
     count: SyncCount,
+    /// Writes that are not counted yet: less than one.
+    writes: f64,
     /// Syncs of the group at hand that have not been sent: one for each target, or several.
     unsent: usize,
     /// Barrier: syncs are outstanding.
@@ -33,6 +35,7 @@ impl Syncing {
             barrier: job.sync.barrier,
             targets: if job.targets.is_empty() { vec![0] } else { job.targets.clone() },
             count: SyncCount::default(),
+            writes: 0.0,
             unsent: 0,
             committing: false,
         }
@@ -53,6 +56,10 @@ impl Syncing {
             return Turn::Wait;
         }
         let targets = self.targets.len();
+        // Where several follow one another, each begins when the one before has ended.
+        if self.committing && self.unsent.is_multiple_of(targets) && outstanding > 0 {
+            return Turn::Wait;
+        }
         Turn::Sync { target: self.targets[(targets - self.unsent % targets) % targets] }
     }
 
@@ -68,9 +75,14 @@ impl Syncing {
         self.committing = self.barrier;
     }
 
-    /// An operation is on its way.
-    pub(super) fn note(&mut self, op: &Op) {
-        if op.way == IoKind::Write {
+    /// An operation is on its way; with this share of the usual number of syncs.
+    pub(super) fn note(&mut self, op: &Op, share: f64) {
+        if op.way != IoKind::Write {
+            return;
+        }
+        self.writes += share;
+        while self.writes >= 1.0 {
+            self.writes -= 1.0;
             self.unsent += self.targets.len() * self.count.after_write(&self.sync) as usize;
         }
     }
@@ -90,10 +102,10 @@ mod tests {
     #[test]
     fn a_sync_follows_every_so_many_writes_and_reads_do_not_count() {
         let mut syncing = syncing(2, false, vec![]);
-        syncing.note(&WRITE);
-        syncing.note(&Op { way: IoKind::Read, ..WRITE });
+        syncing.note(&WRITE, 1.0);
+        syncing.note(&Op { way: IoKind::Read, ..WRITE }, 1.0);
         assert_eq!(syncing.turn(2), Turn::Go);
-        syncing.note(&WRITE);
+        syncing.note(&WRITE, 1.0);
         assert_eq!(syncing.turn(3), Turn::Sync { target: 0 }, "it waits for nobody");
         syncing.sent();
         assert_eq!(syncing.turn(4), Turn::Go);
@@ -105,7 +117,7 @@ mod tests {
         let mut syncing = Syncing::new(&Job { sync, ..Job::default() });
         let follows: Vec<bool> = (0..8)
             .map(|_| {
-                syncing.note(&WRITE);
+                syncing.note(&WRITE, 1.0);
                 let owes = syncing.is_owing();
                 if owes {
                     assert_eq!(syncing.turn(0), Turn::Sync { target: 0 });
@@ -119,7 +131,7 @@ mod tests {
         // More syncs than writes, one after another, on each target in turn.
         let sync = Sync { every_writes: 1, extra_syncs: 1, barrier: true, ..Sync::default() };
         let mut twice = Syncing::new(&Job { sync, targets: vec![3, 5], ..Job::default() });
-        twice.note(&WRITE);
+        twice.note(&WRITE, 1.0);
         for target in [3, 5, 3, 5] {
             assert_eq!(twice.turn(0), Turn::Sync { target });
             twice.sent();
@@ -128,9 +140,27 @@ mod tests {
     }
 
     #[test]
+    fn several_syncs_may_follow_one_write() {
+        let sync = Sync { every_writes: 5, extra_syncs: 3, followed: 3, ..Sync::default() };
+        let mut count = SyncCount::default();
+        let follow: Vec<u64> = (0..10).map(|_| count.after_write(&sync)).collect();
+        assert_eq!(follow, [0, 1, 0, 1, 2, 0, 1, 0, 1, 2]);
+        // One after another, where the queue has room for more.
+        let sync = Sync { every_writes: 1, extra_syncs: 1, barrier: true, ..Sync::default() };
+        let mut twice = Syncing::new(&Job { sync, targets: vec![3, 5], ..Job::default() });
+        twice.note(&WRITE, 1.0);
+        for (target, outstanding) in [(3, 0), (5, 1)] {
+            assert_eq!(twice.turn(outstanding), Turn::Sync { target });
+            twice.sent();
+        }
+        assert_eq!(twice.turn(1), Turn::Wait);
+        assert_eq!(twice.turn(0), Turn::Sync { target: 3 });
+    }
+
+    #[test]
     fn a_group_commit_waits_for_its_writes_and_is_waited_for() {
         let mut syncing = syncing(1, true, vec![3, 5]);
-        syncing.note(&WRITE);
+        syncing.note(&WRITE, 1.0);
         assert_eq!(syncing.turn(1), Turn::Wait);
         assert_eq!(syncing.turn(0), Turn::Sync { target: 3 });
         syncing.sent();

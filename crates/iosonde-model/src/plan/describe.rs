@@ -229,6 +229,10 @@ fn load_words(job: &Job) -> String {
         0 => format!("{call} after every {} writes{alone}", sync.every_writes),
         more => format!("{} {call} in every {} writes{alone}", more + 1, sync.every_writes),
     };
+    let often = match sync.followed {
+        0 => often,
+        followed => format!("{often}, after {followed} of them"),
+    };
     say(sync.every_writes > 0, often);
     match &job.commit {
         Some(Commit::WaitsFor { role, percent }) => {

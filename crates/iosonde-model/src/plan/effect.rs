@@ -20,7 +20,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 33] = [
+    let faults: [(bool, &str); 35] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -30,6 +30,11 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         (
             !role.rw.is_mixed() && job.phases.iter().any(|phase| phase.read_percent.is_some()),
             "a share of reads in a phase has no effect; give --rw rw or randrw",
+        ),
+        (
+            job.sync.every_writes == 0
+                && job.phases.iter().any(|phase| phase.sync_percent != 100.0),
+            "a share of the syncs in a phase has no effect: there are none; give every-writes",
         ),
         (
             !open_loop
@@ -62,6 +67,10 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         (
             job.sync.extra_syncs > 0 && job.sync.every_writes == 0,
             "further syncs need a number of writes: give every-writes",
+        ),
+        (
+            job.sync.followed > job.sync.every_writes.min(1 + job.sync.extra_syncs),
+            "more writes that syncs follow than there are writes, or syncs; give a smaller `followed`",
         ),
         (
             job.sync.by_call && !(job.sync.barrier && job.targets.len() <= 1),

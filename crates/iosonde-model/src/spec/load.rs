@@ -122,6 +122,29 @@ pub struct Phase {
     /// Share of reads during it, percent; without it the job's own.
     #[serde(alias = "read-percent", default)]
     pub read_percent: Option<u8>,
+    /// Syncs per write during it, percent of the job's own.
+    #[serde(alias = "sync-percent", default = "all", skip_serializing_if = "is_all")]
+    pub sync_percent: f64,
+}
+
+impl Phase {
+    /// Largest number of syncs per write, percent of the job's own.
+    pub const MOST_SYNC_PERCENT: f64 = 10_000.0;
+}
+
+impl Default for Phase {
+    /// One without length that changes nothing.
+    fn default() -> Phase {
+        Phase { ns: 0, rate_percent: all(), read_percent: None, sync_percent: all() }
+    }
+}
+
+fn all() -> f64 {
+    100.0
+}
+
+fn is_all(percent: &f64) -> bool {
+    *percent == all()
 }
 
 /// When what was written is made durable.
@@ -134,6 +157,10 @@ pub struct Sync {
     /// So many syncs more in the same number of writes, all of them evenly spread.
     #[serde(alias = "extra-syncs", skip_serializing_if = "is_none")]
     pub extra_syncs: u64,
+    /// So many of these writes, evenly spread, are followed by one of these syncs or several; 0 means
+    /// that no sync follows another without a write between them.
+    #[serde(skip_serializing_if = "is_none")]
+    pub followed: u64,
     /// Which call it is.
     pub call: SyncCall,
     /// Group commit: a sync is sent when all writes before it have finished, and nothing is written
@@ -235,12 +262,22 @@ impl Sync {
             writes => (1 + self.extra_syncs) as f64 / writes as f64,
         }
     }
+
+    /// Share of the writes that a sync follows.
+    pub fn followed_share(&self) -> f64 {
+        match self.followed {
+            0 => self.per_write().min(1.0),
+            followed => followed as f64 / self.every_writes.max(1) as f64,
+        }
+    }
 }
 
 /// Counts writes, and says how many syncs follow each.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncCount {
-    owed: u64,
+    /// Parts of a write that syncs follow, and of a sync, which are due.
+    writes: u64,
+    syncs: u64,
 }
 
 impl SyncCount {
@@ -250,9 +287,13 @@ impl SyncCount {
         if sync.every_writes == 0 {
             return 0;
         }
-        self.owed += 1 + sync.extra_syncs;
-        let due = self.owed / sync.every_writes;
-        self.owed %= sync.every_writes;
+        let syncs = 1 + sync.extra_syncs;
+        let followed = if sync.followed == 0 { syncs } else { sync.followed };
+        self.writes += followed;
+        self.syncs += self.writes / sync.every_writes * syncs;
+        self.writes %= sync.every_writes;
+        let due = self.syncs / followed;
+        self.syncs %= followed;
         due
     }
 }

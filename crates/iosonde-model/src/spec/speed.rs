@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn paced() -> Workload {
-        let phase = |ns, rate_percent| Phase { ns, rate_percent, read_percent: None };
+        let phase = |ns, rate_percent| Phase { ns, rate_percent, ..Phase::default() };
         let mut workload = catalogue::workload("kv-store").unwrap();
         workload.roles[0].pace = Pace::Rate { rate: Rate::Ops(100.0), arrivals: Arrivals::Poisson };
         workload.roles[0].phases = vec![phase(4_000, 150.0), phase(2_000, 0.0)];
@@ -174,7 +174,10 @@ mod tests {
         let mut mixed = paced();
         mixed.roles[0].phases[0].read_percent = Some(30);
         let phases = mixed.at_speed(Speed::Max).unwrap().roles[0].phases.clone();
-        assert_eq!(phases, [Phase { ns: 4_000, rate_percent: 100.0, read_percent: Some(30) }]);
+        assert_eq!(
+            phases,
+            [Phase { ns: 4_000, rate_percent: 100.0, read_percent: Some(30), ..Phase::default() }]
+        );
     }
 
     #[test]

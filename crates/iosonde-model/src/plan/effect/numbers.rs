@@ -26,6 +26,14 @@ fn phase(phase: &Phase) -> Option<String> {
     if phase.ns == 0 {
         return Some("a phase of 0 ns, expected a longer one; give its length, such as 10s".into());
     }
+    let percent = phase.sync_percent;
+    if !(0.0..=Phase::MOST_SYNC_PERCENT).contains(&percent) {
+        return Some(format!(
+            "a phase with {percent} % of the syncs per write, expected 0 to {}; give \
+             another sync-percent",
+            Phase::MOST_SYNC_PERCENT
+        ));
+    }
     let percent = phase.rate_percent;
     (!percent.is_finite() || percent < 0.0).then(|| {
         format!("a phase at {percent} % of the rate, expected 0 or more; give rate=0 for idle")
@@ -189,7 +197,7 @@ mod tests {
     #[test]
     fn each_number_is_named_with_what_is_expected_and_what_to_do() {
         let phase = |ns, rate_percent, read_percent| Job {
-            phases: vec![Phase { ns, rate_percent, read_percent }],
+            phases: vec![Phase { ns, rate_percent, read_percent, ..Phase::default() }],
             ..job()
         };
         let paced = |pace| Job { pace, ..job() };
