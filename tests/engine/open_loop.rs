@@ -9,8 +9,8 @@ use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::host::Root;
 use iosonde_model::plan::{
-    Arrivals, Engine, EngineKind, OnError, Pace, Phase, Rate, Setting, Stop, Sync, Target, Think,
-    resolve,
+    Arrivals, Commit, Engine, EngineKind, OnError, Pace, Phase, Rate, Setting, Stop, Sync, Target,
+    Think, resolve,
 };
 use iosonde_model::record::Run;
 use iosonde_model::spec::{Reap, Role, Rw, Workload};
@@ -22,11 +22,11 @@ const MS: f64 = 1e6;
 
 /// Runs one role on a simulated device for some seconds and judges the record.
 fn judged(role: Role, iodepth: u32, seconds: u64, seed: u64, device: &str) -> (Run, Assessment) {
-    judged_until(role, iodepth, Stop::AfterNs(seconds * SECOND_NS), seed, device)
+    judged_until(vec![role], iodepth, Stop::AfterNs(seconds * SECOND_NS), seed, device)
 }
 
 fn judged_until(
-    role: Role,
+    roles: Vec<Role>,
     iodepth: u32,
     stop: Stop,
     seed: u64,
@@ -38,8 +38,8 @@ fn judged_until(
         pattern: "test".into(),
         models: String::new(),
         block_size: 4096,
-        read_percent: role.rw.read_percent(50),
-        roles: vec![role],
+        read_percent: roles[0].rw.read_percent(50),
+        roles,
     };
     let setting = Setting {
         engine: Engine::of(EngineKind::Sim),
@@ -271,7 +271,7 @@ fn an_open_loop_that_ends_after_a_count_has_dropped_nothing() {
     let pace = Pace::Rate { rate: Rate::Ops(5000.0), arrivals: Arrivals::Constant };
     let role = Role { pace, ..Role::new("client", Rw::RandRead) };
     let device = "servers=2000,read=200ms";
-    let (run, assessment) = judged_until(role, 2048, Stop::AfterOps(10_000), 3, device);
+    let (run, assessment) = judged_until(vec![role], 2048, Stop::AfterOps(10_000), 3, device);
     assert_eq!(run.jobs[0].arrivals.dropped, 0);
     assert_eq!(open(&assessment).verdict, ArrivalVerdict::Sustained);
 }
@@ -281,7 +281,38 @@ fn a_counted_run_syncs_its_last_writes_too() {
     for barrier in [false, true] {
         let sync = Sync { every_writes: 1, barrier, ..Sync::default() };
         let role = Role { sync, ..Role::new("log", Rw::RandWrite) };
-        let (run, _) = judged_until(role, 4, Stop::AfterOps(10), 1, "servers=8,write=1ms");
+        let (run, _) = judged_until(vec![role], 4, Stop::AfterOps(10), 1, "servers=8,write=1ms");
         assert_eq!((run.jobs[0].write.ops, run.jobs[0].sync.ops), (10, 10), "barrier {barrier}");
     }
+}
+
+/// One that writes and syncs, and a journal that makes a commit of two writes for each second sync.
+fn with_a_journal() -> Vec<Role> {
+    let sync = Sync { every_writes: 1, barrier: true, ..Sync::default() };
+    let waits = Commit::WaitsFor { role: "journal".into(), percent: 50.0 };
+    let app = Role { sync, commit: Some(waits), ..Role::new("app", Rw::RandWrite) };
+    let journal = Role { commit: Some(Commit::Writes(2.0)), ..Role::new("journal", Rw::Write) };
+    vec![app, journal]
+}
+
+#[test]
+fn a_commit_is_made_when_a_sync_waits_for_it() {
+    let stop = Stop::AfterNs(10 * SECOND_NS);
+    let (run, _) = judged_until(with_a_journal(), 1, stop, 1, "servers=4,write=1ms");
+    let [app, journal] = &run.jobs[..] else { panic!("{} jobs", run.jobs.len()) };
+    // Two writes and two syncs of one and two writes of the other, one after another although the
+    // device has room for more.
+    let cycles = app.write.ops / 2;
+    assert!((1630..=1667).contains(&cycles), "{cycles}");
+    assert!(app.sync.ops.abs_diff(app.write.ops) <= 1);
+    assert!(journal.write.ops.abs_diff(app.write.ops) <= 3, "{}", journal.write.ops);
+}
+
+#[test]
+fn a_journal_ends_with_those_that_wait_for_it() {
+    let stop = Stop::AfterOps(100);
+    let mut roles = with_a_journal();
+    roles[1].commit = Some(Commit::Writes(1.0));
+    let (run, _) = judged_until(roles, 1, stop, 1, "servers=4,write=1ms");
+    assert_eq!([run.jobs[0].write.ops, run.jobs[1].write.ops], [100, 50]);
 }

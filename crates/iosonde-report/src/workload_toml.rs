@@ -248,6 +248,7 @@ mod tests {
                 every_writes: number(chance),
                 extra_syncs: number(chance),
                 followed: number(chance),
+                in_flight: number(chance),
                 by_call: flag(chance),
                 call: pick(chance, &[SyncCall::Fsync, SyncCall::Fdatasync]),
                 barrier: flag(chance),

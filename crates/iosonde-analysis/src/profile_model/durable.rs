@@ -4,7 +4,7 @@
 use super::arrivals;
 use super::journal;
 use super::rows::Row;
-use iosonde_model::record::profile::{Class, Op, ProfileRun, SyncKind};
+use iosonde_model::record::profile::{Class, Op, ProfileRun, SyncKind, SyncRun};
 use iosonde_model::spec::{EachWrite, Role, Sync, SyncCall};
 use iosonde_model::units::count;
 use iosonde_stats::Histogram;
@@ -61,6 +61,9 @@ pub(super) fn attach(
         // A single thread waits for its sync after its writes.
         role.sync.barrier = row.class == Class::Program && is_one_loop(run, row);
         role.sync.by_call = role.sync.barrier;
+        if !role.sync.barrier {
+            role.sync.in_flight = in_flight(run, row);
+        }
         if !role.sync.barrier && calls.all() as f64 >= ONE_LOOP * all as f64 {
             arrivals::spread_syncs(run, &mut role.phases);
         }
@@ -87,13 +90,26 @@ pub(super) fn set_often(sync: &mut Sync, syncs: u64, writes: u64) {
     sync.extra_syncs = ((wanted * every as f64).round() as u64).max(1) - 1;
 }
 
+/// Latency of the syncs of a row's groups.
+fn latency(run: &ProfileRun, row: &Row) -> Histogram {
+    let mut latency = Histogram::new();
+    let of_row = |sync: &&SyncRun| row.groups.contains(&sync.group);
+    let durable = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
+    durable.filter(of_row).for_each(|sync| latency.merge(&sync.latency));
+    latency
+}
+
+/// Most syncs in flight at once: the mean by Little's law over the time in which there were writes,
+/// rounded up.
+fn in_flight(run: &ProfileRun, row: &Row) -> u64 {
+    let mean = latency(run, row).sum() as f64 / row.active_ns().max(1) as f64;
+    (mean.ceil() as u64).min(u64::from(row.threads))
+}
+
 /// How many of the writes in which syncs are counted are followed by one: no write is that begins
 /// sooner after the one before it than a sync takes. 0 if there are about as many as syncs.
 fn followed(run: &ProfileRun, row: &Row, sync: &Sync) -> u64 {
-    let mut latency = Histogram::new();
-    let own = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
-    own.filter(|sync| row.groups.contains(&sync.group))
-        .for_each(|sync| latency.merge(&sync.latency));
+    let latency = latency(run, row);
     let Some((gaps, median_ns)) = row.gaps.as_ref().zip(latency.quantile(0.5)) else { return 0 };
     let waited = gaps.count_above(median_ns / 2) as f64 / gaps.count().max(1) as f64;
     if waited > ALWAYS * sync.per_write() || waited == 0.0 {
@@ -163,7 +179,7 @@ mod tests {
 
     use super::super::workload;
     use super::*;
-    use iosonde_fixtures::profile_model::{profile, row, sync};
+    use iosonde_fixtures::profile_model::{gaps, profile, row, series, sync};
     use iosonde_model::record::profile::{OpenCounts, ThreadRun, Traffic};
     use iosonde_model::spec::Sync;
 
@@ -216,6 +232,54 @@ mod tests {
         run.threads = vec![thread(600, 600), thread(400, 400)];
         let role = workload(&run).unwrap().workload.roles[0].clone();
         assert_eq!((role.sync.barrier, role.iodepth), (false, Some(3)));
+    }
+
+    #[test]
+    fn syncs_that_follow_each_other_do_so_in_the_model() {
+        // Of each ten writes six wait for a sync, and there are eight of those.
+        let mut run = profile(vec![row(Class::Program, Op::Write, 1000)]);
+        run.syncs = vec![sync(SyncKind::Fdatasync, 1, 800)];
+        let times = |ns: u64, count: usize| std::iter::repeat_n(ns, count);
+        run.traffic[0].gaps = gaps(times(10_000, 400).chain(times(9_000_000, 600)));
+        let formatted = sync_of(&run);
+        assert_eq!((formatted.every_writes, formatted.extra_syncs, formatted.followed), (5, 3, 3));
+        run.traffic[0].gaps = gaps(times(10_000, 210).chain(times(9_000_000, 790)));
+        assert_eq!(sync_of(&run).followed, 0, "about one for each");
+    }
+
+    #[test]
+    fn several_threads_have_as_many_syncs_in_flight_as_they_had() {
+        let of = |syncs: u64, threads: u32| {
+            let mut run = profile(vec![row(Class::Program, Op::Write, 10_000)]);
+            run.syncs = vec![sync(SyncKind::Fdatasync, 1, syncs)];
+            run.groups[1].threads = threads;
+            sync_of(&run).in_flight
+        };
+        // 3 ms each, in ten seconds.
+        assert_eq!([of(2_000, 4), of(4_000, 4), of(60_000, 4)], [1, 2, 4]);
+        assert_eq!(of(2_000, 1), 0, "a group commit has one anyway");
+    }
+
+    #[test]
+    fn phases_have_the_syncs_of_their_time() {
+        let mut run = profile(vec![row(Class::Program, Op::Write, 10_000)]);
+        run.groups[1].threads = 4;
+        run.syncs = vec![sync(SyncKind::Fdatasync, 1, 1000)];
+        // A checkpoint in the last second.
+        let mut writes = vec![50; 100];
+        writes[90..].fill(550);
+        let mut flushes = vec![11; 100];
+        flushes[90..].fill(1);
+        run.series = vec![series(Op::Write, writes), series(Op::Flush, flushes)];
+        let share = |run: &ProfileRun| -> Vec<f64> {
+            let role = workload(run).unwrap().workload.roles[0].clone();
+            role.phases.iter().map(|phase| phase.sync_percent).collect()
+        };
+        let shares = share(&run);
+        assert!(shares[0] > 150.0 && shares[shares.len() - 1] < 10.0, "{shares:?}");
+        run.series[1] =
+            series(Op::Flush, run.series[0].counters.ops.iter().map(|n| n / 10).collect());
+        assert!(share(&run).iter().all(|share| *share == 100.0), "as the writes");
     }
 
     #[test]

@@ -409,7 +409,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.requests.forget_batches();
             self.requests.report.in_flight_start = self.requests.in_flight as u32;
         }
-        self.lane.ops.store(self.requests.tally.all_ops, Ordering::Relaxed);
+        self.lane.ops.store(self.requests.tally.all_ops.iter().sum(), Ordering::Relaxed);
         let bytes: u64 = self.requests.tally.all_bytes.iter().sum();
         self.lane.bytes.store(bytes, Ordering::Relaxed);
         self.requests.tally.publish(&self.lane.latency);

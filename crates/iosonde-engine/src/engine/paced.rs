@@ -34,7 +34,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
         let mut held = false;
         while self.staged.len() < batch {
             let outstanding = self.requests.in_flight + self.staged.len();
-            let op = match self.syncing.turn(outstanding) {
+            let op = match self.syncing.turn(outstanding, || self.requests.ended_syncs()) {
                 Turn::Wait => {
                     starved = true;
                     break;

@@ -148,6 +148,12 @@ impl<'a> Requests<'a> {
         self.again.push(slot);
     }
 
+    /// Syncs that have ended, with or without an error.
+    pub(super) fn ended_syncs(&self) -> u64 {
+        let failed = self.errors.iter().filter(|(way, _, _)| *way == IoKind::Sync);
+        self.tally.all_ops[IoKind::Sync as usize] + failed.map(|(_, _, count)| count).sum::<u64>()
+    }
+
     /// What was refused or cut short is not sent again after the end.
     pub(super) fn send_nothing_again(&mut self) {
         self.free.append(&mut self.again);

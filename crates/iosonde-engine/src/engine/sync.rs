@@ -26,6 +26,8 @@ pub(super) struct Syncing {
     unsent: usize,
     /// Barrier: syncs are outstanding.
     committing: bool,
+    /// Syncs that were sent since the start.
+    all_sent: u64,
 }
 
 impl Syncing {
@@ -38,11 +40,12 @@ impl Syncing {
             writes: 0.0,
             unsent: 0,
             committing: false,
+            all_sent: 0,
         }
     }
 
-    /// Whose turn it is, with so many requests outstanding.
-    pub(super) fn turn(&mut self, outstanding: usize) -> Turn {
+    /// Whose turn it is, with so many requests outstanding, and so many syncs that have ended.
+    pub(super) fn turn(&mut self, outstanding: usize, ended_syncs: impl Fn() -> u64) -> Turn {
         if self.committing && self.unsent == 0 {
             if outstanding > 0 {
                 return Turn::Wait;
@@ -54,6 +57,9 @@ impl Syncing {
         }
         if self.barrier && !self.committing && outstanding > 0 {
             return Turn::Wait;
+        }
+        if self.sync.in_flight > 0 && self.all_sent - ended_syncs() >= self.sync.in_flight {
+            return Turn::Go;
         }
         let targets = self.targets.len();
         // Where several follow one another, each begins when the one before has ended.
@@ -72,6 +78,7 @@ impl Syncing {
     /// The sync that was called for is on its way.
     pub(super) fn sent(&mut self) {
         self.unsent -= 1;
+        self.all_sent += 1;
         self.committing = self.barrier;
     }
 
@@ -104,11 +111,11 @@ mod tests {
         let mut syncing = syncing(2, false, vec![]);
         syncing.note(&WRITE, 1.0);
         syncing.note(&Op { way: IoKind::Read, ..WRITE }, 1.0);
-        assert_eq!(syncing.turn(2), Turn::Go);
+        assert_eq!(syncing.turn(2, || 0), Turn::Go);
         syncing.note(&WRITE, 1.0);
-        assert_eq!(syncing.turn(3), Turn::Sync { target: 0 }, "it waits for nobody");
+        assert_eq!(syncing.turn(3, || 0), Turn::Sync { target: 0 }, "it waits for nobody");
         syncing.sent();
-        assert_eq!(syncing.turn(4), Turn::Go);
+        assert_eq!(syncing.turn(4, || 0), Turn::Go);
     }
 
     #[test]
@@ -120,9 +127,9 @@ mod tests {
                 syncing.note(&WRITE, 1.0);
                 let owes = syncing.is_owing();
                 if owes {
-                    assert_eq!(syncing.turn(0), Turn::Sync { target: 0 });
+                    assert_eq!(syncing.turn(0, || 0), Turn::Sync { target: 0 });
                     syncing.sent();
-                    assert_eq!(syncing.turn(0), Turn::Go);
+                    assert_eq!(syncing.turn(0, || 0), Turn::Go);
                 }
                 owes
             })
@@ -133,10 +140,10 @@ mod tests {
         let mut twice = Syncing::new(&Job { sync, targets: vec![3, 5], ..Job::default() });
         twice.note(&WRITE, 1.0);
         for target in [3, 5, 3, 5] {
-            assert_eq!(twice.turn(0), Turn::Sync { target });
+            assert_eq!(twice.turn(0, || 0), Turn::Sync { target });
             twice.sent();
         }
-        assert_eq!(twice.turn(0), Turn::Go);
+        assert_eq!(twice.turn(0, || 0), Turn::Go);
     }
 
     #[test]
@@ -150,23 +157,49 @@ mod tests {
         let mut twice = Syncing::new(&Job { sync, targets: vec![3, 5], ..Job::default() });
         twice.note(&WRITE, 1.0);
         for (target, outstanding) in [(3, 0), (5, 1)] {
-            assert_eq!(twice.turn(outstanding), Turn::Sync { target });
+            assert_eq!(twice.turn(outstanding, || 0), Turn::Sync { target });
             twice.sent();
         }
-        assert_eq!(twice.turn(1), Turn::Wait);
-        assert_eq!(twice.turn(0), Turn::Sync { target: 3 });
+        assert_eq!(twice.turn(1, || 0), Turn::Wait);
+        assert_eq!(twice.turn(0, || 0), Turn::Sync { target: 3 });
+    }
+
+    #[test]
+    fn a_sync_beyond_the_limit_waits_and_writes_go_on() {
+        let sync = Sync { every_writes: 1, in_flight: 1, ..Sync::default() };
+        let mut syncing = Syncing::new(&Job { sync, ..Job::default() });
+        for _ in 0..2 {
+            syncing.note(&WRITE, 1.0);
+        }
+        assert_eq!(syncing.turn(2, || 0), Turn::Sync { target: 0 });
+        syncing.sent();
+        assert_eq!(syncing.turn(3, || 0), Turn::Go);
+        assert!(syncing.is_owing());
+        assert_eq!(syncing.turn(2, || 1), Turn::Sync { target: 0 });
+    }
+
+    #[test]
+    fn a_phase_has_its_share_of_the_syncs() {
+        let mut syncing = syncing(2, false, vec![]);
+        let mut count = |share: f64| {
+            for _ in 0..100 {
+                syncing.note(&WRITE, share);
+            }
+            std::mem::take(&mut syncing.unsent)
+        };
+        assert_eq!([count(1.0), count(0.5), count(0.0), count(1.5)], [50, 25, 0, 75]);
     }
 
     #[test]
     fn a_group_commit_waits_for_its_writes_and_is_waited_for() {
         let mut syncing = syncing(1, true, vec![3, 5]);
         syncing.note(&WRITE, 1.0);
-        assert_eq!(syncing.turn(1), Turn::Wait);
-        assert_eq!(syncing.turn(0), Turn::Sync { target: 3 });
+        assert_eq!(syncing.turn(1, || 0), Turn::Wait);
+        assert_eq!(syncing.turn(0, || 0), Turn::Sync { target: 3 });
         syncing.sent();
-        assert_eq!(syncing.turn(1), Turn::Sync { target: 5 }, "both at once");
+        assert_eq!(syncing.turn(1, || 0), Turn::Sync { target: 5 }, "both at once");
         syncing.sent();
-        assert_eq!(syncing.turn(2), Turn::Wait);
-        assert_eq!(syncing.turn(0), Turn::Go);
+        assert_eq!(syncing.turn(2, || 0), Turn::Wait);
+        assert_eq!(syncing.turn(0, || 0), Turn::Go);
     }
 }

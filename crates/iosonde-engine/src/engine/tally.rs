@@ -39,7 +39,7 @@ pub(super) struct Tally {
     /// Latencies of finished intervals, for who looks on.
     live: LiveCounts,
     /// Operations and bytes since the start, warm-up and drain included.
-    pub(super) all_ops: u64,
+    pub(super) all_ops: [u64; IoKind::ALL.len()],
     pub(super) all_bytes: [u64; IoKind::ALL.len()],
 }
 
@@ -74,7 +74,7 @@ impl Tally {
             next_edge_ns: 0,
             alike: Alike { way: IoKind::Read, submitted_ns: 0, ops: 0, bytes: 0 },
             live: LiveCounts::new(),
-            all_ops: 0,
+            all_ops: [0; IoKind::ALL.len()],
             all_bytes: [0; IoKind::ALL.len()],
         }
     }
@@ -171,7 +171,7 @@ impl Tally {
     fn book(&mut self, now_ns: u64) {
         let Alike { way, submitted_ns, ops, bytes } = self.alike;
         (self.alike.ops, self.alike.bytes) = (0, 0);
-        self.all_ops += ops;
+        self.all_ops[way as usize] += ops;
         self.all_bytes[way as usize] += bytes;
         let Some(index) = self.counter_index else {
             self.complete_outside(way, ops, submitted_ns, now_ns);

@@ -234,6 +234,7 @@ fn load_words(job: &Job) -> String {
         followed => format!("{often}, after {followed} of them"),
     };
     say(sync.every_writes > 0, often);
+    say(sync.in_flight > 0, format!("{} syncs in flight at most", sync.in_flight));
     match &job.commit {
         Some(Commit::WaitsFor { role, percent }) => {
             say(

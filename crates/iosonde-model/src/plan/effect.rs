@@ -20,7 +20,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 35] = [
+    let faults: [(bool, &str); 36] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -71,6 +71,10 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         (
             job.sync.followed > job.sync.every_writes.min(1 + job.sync.extra_syncs),
             "more writes that syncs follow than there are writes, or syncs; give a smaller `followed`",
+        ),
+        (
+            job.sync.in_flight > 0 && (job.sync.barrier || job.sync.every_writes == 0),
+            "a limit of the syncs in flight has no effect without syncs, or with a group commit",
         ),
         (
             job.sync.by_call && !(job.sync.barrier && job.targets.len() <= 1),

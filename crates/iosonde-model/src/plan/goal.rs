@@ -44,6 +44,9 @@ impl Plan {
         if self.jobs.iter().any(|job| !job.phases.is_empty()) {
             return refused("the load changes with its phases, so no depth can be evaluated");
         }
+        if self.jobs.iter().any(|job| job.commit.is_some()) {
+            return refused("jobs that wait for each other's commits have no depth to adjust");
+        }
         if !matches!(self.stop, Stop::AfterNs(_)) {
             return refused("the depth found is measured for a length of time: give --runtime");
         }

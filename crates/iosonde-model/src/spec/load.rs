@@ -170,6 +170,9 @@ pub struct Sync {
     /// where io_uring would hand it to a worker thread.
     #[serde(alias = "by-call", skip_serializing_if = "std::ops::Not::not")]
     pub by_call: bool,
+    /// Most syncs in flight at once; further ones wait, and writes go on. 0 means no limit.
+    #[serde(alias = "in-flight", skip_serializing_if = "is_none")]
+    pub in_flight: u64,
     /// What each single write promises.
     #[serde(alias = "each-write")]
     pub each_write: EachWrite,
