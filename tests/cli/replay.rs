@@ -1,6 +1,8 @@
 //! A profile becomes a workload file, the file runs, and both are compared.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::facts::DeviceFacts;
@@ -253,4 +255,55 @@ fn what_cannot_be_compared_is_refused() {
     refuse("compare app.json empty", "contains no record of a profile or a run");
     refuse("compare app.json app.json --speed 0", "--speed: found `0`");
     refuse("compare app.json app.json --output-format terse", "use --output-format=json");
+}
+
+/// The same program on a file system whose journal makes a commit of two writes for each of its syncs.
+fn journalled() -> ProfileRun {
+    let mut run = profile();
+    let of_system = |op: Op, requests: u64, durable: u64| Traffic {
+        class: if op == Op::Flush { Class::DeviceFlush } else { Class::Journal },
+        group: 0,
+        op,
+        requests,
+        durable,
+        bytes: if op == Op::Flush { 0 } else { requests * 4096 },
+        ..run.traffic[1].clone()
+    };
+    let journal = of_system(Op::Write, 200, 100);
+    let flushes = of_system(Op::Flush, 100, 0);
+    run.traffic.extend([journal, flushes]);
+    run
+}
+
+#[test]
+fn syncs_of_a_replay_wait_for_the_journal() {
+    let place = place();
+    place.file("app.toml", emit(&journalled()).unwrap().as_bytes());
+    place.hole("large", 128 << 20);
+    for engine in ["io_uring", "psync", "sim"] {
+        let target = match engine {
+            "sim" => "servers=4,read=400us,write=400us,size=128m",
+            _ => "large --direct 0",
+        };
+        let words = format!(
+            "run app.toml --ioengine {engine} --path {target} --runtime 2 --results {engine}"
+        );
+        place.iosonde(&words).end();
+        let kept = fs::read_dir(place.work().join(engine)).unwrap().next().unwrap().unwrap();
+        let files = fs::read_dir(kept.path()).unwrap().map(|file| file.unwrap().path());
+        let is_record = |path: &Path| path.file_name().unwrap().as_bytes().starts_with(b"01-");
+        let text =
+            fs::read_to_string(files.into_iter().find(|path| is_record(path)).unwrap()).unwrap();
+        let run: Value = serde_json::from_str(&text).unwrap();
+        let of_role = |role: &str| {
+            let jobs = run["plan"]["jobs"].as_array().unwrap();
+            let at = jobs.iter().position(|job| job["role"] == role).unwrap();
+            let ops = |way: &str| run["jobs"][at][way]["ops"].as_u64().unwrap();
+            (ops("write"), ops("sync"))
+        };
+        let ((writes, syncs), journal) = (of_role("app-write"), of_role("journal"));
+        assert!(writes > 300 && syncs.abs_diff(writes / 4) <= 1, "{engine}: {writes}, {syncs}");
+        assert!(journal.0.abs_diff(2 * syncs) <= 2, "{engine}: {journal:?} for {syncs} syncs");
+        assert!(journal.1.abs_diff(syncs) <= 1, "{engine}: {journal:?} for {syncs} syncs");
+    }
 }

@@ -5,6 +5,7 @@
 
 pub mod campaign;
 pub mod catalogue;
+pub mod commit;
 pub mod engine;
 pub mod experiment;
 pub mod fio;
@@ -20,6 +21,7 @@ pub mod speed;
 pub mod workload;
 
 pub use catalogue::FileError;
+pub use commit::Commit;
 pub use engine::{EngineKind, WorksOn};
 pub use experiment::Experiment;
 pub use latency::{LatencyTarget, Pursuit};

@@ -1,5 +1,5 @@
-//! The file system's journal in a model: commits for which the program's syncs wait, and the flushes
-//! that those syncs do not make themselves.
+//! The file system's journal in a model: commits for which the program's syncs wait, and the
+//! flushes that those syncs do not make themselves.
 
 use super::durable::set_often;
 use super::rows::Row;
@@ -109,8 +109,8 @@ mod tests {
         modelled.workload.roles.iter().find(|role| role.name == name).unwrap()
     }
 
-    /// A program of 1000 writes and 1000 syncs on a journal of so many writes, some of them the last
-    /// of a commit.
+    /// A program of 1000 writes and 1000 syncs on a journal of so many writes, some of them the
+    /// last of a commit.
     fn journalled(writes: u64, durable: u64, flushes: u64) -> ProfileRun {
         let mut run = profile(vec![
             row(Class::Program, Op::Write, 1000),

@@ -1,7 +1,7 @@
 //! Commits: what one job writes while others wait in their syncs, as a file system's journal does.
 //!
-//! A sync waits for the next commit that begins, so that several jobs can wait for the same one. The
-//! lock is taken at syncs and commits only.
+//! A sync waits for the next commit that begins, so that several jobs can wait for the same one.
+//! The lock is taken at syncs and commits only.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -197,8 +197,8 @@ impl<Q: Queue> JobLoop<'_, Q> {
         Wait::NOT
     }
 
-    /// Waits for the commit that was asked for, before the sync is sent; what the step waits for if it
-    /// is not made yet.
+    /// Waits for the commit that was asked for, before the sync is sent; what the step waits for if
+    /// it is not made yet.
     pub(super) fn await_commit(&mut self) -> Option<Wait> {
         let patience_ns = self.commit_patience_ns();
         let is_stopping = self.stopping_since_ns.is_some();

@@ -82,8 +82,8 @@ fn of(
     let mut seed = [0; 8];
     let _ = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty());
     // What the cache holds may be older than what is stored, and what is read here is of no further
-    // use to anybody. Nor is what the kernel would read ahead of it, and whole pieces are read faster
-    // without. Advice that is not taken changes neither result nor safety.
+    // use to anybody. Nor is what the kernel would read ahead of it, and whole pieces are read
+    // faster without. Advice that is not taken changes neither result nor safety.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
     let _ = fadvise(file, 0, None, Advice::Random);
     let read = |buffer: &mut [u8], offset: u64| {

@@ -38,14 +38,18 @@ fn waits(job: &Job, role: &str, percent: f64, jobs: &[Job]) -> Option<String> {
         1 => None,
         found => Some(format!(
             "its syncs are commits of `{role}`, and {found} jobs of that role make commits, \
-             expected 1; give one role of this name, with one thread and commit = {{ writes = 2.0 }}"
+             expected 1; give one role of this name, with one thread and commit = \
+             {{ writes = 2.0 }}"
         )),
     }
 }
 
 /// What is wrong with a job that makes commits of so many writes.
 fn makes(job: &Job, writes: f64, jobs: &[Job]) -> Option<String> {
-    let waits = |other: &Job| matches!(&other.commit, Some(Commit::WaitsFor { role, .. }) if job.plays(role));
+    let waits = |other: &Job| match &other.commit {
+        Some(Commit::WaitsFor { role, .. }) => job.plays(role),
+        _ => false,
+    };
     if !(1.0..=MOST_WRITES).contains(&writes) {
         return Some(format!("commits of {writes} writes, expected 1 to {MOST_WRITES}"));
     }

@@ -70,7 +70,8 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         ),
         (
             job.sync.followed > job.sync.every_writes.min(1 + job.sync.extra_syncs),
-            "more writes that syncs follow than there are writes, or syncs; give a smaller `followed`",
+            "more writes that syncs follow than there are writes, or syncs; give a smaller \
+             `followed`",
         ),
         (
             job.sync.in_flight > 0 && (job.sync.barrier || job.sync.every_writes == 0),

@@ -157,8 +157,8 @@ pub struct Sync {
     /// So many syncs more in the same number of writes, all of them evenly spread.
     #[serde(alias = "extra-syncs", skip_serializing_if = "is_none")]
     pub extra_syncs: u64,
-    /// So many of these writes, evenly spread, are followed by one of these syncs or several; 0 means
-    /// that no sync follows another without a write between them.
+    /// So many of these writes, evenly spread, are followed by one of these syncs or several; 0
+    /// means that no sync follows another without a write between them.
     #[serde(skip_serializing_if = "is_none")]
     pub followed: u64,
     /// Which call it is.
@@ -179,22 +179,6 @@ pub struct Sync {
     /// Whether each write is stored as a whole or not at all (RWF_ATOMIC), even if power fails.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub atomic: bool,
-}
-
-/// A part in commits: what a file system's journal writes when others sync.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub enum Commit {
-    /// Before a sync is called, another role makes a commit: the next one that begins.
-    WaitsFor {
-        /// The role that commits.
-        role: String,
-        /// Share of the syncs, percent; the others wait for none.
-        percent: f64,
-    },
-    /// Writes only commits, each when others wait for it: so many writes on average, with the syncs
-    /// that follow them.
-    Writes(f64),
 }
 
 /// The call that makes data durable.

@@ -4,12 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::commit::Commit;
 use super::engine::Engine;
 use super::limits::{Flow, Limits};
 use super::listed::Listed;
 use super::load::{
-    Commit, Data, EachWrite, Pace, Phase, Placement, Reap, Sequence, Service, Sizes, Span, Strides,
-    Sync, Think, Zone,
+    Data, EachWrite, Pace, Phase, Placement, Reap, Sequence, Service, Sizes, Span, Strides, Sync,
+    Think, Zone,
 };
 use super::priority::Priorities;
 use crate::units;
