@@ -257,7 +257,7 @@ fn what_cannot_be_compared_is_refused() {
     refuse("compare app.json app.json --output-format terse", "use --output-format=json");
 }
 
-/// The same program on a file system whose journal makes a commit of two writes for each of its syncs.
+/// The same program on a file system whose journal makes a commit of two writes for each sync.
 fn journalled() -> ProfileRun {
     let mut run = profile();
     let of_system = |op: Op, requests: u64, durable: u64| Traffic {
