@@ -341,6 +341,12 @@ fn durability(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
     if job.sync.barrier {
         missing.push("group commit".into());
     }
+    if job.sync.in_flight > 0 {
+        missing.push("a limit of the syncs in flight".into());
+    }
+    if job.commit.is_some() {
+        missing.push("commits of another job".into());
+    }
     match job.sync.each_write {
         EachWrite::Accepted => {}
         EachWrite::Dsync => say(words, "sync", "dsync"),

@@ -148,6 +148,8 @@ fn write_bytes(plan: &Plan) -> Option<u64> {
         if reads == 100 { 0 } else { bytes }
     };
     let each = plan.jobs.iter().map(|job| match plan.stop_of(job) {
+        // As many as the syncs of others ask for.
+        _ if matches!(job.commit, Some(plan::Commit::Writes(_))) => None,
         Stop::AfterNs(_) | Stop::EachJob => None,
         Stop::AfterOps(ops) => Some(share(job, ops.checked_mul(job.block_bytes)?)),
         Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => Some(share(job, bytes)),

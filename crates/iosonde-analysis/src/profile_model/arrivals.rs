@@ -117,8 +117,10 @@ pub(super) fn spread_syncs(run: &ProfileRun, phases: &mut [Phase]) {
         let found = within(from_ns, from_ns + phase.ns);
         let expected = whole as f64 * writes(phase) / all;
         from_ns += phase.ns;
-        differ |= (found - expected).abs() > (ERRORS * expected.sqrt()).max(CHANGE * expected);
-        shares.push(if expected > 0.0 {
+        let is_on = expected > 0.0;
+        differ |=
+            is_on && (found - expected).abs() > (ERRORS * expected.sqrt()).max(CHANGE * expected);
+        shares.push(if is_on {
             rounded(100.0 * found / expected).min(Phase::MOST_SYNC_PERCENT)
         } else {
             100.0

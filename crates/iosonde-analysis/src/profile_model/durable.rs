@@ -62,7 +62,7 @@ pub(super) fn attach(
         role.sync.barrier = row.class == Class::Program && is_one_loop(run, row);
         role.sync.by_call = role.sync.barrier;
         if !role.sync.barrier {
-            role.sync.in_flight = in_flight(run, row);
+            role.sync.in_flight = in_flight(run, row).div_ceil(row.streams.into());
         }
         if !role.sync.barrier && calls.all() as f64 >= ONE_LOOP * all as f64 {
             arrivals::spread_syncs(run, &mut role.phases);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::job::{JobLoop, PATIENCE_NS, Wait};
 use super::requests::{Slot, Times};
 use crate::backend::Queue;
-use iosonde_model::plan::{Commit, Job, Op, Plan};
+use iosonde_model::plan::{Commit, Job, Op, Plan, Stop};
 
 /// On virtual time, where no job can sleep, one that waits looks again after this long, ns.
 const LOOK_NS: u64 = 20_000;
@@ -68,6 +68,14 @@ pub(super) fn of_jobs(plan: &Plan) -> Vec<Option<Arc<Common>>> {
         Some(Arc::clone(common))
     };
     plan.jobs.iter().map(of).collect()
+}
+
+/// When the operations of a job end: commits end with those that wait for them.
+pub(super) fn stop_of(plan: &Plan, job: &Job) -> Stop {
+    match job.commit {
+        Some(Commit::Writes(_)) => Stop::AfterNs(u64::MAX),
+        _ => plan.stop_of(job),
+    }
 }
 
 /// The part of one job.
@@ -224,7 +232,13 @@ impl<Q: Queue> JobLoop<'_, Q> {
         // What became due meanwhile found no turn.
         self.requests.arrivals.starved_until(Some(now_ns));
         self.requests.withdraw(slot, now_ns);
-        None
+        if is_stopping {
+            self.requests.free.push(slot);
+            return None;
+        }
+        self.push(slot);
+        // It was submitted when the commit was asked for: no sample of what completes inside.
+        Some(Wait::LOOK)
     }
 
     /// The job that makes commits has nothing to do: until one is asked for.

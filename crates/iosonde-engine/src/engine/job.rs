@@ -143,7 +143,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let pacer = Pacer::new(job);
         JobLoop {
             queue,
-            stream: OpStream::new(job, plan.stop_of(job)),
+            stream: OpStream::new(job, commit::stop_of(plan, job)),
             filler,
             requests: Requests::new(plan, job, control),
             staged: Vec::with_capacity(depth),

@@ -117,7 +117,9 @@ impl Gap {
 
 impl Pacer {
     pub(super) fn new(job: &Job) -> Pacer {
-        let after_sync = if job.sync.barrier { job.sync.followed_share() } else { 0.0 };
+        // Where phases have other numbers of syncs, no one share of the distances is theirs.
+        let is_alike = job.phases.iter().all(|phase| phase.sync_percent == 100.0);
+        let after_sync = if job.sync.barrier && is_alike { job.sync.followed_share() } else { 0.0 };
         let coupled = after_sync > 0.0;
         let rhythm = match &job.pace {
             Pace::Closed => Rhythm::Closed,

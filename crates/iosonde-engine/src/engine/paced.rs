@@ -113,13 +113,13 @@ impl<Q: Queue> JobLoop<'_, Q> {
 
     /// Ahead of the other jobs of a flow: until one of them has done more, or a pause is over.
     fn wait_held(&mut self, now_ns: u64) -> Wait {
+        if self.requests.is_holding() {
+            return Wait::NOT;
+        }
         if self.commit.is_some() {
             return self.wait_for_demand(now_ns);
         }
         let next_ns = self.flow.as_ref().map_or(now_ns, |flow| flow.next_ns(now_ns));
-        if self.requests.is_holding() {
-            return Wait::NOT;
-        }
         if self.requests.in_flight > 0 {
             let patience_ns = next_ns.saturating_sub(now_ns).min(PATIENCE_NS);
             return Wait { count: 1, patience_ns };

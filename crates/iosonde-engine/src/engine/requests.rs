@@ -139,13 +139,11 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// A request that counted as in flight and was not handed over yet is to be sent; it keeps its
-    /// first time.
+    /// A request that counted as in flight is not, until it is handed over; it keeps its first time.
     pub(super) fn withdraw(&mut self, slot: u32, now_ns: u64) {
         self.area.add(self.in_flight, now_ns, self.tally.window());
         self.in_flight -= 1;
         self.slots[slot as usize].again = true;
-        self.again.push(slot);
     }
 
     /// Syncs that have ended, with or without an error.

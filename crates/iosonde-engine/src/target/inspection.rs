@@ -98,8 +98,10 @@ fn of(
         let _ = end.map(|length| fadvise(file, offset, Some(length), Advice::DontNeed));
         Ok(length)
     };
-    inspect(size_bytes, holes, &read, u64::from_le_bytes(seed), how)
-        .map_err(|error| failed("examine", path, error))
+    let contents = inspect(size_bytes, holes, &read, u64::from_le_bytes(seed), how);
+    // The descriptor may be the one that is measured.
+    let _ = fadvise(file, 0, None, Advice::Normal);
+    contents.map_err(|error| failed("examine", path, error))
 }
 
 fn failed(what: &'static str, path: &Path, error: io::Error) -> TargetError {

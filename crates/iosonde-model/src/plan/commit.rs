@@ -27,19 +27,28 @@ pub(super) fn agree(jobs: &[Job]) -> Result<(), Refusal> {
 fn waits(job: &Job, role: &str, percent: f64, jobs: &[Job]) -> Option<String> {
     let commits = |other: &Job| matches!(other.commit, Some(Commit::Writes(_)));
     if !(percent > 0.0 && percent <= 100.0) {
-        return Some(format!("{percent} % of the syncs are commits, expected above 0, up to 100"));
+        return Some(format!(
+            "{percent} % of the syncs wait for commits, expected above 0 and at most 100; give \
+             another percent, or no commit"
+        ));
     }
     if !job.sync.barrier || job.targets.len() > 1 {
         return Some(
             "commits of another role need a group commit (barrier = true) on one target".into(),
         );
     }
-    match jobs.iter().filter(|other| other.plays(role) && commits(other)).count() {
-        1 => None,
+    let makers: Vec<&Job> =
+        jobs.iter().filter(|other| other.plays(role) && commits(other)).collect();
+    match makers.as_slice() {
+        [maker] if maker.span == job.span => None,
+        [_] => Some(format!(
+            "its syncs wait for commits of `{role}`, which begins or ends at another time; give \
+             both the same span, or none"
+        )),
         found => Some(format!(
-            "its syncs are commits of `{role}`, and {found} jobs of that role make commits, \
-             expected 1; give one role of this name, with one thread and commit = \
-             {{ writes = 2.0 }}"
+            "its syncs wait for commits of `{role}`, and {} jobs make commits under this name, \
+             expected 1: another role with one thread and commit = {{ writes = 2.0 }}",
+            found.len()
         )),
     }
 }
@@ -51,7 +60,9 @@ fn makes(job: &Job, writes: f64, jobs: &[Job]) -> Option<String> {
         _ => false,
     };
     if !(1.0..=MOST_WRITES).contains(&writes) {
-        return Some(format!("commits of {writes} writes, expected 1 to {MOST_WRITES}"));
+        return Some(format!(
+            "commits of {writes} writes, expected 1 to {MOST_WRITES}; give another number of writes"
+        ));
     }
     if job.reads() || !job.writes_data() || job.rewrites {
         return Some("a role that makes commits only writes; give rw = \"write\"".into());
@@ -103,8 +114,9 @@ mod tests {
         };
         refused(|jobs| jobs[0].sync.barrier = false, "need a group commit");
         refused(|jobs| jobs[0].targets = vec![0, 1], "on one target");
-        refused(|jobs| jobs[1].role = "log".into(), "0 jobs of that role make commits");
-        refused(|jobs| jobs[1].commit = None, "0 jobs of that role make commits");
+        refused(|jobs| jobs[1].role = "log".into(), "0 jobs make commits under this name");
+        refused(|jobs| jobs[1].commit = None, "0 jobs make commits under this name");
+        refused(|jobs| jobs[1].span.delay_ns = 7, "begins or ends at another time");
         refused(|jobs| jobs[0].commit = None, "nobody waits for its commits");
         refused(|jobs| jobs[1].read_percent = 20, "only writes");
         refused(|jobs| jobs[1].think.ns = 7, "have no effect");
@@ -118,7 +130,9 @@ mod tests {
         for percent in [0.0, -3.0, 100.5, f64::NAN] {
             let mut jobs = pair();
             jobs[0].commit = Some(waits_for(percent));
-            assert!(agree(&jobs).unwrap_err().to_string().contains("of the syncs are commits"));
+            assert!(
+                agree(&jobs).unwrap_err().to_string().contains("of the syncs wait for commits")
+            );
         }
     }
 }

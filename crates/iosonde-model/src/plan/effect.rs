@@ -20,7 +20,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 36] = [
+    let faults: [(bool, &str); 35] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -69,13 +69,9 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "further syncs need a number of writes: give every-writes",
         ),
         (
-            job.sync.followed > job.sync.every_writes.min(1 + job.sync.extra_syncs),
-            "more writes that syncs follow than there are writes, or syncs; give a smaller \
-             `followed`",
-        ),
-        (
             job.sync.in_flight > 0 && (job.sync.barrier || job.sync.every_writes == 0),
-            "a limit of the syncs in flight has no effect without syncs, or with a group commit",
+            "a limit of the syncs in flight has no effect without syncs, or with a group commit; give \
+             every-writes without a barrier, or no limit",
         ),
         (
             job.sync.by_call && !(job.sync.barrier && job.targets.len() <= 1),

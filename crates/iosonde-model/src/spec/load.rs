@@ -158,7 +158,7 @@ pub struct Sync {
     #[serde(alias = "extra-syncs", skip_serializing_if = "is_none")]
     pub extra_syncs: u64,
     /// So many of these writes, evenly spread, are followed by one of these syncs or several; 0
-    /// means that no sync follows another without a write between them.
+    /// means that as many are as there are syncs, or all.
     #[serde(skip_serializing_if = "is_none")]
     pub followed: u64,
     /// Which call it is.

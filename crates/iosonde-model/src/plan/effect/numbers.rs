@@ -1,7 +1,10 @@
 //! Numbers of a role that contradict their range, or each other.
 
 use crate::plan::{Job, Order};
-use crate::spec::{Arrivals, Pace, Phase, Rate, Role};
+use crate::spec::{Arrivals, Pace, Phase, Rate, Role, Sync};
+
+/// Syncs in a number of writes, fewer than these.
+const MOST_SYNCS: u64 = 1_000_000;
 
 /// The first of them: what was found, what is expected, how to fix it.
 pub(super) fn fault(role: &Role, job: &Job) -> Option<String> {
@@ -15,6 +18,24 @@ pub(super) fn fault(role: &Role, job: &Job) -> Option<String> {
         .or_else(|| pause(job))
         .or_else(|| sequence(&job.order, job))
         .or_else(|| zones(job))
+        .or_else(|| syncs(&job.sync))
+}
+
+fn syncs(sync: &Sync) -> Option<String> {
+    if sync.extra_syncs >= MOST_SYNCS {
+        return Some(format!(
+            "{} extra-syncs, expected fewer than {MOST_SYNCS}; give a smaller number",
+            sync.extra_syncs
+        ));
+    }
+    let most = sync.every_writes.min(1 + sync.extra_syncs);
+    (sync.followed > most).then(|| {
+        format!(
+            "syncs follow {} of the writes (followed), expected at most {most}, the smaller of \
+             every-writes and all syncs in these; give a smaller number",
+            sync.followed
+        )
+    })
 }
 
 fn phase(phase: &Phase) -> Option<String> {
