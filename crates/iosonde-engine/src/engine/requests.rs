@@ -139,7 +139,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// A request that counted as in flight is not, until it is handed over; it keeps its first time.
+    /// A request that counted as in flight is not until it is handed over; it keeps its first time.
     pub(super) fn withdraw(&mut self, slot: u32, now_ns: u64) {
         self.area.add(self.in_flight, now_ns, self.tally.window());
         self.in_flight -= 1;

@@ -70,8 +70,8 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
         ),
         (
             job.sync.in_flight > 0 && (job.sync.barrier || job.sync.every_writes == 0),
-            "a limit of the syncs in flight has no effect without syncs, or with a group commit; give \
-             every-writes without a barrier, or no limit",
+            "a limit of the syncs in flight has no effect without syncs, or with a group commit; \
+             give every-writes without a barrier, or no limit",
         ),
         (
             job.sync.by_call && !(job.sync.barrier && job.targets.len() <= 1),
