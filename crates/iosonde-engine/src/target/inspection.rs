@@ -30,7 +30,12 @@ pub(super) fn of_device(
     let size_bytes =
         block_device_bytes(device.as_fd()).map_err(|error| failed("size", path, error))?;
     let holes = holes_below(device, size_bytes).unwrap_or_default();
-    of(path, device, size_bytes, &holes, how)
+    // What the kernel would read ahead is not looked at, and whole pieces are read faster without.
+    let _ = fadvise(device, 0, None, Advice::Random);
+    let contents = of(path, device, size_bytes, &holes, how);
+    // The descriptor may be the one that is measured.
+    let _ = fadvise(device, 0, None, Advice::Normal);
+    contents
 }
 
 /// Holes of the file below a loop device, as offsets of the device; nothing where it is none, or
@@ -82,10 +87,8 @@ fn of(
     let mut seed = [0; 8];
     let _ = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty());
     // What the cache holds may be older than what is stored, and what is read here is of no further
-    // use to anybody. Nor is what the kernel would read ahead of it, and whole pieces are read
-    // faster without. Advice that is not taken changes neither result nor safety.
+    // use to anybody. Advice that is not taken changes neither result nor safety.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
-    let _ = fadvise(file, 0, None, Advice::Random);
     let read = |buffer: &mut [u8], offset: u64| {
         let mut tries = 1;
         let length = loop {
@@ -98,10 +101,8 @@ fn of(
         let _ = end.map(|length| fadvise(file, offset, Some(length), Advice::DontNeed));
         Ok(length)
     };
-    let contents = inspect(size_bytes, holes, &read, u64::from_le_bytes(seed), how);
-    // The descriptor may be the one that is measured.
-    let _ = fadvise(file, 0, None, Advice::Normal);
-    contents.map_err(|error| failed("examine", path, error))
+    inspect(size_bytes, holes, &read, u64::from_le_bytes(seed), how)
+        .map_err(|error| failed("examine", path, error))
 }
 
 fn failed(what: &'static str, path: &Path, error: io::Error) -> TargetError {
