@@ -61,17 +61,17 @@ pub(super) fn attach(
         // A single thread waits for its sync after its writes.
         role.sync.barrier = row.class == Class::Program && is_one_loop(run, row);
         role.sync.by_call = role.sync.barrier;
-        if !role.sync.barrier {
-            role.sync.in_flight = in_flight(run, row).div_ceil(row.streams.into());
-        }
-        if !role.sync.barrier && calls.all() as f64 >= ONE_LOOP * all as f64 {
-            arrivals::spread_syncs(run, &mut role.phases);
-        }
         if role.sync.barrier {
             role.sync.followed = followed(run, row, &role.sync);
+            if role.sync.per_write() >= ALWAYS {
+                role.iodepth = Some(1);
+            }
+            continue;
         }
-        if role.sync.barrier && role.sync.per_write() >= ALWAYS {
-            role.iodepth = Some(1);
+        role.sync.in_flight = in_flight(run, row).div_ceil(row.streams.into());
+        // The flushes over time are those of all groups.
+        if calls.all() as f64 >= ONE_LOOP * all as f64 {
+            arrivals::spread_syncs(run, &mut role.phases);
         }
     }
     journal::attach(run, rows, roles, left_out);

@@ -28,7 +28,7 @@ struct State {
     made: u64,
     /// Jobs that may still ask.
     waiting: usize,
-    /// Nobody makes any more.
+    /// Nobody makes any more: the run is at its end, and who still waits need not.
     has_ended: bool,
 }
 
@@ -142,6 +142,19 @@ impl Part {
         }
     }
 
+    /// The slot of the sync that waits, and the number of its commit.
+    fn awaited(&self) -> Option<(u32, u64)> {
+        match self.does {
+            Does::Waits { awaited, .. } => awaited,
+            Does::Makes { .. } => None,
+        }
+    }
+
+    /// Whether the job makes commits.
+    pub(super) fn makes(&self) -> bool {
+        matches!(self.does, Does::Makes { .. })
+    }
+
     /// Whether the job that makes commits has to wait, with so many requests outstanding: for those
     /// of the commit at hand, or until one is asked for.
     pub(super) fn holds_back(&mut self, outstanding: usize) -> bool {
@@ -208,12 +221,12 @@ impl<Q: Queue> JobLoop<'_, Q> {
     /// Waits for the commit that was asked for, before the sync is sent; what the step waits for if
     /// it is not made yet.
     pub(super) fn await_commit(&mut self) -> Option<Wait> {
+        let (slot, number) = self.commit.as_ref()?.awaited()?;
         let patience_ns = self.commit_patience_ns();
         let is_stopping = self.stopping_since_ns.is_some();
         let Part { common, does: Does::Waits { awaited, .. } } = self.commit.as_mut()? else {
             return None;
         };
-        let (slot, number) = (*awaited)?;
         if !is_stopping && !Q::IS_VIRTUAL {
             common.wait(patience_ns, |state| state.made >= number || state.has_ended);
         }

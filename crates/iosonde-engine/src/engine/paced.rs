@@ -116,7 +116,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
         if self.requests.is_holding() {
             return Wait::NOT;
         }
-        if self.commit.is_some() {
+        if self.commit.as_ref().is_some_and(commit::Part::makes) {
             return self.wait_for_demand(now_ns);
         }
         let next_ns = self.flow.as_ref().map_or(now_ns, |flow| flow.next_ns(now_ns));

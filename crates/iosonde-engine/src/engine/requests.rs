@@ -139,7 +139,8 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// A request that counted as in flight is not until it is handed over; it keeps its first time.
+    /// A request that waited, and counted as in flight, is about to be handed over, which counts it
+    /// again; it keeps its first time.
     pub(super) fn withdraw(&mut self, slot: u32, now_ns: u64) {
         self.area.add(self.in_flight, now_ns, self.tally.window());
         self.in_flight -= 1;

@@ -84,6 +84,8 @@ impl Syncing {
 
     /// An operation is on its way; with this share of the usual number of syncs.
     pub(super) fn note(&mut self, op: &Op, share: f64) {
+        // One of a list of operations.
+        self.all_sent += u64::from(op.way == IoKind::Sync);
         if op.way != IoKind::Write {
             return;
         }
@@ -176,6 +178,10 @@ mod tests {
         assert_eq!(syncing.turn(3, || 0), Turn::Go);
         assert!(syncing.is_owing());
         assert_eq!(syncing.turn(2, || 1), Turn::Sync { target: 0 });
+        // One of a list of operations counts, too.
+        syncing.note(&Op { way: IoKind::Sync, ..WRITE }, 1.0);
+        assert_eq!(syncing.turn(3, || 1), Turn::Go);
+        assert_eq!(syncing.turn(2, || 2), Turn::Sync { target: 0 });
     }
 
     #[test]

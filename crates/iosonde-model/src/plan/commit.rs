@@ -23,7 +23,7 @@ pub(super) fn agree(jobs: &[Job]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is wrong with a job whose syncs are commits of this role.
+/// What is wrong with a job whose syncs wait for commits of this role.
 fn waits(job: &Job, role: &str, percent: f64, jobs: &[Job]) -> Option<String> {
     let commits = |other: &Job| matches!(other.commit, Some(Commit::Writes(_)));
     if !(percent > 0.0 && percent <= 100.0) {

@@ -2,7 +2,6 @@
 
 use super::design::Cell;
 use super::{EngineKind, Plan, Refusal, Setting, resolve};
-use crate::spec;
 use crate::spec::experiment::{Parameter, Stage, Value};
 use crate::spec::{
     Access, Arrivals, EachWrite, FileError, Pace, Placement, Rate, Role, Rw, Threads, Workload,
@@ -169,15 +168,9 @@ impl Draft {
             Parameter::Span => self.roles().for_each(|role| role.size = Some(whole)),
             Parameter::Misalign => self.misalign = whole,
             Parameter::SyncEvery => self.roles().for_each(|role| {
-                let (extra_syncs, followed) = (0, 0);
-                let in_flight = if whole == 0 { 0 } else { role.sync.in_flight };
-                role.sync = spec::Sync {
-                    every_writes: whole,
-                    extra_syncs,
-                    followed,
-                    in_flight,
-                    ..role.sync
-                };
+                role.sync.every_writes = whole;
+                (role.sync.extra_syncs, role.sync.followed) = (0, 0);
+                role.sync.in_flight *= u64::from(whole > 0);
             }),
             Parameter::Rate => self.pace(number, |_| true),
             Parameter::ReadRate => self.pace(number, |role| role.rw.read_percent(50) == 100),
