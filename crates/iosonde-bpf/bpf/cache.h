@@ -16,7 +16,7 @@ inlined struct thread *counted_thread(void)
 
 	if (!control_of || !control_of[1])
 		return 0;
-	thread = map_lookup(&threads, &tid);
+	thread = thread_of(tid);
 	if (thread && thread->generation == control_of[0])
 		return thread->of_program ? thread : 0;
 	return is_followed(id >> 32) ? this_thread() : 0;

@@ -81,7 +81,7 @@ static __attribute__((noinline)) int sync_ends(u32 kind, s64 result)
 	u64 since, now;
 	u32 tid = (u32)current_pid_tgid();
 
-	thread = map_lookup(&threads, &tid);
+	thread = thread_of(tid);
 	if (!thread || !thread->sync_since_ns)
 		return 0;
 	now = ktime_ns();
@@ -257,7 +257,7 @@ static __attribute__((noinline)) int layer_of_call(void)
 static __attribute__((noinline)) int layer_of_return(void)
 {
 	u32 tid = (u32)current_pid_tgid();
-	struct thread *thread = map_lookup(&threads, &tid);
+	struct thread *thread = thread_of(tid);
 
 	if (!thread || !thread->posted_ns)
 		return 0;

@@ -40,6 +40,10 @@ inlined void enter_depth(struct flight *flight, u64 now, s64 by)
 	before = __sync_fetch_and_add(&depth->level, by + (is_own ? by << 32 : 0));
 	since = __sync_lock_test_and_set(&depth->since_ns, now);
 	ns = since && now > since ? now - since : 0;
+	if ((u32)before == before >> 32 && is_own) {
+		count_level(&use->both, (u32)before, ns, by > 0);
+		return;
+	}
 	count_level(&use->all, (u32)before, ns, by > 0);
 	count_level(&use->program, before >> 32, ns, by > 0 && is_own);
 }

@@ -145,7 +145,7 @@ inlined struct thread *waiter_of(struct bio *bio)
 	if (!task)
 		return 0;
 	tid = FIELD(task, pid);
-	return map_lookup(&threads, &tid);
+	return thread_of(tid);
 }
 
 /* The file of a direct request of btrfs, which wraps each; its types are not known where it is a
@@ -254,20 +254,6 @@ inlined void name_file(struct file_use *file, struct inode *inode)
 	}
 }
 
-/* A place that nobody has, or 0. */
-inlined u32 free_place(void)
-{
-	u32 zero = 0, place = 0, *count;
-
-	if (!map_pop(&file_free, &place))
-		return place;
-	count = map_lookup(&file_count, &zero);
-	if (!count || *count >= FILE_PLACES - 1)
-		return 0;
-	place = __sync_fetch_and_add(count, 1) + 1;
-	return place < FILE_PLACES ? place : 0;
-}
-
 /* Where a file is counted; its place is made with its names if it is not there. */
 apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 {
@@ -291,7 +277,7 @@ apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 	fresh = map_lookup(&file_scratch, &zero);
 	if (!fresh)
 		return 0;
-	place.place = free_place();
+	place.place = free_place(&file_free, &file_count, FILE_PLACES);
 	if (!place.place)
 		return 0;
 	since_ns = ktime_ns();

@@ -26,7 +26,7 @@ inlined void layer_of_begin(struct flight *flight, u64 call, u64 now)
 		since = submitted->submit_ns;
 	} else {
 		u32 tid = flight->tid;
-		struct thread *thread = map_lookup(&threads, &tid);
+		struct thread *thread = thread_of(tid);
 
 		since = thread ? thread->call_ns : 0;
 	}
@@ -42,7 +42,7 @@ inlined void layer_of_end(struct flight *flight, u64 call, u64 now)
 		submitted->end_ns = now;
 	} else {
 		u32 tid = flight->tid;
-		struct thread *thread = map_lookup(&threads, &tid);
+		struct thread *thread = thread_of(tid);
 
 		if (thread && !thread->posted_ns)
 			thread->posted_ns = now;

@@ -27,10 +27,11 @@ enum {
 	NAME_BYTES = 56,
 	BLOCK_SHIFT = 12,
 	CHUNK_SHIFT = 20,
-	BLOCK_SAMPLE_SHIFT = 3, /* one block in eight, where not all are kept */
+	BLOCK_SAMPLE_SHIFT = 4, /* one block in 16, where not all are kept */
 	MARKS_KEPT = 16384, /* requests until then */
 	CHUNKS_KEPT = 8192,
 	FILE_PLACES = 8192,
+	THREAD_PLACES = 8192,
 	CGROUPS_KEPT = 1024,
 	FLIGHT_SHIFT = 11, /* places of the array of requests in flight */
 };
@@ -121,6 +122,7 @@ struct levels {
 struct depth_use {
 	struct levels all;
 	struct levels program;
+	struct levels both; /* while all requests were the program's: counts for each of the two */
 };
 
 struct file_key {
@@ -199,10 +201,10 @@ struct file_use {
 	u64 since_ns; /* when it came into its place: tells it from one that was there before */
 	u64 reads;
 	u64 writes;
-	u64 read_bytes;
-	u64 write_bytes;
+	/* Through the page cache, and past it. */
+	u64 read_bytes[2];
+	u64 write_bytes[2];
 	u64 write_back_bytes;
-	u64 direct_bytes;
 	u64 sequential;
 	u32 names; /* how many of them are there, the last component first */
 	u32 is_whole; /* whether the last of them is the file system's root */

@@ -15,7 +15,7 @@ const volatile u32 flag_direct = 0, flag_sync = 0, flag_dsync = 0; /* O_… of t
 const volatile u32 page_bytes = 4096;
 const volatile u32 without = 0; /* parts left out, a bit each: only to see what they cost */
 
-enum { END_SHIFT = 10, END_BITS = 4 };
+enum { END_SHIFT = 10, END_BITS = 4, SEEN_SHIFT = 12 };
 
 enum part { PLACES, SEQUENCE, FILES, CGROUPS, DEPTH, GAPS, HISTOGRAMS };
 
@@ -55,8 +55,21 @@ struct {
 		TYPE(value, value_type);                  \
 	} name SEC(".maps")
 
+/* Places of an array that user space has emptied since they were in use. */
+#define FREE_PLACES(name, entries)                        \
+	struct {                                          \
+		NUMBER(type, MAP_QUEUE);                  \
+		NUMBER(max_entries, entries);             \
+		NUMBER(key_size, 0);                      \
+		NUMBER(value_size, 4);                    \
+	} name SEC(".maps")
+
 TABLE(followed, MAP_HASH, 65536, u32, u32); /* process -> 1, or 0 when it has ended */
-TABLE(threads, MAP_HASH, 8192, u32, struct thread);
+TABLE(threads, MAP_HASH, THREAD_PLACES, u32, u32); /* its number -> its place */
+TABLE(thread_data, MAP_ARRAY, THREAD_PLACES, u32, struct thread);
+TABLE(thread_count, MAP_ARRAY, 1, u32, u32); /* places that were ever in use, after place 0 */
+FREE_PLACES(thread_free, THREAD_PLACES);
+TABLE(threads_seen, MAP_ARRAY, 1 << SEEN_SHIFT, u32, u32); /* see `thread_of` */
 TABLE(ends, MAP_ARRAY, 1 << END_SHIFT, u32, u64); /* see `end_of` */
 TABLE(groups, MAP_HASH, 128, char[16], u32);
 TABLE(group_count, MAP_ARRAY, 1, u32, u32);
@@ -76,12 +89,7 @@ TABLE(files, MAP_HASH, FILE_PLACES, struct file_key, struct file_place);
 ALIGNED(file_data, FILE_PLACES, struct file_use);
 TABLE(file_times, MAP_ARRAY, FILE_PLACES, u32, struct times); /* at the same places */
 TABLE(file_count, MAP_ARRAY, 1, u32, u32); /* places that were ever in use, after place 0 */
-struct {
-	NUMBER(type, MAP_QUEUE);
-	NUMBER(max_entries, FILE_PLACES);
-	NUMBER(key_size, 0);
-	NUMBER(value_size, 4);
-} file_free SEC(".maps"); /* those that user space has emptied since */
+FREE_PLACES(file_free, FILE_PLACES);
 TABLE(file_scratch, MAP_PERCPU_ARRAY, 1, u32, struct file_use);
 TABLE(thread_scratch, MAP_PERCPU_ARRAY, 1, u32, struct thread);
 TABLE(cgroups, MAP_HASH, CGROUPS_KEPT, u64, u32);
@@ -114,6 +122,20 @@ TABLE(layer_data, MAP_PERCPU_ARRAY, 1, u32, struct layers);
 		if (_counts)                                                \
 			__sync_fetch_and_add(&_counts->field, (u64)(value)); \
 	} while (0)
+
+/* A place that nobody has, or 0. */
+inlined u32 free_place(void *freed, void *used, u32 places)
+{
+	u32 zero = 0, place = 0, *count;
+
+	if (!map_pop(freed, &place))
+		return place;
+	count = map_lookup(used, &zero);
+	if (!count || *count >= places - 1)
+		return 0;
+	place = __sync_fetch_and_add(count, 1) + 1;
+	return place < places ? place : 0;
+}
 
 /* Position of the highest set bit; 0 for 0. Without branches: the verifier would follow both ways of
  * each, for every value that is counted. */

@@ -72,10 +72,10 @@ inlined u64 hash_of(u64 number)
 	return number ^ number >> 32;
 }
 
-/* Every eighth block of a chunk, from one that its hash chooses; each block before that. */
+/* Every 16th block of a chunk, from one that its hash chooses; each block before that. */
 inlined u64 kept_blocks(u64 hash, u32 shift)
 {
-	return shift ? 0x0101010101010101ULL << (hash >> 61) : ~0ULL;
+	return shift ? 0x0001000100010001ULL << (hash >> (64 - BLOCK_SAMPLE_SHIFT)) : ~0ULL;
 }
 
 /* A new chunk. When there are many, only those are kept whose hash ends in one more zero; user space
@@ -96,8 +96,8 @@ static __attribute__((noinline)) int add_chunk(struct chunk_key *key, struct sam
 	return 0;
 }
 
-/* Of the requests one in eight is counted where one block in eight is kept: by chance, not by its first
- * block, which in many loads is a multiple of eight. */
+/* Of the requests one in 16 is counted where one block in 16 is kept: by chance, not by its first block,
+ * which in many loads is a multiple of 16. */
 inlined u32 is_sampled(u64 chance)
 {
 	return !(chance * 0x9e3779b97f4a7c15ULL >> (64 - BLOCK_SAMPLE_SHIFT));
@@ -106,6 +106,7 @@ inlined u32 is_sampled(u64 chance)
 apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op, u64 chance)
 {
 	struct chunk_key key = { .disk = disk, .number = number };
+	const u32 stretch = 1 << BLOCK_SAMPLE_SHIFT;
 	u32 first = span & 255, last = span >> 8 & 255, zero = 0, shift, counted;
 	struct sampling *sampling = map_lookup(&sampling_state, &zero);
 	u64 hash = hash_of(number), kept;
@@ -116,7 +117,8 @@ apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op, u64 chance)
 	shift = sampling->block_shift;
 	counted = !shift || is_sampled(chance);
 	/* Most small requests touch no block that is kept. */
-	if (!counted && last - first < 7 && (((u32)(hash >> 61) - first) & 7) > last - first)
+	if (!counted && last - first < stretch - 1 &&
+	    (((u32)(hash >> (64 - BLOCK_SAMPLE_SHIFT)) - first) & (stretch - 1)) > last - first)
 		return 0;
 	kept = kept_blocks(hash, shift);
 	if (!shift && __sync_fetch_and_add(&sampling->marks, 1) >= MARKS_KEPT)

@@ -9,7 +9,7 @@ int process_fork(u64 *ctx)
 	struct task_struct *parent = (struct task_struct *)ctx[0];
 	struct task_struct *child = (struct task_struct *)ctx[1];
 	u32 tgid = FIELD(child, tgid), pid = FIELD(child, pid), one = 1;
-	struct thread *former = map_lookup(&threads, &pid);
+	struct thread *former = thread_of(pid);
 
 	/* A number that is given anew is free: its thread has ended, seen or not. */
 	if (former) {
@@ -32,7 +32,7 @@ int task_rename(u64 *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 	u32 tid = FIELD(task, pid);
-	struct thread *thread = map_lookup(&threads, &tid);
+	struct thread *thread = thread_of(tid);
 
 	if (!thread || !thread->of_program)
 		return 0;
@@ -52,7 +52,7 @@ int process_exit(u64 *ctx)
 	struct thread *thread;
 
 	/* User space takes it out of the table. */
-	thread = map_lookup(&threads, &tid);
+	thread = thread_of(tid);
 	if (thread)
 		thread->ended_ns = ktime_ns();
 	alive = map_lookup(&followed, &tgid);
@@ -94,19 +94,23 @@ inlined int waits_for_io(struct task_struct *task)
 
 static __attribute__((noinline)) int wait_begins(void)
 {
+	u64 id = current_pid_tgid();
 	struct thread *thread;
 
-	if (!has_begun() || !is_followed(current_pid_tgid() >> 32))
+	if (!has_begun())
 		return 0;
-	thread = this_thread();
-	if (thread)
+	thread = thread_of((u32)id);
+	/* Who is not followed gets no entry for this. */
+	if (thread ? thread->generation != generation() : is_followed(id >> 32))
+		thread = this_thread();
+	if (thread && thread->of_program)
 		thread->wait_since_ns = ktime_ns();
 	return 0;
 }
 
 static __attribute__((noinline)) int wait_ends(u32 tid)
 {
-	struct thread *thread = map_lookup(&threads, &tid);
+	struct thread *thread = thread_of(tid);
 
 	if (!thread || !thread->wait_since_ns)
 		return 0;
@@ -124,7 +128,7 @@ int io_wait(u64 *ctx)
 	if (waits_for_io((struct task_struct *)ctx[1]))
 		wait_begins();
 	if (waits_for_io(next))
-		wait_ends(FIELD(next, pid));
+		wait_ends(next->pid);
 	return 0;
 }
 

@@ -324,15 +324,13 @@ apart int count_in_file(struct flight *flight, struct file_place *at, u32 bytes,
 		return 0;
 	if (flight->op == OP_READ) {
 		__sync_fetch_and_add(&file->reads, is_first);
-		__sync_fetch_and_add(&file->read_bytes, bytes);
+		__sync_fetch_and_add(&file->read_bytes[flight->is_direct & 1], bytes);
 	} else {
 		__sync_fetch_and_add(&file->writes, is_first);
-		__sync_fetch_and_add(&file->write_bytes, bytes);
+		__sync_fetch_and_add(&file->write_bytes[flight->is_direct & 1], bytes);
 		if (flight->class == CLASS_WRITE_BACK)
 			__sync_fetch_and_add(&file->write_back_bytes, bytes);
 	}
-	if (flight->is_direct)
-		__sync_fetch_and_add(&file->direct_bytes, bytes);
 	if (flight->kind == SEQUENTIAL && is_first)
 		__sync_fetch_and_add(&file->sequential, 1);
 	return 0;
@@ -432,7 +430,7 @@ static __attribute__((noinline)) int count(struct flight *flight, struct request
 	flight->is_counted = 1;
 	flight->bytes = bytes;
 	tid = flight->tid;
-	thread = map_lookup(&threads, &tid);
+	thread = thread_of(tid);
 	if (HAS_PART(SEQUENCE) && thread && flight->op <= OP_WRITE && bytes) {
 		u64 begin = place_of(flight->disk_index, sector);
 

@@ -26,6 +26,30 @@ inlined int is_followed(u32 tgid)
 	return alive && *alive;
 }
 
+/* The entry of a thread, or NULL. The table has its place; that of a thread that was looked up before
+ * is mostly found without a search. Who has ended may have left its place to another. */
+inlined struct thread *thread_of(u32 tid)
+{
+	u32 index = tid & ((1 << SEEN_SHIFT) - 1), place, *known, *seen;
+	struct thread *thread;
+
+	seen = map_lookup(&threads_seen, &index);
+	if (!seen)
+		return 0;
+	place = *seen;
+	if (place) {
+		thread = map_lookup(&thread_data, &place);
+		if (thread && thread->tid == tid && !thread->ended_ns)
+			return thread;
+	}
+	known = map_lookup(&threads, &tid);
+	if (!known)
+		return 0;
+	place = *known;
+	*seen = place;
+	return map_lookup(&thread_data, &place);
+}
+
 /* The number of a thread name; 0 is for all that find no number. */
 static __attribute__((noinline)) u32 group_of(char *comm)
 {
@@ -63,7 +87,7 @@ inlined struct thread *master_of(char *comm)
 			break;
 		tid = tid * 10 + (name[at] - '0');
 	}
-	return map_lookup(&threads, &tid);
+	return thread_of(tid);
 }
 
 /* The group of the running thread. A worker of io_uring belongs to that of the thread that it works
@@ -88,8 +112,8 @@ static __attribute__((noinline)) u32 group_of_thread(char *comm)
 static __attribute__((noinline)) struct thread *this_thread(void)
 {
 	u64 id = current_pid_tgid();
-	u32 tid = (u32)id, tgid = id >> 32, zero = 0, now = generation();
-	struct thread *thread = map_lookup(&threads, &tid);
+	u32 tid = (u32)id, tgid = id >> 32, zero = 0, now = generation(), place;
+	struct thread *thread = thread_of(tid);
 
 	if (!thread) {
 		struct thread *fresh = map_lookup(&thread_scratch, &zero);
@@ -106,8 +130,12 @@ static __attribute__((noinline)) struct thread *this_thread(void)
 		current_comm(fresh->comm, sizeof(fresh->comm));
 		if (fresh->of_program)
 			fresh->group = group_of_thread(fresh->comm);
-		map_update(&threads, &tid, fresh, NOEXIST);
-		thread = map_lookup(&threads, &tid);
+		place = free_place(&thread_free, &thread_count, THREAD_PLACES);
+		if (place) {
+			map_update(&thread_data, &place, fresh, ANY);
+			map_update(&threads, &tid, &place, NOEXIST);
+			thread = thread_of(tid);
+		}
 		if (!thread)
 			COUNT(lost_threads, 1);
 		return thread;

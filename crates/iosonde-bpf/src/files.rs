@@ -1,6 +1,6 @@
 //! The tables of files: each has a numbered place for its counts, which user space empties.
 
-use aya::maps::{Array, HashMap, Queue};
+use aya::maps::Array;
 
 use crate::{Collector, FileKey, FilePlace, FileUse, Times, chain};
 
@@ -43,10 +43,7 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn forget_files(&mut self, keys: &[FileKey]) -> Result<(), String> {
-        let map = self.ebpf.map_mut("files").ok_or("no map `files`")?;
-        let mut table =
-            HashMap::<_, FileKey, FilePlace>::try_from(map).map_err(|error| chain(&error))?;
-        keys.iter().try_for_each(|key| table.remove(key).map_err(|error| chain(&error)))?;
+        keys.iter().try_for_each(|key| self.remove::<FileKey, FilePlace>("files", *key))?;
         // Threads keep the places of their files until they are looked at anew.
         self.control.generation += 1;
         let control = self.control;
@@ -68,8 +65,6 @@ impl Collector {
         for place in places {
             times.set(*place, Times::NONE, 0).map_err(|error| chain(&error))?;
         }
-        let map = self.ebpf.map_mut("file_free").ok_or("no map `file_free`")?;
-        let mut free = Queue::<_, u32>::try_from(map).map_err(|error| chain(&error))?;
-        places.iter().try_for_each(|place| free.push(place, 0).map_err(|error| chain(&error)))
+        places.iter().try_for_each(|place| self.free("file_free", *place))
     }
 }

@@ -178,6 +178,8 @@ shared! {
         all: Levels,
         /// The program's.
         program: Levels,
+        /// While all requests were the program's: counts for each of the two.
+        both: Levels,
     }
 }
 
@@ -333,14 +335,12 @@ shared! {
         reads: u64,
         /// Write requests.
         writes: u64,
-        /// Bytes read.
-        read_bytes: u64,
-        /// Bytes written.
-        write_bytes: u64,
+        /// Bytes read through the page cache, and past it.
+        read_bytes: [u64; 2],
+        /// Bytes written through the page cache, and past it.
+        write_bytes: [u64; 2],
         /// Of those, by write-back.
         write_back_bytes: u64,
-        /// Of all bytes, past the page cache.
-        direct_bytes: u64,
         /// Sequential requests.
         sequential: u64,
         /// Names that are kept.
@@ -358,15 +358,29 @@ impl FileUse {
         since_ns: 0,
         reads: 0,
         writes: 0,
-        read_bytes: 0,
-        write_bytes: 0,
+        read_bytes: [0; 2],
+        write_bytes: [0; 2],
         write_back_bytes: 0,
-        direct_bytes: 0,
         sequential: 0,
         names: 0,
         is_whole: 0,
         name: [[0; NAME_BYTES]; NAMES],
     };
+
+    /// Bytes read.
+    pub fn read(&self) -> u64 {
+        self.read_bytes.iter().sum()
+    }
+
+    /// Bytes written.
+    pub fn written(&self) -> u64 {
+        self.write_bytes.iter().sum()
+    }
+
+    /// Bytes read and written past the page cache.
+    pub fn direct(&self) -> u64 {
+        self.read_bytes[1] + self.write_bytes[1]
+    }
 }
 
 /// Layers of an I/O call that are timed: see [`Layers`].

@@ -20,7 +20,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::thread::ScopedJoinHandle;
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, Queue};
 use aya::{Ebpf, EbpfLoader, Pod};
 use aya_obj::Object;
 
@@ -183,7 +183,7 @@ impl Collector {
             self.array::<Depth>("depths").map(|_| ()),
             self.per_cpu::<DepthUse>("depth_data").map(|_| ()),
             self.array::<Sampling>("sampling_state").map(|_| ()),
-            self.table::<u32, Thread>("threads").map(|_| ()),
+            self.array::<Thread>("thread_data").map(|_| ()),
             self.table::<u64, Flight>("flights").map(|_| ()),
             self.array::<Flight>("flight_places").map(|_| ()),
             self.table::<FileKey, FilePlace>("files").map(|_| ()),
@@ -375,17 +375,28 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn threads(&self) -> Result<Vec<Thread>, String> {
-        Ok(self.all::<u32, Thread>("threads")?.into_iter().map(|(_, thread)| thread).collect())
+        let data = self.array::<Thread>("thread_data")?;
+        let places = self.all::<u32, u32>("threads")?.into_iter().map(|(_, place)| place);
+        places.map(|place| data.get(&place, 0).map_err(|error| chain(&error))).collect()
     }
 
-    /// Takes a thread out of the kernel's table, so that another finds a place.
+    /// Takes a thread that has ended out of the kernel's table, so that another finds a place.
+    /// `None` if its number was given to another thread meanwhile, which keeps its entry.
     ///
     /// # Errors
     /// In words.
-    pub fn forget_thread(&mut self, tid: u32) -> Result<(), String> {
-        let map = self.ebpf.map_mut("threads").ok_or("no map `threads`")?;
-        let mut table = HashMap::<_, u32, Thread>::try_from(map).map_err(|error| chain(&error))?;
-        table.remove(&tid).map_err(|error| chain(&error))
+    pub fn take_thread(&mut self, tid: u32) -> Result<Option<Thread>, String> {
+        let place = self.table::<u32, u32>("threads")?.get(&tid, 0);
+        let place = place.map_err(|error| chain(&error))?;
+        self.remove::<u32, u32>("threads", tid)?;
+        let data = self.array::<Thread>("thread_data")?.get(&place, 0);
+        let thread = data.map_err(|error| chain(&error))?;
+        if thread.ended_ns == 0 {
+            self.insert("threads", tid, place)?;
+            return Ok(None);
+        }
+        self.free("thread_free", place)?;
+        Ok(Some(thread))
     }
 
     /// Which places are kept.
@@ -404,10 +415,7 @@ impl Collector {
         let all = self.table::<ChunkKey, Chunk>("chunks")?;
         let out = all.keys().filter_map(Result::ok).filter(|key| !sampling.keeps(key.number));
         let out: Vec<ChunkKey> = out.collect();
-        let map = self.ebpf.map_mut("chunks").ok_or("no map `chunks`")?;
-        let mut table =
-            HashMap::<_, ChunkKey, Chunk>::try_from(map).map_err(|error| chain(&error))?;
-        out.iter().try_for_each(|key| table.remove(key).map_err(|error| chain(&error)))
+        out.iter().try_for_each(|key| self.remove::<ChunkKey, Chunk>("chunks", *key))
     }
 
     /// Chunks of disks.
@@ -450,6 +458,19 @@ impl Collector {
         let map = self.ebpf.map_mut(name).ok_or_else(|| format!("no map `{name}`"))?;
         let mut table = HashMap::<_, K, V>::try_from(map).map_err(|error| chain(&error))?;
         table.insert(key, value, 0).map_err(|error| chain(&error))
+    }
+
+    fn remove<K: Pod, V: Pod>(&mut self, name: &str, key: K) -> Result<(), String> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| format!("no map `{name}`"))?;
+        let mut table = HashMap::<_, K, V>::try_from(map).map_err(|error| chain(&error))?;
+        table.remove(&key).map_err(|error| chain(&error))
+    }
+
+    /// Puts an emptied place of an array back.
+    fn free(&mut self, name: &str, place: u32) -> Result<(), String> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| format!("no map `{name}`"))?;
+        let mut free = Queue::<_, u32>::try_from(map).map_err(|error| chain(&error))?;
+        free.push(place, 0).map_err(|error| chain(&error))
     }
 
     fn set<V: Pod>(&mut self, name: &str, value: V) -> Result<(), String> {

@@ -69,7 +69,7 @@ fn a_child_is_followed_and_counted() {
     let places = files.iter().map(|(_, place)| collector.file(place.place).unwrap());
     let data = places.into_iter().find(|file| file.name[0].starts_with(b"data\0"));
     let data = data.unwrap_or_else(|| panic!("{files:?}"));
-    assert_eq!((data.write_bytes, data.direct_bytes), (64 << 16, 64 << 16));
+    assert_eq!((data.written(), data.direct()), (64 << 16, 64 << 16));
     let counts = collector.counts().unwrap();
     assert_eq!((counts.open_direct, counts.lost_flights, counts.lost_slots), (1, 0, 0));
     assert!(counts.calls_write >= 64, "{counts:?}");

@@ -364,8 +364,8 @@ impl Tracer {
                     .map(Tally::latencies_ns)
                     .sum()
             };
-            let all: Vec<_> = so_far.iter().map(|cpu| &cpu.all).collect();
-            let own: Vec<_> = so_far.iter().map(|cpu| &cpu.program).collect();
+            let all: Vec<_> = so_far.iter().flat_map(|cpu| [&cpu.all, &cpu.both]).collect();
+            let own: Vec<_> = so_far.iter().flat_map(|cpu| [&cpu.program, &cpu.both]).collect();
             let lasts_ns = if now.since_ns > 0 { now_ns.saturating_sub(now.since_ns) } else { 0 };
             let depth = convert::levels(&all, (now.level as u32, lasts_ns), latencies(|_| true));
             let program_depth = convert::levels(

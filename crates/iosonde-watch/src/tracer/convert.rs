@@ -29,10 +29,10 @@ pub(super) fn file(key: &FileKey, file: &Done, path: String, device: String) -> 
         inode: key.inode,
         reads: file.reads,
         writes: file.writes,
-        read_bytes: file.read_bytes,
-        write_bytes: file.write_bytes,
+        read_bytes: file.read(),
+        write_bytes: file.written(),
         write_back_bytes: file.write_back_bytes,
-        direct_bytes: file.direct_bytes,
+        direct_bytes: file.direct(),
         sequential: file.sequential,
         read_latency,
         write_latency,
@@ -118,10 +118,10 @@ pub(super) fn further_files<'a>(files: impl Iterator<Item = &'a Done>) -> Option
         times.add(more);
         rest.reads += file.reads;
         rest.writes += file.writes;
-        rest.read_bytes += file.read_bytes;
-        rest.write_bytes += file.write_bytes;
+        rest.read_bytes += file.read();
+        rest.write_bytes += file.written();
         rest.write_back_bytes += file.write_back_bytes;
-        rest.direct_bytes += file.direct_bytes;
+        rest.direct_bytes += file.direct();
         rest.sequential += file.sequential;
     }
     [rest.read_latency, rest.write_latency] = times.histograms();
@@ -188,7 +188,7 @@ mod tests {
             ("further cgroups", 501, 501 * 512)
         );
         assert_eq!(cgroups((0..1000).map(cgroup).collect()).len(), 1000);
-        let counts = FileUse { reads: 1, read_bytes: 512, ..FileUse::NONE };
+        let counts = FileUse { reads: 1, read_bytes: [512, 0], ..FileUse::NONE };
         let file = Done { counts, times: Sums::default() };
         let rest = further_files([&file, &file].into_iter()).unwrap_or_default();
         assert_eq!((rest.path.as_str(), rest.reads, rest.read_bytes), ("further files", 2, 1024));

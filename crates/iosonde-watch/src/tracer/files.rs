@@ -145,17 +145,18 @@ impl Files {
 
 /// Bytes moved for a file.
 fn weight(file: &FileUse) -> u64 {
-    file.read_bytes + file.write_bytes
+    file.read() + file.written()
 }
 
 /// Adds the counts of one to the other, whose newest names are kept.
 fn add(sum: &mut FileUse, more: &FileUse) {
     sum.reads += more.reads;
     sum.writes += more.writes;
-    sum.read_bytes += more.read_bytes;
-    sum.write_bytes += more.write_bytes;
+    for way in 0..2 {
+        sum.read_bytes[way] += more.read_bytes[way];
+        sum.write_bytes[way] += more.write_bytes[way];
+    }
     sum.write_back_bytes += more.write_back_bytes;
-    sum.direct_bytes += more.direct_bytes;
     sum.sequential += more.sequential;
     if more.names > 0 {
         (sum.names, sum.is_whole, sum.name) = (more.names, more.is_whole, more.name);
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
 
     fn written(bytes: u64) -> Done {
-        let counts = FileUse { writes: 1, write_bytes: bytes, ..FileUse::NONE };
+        let counts = FileUse { writes: 1, write_bytes: [bytes, 0], ..FileUse::NONE };
         let mut times = Times::NONE;
         times.time[1][3] = 1;
         Done { counts, times: Sums::of(&times) }
@@ -184,7 +185,7 @@ mod tests {
         let files = vec![(key(1), written(50)), (key(2), written(40)), (key(3), written(20))];
         let name = |key: &FileKey| if key.inode == 1 { "db" } else { "db-journal (deleted)" };
         let named = by_name(files, |key, _| name(key).to_owned());
-        let seen = named.iter().map(|(name, _, file)| (name.as_str(), file.counts.write_bytes));
+        let seen = named.iter().map(|(name, _, file)| (name.as_str(), file.counts.written()));
         let expected = [("db-journal (deleted)", 60), ("db", 50)];
         assert_eq!(seen.collect::<Vec<_>>(), expected);
     }

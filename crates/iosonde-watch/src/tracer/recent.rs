@@ -151,8 +151,8 @@ fn done_by_thread(thread: &ThreadRun) -> Done {
 fn done_to_file(file: &FileUse) -> Done {
     Done {
         requests: file.reads + file.writes,
-        read_bytes: file.read_bytes,
-        write_bytes: file.write_bytes,
+        read_bytes: file.read(),
+        write_bytes: file.written(),
         syncs: 0,
     }
 }

@@ -37,8 +37,9 @@ impl Ended {
     /// Takes threads that ended out of the kernel's table.
     pub(super) fn harvest(&mut self, collector: &mut Collector) -> Result<(), String> {
         for thread in collector.threads()?.into_iter().filter(|thread| thread.ended_ns > 0) {
-            collector.forget_thread(thread.tid)?;
-            self.add(&thread);
+            if let Some(thread) = collector.take_thread(thread.tid)? {
+                self.add(&thread);
+            }
         }
         Ok(())
     }
