@@ -128,6 +128,10 @@ pub fn workload(run: &ProfileRun) -> Result<Modelled, NotEnough> {
         remarks.push(remark(run, row));
     }
     durable::attach(run, &rows, &mut roles, &mut left_out);
+    // Where syncs hold back what follows them, they make the bursts.
+    for (role, row) in roles.iter_mut().zip(&rows).filter(|(role, _)| !role.sync.barrier) {
+        arrivals::gather(&mut role.pace, row);
+    }
     left_out.extend(layouts.iter().flat_map(|layout| layout.remarks.iter().cloned()));
     left_out.extend(others(run, &rows));
     let targets = devices.iter().zip(&layouts).map(|(device, layout)| ModelledTarget {

@@ -32,6 +32,8 @@ enum {
 	CHUNKS_KEPT = 8192,
 	FILE_PLACES = 8192,
 	THREAD_PLACES = 8192,
+	BURST_BUCKETS = 16,
+	BURST_SHIFT = 15, /* requests of a burst are less than 2^15 ns apart */
 	CGROUPS_KEPT = 1024,
 	FLIGHT_SHIFT = 11, /* places of the array of requests in flight */
 };
@@ -96,6 +98,7 @@ struct slot {
 	u64 first_ns;
 	u64 last_ns;
 	u64 phase_ns[PHASES]; /* of syncs: time in each phase */
+	u32 bursts[BURST_BUCKETS]; /* that have ended, by their requests: from 2^n on */
 	u32 total[TIME_BUCKETS];
 	u32 queued[TIME_BUCKETS];
 	u32 device[TIME_BUCKETS];
@@ -304,6 +307,7 @@ struct submitted {
 /* Shared state of a slot. */
 struct arrival {
 	u64 last_ns;
+	u64 burst; /* requests of the burst at hand, but for its first */
 };
 
 struct counts {

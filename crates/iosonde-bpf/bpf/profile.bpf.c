@@ -48,6 +48,20 @@ inlined u32 op_of(u32 flags, u32 bytes)
 	return OP_OTHER;
 }
 
+/* A gap goes on with a burst, or ends it. Of two CPUs at once one may be missed. */
+inlined void count_burst(struct arrival *arrival, struct slot *data, u64 gap)
+{
+	u32 bucket;
+
+	if (gap < 1 << BURST_SHIFT) {
+		arrival->burst += 1;
+		return;
+	}
+	bucket = top_bit(arrival->burst + 1);
+	data->bursts[bucket < BURST_BUCKETS ? bucket : BURST_BUCKETS - 1] += 1;
+	arrival->burst = 0;
+}
+
 inlined void tally_gap(u32 slot, u64 now)
 {
 	struct arrival *arrival = map_lookup(&arrivals, &slot);
@@ -68,6 +82,7 @@ inlined void tally_gap(u32 slot, u64 now)
 	gap = now - before;
 	/* An hour's square fits; what is longer is no arrival of one load. */
 	us = gap < 3600000000000ULL ? gap / 1000 : 3600000000ULL;
+	count_burst(arrival, data, gap);
 	data->gaps += 1;
 	data->gap_ns += gap;
 	data->gap_us_squared += us * us;

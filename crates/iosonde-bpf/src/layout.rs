@@ -31,6 +31,8 @@ pub const SYNC: u8 = 16;
 pub const PHASES: usize = 3;
 /// Flags of requests, none among them.
 pub const FLAGS: u32 = 5;
+/// Buckets of bursts: of 1 request, of 2 and 3, of 4 to 7.
+pub const BURST_BUCKETS: usize = 16;
 /// Places of files.
 pub const FILE_PLACES: u32 = 8192;
 
@@ -125,6 +127,8 @@ shared! {
         last_ns: u64,
         /// Of syncs: time in each of [`PHASES`], ns.
         phase_ns: [u64; PHASES],
+        /// Bursts that have ended, by the logarithm of their number of requests.
+        bursts: [u32; BURST_BUCKETS],
         /// Latencies.
         total: [u32; TIME_BUCKETS],
         /// Waiting times.

@@ -32,9 +32,10 @@ pub use verify::{RunId, VerifyMode, VerifyOp, VerifyPlan, VerifySetting, VerifyS
 // Words of a workload that leave nothing open, which a plan stores unchanged.
 pub use crate::spec::engine::{Engine, EngineKind};
 pub use crate::spec::{
-    Arrivals, Commit, Data, Direction, Draw, EachWrite, Flow, LatencyTarget, Limits, Metric,
-    NumaMode, Pace, Phase, Placement, Precision, Pursuit, Rate, Reap, Sequence, Service, Settling,
-    SettlingFigure, Sizes, Span, Stop, Strides, Sync, SyncCall, SyncCount, Think, Wait, Zone,
+    Arrivals, Bursts, Commit, Data, Direction, Draw, EachWrite, Flow, LatencyTarget, Limits,
+    Metric, NumaMode, Pace, Phase, Placement, Precision, Pursuit, Rate, Reap, Sequence, Service,
+    Settling, SettlingFigure, Sizes, Span, Stop, Strides, Sync, SyncCall, SyncCount, Think, Wait,
+    Zone,
 };
 
 /// Everything one run will do.

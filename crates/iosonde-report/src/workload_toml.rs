@@ -142,9 +142,9 @@ mod tests {
     use super::*;
     use iosonde_model::plan::chance::Chance;
     use iosonde_model::spec::{
-        Access, Arrivals, Commit, Data, Draw, EachWrite, Flow, Limits, NumaMode, Pace, Phase,
-        Placement, Priorities, Priority, Rate, Reap, Region, Rw, Sequence, Sizes, Start, Sync,
-        SyncCall, Think, Threads, Wait, Zone,
+        Access, Arrivals, Bursts, Commit, Data, Draw, EachWrite, Flow, Limits, NumaMode, Pace,
+        Phase, Placement, Priorities, Priority, Rate, Reap, Region, Rw, Sequence, Sizes, Start,
+        Sync, SyncCall, Think, Threads, Wait, Zone,
     };
 
     /// One of them, by chance.
@@ -173,9 +173,19 @@ mod tests {
     }
 
     fn pace(chance: &mut Chance) -> Pace {
-        let table = (0..chance.below(60)).map(|_| (number(chance), chance.unit())).collect();
-        let arrivals =
-            pick(chance, &[Arrivals::Constant, Arrivals::Poisson, Arrivals::Drawn(table)]);
+        let table = |chance: &mut Chance| -> Vec<(u64, f64)> {
+            (0..chance.below(60)).map(|_| (number(chance), chance.unit())).collect()
+        };
+        let (requests, within, between) = (table(chance), table(chance), table(chance));
+        let arrivals = pick(
+            chance,
+            &[
+                Arrivals::Constant,
+                Arrivals::Poisson,
+                Arrivals::Drawn(within.clone()),
+                Arrivals::Bursts(Bursts { requests, within, between }),
+            ],
+        );
         let per_s = 10f64.powf(chance.unit() * 20.0 - 4.0);
         let rate = pick(chance, &[Rate::Ops(per_s), Rate::Bytes(per_s)]);
         let times = (0..chance.below(30)).map(|_| number(chance)).collect();

@@ -3,8 +3,8 @@
 
 use super::rows::Row;
 use super::sizes::rounded;
-use iosonde_model::record::profile::{Class, Op, ProfileRun};
-use iosonde_model::spec::{Arrivals, Pace, Phase, Rate};
+use iosonde_model::record::profile::{Class, Op, ProfileRun, Traffic};
+use iosonde_model::spec::{Arrivals, Bursts, Pace, Phase, Rate};
 use iosonde_stats::Histogram;
 use iosonde_stats::distance::from_exponential;
 
@@ -29,6 +29,9 @@ const EVEN: f64 = 0.1;
 /// Distance from the exponential distribution at or below which arrivals are those of a Poisson
 /// process.
 const EXPONENTIAL: f64 = 0.05;
+/// Largest share of the bursts that have several requests, of that of independent draws, from which
+/// on bursts are drawn as such.
+const CLUSTERED: f64 = 0.75;
 /// Fewest inter-arrival times for a distribution.
 const FEWEST: u64 = 20;
 /// Largest share of the inter-arrival times that one entry of a table represents.
@@ -254,13 +257,13 @@ fn law(gaps: &Histogram, busy_ns: f64) -> Arrivals {
 
 /// Neighbouring inter-arrival times merged to their mean, each entry with a bounded share and
 /// ratio.
-fn table(points: &[(u64, u64)], whole: f64) -> Vec<(u64, f64)> {
+fn table(points: &[(u64, u64)], all: f64) -> Vec<(u64, f64)> {
     let mut entries: Vec<(u64, f64, f64)> = Vec::new();
     for (ns, times) in points {
         let (ns_each, times) = (*ns as f64, *times as f64);
         match entries.last_mut() {
             Some((first, sum, count))
-                if (*count + times) <= ENTRY * whole
+                if (*count + times) <= ENTRY * all
                     && ns_each <= ENTRY_RATIO * (*first).max(1) as f64 =>
             {
                 *sum += ns_each * times;
@@ -269,18 +272,65 @@ fn table(points: &[(u64, u64)], whole: f64) -> Vec<(u64, f64)> {
             _ => entries.push((*ns, ns_each * times, times)),
         }
     }
-    // Six decimal places: a rare interval may be long enough to dominate the mean.
-    let six = |percent: f64| (percent * 1e6).round() / 1e6;
-    let mut shares: Vec<(u64, f64)> = entries
-        .iter()
-        .map(|(_, sum, count)| ((sum / count).round() as u64, six(count * 100.0 / whole)))
-        .filter(|(_, percent)| *percent > 0.0)
-        .collect();
-    let sum: f64 = shares.iter().map(|(_, percent)| percent).sum();
-    if let Some((_, most)) = shares.iter_mut().max_by(|a, b| a.1.total_cmp(&b.1)) {
+    whole(entries.iter().map(|(_, sum, count)| ((sum / count).round() as u64, *count)).collect())
+}
+
+/// Replaces a table of which the short times come in long rows, which independent draws would
+/// spread over the whole time, by bursts of the recorded lengths.
+pub(super) fn gather(pace: &mut Pace, row: &Row) {
+    let Pace::Rate { arrivals, .. } = pace else { return };
+    if let Arrivals::Drawn(table) = arrivals
+        && let Some(bursts) = bursts(table, &row.bursts)
+    {
+        *arrivals = Arrivals::Bursts(bursts);
+    }
+}
+
+/// Bursts of these lengths with the times of a table; `None` where independent draws from the table
+/// have nearly as many bursts of several requests.
+fn bursts(table: &[(u64, f64)], lengths: &[u64]) -> Option<Bursts> {
+    let (within, between): (Vec<_>, Vec<_>) =
+        table.iter().partition(|(ns, _)| *ns < Traffic::WITHIN_BURST_NS);
+    let percent = |part: &[(u64, f64)]| part.iter().map(|(_, percent)| percent).sum::<f64>();
+    let (short, long) = (percent(&within) / 100.0, percent(&between) / 100.0);
+    let all: u64 = lengths.iter().sum();
+    let single = *lengths.first()?;
+    if all < FEWEST || short <= 0.0 || long <= 0.0 {
+        return None;
+    }
+    let of_several = (all - single) as f64 / all as f64;
+    if of_several <= 0.0 || of_several > CLUSTERED * short {
+        return None;
+    }
+    // Requests of a burst of several, by the share of the short times; and in the middle of each
+    // class, whose sum may be another.
+    let mean = 1.0 + short / long / of_several;
+    let several = || lengths.iter().enumerate().skip(1).filter(|(_, bursts)| **bursts > 0);
+    let middle = |class: usize| 1.5 * 2f64.powi(class as i32) - 0.5;
+    let sum: f64 = several().map(|(class, bursts)| middle(class) * *bursts as f64).sum();
+    let scale = (mean - 1.0) / (sum / (all - single) as f64 - 1.0);
+    let share = |bursts: u64| bursts as f64 * 100.0 / all as f64;
+    let length = |class: usize| (1.0 + (middle(class) - 1.0) * scale).round().max(2.0) as u64;
+    let mut requests = vec![(1, share(single))];
+    requests.extend(several().map(|(class, bursts)| (length(class), share(*bursts))));
+    Some(Bursts { requests: whole(requests), within: whole(within), between: whole(between) })
+}
+
+/// Shares that add up to 100, with six decimal places.
+fn whole(mut table: Vec<(u64, f64)>) -> Vec<(u64, f64)> {
+    let sum: f64 = table.iter().map(|(_, percent)| percent).sum();
+    table.iter_mut().for_each(|(_, percent)| *percent = six(*percent * 100.0 / sum));
+    table.retain(|(_, percent)| *percent > 0.0);
+    let sum: f64 = table.iter().map(|(_, percent)| percent).sum();
+    if let Some((_, most)) = table.iter_mut().max_by(|a, b| a.1.total_cmp(&b.1)) {
         *most = six(*most + 100.0 - sum);
     }
-    shares
+    table
+}
+
+/// Six decimal places: a rare time may be long enough to dominate the mean.
+fn six(percent: f64) -> f64 {
+    (percent * 1e6).round() / 1e6
 }
 
 /// The distribution for one of several threads whose combined arrivals follow this one: many
@@ -300,7 +350,7 @@ mod tests {
     use super::*;
     use iosonde_fixtures::profile_model::{gaps, profile, row, series};
     use iosonde_model::plan::chance::Chance;
-    use iosonde_model::record::profile::{Class, Op, Traffic};
+    use iosonde_model::record::profile::{Class, Op};
 
     fn phased(run: &ProfileRun) -> Phased {
         let rows = rows(run).0;

@@ -37,6 +37,8 @@ pub(super) struct Row {
     pub(super) strided: u64,
     /// Inter-arrival times; `None` in the remainder, whose groups arrived independently.
     pub(super) gaps: Option<Histogram>,
+    /// Bursts, as [`Traffic::bursts`]; none in the remainder.
+    pub(super) bursts: Vec<u64>,
     /// First start and last end, ns.
     pub(super) active: (u64, u64),
 }
@@ -75,6 +77,7 @@ impl Row {
             sequential: traffic.sequential,
             strided: traffic.strided,
             gaps: Some(traffic.gaps.clone()),
+            bursts: traffic.bursts.clone(),
             active: traffic.active_ns.unwrap_or((0, run.measured_ns)),
         }
     }
@@ -93,6 +96,7 @@ impl Row {
         self.sequential += other.sequential;
         self.strided += other.strided;
         self.gaps = None;
+        self.bursts.clear();
         self.active = (self.active.0.min(other.active.0), self.active.1.max(other.active.1));
     }
 

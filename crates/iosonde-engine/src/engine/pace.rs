@@ -5,6 +5,9 @@
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::plan::{Arrivals, IoKind, Job, Pace, Phase, Rate, Think};
 
+/// Within this time of one that is sent, operations of a table go with it, ns.
+const HANDOVER_NS: u64 = 10_000;
+
 /// Decides when a job may send.
 #[derive(Debug)]
 pub(super) struct Pacer {
@@ -52,9 +55,41 @@ enum Rhythm {
 enum Spread {
     Even,
     Exponential,
-    /// A draw from [0, 1) below the bound, and not below the one before, is so many means.
-    Drawn(Box<[(f64, f64)]>),
+    Drawn(Table),
+    /// So many requests with the distances of the one table, then one of the other.
+    Bursts {
+        requests: Table,
+        within: Table,
+        between: Table,
+        left: u64,
+    },
 }
+
+/// A draw from [0, 1) below the bound, and not below the one before, has this value.
+#[derive(Debug)]
+struct Table(Box<[(f64, f64)]>);
+
+impl Table {
+    /// Values in these units.
+    fn new(table: &[(u64, f64)], unit: f64) -> Table {
+        let whole: f64 = table.iter().map(|(_, percent)| percent).sum();
+        let mut below = 0.0;
+        let bounds = table.iter().map(|(value, percent)| {
+            below += percent / whole;
+            (below, *value as f64 / unit)
+        });
+        Table(bounds.collect())
+    }
+
+    /// A value from this part of the table, of its whole from 0 to 1.
+    fn draw(&self, chance: &mut Chance, (from, to): (f64, f64)) -> f64 {
+        let draw = from + chance.unit() * (to - from);
+        let found = self.0.iter().find(|(below, _)| draw < *below).or(self.0.last());
+        found.map_or(1.0, |(_, value)| *value)
+    }
+}
+
+const WHOLE: (f64, f64) = (0.0, 1.0);
 
 impl Spread {
     fn new(arrivals: &Arrivals, ascending: bool) -> Spread {
@@ -66,33 +101,34 @@ impl Spread {
                 if ascending {
                     table.sort_by_key(|(ns, _)| *ns);
                 }
-                let whole: f64 = table.iter().map(|(_, percent)| percent).sum();
-                let mean = table.iter().map(|(ns, percent)| *ns as f64 * percent).sum::<f64>();
-                let mut below = 0.0;
-                let bounds = table.iter().map(|(ns, percent)| {
-                    below += percent / whole;
-                    (below, *ns as f64 * whole / mean)
-                });
-                Spread::Drawn(bounds.collect())
+                Spread::Drawn(Table::new(&table, Arrivals::mean(&table)))
+            }
+            Arrivals::Bursts(bursts) => {
+                let mean_ns = bursts.mean_ns();
+                Spread::Bursts {
+                    requests: Table::new(&bursts.requests, 1.0),
+                    within: Table::new(&bursts.within, mean_ns),
+                    between: Table::new(&bursts.between, mean_ns),
+                    left: 0,
+                }
             }
         }
     }
 
-    /// The next distance, in means.
-    fn draw(&self, chance: &mut Chance) -> f64 {
-        self.draw_within(chance, (0.0, 1.0))
-    }
-
-    /// A distance from this part of a table, of its whole from 0 to 1.
-    fn draw_within(&self, chance: &mut Chance, (from, to): (f64, f64)) -> f64 {
+    /// The next distance, in means; of a table, from this part.
+    fn draw(&mut self, chance: &mut Chance, part: (f64, f64)) -> f64 {
         match self {
             Spread::Even => 1.0,
             // 1 - U lies in (0, 1], so the logarithm is finite.
             Spread::Exponential => -(1.0 - chance.unit()).ln(),
-            Spread::Drawn(bounds) => {
-                let draw = from + chance.unit() * (to - from);
-                let found = bounds.iter().find(|(below, _)| draw < *below).or(bounds.last());
-                found.map_or(1.0, |(_, means)| *means)
+            Spread::Drawn(table) => table.draw(chance, part),
+            Spread::Bursts { within, left, .. } if *left > 0 => {
+                *left -= 1;
+                within.draw(chance, WHOLE)
+            }
+            Spread::Bursts { requests, between, left, .. } => {
+                *left = (requests.draw(chance, WHOLE) as u64).saturating_sub(1);
+                between.draw(chance, WHOLE)
             }
         }
     }
@@ -198,11 +234,11 @@ impl Pacer {
                 self.next_due = dues[0].min(dues[1]);
             }
             Rhythm::Steady { spread: Spread::Even, .. } => {
-                let part = self.gap(block_bytes, (0.0, 1.0)) * self.chance.unit();
+                let part = self.gap(block_bytes, WHOLE) * self.chance.unit();
                 self.advance(part);
             }
             Rhythm::Steady { .. } => {
-                let gap = self.gap(block_bytes, (0.0, 1.0));
+                let gap = self.gap(block_bytes, WHOLE);
                 self.advance(gap);
             }
             Rhythm::Recorded { times, .. } => {
@@ -214,8 +250,8 @@ impl Pacer {
     /// Distance from an operation of this size to the next, ns at the full rate; from this part of
     /// a table.
     fn gap(&mut self, bytes: u64, part: (f64, f64)) -> f64 {
-        let Rhythm::Steady { gap, spread } = &self.rhythm else { return 0.0 };
-        gap.mean(bytes) * spread.draw_within(&mut self.chance, part)
+        let Rhythm::Steady { gap, spread } = &mut self.rhythm else { return 0.0 };
+        gap.mean(bytes) * spread.draw(&mut self.chance, part)
     }
 
     /// Syncs per write of the phase at hand, as a share of the job's own.
@@ -228,7 +264,7 @@ impl Pacer {
     fn part(&self, syncs: bool) -> (f64, f64) {
         let edge = 1.0 - self.after_sync;
         match (self.after_sync > 0.0 && edge > 0.0, syncs) {
-            (false, _) => (0.0, 1.0),
+            (false, _) => WHOLE,
             (true, true) => (edge, 1.0),
             (true, false) => (0.0, edge),
         }
@@ -306,7 +342,7 @@ impl Pacer {
             Rhythm::Closed => {}
             Rhythm::Each { gaps, dues, spread, .. } => {
                 let way = usize::from(dues[1] < dues[0]);
-                dues[way] += gaps[way].mean(bytes) * spread.draw(&mut self.chance);
+                dues[way] += gaps[way].mean(bytes) * spread.draw(&mut self.chance, WHOLE);
                 self.next_due = dues[0].min(dues[1]);
             }
             Rhythm::Steady { .. } => {
@@ -328,6 +364,20 @@ impl Pacer {
             self.io_since_ns = None;
             self.resume_ns = now_ns + self.think.ns;
             self.spin_until_ns = now_ns + self.think.spin_ns;
+        }
+    }
+
+    /// How much before its time an operation may go with one that is sent, ns: a hand-over takes
+    /// about as long, so that it would be as late if it went alone. Nothing goes before its time
+    /// where distances are even or those of independent users.
+    pub(super) fn ahead_ns(&self) -> u64 {
+        let spread = match &self.rhythm {
+            Rhythm::Steady { spread, .. } | Rhythm::Each { spread, .. } => spread,
+            Rhythm::Closed | Rhythm::Recorded { .. } => return 0,
+        };
+        match spread {
+            Spread::Even | Spread::Exponential => 0,
+            Spread::Drawn(_) | Spread::Bursts { .. } => HANDOVER_NS,
         }
     }
 

@@ -181,6 +181,7 @@ fn load_words(job: &Job) -> String {
                 Arrivals::Constant => "constant",
                 Arrivals::Poisson => "Poisson",
                 Arrivals::Drawn(_) => "drawn",
+                Arrivals::Bursts(_) => "bursts of",
             };
             let rate = match rate {
                 Rate::Ops(ops) => format!("{} operations/s", count::significant(*ops)),

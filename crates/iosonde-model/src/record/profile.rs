@@ -348,8 +348,17 @@ pub struct Traffic {
     pub gaps: Histogram,
     /// Sum of the squares of those times, ns².
     pub gap_square_sum: f64,
+    /// Bursts, by their number of requests: of 1, of 2 and 3, of 4 to 7, and so on. The requests of
+    /// one began less than [`Traffic::WITHIN_BURST_NS`] apart.
+    #[serde(default)]
+    pub bursts: Vec<u64>,
     /// Start of the first request and end of the last, ns after the beginning.
     pub active_ns: Option<(u64, u64)>,
+}
+
+impl Traffic {
+    /// From this distance on a request begins another burst, ns.
+    pub const WITHIN_BURST_NS: u64 = 1 << 15;
 }
 
 /// Threads of one name.

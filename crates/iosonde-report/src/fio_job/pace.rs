@@ -45,6 +45,7 @@ pub(super) fn pace(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
                 Arrivals::Constant => {}
                 Arrivals::Poisson => say(words, "rate_process", "poisson"),
                 Arrivals::Drawn(_) => missing.push("arrivals drawn from a table".into()),
+                Arrivals::Bursts(_) => missing.push("arrivals in bursts".into()),
             }
         }
     }

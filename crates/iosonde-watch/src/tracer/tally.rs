@@ -141,6 +141,7 @@ pub(super) struct Tally {
     queued: Buckets,
     device: Buckets,
     gap: Buckets,
+    bursts: Buckets,
     size: Buckets,
     /// Requests that ended without a traced completion.
     unseen: Unseen,
@@ -164,6 +165,7 @@ impl Tally {
             queued: none(),
             device: none(),
             gap: none(),
+            bursts: none(),
             size: none(),
             unseen: Unseen::default(),
         }
@@ -179,6 +181,7 @@ impl Tally {
             fresh.add(&slot.total, before.map(|slot| &slot.total[..]));
             self.queued.add(&slot.queued, before.map(|slot| &slot.queued[..]));
             self.device.add(&slot.device, before.map(|slot| &slot.device[..]));
+            self.bursts.add(&slot.bursts, before.map(|slot| &slot.bursts[..]));
             self.gap.add(&slot.gap, before.map(|slot| &slot.gap[..]));
             self.size.add(&slot.size, before.map(|slot| &slot.size[..]));
             increase.requests += slot.requests - before.map_or(0, |slot| slot.requests);
@@ -268,6 +271,7 @@ impl Tally {
             strided: self.sum(|slot| slot.strided),
             gaps: self.gap.times(self.sum(|slot| slot.gap_ns), None),
             gap_square_sum: self.sum(|slot| slot.gap_us_squared) as f64 * 1e6,
+            bursts: self.bursts.0.clone(),
             active_ns: first.zip(last).map(|(first, last)| (since(first), since(last))),
             ..Traffic::default()
         }
@@ -276,7 +280,7 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use iosonde_bpf::layout::{SIZE_BUCKETS, TIME_BUCKETS};
+    use iosonde_bpf::layout::{BURST_BUCKETS, SIZE_BUCKETS, TIME_BUCKETS};
 
     use super::*;
 
@@ -297,6 +301,7 @@ mod tests {
             gaps: 0,
             gap_ns: 0,
             gap_us_squared: 0,
+            bursts: [0; BURST_BUCKETS],
             first_ns: 500,
             last_ns: 9000,
             phase_ns: [u64::from(count) * 200, u64::from(count) * 300, u64::from(count) * 400],

@@ -1,7 +1,7 @@
 //! Numbers of a role that contradict their range, or each other.
 
 use crate::plan::{Job, Order};
-use crate::spec::{Arrivals, Pace, Phase, Rate, Role, Sync};
+use crate::spec::{Arrivals, Bursts, Pace, Phase, Rate, Role, Sync};
 
 /// Syncs in a number of writes, fewer than these.
 const MOST_SYNCS: u64 = 1_000_000;
@@ -86,30 +86,55 @@ fn rates(pace: &Pace) -> Option<String> {
     Some(format!("a rate of {rate}, expected one above 0; give another, or none for full speed"))
 }
 
+/// What a table of arrivals has.
+const TIMES: &str = "inter-arrival times";
+
+/// What is wrong with the shares of a table.
+fn shares(table: &[(u64, f64)], of: &str) -> Option<String> {
+    let is_wrong = |percent: &f64| percent.is_nan() || *percent < 0.0;
+    if let Some((_, percent)) = table.iter().find(|(_, percent)| is_wrong(percent)) {
+        return Some(format!(
+            "{percent} % in a table of {of}, expected 0 or more; give shares that add up to 100 %"
+        ));
+    }
+    let sum: f64 = table.iter().map(|(_, percent)| percent).sum();
+    ((sum - 100.0).abs() >= 0.01).then(|| {
+        format!(
+            "a table of {} {of} that adds up to {sum} %, expected 100 %; give the rest of the \
+             shares",
+            table.len()
+        )
+    })
+}
+
+/// A table of times must have one that lasts.
+fn no_time(table: &[(u64, f64)]) -> Option<String> {
+    let lasts = table.iter().any(|(ns, percent)| *ns > 0 && *percent > 0.0);
+    (!lasts).then(|| {
+        format!("a table of {TIMES} that are all 0 ns, expected one above 0; give a longer one")
+    })
+}
+
+fn in_bursts(Bursts { requests, within, between }: &Bursts) -> Option<String> {
+    if let Some((number, _)) = requests.iter().find(|(number, _)| *number == 0) {
+        return Some(format!(
+            "bursts of {number} requests, expected 1 or more; leave them out of the table"
+        ));
+    }
+    let is_several = |(number, percent): &(u64, f64)| *number > 1 && *percent > 0.0;
+    shares(requests, "bursts")
+        .or_else(|| shares(between, TIMES))
+        .or_else(|| no_time(between))
+        .or_else(|| requests.iter().any(is_several).then(|| shares(within, TIMES))?)
+}
+
 fn arrivals(pace: &Pace) -> Option<String> {
     match pace {
-        Pace::Rate { arrivals: Arrivals::Drawn(table), .. } => {
-            if let Some((_, percent)) = table.iter().find(|(_, percent)| *percent < 0.0) {
-                return Some(format!(
-                    "{percent} % in a table of inter-arrival times, expected 0 or more; give \
-                     shares that add up to 100 %"
-                ));
-            }
-            let sum: f64 = table.iter().map(|(_, percent)| percent).sum();
-            if (sum - 100.0).abs() >= 0.01 {
-                let times = table.len();
-                return Some(format!(
-                    "a table of {times} inter-arrival times that adds up to {sum} %, expected \
-                     100 %; give the rest of the shares"
-                ));
-            }
-            let lasts = table.iter().any(|(ns, percent)| *ns > 0 && *percent > 0.0);
-            (!lasts).then(|| {
-                "a table of inter-arrival times that are all 0 ns, expected one above 0; give a \
-                 longer one"
-                    .into()
-            })
-        }
+        Pace::Rate { arrivals, .. } | Pace::Each { arrivals, .. } => match arrivals {
+            Arrivals::Constant | Arrivals::Poisson => None,
+            Arrivals::Drawn(table) => shares(table, TIMES).or_else(|| no_time(table)),
+            Arrivals::Bursts(bursts) => in_bursts(bursts),
+        },
         Pace::Recorded(times) if times.is_empty() => {
             Some("0 recorded arrival times, expected one or more; give a longer record".into())
         }
@@ -121,7 +146,7 @@ fn arrivals(pace: &Pace) -> Option<String> {
                 pair[1], pair[0]
             ))
         }
-        Pace::Closed | Pace::Rate { .. } | Pace::Each { .. } => None,
+        Pace::Closed => None,
     }
 }
 
@@ -224,6 +249,10 @@ mod tests {
         let paced = |pace| Job { pace, ..job() };
         let drawn =
             |table| paced(Pace::Rate { rate: Rate::Ops(1.0), arrivals: Arrivals::Drawn(table) });
+        let bursts = |requests, between| {
+            let arrivals = Arrivals::Bursts(Bursts { requests, within: vec![], between });
+            paced(Pace::Rate { rate: Rate::Ops(1.0), arrivals })
+        };
         let mut least = job();
         least.reap.complete_min = 5;
         let mut most = job();
@@ -246,6 +275,11 @@ mod tests {
             ),
             (drawn(vec![(5, 60.0), (7, 30.0)]), "adds up to 90 %"),
             (drawn(vec![(0, 100.0)]), "all 0 ns"),
+            (bursts(vec![(0, 100.0)], vec![(9, 100.0)]), "bursts of 0 requests"),
+            (bursts(vec![(2, 50.0)], vec![(9, 100.0)]), "1 bursts that adds up to 50 %"),
+            (bursts(vec![(2, 100.0)], vec![(9, 100.0)]), "0 inter-arrival times that adds up to 0"),
+            (bursts(vec![(1, 100.0)], vec![(0, 100.0)]), "all 0 ns"),
+            (bursts(vec![(1, 100.0)], vec![(7, f64::NAN)]), "NaN % in a table"),
             (paced(Pace::Recorded(vec![])), "0 recorded"),
             (paced(Pace::Recorded(vec![7, 3])), "3 ns after one of 7 ns"),
             (Job { batch: 0, ..job() }, "batches of 0 requests at depth 4"),
