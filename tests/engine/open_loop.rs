@@ -9,8 +9,8 @@ use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::host::Root;
 use iosonde_model::plan::{
-    Arrivals, Commit, Engine, EngineKind, OnError, Pace, Phase, Rate, Setting, Stop, Sync, Target,
-    Think, resolve,
+    Arrivals, Bursts, Commit, Engine, EngineKind, OnError, Pace, Phase, Rate, Setting, Stop, Sync,
+    Target, Think, resolve,
 };
 use iosonde_model::record::Run;
 use iosonde_model::spec::{Reap, Role, Rw, Workload};
@@ -234,6 +234,30 @@ fn syncs_are_a_direction_of_their_own_and_a_group_commit_is_a_barrier() {
     let job = &run.jobs[0];
     assert!(job.write.ops.abs_diff(4 * job.sync.ops) <= 8);
     assert!(job.write.ops > 60_000, "nothing waits: {}", job.write.ops);
+}
+
+#[test]
+fn a_burst_counts_as_one_write_for_syncs_and_is_sent_at_once() {
+    // Two of 1 and one of 7 requests in turn by chance: 3 on average, 100 bursts a second.
+    let bursts = Bursts {
+        requests: vec![(1, 200.0 / 3.0), (7, 100.0 / 3.0)],
+        within: vec![(1000, 100.0)],
+        between: vec![(10_000_000, 100.0)],
+    };
+    let sync = Sync { every_writes: 2, barrier: true, ..Sync::default() };
+    let role = Role {
+        rw: Rw::RandWrite,
+        sync,
+        batch: Some(8),
+        ..at_rate(300.0, Arrivals::Bursts(bursts))
+    };
+    let (run, assessment) = judged(role, 8, 60, 1, "servers=8,write=1ms");
+    let job = &run.jobs[0];
+    assert!(job.write.ops.abs_diff(18_000) < 900, "{}", job.write.ops);
+    assert!(job.sync.ops.abs_diff(3000) < 150, "{}", job.sync.ops);
+    // Seven go side by side: nobody waits for another.
+    close(percentile(&assessment, 0.99), 1.0, 0.02);
+    assert_eq!(open(&assessment).verdict, ArrivalVerdict::Sustained);
 }
 
 #[test]

@@ -128,10 +128,6 @@ pub fn workload(run: &ProfileRun) -> Result<Modelled, NotEnough> {
         remarks.push(remark(run, row));
     }
     durable::attach(run, &rows, &mut roles, &mut left_out);
-    // Where syncs hold back what follows them, they make the bursts.
-    for (role, row) in roles.iter_mut().zip(&rows).filter(|(role, _)| !role.sync.barrier) {
-        arrivals::gather(&mut role.pace, row);
-    }
     left_out.extend(layouts.iter().flat_map(|layout| layout.remarks.iter().cloned()));
     left_out.extend(others(run, &rows));
     let targets = devices.iter().zip(&layouts).map(|(device, layout)| ModelledTarget {
@@ -211,12 +207,16 @@ fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
     let mut role = Role {
         threads: Threads::Count(streams),
         iodepth: Some(depth(run, row, rows).div_ceil(streams)),
-        pace: shared(phased.pace, streams),
+        pace: shared(arrivals::gathered(phased.pace, row), streams),
         phases: phased.phases,
         offset: Some(place.offset),
         size: Some(place.bytes),
         ..Role::new(&slug(&row.name(), "others"), rw)
     };
+    if arrivals::burst_length(&role.pace) > 1.0 {
+        // A burst is handed over at once.
+        role.batch = role.iodepth;
+    }
     if let [(size, _)] = drawn.as_slice() {
         role.block_size = Some(*size);
     } else {

@@ -12,9 +12,10 @@ use iosonde_rig::guard::ImageMount;
 use serde_json::Value;
 
 use super::{
-    bare, bytes, disk, has, name, own, profile, reads, requests, settle, syncs, traffic, writes,
+    bare, bytes, disk, group, has, name, own, profile, reads, requests, settle, syncs, traffic,
+    writes,
 };
-use crate::request::turn;
+use crate::request::{program, turn};
 
 const LOOKS: usize = 3;
 
@@ -249,4 +250,52 @@ fn without_merges_a_request_is_an_operation_of_fio() {
     assert_eq!((read, written), (fio.reads, fio.writes), "{:?}", run.lost);
     let moved = bytes(&traffic(&run, |kind| own(kind) && writes(kind)));
     assert_eq!(moved, fio.written_bytes);
+}
+
+/// Reads in bursts of 16, 20 ms apart, and single ones of another role.
+const IN_BURSTS: &str = r#"
+name = "bursts"
+title = "Bursts"
+pattern = "bursts"
+models = ""
+block-size = "4k"
+read-percent = 100
+[[role]]
+name = "burst"
+rw = "randread"
+threads = { count = 1 }
+iodepth = 16
+batch = 16
+[role.pace.rate]
+rate = { ops = 800.0 }
+arrivals = { bursts = { requests = [[16, 100.0]], within = [[1000, 100.0]], between = [[20000000, 100.0]] } }
+[[role]]
+name = "single"
+rw = "randread"
+threads = { count = 1 }
+iodepth = 1
+[role.pace.rate]
+rate = { ops = 200.0 }
+arrivals = "constant"
+"#;
+
+#[test]
+fn requests_that_begin_together_are_one_burst() {
+    let _turn = turn();
+    let Some(mount) = disk() else { return };
+    fs::write(mount.path().join("bursts.toml"), IN_BURSTS).unwrap();
+    let words = "run bursts.toml --path . --size 8m --runtime 3s --results results";
+    let script = format!("{} {words} > output 2>&1", program().display());
+    let Some(run) = profile(mount.device(), mount.path(), &script).seen() else { return };
+    let of = |role: &str| {
+        let is_of = |kind: &&_| reads(kind) && group(&run, kind).ends_with(role);
+        let all: Vec<_> = run.traffic.iter().filter(is_of).collect();
+        assert_eq!(all.len(), 1, "{role}");
+        let bursts = all[0].bursts.clone();
+        (bursts.iter().sum::<u64>(), bursts)
+    };
+    let (all, bursts) = of("burst");
+    assert!((100..=170).contains(&all) && bursts[4] * 10 >= all * 8, "{bursts:?}");
+    let (all, bursts) = of("single");
+    assert!((500..=620).contains(&all) && bursts[0] * 100 >= all * 98, "{bursts:?}");
 }

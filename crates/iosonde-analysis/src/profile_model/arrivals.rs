@@ -31,7 +31,11 @@ const EVEN: f64 = 0.1;
 const EXPONENTIAL: f64 = 0.05;
 /// Largest share of the bursts that have several requests, of that of independent draws, from which
 /// on bursts are drawn as such.
-const CLUSTERED: f64 = 0.75;
+const CLUSTERED: f64 = 0.9;
+/// Share of sequential requests at or above which requests that are sent together would be merged.
+const MERGED: f64 = 0.2;
+/// Share of short times at or above which they make bursts.
+const OFTEN_SHORT: f64 = 0.05;
 /// Fewest inter-arrival times for a distribution.
 const FEWEST: u64 = 20;
 /// Largest share of the inter-arrival times that one entry of a table represents.
@@ -277,12 +281,22 @@ fn table(points: &[(u64, u64)], all: f64) -> Vec<(u64, f64)> {
 
 /// Replaces a table of which the short times come in long rows, which independent draws would
 /// spread over the whole time, by bursts of the recorded lengths.
-pub(super) fn gather(pace: &mut Pace, row: &Row) {
-    let Pace::Rate { arrivals, .. } = pace else { return };
-    if let Arrivals::Drawn(table) = arrivals
+pub(super) fn gathered(mut pace: Pace, row: &Row) -> Pace {
+    if let Pace::Rate { arrivals, .. } = &mut pace
+        && let Arrivals::Drawn(table) = arrivals
+        && (row.sequential as f64) < MERGED * row.requests as f64
         && let Some(bursts) = bursts(table, &row.bursts)
     {
         *arrivals = Arrivals::Bursts(bursts);
+    }
+    pace
+}
+
+/// Mean number of requests of a burst; 1 where there are none.
+pub(super) fn burst_length(pace: &Pace) -> f64 {
+    match pace {
+        Pace::Rate { arrivals: Arrivals::Bursts(bursts), .. } => Arrivals::mean(&bursts.requests),
+        _ => 1.0,
     }
 }
 
@@ -295,7 +309,7 @@ fn bursts(table: &[(u64, f64)], lengths: &[u64]) -> Option<Bursts> {
     let (short, long) = (percent(&within) / 100.0, percent(&between) / 100.0);
     let all: u64 = lengths.iter().sum();
     let single = *lengths.first()?;
-    if all < FEWEST || short <= 0.0 || long <= 0.0 {
+    if all < FEWEST || short < OFTEN_SHORT || long <= 0.0 {
         return None;
     }
     let of_several = (all - single) as f64 / all as f64;
@@ -337,7 +351,7 @@ fn six(percent: f64) -> f64 {
 /// independent streams combine to a Poisson process, and so is each.
 pub(super) fn of_one_among(together: Arrivals, threads: u32) -> Arrivals {
     match together {
-        Arrivals::Drawn(_) if threads > 1 => Arrivals::Poisson,
+        Arrivals::Drawn(_) | Arrivals::Bursts(_) if threads > 1 => Arrivals::Poisson,
         law => law,
     }
 }
@@ -392,6 +406,49 @@ mod tests {
         let [(short, many), (long, few)] = table[..] else { panic!("{table:?}") };
         assert!(short.abs_diff(10_000) < 100 && long.abs_diff(1_000_000) < 8000, "{table:?}");
         assert!((many - 90.0).abs() < 1e-6 && (few - 10.0).abs() < 1e-6, "{table:?}");
+    }
+
+    /// Writes of which half come 10 µs after the one before, in bursts of these numbers.
+    fn clustered(bursts: Vec<u64>, sequential: u64) -> Row {
+        let all = (0..10_000).map(|n| if n % 2 == 0 { 10_000 } else { 1_000_000 });
+        let traffic = Traffic {
+            gaps: gaps(all),
+            bursts,
+            sequential,
+            ..row(Class::Program, Op::Write, 10_001)
+        };
+        rows(&profile(vec![traffic])).0.remove(0)
+    }
+
+    fn gathered_of(row: &Row) -> Arrivals {
+        let run = profile(vec![]);
+        rate_of(&gathered(arrivals(&run, row, std::slice::from_ref(row)).pace, row)).1
+    }
+
+    #[test]
+    fn short_times_that_come_in_long_rows_become_bursts() {
+        // 5000 times between bursts: 4800 alone, 200 of 26 requests on average.
+        let Arrivals::Bursts(bursts) = gathered_of(&clustered(vec![4800, 0, 0, 0, 200], 0)) else {
+            panic!("no bursts");
+        };
+        assert_eq!(bursts.requests, [(1, 96.0), (26, 4.0)]);
+        let [(within, 100.0)] = bursts.within[..] else { panic!("{:?}", bursts.within) };
+        let [(between, 100.0)] = bursts.between[..] else { panic!("{:?}", bursts.between) };
+        assert!(within.abs_diff(10_000) < 100 && between.abs_diff(1_000_000) < 8000);
+        // As many in a burst as recorded: 10,000 requests in 5000 bursts.
+        assert!((Arrivals::mean(&bursts.requests) - 2.0).abs() < 1e-9);
+        assert!((bursts.mean_ns() - 505_000.0).abs() < 4000.0, "{}", bursts.mean_ns());
+    }
+
+    #[test]
+    fn short_times_as_independent_draws_have_them_stay_a_table() {
+        // Half of the bursts end with each request.
+        let independent = clustered(vec![2500, 1875, 586, 37], 0);
+        assert!(matches!(gathered_of(&independent), Arrivals::Drawn(_)));
+        // Those of a stream would be merged; and a profile of before has no bursts.
+        let stream = clustered(vec![4800, 0, 0, 0, 200], 9000);
+        assert!(matches!(gathered_of(&stream), Arrivals::Drawn(_)));
+        assert!(matches!(gathered_of(&clustered(vec![], 0)), Arrivals::Drawn(_)));
     }
 
     #[test]

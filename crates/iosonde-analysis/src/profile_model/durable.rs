@@ -55,17 +55,27 @@ pub(super) fn attach(
         if calls.all() == 0 {
             continue;
         }
-        set_often(&mut role.sync, calls.all(), row.requests);
+        // A burst counts as one write.
+        let bursts = row.requests as f64 / arrivals::burst_length(&role.pace);
+        set_often(&mut role.sync, calls.all(), bursts.round() as u64);
         role.sync.call =
             if calls.fdatasync > calls.fsync { SyncCall::Fdatasync } else { SyncCall::Fsync };
         // A single thread waits for its sync after its writes.
-        role.sync.barrier = row.class == Class::Program && is_one_loop(run, row);
+        let after_each = bursts < row.requests as f64
+            && calls.all() as f64 >= ALWAYS * bursts
+            && in_flight(run, row) == 1;
+        role.sync.barrier = row.class == Class::Program && (is_one_loop(run, row) || after_each);
         role.sync.by_call = role.sync.barrier;
         if role.sync.barrier {
-            role.sync.followed = followed(run, row, &role.sync);
-            if role.sync.per_write() >= ALWAYS {
+            let length = row.requests as f64 / bursts;
+            role.sync.followed = followed(run, row, &role.sync, length);
+            if role.sync.per_write() >= ALWAYS && length == 1.0 {
                 role.iodepth = Some(1);
             }
+            if !after_each {
+                continue;
+            }
+            arrivals::spread_syncs(run, &mut role.phases);
             continue;
         }
         role.sync.in_flight = in_flight(run, row).div_ceil(row.streams.into());
@@ -108,10 +118,10 @@ fn in_flight(run: &ProfileRun, row: &Row) -> u64 {
 
 /// How many of the writes in which syncs are counted are followed by one: no write is that begins
 /// sooner after the one before it than a sync takes. 0 if there are about as many as syncs.
-fn followed(run: &ProfileRun, row: &Row, sync: &Sync) -> u64 {
+fn followed(run: &ProfileRun, row: &Row, sync: &Sync, length: f64) -> u64 {
     let latency = latency(run, row);
     let Some((gaps, median_ns)) = row.gaps.as_ref().zip(latency.quantile(0.5)) else { return 0 };
-    let waited = gaps.count_above(median_ns / 2) as f64 / gaps.count().max(1) as f64;
+    let waited = length * gaps.count_above(median_ns / 2) as f64 / gaps.count().max(1) as f64;
     if waited > ALWAYS * sync.per_write() || waited == 0.0 {
         return 0;
     }
@@ -211,6 +221,31 @@ mod tests {
             assert!((per_write * 15_107.0 / syncs as f64 - 1.0).abs() < 0.005, "{syncs}");
         }
         assert_eq!((often(12_004).every_writes, often(12_004).extra_syncs), (24, 18));
+    }
+
+    #[test]
+    fn syncs_of_several_threads_that_follow_bursts_one_at_a_time_are_a_group_commit() {
+        // Half of the times are short, in 200 bursts of 5000; a sync follows nearly each burst.
+        let all = (0..10_000).map(|n| if n % 2 == 0 { 10_000 } else { 1_000_000 });
+        let traffic = Traffic {
+            gaps: gaps(all),
+            bursts: vec![4800, 0, 0, 0, 200],
+            ..row(Class::Program, Op::Write, 10_001)
+        };
+        let mut run = profile(vec![traffic]);
+        run.groups[1].threads = 4;
+        run.syncs = vec![sync(SyncKind::Fdatasync, 1, 4800)];
+        run.syncs[0].latency = Histogram::new();
+        run.syncs[0].latency.record_many(1_000_000, 4800);
+        let found = sync_of(&run);
+        assert!(found.barrier && found.by_call, "{found:?}");
+        assert!((found.per_write() - 0.96).abs() < 0.005, "per burst: {found:?}");
+        assert_eq!(workload(&run).unwrap().workload.roles[0].iodepth, Some(4));
+        // Fewer syncs than bursts have a clock of their own, and so have several at once.
+        run.syncs[0].calls = 1000;
+        assert!(!sync_of(&run).barrier);
+        run.syncs = vec![sync(SyncKind::Fdatasync, 1, 4800)];
+        assert!(!sync_of(&run).barrier);
     }
 
     #[test]

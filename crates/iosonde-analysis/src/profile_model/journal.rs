@@ -1,6 +1,7 @@
 //! The file system's journal in a model: commits for which the program's syncs wait, and the
 //! flushes that those syncs do not make themselves.
 
+use super::arrivals::burst_length;
 use super::durable::set_often;
 use super::rows::Row;
 use iosonde_model::record::profile::{Class, Op, ProfileRun};
@@ -54,9 +55,14 @@ pub(super) fn attach(
     );
 }
 
+/// Syncs of a role, of which a burst has those of one write.
+fn syncs(row: &Row, role: &Role) -> f64 {
+    role.sync.per_write() * row.requests as f64 / burst_length(&role.pace)
+}
+
 /// Has the syncs of one role wait for the journal in this row, if most of both belong together.
 fn couple(rows: &[Row], roles: &mut [Role], journal: usize) {
-    let syncs = |at: usize| roles[at].sync.per_write() * rows[at].requests as f64;
+    let syncs = |at: usize| syncs(&rows[at], &roles[at]);
     let of_device = || (0..rows.len()).filter(|at| rows[*at].device == rows[journal].device);
     let all: f64 = of_device().map(syncs).sum();
     let callers = of_device().filter(|at| roles[*at].sync.barrier);
@@ -82,7 +88,7 @@ fn couple(rows: &[Row], roles: &mut [Role], journal: usize) {
 fn flush(run: &ProfileRun, rows: &[Row], roles: &mut [Role], at: usize) {
     let (device, requests) = (&rows[at].device, rows[at].requests);
     let own = rows.iter().zip(roles.iter()).filter(|(row, _)| row.device == *device);
-    let own: f64 = own.map(|(row, role)| role.sync.per_write() * row.requests as f64).sum();
+    let own: f64 = own.map(|(row, role)| syncs(row, role)).sum();
     let flushes = run.traffic.iter().filter(|traffic| {
         traffic.device == *device && traffic.class == Class::DeviceFlush && traffic.op == Op::Flush
     });

@@ -5,7 +5,7 @@
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::plan::{Arrivals, IoKind, Job, Pace, Phase, Rate, Think};
 
-/// Within this time of one that is sent, operations of a table go with it, ns.
+/// Within this time of one that is sent, operations of a burst go with it, ns.
 const HANDOVER_NS: u64 = 10_000;
 
 /// Decides when a job may send.
@@ -93,22 +93,25 @@ const WHOLE: (f64, f64) = (0.0, 1.0);
 
 impl Spread {
     fn new(arrivals: &Arrivals, ascending: bool) -> Spread {
+        let in_order = |table: &[(u64, f64)]| {
+            let mut table = table.to_vec();
+            if ascending {
+                table.sort_by_key(|(ns, _)| *ns);
+            }
+            table
+        };
         match arrivals {
             Arrivals::Constant => Spread::Even,
             Arrivals::Poisson => Spread::Exponential,
             Arrivals::Drawn(table) => {
-                let mut table = table.clone();
-                if ascending {
-                    table.sort_by_key(|(ns, _)| *ns);
-                }
-                Spread::Drawn(Table::new(&table, Arrivals::mean(&table)))
+                Spread::Drawn(Table::new(&in_order(table), Arrivals::mean(table)))
             }
             Arrivals::Bursts(bursts) => {
                 let mean_ns = bursts.mean_ns();
                 Spread::Bursts {
                     requests: Table::new(&bursts.requests, 1.0),
                     within: Table::new(&bursts.within, mean_ns),
-                    between: Table::new(&bursts.between, mean_ns),
+                    between: Table::new(&in_order(&bursts.between), mean_ns),
                     left: 0,
                 }
             }
@@ -128,7 +131,7 @@ impl Spread {
             }
             Spread::Bursts { requests, between, left, .. } => {
                 *left = (requests.draw(chance, WHOLE) as u64).saturating_sub(1);
-                between.draw(chance, WHOLE)
+                between.draw(chance, part)
             }
         }
     }
@@ -367,18 +370,25 @@ impl Pacer {
         }
     }
 
+    /// Whether the operation that is due ends a burst; one that is in none does.
+    pub(super) fn ends_burst(&self) -> bool {
+        !matches!(
+            &self.rhythm,
+            Rhythm::Steady { spread: Spread::Bursts { left: 1.., .. }, .. }
+                | Rhythm::Each { spread: Spread::Bursts { left: 1.., .. }, .. }
+        )
+    }
+
     /// How much before its time an operation may go with one that is sent, ns: a hand-over takes
     /// about as long, so that it would be as late if it went alone. Nothing goes before its time
-    /// where distances are even or those of independent users.
+    /// but in a burst.
     pub(super) fn ahead_ns(&self) -> u64 {
-        let spread = match &self.rhythm {
-            Rhythm::Steady { spread, .. } | Rhythm::Each { spread, .. } => spread,
-            Rhythm::Closed | Rhythm::Recorded { .. } => return 0,
-        };
-        match spread {
-            Spread::Even | Spread::Exponential => 0,
-            Spread::Drawn(_) | Spread::Bursts { .. } => HANDOVER_NS,
-        }
+        let in_bursts = matches!(
+            &self.rhythm,
+            Rhythm::Steady { spread: Spread::Bursts { .. }, .. }
+                | Rhythm::Each { spread: Spread::Bursts { .. }, .. }
+        );
+        if in_bursts { HANDOVER_NS } else { 0 }
     }
 
     /// When [`Pacer::due`] may answer otherwise without a completion; `u64::MAX` for never.
@@ -414,6 +424,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use iosonde_model::plan::Bursts;
 
     fn dues(pace: Pace, phases: Vec<Phase>, count: usize) -> Vec<u64> {
         let mut pacer = Pacer::new(&Job { pace, phases, seed: 11, ..Job::default() });
@@ -482,6 +493,40 @@ mod tests {
         let mean = (times[100_000] - times[0]) as f64 / 1e5;
         // The standard error of the mean is 0.27 % of 1 ms per root of a hundred.
         assert!((mean / 1e6 - 1.0).abs() < 0.05, "{mean}");
+    }
+
+    #[test]
+    fn bursts_have_their_lengths_and_the_rate() {
+        // Three quarters alone and a quarter of five, 10 ns apart, are 2 requests in 1010 ns.
+        let bursts = Bursts {
+            requests: vec![(1, 75.0), (5, 25.0)],
+            within: vec![(10, 100.0)],
+            between: vec![(1000, 100.0)],
+        };
+        let arrivals = Arrivals::Bursts(bursts);
+        let pace = rate(Rate::Ops(1e9 / 505.0), arrivals);
+        let mut pacer = Pacer::new(&Job { pace, seed: 11, ..Job::default() });
+        pacer.begin(0);
+        let (mut lengths, mut length) = ([0; 6], 0);
+        let (mut ended, mut before_ns) = (true, None);
+        for _ in 0..100_000 {
+            let due_ns = pacer.due(u64::MAX).unwrap();
+            let gap_ns = before_ns.replace(due_ns).map_or(1000, |before_ns| due_ns - before_ns);
+            assert!(gap_ns.abs_diff(if ended { 1000 } else { 10 }) <= 1, "{gap_ns}");
+            length += 1;
+            ended = pacer.ends_burst();
+            if ended {
+                lengths[std::mem::take(&mut length)] += 1;
+            }
+            pacer.taken(4096, false);
+        }
+        let [0, single, 0, 0, 0, five] = lengths else { panic!("{lengths:?}") };
+        let share = f64::from(five) / f64::from(single + five);
+        assert!((share - 0.25).abs() < 0.01, "{share}");
+        let mean_ns = before_ns.unwrap() as f64 / 1e5;
+        assert!((mean_ns / 505.0 - 1.0).abs() < 0.02, "{mean_ns}");
+        assert_eq!(pacer.ahead_ns(), HANDOVER_NS);
+        assert_eq!(Pacer::new(&Job::default()).ahead_ns(), 0);
     }
 
     #[test]

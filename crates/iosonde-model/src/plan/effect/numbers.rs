@@ -97,7 +97,7 @@ fn shares(table: &[(u64, f64)], of: &str) -> Option<String> {
             "{percent} % in a table of {of}, expected 0 or more; give shares that add up to 100 %"
         ));
     }
-    let sum: f64 = table.iter().map(|(_, percent)| percent).sum();
+    let sum = table.iter().fold(0.0, |sum, (_, percent)| sum + percent);
     ((sum - 100.0).abs() >= 0.01).then(|| {
         format!(
             "a table of {} {of} that adds up to {sum} %, expected 100 %; give the rest of the \
@@ -117,9 +117,7 @@ fn no_time(table: &[(u64, f64)]) -> Option<String> {
 
 fn in_bursts(Bursts { requests, within, between }: &Bursts) -> Option<String> {
     if let Some((number, _)) = requests.iter().find(|(number, _)| *number == 0) {
-        return Some(format!(
-            "bursts of {number} requests, expected 1 or more; leave them out of the table"
-        ));
+        return Some(format!("bursts of {number} requests, expected 1 or more; give longer ones"));
     }
     let is_several = |(number, percent): &(u64, f64)| *number > 1 && *percent > 0.0;
     shares(requests, "bursts")
@@ -277,7 +275,10 @@ mod tests {
             (drawn(vec![(0, 100.0)]), "all 0 ns"),
             (bursts(vec![(0, 100.0)], vec![(9, 100.0)]), "bursts of 0 requests"),
             (bursts(vec![(2, 50.0)], vec![(9, 100.0)]), "1 bursts that adds up to 50 %"),
-            (bursts(vec![(2, 100.0)], vec![(9, 100.0)]), "0 inter-arrival times that adds up to 0"),
+            (
+                bursts(vec![(2, 100.0)], vec![(9, 100.0)]),
+                "0 inter-arrival times that adds up to 0 %",
+            ),
             (bursts(vec![(1, 100.0)], vec![(0, 100.0)]), "all 0 ns"),
             (bursts(vec![(1, 100.0)], vec![(7, f64::NAN)]), "NaN % in a table"),
             (paced(Pace::Recorded(vec![])), "0 recorded"),
