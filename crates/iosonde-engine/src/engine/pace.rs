@@ -5,7 +5,7 @@
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::plan::{Arrivals, IoKind, Job, Pace, Phase, Rate, Think};
 
-/// Within this time of the one before, an operation of a burst is sent with it, ns.
+/// Within this time of one that is sent, operations of a burst go with it, ns.
 const HANDOVER_NS: u64 = 10_000;
 
 /// Decides when a job may send.
@@ -379,9 +379,9 @@ impl Pacer {
         )
     }
 
-    /// How long after the one before an operation may be due that is sent with it, ns: a hand-over
-    /// takes about as long, so that it would be as late if it went alone. Nothing goes before its
-    /// time but in a burst.
+    /// How much before its time an operation may go with one that is sent, ns: a hand-over takes
+    /// about as long, so that it would be as late if it went alone. Nothing goes before its time
+    /// but in a burst.
     pub(super) fn ahead_ns(&self) -> u64 {
         let in_bursts = matches!(
             &self.rhythm,

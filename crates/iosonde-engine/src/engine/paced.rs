@@ -30,7 +30,6 @@ impl<Q: Queue> JobLoop<'_, Q> {
             return self.wait_paced(now_ns);
         }
         let batch = if self.expect_inline { self.batch } else { self.async_batch };
-        let mut until_ns = now_ns;
         let mut starved = false;
         let mut held = false;
         while self.staged.len() < batch {
@@ -53,8 +52,8 @@ impl<Q: Queue> JobLoop<'_, Q> {
                         held = true;
                         break;
                     }
-                    let Some(due_ns) = self.pacer.due(until_ns) else { break };
-                    until_ns = now_ns.max(due_ns + self.pacer.ahead_ns());
+                    let ahead_ns = if self.staged.is_empty() { 0 } else { self.pacer.ahead_ns() };
+                    let Some(due_ns) = self.pacer.due(now_ns + ahead_ns) else { break };
                     let due_ns = due_ns.min(now_ns);
                     let Some(slot) = self.requests.free.pop() else {
                         starved = true;
