@@ -128,6 +128,10 @@ pub fn workload(run: &ProfileRun) -> Result<Modelled, NotEnough> {
         remarks.push(remark(run, row));
     }
     durable::attach(run, &rows, &mut roles, &mut left_out);
+    for role in roles.iter_mut().filter(|role| role.pace.burst_length() > 1.0) {
+        // A burst is handed over at once.
+        role.batch = role.iodepth;
+    }
     left_out.extend(layouts.iter().flat_map(|layout| layout.remarks.iter().cloned()));
     left_out.extend(others(run, &rows));
     let targets = devices.iter().zip(&layouts).map(|(device, layout)| ModelledTarget {
@@ -213,10 +217,6 @@ fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
         size: Some(place.bytes),
         ..Role::new(&slug(&row.name(), "others"), rw)
     };
-    if arrivals::burst_length(&role.pace) > 1.0 {
-        // A burst is handed over at once.
-        role.batch = role.iodepth;
-    }
     if let [(size, _)] = drawn.as_slice() {
         role.block_size = Some(*size);
     } else {

@@ -36,6 +36,7 @@ static u64 (*const current_pid_tgid)(void) = (void *)14;
 static long (*const current_comm)(void *to, u32 size) = (void *)16;
 static long (*const stack_id)(void *context, void *map, u64 flags) = (void *)27;
 static struct task_struct *(*const current_task)(void) = (void *)35;
+static long (*const map_push)(void *map, const void *value, u64 flags) = (void *)87;
 static long (*const map_pop)(void *map, void *value) = (void *)88;
 static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
 static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;

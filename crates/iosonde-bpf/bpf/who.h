@@ -133,7 +133,9 @@ static __attribute__((noinline)) struct thread *this_thread(void)
 		place = free_place(&thread_free, &thread_count, THREAD_PLACES);
 		if (place) {
 			map_update(&thread_data, &place, fresh, ANY);
-			map_update(&threads, &tid, &place, NOEXIST);
+			/* An interrupt may have been first. */
+			if (map_update(&threads, &tid, &place, NOEXIST))
+				map_push(&thread_free, &place, ANY);
 			thread = thread_of(tid);
 		}
 		if (!thread)

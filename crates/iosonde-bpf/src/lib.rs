@@ -14,6 +14,7 @@ mod files;
 pub mod layout;
 mod programs;
 mod stacks;
+mod threads;
 mod types;
 
 use std::fmt;
@@ -368,35 +369,6 @@ impl Collector {
         let in_places = places.iter().filter_map(Result::ok).filter(|flight| flight.key != 0);
         let others = self.all::<u64, Flight>("flights")?.into_iter().map(|(_, flight)| flight);
         Ok(in_places.chain(others).collect())
-    }
-
-    /// Threads.
-    ///
-    /// # Errors
-    /// In words.
-    pub fn threads(&self) -> Result<Vec<Thread>, String> {
-        let data = self.array::<Thread>("thread_data")?;
-        let places = self.all::<u32, u32>("threads")?.into_iter().map(|(_, place)| place);
-        places.map(|place| data.get(&place, 0).map_err(|error| chain(&error))).collect()
-    }
-
-    /// Takes a thread that has ended out of the kernel's table, so that another finds a place.
-    /// `None` if its number was given to another thread meanwhile, which keeps its entry.
-    ///
-    /// # Errors
-    /// In words.
-    pub fn take_thread(&mut self, tid: u32) -> Result<Option<Thread>, String> {
-        let place = self.table::<u32, u32>("threads")?.get(&tid, 0);
-        let place = place.map_err(|error| chain(&error))?;
-        self.remove::<u32, u32>("threads", tid)?;
-        let data = self.array::<Thread>("thread_data")?.get(&place, 0);
-        let thread = data.map_err(|error| chain(&error))?;
-        if thread.ended_ns == 0 {
-            self.insert("threads", tid, place)?;
-            return Ok(None);
-        }
-        self.free("thread_free", place)?;
-        Ok(Some(thread))
     }
 
     /// Which places are kept.

@@ -332,7 +332,7 @@ fn durability(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             SyncCall::Fsync => "fsync",
             SyncCall::Fdatasync => "fdatasync",
         };
-        let writes = (1.0 / job.sync.per_write()).round().max(1.0);
+        let writes = (job.pace.burst_length() / job.sync.per_write()).round().max(1.0);
         say(words, option, writes);
         if job.sync.extra_syncs > 0 {
             missing.push("several syncs in a number of writes".into());

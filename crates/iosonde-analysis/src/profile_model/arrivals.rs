@@ -292,14 +292,6 @@ pub(super) fn gathered(mut pace: Pace, row: &Row) -> Pace {
     pace
 }
 
-/// Mean number of requests of a burst; 1 where there are none.
-pub(super) fn burst_length(pace: &Pace) -> f64 {
-    match pace {
-        Pace::Rate { arrivals: Arrivals::Bursts(bursts), .. } => Arrivals::mean(&bursts.requests),
-        _ => 1.0,
-    }
-}
-
 /// Bursts of these lengths with the times of a table; `None` where independent draws from the table
 /// have nearly as many bursts of several requests.
 fn bursts(table: &[(u64, f64)], lengths: &[u64]) -> Option<Bursts> {

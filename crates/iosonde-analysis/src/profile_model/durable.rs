@@ -56,7 +56,7 @@ pub(super) fn attach(
             continue;
         }
         // A burst counts as one write.
-        let bursts = row.requests as f64 / arrivals::burst_length(&role.pace);
+        let bursts = row.requests as f64 / role.pace.burst_length();
         set_often(&mut role.sync, calls.all(), bursts.round() as u64);
         role.sync.call =
             if calls.fdatasync > calls.fsync { SyncCall::Fdatasync } else { SyncCall::Fsync };

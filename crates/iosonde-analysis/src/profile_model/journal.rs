@@ -1,7 +1,6 @@
 //! The file system's journal in a model: commits for which the program's syncs wait, and the
 //! flushes that those syncs do not make themselves.
 
-use super::arrivals::burst_length;
 use super::durable::set_often;
 use super::rows::Row;
 use iosonde_model::record::profile::{Class, Op, ProfileRun};
@@ -57,7 +56,7 @@ pub(super) fn attach(
 
 /// Syncs of a role, of which a burst has those of one write.
 fn syncs(row: &Row, role: &Role) -> f64 {
-    role.sync.per_write() * row.requests as f64 / burst_length(&role.pace)
+    role.sync.per_write() * row.requests as f64 / role.pace.burst_length()
 }
 
 /// Has the syncs of one role wait for the journal in this row, if most of both belong together.
@@ -95,7 +94,8 @@ fn flush(run: &ProfileRun, rows: &[Row], roles: &mut [Role], at: usize) {
     let flushes: u64 = flushes.map(|traffic| traffic.requests).sum();
     let left = flushes.saturating_sub(own.round() as u64);
     if left as f64 >= FEW * flushes as f64 && left > 0 {
-        set_often(&mut roles[at].sync, left, requests);
+        let bursts = requests as f64 / roles[at].pace.burst_length();
+        set_often(&mut roles[at].sync, left, bursts.round() as u64);
         (roles[at].sync.barrier, roles[at].sync.by_call) = (true, true);
         roles[at].iodepth = Some(1);
     }

@@ -61,6 +61,9 @@ enum Spread {
         requests: Table,
         within: Table,
         between: Table,
+        /// Whether the operation that is due is the first of its burst.
+        is_first: bool,
+        /// How many of the burst follow it.
         left: u64,
     },
 }
@@ -112,6 +115,7 @@ impl Spread {
                     requests: Table::new(&bursts.requests, 1.0),
                     within: Table::new(&bursts.within, mean_ns),
                     between: Table::new(&in_order(&bursts.between), mean_ns),
+                    is_first: true,
                     left: 0,
                 }
             }
@@ -125,11 +129,13 @@ impl Spread {
             // 1 - U lies in (0, 1], so the logarithm is finite.
             Spread::Exponential => -(1.0 - chance.unit()).ln(),
             Spread::Drawn(table) => table.draw(chance, part),
-            Spread::Bursts { within, left, .. } if *left > 0 => {
+            Spread::Bursts { within, is_first, left, .. } if *left > 0 => {
+                *is_first = false;
                 *left -= 1;
                 within.draw(chance, WHOLE)
             }
-            Spread::Bursts { requests, between, left, .. } => {
+            Spread::Bursts { requests, between, is_first, left, .. } => {
+                *is_first = true;
                 *left = (requests.draw(chance, WHOLE) as u64).saturating_sub(1);
                 between.draw(chance, part)
             }
@@ -372,23 +378,18 @@ impl Pacer {
 
     /// Whether the operation that is due ends a burst; one that is in none does.
     pub(super) fn ends_burst(&self) -> bool {
-        !matches!(
-            &self.rhythm,
-            Rhythm::Steady { spread: Spread::Bursts { left: 1.., .. }, .. }
-                | Rhythm::Each { spread: Spread::Bursts { left: 1.., .. }, .. }
-        )
+        let Rhythm::Steady { spread, .. } = &self.rhythm else { return true };
+        !matches!(spread, Spread::Bursts { left: 1.., .. })
     }
 
     /// How much before its time an operation may go with one that is sent, ns: a hand-over takes
     /// about as long, so that it would be as late if it went alone. Nothing goes before its time
     /// but in a burst.
     pub(super) fn ahead_ns(&self) -> u64 {
-        let in_bursts = matches!(
-            &self.rhythm,
-            Rhythm::Steady { spread: Spread::Bursts { .. }, .. }
-                | Rhythm::Each { spread: Spread::Bursts { .. }, .. }
-        );
-        if in_bursts { HANDOVER_NS } else { 0 }
+        match &self.rhythm {
+            Rhythm::Steady { spread: Spread::Bursts { is_first: false, .. }, .. } => HANDOVER_NS,
+            _ => 0,
+        }
     }
 
     /// When [`Pacer::due`] may answer otherwise without a completion; `u64::MAX` for never.
@@ -513,6 +514,7 @@ mod tests {
             let due_ns = pacer.due(u64::MAX).unwrap();
             let gap_ns = before_ns.replace(due_ns).map_or(1000, |before_ns| due_ns - before_ns);
             assert!(gap_ns.abs_diff(if ended { 1000 } else { 10 }) <= 1, "{gap_ns}");
+            assert_eq!(pacer.ahead_ns(), if ended { 0 } else { HANDOVER_NS });
             length += 1;
             ended = pacer.ends_burst();
             if ended {
@@ -525,7 +527,6 @@ mod tests {
         assert!((share - 0.25).abs() < 0.01, "{share}");
         let mean_ns = before_ns.unwrap() as f64 / 1e5;
         assert!((mean_ns / 505.0 - 1.0).abs() < 0.02, "{mean_ns}");
-        assert_eq!(pacer.ahead_ns(), HANDOVER_NS);
         assert_eq!(Pacer::new(&Job::default()).ahead_ns(), 0);
     }
 

@@ -149,10 +149,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
             None => self.stream.next_op()?,
             Some(way) => self.stream.next_op_of(way)?,
         };
-        // A burst counts as one write.
-        if self.pacer.ends_burst() {
-            self.syncing.note(&op, self.pacer.sync_share());
-        }
+        self.syncing.note(&op, self.pacer.sync_share(), self.pacer.ends_burst());
         self.pacer.taken(u64::from(op.bytes), self.syncing.is_owing());
         Some(op)
     }

@@ -20,6 +20,8 @@ pub(super) struct Syncing {
     barrier: bool,
     targets: Vec<u16>,
     count: SyncCount,
+    /// Whether there was a write in the burst at hand.
+    has_written: bool,
     /// Writes that are not counted yet: less than one.
     writes: f64,
     /// Syncs of the group at hand that have not been sent: one for each target, or several.
@@ -37,6 +39,7 @@ impl Syncing {
             barrier: job.sync.barrier,
             targets: if job.targets.is_empty() { vec![0] } else { job.targets.clone() },
             count: SyncCount::default(),
+            has_written: false,
             writes: 0.0,
             unsent: 0,
             committing: false,
@@ -82,11 +85,13 @@ impl Syncing {
         self.committing = self.barrier;
     }
 
-    /// An operation is on its way; with this share of the usual number of syncs.
-    pub(super) fn note(&mut self, op: &Op, share: f64) {
+    /// An operation is on its way; with this share of the usual number of syncs. The writes of a
+    /// burst count as one, where it ends.
+    pub(super) fn note(&mut self, op: &Op, share: f64, ends_burst: bool) {
         // One of a list of operations.
         self.all_sent += u64::from(op.way == IoKind::Sync);
-        if op.way != IoKind::Write {
+        self.has_written |= op.way == IoKind::Write;
+        if !ends_burst || !std::mem::take(&mut self.has_written) {
             return;
         }
         self.writes += share;
@@ -111,13 +116,33 @@ mod tests {
     #[test]
     fn a_sync_follows_every_so_many_writes_and_reads_do_not_count() {
         let mut syncing = syncing(2, false, vec![]);
-        syncing.note(&WRITE, 1.0);
-        syncing.note(&Op { way: IoKind::Read, ..WRITE }, 1.0);
+        syncing.note(&WRITE, 1.0, true);
+        syncing.note(&Op { way: IoKind::Read, ..WRITE }, 1.0, true);
         assert_eq!(syncing.turn(2, || 0), Turn::Go);
-        syncing.note(&WRITE, 1.0);
+        syncing.note(&WRITE, 1.0, true);
         assert_eq!(syncing.turn(3, || 0), Turn::Sync { target: 0 }, "it waits for nobody");
         syncing.sent();
         assert_eq!(syncing.turn(4, || 0), Turn::Go);
+    }
+
+    #[test]
+    fn the_writes_of_a_burst_count_as_one_and_a_listed_sync_always() {
+        let sync = Sync { every_writes: 1, in_flight: 1, ..Sync::default() };
+        let mut syncing = Syncing::new(&Job { sync, ..Job::default() });
+        let read = Op { way: IoKind::Read, ..WRITE };
+        for op in [WRITE, Op { way: IoKind::Sync, ..WRITE }, WRITE] {
+            syncing.note(&op, 1.0, false);
+        }
+        assert!(!syncing.is_owing());
+        syncing.note(&read, 1.0, true);
+        assert!(syncing.is_owing());
+        assert_eq!(syncing.turn(4, || 0), Turn::Go, "the listed one is in flight");
+        assert_eq!(syncing.turn(4, || 1), Turn::Sync { target: 0 });
+        syncing.sent();
+        // A burst without a write.
+        syncing.note(&read, 1.0, false);
+        syncing.note(&read, 1.0, true);
+        assert!(!syncing.is_owing());
     }
 
     #[test]
@@ -126,7 +151,7 @@ mod tests {
         let mut syncing = Syncing::new(&Job { sync, ..Job::default() });
         let follows: Vec<bool> = (0..8)
             .map(|_| {
-                syncing.note(&WRITE, 1.0);
+                syncing.note(&WRITE, 1.0, true);
                 let owes = syncing.is_owing();
                 if owes {
                     assert_eq!(syncing.turn(0, || 0), Turn::Sync { target: 0 });
@@ -140,7 +165,7 @@ mod tests {
         // More syncs than writes, one after another, on each target in turn.
         let sync = Sync { every_writes: 1, extra_syncs: 1, barrier: true, ..Sync::default() };
         let mut twice = Syncing::new(&Job { sync, targets: vec![3, 5], ..Job::default() });
-        twice.note(&WRITE, 1.0);
+        twice.note(&WRITE, 1.0, true);
         for target in [3, 5, 3, 5] {
             assert_eq!(twice.turn(0, || 0), Turn::Sync { target });
             twice.sent();
@@ -157,7 +182,7 @@ mod tests {
         // One after another, where the queue has room for more.
         let sync = Sync { every_writes: 1, extra_syncs: 1, barrier: true, ..Sync::default() };
         let mut twice = Syncing::new(&Job { sync, targets: vec![3, 5], ..Job::default() });
-        twice.note(&WRITE, 1.0);
+        twice.note(&WRITE, 1.0, true);
         for (target, outstanding) in [(3, 0), (5, 1)] {
             assert_eq!(twice.turn(outstanding, || 0), Turn::Sync { target });
             twice.sent();
@@ -171,7 +196,7 @@ mod tests {
         let sync = Sync { every_writes: 1, in_flight: 1, ..Sync::default() };
         let mut syncing = Syncing::new(&Job { sync, ..Job::default() });
         for _ in 0..2 {
-            syncing.note(&WRITE, 1.0);
+            syncing.note(&WRITE, 1.0, true);
         }
         assert_eq!(syncing.turn(2, || 0), Turn::Sync { target: 0 });
         syncing.sent();
@@ -179,7 +204,7 @@ mod tests {
         assert!(syncing.is_owing());
         assert_eq!(syncing.turn(2, || 1), Turn::Sync { target: 0 });
         // One of a list of operations counts, too.
-        syncing.note(&Op { way: IoKind::Sync, ..WRITE }, 1.0);
+        syncing.note(&Op { way: IoKind::Sync, ..WRITE }, 1.0, true);
         assert_eq!(syncing.turn(3, || 1), Turn::Go);
         assert_eq!(syncing.turn(2, || 2), Turn::Sync { target: 0 });
     }
@@ -189,7 +214,7 @@ mod tests {
         let mut syncing = syncing(2, false, vec![]);
         let mut count = |share: f64| {
             for _ in 0..100 {
-                syncing.note(&WRITE, share);
+                syncing.note(&WRITE, share, true);
             }
             std::mem::take(&mut syncing.unsent)
         };
@@ -199,7 +224,7 @@ mod tests {
     #[test]
     fn a_group_commit_waits_for_its_writes_and_is_waited_for() {
         let mut syncing = syncing(1, true, vec![3, 5]);
-        syncing.note(&WRITE, 1.0);
+        syncing.note(&WRITE, 1.0, true);
         assert_eq!(syncing.turn(1, || 0), Turn::Wait);
         assert_eq!(syncing.turn(0, || 0), Turn::Sync { target: 3 });
         syncing.sent();

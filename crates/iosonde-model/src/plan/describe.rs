@@ -226,9 +226,10 @@ fn load_words(job: &Job) -> String {
         (true, false) => ", alone",
         (true, true) => ", alone, by call",
     };
+    let counted = if job.pace.burst_length() > 1.0 { "bursts" } else { "writes" };
     let often = match sync.extra_syncs {
-        0 => format!("{call} after every {} writes{alone}", sync.every_writes),
-        more => format!("{} {call} in every {} writes{alone}", more + 1, sync.every_writes),
+        0 => format!("{call} after every {} {counted}{alone}", sync.every_writes),
+        more => format!("{} {call} in every {} {counted}{alone}", more + 1, sync.every_writes),
     };
     let often = match sync.followed {
         0 => often,

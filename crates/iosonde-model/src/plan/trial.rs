@@ -269,7 +269,8 @@ impl Draft {
         }
         for role in self.workload.roles.iter_mut().filter(|role| chosen(role)) {
             // The number of threads and how they arrive are settled at the end.
-            role.pace = Pace::Rate { rate: Rate::Ops(per_second), arrivals: Arrivals::Constant };
+            let rate = Rate::Ops(per_second);
+            role.set_pace(Pace::Rate { rate, arrivals: Arrivals::Constant });
             self.paced.push(role.name.clone());
         }
     }

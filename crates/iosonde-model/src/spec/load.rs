@@ -106,6 +106,18 @@ pub struct Bursts {
     pub between: Vec<(u64, f64)>,
 }
 
+impl Pace {
+    /// Mean number of requests of a burst; 1 where there are none.
+    pub fn burst_length(&self) -> f64 {
+        match self {
+            Pace::Rate { arrivals: Arrivals::Bursts(bursts), .. } => {
+                Arrivals::mean(&bursts.requests)
+            }
+            _ => 1.0,
+        }
+    }
+}
+
 impl Arrivals {
     /// The mean of a table.
     pub fn mean(table: &[(u64, f64)]) -> f64 {

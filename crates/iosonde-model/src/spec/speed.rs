@@ -110,7 +110,7 @@ fn scale(role: &mut Role, factor: f64) {
 
 /// Only the mix of a phase is left of it, which takes its time.
 fn release(role: &mut Role) {
-    role.pace = Pace::Closed;
+    role.set_pace(Pace::Closed);
     role.think = Think::default();
     role.phases.retain(|phase| phase.rate_percent > 0.0);
     role.phases.iter_mut().for_each(|phase| phase.rate_percent = 100.0);
@@ -124,7 +124,27 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::spec::{Arrivals, Phase, Rw, catalogue};
+    use crate::spec::{Arrivals, Bursts, Phase, Rw, Sync, catalogue};
+
+    #[test]
+    fn without_a_clock_the_syncs_of_bursts_are_as_many_per_write() {
+        let bursts = Bursts {
+            requests: vec![(1, 75.0), (21, 25.0)],
+            within: vec![(2_000, 100.0)],
+            between: vec![(10_000_000, 100.0)],
+        };
+        let every_writes = |arrivals: Arrivals, every_writes: u64| {
+            let pace = Pace::Rate { rate: Rate::Ops(100.0), arrivals };
+            let sync = Sync { every_writes, ..Sync::default() };
+            let mut role = Role { pace, sync, ..Role::new("log", Rw::RandWrite) };
+            release(&mut role);
+            role.sync.every_writes
+        };
+        // Six writes in a burst on average.
+        assert_eq!(every_writes(Arrivals::Bursts(bursts.clone()), 2), 12);
+        assert_eq!(every_writes(Arrivals::Bursts(bursts), 0), 0);
+        assert_eq!(every_writes(Arrivals::Poisson, 2), 2);
+    }
 
     #[test]
     fn factors_and_the_word_are_understood() {

@@ -178,6 +178,15 @@ pub struct Role {
 }
 
 impl Role {
+    /// Gives it another pace, with as many syncs per write: the writes of a burst count as one.
+    pub fn set_pace(&mut self, pace: Pace) {
+        let writes_each = self.pace.burst_length() / pace.burst_length();
+        let every = self.sync.every_writes;
+        self.sync.every_writes =
+            ((every as f64 * writes_each).round() as u64).max(u64::from(every > 0));
+        self.pace = pace;
+    }
+
     /// A role that says nothing but its name, direction and order: one thread, all else usual.
     pub fn new(name: &str, rw: Rw) -> Role {
         Role {

@@ -21,9 +21,7 @@ pub(super) fn pace(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
                 }
                 _ => missing.push("rates of operations beside rates of bytes".into()),
             }
-            if *arrivals == Arrivals::Poisson {
-                say(words, "rate_process", "poisson");
-            }
+            process(arrivals, words, missing);
         }
         Pace::Rate { rate, arrivals } => {
             let (option, per_second) = match rate {
@@ -41,12 +39,7 @@ pub(super) fn pace(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             }
             let said: Vec<String> = shares.iter().map(f64::to_string).collect();
             say(words, option, said.join(","));
-            match arrivals {
-                Arrivals::Constant => {}
-                Arrivals::Poisson => say(words, "rate_process", "poisson"),
-                Arrivals::Drawn(_) => missing.push("arrivals drawn from a table".into()),
-                Arrivals::Bursts(_) => missing.push("arrivals in bursts".into()),
-            }
+            process(arrivals, words, missing);
         }
     }
     if !job.phases.is_empty() {
@@ -64,5 +57,14 @@ pub(super) fn pace(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             time(words, "thinktime_iotime", job.think.every_ns, missing);
         }
         say(words, "thinktime_blocks_type", "issue");
+    }
+}
+
+fn process(arrivals: &Arrivals, words: &mut Words, missing: &mut Vec<String>) {
+    match arrivals {
+        Arrivals::Constant => {}
+        Arrivals::Poisson => say(words, "rate_process", "poisson"),
+        Arrivals::Drawn(_) => missing.push("arrivals drawn from a table".into()),
+        Arrivals::Bursts(_) => missing.push("arrivals in bursts".into()),
     }
 }

@@ -128,6 +128,11 @@ fn in_bursts(Bursts { requests, within, between }: &Bursts) -> Option<String> {
 
 fn arrivals(pace: &Pace) -> Option<String> {
     match pace {
+        Pace::Each { arrivals: Arrivals::Bursts(_), .. } => Some(
+            "arrivals in bursts with a rate of each way, expected one rate; give a role for each \
+             way"
+            .into(),
+        ),
         Pace::Rate { arrivals, .. } | Pace::Each { arrivals, .. } => match arrivals {
             Arrivals::Constant | Arrivals::Poisson => None,
             Arrivals::Drawn(table) => shares(table, TIMES).or_else(|| no_time(table)),
@@ -281,6 +286,14 @@ mod tests {
             ),
             (bursts(vec![(1, 100.0)], vec![(0, 100.0)]), "all 0 ns"),
             (bursts(vec![(1, 100.0)], vec![(7, f64::NAN)]), "NaN % in a table"),
+            (
+                paced(Pace::Each {
+                    read: Rate::Ops(1.0),
+                    other: Rate::Ops(1.0),
+                    arrivals: Arrivals::Bursts(Bursts::default()),
+                }),
+                "bursts with a rate of each way",
+            ),
             (paced(Pace::Recorded(vec![])), "0 recorded"),
             (paced(Pace::Recorded(vec![7, 3])), "3 ns after one of 7 ns"),
             (Job { batch: 0, ..job() }, "batches of 0 requests at depth 4"),
