@@ -1,5 +1,5 @@
-//! The table of threads: each has a numbered place for its counts, which user space takes when it has
-//! ended.
+//! The table of threads: each has a numbered place for its counts, which user space takes when it
+//! has ended.
 
 use aya::maps::HashMap;
 

@@ -3,6 +3,7 @@
 //! Promises: parsing only; nothing here knows a device, a clock or a thread. A built-in workload
 //! and a user's file pass through the same parser and have the same powers.
 
+pub mod arrivals;
 pub mod campaign;
 pub mod catalogue;
 pub mod commit;
@@ -20,6 +21,7 @@ pub mod settling;
 pub mod speed;
 pub mod workload;
 
+pub use arrivals::{Arrivals, Bursts};
 pub use catalogue::FileError;
 pub use commit::Commit;
 pub use engine::{EngineKind, WorksOn};

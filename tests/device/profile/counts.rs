@@ -268,7 +268,10 @@ iodepth = 16
 batch = 16
 [role.pace.rate]
 rate = { ops = 800.0 }
-arrivals = { bursts = { requests = [[16, 100.0]], within = [[100, 100.0]], between = [[20000000, 100.0]] } }
+[role.pace.rate.arrivals.bursts]
+requests = [[16, 100.0]]
+within = [[100, 100.0]]
+between = [[20000000, 100.0]]
 [[role]]
 name = "single"
 rw = "randread"

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Arrivals;
 use crate::units;
 
 /// How the size of an operation is drawn, for each way.
@@ -75,65 +76,6 @@ pub enum Rate {
     Ops(f64),
     /// Bytes per second.
     Bytes(f64),
-}
-
-/// How the due times of an open loop are spread.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrivals {
-    /// Evenly.
-    #[default]
-    Constant,
-    /// As independent users would: exponential distances.
-    Poisson,
-    /// Independent distances from a table: each in ns with its percentage, which add up to 100.
-    /// The table says how distances relate to each other, the rate how long they are.
-    Drawn(Vec<(u64, f64)>),
-    /// Several requests close together, then a longer time. The rate says how long the distances
-    /// are, as for a table.
-    Bursts(Bursts),
-}
-
-/// Arrivals in bursts, of which each is independent of the one before.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bursts {
-    /// Numbers of requests of a burst, each with its percentage; these add up to 100.
-    pub requests: Vec<(u64, f64)>,
-    /// Distances within a burst, as a table.
-    pub within: Vec<(u64, f64)>,
-    /// Distances from the last request of a burst to the first of the next, as a table.
-    pub between: Vec<(u64, f64)>,
-}
-
-impl Pace {
-    /// Mean number of requests of a burst; 1 where there are none.
-    pub fn burst_length(&self) -> f64 {
-        match self {
-            Pace::Rate { arrivals: Arrivals::Bursts(bursts), .. } => {
-                Arrivals::mean(&bursts.requests)
-            }
-            _ => 1.0,
-        }
-    }
-}
-
-impl Arrivals {
-    /// The mean of a table.
-    pub fn mean(table: &[(u64, f64)]) -> f64 {
-        let whole: f64 = table.iter().map(|(_, percent)| percent).sum();
-        table.iter().map(|(value, percent)| *value as f64 * percent).sum::<f64>() / whole
-    }
-}
-
-impl Bursts {
-    /// Mean distance of two requests, ns.
-    pub fn mean_ns(&self) -> f64 {
-        let requests = Arrivals::mean(&self.requests);
-        let within =
-            if requests > 1.0 { Arrivals::mean(&self.within) * (requests - 1.0) } else { 0.0 };
-        (within + Arrivals::mean(&self.between)) / requests
-    }
 }
 
 /// A pause after every so many operations.
