@@ -270,7 +270,7 @@ batch = 16
 rate = { ops = 800.0 }
 [role.pace.rate.arrivals.bursts]
 requests = [[16, 100.0]]
-within = [[100, 100.0]]
+within = [[0, 100.0]]
 between = [[20000000, 100.0]]
 [[role]]
 name = "single"

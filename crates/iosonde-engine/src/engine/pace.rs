@@ -5,9 +5,6 @@
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::plan::{Arrivals, IoKind, Job, Pace, Phase, Rate, Think};
 
-/// Within this time of one that is sent, operations of a burst go with it, ns.
-const HANDOVER_NS: u64 = 10_000;
-
 /// Decides when a job may send.
 #[derive(Debug)]
 pub(super) struct Pacer {
@@ -61,9 +58,7 @@ enum Spread {
         requests: Table,
         within: Table,
         between: Table,
-        /// Whether the operation that is due is the first of its burst.
-        is_first: bool,
-        /// How many of the burst follow it.
+        /// How many of the burst follow the operation that is due.
         left: u64,
     },
 }
@@ -115,7 +110,6 @@ impl Spread {
                     requests: Table::new(&bursts.requests, 1.0),
                     within: Table::new(&bursts.within, mean_ns),
                     between: Table::new(&in_order(&bursts.between), mean_ns),
-                    is_first: true,
                     left: 0,
                 }
             }
@@ -129,13 +123,11 @@ impl Spread {
             // 1 - U lies in (0, 1], so the logarithm is finite.
             Spread::Exponential => -(1.0 - chance.unit()).ln(),
             Spread::Drawn(table) => table.draw(chance, part),
-            Spread::Bursts { within, is_first, left, .. } if *left > 0 => {
-                *is_first = false;
+            Spread::Bursts { within, left, .. } if *left > 0 => {
                 *left -= 1;
                 within.draw(chance, WHOLE)
             }
-            Spread::Bursts { requests, between, is_first, left, .. } => {
-                *is_first = true;
+            Spread::Bursts { requests, between, left, .. } => {
                 *left = (requests.draw(chance, WHOLE) as u64).saturating_sub(1);
                 between.draw(chance, part)
             }
@@ -382,16 +374,6 @@ impl Pacer {
         !matches!(spread, Spread::Bursts { left: 1.., .. })
     }
 
-    /// How much before its time an operation may go with one that is sent, ns: a hand-over takes
-    /// about as long, so that it would be as late if it went alone. Nothing goes before its time
-    /// but in a burst.
-    pub(super) fn ahead_ns(&self) -> u64 {
-        match &self.rhythm {
-            Rhythm::Steady { spread: Spread::Bursts { is_first: false, .. }, .. } => HANDOVER_NS,
-            _ => 0,
-        }
-    }
-
     /// When [`Pacer::due`] may answer otherwise without a completion; `u64::MAX` for never.
     pub(super) fn next_ns(&self, now_ns: u64) -> u64 {
         let at = |ns: f64| self.start_ns.saturating_add(ns as u64);
@@ -514,7 +496,6 @@ mod tests {
             let due_ns = pacer.due(u64::MAX).unwrap();
             let gap_ns = before_ns.replace(due_ns).map_or(1000, |before_ns| due_ns - before_ns);
             assert!(gap_ns.abs_diff(if ended { 1000 } else { 10 }) <= 1, "{gap_ns}");
-            assert_eq!(pacer.ahead_ns(), if ended { 0 } else { HANDOVER_NS });
             length += 1;
             ended = pacer.ends_burst();
             if ended {
@@ -527,7 +508,6 @@ mod tests {
         assert!((share - 0.25).abs() < 0.01, "{share}");
         let mean_ns = before_ns.unwrap() as f64 / 1e5;
         assert!((mean_ns / 505.0 - 1.0).abs() < 0.02, "{mean_ns}");
-        assert_eq!(Pacer::new(&Job::default()).ahead_ns(), 0);
     }
 
     #[test]

@@ -52,9 +52,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
                         held = true;
                         break;
                     }
-                    let ahead_ns = if self.staged.is_empty() { 0 } else { self.pacer.ahead_ns() };
-                    let Some(due_ns) = self.pacer.due(now_ns + ahead_ns) else { break };
-                    let due_ns = due_ns.min(now_ns);
+                    let Some(due_ns) = self.pacer.due(now_ns) else { break };
                     let Some(slot) = self.requests.free.pop() else {
                         starved = true;
                         break;
