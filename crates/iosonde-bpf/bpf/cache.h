@@ -7,21 +7,6 @@
 #ifndef CACHE_H
 #define CACHE_H
 
-/* The running thread, if requests count and it is the program's. */
-inlined struct thread *counted_thread(void)
-{
-	u64 id = current_pid_tgid();
-	u32 tid = (u32)id, zero = 0, *control_of = map_lookup(&control, &zero);
-	struct thread *thread;
-
-	if (!control_of || !control_of[1])
-		return 0;
-	thread = thread_of(tid);
-	if (thread && thread->generation == control_of[0])
-		return thread->of_program ? thread : 0;
-	return is_followed(id >> 32) ? this_thread() : 0;
-}
-
 SEC("tp_btf/mm_filemap_add_to_page_cache")
 int page_added(u64 *ctx)
 {

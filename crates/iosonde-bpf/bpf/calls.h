@@ -79,9 +79,8 @@ static __attribute__((noinline)) int sync_ends(u32 kind, s64 result)
 {
 	struct thread *thread;
 	u64 since, now;
-	u32 tid = (u32)current_pid_tgid();
 
-	thread = thread_of(tid);
+	thread = thread_of((u32)current_pid_tgid());
 	if (!thread || !thread->sync_since_ns)
 		return 0;
 	now = ktime_ns();
@@ -256,8 +255,7 @@ static __attribute__((noinline)) int layer_of_call(void)
 
 static __attribute__((noinline)) int layer_of_return(void)
 {
-	u32 tid = (u32)current_pid_tgid();
-	struct thread *thread = thread_of(tid);
+	struct thread *thread = thread_of((u32)current_pid_tgid());
 
 	if (!thread || !thread->posted_ns)
 		return 0;

@@ -132,7 +132,6 @@ inlined struct thread *waiter_of(struct bio *bio)
 	struct completion *done;
 	struct task_struct *task;
 	u64 first;
-	u32 tid;
 
 	if (!HAS(struct completion, wait.task_list) || end_of(bio, bio->bi_end_io) != END_WAIT)
 		return 0;
@@ -144,8 +143,7 @@ inlined struct thread *waiter_of(struct bio *bio)
 	task = FIELD((struct swait_queue *)(first - OFFSET(struct swait_queue, task_list)), task);
 	if (!task)
 		return 0;
-	tid = FIELD(task, pid);
-	return thread_of(tid);
+	return thread_of(FIELD(task, pid));
 }
 
 /* The file of a direct request of btrfs, which wraps each; its types are not known where it is a

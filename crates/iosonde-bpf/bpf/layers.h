@@ -25,8 +25,7 @@ inlined void layer_of_begin(struct flight *flight, u64 call, u64 now)
 	if (submitted) {
 		since = submitted->submit_ns;
 	} else {
-		u32 tid = flight->tid;
-		struct thread *thread = thread_of(tid);
+		struct thread *thread = thread_of(flight->tid);
 
 		since = thread ? thread->call_ns : 0;
 	}
@@ -41,8 +40,7 @@ inlined void layer_of_end(struct flight *flight, u64 call, u64 now)
 	if (submitted) {
 		submitted->end_ns = now;
 	} else {
-		u32 tid = flight->tid;
-		struct thread *thread = thread_of(tid);
+		struct thread *thread = thread_of(flight->tid);
 
 		if (thread && !thread->posted_ns)
 			thread->posted_ns = now;

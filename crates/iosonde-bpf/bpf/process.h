@@ -31,8 +31,7 @@ SEC("tp_btf/task_rename")
 int task_rename(u64 *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
-	u32 tid = FIELD(task, pid);
-	struct thread *thread = thread_of(tid);
+	struct thread *thread = thread_of(FIELD(task, pid));
 
 	if (!thread || !thread->of_program)
 		return 0;
@@ -94,16 +93,9 @@ inlined int waits_for_io(struct task_struct *task)
 
 static __attribute__((noinline)) int wait_begins(void)
 {
-	u64 id = current_pid_tgid();
-	struct thread *thread;
+	struct thread *thread = counted_thread();
 
-	if (!has_begun())
-		return 0;
-	thread = thread_of((u32)id);
-	/* Who is not followed gets no entry for this. */
-	if (thread ? thread->generation != generation() : is_followed(id >> 32))
-		thread = this_thread();
-	if (thread && thread->of_program)
+	if (thread)
 		thread->wait_since_ns = ktime_ns();
 	return 0;
 }

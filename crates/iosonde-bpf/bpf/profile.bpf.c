@@ -436,7 +436,6 @@ static __attribute__((noinline)) int count(struct flight *flight, struct request
 {
 	struct thread *thread;
 	u64 sector;
-	u32 tid;
 	int kind = APART;
 
 	if (!flight || !rq)
@@ -444,8 +443,7 @@ static __attribute__((noinline)) int count(struct flight *flight, struct request
 	sector = rq->__sector;
 	flight->is_counted = 1;
 	flight->bytes = bytes;
-	tid = flight->tid;
-	thread = thread_of(tid);
+	thread = thread_of(flight->tid);
 	if (HAS_PART(SEQUENCE) && thread && flight->op <= OP_WRITE && bytes) {
 		u64 begin = place_of(flight->disk_index, sector);
 

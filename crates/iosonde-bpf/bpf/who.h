@@ -154,6 +154,21 @@ static __attribute__((noinline)) struct thread *this_thread(void)
 	return thread;
 }
 
+/* The running thread, if requests count and it is the program's: who is not followed gets no entry. */
+inlined struct thread *counted_thread(void)
+{
+	u64 id = current_pid_tgid();
+	u32 zero = 0, *control_of = map_lookup(&control, &zero);
+	struct thread *thread;
+
+	if (!control_of || !control_of[1])
+		return 0;
+	thread = thread_of((u32)id);
+	if (thread && thread->generation == control_of[0])
+		return thread->of_program ? thread : 0;
+	return is_followed(id >> 32) ? this_thread() : 0;
+}
+
 inlined u32 disk_of(struct request *rq)
 {
 	struct gendisk *disk = rq->q->disk;

@@ -33,6 +33,8 @@ pub const PHASES: usize = 3;
 pub const FLAGS: u32 = 5;
 /// Buckets of bursts: of 1 request, of 2 and 3, of 4 to 7.
 pub const BURST_BUCKETS: usize = 16;
+/// From this distance on a request begins another burst, ns.
+pub const WITHIN_BURST_NS: u64 = 1 << 15;
 /// Places of files.
 pub const FILE_PLACES: u32 = 8192;
 

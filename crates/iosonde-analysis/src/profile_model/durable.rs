@@ -60,7 +60,7 @@ pub(super) fn attach(
         set_often(&mut role.sync, calls.all(), bursts.round() as u64);
         role.sync.call =
             if calls.fdatasync > calls.fsync { SyncCall::Fdatasync } else { SyncCall::Fsync };
-        // A single thread waits for its sync after its writes.
+        // A single thread waits for its sync after its writes, and so do several that take turns.
         let after_each = bursts < row.requests as f64
             && calls.all() as f64 >= ALWAYS * bursts
             && in_flight(run, row) == 1;
@@ -72,15 +72,12 @@ pub(super) fn attach(
             if role.sync.per_write() >= ALWAYS && length == 1.0 {
                 role.iodepth = Some(1);
             }
-            if !after_each {
-                continue;
-            }
-            arrivals::spread_syncs(run, &mut role.phases);
-            continue;
+        } else {
+            role.sync.in_flight = in_flight(run, row).div_ceil(row.streams.into());
         }
-        role.sync.in_flight = in_flight(run, row).div_ceil(row.streams.into());
         // The flushes over time are those of all groups.
-        if calls.all() as f64 >= ONE_LOOP * all as f64 {
+        let has_most = calls.all() as f64 >= ONE_LOOP * all as f64;
+        if has_most && (after_each || !role.sync.barrier) {
             arrivals::spread_syncs(run, &mut role.phases);
         }
     }

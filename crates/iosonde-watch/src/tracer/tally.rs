@@ -1,12 +1,17 @@
 //! One slot's counts over the whole run: the kernel's per-CPU histograms wrap, so differences are
 //! added at each reading.
 
-use iosonde_bpf::layout::{SIZE_BUCKETS, SIZE_SHIFT, TIME_SHIFT, bucket_edges, bucket_of};
+use iosonde_bpf::layout::{
+    SIZE_BUCKETS, SIZE_SHIFT, TIME_SHIFT, WITHIN_BURST_NS, bucket_edges, bucket_of,
+};
 use iosonde_bpf::{FlagUse, Flight, Slot, SlotKey};
 
 use iosonde_model::record::profile::{SyncPhases, Traffic};
 use iosonde_stats::Histogram;
 use iosonde_stats::histogram::Exact;
+
+// The record names the bound that the kernel programs have.
+const _: () = assert!(Traffic::WITHIN_BURST_NS == WITHIN_BURST_NS);
 
 /// Counts of buckets, summed over CPUs and readings.
 #[derive(Clone, Debug, Default)]

@@ -123,7 +123,7 @@ fn in_bursts(Bursts { requests, within, between }: &Bursts) -> Option<String> {
     shares(requests, "bursts")
         .or_else(|| shares(between, TIMES))
         .or_else(|| no_time(between))
-        .or_else(|| requests.iter().any(is_several).then(|| shares(within, TIMES))?)
+        .or_else(|| requests.iter().any(is_several).then(|| shares(within, TIMES)).flatten())
 }
 
 fn arrivals(pace: &Pace) -> Option<String> {
