@@ -132,6 +132,12 @@ fn merged(kinds: &[&Traffic], of: impl Fn(&Traffic) -> &Histogram) -> Histogram 
     all
 }
 
+/// Requests whose latency is missing since their end was not seen, as the profile itself reports. A
+/// kernel may run no programs in interrupts that hit certain tasks.
+fn unseen_ends(run: &ProfileRun) -> u64 {
+    run.lost.get("latencies of requests whose completion was not traced").copied().unwrap_or(0)
+}
+
 /// Name of the threads that a kind of traffic belongs to.
 fn group<'a>(run: &'a ProfileRun, kind: &Traffic) -> &'a str {
     &run.groups[kind.group as usize].name

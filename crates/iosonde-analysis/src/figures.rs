@@ -14,7 +14,7 @@ use serde::Serialize;
 use iosonde_model::plan::{EngineKind, IoKind, Job};
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_model::units::count;
-use iosonde_stats::dependent::{self, Batch, NoInterval};
+use iosonde_stats::dependent::{self, Batch, Loop, NoInterval};
 use iosonde_stats::stall::Stalls;
 use iosonde_stats::steady::{self, WarmUp};
 use iosonde_stats::{Histogram, Quantile};
@@ -238,15 +238,17 @@ impl LatencyFigures {
 
     /// The figures of a distribution that is known for the whole run only: without intervals.
     pub fn of(histogram: &Histogram) -> LatencyFigures {
-        LatencyFigures::over_time(histogram, Err(NoInterval::OnlyWhole))
+        LatencyFigures::over_time(histogram, Loop::Closed, Err(NoInterval::OnlyWhole))
     }
 
     /// The figures of a distribution that is also known over time, or why it is not.
     pub fn over_time(
         histogram: &Histogram,
+        of_loop: Loop,
         batches: Result<&[Batch], NoInterval>,
     ) -> LatencyFigures {
-        let mean_interval_ns = batches.and_then(dependent::mean).and_then(|mean| {
+        let mean = batches.and_then(|batches| dependent::mean(batches, of_loop));
+        let mean_interval_ns = mean.and_then(|mean| {
             // What completes in no whole batch, as after a freeze at the end, is in the mean.
             let (low, high) = mean.latency_bounds();
             let holds = histogram.mean().is_some_and(|mean| (low..=high).contains(&mean));

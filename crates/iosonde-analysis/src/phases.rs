@@ -7,6 +7,7 @@ use super::series::{self, Sums};
 use iosonde_model::plan::LatencyGoal;
 use iosonde_model::record::run::{DirectionRun, Run};
 use iosonde_model::spec::Phase;
+use iosonde_stats::dependent::Loop;
 
 /// What a role did in one of its phases, all data operations together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -69,6 +70,7 @@ fn within<'a>(
     length_ns: u64,
     is_inside: impl Fn(u64, u64) -> bool,
 ) -> (u64, DirectionFigures) {
+    let of_loop = Loop::from(directions.clone().any(|direction| direction.response.count() > 0));
     let sums = series::sums(directions, length_ns, is_inside);
     let batches = sums.as_ref().map(|sums| sums.batches.as_slice()).map_err(|reason| *reason);
     let none = Sums::default();
@@ -83,7 +85,7 @@ fn within<'a>(
         iops_interval: rate.interval,
         iops_scatter: rate.scatter,
         bytes_per_s: per_s(sums.bytes),
-        latency: LatencyFigures::over_time(&sums.latency, batches),
+        latency: LatencyFigures::over_time(&sums.latency, of_loop, batches),
         service: None,
         lag: None,
         slat: None,

@@ -44,7 +44,9 @@ const TRUTH_LENGTHS: u64 = 10;
 fn cases() -> Vec<Case> {
     let case = |name, device, per_s, seconds| Case { name, device, per_s, seconds };
     let memoryless = "servers=4,read=exp:1ms";
+    let single = "servers=1,read=exp:1ms";
     let constant = "servers=1,read=250us";
+    let slow = "servers=1,read=2ms";
     let bucket = "servers=32,read=exp:1ms,rate=2000,burst=100";
     vec![
         case("M/M/4, 32 in flight, 10 s", memoryless, None, 10),
@@ -54,6 +56,9 @@ fn cases() -> Vec<Case> {
         case("M/M/4 at 80 %, 60 s", memoryless, Some(3_200.0), 60),
         case("M/M/4 at 95 %, 10 s", memoryless, Some(3_800.0), 10),
         case("M/M/4 at 95 %, 60 s", memoryless, Some(3_800.0), 60),
+        case("M/M/1 at 80 %, 10 s", single, Some(800.0), 10),
+        case("M/M/1 at 95 %, 10 s", single, Some(950.0), 10),
+        case("M/D/1 at 90 %, 450/s, 10 s", slow, Some(450.0), 10),
         case("M/D/1 at 95 %, 10 s", constant, Some(3_800.0), 10),
         case("M/D/1 at 95 %, 60 s", constant, Some(3_800.0), 60),
         case("token bucket at 95 %, 60 s", bucket, Some(1_900.0), 60),

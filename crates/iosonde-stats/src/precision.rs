@@ -10,7 +10,7 @@
 //! longer side counts for both, and the dependence is also that of a less rare percentile.
 
 use super::Histogram;
-use super::dependent::{self, Batch};
+use super::dependent::{self, Batch, Loop};
 
 /// Intervals from one check to the next.
 pub const PER_LOOK: usize = 10;
@@ -26,8 +26,8 @@ const FEWEST_BEYOND: f64 = super::quantile::INTERVAL_FROM;
 pub enum Measure {
     /// Amount per second.
     Rate,
-    /// Mean latency, ns.
-    Mean,
+    /// Mean latency of such a loop, ns.
+    Mean(Loop),
     /// A quantile of the latency, ns.
     Quantile(f64),
 }
@@ -122,7 +122,7 @@ impl Sequential {
     fn known(&self) -> Option<Known> {
         let ratio = match self.measure {
             Measure::Rate => dependent::rate(&self.intervals),
-            Measure::Mean => dependent::mean(&self.intervals),
+            Measure::Mean(of_loop) => dependent::mean(&self.intervals, of_loop),
             Measure::Quantile(q) => return self.quantile(q),
         };
         ratio.ok().map(|ratio| Known { value: ratio.value, half_width: ratio.half_width })
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn means_and_percentiles_are_known_as_well_as_said() {
-        let mean = (Measure::Mean, 0.02, 1e6);
+        let mean = (Measure::Mean(Loop::Closed), 0.02, 1e6);
         within("mean", coverage(mean, |seed| latencies(0.0, seed)));
         for (q, width) in [(0.5, 0.02), (0.99, 0.04)] {
             let truth = -(1.0f64 - q).ln() * 1e6;

@@ -7,7 +7,7 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Flag, Op, SyncKind, SyncPhases};
 use iosonde_rig::guard::{FsKind, ImageMount};
 
-use super::{MIB, disk, has, merged, profile, settle, traffic};
+use super::{MIB, disk, has, merged, profile, settle, traffic, unseen_ends};
 use crate::request::{here, served, turn};
 
 /// Writes and as many syncs of fio, one after the other.
@@ -96,7 +96,8 @@ fn flags_say_why_requests_were_made() {
     eprintln!("writes without a flag, sync, meta, FUA: {each:?}");
     assert_eq!(each.iter().sum::<u64>(), all);
     // Each sync writes its data, a descriptor and a commit record.
-    assert!(each[1] >= 199 && each[2] >= 199 && each[3] >= 199, "{each:?}");
+    let least = 199 - unseen_ends(&run).min(5);
+    assert!(each[1..].iter().all(|&requests| requests >= least), "{each:?}, {:?}", run.lost);
 
     fs::write(mount.path().join("plain"), vec![7; 8 << 20]).unwrap();
     settle(&mount);

@@ -13,7 +13,8 @@ use iosonde_rig::{ScratchDir, skip};
 use iosonde_stats::Histogram;
 
 use super::{
-    MIB, Profile, bytes, disk, group, has, merged, profile, reads, settle, traffic, writes,
+    MIB, Profile, bytes, disk, group, has, merged, profile, reads, settle, traffic, unseen_ends,
+    writes,
 };
 use crate::request::{program, turn};
 
@@ -132,8 +133,11 @@ fn latencies_of_files_and_cgroups_add_up_to_those_of_requests() {
         files.next().unwrap_or_else(|| panic!("no {name} in {:?}", run.files))
     };
     let (small, large) = (file("/small"), file("/large"));
-    assert_eq!((small.read_latency.count(), small.write_latency.count()), (1000, 1000));
-    assert_eq!((large.read_latency.count(), large.write_latency.count()), (0, large.writes));
+    assert_eq!(large.read_latency.count(), 0);
+    let made = 1000 + 1000 + large.writes;
+    let ended = [&small.read_latency, &small.write_latency, &large.write_latency];
+    let ended: u64 = ended.iter().map(|latency| latency.count()).sum();
+    assert!(ended <= made && made - ended <= unseen_ends(&run).min(5), "{ended} of {made}");
     // Every read and write is of some file, and its latency counts there exactly.
     for (is_meant, of_file) in [
         (reads as fn(&Traffic) -> bool, (|file| &file.read_latency) as fn(&FileRun) -> &Histogram),

@@ -3,7 +3,7 @@
 use super::{Cut, DirectionFigures, LatencyFigures, RateInterval};
 use iosonde_model::record::run::DirectionRun;
 use iosonde_stats::Histogram;
-use iosonde_stats::dependent::{Batch, NoInterval};
+use iosonde_stats::dependent::{Batch, Loop, NoInterval};
 
 /// Sums of one direction over jobs, after the cut.
 #[derive(Clone, Default)]
@@ -88,6 +88,7 @@ impl Tally {
             bytes_per_s: per_second(self.bytes),
             latency: LatencyFigures::over_time(
                 if open { &self.response } else { &self.latency },
+                Loop::from(open),
                 batches,
             ),
             service: open.then(|| LatencyFigures::of(&self.latency)),

@@ -15,7 +15,7 @@ use iosonde_model::plan::{
 use iosonde_model::record::PrecisionRun;
 use iosonde_model::record::precision::PrecisionCheck;
 use iosonde_stats::Histogram;
-use iosonde_stats::dependent::Batch;
+use iosonde_stats::dependent::{Batch, Loop};
 use iosonde_stats::precision::{Measure, PER_LOOK, Sequential};
 use iosonde_stats::settled::Settled;
 use iosonde_stats::steady_state::Window as Steady;
@@ -120,7 +120,8 @@ impl Rule {
         match plan.until {
             PrecisionGoal::None => None,
             PrecisionGoal::Known { precision, .. } => {
-                Some(Rule::Known(Sequential::new(measure(precision), precision.width)))
+                let of_loop = Loop::from(plan.jobs.iter().any(|job| job.is_open_loop()));
+                Some(Rule::Known(Sequential::new(measure(precision, of_loop), precision.width)))
             }
             PrecisionGoal::Steady { window, range_percent, slope_percent, .. } => {
                 Some(Rule::Steady {
@@ -313,10 +314,10 @@ impl<'a> Watcher<'a> {
     }
 }
 
-fn measure(precision: Precision) -> Measure {
+fn measure(precision: Precision, of_loop: Loop) -> Measure {
     match precision.metric {
         Metric::Quantile(q) => Measure::Quantile(q),
-        Metric::Mean => Measure::Mean,
+        Metric::Mean => Measure::Mean(of_loop),
         // The others are refused: they have no interval.
         Metric::Iops | Metric::Bandwidth | Metric::Durable | Metric::Max => Measure::Rate,
     }
