@@ -37,8 +37,8 @@ const REPEATS: [usize; 3] = [3, 5, 10];
 /// Warm-up of every run, as by default.
 const WARM_UP_NS: u64 = 3_000_000_000;
 /// The truth comes from so many runs of so many lengths, after a warm-up of one. Its error is a
-/// twentieth of that of a cell of ten runs.
-const TRUTH_RUNS: u64 = 400;
+/// tenth of that of a cell of ten runs.
+const TRUTH_RUNS: u64 = 100;
 const TRUTH_LENGTHS: u64 = 10;
 
 fn cases() -> Vec<Case> {

@@ -22,6 +22,7 @@ pub mod precision;
 pub mod quantile;
 pub mod queue;
 pub mod ratio;
+pub mod reciprocal;
 pub mod regimes;
 pub mod resample;
 pub mod scatter;

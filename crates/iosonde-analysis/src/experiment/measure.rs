@@ -188,7 +188,7 @@ pub(super) fn few_operations(ops: u64) -> Option<Finding> {
     (1..FEWEST_OPS).contains(&ops).then_some(finding)
 }
 
-fn of_direction(figures: &Figures, direction: Direction) -> &DirectionFigures {
+pub(super) fn of_direction(figures: &Figures, direction: Direction) -> &DirectionFigures {
     match direction {
         Direction::Read => &figures.all.read,
         Direction::Write => &figures.all.write,

@@ -2,10 +2,12 @@
 
 use serde::Serialize;
 
+use super::measure::of_direction;
 use super::{Measure, Standing, TrialFigures};
 use iosonde_model::plan::design::{Cell, Level};
 use iosonde_model::spec::Direction;
 use iosonde_stats::bootstrap::log_normal_mean;
+use iosonde_stats::reciprocal;
 use iosonde_stats::summary::Summary;
 
 /// A cell and its runs.
@@ -31,8 +33,9 @@ pub struct Spread {
     pub mean: f64,
     /// Their sample standard deviation; `None` for one run.
     pub std_dev: Option<f64>,
-    /// The 95 % interval of that mean, as of log-normal values. `None` for one run, where a value
-    /// is not positive, and for percentiles that are not [solid](Measure) in each run.
+    /// The 95 % interval of that mean, as of log-normal values, or for the mean latency of an open
+    /// loop as of values with a normal reciprocal. `None` for one run, where a value is not
+    /// positive, and for percentiles that are not [solid](Measure) in each run.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -108,6 +111,9 @@ impl Point {
     /// A measure over its runs.
     pub fn spread(&self, measure: Measure, direction: Direction) -> Option<Spread> {
         let mut spread = Spread::of(self.values(measure, direction))?;
+        if measure == Measure::Mean && self.is_open_loop(direction) {
+            spread.interval = reciprocal::mean(&spread.values);
+        }
         // Percentiles of fewer values vary less between runs than they are off.
         let enough = |figures: &crate::Figures| measure.is_solid(figures, direction);
         let errors = self.runs.iter().map(|figures| measure.resolution(figures, direction));
@@ -117,6 +123,11 @@ impl Point {
             .filter(|_| self.runs.iter().all(enough))
             .map(|(low, high)| (low * (1.0 - error), high * (1.0 + error)));
         Some(spread)
+    }
+
+    /// Whether its requests are made at their own times.
+    fn is_open_loop(&self, direction: Direction) -> bool {
+        self.runs.iter().any(|figures| of_direction(figures, direction).service.is_some())
     }
 
     /// The mean of a measure of all data operations.
