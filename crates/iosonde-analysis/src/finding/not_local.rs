@@ -12,20 +12,35 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Reports when the file system is not local.
+const NETWORK: &str = "a network";
+const PROGRAM: &str = "a program in user space";
+
+/// Transports of block devices whose data are on another machine.
+const REMOTE: [&str; 8] = ["nbd", "rbd", "drbd", "iscsi", "fc", "nvme-tcp", "nvme-rdma", "nvme-fc"];
+
+/// Reports when the file system is not local, or the device below it is not.
 fn detect(case: &Case<'_>) -> Option<Finding> {
-    let over = match case.run.target.class {
-        FilesystemClass::Network => "a network",
-        FilesystemClass::HostShare => "a shared folder of the host",
-        FilesystemClass::UserSpace => "a program in user space",
-        FilesystemClass::Stacked => "another file system",
-        _ => return None,
+    let target = &case.run.target;
+    let of_device = || {
+        let transport = target.device.as_ref()?.transport.as_deref()?;
+        match transport {
+            "ublk" => Some(("transport", transport, PROGRAM)),
+            _ => REMOTE.contains(&transport).then_some(("transport", transport, NETWORK)),
+        }
     };
-    let name = case.run.target.filesystem.as_deref().unwrap_or("this file system");
+    let name = target.filesystem.as_deref().unwrap_or("this file system");
+    let through = |over| ("filesystem", name, over);
+    let (key, name, over) = match target.class {
+        FilesystemClass::Network => through(NETWORK),
+        FilesystemClass::HostShare => through("a shared folder of the host"),
+        FilesystemClass::UserSpace => through(PROGRAM),
+        FilesystemClass::Stacked => through("another file system"),
+        _ => of_device()?,
+    };
     let words = format!("{name} reaches its storage through {over}: both were measured together.");
     let subject = "the path to the storage";
     let finding = Finding::new("not_local", subject, Strength::Proven, Severity::Warning, words);
-    Some(finding.with("filesystem", name))
+    Some(finding.with(key, name))
 }
 
 #[cfg(test)]
@@ -45,5 +60,22 @@ mod tests {
         assert!(ask(detect, &run, None).unwrap().words.starts_with("nfs reaches"));
         run.target.class = FilesystemClass::Unknown;
         assert_eq!(ask(detect, &run, None), None);
+    }
+
+    #[test]
+    fn a_device_on_another_machine_is_reported_and_a_drive_here_is_not() {
+        let speaks = |transport: &str| {
+            let mut run = run_of(&[Load::default()]);
+            let device = run.target.device.get_or_insert_default();
+            device.transport = Some(transport.into());
+            ask(detect, &run, None).map(|finding| finding.words)
+        };
+        assert!(
+            speaks("nvme-tcp").unwrap().starts_with("nvme-tcp reaches its storage through a n")
+        );
+        assert!(speaks("ublk").unwrap().contains("a program in user space"));
+        assert!(
+            [speaks("nvme"), speaks("nvme-loop"), speaks("virtio")].iter().all(Option::is_none)
+        );
     }
 }
