@@ -12,14 +12,22 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
+/// Mount options by which a file system compresses whatever is written. Those of f2fs are about
+/// files that ask for it.
+const OPTIONS: [&str; 3] = ["compress", "compress-force", "compression"];
+const SWITCHED_OFF: [&str; 2] = ["no", "none"];
+
+/// Whether a mount option asks for compression.
+fn asks(option: &str) -> bool {
+    let (name, method) = option.split_once('=').unwrap_or((option, ""));
+    OPTIONS.contains(&name) && !SWITCHED_OFF.contains(&method)
+}
+
 /// Reports when extents of the target are stored encoded, or its mount asks for compression.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let encoded = target.encoded_bytes.unwrap_or(0);
-    let option = target
-        .mount_options
-        .iter()
-        .find(|option| option.starts_with("compress") && !option.ends_with("=no"));
+    let option = target.mount_options.iter().find(|option| asks(option));
     if encoded > 0 {
         let words = format!(
             "{} of the target are stored compressed: rates depend on the data.",
@@ -57,5 +65,12 @@ mod tests {
         assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Fact);
         run.target.encoded_bytes = Some(1 << 20);
         assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Proven);
+    }
+
+    #[test]
+    fn an_option_that_compresses_nothing_by_itself_is_none() {
+        assert!(["compress", "compress=zlib", "compression=lz4"].into_iter().all(asks));
+        let others = ["compress=none", "compression=none", "compress_algorithm=lz4"];
+        assert!(!others.into_iter().any(asks));
     }
 }
