@@ -12,13 +12,19 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
+/// The bit of an NVMe drive's critical warnings that says that it is too hot, or too cold.
+pub(super) const TEMPERATURE: u64 = 0x02;
+
 /// Reports when the drive's self-assessment failed, a critical warning is set, or its count of
-/// media errors increased during the run.
+/// media errors increased during the run. A temperature is no sign of failure; smartctl derives
+/// the assessment of an NVMe drive from its warnings, that one included.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let smart = case.run.target.smart.as_ref()?;
     let last = smart.after.as_ref().or(smart.before.as_ref())?;
-    let failed = last.pointer("/smart_status/passed").and_then(Value::as_bool) == Some(false);
-    let warning = nvme(last, "critical_warning").unwrap_or(0);
+    let all = nvme(last, "critical_warning").unwrap_or(0);
+    let warning = all & !TEMPERATURE;
+    let has_failed = last.pointer("/smart_status/passed").and_then(Value::as_bool) == Some(false);
+    let failed = has_failed && all != TEMPERATURE;
     let grown = smart
         .before
         .as_ref()
@@ -45,7 +51,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// A counter of the NVMe health log, by smartctl's names.
-fn nvme(report: &Value, name: &str) -> Option<u64> {
+pub(super) fn nvme(report: &Value, name: &str) -> Option<u64> {
     report.get("nvme_smart_health_information_log")?.get(name)?.as_u64()
 }
 
@@ -81,6 +87,17 @@ mod tests {
         assert!(ask(detect, &with(log(0, 3), log(0, 4)), None).is_some());
         let failed = json!({ "smart_status": { "passed": false } });
         assert!(ask(detect, &with(log(0, 0), failed), None).is_some());
+    }
+
+    #[test]
+    fn a_warning_of_the_temperature_alone_is_no_failure() {
+        let assessed = |warning| {
+            let mut log = log(warning, 0);
+            log["smart_status"]["passed"] = json!(warning == 0);
+            ask(detect, &with(log.clone(), log), None)
+        };
+        assert_eq!(assessed(0x02), None);
+        assert!(assessed(0x06).is_some());
     }
 
     #[test]

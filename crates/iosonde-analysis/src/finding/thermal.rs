@@ -1,5 +1,6 @@
 //! `thermal`: the drive or the CPU was too hot.
 
+use super::smart_failing::{self, TEMPERATURE};
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
@@ -18,17 +19,17 @@ const DROP: f64 = 0.10;
 /// Counters of an NVMe drive that increase while it is too hot, by smartctl's names.
 const HOT_COUNTERS: [&str; 2] = ["warning_temp_time", "critical_comp_time"];
 
-/// Reports when the drive or the CPU counted thermal events, or the rate fell by 10 % on a hot
-/// drive.
+/// Reports when the drive or the CPU counted thermal events, the drive warns of its temperature, or
+/// the rate fell by 10 % on a hot drive.
 fn detect(case: &Case<'_>) -> Option<Finding> {
-    drive(case).or_else(|| device(case)).or_else(|| cpu(case))
+    drive(case).or_else(|| warning(case)).or_else(|| device(case)).or_else(|| cpu(case))
 }
 
 /// The drive's own counters before and after.
 fn drive(case: &Case<'_>) -> Option<Finding> {
     let smart = case.run.target.smart.as_ref()?;
     let read = |report: &Option<serde_json::Value>, name: &str| {
-        report.as_ref()?.get("nvme_smart_health_information_log")?.get(name)?.as_u64()
+        smart_failing::nvme(report.as_ref()?, name)
     };
     let name = HOT_COUNTERS.into_iter().find(|name| {
         read(&smart.before, name).zip(read(&smart.after, name)).is_some_and(|(a, b)| b > a)
@@ -37,6 +38,21 @@ fn drive(case: &Case<'_>) -> Option<Finding> {
     let finding =
         Finding::new("thermal", "a hot drive", Strength::Proven, Severity::LowConfidence, words);
     Some(finding.with("counter", name))
+}
+
+/// Its critical warning: the counters are minutes, which a short run may not fill.
+fn warning(case: &Case<'_>) -> Option<Finding> {
+    let smart = case.run.target.smart.as_ref()?;
+    let last = smart.after.as_ref().or(smart.before.as_ref())?;
+    let warning = smart_failing::nvme(last, "critical_warning")?;
+    (warning & TEMPERATURE != 0).then(|| {
+        let words = "The drive warns of its temperature, in the critical warning of its health \
+                     report."
+            .to_owned();
+        let severity = Severity::LowConfidence;
+        Finding::new("thermal", "a hot drive", Strength::Proven, severity, words)
+            .with("critical_warning", warning as f64)
+    })
 }
 
 fn cpu(case: &Case<'_>) -> Option<Finding> {
@@ -106,6 +122,19 @@ mod tests {
         assert_eq!(ask(detect, &run, None), None);
         run.target.smart.as_mut().unwrap().after = report(6);
         assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Proven);
+    }
+
+    #[test]
+    fn the_warning_of_the_temperature_is_reported_and_others_are_not() {
+        let warns = |bits: u64| {
+            let log = serde_json::json!({ "critical_warning": bits });
+            let after = Some(serde_json::json!({ "nvme_smart_health_information_log": log }));
+            let mut run = run_of(&[Load::default()]);
+            run.target.smart = Some(SmartPair { after, ..SmartPair::default() });
+            ask(detect, &run, None).is_some()
+        };
+        assert!(warns(0x02) && warns(0x06));
+        assert!(!warns(0) && !warns(0x0d));
     }
 
     #[test]
