@@ -1,5 +1,6 @@
 //! `misaligned`: writes do not fit the physical blocks of the device.
 
+use iosonde_model::plan::{IoKind, Job, Order};
 use iosonde_model::units::bytes;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
@@ -13,7 +14,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 };
 
 /// Reports when writes went to a partition that does not start on a physical block boundary, or in
-/// sizes that are not multiples of the physical block size.
+/// sizes or at offsets that are not multiples of the physical block size.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     if case.figures.all.write.ops == 0 {
@@ -25,23 +26,21 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         offset => Some(offset.unsigned_abs()),
     };
     let offset = offset.unwrap_or(0);
-    let small = case
-        .run
-        .plan
-        .jobs
-        .iter()
-        .filter(|job| job.read_percent < 100 && physical > 0)
-        .find(|job| !job.block_bytes.is_multiple_of(physical));
+    let writers = case.run.plan.jobs.iter().filter(|job| job.writes_data());
     let (strength, words) = if offset != 0 {
+        // The kernel says -1 where it cannot say by how much.
+        let starts = match device.alignment_offset {
+            Some(..0) => "does not start on".to_owned(),
+            _ => format!("starts {offset} B off"),
+        };
         let words = format!(
-            "The partition starts {offset} B off a physical block boundary: each write touches \
-             one extra block."
+            "The partition {starts} a physical block boundary: each write touches one extra block."
         );
         (Strength::Proven, words)
     } else {
         let words = format!(
-            "{} writes on {} physical blocks: each costs the device a read-modify-write.",
-            bytes::exact(small?.block_bytes),
+            "{} on {} physical blocks cost the device read-modify-writes.",
+            writers.filter(|_| physical > 0).find_map(|job| misfit(job, physical))?,
             bytes::exact(physical)
         );
         (Strength::Supported, words)
@@ -54,6 +53,24 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// What of a job's writes does not fit blocks of this size, as a noun phrase.
+fn misfit(job: &Job, physical: u64) -> Option<String> {
+    let fits = |bytes: u64| bytes.is_multiple_of(physical);
+    let (low, high) = job.size_range(IoKind::Write);
+    // One sequential operation begins where another ended.
+    let is_sequential = matches!(job.order, Order::Sequential { .. });
+    let [smallest, largest] = [low, high].map(bytes::exact);
+    if !fits(low) || !fits(high) {
+        let each = format!("{smallest} writes");
+        return Some(if low == high { each } else { format!("Writes of {smallest} to {largest}") });
+    }
+    if !is_sequential && !fits(job.unit()) {
+        return Some(format!("Writes at multiples of {}", bytes::exact(job.unit())));
+    }
+    (!fits(job.region_start))
+        .then(|| format!("Writes from offset {} on", bytes::exact(job.region_start)))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -61,7 +78,33 @@ mod tests {
     use super::*;
     use crate::finding::tests::ask;
     use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::plan::Draw;
     use iosonde_model::record::facts::DeviceFacts;
+
+    #[test]
+    fn sizes_and_offsets_that_are_drawn_are_reported_if_some_do_not_fit() {
+        let speaks = |change: fn(&mut Job)| {
+            let mut run = run_of(&[Load { read_percent: 0, ..Load::default() }]);
+            run.target.device.get_or_insert_default().physical_block_bytes = Some(4096);
+            change(&mut run.plan.jobs[0]);
+            ask(detect, &run, None).map(|finding| finding.words)
+        };
+        let words = speaks(|job| job.sizes.write = Draw::Split(vec![(512, 50.0), (4096, 50.0)]));
+        assert!(words.unwrap().starts_with("Writes of 512 B to 4 KiB on 4 KiB physical"));
+        let words = speaks(|job| job.unit_bytes = 512).unwrap();
+        assert!(words.starts_with("Writes at multiples of 512 B on"), "{words}");
+        let words = speaks(|job| job.region_start = 512).unwrap();
+        assert!(words.starts_with("Writes from offset 512 B on"), "{words}");
+        assert_eq!(speaks(|job| job.sizes.read = Draw::Fixed(512)), None);
+    }
+
+    #[test]
+    fn a_misalignment_without_its_amount_names_none() {
+        let mut run = run_of(&[Load { read_percent: 0, ..Load::default() }]);
+        run.target.device.get_or_insert_default().alignment_offset = Some(-1);
+        let words = ask(detect, &run, None).unwrap().words;
+        assert!(words.starts_with("The partition does not start on a physical"), "{words}");
+    }
 
     #[test]
     fn an_offset_or_half_a_block_is_reported_for_writes_only() {
