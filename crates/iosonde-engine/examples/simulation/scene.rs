@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::{self, Control, Medium, Unwatched};
 use iosonde_fixtures::{Load, run_of};
-use iosonde_model::plan::{Arrivals, Engine, EngineKind, Pace, Rate, Stop};
+use iosonde_model::plan::{Arrivals, Engine, EngineKind, Pace, Plan, Rate, Stop};
 use iosonde_model::record::Run;
 
 /// What is run on what.
@@ -27,6 +27,15 @@ pub(crate) struct Scene {
 impl Scene {
     /// Its record.
     pub(crate) fn run(&self, seed: u64) -> Result<Run, Box<dyn Error>> {
+        self.run_with(seed, |_| {})
+    }
+
+    /// Its record with another plan.
+    pub(crate) fn run_with(
+        &self,
+        seed: u64,
+        change: impl Fn(&mut Plan),
+    ) -> Result<Run, Box<dyn Error>> {
         let read_percent = if self.writes { 0 } else { 100 };
         let mut run = run_of(&[Load { depth: self.iodepth, read_percent, ..Load::default() }]);
         let plan = &mut run.plan;
@@ -42,6 +51,7 @@ impl Scene {
             plan.jobs[0].iodepth = 4_096;
             plan.jobs[0].pace = Pace::Rate { rate: Rate::Ops(per_s), arrivals };
         }
+        change(plan);
         let medium = Medium::Sim(Model::parse(self.device)?);
         let control = Arc::new(Control::new(Arc::new(AtomicUsize::new(0))));
         let clock = iosonde_sys::Clock::monotonic();
@@ -51,6 +61,8 @@ impl Scene {
         run.process = measured.process;
         run.hiccups = measured.hiccups;
         run.jobs = measured.jobs;
+        run.outcome = measured.outcome;
+        run.controlled = measured.controlled;
         Ok(run)
     }
 }
