@@ -64,6 +64,7 @@ fn nvme_words(log: &[u8; 512]) -> Value {
         bytes.copy_from_slice(&log[at..at + 8]);
         u64::from_le_bytes(bytes)
     };
+    let minutes = |at: usize| u32::from_le_bytes([log[at], log[at + 1], log[at + 2], log[at + 3]]);
     let kelvin = u16::from_le_bytes([log[1], log[2]]);
     let celsius = i32::from(kelvin) - 273;
     json!({
@@ -86,6 +87,8 @@ fn nvme_words(log: &[u8; 512]) -> Value {
             "unsafe_shutdowns": counter(144),
             "media_errors": counter(160),
             "num_err_log_entries": counter(176),
+            "warning_temp_time": minutes(192),
+            "critical_comp_time": minutes(196),
         },
     })
 }
@@ -102,11 +105,15 @@ mod tests {
         log[5] = 7;
         log[48..56].copy_from_slice(&1_000_u64.to_le_bytes());
         log[128..136].copy_from_slice(&24_u64.to_le_bytes());
+        log[192..196].copy_from_slice(&5_u32.to_le_bytes());
+        log[196] = 1;
         let said = nvme_words(&log);
         assert_eq!(said["temperature"]["current"], 38);
         assert_eq!(said["nvme_smart_health_information_log"]["percentage_used"], 7);
         assert_eq!(said["nvme_smart_health_information_log"]["data_units_written"], 1000);
         assert_eq!(said["power_on_time"]["hours"], 24);
+        assert_eq!(said["nvme_smart_health_information_log"]["warning_temp_time"], 5);
+        assert_eq!(said["nvme_smart_health_information_log"]["critical_comp_time"], 1);
     }
 
     #[test]
