@@ -9,6 +9,9 @@ use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
 
+/// Share of values on the rarer side from which on a percentile is not a rare one.
+const CENTRAL: f64 = 0.25;
+
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -142,12 +145,17 @@ impl Measure {
         }
     }
 
-    /// Whether a run has the worth of 100 independent values beyond the percentile: percentiles of
-    /// fewer are off by more than runs differ. Of all else, whether it has enough operations.
+    /// Whether a run has the worth of 100 independent values beyond a rare percentile: percentiles
+    /// of fewer are off by more than runs differ. Of all else, whether it has enough operations: the
+    /// median of a run is off by less, and which runs know theirs well depends on what they saw.
     pub(super) fn is_solid(self, figures: &Figures, direction: Direction) -> bool {
-        let Measure::Quantile(q) = self else { return figures.all.total.ops >= FEWEST_OPS };
-        let quantile = of_direction(figures, direction).latency.quantile(q);
-        quantile.is_some_and(Quantile::is_solid)
+        match self {
+            Measure::Quantile(q) if q.min(1.0 - q) < CENTRAL => {
+                let quantile = of_direction(figures, direction).latency.quantile(q);
+                quantile.is_some_and(Quantile::is_solid)
+            }
+            _ => figures.all.total.ops >= FEWEST_OPS,
+        }
     }
 
     /// By what share of its value a run may be off, whatever the scatter of runs: the range in

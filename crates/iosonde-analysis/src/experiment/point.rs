@@ -35,7 +35,7 @@ pub struct Spread {
     pub std_dev: Option<f64>,
     /// The 95 % interval of that mean, as of log-normal values, or for the mean latency of an open
     /// loop as of values with a normal reciprocal. `None` for one run, where a value is not
-    /// positive, and for percentiles that are not [solid](Measure) in each run.
+    /// positive, and for rare percentiles that are not [solid](Measure) in each run.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -173,6 +173,21 @@ mod tests {
             let width = spread.width().unwrap();
             assert!((width * ops - 1.0).abs() < 1e-3, "{measure:?}: {width}");
         }
+    }
+
+    #[test]
+    fn rare_percentiles_need_independent_values_and_the_median_does_not() {
+        let wanders = |time: f64| 1.0 + 0.5 * (time * 6.0).sin();
+        let figures = crate::figures(&run_of(&[Load { shape: wanders, ..Load::default() }]));
+        let is_solid = |q| figures.all.total.latency.quantile(q).is_some_and(|of| of.is_solid());
+        assert_eq!([0.5, 0.99].map(is_solid), [false, false]);
+        let (runs, standing) = (vec![figures; 3], Standing::Good);
+        let point = Point { cell: 0, levels: Vec::new(), runs, standing, failed: 0 };
+        let is_known = |q| {
+            let spread = point.spread(Measure::Quantile(q), Direction::Total).unwrap();
+            spread.interval.is_some()
+        };
+        assert_eq!([0.5, 0.99].map(is_known), [true, false]);
     }
 
     #[test]
