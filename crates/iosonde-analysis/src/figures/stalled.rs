@@ -2,6 +2,7 @@
 
 use iosonde_model::record::run::{ArrivalsRun, Run};
 use iosonde_stats::stall::{self, Due, Stalls};
+use iosonde_stats::step::{TwoModes, two_modes};
 
 use super::is_even;
 use crate::series::{self, Series};
@@ -16,11 +17,22 @@ const FAR_BELOW: f64 = 0.5;
 /// Median latencies in an interval at least: requests that are served together, or reaped together,
 /// complete together, and nothing completes between.
 const CLUMPS: u64 = 2;
+/// Smallest relative rise of a rate.
+pub(crate) const MOVES_FROM: f64 = 0.20;
+/// Share of the variance that several levels must explain.
+pub(crate) const ALL_EXPLAINED: f64 = 0.75;
+/// Shortest of several levels, in intervals of 100 ms.
+pub(crate) const SHORTEST: usize = 5;
+/// Changes from which on two levels alternate.
+const FEWEST_CHANGES: usize = 4;
+/// Share of the higher of two levels from which on the lower one is a level and no freeze.
+const LEVEL_FROM: f64 = 0.2;
 /// Intervals whose mean stands for those in a stall.
 const BESIDE: usize = 5;
 
 /// The stalls of a run that matter. An open loop makes up for them: what it does in an interval
-/// beyond what is due on average counts neither for what was lost nor for what is usual.
+/// beyond what is due on average counts neither for what was lost nor for what is usual. Slow times
+/// that are one of two levels which alternate are no stalls.
 pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
     let finest = is_even(run).then(|| series::finest(run))?;
     let due = due(run);
@@ -38,7 +50,16 @@ pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
     };
     let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
         || stalls.longest_ns >= LONG_STALL_NS;
-    is_material.then_some(stalls)
+    let is_level = |modes: TwoModes| modes.low >= LEVEL_FROM * modes.high;
+    (is_material && !alternating(run).is_some_and(is_level)).then_some(stalls)
+}
+
+/// The levels between which the rate alternates, each for half a second or more.
+pub(crate) fn alternating(run: &Run) -> Option<TwoModes> {
+    let found = two_modes(&series::whole(run).iops())?;
+    let lasts = found.changes >= FEWEST_CHANGES && found.stay >= SHORTEST as f64;
+    let differs = found.high >= found.low * (1.0 + MOVES_FROM);
+    (lasts && differs && found.explained >= ALL_EXPLAINED).then_some(found)
 }
 
 /// What was due; `None` unless all jobs are open loops.
@@ -141,6 +162,17 @@ mod tests {
         };
         assert_eq!(clumped(8), None);
         assert!(clumped(1).is_some(), "a request of 25 ms leaves the other interval empty");
+    }
+
+    #[test]
+    fn slow_times_that_alternate_with_a_level_are_one_and_freezes_are_not() {
+        let with = |slow: fn(f64) -> f64| {
+            stalls(&run_of(&[Load { shape: slow, noise: 0.08, ..Load::default() }]))
+        };
+        let third = |t: f64| if (t * 10.0 / 3.0).fract() < 0.233 { 0.33 } else { 1.0 };
+        assert_eq!(with(third), None);
+        let frozen = |t: f64| if (t * 10.0 / 3.0).fract() < 0.233 { 0.0 } else { 1.0 };
+        assert_eq!(with(frozen).unwrap().count, 4);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `level_change`: the rate changed otherwise than by a drop: a burst at the start, a rise, or
 //! several levels.
 
+use crate::figures::stalled::{self, ALL_EXPLAINED, MOVES_FROM, SHORTEST};
 use crate::series::whole;
 use iosonde_model::units::duration;
 use iosonde_stats::ratio::median;
-use iosonde_stats::step::{Level, levels, two_modes};
+use iosonde_stats::step::{Level, levels};
 use iosonde_stats::summary::Summary;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
@@ -26,18 +27,12 @@ const LIFTS_FROM: f64 = 0.03;
 const ERRORS: f64 = 6.0;
 /// Intervals from which the usual rate is known.
 const FEWEST_INTERVALS: usize = 16;
-/// Smallest relative rise.
-const MOVES_FROM: f64 = 0.20;
 /// Share of the variance that two levels must explain for a rise.
 const EXPLAINED: f64 = 0.6;
-/// The same for several levels, and what one more must add.
-const ALL_EXPLAINED: f64 = 0.75;
+/// What one more of several levels must add to it.
 const LEAST_EXPLAINED: f64 = 0.05;
-/// Shortest of several levels, in intervals, and as the inverse of its share of the run.
-const SHORTEST: usize = 5;
+/// Shortest of several levels, as the inverse of its share of the run.
 const SHORTEST_SHARE: usize = 20;
-/// Changes from which on two levels alternate.
-const FEWEST_CHANGES: usize = 4;
 /// Levels that are named one by one.
 const NAMED: usize = 6;
 
@@ -137,12 +132,7 @@ fn alternating(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     if case.figures.stalls.is_some() {
         return None;
     }
-    let found = two_modes(&whole(case.run).iops())?;
-    let lasts = found.changes >= FEWEST_CHANGES && found.stay >= SHORTEST as f64;
-    let differs = found.high >= found.low * (1.0 + MOVES_FROM);
-    if !lasts || !differs || found.explained < ALL_EXPLAINED {
-        return None;
-    }
+    let found = stalled::alternating(case.run)?;
     let words = format!(
         "The rate changed {} times between levels of {} and {}; a single mean describes neither.",
         found.changes,
