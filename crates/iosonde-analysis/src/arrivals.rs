@@ -3,26 +3,17 @@
 //! The rules are those of method 2.12. A loop whose backlog grows measures only how long it ran, so
 //! its latencies are withheld.
 
+mod backlog;
+
 use serde::Serialize;
 
-use crate::figures::stalled;
 use iosonde_model::plan::{Arrivals, Job, Pace, Rate, Sizes};
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 use iosonde_stats::stall::Stalls;
-use iosonde_stats::summary::{Summary, autocorrelation_time, t_975};
 
-/// Share of its peak at or below which a backlog was made up for.
-const MADE_UP: f64 = 0.1;
-/// Share of the largest backlog of the end that one before it must have had to be like it.
-const AS_LARGE: f64 = 0.8;
-/// Growth of the backlog, in seconds per second, at or above which it is more than a fluctuation.
-const GROWTH_FROM: f64 = 0.01;
-/// Lower end of its interval, as a share of it, from which on a slower growth is even: that of a
-/// queue at 98 and 99 % load stayed below 0.75 in 1,200 runs.
-const EVEN_FROM: f64 = 0.9;
-/// Operations by which an even growth must fall behind in the window.
-const FALLS_BEHIND: f64 = 10.0;
+pub use backlog::Growth;
+
 /// Share by which the achieved rate may miss the requested rate, regardless of the number of
 /// operations.
 pub(crate) const RATE_WITHIN: f64 = 0.01;
@@ -58,30 +49,11 @@ pub struct ArrivalFigures {
     pub dropped: u64,
     /// Coefficient of variation of the distances between due times of a job.
     pub gap_cv: Option<f64>,
-    /// Growth of the backlog outside stalls, seconds of work per second, with its 95 % interval.
+    /// Growth of the backlog outside stalls, in the part of the window in which it grows, or else in
+    /// all of it.
     pub growth: Option<Growth>,
     /// Whether the figures can be used.
     pub verdict: ArrivalVerdict,
-}
-
-/// A slope with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Growth {
-    /// Estimate.
-    pub per_s: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-impl Growth {
-    /// Whether it is more than a fluctuation, where so many operations were due: a fast one, or
-    /// one so even that a small overload explains it.
-    pub fn grows(&self, due: u64) -> bool {
-        let is_even = self.low >= EVEN_FROM * self.per_s && self.per_s * due as f64 >= FALLS_BEHIND;
-        self.low > 0.0 && (self.per_s >= GROWTH_FROM || is_even)
-    }
 }
 
 /// Whether the figures of an open loop can be used.
@@ -122,7 +94,7 @@ pub fn arrivals(run: &Run, stalls: Option<&Stalls>) -> Option<ArrivalFigures> {
         queued: sum(|counts| counts.queued),
         dropped,
         gap_cv: gap_cv(run, &open),
-        growth: growth(run, &open, stalls),
+        growth: backlog::growth(run, &open, stalls),
         verdict: ArrivalVerdict::Sustained,
     };
     figures.verdict = verdict(run, &open, &figures, stalls);
@@ -137,13 +109,15 @@ fn verdict(
 ) -> ArrivalVerdict {
     let due = figures.due.max(1) as f64;
     let within = RATE_WITHIN.max(3.0 / due.sqrt());
-    let grows = figures.growth.is_some_and(|growth| growth.grows(figures.due));
+    let grows = figures.growth.is_some_and(|growth| growth.is_proven);
     // A stall holds back what is due in it, and the next one as much again only if that was made up
     // for between them. It is known to the intervals in which it begins and ends.
     let held_ns = stalls.map_or(0, |stalls| stalls.longest_ns + 2 * stalls.width_ns);
     let held = held_ns as f64 / run.measured_ns as f64;
     let remains = figures.dropped as f64 / due > within + held;
-    if (grows || remains) && !open.iter().all(|at| recurs(&run.jobs[*at].arrivals.backlog_ns)) {
+    if (grows || remains)
+        && !open.iter().all(|at| backlog::recurs(&run.jobs[*at].arrivals.backlog_ns))
+    {
         return ArrivalVerdict::Unsustainable;
     }
     let (mut lag, mut response) = (Histogram::new(), Histogram::new());
@@ -162,24 +136,6 @@ fn verdict(
         return ArrivalVerdict::OffSchedule;
     }
     ArrivalVerdict::Sustained
-}
-
-/// Whether a backlog that was at least as large and as long as that of the end was made up for
-/// before: the run ended within a slow time of several, and nothing is known of what follows.
-fn recurs(backlog_ns: &[u64]) -> bool {
-    let (mut start, mut peak_ns) = (0, 0);
-    let mut made_up: Vec<(usize, u64)> = Vec::new();
-    for (look, ns) in backlog_ns.iter().enumerate() {
-        peak_ns = peak_ns.max(*ns);
-        if *ns as f64 <= MADE_UP * peak_ns as f64 {
-            made_up.push((look - start, peak_ns));
-            (start, peak_ns) = (look, *ns);
-        }
-    }
-    let length = backlog_ns.len() - start;
-    let is_like =
-        |(looks, ns): &(usize, u64)| *looks >= length && *ns as f64 >= AS_LARGE * peak_ns as f64;
-    made_up.iter().any(is_like)
 }
 
 /// Whether operations were due at another rate than requested. Their number shows it, and so do the
@@ -284,57 +240,12 @@ fn gap_cv(run: &Run, open: &[usize]) -> Option<f64> {
     (gaps >= 2.0 && mean > 0.0).then(|| variance.max(0.0).sqrt() / mean)
 }
 
-/// Least-squares slope of the backlog, the worst job's, with an interval that allows for the
-/// correlation of neighbouring samples. What a stall holds back is a step of the backlog and no
-/// growth; that it is made up for afterwards counts.
-fn growth(run: &Run, open: &[usize], stalls: Option<&Stalls>) -> Option<Growth> {
-    let spans = stalls.map(|stalls| stalled::low_spans(run, stalls)).unwrap_or_default();
-    let slopes = open.iter().filter_map(|at| {
-        let counts = &run.jobs[*at].arrivals;
-        let width_ns = counts.backlog_width_ns;
-        slope(&outside(&spans, &counts.backlog_ns, width_ns), width_ns)
-    });
-    slopes.max_by(|a, b| a.per_s.total_cmp(&b.per_s))
-}
-
-/// The backlog as it would be without its changes in these spans, ns.
-fn outside(spans: &[(u64, u64)], backlog_ns: &[u64], width_ns: u64) -> Vec<f64> {
-    let mut last_ns = backlog_ns.first().copied().unwrap_or(0);
-    let mut sum_ns = last_ns as f64;
-    let looks = backlog_ns.iter().zip(0u64..).map(|(now_ns, look)| {
-        let change_ns = *now_ns as f64 - last_ns as f64;
-        last_ns = *now_ns;
-        if !stalled::is_within(spans, look * width_ns, (look + 1) * width_ns) {
-            sum_ns += change_ns;
-        }
-        sum_ns
-    });
-    looks.collect()
-}
-
-fn slope(backlog_ns: &[f64], width_ns: u64) -> Option<Growth> {
-    let n = backlog_ns.len() as f64;
-    if backlog_ns.len() < 8 || width_ns == 0 {
-        return None;
-    }
-    let y: Vec<f64> = backlog_ns.iter().map(|ns| ns / width_ns as f64).collect();
-    let (mean_x, mean_y) = ((n - 1.0) / 2.0, Summary::of(&y)?.mean);
-    let sxx: f64 = (0..y.len()).map(|x| (x as f64 - mean_x).powi(2)).sum();
-    let sxy: f64 = y.iter().enumerate().map(|(x, y)| (x as f64 - mean_x) * (y - mean_y)).sum();
-    let per_s = sxy / sxx;
-    let residuals: Vec<f64> =
-        y.iter().enumerate().map(|(x, y)| y - mean_y - per_s * (x as f64 - mean_x)).collect();
-    let variance = residuals.iter().map(|r| r * r).sum::<f64>() / (n - 2.0);
-    let alike = autocorrelation_time(&residuals);
-    let reach = t_975(backlog_ns.len() - 2)? * (variance / sxx * alike).sqrt();
-    Some(Growth { per_s, low: per_s - reach, high: per_s + reach })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::figures::stalled;
     use iosonde_fixtures::{Load, open_run_of};
     use iosonde_model::plan::chance::Chance;
     use iosonde_model::record::run::ArrivalsRun;
@@ -388,30 +299,6 @@ mod tests {
     }
 
     #[test]
-    fn a_growing_backlog_has_its_slope_and_a_noisy_one_has_none() {
-        let growing: Vec<f64> = (0..50).map(|look| f64::from(look) * 9e6).collect();
-        let growth = slope(&growing, 100_000_000).unwrap();
-        assert!((growth.per_s - 0.09).abs() < 1e-6 && growth.low > 0.0, "{growth:?}");
-        // A queue that fluctuates but does not grow: over 100 seeds hardly any slope is
-        // significant.
-        let mut alarms = 0;
-        for seed in 0..100 {
-            let mut chance = Chance::new(seed);
-            let mut level = 20e6;
-            let wander: Vec<f64> = (0..100)
-                .map(|_| {
-                    level = 20e6 + 0.8 * (level - 20e6) + 10e6 * (chance.unit() - 0.5);
-                    level
-                })
-                .collect();
-            let growth = slope(&wander, 100_000_000).unwrap();
-            alarms += u32::from(growth.grows(10_000));
-        }
-        assert!(alarms <= 2, "{alarms} false alarms of 100");
-        assert_eq!(slope(&[1.0, 2.0, 3.0], 1), None);
-    }
-
-    #[test]
     fn a_small_overload_shows_by_its_even_growth() {
         let verdict = |growth_ns: fn(u64) -> u64| {
             let run = open_run_of(&Load { iops: 2_000.0, ..Load::default() }, growth_ns);
@@ -435,12 +322,12 @@ mod tests {
             at => 1_000_000_000u64.saturating_sub(33_000_000 * (at - 20)),
         };
         let cut: Vec<u64> = (0..200).map(slow_times).collect();
-        assert!(recurs(&cut));
+        assert!(backlog::recurs(&cut));
         // The second rise is larger, or goes on for longer, than what was made up for.
         let larger: Vec<u64> = (0..80).map(|at| slow_times(at) * (1 + 2 * (at / 60))).collect();
         let rise = (0..90).map(|look| look * 11_000_000);
         let longer: Vec<u64> = (0..60).map(slow_times).chain(rise).collect();
-        assert!(!recurs(&larger) && !recurs(&longer) && !recurs(&[5; 9]));
+        assert!(![&larger, &longer, &vec![5; 9]].into_iter().any(|all| backlog::recurs(all)));
         let mut run = open_run_of(&Load::default(), |_| 0);
         let counts = &mut run.jobs[0].arrivals;
         (counts.backlog_ns, counts.dropped) = (cut.clone(), 3_000);

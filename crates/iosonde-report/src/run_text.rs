@@ -267,12 +267,13 @@ fn open_loop(out: &mut String, open: &ArrivalFigures) {
     }
     line(out, &text);
     if open.verdict == ArrivalVerdict::Unsustainable {
-        let growth = open.growth.filter(|growth| growth.grows(open.due));
+        let growth = open.growth.filter(|growth| growth.is_proven);
         let waiting =
             || format!(": {} were still waiting at the end", count::thousands(open.dropped));
         let growth = growth.map_or_else(waiting, |growth| {
             format!(
-                ": the backlog grows by {} s per second, 95 % interval {} to {}",
+                ": from {} on the backlog grows by {} s per second, 95 % interval {} to {}",
+                duration::span(growth.since_ns),
                 count::significant(growth.per_s),
                 count::significant(growth.low),
                 count::significant(growth.high)

@@ -1,7 +1,7 @@
 //! `unsustainable`: operations were due faster than the storage could serve them.
 
-use crate::arrivals::ArrivalVerdict;
-use iosonde_model::units::count;
+use crate::arrivals::{ArrivalVerdict, Growth};
+use iosonde_model::units::{count, duration};
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
@@ -25,13 +25,12 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let rate = open.due as f64 * 1e9 / case.run.measured_ns.max(1) as f64;
-    let growth = match open.growth.filter(|growth| growth.grows(open.due)) {
-        Some(growth) => {
-            format!(
-                "the backlog grows by {} s of work per second",
-                count::significant(growth.per_s)
-            )
-        }
+    let growth = match open.growth.filter(|growth| growth.is_proven) {
+        Some(growth) => format!(
+            "{}the backlog grows by {} s of work per second",
+            since(&growth),
+            count::significant(growth.per_s)
+        ),
         None => {
             format!("{} operations were still waiting at the end", count::thousands(open.dropped))
         }
@@ -56,6 +55,14 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     Some(finding.with("due_per_s", rate).with("achieved_per_s", open.achieved_per_s))
 }
 
+/// When the growth began, as words before it; nothing where it was from the beginning.
+fn since(growth: &Growth) -> String {
+    match growth.since_ns {
+        0 => String::new(),
+        ns => format!("from {} on ", duration::span(ns)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -69,6 +76,9 @@ mod tests {
         let growing = open_run_of(&Load::default(), |look| look * 9_000_000);
         let finding = ask(detect, &growing, None).unwrap();
         assert!(finding.words.contains("grows by 0.09"), "{}", finding.words);
+        let late = open_run_of(&Load::default(), |look| look.saturating_sub(70) * 60_000_000);
+        let words = ask(detect, &late, None).unwrap().words;
+        assert!(words.contains("from 7.0 s on the backlog grows by 0.600 s of work"), "{words}");
         let standing = open_run_of(&Load::default(), |look| 40_000_000 + look % 3);
         assert_eq!(ask(detect, &standing, None), None);
     }
