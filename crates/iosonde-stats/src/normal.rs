@@ -17,8 +17,12 @@ pub fn cdf(x: f64) -> f64 {
         term *= x * x / odd;
         sum += term;
     }
-    let density = (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
-    (0.5 + sum * density).clamp(0.0, 1.0)
+    (0.5 + sum * density(x)).clamp(0.0, 1.0)
+}
+
+/// Density of a standard normal number at `x`.
+pub fn density(x: f64) -> f64 {
+    (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt()
 }
 
 /// The number that a standard normal one is below with probability `p`; the ends are where

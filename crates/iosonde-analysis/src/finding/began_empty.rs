@@ -2,6 +2,7 @@
 
 use iosonde_model::units::duration;
 use iosonde_stats::dependent::{self, Batch};
+use iosonde_stats::normal;
 use iosonde_stats::ratio::median;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
@@ -18,14 +19,11 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 };
 
 /// Share by which the figures may be off at or above which it is reported.
-const MATERIAL: f64 = 0.03;
+const MATERIAL: f64 = 0.0075;
 /// The first batch shows the empty beginning if its latencies are below this share of the mean.
 const STARTS_LOW: f64 = 0.8;
 
 /// Reports when latencies depend on earlier ones for so long that the empty beginning still counts.
-///
-/// If latencies forget exponentially, what is missing at the start of the window is still missing
-/// to the share `exp(-warm-up / time)`, and counts for `time / window` of the mean.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     if open.verdict == ArrivalVerdict::Unsustainable {
@@ -35,25 +33,20 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let batches = series::batches(series::directions(run), (0, run.measured_ns)).ok()?;
     let (likely_ns, longest_ns) = dependent::memory_ns(&batches)?;
     let warmup_ns = run.plan.warmup_ns;
-    let weight = |memory_ns: f64| memory_ns / run.measured_ns.max(1) as f64;
-    // Where hardly anything waits, nothing is remembered: a quotient of zeros.
-    let warmups = |memory_ns: f64| warmup_ns as f64 / memory_ns.max(1.0);
-    let missing = |memory_ns: f64| weight(memory_ns) * (-warmups(memory_ns)).exp();
     // A short run underestimates it. A low beginning after a warm-up of that length is chance.
     let is_cold = (warmup_ns as f64) < likely_ns && starts_low(&batches);
     let memory_ns =
         if is_cold { longest_ns } else { likely_ns }.min(backlog_memory_ns(case, &batches));
-    let (weight, missing) = (weight(memory_ns), missing(memory_ns));
+    let missing = |warmup_ns: f64| missing_ns(memory_ns, warmup_ns) / run.measured_ns.max(1) as f64;
+    let enough_s = (0..).find(|seconds| missing(*seconds as f64 * 1e9) < MATERIAL)?;
+    let missing = missing(warmup_ns as f64);
     if missing < MATERIAL {
         return None;
     }
-    let enough_ns = (memory_ns * (weight / MATERIAL).ln()).max(0.0);
-    // Whole seconds, as the option is given.
-    let enough_s = (enough_ns / 1e9).ceil().max(1.0);
     let words = format!(
         "The open loop began with no backlog, and its latencies depend on earlier ones for {}: \
          after a warm-up of {} the latencies may be up to {} too low; give --ramp-time \
-         {enough_s:.0}s or more.",
+         {enough_s}s or more.",
         duration::span(memory_ns as u64),
         duration::span(warmup_ns),
         super::percent(missing.min(1.0)),
@@ -83,6 +76,21 @@ pub(super) fn backlog_memory_ns(case: &Case<'_>, batches: &[Batch]) -> f64 {
     4.0 * in_flight.powi(2) * 1e9 / case.figures.all.total.iops.max(f64::MIN_POSITIVE)
 }
 
+/// By how much the sum of the latencies of a run is too small, as time in which all of the mean
+/// would be missing, ns: what is left after the warm-up of `1 - H1(t)`, the missing share of the
+/// mean of a reflected Brownian motion that begins at 0, integrated over time (Abate and Whitt,
+/// "Transient behavior of regulated Brownian motion, I", Advances in Applied Probability 19(3),
+/// 1987). Its autocorrelation time is 2, in the unit of `t`.
+fn missing_ns(memory_ns: f64, warmup_ns: f64) -> f64 {
+    // Where hardly anything waits, nothing is remembered: a quotient of zeros.
+    let unit_ns = memory_ns.max(1.0) / 2.0;
+    let t = warmup_ns / unit_ns;
+    let root = t.sqrt();
+    let left =
+        (1.0 - 2.0 * t - t * t) * normal::cdf(-root) + (1.0 + t) * root * normal::density(root);
+    unit_ns * left.max(0.0)
+}
+
 fn starts_low(batches: &[Batch]) -> bool {
     let mean = |part: &[Batch]| {
         let ops: u64 = part.iter().map(|batch| batch.amount).sum();
@@ -108,6 +116,16 @@ mod tests {
         assert!(finding.words.contains("after a warm-up of 0"), "{}", finding.words);
         run.plan.warmup_ns = 60_000_000_000;
         assert_eq!(ask(detect, &run, None), None, "a long warm-up");
+    }
+
+    #[test]
+    fn what_is_missing_after_a_warm_up_is_that_of_a_queue_that_began_empty() {
+        let missing = |warmups: f64| missing_ns(1e9, warmups * 1e9) / 1e9;
+        for (warmups, share) in [(0.0, 0.25), (0.5, 0.083_315), (1.0, 0.036_057), (2.0, 0.008_328)]
+        {
+            assert!((missing(warmups) - share).abs() < 1e-5, "{warmups}: {}", missing(warmups));
+        }
+        assert!(missing(30.0) < 1e-9 && missing(1_000.0) == 0.0 && missing_ns(0.0, 1e9) == 0.0);
     }
 
     #[test]
