@@ -122,6 +122,10 @@ pub struct TwoModes {
     pub changes: usize,
     /// Mean number of values until it changes, of the level that it leaves sooner.
     pub stay: f64,
+    /// Standard deviations by which the changes are fewer than those of the same values in a random
+    /// order (Wald and Wolfowitz, "On a test whether two samples are from the same population",
+    /// Annals of Mathematical Statistics 11(2), 1940).
+    pub order: f64,
     /// Share of the series' variance that the two levels explain, `0..=1`: 2/pi for values of a
     /// normal distribution.
     pub explained: f64,
@@ -144,11 +148,16 @@ pub fn two_modes(series: &[f64]) -> Option<TwoModes> {
         (lengths.len(), lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64)
     };
     let ((lows, low_stay), (highs, high_stay)) = (stays(false), stays(true));
+    let n = sorted.len() as f64;
+    let expected = 2.0 * at as f64 * (n - at as f64) / n;
+    let deviation = (expected * (expected - 1.0) / (n - 1.0)).max(0.0).sqrt();
+    let changes = (lows + highs).saturating_sub(1);
     Some(TwoModes {
         low: mean(&sorted[..at]),
         high: mean(&sorted[at..]),
-        changes: (lows + highs).saturating_sub(1),
+        changes,
         stay: low_stay.min(high_stay),
+        order: if deviation > 0.0 { (expected - changes as f64) / deviation } else { 0.0 },
         explained: (gain / sums.variation).clamp(0.0, 1.0),
     })
 }
@@ -239,9 +248,10 @@ mod tests {
         let found = two_modes(&series(|at| if at % 40 < 20 { 100.0 } else { 40.0 })).unwrap();
         assert!((found.low - 40.0).abs() < 1.0 && (found.high - 100.0).abs() < 1.0, "{found:?}");
         assert_eq!((found.changes, found.stay), (29, 20.0));
-        assert!(found.explained > 0.95, "{found:?}");
+        assert!(found.explained > 0.95 && found.order > 20.0, "{found:?}");
         let found = two_modes(&series(|_| 100.0)).unwrap();
         assert!(found.explained < 0.7 && found.stay < 3.0, "{found:?}");
+        assert!(found.order.abs() < 3.0, "{found:?}");
         assert_eq!(two_modes(&[5.0; 60]), None);
         assert_eq!(two_modes(&[]), None);
     }

@@ -29,8 +29,10 @@ const EXPLAINED: f64 = 0.75;
 const LEAST_EXPLAINED: f64 = 0.05;
 /// Factor by which neighbouring levels differ at least.
 const MOVES_FROM: f64 = 1.5;
-/// Changes from which on two levels alternate.
-const FEWEST_CHANGES: usize = 4;
+/// Changes from which on two levels alternate, and standard deviations by which they are fewer than
+/// those of a random order: that is so in one of a thousand.
+const FEWEST_CHANGES: usize = 3;
+const IN_ORDER: f64 = 3.1;
 /// Levels that are named one by one.
 const NAMED: usize = 6;
 
@@ -90,7 +92,7 @@ fn several(steps: &[Batch], logs: &[f64]) -> Option<(String, Vec<f64>)> {
 /// Two levels that alternate, each too short beside the run for one of several.
 fn alternating(logs: &[f64]) -> Option<(String, Vec<f64>)> {
     let found = two_modes(logs)?;
-    let lasts = found.changes >= FEWEST_CHANGES && found.stay >= SHORTEST as f64;
+    let lasts = found.changes >= FEWEST_CHANGES && found.order >= IN_ORDER;
     let differs = found.high - found.low >= MOVES_FROM.ln();
     if !lasts || !differs || found.explained < EXPLAINED {
         return None;
@@ -168,7 +170,13 @@ mod tests {
         let (words, levels) = alternating(&logs(20)).unwrap();
         assert!(words.starts_with("The mean latency changed 59 times between levels"), "{words}");
         assert_eq!(levels, [12f64.exp(), 13f64.exp()]);
-        assert_eq!(alternating(&logs(4)), None, "they do not last");
+        let wide = |at: usize| if (at as f64 / 8.75).fract() < 0.43 { 13.0 } else { 12.0 };
+        let wide: Vec<f64> = (0..75).map(wide).collect();
+        assert!(alternating(&wide).is_some(), "four intervals of a level are enough");
+        let mut chance = iosonde_model::plan::chance::Chance::new(3);
+        let coin = |_| if chance.unit() < 0.4 { 13.0 } else { 12.0 };
+        let coin: Vec<f64> = (0..75).map(coin).collect();
+        assert_eq!(alternating(&coin), None, "they do not last");
     }
 
     #[test]
