@@ -49,8 +49,8 @@ pub struct ArrivalFigures {
     pub dropped: u64,
     /// Coefficient of variation of the distances between due times of a job.
     pub gap_cv: Option<f64>,
-    /// Growth of the backlog outside stalls, in the part of the window in which it grows, or else in
-    /// all of it.
+    /// Growth of the backlog outside stalls, in the part of the window in which it grows, or else
+    /// in all of it.
     pub growth: Option<Growth>,
     /// Whether the figures can be used.
     pub verdict: ArrivalVerdict,

@@ -2,7 +2,7 @@
 //!
 //! Counts of equal intervals are compared with their median. What counts as far below follows from
 //! the noise: half the median, or four and a half standard deviations if that is less. Intervals
-//! are joined until the spread of the usual ones is 20 % of the median or less; where no width up
+//! are joined until the spread of the usual ones is 25 % of the median or less; where no width up
 //! to a second is that even, the one with the least spread serves. In such intervals only what is
 //! nearly a standstill is far below, and where it is 30 % or more, only a standstill of three
 //! intervals counts. Wider ones, in which all below half the median is, serve where they show that
@@ -15,9 +15,9 @@
 //! whole numbers. Where operations are due at times of their own, an interval counts no more than
 //! is due in it, and the spread is at least that of what is due: a server that works without a
 //! pause does the same in each interval, and still has nothing to do where nothing is due. Such
-//! counts are even where all that is due is done, though requests scatter: one that takes long holds
-//! back those behind it, and all are made up for. What such a time costs has an exponential tail, so
-//! a stall is what costs more than the largest of so many others may.
+//! counts are even where all that is due is done, though requests scatter: one that takes long
+//! holds back those behind it, and all are made up for. What such a time costs has an exponential
+//! tail, so a stall is what costs more than the largest of so many others may.
 //!
 //! A low rate that was there at the beginning or stayed until the end is a level and no stall,
 //! unless it is a [standstill](is_standstill); so is one that lasts for more than a third of the
@@ -35,7 +35,8 @@ const WIDEST_NS: u64 = 1_000_000_000;
 const FAR_BELOW: f64 = 0.5;
 /// The same in standard deviations of the usual intervals, at least.
 const DEVIATIONS: f64 = 4.5;
-/// Spread at which a width is even enough, as a share of the median.
+/// Spread at which a width is even enough, as a share of the median: 16 independent operations,
+/// which fall to a tenth as seldom as normal values fall by four and a half deviations.
 const EVEN: f64 = 0.25;
 /// Time lost in wide intervals, over that in narrow ones, from which on the latter saw only a part.
 const SEEN_IN_PART: f64 = 1.25;
@@ -176,9 +177,9 @@ fn lost(counts: &[f64], usual: f64) -> f64 {
 }
 
 /// Operations that the scatter of requests costs at most, by all the times in which counts are
-/// below `usual`: the largest of `n` exponential values of mean `m` is below `m (ln n + 3)` in 95 of
-/// 100 series. Up to half of the times may cost more than the others give reason to expect. Where the
-/// times are too few to know their mean, it is one operation.
+/// below `usual`: the largest of `n` exponential values of mean `m` is below `m (ln n + 3)` in 95
+/// of 100 series. Up to half of the times may cost more than the others give reason to expect.
+/// Where the times are too few to know their mean, it is one operation.
 fn most_by_scatter(counts: &[f64], usual: f64) -> f64 {
     let times = counts.chunk_by(|one, other| (*one < usual) == (*other < usual));
     let costs = times.filter(|time| time[0] < usual).map(|time| lost(time, usual));
