@@ -77,8 +77,8 @@ fn cases() -> Vec<Case> {
         let per_s = Some((per_s, Arrivals::Poisson));
         Case { scene: Scene { per_s, ..case.scene }, ..case }
     };
-    let even = |name, per_s, finds: &'static [&'static str]| {
-        let case = closed(name, "servers=2,read=1ms", 1, finds);
+    let even = |name, device, per_s, finds: &'static [&'static str]| {
+        let case = closed(name, device, 1, finds);
         let per_s = Some((per_s, Arrivals::Constant));
         Case { scene: Scene { per_s, ..case.scene }, ..case }
     };
@@ -109,6 +109,14 @@ fn cases() -> Vec<Case> {
     let fivefold = "servers=4,read=exp:1ms,slow-every=6s,slow-for=2s,slow-by=5";
     let seldom = "servers=4,read=exp:1ms,slow-every=40s,slow-for=10s,slow-by=10";
     let slow_at_the_end = "servers=4,read=exp:1ms,slow-every=6s,slow-for=2s,slow-by=3";
+    let two_even = "servers=2,read=1ms";
+    let one_slow = "servers=1,read=bimodal:0.9:200us:8200us";
+    let two_slow = "servers=2,read=bimodal:0.9:200us:8200us";
+    let one_slow_frozen = "servers=1,read=bimodal:0.9:200us:8200us,stall-every=1s,stall-for=100ms";
+    let forty = "servers=4,read=exp:1ms,stall-every=1s,stall-for=40ms";
+    let half = "servers=4,read=exp:1ms,slow-every=7s,slow-for=3s,slow-by=2";
+    let mostly_slow = "servers=4,read=exp:1ms,slow-every=6s,slow-for=4s,slow-by=3";
+    let late = "servers=4,read=exp:1ms,slow-every=7s,slow-for=3s,slow-by=5";
     let doubles = closed(
         "the rate doubles after 5 s of 8",
         "servers=4,read=exp:1ms,slow-every=8s,slow-for=5s,slow-by=2",
@@ -169,15 +177,13 @@ fn cases() -> Vec<Case> {
             &["latency_change"],
         )),
         unwarmed(open("three times slower, 800/s", slow_at_the_end, 800.0, &["latency_change"])),
+        long(open("60 s: half as fast for 3 s of 7, 900/s", half, 900.0, &["latency_change"]), 60),
         long(
-            open(
-                "60 s: half as fast for 3 s of 7, 900/s",
-                "servers=4,read=exp:1ms,slow-every=7s,slow-for=3s,slow-by=2",
-                900.0,
-                &["latency_change"],
-            ),
+            open("60 s: half as fast for 3 s of 7, 1,800/s", half, 1_800.0, &["latency_change"]),
             60,
         ),
+        open("three times slower for 4 s of 6, 1,200/s", mostly_slow, 1_200.0, &["latency_change"]),
+        long(open("60 s: M/M/1 at 90 %, 900/s", single, 900.0, &[]), 60),
         long(
             unwarmed(open("ten times slower for 10 s of 40", seldom, 200.0, &["latency_change"])),
             60,
@@ -195,6 +201,12 @@ fn cases() -> Vec<Case> {
         closed("125 IOPS, depth 1", "servers=1,read=exp:8ms", 1, &[]),
         closed("20 IOPS, depth 1", "servers=1,read=exp:50ms", 1, &[]),
         closed("1 % of requests take 5 ms", "servers=16,read=bimodal:0.99:300us:5ms", 8, &[]),
+        even("a tenth takes 8 ms on one server, even 600/s", one_slow, 600.0, &[]),
+        even("a tenth takes 8 ms on one server, even 300/s", one_slow, 300.0, &[]),
+        even("a tenth takes 8 ms on two servers, even 1,200/s", two_slow, 1_200.0, &[]),
+        even("D/M/1 at 70 %, 100/s", "servers=1,read=exp:7ms", 100.0, &[]),
+        even("the first of these, 100 ms each second", one_slow_frozen, 600.0, &["stall"]),
+        open("40 ms each second, 1,200/s", forty, 1_200.0, &["stall"]),
         open("M/M/4 at 80 %, open loop", memoryless, 3_200.0, &[]),
         open("M/M/4 at 95 %, open loop", memoryless, 3_800.0, &[]),
         open("M/D/1 at 95 %, open loop", constant, 3_800.0, &[]),
@@ -205,8 +217,12 @@ fn cases() -> Vec<Case> {
         unwarmed(open("M/M/4 at 80 %, no warm-up", memoryless, 3_200.0, &[])),
         unwarmed(open("M/M/4 at 97 %, no warm-up", memoryless, 3_880.0, &["began_empty"])),
         unwarmed(open("M/M/1 at 95 %, no warm-up", single, 950.0, &["began_empty"])),
-        even("D/D/2 at 100.25 %", 2_005.0, &["unsustainable"]),
-        even("D/D/2 at 99.5 %", 1_990.0, &[]),
+        unwarmed(open("M/M/1 at 98 %, no warm-up", single, 980.0, &["began_empty"])),
+        open("M/M/1 at 95 %, 950/s", single, 950.0, &[]),
+        open("M/M/1 at 110 %, 1,100/s", single, 1_100.0, &["unsustainable"]),
+        unwarmed(open("overload for the last 3 s of 10", late, 2_000.0, &["unsustainable"])),
+        even("D/D/2 at 100.25 %", two_even, 2_005.0, &["unsustainable"]),
+        even("D/D/2 at 99.5 %", two_even, 1_990.0, &[]),
         unwarmed(open("M/M/64 at 50 %, no warm-up", "servers=64,read=exp:8ms", 4_000.0, &[])),
         closed(
             "three tenths of the rate from 7 s on",
