@@ -9,10 +9,14 @@ use serde::Serialize;
 
 use iosonde_model::plan::{Arrivals, Job, Pace, Rate, Sizes};
 use iosonde_model::record::run::Run;
+use iosonde_model::units::{count, duration};
 use iosonde_stats::Histogram;
 use iosonde_stats::stall::Stalls;
 
 pub use backlog::Growth;
+
+/// Stalls of a run from which on each quarter of it has time to make up for one.
+const EACH_QUARTER: usize = 4;
 
 /// Share by which the achieved rate may miss the requested rate, regardless of the number of
 /// operations.
@@ -52,8 +56,28 @@ pub struct ArrivalFigures {
     /// Growth of the backlog outside stalls, in the part of the window in which it grows, or else
     /// in all of it.
     pub growth: Option<Growth>,
+    /// By how much the least backlog of the last quarter of the window exceeds that of the last
+    /// three quarters, as time at the rate due, ns: what slow times have left that were not made up
+    /// for between them. The worst job's.
+    #[serde(skip)]
+    pub risen_ns: u64,
     /// Whether the figures can be used.
     pub verdict: ArrivalVerdict,
+}
+
+impl ArrivalFigures {
+    /// What shows an overload, as a clause.
+    pub fn overload(&self) -> String {
+        if let Some(growth) = self.growth.filter(|growth| growth.is_proven) {
+            return growth.clause();
+        }
+        let rate = self.due as f64 / self.completed.max(1) as f64 * self.achieved_per_s;
+        if self.risen_ns as f64 / 1e9 * rate > self.dropped as f64 {
+            let risen = duration::span(self.risen_ns);
+            return format!("between slow times the backlog rose by {risen} of work");
+        }
+        format!("{} operations were still waiting at the end", count::thousands(self.dropped))
+    }
 }
 
 /// Whether the figures of an open loop can be used.
@@ -95,6 +119,7 @@ pub fn arrivals(run: &Run, stalls: Option<&Stalls>) -> Option<ArrivalFigures> {
         dropped,
         gap_cv: gap_cv(run, &open),
         growth: backlog::growth(run, &open, stalls),
+        risen_ns: open.iter().map(|at| backlog::risen(&run.jobs[*at].arrivals.backlog_ns)).max()?,
         verdict: ArrivalVerdict::Sustained,
     };
     figures.verdict = verdict(run, &open, &figures, stalls);
@@ -115,7 +140,10 @@ fn verdict(
     let held_ns = stalls.map_or(0, |stalls| stalls.longest_ns + 2 * stalls.width_ns);
     let held = held_ns as f64 / run.measured_ns as f64;
     let remains = figures.dropped as f64 / due > within + held;
-    if (grows || remains)
+    let risen = figures.risen_ns as f64 / run.measured_ns.max(1) as f64;
+    let returns = stalls.is_some_and(|stalls| stalls.count >= EACH_QUARTER);
+    let rises = risen > within + if returns { 0.0 } else { held };
+    if (grows || remains || rises)
         && !open.iter().all(|at| backlog::recurs(&run.jobs[*at].arrivals.backlog_ns))
     {
         return ArrivalVerdict::Unsustainable;

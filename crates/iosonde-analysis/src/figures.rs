@@ -11,7 +11,7 @@ mod tally;
 
 use serde::Serialize;
 
-use iosonde_model::plan::{EngineKind, IoKind, Job};
+use iosonde_model::plan::{EngineKind, IoKind, Job, Pace};
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_model::units::count;
 use iosonde_stats::dependent::{self, Batch, Loop, NoInterval};
@@ -426,7 +426,9 @@ pub fn depth_seen(run: &Run, job: &JobRun) -> f64 {
 /// Whether the load itself neither changes nor pauses: a rate that was requested to change says
 /// nothing about the storage.
 pub(crate) fn is_even(run: &Run) -> bool {
-    run.plan.jobs.iter().all(|job| job.phases.is_empty() && job.think.ns == 0)
+    let is_recorded = |pace: &Pace| matches!(pace, Pace::Recorded(_));
+    let mut jobs = run.plan.jobs.iter();
+    jobs.all(|job| job.phases.is_empty() && job.think.ns == 0 && !is_recorded(&job.pace))
 }
 
 /// Decides whether steady state was reached, and how much to skip: whole intervals of the widest

@@ -221,6 +221,25 @@ fn cases() -> Vec<Case> {
         open("M/M/1 at 95 %, 950/s", single, 950.0, &[]),
         open("M/M/1 at 110 %, 1,100/s", single, 1_100.0, &["unsustainable"]),
         unwarmed(open("overload for the last 3 s of 10", late, 2_000.0, &["unsustainable"])),
+        long(
+            even(
+                "60 s: 100 ms each second, even 1,000/s, 8 servers",
+                "servers=8,read=exp:300us,stall-every=1s,stall-for=100ms",
+                1_000.0,
+                &["stall"],
+            ),
+            60,
+        ),
+        unwarmed(open("each takes 100 ms, 500/s, no warm-up", "servers=99,read=100ms", 500.0, &[])),
+        long(
+            unwarmed(open(
+                "136 % load, ten times slower for half of the time",
+                "servers=4,read=exp:5ms,slow-every=4s,slow-for=2s,slow-by=10",
+                600.0,
+                &["unsustainable"],
+            )),
+            30,
+        ),
         even("D/D/2 at 100.25 %", two_even, 2_005.0, &["unsustainable"]),
         even("D/D/2 at 99.5 %", two_even, 1_990.0, &[]),
         unwarmed(open("M/M/64 at 50 %, no warm-up", "servers=64,read=exp:8ms", 4_000.0, &[])),

@@ -267,19 +267,12 @@ fn open_loop(out: &mut String, open: &ArrivalFigures) {
     }
     line(out, &text);
     if open.verdict == ArrivalVerdict::Unsustainable {
-        let growth = open.growth.filter(|growth| growth.is_proven);
-        let waiting =
-            || format!(": {} were still waiting at the end", count::thousands(open.dropped));
-        let growth = growth.map_or_else(waiting, |growth| {
-            format!(
-                ": from {} on the backlog grows by {} s per second, 95 % interval {} to {}",
-                duration::span(growth.since_ns),
-                count::significant(growth.per_s),
-                count::significant(growth.low),
-                count::significant(growth.high)
-            )
+        let interval = open.growth.filter(|growth| growth.is_proven).map(|growth| {
+            let [low, high] = [growth.low, growth.high].map(count::significant);
+            format!(", 95 % interval {low} to {high}")
         });
-        line(out, &format!("  UNSUSTAINABLE{growth}; so there are no percentiles"));
+        let (overload, interval) = (open.overload(), interval.unwrap_or_default());
+        line(out, &format!("  UNSUSTAINABLE: {overload}{interval}; so there are no percentiles"));
     }
 }
 

@@ -112,8 +112,9 @@ impl Batch {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoInterval {
-    /// The run is shorter than 20 autocorrelation times or 20 batches, or saw operations in fewer
-    /// of them than that, or fewer than 20 bursts of values beyond the percentile.
+    /// The run is shorter than 20 autocorrelation times (10 for the mean latency of an open loop)
+    /// or 20 batches, or saw operations in fewer of them than that, or fewer than 20 bursts of
+    /// values beyond the percentile.
     RunLonger,
     /// The record has the figure for the whole run only.
     OnlyWhole,
@@ -199,7 +200,8 @@ pub fn mean(batches: &[Batch], of_loop: Loop) -> Result<Ratio, NoInterval> {
 /// requests waiting on average, `n` requests made, and `v` the sum of the squared coefficients of
 /// variation of gaps and services (Whitt, as above, from reflected Brownian motion). `v` is 1 if
 /// one of the two is exponential and the other constant. Waiting is what the mean latency is above
-/// that of the quickest batch.
+/// that of the quickest batch. Of one direction of a mixed load it is too small, by the root of its
+/// share of the requests: they wait for all.
 fn of_waiting(batches: &[Batch], sums: &[f64], counts: &[f64]) -> f64 {
     let (sum, count): (f64, f64) = (sums.iter().sum(), counts.iter().sum());
     let common = sum / count;

@@ -26,6 +26,7 @@
 use serde::Serialize;
 
 use super::ratio::median;
+use super::summary::Summary;
 
 /// Fewest intervals of a series.
 const FEWEST: usize = 20;
@@ -60,6 +61,9 @@ const PIECES: usize = 3;
 /// 0.05.
 const FEWEST_TIMES: usize = 20;
 const IN_95_OF_100: f64 = 3.0;
+/// Coefficient of variation of costs below which they are alike: that of as many exponential values
+/// is below it in one of a hundred series.
+const ALIKE: f64 = 0.5;
 /// How far the 30th percentile of a normal distribution lies below its median, in standard
 /// deviations.
 const NORMAL_30: f64 = 0.524;
@@ -179,7 +183,8 @@ fn lost(counts: &[f64], usual: f64) -> f64 {
 /// Operations that the scatter of requests costs at most, by all the times in which counts are
 /// below `usual`: the largest of `n` exponential values of mean `m` is below `m (ln n + 3)` in 95
 /// of 100 series. Up to half of the times may cost more than the others give reason to expect.
-/// Where the times are too few to know their mean, it is one operation.
+/// Where the times are too few to know their mean, it is one operation; where all cost about the
+/// same, as freezes of one length do, it is nothing.
 fn most_by_scatter(counts: &[f64], usual: f64) -> f64 {
     let times = counts.chunk_by(|one, other| (*one < usual) == (*other < usual));
     let costs = times.filter(|time| time[0] < usual).map(|time| lost(time, usual));
@@ -198,7 +203,8 @@ fn most_by_scatter(counts: &[f64], usual: f64) -> f64 {
         }
         sum += cost;
     }
-    f64::INFINITY
+    let scatters = Summary::of(&costs).is_some_and(|of| of.std_dev >= ALIKE * of.mean);
+    if scatters { f64::INFINITY } else { 0.0 }
 }
 
 /// Whether nothing went on in these counts, beside a usual one, but for what had been submitted.
@@ -439,6 +445,19 @@ mod tests {
             }
         }
         counts
+    }
+
+    #[test]
+    fn many_freezes_of_one_length_are_no_scatter() {
+        // A minute at 1,000/s, frozen for 100 ms each second.
+        let freeze = |at: usize| match at % 100 {
+            50..60 => 0,
+            60 => 110,
+            _ => 10,
+        };
+        let counts: Vec<u64> = (0..6_000).map(freeze).collect();
+        let due = Due { per_s: 1_000.0, dispersion: 0.0 };
+        assert_eq!(stalls_of_due(&counts, TEN_MS, due).unwrap().count, 60);
     }
 
     #[test]

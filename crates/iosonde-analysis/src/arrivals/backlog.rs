@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::figures::stalled;
 use iosonde_model::record::run::Run;
+use iosonde_model::units::{count, duration};
 use iosonde_stats::stall::Stalls;
 use iosonde_stats::summary::{Summary, t_975};
 
@@ -42,6 +43,18 @@ pub struct Growth {
     /// Whether it is more than chance, and some operations.
     #[serde(skip)]
     pub is_proven: bool,
+}
+
+impl Growth {
+    /// As a clause: `the backlog grows by 0.6 s of work per second`, and since when.
+    pub fn clause(&self) -> String {
+        let since = match self.since_ns {
+            0 => String::new(),
+            ns => format!("from {} on ", duration::span(ns)),
+        };
+        let per_s = count::significant(self.per_s);
+        format!("{since}the backlog grows by {per_s} s of work per second")
+    }
 }
 
 /// Growth of the backlog, the worst job's. What a stall holds back is a step of the backlog and no
@@ -127,6 +140,14 @@ fn outside(spans: &[(u64, u64)], backlog_ns: &[u64], width_ns: u64) -> Vec<f64> 
     looks.collect()
 }
 
+/// By how much the least backlog of the last quarter exceeds that of the last three quarters: what
+/// a queue keeps that makes up for what slow times hold back, if only in part.
+pub(super) fn risen(backlog_ns: &[u64]) -> u64 {
+    let quarter = backlog_ns.len() / 4;
+    let least = |from: usize| backlog_ns[from..].iter().min().copied().unwrap_or(0);
+    least(3 * quarter) - least(quarter)
+}
+
 /// Whether a backlog that was at least as large and as long as that of the end was made up for
 /// before: the run ended within a slow time of several, and nothing is known of what follows.
 pub(super) fn recurs(backlog_ns: &[u64]) -> bool {
@@ -151,6 +172,18 @@ mod tests {
 
     use super::*;
     use iosonde_model::plan::chance::Chance;
+
+    #[test]
+    fn what_slow_times_leave_rises_and_what_is_made_up_for_does_not() {
+        // Each ten looks the backlog grows by 50 and shrinks by 30, or by 50.
+        let after = |shrinks: u64| {
+            let level = |look: u64| (look / 10) * (50 - shrinks) + (look % 10).min(5) * 10;
+            (0..80).map(level).collect::<Vec<u64>>()
+        };
+        assert_eq!(risen(&after(30)), 80);
+        assert_eq!(risen(&after(50)), 0);
+        assert_eq!((risen(&[]), risen(&[5; 40])), (0, 0));
+    }
 
     const LOOK_NS: u64 = 100_000_000;
 

@@ -110,10 +110,9 @@ impl Point {
 
     /// A measure over its runs.
     pub fn spread(&self, measure: Measure, direction: Direction) -> Option<Spread> {
-        let mut spread = Spread::of(self.values(measure, direction))?;
-        if measure == Measure::Mean && self.is_open_loop(direction) {
-            spread.interval = reciprocal::mean(&spread.values);
-        }
+        let is_queue = measure == Measure::Mean && self.is_open_loop(direction);
+        let interval = if is_queue { reciprocal::mean } else { of_log_normal };
+        let mut spread = Spread::with(self.values(measure, direction), interval)?;
         // Percentiles of fewer values vary less between runs than they are off.
         let enough = |figures: &crate::Figures| measure.is_solid(figures, direction);
         let errors = self.runs.iter().map(|figures| measure.resolution(figures, direction));
@@ -132,18 +131,23 @@ impl Point {
 
     /// The mean of a measure of all data operations.
     pub fn mean(&self, measure: Measure) -> Option<f64> {
-        self.spread(measure, Direction::Total).map(|spread| spread.mean)
+        Summary::of(&self.values(measure, Direction::Total)).map(|summary| summary.mean)
     }
 }
 
 impl Spread {
-    /// Summarises values; `None` if there are none.
+    /// Summarises log-normal values; `None` if there are none.
     pub fn of(values: Vec<f64>) -> Option<Spread> {
+        Spread::with(values, of_log_normal)
+    }
+
+    /// Summarises values, with this interval of their mean.
+    fn with(values: Vec<f64>, interval: fn(&[f64]) -> Option<(f64, f64)>) -> Option<Spread> {
         let summary = Summary::of(&values)?;
         Some(Spread {
             mean: summary.mean,
             std_dev: (summary.n > 1).then_some(summary.std_dev),
-            interval: log_normal_mean(&values).map(|interval| (interval.low, interval.high)),
+            interval: interval(&values),
             values,
         })
     }
@@ -153,6 +157,10 @@ impl Spread {
         let (low, high) = self.interval?;
         (self.mean > 0.0).then(|| (high - low) / 2.0 / self.mean)
     }
+}
+
+fn of_log_normal(values: &[f64]) -> Option<(f64, f64)> {
+    log_normal_mean(values).map(|interval| (interval.low, interval.high))
 }
 
 #[cfg(test)]

@@ -43,8 +43,10 @@ pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
         Some(due) => {
             let done: u64 = ops.iter().sum();
             let with = done as f64 * 1e9 / (ops.len() as f64 * width_ns as f64);
-            let found = stall::stalls_of_due(&ops, width_ns, due)?;
-            Stalls { with, without: due.per_s, ..found }
+            let unfilled = usize::try_from(filling_ns(run).div_ceil(width_ns.max(1))).ok()?;
+            let found = stall::stalls_of_due(ops.get(unfilled..)?, width_ns, due)?;
+            let first_ns = found.first_ns + unfilled as u64 * width_ns;
+            Stalls { with, without: due.per_s, first_ns, ..found }
         }
         None => stall::stalls(&ops, width_ns)?,
     };
@@ -52,6 +54,12 @@ pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
         || stalls.longest_ns >= LONG_STALL_NS;
     let is_level = |modes: TwoModes| modes.low >= LEVEL_FROM * modes.high;
     (is_material && !alternating(run).is_some_and(is_level)).then_some(stalls)
+}
+
+/// How long nothing can end of an open loop that has just begun, ns of the window: the shortest
+/// latency, less the warm-up.
+fn filling_ns(run: &Run) -> u64 {
+    series::latency(run).min().unwrap_or(0).saturating_sub(run.plan.warmup_ns)
 }
 
 /// The levels between which the rate alternates, each for half a second or more.

@@ -13,14 +13,15 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 };
 
 /// Mount options by which a file system compresses whatever is written. Those of f2fs are about
-/// files that ask for it.
+/// files that ask for it, or whose names end so; this one is for all names.
+const ALL_NAMES: &str = "compress_extension=*";
 const OPTIONS: [&str; 3] = ["compress", "compress-force", "compression"];
 const SWITCHED_OFF: [&str; 2] = ["no", "none"];
 
 /// Whether a mount option asks for compression.
 fn asks(option: &str) -> bool {
     let (name, method) = option.split_once('=').unwrap_or((option, ""));
-    OPTIONS.contains(&name) && !SWITCHED_OFF.contains(&method)
+    option == ALL_NAMES || OPTIONS.contains(&name) && !SWITCHED_OFF.contains(&method)
 }
 
 /// Reports when extents of the target are stored encoded, or its mount asks for compression.
@@ -69,8 +70,14 @@ mod tests {
 
     #[test]
     fn an_option_that_compresses_nothing_by_itself_is_none() {
-        assert!(["compress", "compress=zlib", "compression=lz4"].into_iter().all(asks));
-        let others = ["compress=none", "compression=none", "compress_algorithm=lz4"];
+        let asking = ["compress", "compress=zlib", "compression=lz4", "compress_extension=*"];
+        assert!(asking.into_iter().all(asks));
+        let others = [
+            "compress=none",
+            "compression=none",
+            "compress_algorithm=lz4",
+            "compress_extension=txt",
+        ];
         assert!(!others.into_iter().any(asks));
     }
 }

@@ -1,6 +1,6 @@
 //! `misaligned`: writes do not fit the physical blocks of the device.
 
-use iosonde_model::plan::{IoKind, Job, Order};
+use iosonde_model::plan::{Draw, IoKind, Job, Order};
 use iosonde_model::units::bytes;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
@@ -57,13 +57,18 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
 fn misfit(job: &Job, physical: u64) -> Option<String> {
     let fits = |bytes: u64| bytes.is_multiple_of(physical);
     let (low, high) = job.size_range(IoKind::Write);
-    // One sequential operation begins where another ended.
-    let is_sequential = matches!(job.order, Order::Sequential { .. });
     let [smallest, largest] = [low, high].map(bytes::exact);
-    if !fits(low) || !fits(high) {
+    let all_fit = match &job.sizes.write {
+        Draw::Split(sizes) => sizes.iter().all(|(bytes, _)| fits(*bytes)),
+        // Sizes between the ends are multiples of the unit.
+        _ => fits(low) && fits(high) && (low == high || fits(job.unit())),
+    };
+    if !all_fit {
         let each = format!("{smallest} writes");
         return Some(if low == high { each } else { format!("Writes of {smallest} to {largest}") });
     }
+    // One sequential operation begins where another ended.
+    let is_sequential = matches!(job.order, Order::Sequential { .. });
     if !is_sequential && !fits(job.unit()) {
         return Some(format!("Writes at multiples of {}", bytes::exact(job.unit())));
     }
@@ -78,7 +83,6 @@ mod tests {
     use super::*;
     use crate::finding::tests::ask;
     use iosonde_fixtures::{Load, run_of};
-    use iosonde_model::plan::Draw;
     use iosonde_model::record::facts::DeviceFacts;
 
     #[test]
@@ -91,6 +95,11 @@ mod tests {
         };
         let words = speaks(|job| job.sizes.write = Draw::Split(vec![(512, 50.0), (4096, 50.0)]));
         assert!(words.unwrap().starts_with("Writes of 512 B to 4 KiB on 4 KiB physical"));
+        let words = speaks(|job| {
+            job.order = Order::Sequential { start_block: 0, lane: 0, lanes: 1 };
+            job.sizes.write = Draw::Split(vec![(4096, 40.0), (6144, 20.0), (8192, 40.0)]);
+        });
+        assert!(words.unwrap().starts_with("Writes of 4 KiB to 8 KiB on 4 KiB physical"));
         let words = speaks(|job| job.unit_bytes = 512).unwrap();
         assert!(words.starts_with("Writes at multiples of 512 B on"), "{words}");
         let words = speaks(|job| job.region_start = 512).unwrap();

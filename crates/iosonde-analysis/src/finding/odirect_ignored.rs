@@ -17,9 +17,9 @@ const DEVICE_SHARE: f64 = 0.9;
 /// Share of sampled blocks in the page cache that shows that it is in use.
 const CACHED: f64 = 0.05;
 
-/// Reports when the device of a direct target read less than we did or, where the device does not
-/// say, its blocks are in the page cache or the kernel reports that it cannot do direct I/O. Blocks
-/// stay in the cache after buffered writes, and direct reads of them still reach the device.
+/// Reports when the device of a direct target read less than we did, the kernel reports that it
+/// cannot do direct I/O or, where the device does not say what it read, its blocks are in the page
+/// cache: they stay there after buffered writes, and direct reads of them still reach the device.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let memory = target.class == FilesystemClass::Memory;
@@ -28,10 +28,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     // Reads of holes and unwritten extents do not reach a device either: another finding.
     let device = case.device_read_share().filter(|_| case.empty_share() <= 0.01);
-    if device.is_some_and(|share| share >= DEVICE_SHARE) {
-        return None;
-    }
-    let cached = case.cached_share().filter(|share| *share > CACHED);
+    let read_all = device.is_some_and(|share| share >= DEVICE_SHARE);
+    let device = device.filter(|_| !read_all);
+    let cached = case.cached_share().filter(|share| *share > CACHED && !read_all);
     let unable = target.dio_mem_align == Some(0);
     let (strength, formatted) = match (device, cached, unable) {
         (Some(share), _, _) => {
@@ -109,8 +108,11 @@ mod tests {
     fn a_device_that_read_all_of_it_refutes_cached_blocks() {
         let mut run = with_device_reads(99);
         run.target.cached_samples = Some((60, 64));
-        run.target.dio_mem_align = Some(0);
         assert_eq!(ask(detect, &run, None), None);
+        // Through the page cache, whatever the device read.
+        run.target.dio_mem_align = Some(0);
+        assert!(ask(detect, &run, None).is_some());
+        run.target.dio_mem_align = None;
         run.device = None;
         assert!(ask(detect, &run, None).is_some());
     }

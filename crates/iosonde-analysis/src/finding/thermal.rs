@@ -46,11 +46,11 @@ fn warning(case: &Case<'_>) -> Option<Finding> {
     let last = smart.after.as_ref().or(smart.before.as_ref())?;
     let warning = smart_failing::nvme(last, "critical_warning")?;
     (warning & TEMPERATURE != 0).then(|| {
-        let words = "The drive warns of its temperature, in the critical warning of its health \
-                     report."
+        let words = "The drive warns of a temperature out of its range, in the critical warning \
+                     of its health report."
             .to_owned();
-        let severity = Severity::LowConfidence;
-        Finding::new("thermal", "a hot drive", Strength::Proven, severity, words)
+        let (subject, severity) = ("the drive's temperature", Severity::LowConfidence);
+        Finding::new("thermal", subject, Strength::Proven, severity, words)
             .with("critical_warning", warning as f64)
     })
 }

@@ -1,7 +1,7 @@
 //! `unsustainable`: operations were due faster than the storage could serve them.
 
-use crate::arrivals::{ArrivalVerdict, Growth};
-use iosonde_model::units::{count, duration};
+use crate::arrivals::ArrivalVerdict;
+use iosonde_model::units::count;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
@@ -25,16 +25,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let rate = open.due as f64 * 1e9 / case.run.measured_ns.max(1) as f64;
-    let growth = match open.growth.filter(|growth| growth.is_proven) {
-        Some(growth) => format!(
-            "{}the backlog grows by {} s of work per second",
-            since(&growth),
-            count::significant(growth.per_s)
-        ),
-        None => {
-            format!("{} operations were still waiting at the end", count::thousands(open.dropped))
-        }
-    };
+    let overload = open.overload();
     let (done, all) = (super::iops(open.achieved_per_s), &case.figures.all);
     let is_full = all.depth_seen >= ALL_IN_FLIGHT * all.depth_asked as f64;
     let (with, subject) = match is_full {
@@ -46,21 +37,13 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         false => (String::new(), "a rate beyond what the storage sustains".to_owned()),
     };
     let words = format!(
-        "UNSUSTAINABLE at {}: {growth}, and {} were done{with}; the latencies would only reflect \
+        "UNSUSTAINABLE at {}: {overload}, and {} were done{with}; the latencies would only reflect \
          the length of the run.",
         super::iops(rate),
         done,
     );
     let finding = Finding::new("unsustainable", subject, Strength::Proven, Severity::Limit, words);
     Some(finding.with("due_per_s", rate).with("achieved_per_s", open.achieved_per_s))
-}
-
-/// When the growth began, as words before it; nothing where it was from the beginning.
-fn since(growth: &Growth) -> String {
-    match growth.since_ns {
-        0 => String::new(),
-        ns => format!("from {} on ", duration::span(ns)),
-    }
 }
 
 #[cfg(test)]

@@ -120,7 +120,14 @@ impl Rule {
         match plan.until {
             PrecisionGoal::None => None,
             PrecisionGoal::Known { precision, .. } => {
-                let of_loop = Loop::from(plan.jobs.iter().any(|job| job.is_open_loop()));
+                let of_loop = Loop::from(plan.jobs.iter().any(|job| {
+                    let is_seen = match precision.direction {
+                        Direction::Read => job.read_percent > 0,
+                        Direction::Write => job.read_percent < 100,
+                        Direction::Total => true,
+                    };
+                    is_seen && job.is_open_loop()
+                }));
                 Some(Rule::Known(Sequential::new(measure(precision, of_loop), precision.width)))
             }
             PrecisionGoal::Steady { window, range_percent, slope_percent, .. } => {
