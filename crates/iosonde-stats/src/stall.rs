@@ -64,6 +64,8 @@ const IN_95_OF_100: f64 = 3.0;
 /// Coefficient of variation of costs below which they are alike: that of as many exponential values
 /// is below it in one of a hundred series.
 const ALIKE: f64 = 0.5;
+/// Operations that a time of these costs at least: a request that takes long costs a few.
+const FREEZE: f64 = 10.0;
 /// How far the 30th percentile of a normal distribution lies below its median, in standard
 /// deviations.
 const NORMAL_30: f64 = 0.524;
@@ -182,9 +184,9 @@ fn lost(counts: &[f64], usual: f64) -> f64 {
 
 /// Operations that the scatter of requests costs at most, by all the times in which counts are
 /// below `usual`: the largest of `n` exponential values of mean `m` is below `m (ln n + 3)` in 95
-/// of 100 series. Up to half of the times may cost more than the others give reason to expect.
+/// of 100 series. Up to four fifths of the times may cost more than the others give reason to expect.
 /// Where the times are too few to know their mean, it is one operation; where all cost about the
-/// same, as freezes of one length do, it is nothing.
+/// same and many, as freezes of one length do, it is nothing.
 fn most_by_scatter(counts: &[f64], usual: f64) -> f64 {
     let times = counts.chunk_by(|one, other| (*one < usual) == (*other < usual));
     let costs = times.filter(|time| time[0] < usual).map(|time| lost(time, usual));
@@ -198,13 +200,15 @@ fn most_by_scatter(counts: &[f64], usual: f64) -> f64 {
     let mut sum = 0.0;
     for (at, cost) in costs.iter().enumerate() {
         let most = sum / at.max(1) as f64 * reach;
-        if at >= costs.len() / 2 && *cost > most {
+        if at >= costs.len() / 5 && *cost > most {
             return most;
         }
         sum += cost;
     }
-    let scatters = Summary::of(&costs).is_some_and(|of| of.std_dev >= ALIKE * of.mean);
-    if scatters { f64::INFINITY } else { 0.0 }
+    let beyond: Vec<f64> = costs.iter().map(|cost| cost - 1.0).collect();
+    let are_freezes =
+        Summary::of(&beyond).is_some_and(|of| of.mean >= FREEZE && of.std_dev < ALIKE * of.mean);
+    if are_freezes { 0.0 } else { f64::INFINITY }
 }
 
 /// Whether nothing went on in these counts, beside a usual one, but for what had been submitted.
