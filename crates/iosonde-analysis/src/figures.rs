@@ -11,7 +11,7 @@ mod tally;
 
 use serde::Serialize;
 
-use iosonde_model::plan::{EngineKind, IoKind, Job, Pace};
+use iosonde_model::plan::{EngineKind, IoKind, Job};
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_model::units::count;
 use iosonde_stats::dependent::{self, Batch, Loop, NoInterval};
@@ -421,14 +421,6 @@ fn depth_asked<'a>(run: &Run, planned: impl Iterator<Item = &'a Job>) -> u64 {
 pub fn depth_seen(run: &Run, job: &JobRun) -> f64 {
     let window_ns = if job.measured_ns > 0 { job.measured_ns } else { run.measured_ns };
     if window_ns == 0 { 0.0 } else { job.in_flight_area_ns as f64 / window_ns as f64 }
-}
-
-/// Whether the load itself neither changes nor pauses: a rate that was requested to change says
-/// nothing about the storage.
-pub(crate) fn is_even(run: &Run) -> bool {
-    let is_recorded = |pace: &Pace| matches!(pace, Pace::Recorded(_));
-    let mut jobs = run.plan.jobs.iter();
-    jobs.all(|job| job.phases.is_empty() && job.think.ns == 0 && !is_recorded(&job.pace))
 }
 
 /// Decides whether steady state was reached, and how much to skip: whole intervals of the widest

@@ -372,7 +372,7 @@ impl<'a> Case<'a> {
     /// Operations per second outside stalls as two levels, each at least 10 % of the run, and the
     /// second at least half a second: a shorter one is no level that remains.
     fn step(&self) -> Option<Step> {
-        let is_even = super::figures::is_even(self.run);
+        let is_even = series::is_even(self.run);
         let stalls = self.figures.stalls.as_ref();
         let rates = is_even.then(|| stalled::rates_without(self.run, &self.series, stalls));
         let rates = rates.unwrap_or_default();

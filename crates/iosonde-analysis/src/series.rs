@@ -1,5 +1,6 @@
 //! Interval series of several jobs on one time axis.
 
+use iosonde_model::plan::Pace;
 use iosonde_model::record::run::{CounterSeries, DirectionRun, HistogramSeries, JobRun, Run};
 use iosonde_stats::Histogram;
 use iosonde_stats::dependent::{Batch, NoInterval};
@@ -58,6 +59,14 @@ impl Series {
     fn per_second(&self, counts: &[u64]) -> Vec<f64> {
         counts.iter().map(|count| *count as f64 * 1e9 / self.width_ns.max(1) as f64).collect()
     }
+}
+
+/// Whether the load itself neither changes nor pauses: a rate that was requested to change says
+/// nothing about the storage.
+pub(crate) fn is_even(run: &Run) -> bool {
+    let is_recorded = |pace: &Pace| matches!(pace, Pace::Recorded(_));
+    let mut jobs = run.plan.jobs.iter();
+    jobs.all(|job| job.phases.is_empty() && job.think.ns == 0 && !is_recorded(&job.pace))
 }
 
 /// All data operations of every job of a run.

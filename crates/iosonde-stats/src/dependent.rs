@@ -35,7 +35,8 @@
 //! is at least that of a saturated queue with as much waiting ([`Loop::Open`]), and it needs ten
 //! autocorrelation times, not twenty: the more are asked for, the more of the runs that pass are
 //! calm ones, which lie below the truth. In 10 s of an M/M/1 queue at 95 % load and 950/s, 15 % of
-//! the intervals would lie below it, in 37 % of the runs, without either; with both 5 % do, in 55 %.
+//! the intervals would lie below it, in 37 % of the runs, without either; with both 5 % do, in
+//! 55 %.
 
 use serde::Serialize;
 

@@ -184,9 +184,9 @@ fn lost(counts: &[f64], usual: f64) -> f64 {
 
 /// Operations that the scatter of requests costs at most, by all the times in which counts are
 /// below `usual`: the largest of `n` exponential values of mean `m` is below `m (ln n + 3)` in 95
-/// of 100 series. Up to four fifths of the times may cost more than the others give reason to expect.
-/// Where the times are too few to know their mean, it is one operation; where all cost about the
-/// same and many, as freezes of one length do, it is nothing.
+/// of 100 series. Up to four fifths of the times may cost more than the others give reason to
+/// expect. Where the times are too few to know their mean, it is one operation; where all cost
+/// about the same and many, as freezes of one length do, it is nothing.
 fn most_by_scatter(counts: &[f64], usual: f64) -> f64 {
     let times = counts.chunk_by(|one, other| (*one < usual) == (*other < usual));
     let costs = times.filter(|time| time[0] < usual).map(|time| lost(time, usual));

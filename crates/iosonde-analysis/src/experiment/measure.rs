@@ -146,8 +146,9 @@ impl Measure {
     }
 
     /// Whether a run has the worth of 100 independent values beyond a rare percentile: percentiles
-    /// of fewer are off by more than runs differ. Of all else, whether it has enough operations: the
-    /// median of a run is off by less, and which runs know theirs well depends on what they saw.
+    /// of fewer are off by more than runs differ. Of all else, whether it has enough operations:
+    /// the median of a run is off by less, and which runs know theirs well depends on what they
+    /// saw.
     pub(super) fn is_solid(self, figures: &Figures, direction: Direction) -> bool {
         match self {
             Measure::Quantile(q) if q.min(1.0 - q) < CENTRAL => {

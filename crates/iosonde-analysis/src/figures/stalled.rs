@@ -4,7 +4,6 @@ use iosonde_model::record::run::{ArrivalsRun, Run};
 use iosonde_stats::stall::{self, Due, Stalls};
 use iosonde_stats::step::{TwoModes, two_modes};
 
-use super::is_even;
 use crate::series::{self, Series};
 
 /// Share of the window lost in stalls, or else the length of one, ns, at or above which they count.
@@ -34,7 +33,7 @@ const BESIDE: usize = 5;
 /// beyond what is due on average counts neither for what was lost nor for what is usual. Slow times
 /// that are one of two levels which alternate are no stalls.
 pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
-    let finest = is_even(run).then(|| series::finest(run))?;
+    let finest = series::is_even(run).then(|| series::finest(run))?;
     let due = due(run);
     let widest_clump_ns =
         if due.is_none() { CLUMPS * series::latency(run).quantile(0.5).unwrap_or(0) } else { 0 };

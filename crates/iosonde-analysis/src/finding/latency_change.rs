@@ -46,7 +46,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         || case.figures.stalls.is_some()
         || super::level_drop::drop(case).is_some()
         || (super::level_change::DETECTOR.detect)(case).is_some()
-        || !crate::figures::is_even(case.run);
+        || !crate::series::is_even(case.run);
     if explained {
         return None;
     }

@@ -40,7 +40,7 @@ const NAMED: usize = 6;
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let explained = super::level_drop::drop(case).is_some()
         || super::cgroup_limit::detect(case).is_some()
-        || !crate::figures::is_even(case.run);
+        || !crate::series::is_even(case.run);
     if explained {
         return None;
     }
