@@ -204,10 +204,14 @@ impl Finding {
     }
 
     /// With the severity that its effect has beside the interval of the figure that it moves: a
-    /// note where the effect is smaller. A suspicion alone never gives low confidence.
+    /// note where the effect is smaller, but not where it makes the interval wide. A suspicion
+    /// alone never gives low confidence.
     fn weighed(self, figures: &Figures) -> Finding {
         let Some(effect) = self.effect else { return self };
-        let severity = if effect <= known(figures, self.moved).min(self.excuse) {
+        let known = known(figures, self.moved);
+        let widens = self.excuse < known && known >= LOW_FROM;
+        let excused = if widens { 0.0 } else { known.min(self.excuse) };
+        let severity = if effect <= excused {
             Severity::Fact
         } else if effect < LOW_FROM || self.strength == Strength::ConsistentWith {
             Severity::Warning
@@ -471,6 +475,9 @@ mod tests {
         assert_eq!(of(new().moves(0.15)), Severity::LowConfidence);
         assert_eq!(of(new().moves_latency(0.15)), Severity::Fact);
         assert_eq!(of(new().moves_latency(0.25)), Severity::LowConfidence);
+        // It is why the interval is wide.
+        assert_eq!(of(new().moves_latency(0.03).scatters()), Severity::Warning);
+        assert_eq!(of(new().moves(0.0005).scatters()), Severity::Fact);
         figures.all.total.iops_interval = Some(Err(NoInterval::RunLonger));
         let of = |share: f64| new().moves(share).weighed(&figures).severity;
         assert_eq!((of(0.04), of(0.06)), (Severity::Fact, Severity::Warning));

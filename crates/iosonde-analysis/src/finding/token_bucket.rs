@@ -47,13 +47,15 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         is_round(rate) || is_round(bytes_per_s / 1e6) || is_round(bytes_per_s / 1_048_576.0);
     let strength = if round { Strength::Supported } else { Strength::ConsistentWith };
     // The burst began with the warm-up, at the same rate as far as is known.
+    let warmup_ns = case.run.plan.warmup_ns;
     let burst_ns = (intervals_of_burst(&case.series.iops(), &step) * case.series.width_ns as f64)
         as u64
-        + case.run.plan.warmup_ns;
+        + warmup_ns;
+    let from = if warmup_ns > 0 { ", warm-up included" } else { "" };
     let bucket = (step.before.mean - rate) * burst_ns as f64 / 1e9;
     let words = format!(
-        "A burst at {} for {}, then a constant {}, as a bucket of about {} I/Os gives it: a \
-         shorter run measures only the burst.",
+        "A burst at {} for {}{from}, then a constant {}, as a bucket of about {} I/Os gives it: \
+         a shorter run measures only the burst.",
         super::iops(step.before.mean),
         duration::span(burst_ns),
         super::iops(rate),
@@ -121,8 +123,8 @@ mod tests {
         let run = run_of(&[Load { iops: 10_000.0, shape, noise: 0.0, ..Load::default() }]);
         // (10,000 - 3,000) x (4.05 s + 3 s of warm-up).
         let words = ask(detect, &run, None).unwrap().words;
-        let expected = "A burst at 10,000 IOPS for 7.1 s, then a constant 3,000 IOPS, as a bucket \
-                        of about 49,400 I/Os gives it";
+        let expected = "A burst at 10,000 IOPS for 7.1 s, warm-up included, then a constant 3,000 \
+                        IOPS, as a bucket of about 49,400 I/Os gives it";
         assert!(words.starts_with(expected), "{words}");
     }
 
