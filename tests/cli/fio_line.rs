@@ -577,7 +577,13 @@ fn jobs_end_with_those_of_fio_and_are_of_the_same_groups() {
         if name == "together" {
             own.iter_mut().chain(&mut theirs).for_each(|(.., quarters)| *quarters = 0);
         }
-        assert_eq!(own, theirs, "{name}");
+        let names = |jobs: &[(String, u64, u64)]| -> Vec<(String, u64)> {
+            jobs.iter().map(|(name, group, _)| (name.clone(), *group)).collect()
+        };
+        assert_eq!(names(&own), names(&theirs), "{name}");
+        // Of ends that are half a second apart or more; a busy machine delays each a little.
+        let is_near = |(own, theirs): (&(_, _, u64), &(_, _, u64))| own.2.abs_diff(theirs.2) <= 1;
+        assert!(own.iter().zip(&theirs).all(is_near), "{name}: {own:?}, fio {theirs:?}");
     }
 }
 
