@@ -133,7 +133,8 @@ fn merged(kinds: &[&Traffic], of: impl Fn(&Traffic) -> &Histogram) -> Histogram 
 }
 
 /// Requests whose latency is missing since their end was not seen, as the profile itself reports. A
-/// kernel may run no programs in interrupts that hit certain tasks.
+/// kernel may run no programs in interrupts that hit certain tasks (one of 100,000 here); tests
+/// that count requests allow for five at most, so that a real loss is seen.
 fn unseen_ends(run: &ProfileRun) -> u64 {
     run.lost.get("latencies of requests whose completion was not traced").copied().unwrap_or(0)
 }

@@ -172,6 +172,16 @@ mod tests {
     }
 
     #[test]
+    fn pauses_of_a_recorded_schedule_are_no_stalls() {
+        let frozen = |t: f64| if (0.4..0.6).contains(&t) { 0.0 } else { 1.0 };
+        let load = Load { shape: frozen, ..Load::default() };
+        let mut run = iosonde_fixtures::open_run_of(&load, |_| 0);
+        assert!(stalls(&run).is_some());
+        run.plan.jobs[0].pace = iosonde_model::plan::Pace::Recorded(vec![0]);
+        assert_eq!(stalls(&run), None);
+    }
+
+    #[test]
     fn slow_times_that_alternate_with_a_level_are_one_and_freezes_are_not() {
         let with = |slow: fn(f64) -> f64| {
             stalls(&run_of(&[Load { shape: slow, noise: 0.08, ..Load::default() }]))

@@ -32,6 +32,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let run = case.run;
     let batches = series::batches(series::directions(run), (0, run.measured_ns)).ok()?;
     let (likely_ns, longest_ns) = dependent::memory_ns(&batches)?;
+    // An autocorrelation time of one batch is the least there is: batches that do not depend on
+    // earlier ones have it, too.
     if batches.first().is_none_or(|batch| longest_ns <= batch.span_ns as f64) {
         return None;
     }
@@ -40,13 +42,12 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let is_cold = (warmup_ns as f64) < likely_ns && starts_low(&batches);
     let memory_ns =
         if is_cold { longest_ns } else { likely_ns }.min(backlog_memory_ns(case, &batches));
-    let missing = |warmup_ns: f64| missing_ns(memory_ns, warmup_ns) / run.measured_ns.max(1) as f64;
-    let share = missing(warmup_ns as f64);
-    if share < MATERIAL {
+    let after = |warmup_ns: f64| missing_ns(memory_ns, warmup_ns) / run.measured_ns.max(1) as f64;
+    let missing = after(warmup_ns as f64);
+    if missing < MATERIAL {
         return None;
     }
-    let enough_s = (0..).find(|seconds| missing(f64::from(*seconds) * 1e9) < MATERIAL)?;
-    let missing = share;
+    let enough_s = (0..).find(|seconds| after(f64::from(*seconds) * 1e9) < MATERIAL)?;
     let words = format!(
         "The open loop began with no backlog, and its latencies depend on earlier ones for {}: \
          after a warm-up of {} the latencies may be up to {} too low; give --ramp-time \

@@ -34,6 +34,12 @@ fn character_device(seen: &mut Seen) {
     seen.run.device = None;
 }
 
+/// The disk is one that a hypervisor or another layer makes, behind this transport.
+fn virtual_disk(seen: &mut Seen, transport: &str) {
+    seen.device().transport = Some(transport.into());
+    seen.device().is_virtual = Some(true);
+}
+
 pub(super) fn lines() -> Vec<Line> {
     vec![
         finds("buffered", "O_DIRECT refused by open(2)", |seen, _| {
@@ -142,16 +148,14 @@ pub(super) fn lines() -> Vec<Line> {
             (seen.run.target.device, seen.run.device) = (None, None);
         }),
         finds("ram_backed", "zram, reads of 20 us", |seen, _| {
-            seen.device().transport = Some("zram".into());
-            seen.device().is_virtual = Some(true);
+            virtual_disk(seen, "zram");
         })
         .on("read=20us")
         .depth(1)
         .seconds(2),
         finds("ram_backed", "/dev/zero", |seen, _| character_device(seen)),
         silent("ram_backed", "loop device", |seen, _| {
-            seen.device().transport = Some("loop".into());
-            seen.device().is_virtual = Some(true);
+            virtual_disk(seen, "loop");
         }),
         silent("ram_backed", "persistent memory, reads of 5 us", |seen, _| {
             seen.device().transport = Some("pmem".into());
@@ -244,34 +248,29 @@ pub(super) fn lines() -> Vec<Line> {
         silent("punted", "io_uring, one request of 20 is sent again", |_, _| {})
             .on("servers=4,read=exp:1ms,error-every=20,errno=11"),
         finds("host_cache", "virtual disk, reads of 10 to 25 us", |seen, chance| {
-            seen.device().transport = Some(one_of(chance, &["virtio", "xen", "hyperv"]).into());
-            seen.device().is_virtual = Some(true);
+            virtual_disk(seen, one_of(chance, &["virtio", "xen", "hyperv"]));
         })
         .on("read=bimodal:0.5:10us:25us")
         .depth(1)
         .seconds(2),
         finds("host_cache", "virtual disk, 15 % of the reads of 20 us", |seen, _| {
-            seen.device().transport = Some("virtio".into());
-            seen.device().is_virtual = Some(true);
+            virtual_disk(seen, "virtio");
         })
         .on("read=bimodal:0.15:20us:120us")
         .depth(1),
         finds("host_cache", "loop device, reads of 10 to 25 us", |seen, _| {
-            seen.device().transport = Some("loop".into());
-            seen.device().is_virtual = Some(true);
+            virtual_disk(seen, "loop");
         })
         .on("read=bimodal:0.5:10us:25us")
         .depth(1)
         .seconds(2),
         silent("host_cache", "virtual disk, reads of 45 to 90 us", |seen, _| {
-            seen.device().transport = Some("virtio".into());
-            seen.device().is_virtual = Some(true);
+            virtual_disk(seen, "virtio");
         })
         .on("read=bimodal:0.5:45us:90us")
         .depth(1),
         silent("host_cache", "virtual disk, 5 % of the reads of 20 us", |seen, _| {
-            seen.device().transport = Some("virtio".into());
-            seen.device().is_virtual = Some(true);
+            virtual_disk(seen, "virtio");
         })
         .on("read=bimodal:0.05:20us:120us")
         .depth(1),
@@ -280,8 +279,7 @@ pub(super) fn lines() -> Vec<Line> {
             .depth(1)
             .seconds(2),
         silent("host_cache", "virtual disk, sequential reads of 10 to 25 us", |seen, _| {
-            seen.device().transport = Some("virtio".into());
-            seen.device().is_virtual = Some(true);
+            virtual_disk(seen, "virtio");
         })
         .on("read=bimodal:0.5:10us:25us")
         .asks(|plan| {
