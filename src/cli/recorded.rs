@@ -7,14 +7,12 @@ pub(super) mod runs;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use super::exit::{Failure, wrong};
 use super::intact::AcceptArgs;
 use iosonde_model::record::given;
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::SCHEMA;
-use iosonde_model::record::{ProfileRun, Run};
+use iosonde_model::record::{JsonRecord, ProfileRun, Run};
 
 /// A record of either type.
 pub(super) enum Record {
@@ -47,15 +45,15 @@ pub(super) fn record(
     let text = bounded(&path, MAX_BYTES).map_err(|why| refuse(&path, why))?;
     let expected =
         "expected a record of `iosonde profile` or `iosonde run`, such as 01-profile.json";
-    let value: Value = serde_json::from_slice(&text)
+    let json = JsonRecord::of(text)
         .map_err(|error| refuse(&path, format!("not JSON ({error}), {expected}")))?;
-    let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default().to_string();
+    let schema = json.schema();
     let malformed = |error: serde_json::Error| {
         refuse(&path, format!("incomplete record of {schema} ({error}); record it again"))
     };
-    let record = match schema.as_str() {
-        PROFILE_SCHEMA => Record::Profile(serde_json::from_value(value).map_err(malformed)?),
-        SCHEMA => Record::Run(serde_json::from_value(value).map_err(malformed)?),
+    let record = match schema {
+        PROFILE_SCHEMA => Record::Profile(json.read().map_err(malformed)?),
+        SCHEMA => Record::Run(json.read().map_err(malformed)?),
         "" => return Err(refuse(&path, format!("not an iosonde record, {expected}"))),
         other => return Err(refuse(&path, format!("a document of {other}, {expected}"))),
     };

@@ -203,9 +203,9 @@ fn damaged_and_foreign_files_are_refused() {
     place.file("outside/manifest.json", manifest("../half.json").to_string().as_bytes());
     place.file("missing/manifest.json", manifest("01-run.json").to_string().as_bytes());
     for (path, message) in [
-        ("newer.json", "a document of iosonde.run/7, but iosonde 0.1.0 reads iosonde.run/1"),
+        ("newer.json", "a document of iosonde.run/7, written by version"),
         ("half.json", "not JSON"),
-        ("other.json", "found iosonde.doctor/1, expected one of iosonde.run/1"),
+        ("other.json", "found a document of iosonde.doctor/1, expected iosonde.run/1"),
         ("base9.json", "a document of iosonde.baseline/9"),
         ("base.json", "incomplete record of iosonde.baseline/1"),
         ("empty", "contains no record of a run"),

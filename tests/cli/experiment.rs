@@ -393,7 +393,7 @@ fn what_is_no_experiment_is_not_gone_on_with() {
     let text = fs::read_to_string(&path).unwrap();
     let resume = format!("experiment resume {} --accept-altered", folder.display());
     fs::write(&path, text.replace("iosonde.experiment/1", "iosonde.experiment/9")).unwrap();
-    place.iosonde(&resume).end().exits(2).says("a newer program wrote it");
+    place.iosonde(&resume).end().exits(2).says("knows iosonde.experiment/1: use that version");
     fs::write(&path, &text[..text.len() / 2]).unwrap();
     place.iosonde(&resume).end().exits(2).says("not a record");
     assert!(folder.is_dir(), "what is refused stays as it is");

@@ -17,6 +17,7 @@ pub mod facts;
 pub mod given;
 pub mod hosts;
 pub mod import;
+pub mod json_record;
 pub mod ladder;
 pub mod layers;
 pub mod ledger_file;
@@ -52,6 +53,7 @@ fn kind_of(file_type: FileType) -> &'static str {
 pub use controlled::ControlledRun;
 pub use facts::{HostFacts, TargetFacts};
 pub use hosts::HostsRun;
+pub use json_record::JsonRecord;
 pub use ladder::LadderRun;
 pub use layers::LayersRun;
 pub use precision::PrecisionRun;

@@ -5,20 +5,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::Value;
-
 use super::{MAX_BYTES, bounded};
 use crate::cli::exit::{Failure, wrong};
 use crate::cli::intact::AcceptArgs;
 use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Observation};
 use iosonde_model::plan::design::Level;
-use iosonde_model::record::HostFacts;
 use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::record::experiment::{TRIAL_SCHEMA, TrialRun};
 use iosonde_model::record::hosts::{HOSTS, HostsRun};
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::{Run, SCHEMA};
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest};
+use iosonde_model::record::{HostFacts, JsonRecord};
 
 /// Largest number of records of one argument.
 const MAX_RUNS: usize = 20_000;
@@ -46,9 +44,8 @@ pub(in crate::cli) fn meaning(path: &Path) -> Meaning {
         let is_profile = names.any(|name| name.ends_with("-profile.json"));
         return if is_profile { Meaning::Profile } else { Meaning::Runs };
     }
-    let value: Option<Value> =
-        bounded(path, MAX_BYTES).ok().and_then(|text| serde_json::from_slice(&text).ok());
-    let schema = value.as_ref().and_then(|value| value["schema"].as_str()).unwrap_or_default();
+    let json = bounded(path, MAX_BYTES).ok().and_then(|text| JsonRecord::of(text).ok());
+    let schema = json.as_ref().map(JsonRecord::schema).unwrap_or_default();
     let of_runs = ["iosonde.run/", "iosonde.trial/", "iosonde.baseline/"];
     if of_runs.iter().any(|front| schema.starts_with(front)) {
         Meaning::Runs
@@ -171,10 +168,11 @@ impl Reader<'_> {
     fn cells(&self, folder: &Path) -> Result<Vec<String>, Failure> {
         let path = folder.join("manifest.json");
         let text = bounded(&path, MAX_FACTS).map_err(|why| self.refuse(&path, why))?;
-        let value: Value = serde_json::from_slice(&text)
+        let json = JsonRecord::of(text)
             .map_err(|error| self.refuse(&path, format!("not JSON ({error})")))?;
-        self.is_known(&path, &value, &[MANIFEST_SCHEMA])?;
-        let manifest: Manifest = serde_json::from_value(value)
+        json.expect(&[MANIFEST_SCHEMA]).map_err(|why| self.refuse(&path, why))?;
+        let manifest: Manifest = json
+            .read()
             .map_err(|error| self.refuse(&path, format!("incomplete manifest ({error})")))?;
         let is_inside = |name: &String| {
             let mut parts = Path::new(name).components();
@@ -197,34 +195,34 @@ impl Reader<'_> {
             return Err(self.refuse(path, why));
         }
         let expected = "expected a record of `iosonde run`, such as 01-run.json, or a baseline";
-        let value: Value = serde_json::from_slice(&text)
+        let json = JsonRecord::of(text)
             .map_err(|error| self.refuse(path, format!("not JSON ({error}), {expected}")))?;
-        drop(text);
-        let schema = value["schema"].as_str().unwrap_or_default().to_owned();
+        let schema = json.schema();
         let malformed = |error: serde_json::Error| {
             self.refuse(path, format!("incomplete record of {schema} ({error}); record it again"))
         };
         let (host, machine) = (machines.facts.as_ref(), machines.name_of(path));
-        let read = match schema.as_str() {
+        let read = match schema {
             SCHEMA => Read::Run {
                 machine,
-                run: serde_json::from_value(value).map_err(malformed)?,
+                run: json.read().map_err(malformed)?,
                 cell: String::new(),
                 host,
             },
             TRIAL_SCHEMA => {
-                let trial: TrialRun = serde_json::from_value(value).map_err(malformed)?;
+                let trial: TrialRun = json.read().map_err(malformed)?;
                 Read::Run { machine, cell: cell_of(&trial), run: Box::new(trial.run), host }
             }
-            BASELINE_SCHEMA => Read::Baseline(serde_json::from_value(value).map_err(malformed)?),
+            BASELINE_SCHEMA => Read::Baseline(json.read().map_err(malformed)?),
             PROFILE_SCHEMA => {
                 let why = "a profile, but runs are compared with runs; to score a replay, give \
                     PROFILE first";
                 return Err(self.refuse(path, why));
             }
             _ => {
-                self.is_known(path, &value, &[SCHEMA, TRIAL_SCHEMA, BASELINE_SCHEMA])?;
-                return Err(self.refuse(path, format!("not an iosonde record, {expected}")));
+                let known = [SCHEMA, TRIAL_SCHEMA, BASELINE_SCHEMA];
+                let why = json.expect(&known).err().unwrap_or_default();
+                return Err(self.refuse(path, why));
             }
         };
         self.count += match &read {
@@ -233,25 +231,6 @@ impl Reader<'_> {
         };
         (self.with)(read);
         Ok(())
-    }
-
-    /// Rejects documents of other types, and of newer versions.
-    fn is_known(&self, path: &Path, value: &Value, known: &[&str]) -> Result<(), Failure> {
-        let schema = value["schema"].as_str().unwrap_or_default();
-        let kind = |schema: &str| schema.rsplit_once('/').map(|(kind, _)| kind.to_owned());
-        if known.contains(&schema) {
-            return Ok(());
-        }
-        if let Some(ours) = known.iter().find(|ours| kind(ours) == kind(schema)) {
-            let why = format!(
-                "a document of {schema}, but iosonde {} reads {ours}: use the version that wrote \
-                 it, or a newer one",
-                env!("CARGO_PKG_VERSION")
-            );
-            return Err(self.refuse(path, why));
-        }
-        let named = if schema.is_empty() { "not an iosonde record" } else { schema };
-        Err(self.refuse(path, format!("found {named}, expected one of {}", known.join(", "))))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use super::kept::json;
 use super::write::{Rendered, deliver, deliver_report, marked};
 use super::{Form, ReportArgs, pictures, read_manifest};
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::hosts::{hosts_text, loads};
-use crate::cli::recorded::{MAX_BYTES, bounded};
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostsRun};
+use iosonde_model::record::run::SCHEMA;
 use iosonde_report::hosts_report::{HostsResult, hosts_json, hosts_report};
 use iosonde_report::json::json_text;
 
@@ -24,15 +25,7 @@ pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> 
                        each time, and their checksums are verified";
         return Err(wrong(message));
     }
-    let record: HostsRun = read(&folder.join(HOSTS))?;
-    if record.schema != HOSTS_SCHEMA {
-        let path = folder.join(HOSTS);
-        return Err(wrong(format!(
-            "`{}`: found schema {}, expected {HOSTS_SCHEMA}",
-            path.display(),
-            record.schema
-        )));
-    }
+    let record: HostsRun = read(&folder.join(HOSTS), HOSTS_SCHEMA)?;
     let mut runs: Vec<(usize, usize, Run)> = Vec::new();
     for (index, host) in record.hosts.iter().enumerate() {
         for cell in &host.cells {
@@ -42,7 +35,7 @@ pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> 
                     "{HOSTS} names the record `{found}`, expected a file beside it"
                 )));
             }
-            runs.push((index, cell.cell, read(&folder.join(&cell.file))?));
+            runs.push((index, cell.cell, read(&folder.join(&cell.file), SCHEMA)?));
         }
     }
     let runs: Vec<(usize, usize, &Run)> =
@@ -66,8 +59,7 @@ pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> 
     deliver_report(args, &report, Some(hosts_text(hosts)))
 }
 
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Failure> {
-    let refuse = |why: String| wrong(format!("`{}`: {why}", path.display()));
-    let bytes = bounded(path, MAX_BYTES).map_err(refuse)?;
-    serde_json::from_slice(&bytes).map_err(|error| refuse(format!("not a record: {error}")))
+fn read<T: serde::de::DeserializeOwned>(path: &Path, schema: &str) -> Result<T, Failure> {
+    let refuse = |error| wrong(format!("`{}`: not a record: {error}", path.display()));
+    json(path, "a record", &[schema])?.read().map_err(refuse)
 }

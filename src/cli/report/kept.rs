@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::recorded::{MAX_BYTES, bounded};
 use iosonde_model::record::checksums::is_unfinished;
@@ -15,7 +13,9 @@ use iosonde_model::record::run::SCHEMA;
 use iosonde_model::record::store::{MANIFEST_SCHEMA, RunFolder, utc};
 use iosonde_model::record::undo::Undo;
 use iosonde_model::record::verify::VERIFY_SCHEMA;
-use iosonde_model::record::{HostFacts, LadderRun, Manifest, ProfileRun, Run, VerifyRun};
+use iosonde_model::record::{
+    HostFacts, JsonRecord, LadderRun, Manifest, ProfileRun, Run, VerifyRun,
+};
 
 /// In the folder of a campaign, that of its devices.
 pub(in crate::cli) const DEVICES: &str = "devices";
@@ -149,7 +149,7 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
     }
     let files = names.into_iter().map(|name| (name.clone(), path.join(name))).collect();
     let host = match path.join("host.json") {
-        host if host.exists() => Some(document(&host, "a description of the machine")?),
+        host if host.exists() => Some(described(&host)?),
         _ => None,
     };
     Ok(Kept { path: path.to_path_buf(), manifest, host, records: records(files)? })
@@ -165,10 +165,8 @@ pub(in crate::cli) fn read_manifest(folder: &Path) -> Result<Option<Manifest>, F
     if !path.exists() {
         return Ok(None);
     }
-    let value: Value = document(&path, "a manifest")?;
-    let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default();
-    known_version(&path, schema, &[MANIFEST_SCHEMA], &value)?;
-    serde_json::from_value(value)
+    json(&path, "a manifest", &[MANIFEST_SCHEMA])?
+        .read()
         .map(Some)
         .map_err(|error| wrong(format!("`{}`: incomplete manifest ({error})", path.display())))
 }
@@ -224,36 +222,23 @@ fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-fn document<T: serde::de::DeserializeOwned>(path: &Path, what: &str) -> Result<T, Failure> {
-    let refuse = |why: String| wrong(format!("`{}`: {why}", path.display()));
-    let text = bounded(path, MAX_BYTES).map_err(refuse)?;
-    serde_json::from_slice(&text).map_err(|error| refuse(format!("not {what} ({error})")))
+/// A description of the machine.
+
+/// A description of the machine.
+fn described(host: &Path) -> Result<HostFacts, Failure> {
+    let refuse = |why: String| wrong(format!("`{}`: {why}", host.display()));
+    let text = bounded(host, MAX_BYTES).map_err(refuse)?;
+    serde_json::from_slice(&text)
+        .map_err(|error| refuse(format!("not a description of the machine ({error})")))
 }
 
-/// A document of a known schema; a newer version gets its own error.
-fn known_version(path: &Path, schema: &str, known: &[&str], value: &Value) -> Result<(), Failure> {
-    if known.contains(&schema) {
-        return Ok(());
-    }
-    let refuse = |why: String| Err(wrong(format!("`{}`: {why}", path.display())));
-    let split = |schema: &str| -> Option<(String, u64)> {
-        let (name, version) = schema.rsplit_once('/')?;
-        Some((name.to_owned(), version.parse().ok()?))
-    };
-    let near = split(schema).and_then(|(name, version)| {
-        let (of, ours) = known.iter().filter_map(|each| split(each)).find(|(of, _)| *of == name)?;
-        (version > ours).then(|| format!("{of}/{ours}"))
-    });
-    let program = value.get("program").and_then(Value::as_str).unwrap_or("unknown");
-    match (near, schema) {
-        (Some(ours), _) => refuse(format!(
-            "found a document of {schema}, written by version {program}; this program, {}, knows \
-             {ours}: use that version or a newer one",
-            env!("CARGO_PKG_VERSION")
-        )),
-        (None, "") => refuse("not an iosonde record: no schema".into()),
-        (None, _) => refuse(format!("found a document of {schema}, expected {}", known.join(", "))),
-    }
+/// A document of one of these schemas.
+pub(super) fn json(path: &Path, what: &str, known: &[&str]) -> Result<JsonRecord, Failure> {
+    let refuse = |why: String| wrong(format!("`{}`: {why}", path.display()));
+    let text = bounded(path, MAX_BYTES).map_err(refuse)?;
+    let json = JsonRecord::of(text).map_err(|error| refuse(format!("not {what} ({error})")))?;
+    json.expect(known).map_err(refuse)?;
+    Ok(json)
 }
 
 fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
@@ -261,20 +246,19 @@ fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
     let mut runs: Vec<(String, Run)> = Vec::new();
     let several = files.len() > 1;
     for (name, path) in files {
-        let value: Value = document(&path, "an iosonde record")?;
-        let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default().to_string();
-        known_version(&path, &schema, &known, &value)?;
+        let json = json(&path, "an iosonde record", &known)?;
+        let schema = json.schema();
         let malformed = |error: serde_json::Error| {
             wrong(format!("`{}`: incomplete record of {schema} ({error})", path.display()))
         };
-        let alone = match schema.as_str() {
+        let alone = match schema {
             SCHEMA => {
-                runs.push((name, serde_json::from_value(value).map_err(malformed)?));
+                runs.push((name, json.read().map_err(malformed)?));
                 continue;
             }
-            VERIFY_SCHEMA => Records::Verify(serde_json::from_value(value).map_err(malformed)?),
-            LADDER_SCHEMA => Records::Ladder(serde_json::from_value(value).map_err(malformed)?),
-            _ => Records::Profile(serde_json::from_value(value).map_err(malformed)?),
+            VERIFY_SCHEMA => Records::Verify(json.read().map_err(malformed)?),
+            LADDER_SCHEMA => Records::Ladder(json.read().map_err(malformed)?),
+            _ => Records::Profile(json.read().map_err(malformed)?),
         };
         if several {
             let why = format!("found a record of {schema} among others, expected only one");

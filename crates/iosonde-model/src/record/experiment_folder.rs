@@ -10,7 +10,7 @@ use super::experiment::{
     EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TRIAL_SCHEMA, TrialRun,
 };
 use super::packed::{PACKED, unpacked};
-use super::{HostFacts, given};
+use super::{HostFacts, JsonRecord, given};
 
 /// A folder that holds an experiment.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl ExperimentFolder {
     pub fn open(path: &Path) -> Result<ExperimentFolder, FolderError> {
         let run = read(&path.join("experiment.json"), EXPERIMENT_SCHEMA)?;
         let host = path.join("host.json");
-        let host = if host.is_file() { Some(parsed(&host)?) } else { None };
+        let host = if host.is_file() { Some(facts(&host)?) } else { None };
         Ok(ExperimentFolder { path: path.into(), run, host })
     }
 
@@ -139,36 +139,25 @@ fn is_place(rest: &str) -> bool {
 }
 
 fn read<T: DeserializeOwned>(path: &Path, schema: &str) -> Result<T, FolderError> {
-    let value: serde_json::Value = parsed(path)?;
     let wrong = |what: String| FolderError::Malformed { path: path.into(), what };
-    let found = value.get("schema").and_then(serde_json::Value::as_str).unwrap_or_default();
-    if found != schema {
-        let newer = version(found) > version(schema) && stem(found) == stem(schema);
-        return Err(wrong(if newer {
-            format!("found {found}, expected {schema}: a newer program wrote it; use that one")
-        } else {
-            format!("found schema `{found}`, expected {schema}")
-        }));
-    }
-    serde_json::from_value(value)
-        .map_err(|error| wrong(format!("incomplete record of {schema} ({error})")))
+    let record = json(path)?;
+    record.expect(&[schema]).map_err(wrong)?;
+    record.read().map_err(|error| wrong(format!("incomplete record of {schema} ({error})")))
 }
 
-fn stem(schema: &str) -> &str {
-    schema.rsplit_once('/').map_or(schema, |(stem, _)| stem)
-}
-
-fn version(schema: &str) -> u32 {
-    schema.rsplit_once('/').and_then(|(_, version)| version.parse().ok()).unwrap_or(0)
+/// A description of the machine, which has no schema.
+fn facts(path: &Path) -> Result<HostFacts, FolderError> {
+    let wrong = |what: String| FolderError::Malformed { path: path.into(), what };
+    json(path)?.read().map_err(|error| wrong(format!("not a description of a machine ({error})")))
 }
 
 /// A JSON file of bounded length.
-fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
+fn json(path: &Path) -> Result<JsonRecord, FolderError> {
     let wrong = |what: String| FolderError::Malformed { path: path.into(), what };
     let mut text = given::bytes(path, MAX_BYTES).map_err(|error| wrong(error.to_string()))?;
     if path.to_string_lossy().ends_with(PACKED) {
         text = unpacked(&text, MAX_BYTES)
             .map_err(|error| wrong(format!("not a compressed record ({error})")))?;
     }
-    serde_json::from_slice(&text).map_err(|error| wrong(format!("not a record ({error})")))
+    JsonRecord::of(text).map_err(|error| wrong(format!("not a record ({error})")))
 }
