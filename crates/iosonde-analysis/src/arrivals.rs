@@ -203,25 +203,14 @@ fn has_other_scatter(run: &Run, open: &[usize], figures: &ArrivalFigures) -> boo
     figures.gap_cv.is_some_and(|cv| cv.ln().abs() > CV_WITHIN.max(CHANCE / due.sqrt()))
 }
 
-/// Relative variance of what a table draws.
-fn variance(table: &[(u64, f64)]) -> f64 {
-    (moment(table, 2) / moment(table, 1).powi(2) - 1.0).max(0.0)
-}
-
-fn moment(table: &[(u64, f64)], power: i32) -> f64 {
-    table.iter().map(|(value, percent)| (*value as f64).powi(power) * percent / 100.0).sum()
-}
-
 /// Largest coefficient of variation of the distances that a table gives: the standard error of
 /// their mean is this over the root of their number. Of bursts, what has the same meaning.
 fn scatter(run: &Run, open: &[usize]) -> f64 {
     let of = |at: &usize| match &run.plan.jobs[*at].pace {
-        Pace::Rate { arrivals: Arrivals::Drawn(table), .. } => variance(table).sqrt(),
-        // The number of bursts scatters with the times between them, and they with their lengths.
-        Pace::Rate { arrivals: Arrivals::Bursts(bursts), .. } => {
-            let length = moment(&bursts.requests, 1);
-            (length * (variance(&bursts.between) + variance(&bursts.requests))).sqrt()
+        Pace::Rate { arrivals: Arrivals::Drawn(table), .. } => {
+            Arrivals::relative_variance(table).sqrt()
         }
+        Pace::Rate { arrivals: Arrivals::Bursts(bursts), .. } => bursts.dispersion().sqrt(),
         _ => 0.0,
     };
     open.iter().map(of).fold(0.0, f64::max)

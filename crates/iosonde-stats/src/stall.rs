@@ -144,15 +144,41 @@ fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<St
             if is_even { is_inside || stands } else { stands && end - start >= STANDSTILL_FROM }
         })
         .collect();
-    let length = |(start, end): &(usize, usize)| end - start;
-    let longest = low.iter().map(length).max()?;
-    let share = low.iter().map(length).sum::<usize>() as f64 / counts.len() as f64;
+    if low.is_empty() {
+        return None;
+    }
+    let share =
+        low.iter().map(|(start, end)| end - start).sum::<usize>() as f64 / counts.len() as f64;
     if share > REMAIN || (share > LEVEL_FROM && low.len() < PIECES) {
         return None;
     }
+    Some(summed(&counts, width_ns, &low, usual))
+}
+
+/// Finds freezes that return and fill a third of the series or more, so that no median tells of the
+/// rate between them: times of at least `shortest_ns` in which nearly nothing was done.
+pub fn freezes(counts: &[u64], width_ns: u64, shortest_ns: u64) -> Option<Stalls> {
+    let counts: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
+    let busy: Vec<f64> = counts.iter().copied().filter(|count| *count > 0.0).collect();
+    let usual = median(&busy)?;
+    let nothing = NOTHING * usual;
+    let is_long = |(start, end): &(usize, usize)| (end - start) as u64 * width_ns >= shortest_ns;
+    let low: Vec<(usize, usize)> =
+        segments(&counts, nothing, nothing).into_iter().filter(is_long).collect();
+    let frozen: usize = low.iter().map(|(start, end)| end - start).sum();
+    // A slow rate does one operation after another.
+    let between = busy.iter().sum::<f64>() / low.len().max(1) as f64;
+    let returns = low.len() > 1 && between >= FREEZE;
+    let fills = frozen as f64 > LEVEL_FROM * counts.len() as f64;
+    (returns && fills).then(|| summed(&counts, width_ns, &low, usual))
+}
+
+/// These stalls, with what they cost.
+fn summed(counts: &[f64], width_ns: u64, low: &[(usize, usize)], usual: f64) -> Stalls {
+    let longest = low.iter().map(|(start, end)| end - start).max().unwrap_or(0);
     // A stall begins and ends within an interval: those beside it are counted with it.
     let mut is_part = vec![false; counts.len()];
-    for (start, end) in &low {
+    for (start, end) in low {
         is_part[start.saturating_sub(1)..(end + 1).min(counts.len())].fill(true);
     }
     let (mut lost, mut rest, mut rest_count) = (0.0, 0.0, 0usize);
@@ -165,7 +191,7 @@ fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<St
         }
     }
     let per_second = |sum: f64, n: usize| sum * 1e9 / (n.max(1) as f64 * width_ns as f64);
-    Some(Stalls {
+    Stalls {
         count: low.len(),
         lost_ns: (lost / usual * width_ns as f64).max(0.0),
         longest_ns: longest as u64 * width_ns,
@@ -174,7 +200,7 @@ fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<St
         usual: per_second(usual, 1),
         with: per_second(counts.iter().sum(), counts.len()),
         without: per_second(rest, rest_count),
-    })
+    }
 }
 
 /// Operations that these counts miss of `usual` each.
@@ -382,6 +408,29 @@ mod tests {
         for every in [2, 5, 10, 20] {
             let values: Vec<u64> = (0..1_000).map(|at| u64::from(at % every == 0)).collect();
             assert_eq!(stalls(&values, TEN_MS), None, "{every}");
+        }
+    }
+
+    #[test]
+    fn freezes_for_most_of_the_time_are_found_and_slow_or_sliced_rates_are_none() {
+        let tenth_ns = 100_000_000;
+        for (every, busy) in [(100, 45), (100, 40), (100, 10), (300, 10), (50, 10)] {
+            for seed in 1..20 {
+                let values = series(seed, |at| if at % every < busy { 1.0 } else { 0.0 });
+                let found = freezes(&values, TEN_MS, tenth_ns).unwrap();
+                let share = 1.0 - busy as f64 / every as f64;
+                assert!((found.lost_ns / 1e10 / share - 1.0).abs() < 0.05, "{found:?}");
+                assert!((found.without / 3_950.0 - 1.0).abs() < 0.15, "{found:?}");
+                let longest_ns = (every - busy) as u64 * TEN_MS;
+                assert_eq!(found.longest_ns, longest_ns, "{found:?}");
+            }
+        }
+        let even: Vec<u64> = (0..1_000).map(|at| u64::from(at % 20 == 0)).collect();
+        let sliced = series(1, |at| if at % 10 < 3 { 3.0 } else { 0.0 });
+        let gone = series(1, |at| if at < 200 { 1.0 } else { 0.0 });
+        let seldom = series(1, |at| if at % 300 < 250 { 1.0 } else { 0.0 });
+        for values in [even, sliced, gone, seldom, vec![0; 1_000], series(1, |_| 1.0)] {
+            assert_eq!(freezes(&values, TEN_MS, tenth_ns), None);
         }
     }
 

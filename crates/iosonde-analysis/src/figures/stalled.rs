@@ -1,5 +1,6 @@
 //! The stalls of a run, and the rates without them.
 
+use iosonde_model::plan::{Arrivals, Pace};
 use iosonde_model::record::run::{ArrivalsRun, Run};
 use iosonde_stats::stall::{self, Due, Stalls};
 use iosonde_stats::step::{TwoModes, two_modes};
@@ -16,6 +17,11 @@ const FAR_BELOW: f64 = 0.5;
 /// Median latencies in an interval at least: requests that are served together, or reaped together,
 /// complete together, and nothing completes between.
 const CLUMPS: u64 = 2;
+/// Shortest freeze, ns, where they fill most of a run, and the same in median latencies of a closed
+/// loop, or in requests that an open loop has due.
+const FREEZE_NS: u64 = 100_000_000;
+const MEDIANS: u64 = 20;
+const DUE: f64 = 20.0;
 /// Smallest relative rise of a rate.
 pub(crate) const MOVES_FROM: f64 = 0.20;
 /// Share of the variance that several levels must explain.
@@ -43,16 +49,26 @@ pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
             let done: u64 = ops.iter().sum();
             let with = done as f64 * 1e9 / (ops.len() as f64 * width_ns as f64);
             let unfilled = usize::try_from(filling_ns(run).div_ceil(width_ns.max(1))).ok()?;
-            let found = stall::stalls_of_due(ops.get(unfilled..)?, width_ns, due)?;
+            let ops = ops.get(unfilled..)?;
+            let found = stall::stalls_of_due(ops, width_ns, due)
+                .or_else(|| stall::freezes(ops, width_ns, longest_idle_ns(due)))?;
             let first_ns = found.first_ns + unfilled as u64 * width_ns;
             Stalls { with, without: due.per_s, first_ns, ..found }
         }
-        None => stall::stalls(&ops, width_ns)?,
+        None => stall::stalls(&ops, width_ns).or_else(|| {
+            stall::freezes(&ops, width_ns, FREEZE_NS.max(MEDIANS * widest_clump_ns / CLUMPS))
+        })?,
     };
     let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
         || stalls.longest_ns >= LONG_STALL_NS;
     let is_level = |modes: TwoModes| modes.low >= LEVEL_FROM * modes.high;
     (is_material && !alternating(run).is_some_and(is_level)).then_some(stalls)
+}
+
+/// How long nothing may be due by chance, ns, and no shorter than a freeze.
+fn longest_idle_ns(due: Due) -> u64 {
+    let by_chance_ns = DUE * due.dispersion.max(1.0) * 1e9 / due.per_s.max(f64::MIN_POSITIVE);
+    FREEZE_NS.max(by_chance_ns as u64)
 }
 
 /// How long nothing can end of an open loop that has just begun, ns of the window: the shortest
@@ -72,9 +88,10 @@ pub(crate) fn alternating(run: &Run) -> Option<TwoModes> {
 /// What was due; `None` unless all jobs are open loops.
 fn due(run: &Run) -> Option<Due> {
     let is_open = !run.jobs.is_empty() && run.plan.jobs.iter().all(|job| job.is_open_loop());
-    let sum = |of: fn(&ArrivalsRun) -> f64| run.jobs.iter().map(|job| of(&job.arrivals)).sum();
-    let count: f64 = sum(|counts| counts.due as f64);
-    let variance: f64 = sum(|counts| counts.due as f64 * dispersion(counts));
+    let jobs = || run.jobs.iter().zip(&run.plan.jobs).map(|(ran, job)| (&ran.arrivals, &job.pace));
+    let count: f64 = jobs().map(|(counts, _)| counts.due as f64).sum();
+    let variance: f64 =
+        jobs().map(|(counts, pace)| counts.due as f64 * dispersion(counts, pace)).sum();
     is_open.then(|| Due {
         per_s: count * 1e9 / run.measured_ns.max(1) as f64,
         dispersion: variance / count.max(1.0),
@@ -83,7 +100,11 @@ fn due(run: &Run) -> Option<Due> {
 
 /// Variance of the number due in an interval as a multiple of its mean, by the distances between
 /// due times: their squared coefficient of variation (Cox, "Renewal Theory", 1962, section 3.3).
-fn dispersion(counts: &ArrivalsRun) -> f64 {
+/// Those of bursts depend on each other.
+fn dispersion(counts: &ArrivalsRun, pace: &Pace) -> f64 {
+    if let Pace::Rate { arrivals: Arrivals::Bursts(bursts), .. } = pace {
+        return bursts.dispersion();
+    }
     let mean_ns = counts.gap_sum_ns as f64 / counts.gaps.max(1) as f64;
     let square = counts.gap_square_sum / counts.gaps.max(1) as f64;
     if mean_ns > 0.0 { (square / mean_ns.powi(2) - 1.0).max(0.0) } else { 0.0 }

@@ -51,6 +51,13 @@ impl Arrivals {
         let whole: f64 = table.iter().map(|(_, percent)| percent).sum();
         table.iter().map(|(value, percent)| *value as f64 * percent).sum::<f64>() / whole
     }
+
+    /// The variance of a table as a multiple of the square of its mean.
+    pub fn relative_variance(table: &[(u64, f64)]) -> f64 {
+        let whole: f64 = table.iter().map(|(_, percent)| percent).sum();
+        let squares = table.iter().map(|(value, percent)| (*value as f64).powi(2) * percent);
+        (squares.sum::<f64>() / whole / Arrivals::mean(table).powi(2) - 1.0).max(0.0)
+    }
 }
 
 impl Bursts {
@@ -60,5 +67,13 @@ impl Bursts {
         let within =
             if requests > 1.0 { Arrivals::mean(&self.within) * (requests - 1.0) } else { 0.0 };
         (within + Arrivals::mean(&self.between)) / requests
+    }
+
+    /// Variance of the number of requests in a long time as a multiple of its mean: the number of
+    /// bursts scatters with the times between them, and the requests with their lengths.
+    pub fn dispersion(&self) -> f64 {
+        let scatter = Arrivals::relative_variance(&self.between)
+            + Arrivals::relative_variance(&self.requests);
+        Arrivals::mean(&self.requests) * scatter
     }
 }
