@@ -11,8 +11,10 @@ use iosonde_model::plan::{Arrivals, Job, Pace, Rate, Sizes};
 use iosonde_model::record::run::Run;
 use iosonde_model::units::{count, duration};
 use iosonde_stats::Histogram;
+use iosonde_stats::dependent;
 use iosonde_stats::stall::Stalls;
 
+use crate::series;
 pub use backlog::Growth;
 
 /// Stalls of a run from which on each quarter of it has time to make up for one.
@@ -29,6 +31,10 @@ const CV_WITHIN: f64 = 0.05;
 const FEWEST_GAPS: f64 = 10.0;
 /// Share of operations that found no free slot, at or below which the lag is the generator's own.
 const OWN_LAG_BELOW: f64 = 0.01;
+/// Share of operations that found no free slot from which on there was none all the time.
+const ALWAYS: f64 = 0.99;
+/// Half intervals of 95 % that chance does not exceed.
+const BEYOND_CHANCE: f64 = 2.0;
 /// Lag at p99, as a share of the median response, at or above which the generator is too slow.
 const LAG_SHARE: f64 = 0.10;
 
@@ -143,7 +149,8 @@ fn verdict(
     let risen = figures.risen_ns as f64 / run.measured_ns.max(1) as f64;
     let returns = stalls.is_some_and(|stalls| stalls.count >= EACH_QUARTER);
     let rises = risen > within + if returns { 0.0 } else { held };
-    if (grows || remains || rises)
+    let falls_short = stalls.is_none() && falls_short(run, open, figures);
+    if (grows || remains || rises || falls_short)
         && !open.iter().all(|at| backlog::recurs(&run.jobs[*at].arrivals.backlog_ns))
     {
         return ArrivalVerdict::Unsustainable;
@@ -164,6 +171,23 @@ fn verdict(
         return ArrivalVerdict::OffSchedule;
     }
     ArrivalVerdict::Sustained
+}
+
+/// Whether all slots were in flight all the time, and did less than was requested, beyond chance:
+/// what they do is then all that they can. A small overload shows by that before its backlog, which
+/// random arrivals make uneven, can be told from one that wanders.
+fn falls_short(run: &Run, open: &[usize], figures: &ArrivalFigures) -> bool {
+    let Some(asked_per_s) = figures.asked_per_s else { return false };
+    let directions = open.iter().flat_map(|at| {
+        let job = &run.jobs[*at];
+        [&job.read, &job.write, &job.trim]
+    });
+    let done = series::batches(directions, (0, run.measured_ns));
+    let done = done.ok().and_then(|batches| dependent::rate(&batches).ok());
+    let always_full = figures.queued as f64 >= ALWAYS * figures.due as f64;
+    always_full
+        && done
+            .is_some_and(|done| asked_per_s > done.value * (BEYOND_CHANCE * done.half_width).exp())
 }
 
 /// Whether operations were due at another rate than requested. Their number shows it, and so do the

@@ -386,6 +386,12 @@ impl<'a> Case<'a> {
             .filter(|step| remains_ns(step) >= SHORTEST_LEVEL as u64 * series::STEP_NS)
     }
 
+    /// The warm-up, in whole seconds, that leaves out so many intervals of the series.
+    fn ramp_s(&self, intervals: usize) -> u64 {
+        let left_out_ns = (intervals as u64 + 1) * self.series.width_ns;
+        (self.run.plan.warmup_ns + left_out_ns).div_ceil(1_000_000_000)
+    }
+
     /// Bytes read by the device over bytes read by us; `None` if unknown or too few bytes to
     /// decide.
     fn device_read_share(&self) -> Option<f64> {

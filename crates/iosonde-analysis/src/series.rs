@@ -1,6 +1,6 @@
 //! Interval series of several jobs on one time axis.
 
-use iosonde_model::plan::Pace;
+use iosonde_model::plan::{Arrivals, Pace};
 use iosonde_model::record::run::{CounterSeries, DirectionRun, HistogramSeries, JobRun, Run};
 use iosonde_stats::Histogram;
 use iosonde_stats::dependent::{Batch, NoInterval};
@@ -64,6 +64,12 @@ impl Series {
 /// Whether the load itself neither changes nor pauses: a rate that was requested to change says
 /// nothing about the storage.
 pub(crate) fn is_even(run: &Run) -> bool {
+    let in_bursts = |pace: &Pace| matches!(pace, Pace::Rate { arrivals: Arrivals::Bursts(_), .. });
+    goes_on(run) && !run.plan.jobs.iter().any(|job| in_bursts(&job.pace))
+}
+
+/// The same, or the load has bursts of a known scatter.
+pub(crate) fn goes_on(run: &Run) -> bool {
     let is_recorded = |pace: &Pace| matches!(pace, Pace::Recorded(_));
     let mut jobs = run.plan.jobs.iter();
     jobs.all(|job| job.phases.is_empty() && job.think.ns == 0 && !is_recorded(&job.pace))

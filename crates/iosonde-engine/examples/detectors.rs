@@ -19,6 +19,7 @@ use iosonde_analysis::finding::{DETECTORS, Finding, Severity};
 use iosonde_model::plan::{Arrivals, Engine, EngineKind};
 use iosonde_model::record::Run;
 use iosonde_model::record::facts::{DeviceCounters, TelemetrySample};
+use iosonde_model::spec::Bursts;
 use scene::Scene;
 
 /// A line of the table.
@@ -82,6 +83,14 @@ fn cases() -> Vec<Case> {
         let per_s = Some((per_s, Arrivals::Constant));
         Case { scene: Scene { per_s, ..case.scene }, ..case }
     };
+    let bursts = |name, device, per_s| {
+        let requests = vec![(1, 98.0), (400, 2.0)];
+        let between = vec![(1_000_000, 50.0), (9_000_000, 50.0)];
+        let arrivals = Bursts { requests, within: vec![(2_000, 100.0)], between };
+        let case = closed(name, device, 1, &[]);
+        let per_s = Some((per_s, Arrivals::Bursts(arrivals)));
+        Case { scene: Scene { per_s, ..case.scene }, ..case }
+    };
     let unwarmed = |case: Case| Case { scene: Scene { warmup_ns: 0, ..case.scene }, ..case };
     let brief = |case: Case| Case { scene: Scene { seconds: 1, ..case.scene }, ..case };
     let writes = |case: Case| Case { scene: Scene { writes: true, ..case.scene }, ..case };
@@ -117,6 +126,12 @@ fn cases() -> Vec<Case> {
     let half = "servers=4,read=exp:1ms,slow-every=7s,slow-for=3s,slow-by=2";
     let mostly_slow = "servers=4,read=exp:1ms,slow-every=6s,slow-for=4s,slow-by=3";
     let late = "servers=4,read=exp:1ms,slow-every=7s,slow-for=3s,slow-by=5";
+    let mostly_frozen = "servers=8,read=exp:500us,stall-every=1s,stall-for=600ms";
+    let nearly_always_frozen = "servers=8,read=exp:500us,stall-every=3s,stall-for=2900ms";
+    let fast = "servers=8,read=exp:500us,slow-every=900ms,slow-for=300ms,slow-by=3";
+    let fast_tenth = "servers=8,read=exp:500us,slow-every=1s,slow-for=600ms,slow-by=10";
+    let bucket = "servers=16,read=exp:500us,rate=5000,burst=50";
+    let small_bucket = "servers=16,read=exp:500us,rate=1000,burst=20";
     let doubles = closed(
         "the rate doubles after 5 s of 8",
         "servers=4,read=exp:1ms,slow-every=8s,slow-for=5s,slow-by=2",
@@ -144,6 +159,13 @@ fn cases() -> Vec<Case> {
         closed("500 ms of each 2 s, depth 8", half_second, 8, &["stall"]),
         closed("500 ms of each 2 s, depth 1", half_second, 1, &["stall"]),
         closed("30 ms of each 100 ms, depth 8", sliced, 8, &["stall"]),
+        closed("600 ms of each second, depth 8", mostly_frozen, 8, &["stall"]),
+        closed("2.9 s of each 3 s, depth 8", nearly_always_frozen, 8, &["stall"]),
+        open("600 ms of each second, 2,000/s", mostly_frozen, 2_000.0, &["stall"]),
+        closed("a third for 300 ms of each 900 ms, depth 8", fast, 8, &["level_change"]),
+        closed("a tenth for 600 ms of each second, depth 8", fast_tenth, 8, &["level_change"]),
+        bursts("bursts of 400 in 2 % of 2,000/s, 32 servers", "servers=32,read=exp:1ms", 2_000.0),
+        bursts("bursts of 400 in 2 % of 2,000/s, 4 servers", "servers=4,read=exp:1ms", 2_000.0),
         unwarmed(closed("frozen for the last 0.7 s, depth 8", at_the_end, 8, &["stall"])),
         unwarmed(open("frozen for the last 0.7 s, 2,000/s", at_the_end, 2_000.0, &["stall"])),
         unwarmed(open("frozen for 1 s of each 4 s, 16,000/s", twice, 16_000.0, &["stall"])),
@@ -210,6 +232,9 @@ fn cases() -> Vec<Case> {
         open("M/M/4 at 80 %, open loop", memoryless, 3_200.0, &[]),
         open("M/M/4 at 95 %, open loop", memoryless, 3_800.0, &[]),
         open("M/D/1 at 95 %, open loop", constant, 3_800.0, &[]),
+        long(open("20 s: token bucket of 50 at 97 %, 4,850/s", bucket, 4_850.0, &[]), 20),
+        long(open("30 s: token bucket of 20 at 95 %, 950/s", small_bucket, 950.0, &[]), 30),
+        open("token bucket of 50 at 80 %, 4,000/s", bucket, 4_000.0, &[]),
         open("M/D/1 at 90 %, 450/s", "servers=1,read=2ms", 450.0, &[]),
         open("M/D/1 at 90 %, 90/s", "servers=1,read=10ms", 90.0, &[]),
         open("M/D/4 at 90 %, 360/s", "servers=4,read=10ms", 360.0, &[]),
@@ -252,6 +277,12 @@ fn cases() -> Vec<Case> {
         unwarmed(closed(
             "a twelfth of the rate from 7 s on",
             "servers=4,read=exp:1ms,slow-every=7s,slow-for=7s,slow-by=12",
+            8,
+            &["level_drop"],
+        )),
+        unwarmed(closed(
+            "a quarter of the rate for the last 0.7 s",
+            "servers=8,read=exp:300us,slow-every=9300ms,slow-for=9300ms,slow-by=4",
             8,
             &["level_drop"],
         )),

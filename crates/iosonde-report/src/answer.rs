@@ -182,12 +182,12 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
         Kind::Failing => severe(),
         _ => limit(verdict, Strength::Proven).or_else(severe),
     };
-    let of_finding = severe.and_then(|reported| {
+    let action = |reported: &ReportedFinding| {
         let code = reported.finding.code;
         let action = terms::action(&[terms::Kind::Finding], code)?;
         Some(format!("{action} (iosonde report --explain {code})"))
-    });
-    of_finding.unwrap_or_else(|| {
+    };
+    severe.and_then(action).unwrap_or_else(|| {
         let is_idle = rows.iter().all(|(_, row)| row.figures.all.total.ops == 0);
         if !complete && is_idle {
             return "Measure longer, or at a higher rate: no operation ended in time".to_owned();
@@ -202,6 +202,11 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
                 None => "Measure longer: give a longer --runtime",
             };
             return next.to_owned();
+        }
+        let is_warning = |found: &&ReportedFinding| found.finding.severity == Severity::Warning;
+        let warning = verdict.findings.iter().find(is_warning);
+        if let Some(next) = warning.filter(|_| !verdict.because.is_empty()).and_then(action) {
+            return next;
         }
         if verdict.needs_time {
             return "Measure longer (--seconds or --runtime)".to_owned();

@@ -24,7 +24,9 @@ impl Step {
 }
 
 /// Finds the split that leaves the least squared error, both parts at least `shortest` values long;
-/// `None` if the series is shorter than two such parts, or constant.
+/// `None` if the series is shorter than two such parts, or constant. Where that is as near to an end
+/// as allowed, the change itself may be nearer: the levels are then those beside it, and
+/// `explained` is still that of the split within the bounds.
 pub fn two_levels(series: &[f64], shortest: usize) -> Option<Step> {
     let shortest = shortest.max(2);
     if series.len() < 2 * shortest {
@@ -35,26 +37,16 @@ pub fn two_levels(series: &[f64], shortest: usize) -> Option<Step> {
     if total <= 0.0 {
         return None;
     }
-    // Between-level sum of squares, from running sums of deviations.
-    let n = series.len() as f64;
-    let mut sum = 0.0;
-    let mut best = (shortest, f64::NEG_INFINITY);
-    for (index, value) in series.iter().enumerate() {
-        let left = index as f64;
-        if index >= shortest && index + shortest <= series.len() {
-            let between = sum * sum * (1.0 / left + 1.0 / (n - left));
-            if between > best.1 {
-                best = (index, between);
-            }
-        }
-        sum += value - whole.mean;
-    }
-    let (before, after) = series.split_at(best.0);
+    let sums = Sums::of(series);
+    let (within, gain) = sums.split(0, series.len(), shortest)?;
+    let is_at_edge = within == shortest || within + shortest == series.len();
+    let at = if is_at_edge { sums.split(0, series.len(), 2)?.0 } else { within };
+    let (before, after) = series.split_at(at);
     Some(Step {
-        at: best.0,
+        at,
         before: Summary::of(before.split_last()?.1)?,
         after: Summary::of(after.split_first()?.1)?,
-        explained: (best.1 / total).clamp(0.0, 1.0),
+        explained: (gain / total).clamp(0.0, 1.0),
     })
 }
 
@@ -220,6 +212,17 @@ mod tests {
             let step = two_levels(&series, 5).unwrap();
             assert_eq!((step.before.mean, step.after.mean), (100.0, 40.0));
             assert_eq!(step.after.std_dev, 0.0);
+        }
+    }
+
+    #[test]
+    fn a_level_shorter_than_allowed_has_its_own_mean() {
+        for at in [55, 5] {
+            let mut series = vec![100.0; 60];
+            series[at..].fill(40.0);
+            let step = two_levels(&series, 10).unwrap();
+            assert_eq!((step.at, step.before.mean, step.after.mean), (at, 100.0, 40.0));
+            assert!((0.4..0.5).contains(&step.explained), "{step:?}");
         }
     }
 

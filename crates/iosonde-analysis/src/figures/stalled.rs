@@ -26,7 +26,7 @@ const DUE: f64 = 20.0;
 pub(crate) const MOVES_FROM: f64 = 0.20;
 /// Share of the variance that several levels must explain.
 pub(crate) const ALL_EXPLAINED: f64 = 0.75;
-/// Shortest of several levels, in intervals of 100 ms.
+/// Shortest of several levels, in intervals.
 pub(crate) const SHORTEST: usize = 5;
 /// Changes from which on two levels alternate.
 const FEWEST_CHANGES: usize = 4;
@@ -39,7 +39,7 @@ const BESIDE: usize = 5;
 /// beyond what is due on average counts neither for what was lost nor for what is usual. Slow times
 /// that are one of two levels which alternate are no stalls.
 pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
-    let finest = series::is_even(run).then(|| series::finest(run))?;
+    let finest = series::goes_on(run).then(|| series::finest(run))?;
     let due = due(run);
     let widest_clump_ns =
         if due.is_none() { CLUMPS * series::latency(run).quantile(0.5).unwrap_or(0) } else { 0 };
@@ -62,7 +62,7 @@ pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
     let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
         || stalls.longest_ns >= LONG_STALL_NS;
     let is_level = |modes: TwoModes| modes.low >= LEVEL_FROM * modes.high;
-    (is_material && !alternating(run).is_some_and(is_level)).then_some(stalls)
+    (is_material && !alternating(run, series::STEP_NS).is_some_and(is_level)).then_some(stalls)
 }
 
 /// How long nothing may be due by chance, ns, and no shorter than a freeze.
@@ -77,9 +77,10 @@ fn filling_ns(run: &Run) -> u64 {
     series::latency(run).min().unwrap_or(0).saturating_sub(run.plan.warmup_ns)
 }
 
-/// The levels between which the rate alternates, each for half a second or more.
-pub(crate) fn alternating(run: &Run) -> Option<TwoModes> {
-    let found = two_modes(&series::whole(run).iops())?;
+/// The levels between which the rate alternates, each for [`SHORTEST`] intervals of this width or
+/// more.
+pub(crate) fn alternating(run: &Run, width_ns: u64) -> Option<TwoModes> {
+    let found = two_modes(&series::finest(run).at_least(width_ns).iops())?;
     let lasts = found.changes >= FEWEST_CHANGES && found.stay >= SHORTEST as f64;
     let differs = found.high >= found.low * (1.0 + MOVES_FROM);
     (lasts && differs && found.explained >= ALL_EXPLAINED).then_some(found)

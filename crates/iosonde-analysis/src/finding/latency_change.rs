@@ -3,6 +3,7 @@
 use iosonde_model::units::{count, duration};
 use iosonde_stats::dependent::Batch;
 use iosonde_stats::step::{Level, levels, two_modes};
+use iosonde_stats::summary::Summary;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 use crate::arrivals::ArrivalVerdict;
@@ -33,6 +34,9 @@ const MOVES_FROM: f64 = 1.5;
 /// those of a random order: that is so in one of a thousand.
 const FEWEST_CHANGES: usize = 3;
 const IN_ORDER: f64 = 3.1;
+/// Factor, and standard errors, by which more is done where a queue is long.
+const MORE: f64 = 1.005;
+const MORE_ERRORS: f64 = 2.0;
 /// Levels that are named one by one.
 const NAMED: usize = 6;
 
@@ -53,7 +57,11 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let steps = steps(case)?;
     let means: Vec<f64> = steps.iter().map(mean_ns).collect::<Option<_>>()?;
     let logs: Vec<f64> = means.iter().map(|mean| mean.ln()).collect();
-    let (words, levels) = several(&steps, &logs).or_else(|| alternating(&logs))?;
+    if is_queue(&steps, &logs) {
+        return None;
+    }
+    let width_ns = steps[0].span_ns;
+    let (words, levels) = several(&steps, &logs).or_else(|| alternating(&logs, width_ns))?;
     let mean = case.figures.all.total.latency.mean_ns?;
     let effect = levels.iter().map(|level| (mean / level - 1.0).abs()).fold(0.0, f64::max);
     let subject = "a latency that changed during the run";
@@ -90,7 +98,7 @@ fn several(steps: &[Batch], logs: &[f64]) -> Option<(String, Vec<f64>)> {
 }
 
 /// Two levels that alternate, each too short beside the run for one of several.
-fn alternating(logs: &[f64]) -> Option<(String, Vec<f64>)> {
+fn alternating(logs: &[f64], width_ns: u64) -> Option<(String, Vec<f64>)> {
     let found = two_modes(logs)?;
     let lasts = found.changes >= FEWEST_CHANGES && found.order >= IN_ORDER;
     let differs = found.high - found.low >= MOVES_FROM.ln();
@@ -98,14 +106,36 @@ fn alternating(logs: &[f64]) -> Option<(String, Vec<f64>)> {
         return None;
     }
     let levels = vec![found.low.exp(), found.high.exp()];
+    let is_high = |log: &&f64| **log > (found.low + found.high) / 2.0;
+    let high = logs.iter().filter(is_high).count();
+    let first = logs.iter().take_while(|log| !is_high(log)).count();
     let words = format!(
-        "The mean latency changed {} times between levels of {} and {}; a single mean describes \
-         neither.",
+        "The mean latency changed {} times between levels of {} and {}, the higher one for {} of \
+         the time, first after {}; a single mean describes neither.",
         found.changes,
         duration::latency(levels[0]),
-        duration::latency(levels[1])
+        duration::latency(levels[1]),
+        super::percent(high as f64 / logs.len() as f64),
+        duration::span(first as u64 * width_ns),
     );
     Some((words, levels))
+}
+
+/// Whether more is done where latencies are high than where they are low, beyond chance: a queue at
+/// a limit of the rate, which fills where more is due. What a slow time does not change is the rate.
+fn is_queue(steps: &[Batch], logs: &[f64]) -> bool {
+    let Some(found) = two_modes(logs) else { return false };
+    let middle = (found.low + found.high) / 2.0;
+    let rates = |is_high: bool| {
+        let own = steps.iter().zip(logs).filter(|(_, log)| (**log > middle) == is_high);
+        let rates: Vec<f64> =
+            own.map(|(step, _)| step.amount as f64 * 1e9 / step.span_ns as f64).collect();
+        Summary::of(&rates).map(|of| (of.mean, of.std_dev.powi(2) / rates.len() as f64))
+    };
+    let (Some((low, low_error)), Some((high, high_error))) = (rates(false), rates(true)) else {
+        return false;
+    };
+    high > low * MORE && high - low > MORE_ERRORS * (low_error + high_error).sqrt()
 }
 
 /// What was done in intervals that are long enough, each with operations; `None` if they are too
@@ -167,16 +197,20 @@ mod tests {
         let logs = |period: usize| -> Vec<f64> {
             (0..600).map(|at| if at % period < period / 2 { 12.0 } else { 13.0 }).collect()
         };
-        let (words, levels) = alternating(&logs(20)).unwrap();
+        let (words, levels) = alternating(&logs(20), 100_000_000).unwrap();
+        assert!(
+            words.contains("the higher one for 50.0 % of the time, first after 1.0 s;"),
+            "{words}"
+        );
         assert!(words.starts_with("The mean latency changed 59 times between levels"), "{words}");
         assert_eq!(levels, [12f64.exp(), 13f64.exp()]);
         let wide = |at: usize| if (at as f64 / 8.75).fract() < 0.43 { 13.0 } else { 12.0 };
         let wide: Vec<f64> = (0..75).map(wide).collect();
-        assert!(alternating(&wide).is_some(), "four intervals of a level are enough");
+        assert!(alternating(&wide, 1).is_some(), "four intervals of a level are enough");
         let mut chance = iosonde_model::plan::chance::Chance::new(3);
         let coin = |_| if chance.unit() < 0.4 { 13.0 } else { 12.0 };
         let coin: Vec<f64> = (0..75).map(coin).collect();
-        assert_eq!(alternating(&coin), None, "they do not last");
+        assert_eq!(alternating(&coin, 1), None, "they do not last");
     }
 
     #[test]

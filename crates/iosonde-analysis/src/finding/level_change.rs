@@ -1,8 +1,9 @@
 //! `level_change`: the rate changed otherwise than by a drop: a burst at the start, a rise, or
 //! several levels.
 
+use crate::figures::Steady;
 use crate::figures::stalled::{self, ALL_EXPLAINED, MOVES_FROM, SHORTEST};
-use crate::series::whole;
+use crate::series::{STEP_NS, whole};
 use iosonde_model::units::duration;
 use iosonde_stats::ratio::median;
 use iosonde_stats::step::{Level, levels};
@@ -33,6 +34,9 @@ const EXPLAINED: f64 = 0.6;
 const LEAST_EXPLAINED: f64 = 0.05;
 /// Shortest of several levels, as the inverse of its share of the run.
 const SHORTEST_SHARE: usize = 20;
+/// Intervals in which levels that alternate are searched where wider ones show none, ns: they last
+/// for two tenths of a second, which the slices of a throttle do not.
+const NARROW_NS: u64 = 40_000_000;
 /// Levels that are named one by one.
 const NAMED: usize = 6;
 
@@ -64,7 +68,11 @@ fn burst(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     let rest = rates.get(longest..).filter(|rest| rest.len() >= FEWEST_INTERVALS)?;
     let usual = median(rest).filter(|usual| *usual > 0.0)?;
     let head = rates.iter().take_while(|rate| **rate >= BURST_FROM * usual).count();
-    if head == 0 || head > longest {
+    let skipped_ns = match case.figures.steady {
+        Steady::Lengthened { ns } => ns,
+        Steady::AsPlanned | Steady::NoSteadyPart => 0,
+    };
+    if head == 0 || head > longest || skipped_ns >= head as u64 * case.series.width_ns {
         return None;
     }
     let width_s = case.series.width_ns as f64 / 1e9;
@@ -76,11 +84,13 @@ fn burst(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
         return None;
     }
     let words = format!(
-        "A burst of {} for the first {}, then {}: the burst lifts the mean by {}.",
+        "A burst of {} for the first {}, then {}: the burst lifts the mean by {}; --ramp-time {}s \
+         leaves it out.",
         super::iops(rates[..head].iter().sum::<f64>() / head as f64),
         duration::span((head as f64 * width_s * 1e9) as u64),
         super::iops(usual),
         super::percent(excess / (all - excess).max(1.0)),
+        case.ramp_s(head),
     );
     Some((words, vec![usual]))
 }
@@ -132,7 +142,8 @@ fn alternating(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     if case.figures.stalls.is_some() {
         return None;
     }
-    let found = stalled::alternating(case.run)?;
+    let mut widths = [STEP_NS, NARROW_NS].into_iter();
+    let found = widths.find_map(|width_ns| stalled::alternating(case.run, width_ns))?;
     let words = format!(
         "The rate changed {} times between levels of {} and {}; a single mean describes neither.",
         found.changes,
@@ -166,15 +177,23 @@ mod tests {
     use crate::finding::tests::ask;
     use iosonde_fixtures::{Load, run_of};
 
-    fn said(shape: fn(f64) -> f64) -> Option<String> {
-        let run = run_of(&[Load { shape, noise: 0.03, ..Load::default() }]);
+    fn after(warmup_ns: u64, shape: fn(f64) -> f64) -> Option<String> {
+        let mut run = run_of(&[Load { shape, noise: 0.03, ..Load::default() }]);
+        run.plan.warmup_ns = warmup_ns;
         ask(detect, &run, None).map(|finding| finding.words)
+    }
+
+    fn said(shape: fn(f64) -> f64) -> Option<String> {
+        after(0, shape)
     }
 
     #[test]
     fn a_burst_and_a_rise_are_reported() {
         let burst = said(|t| if t < 0.05 { 9.0 } else { 1.0 }).unwrap();
         assert!(burst.contains(" for the first 0.5 s, then 5,0"), "{burst}");
+        assert!(burst.ends_with("; --ramp-time 1s leaves it out."), "{burst}");
+        let left_out = after(1_000_000_000, |t| if t < 0.05 { 9.0 } else { 1.0 });
+        assert_eq!(left_out, None, "the warm-up is lengthened by it");
         let two_caches = |t| match t {
             t if t < 0.025 => 20.0,
             t if t < 0.12 => 3.0,

@@ -17,6 +17,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const DROP: f64 = 0.05;
 /// Drop of a write-only load that a full fast write cache would explain.
 const WRITE_CACHE: f64 = 0.30;
+/// Share of a region that was written if all of it was, at least.
+const ALL_WRITTEN: f64 = 0.9;
 /// Share of the variance that two levels must explain; noise and ramps stay below.
 const EXPLAINED: f64 = 0.6;
 
@@ -33,17 +35,23 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let at_ns = step.at as u64 * case.series.width_ns;
     let share = -step.change();
     let mut words = format!(
-        "The rate dropped by {} after {}: {}, then {}; a single mean describes neither.",
+        "The rate dropped by {} after {}: {}, then {}; a single mean describes neither. \
+         --ramp-time {}s leaves the first out.",
         super::percent(share),
         duration::span(at_ns),
         super::iops(step.before.mean),
-        super::iops(step.after.mean)
+        super::iops(step.after.mean),
+        case.ramp_s(step.at),
     );
     let written: u64 = case.series.bytes.iter().take(step.at).sum();
     if case.figures.all.read.ops == 0 && share >= WRITE_CACHE {
+        let erases = match is_written_once(case, written) {
+            true => ", with a drive that erases blocks once all of it was written",
+            false => "",
+        };
         let hint = format!(
-            " Consistent with a fast write cache that was full after {} (warm-up not counted), and \
-             with a rate limiter; only a limiter gives the same burst again after a short pause.",
+            " Consistent with a fast write cache that was full after {} (warm-up not counted){erases}, \
+             and with a rate limiter; only a limiter gives the same burst again after a short pause.",
             bytes::rough(written)
         );
         words.push_str(&hint);
@@ -64,6 +72,16 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// Whether what was written until then, at the same rate in the warm-up, is about all of the region.
+fn is_written_once(case: &Case<'_>, written: u64) -> bool {
+    let jobs = || case.run.plan.jobs.iter();
+    let start = jobs().map(|job| job.region_start).min().unwrap_or(0);
+    let end = jobs().map(|job| job.region_start + job.region_bytes).max().unwrap_or(0);
+    let rate = case.series.bytes.first().map_or(0.0, |first| *first as f64);
+    let intervals = case.run.plan.warmup_ns as f64 / case.series.width_ns.max(1) as f64;
+    written as f64 + rate * intervals >= ALL_WRITTEN * (end - start) as f64
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -80,7 +98,14 @@ mod tests {
         assert!(finding.effect.unwrap() > 0.1, "{finding:?}");
         assert!(finding.words.contains("after 4.0 s") && !finding.words.contains("write cache"));
         let writes = Load { read_percent: 0, ..reads };
-        assert!(ask(detect, &run_of(&[writes]), None).unwrap().words.contains("write cache"));
+        let words = |bytes: u64| {
+            let mut run = run_of(&[writes]);
+            run.plan.jobs[0].region_bytes = bytes;
+            ask(detect, &run, None).unwrap().words
+        };
+        // 4 s at 20 MB/s after a warm-up of 3 s.
+        assert!(words(1 << 30).contains("write cache") && !words(1 << 30).contains("erases"));
+        assert!(words(128 << 20).contains(", with a drive that erases blocks once all of it"));
     }
 
     #[test]

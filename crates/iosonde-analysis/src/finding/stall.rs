@@ -1,5 +1,6 @@
 //! `stall`: for short times far less was done than usual.
 
+use iosonde_model::plan::Job;
 use iosonde_model::units::duration;
 use iosonde_stats::stall::Stalls;
 
@@ -19,13 +20,17 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let stalls = case.figures.stalls.filter(|_| super::cgroup_limit::detect(case).is_none())?;
     let window_ns = case.run.measured_ns.max(1) as f64;
     let share = stalls.lost_ns / window_ns;
-    let waits = case.figures.arrivals.as_ref().map(|_| waiting_share(case, &stalls, window_ns));
+    let all_open =
+        case.figures.arrivals.is_some() && case.run.plan.jobs.iter().all(Job::is_open_loop);
+    let waits = all_open.then(|| waiting_share(case, &stalls, window_ns));
     let (times, at_most, them) = match stalls.count {
         1 => (String::new(), "", "it"),
         count => (format!(" {count} times, first"), " at most", "them"),
     };
     let cost = match waits {
-        Some(_) => "what was due then waited".to_owned(),
+        Some(waits) => {
+            format!("what was due then waited, up to {} of the mean latency", super::percent(waits))
+        }
         None => format!(
             "{} ({} of the run) lost: {} with, {} without {them}",
             duration::span(stalls.lost_ns.round() as u64),
@@ -86,7 +91,8 @@ mod tests {
         assert!(finding.unwrap().words.contains("its median 2 times"));
         let open = open_run_of(&Load { shape: freeze, ..Load::default() }, |_| 0);
         let finding = ask(detect, &open, None).unwrap();
-        assert!(finding.words.ends_with("what was due then waited."), "{}", finding.words);
+        let waited = "what was due then waited, up to 100 % of the mean latency.";
+        assert!(finding.words.ends_with(waited), "{}", finding.words);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `unsustainable`: operations were due faster than the storage could serve them.
 
 use crate::arrivals::ArrivalVerdict;
+use crate::figures::depth_seen;
 use iosonde_model::units::count;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
@@ -26,11 +27,15 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let rate = open.due as f64 * 1e9 / case.run.measured_ns.max(1) as f64;
     let overload = open.overload();
-    let (done, all) = (super::iops(open.achieved_per_s), &case.figures.all);
-    let is_full = all.depth_seen >= ALL_IN_FLIGHT * all.depth_asked as f64;
+    let done = super::iops(open.achieved_per_s);
+    let jobs =
+        || case.run.plan.jobs.iter().zip(&case.run.jobs).filter(|(job, _)| job.is_open_loop());
+    let asked: u64 = jobs().map(|(job, _)| u64::from(job.iodepth)).sum();
+    let seen: f64 = jobs().map(|(_, ran)| depth_seen(case.run, ran)).sum();
+    let is_full = seen >= ALL_IN_FLIGHT * asked as f64;
     let (with, subject) = match is_full {
         true => {
-            let requests = count::of(all.depth_asked, "request");
+            let requests = count::of(asked, "request");
             let subject = format!("what {requests} in flight complete, {done}");
             (format!(" with {requests} in flight, all that were allowed"), subject)
         }

@@ -1,7 +1,7 @@
 //! A JSON document whose schema is looked at first, before it is read as what the schema says.
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 /// The text of a document, and what it says of itself.
@@ -25,12 +25,12 @@ impl JsonRecord {
     /// Reads what the text says of itself.
     ///
     /// # Errors
-    /// If it is not JSON.
+    /// If it is not JSON, or names two schemas.
     pub fn of(text: Vec<u8>) -> serde_json::Result<JsonRecord> {
-        let heading = match serde_json::from_slice(&text) {
-            // JSON, but no object or one with two schemas: no document of ours.
-            Err(error) if error.is_data() => Heading::default(),
-            heading => heading?,
+        let is_object = text.trim_ascii_start().first() == Some(&b'{');
+        let heading = match is_object {
+            true => serde_json::from_slice(&text)?,
+            false => serde_json::from_slice::<IgnoredAny>(&text).map(|_| Heading::default())?,
         };
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Ok(JsonRecord { schema: word(&heading.schema), program: word(&heading.program), text })
