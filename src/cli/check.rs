@@ -15,7 +15,7 @@ use super::cross_check::CrossCheckArgs;
 use super::exit::{Exit, Failure, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
-use super::layout::lay_out_first;
+use super::layout::{self, lay_out_first};
 use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
@@ -347,7 +347,7 @@ fn setting(
 
 /// The layout is a plan like any other: one pass of sequential writes, then an fsync.
 fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
-    let workload = catalogue::workload("layout").map_err(wrong)?;
+    let workload = layout::workload(setting.targets[0].bytes, &setting.engine)?;
     let setting =
         Setting { warmup_ns: 0, stop: Stop::AfterOnePass, final_sync: true, ..setting.clone() };
     Ok(resolve(&workload, &setting)?)

@@ -1,11 +1,25 @@
 //! Writing what a command reads: the data of a test file, before anything is measured.
 
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::progress::Progress;
 use crate::schedule::{Event, RunContext, execute};
-use iosonde_model::plan::Plan;
+use iosonde_model::plan::{Engine, Plan};
 use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::{Workload, catalogue};
 use iosonde_model::units::bytes;
+
+/// What writes a target of this size in full: one smaller than a layout block, or no multiple of
+/// it, in smaller pieces; with one request in flight where the engine keeps no more.
+pub(super) fn workload(bytes: u64, engine: &Engine) -> Result<Workload, Failure> {
+    let mut workload = catalogue::workload("layout").map_err(wrong)?;
+    if engine.kind.is_synchronous() {
+        workload.roles.iter_mut().for_each(|role| role.iodepth = Some(1));
+    }
+    while !bytes.is_multiple_of(workload.block_size) && workload.block_size > 512 {
+        workload.block_size /= 2;
+    }
+    Ok(workload)
+}
 
 /// Carries out the plan that writes it, with its progress; gives the signal that ended it, if any.
 pub(super) fn lay_out(

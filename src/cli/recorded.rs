@@ -55,7 +55,10 @@ pub(super) fn record(
         PROFILE_SCHEMA => Record::Profile(json.read().map_err(malformed)?),
         SCHEMA => Record::Run(json.read().map_err(malformed)?),
         "" => return Err(refuse(&path, format!("not an iosonde record, {expected}"))),
-        other => return Err(refuse(&path, format!("a document of {other}, {expected}"))),
+        _ => {
+            let why = json.expect(&[PROFILE_SCHEMA, SCHEMA]).err().unwrap_or_default();
+            return Err(refuse(&path, why));
+        }
     };
     Ok((record, path, altered))
 }

@@ -38,7 +38,7 @@ use super::ending::{end_of, end_of_expectation};
 use super::exit::{Exit, Failure, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
-use super::layout::lay_out_first;
+use super::layout::{self, lay_out_first};
 use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
@@ -52,7 +52,7 @@ use iosonde_analysis::verdict::{assess, verdict};
 use iosonde_engine::engine::waits::Wait;
 use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use iosonde_model::record::run::Run;
-use iosonde_model::spec::{Speed, Workload, catalogue};
+use iosonde_model::spec::{Speed, catalogue};
 use iosonde_report::json::Document;
 use iosonde_report::{Answer, cross_check_text, runs_text};
 
@@ -331,7 +331,8 @@ fn usual_depth(args: &RunArgs, engine: &Engine) -> u32 {
 
 /// Lays out these of the targets, which were made for this run and are of equal size.
 fn layout_plan(setting: &Setting, targets: &[u16], engine: Engine) -> Result<Plan, Failure> {
-    let mut workload = layout_workload(setting.targets[usize::from(targets[0])].bytes)?;
+    let bytes = setting.targets[usize::from(targets[0])].bytes;
+    let mut workload = layout::workload(bytes, &engine)?;
     for role in &mut workload.roles {
         role.targets = targets.to_vec();
     }
@@ -344,16 +345,6 @@ fn layout_plan(setting: &Setting, targets: &[u16], engine: Engine) -> Result<Pla
         ..setting.clone()
     };
     Ok(resolve(&workload, &setting)?)
-}
-
-/// What writes a target of this size in full: one smaller than a layout block, or no multiple of
-/// it, in smaller pieces.
-pub(super) fn layout_workload(bytes: u64) -> Result<Workload, Failure> {
-    let mut workload = catalogue::workload("layout").map_err(wrong)?;
-    while !bytes.is_multiple_of(workload.block_size) && workload.block_size > 512 {
-        workload.block_size /= 2;
-    }
-    Ok(workload)
 }
 
 fn warn_about(engine: &Engine, about_targets: &[String]) {

@@ -103,3 +103,15 @@ fn an_engine_makes_the_calls_that_it_names_and_fio_the_same() {
     }
     assert!(engines >= 8, "psync and libaio are everywhere: {engines}");
 }
+
+#[test]
+fn each_engine_reads_a_file_that_is_written_before_the_run() {
+    // Other tests do so by io_uring.
+    for kind in EngineKind::of_files().filter(|kind| !kind.is_uring()) {
+        let place = Place::new();
+        let name = kind.name();
+        let words =
+            format!("run --path . --size 1m --rw randread --runtime 200ms --ioengine {name}");
+        place.iosonde(&words).end().exits(0);
+    }
+}

@@ -149,10 +149,9 @@ fn verdict(
     let risen = figures.risen_ns as f64 / run.measured_ns.max(1) as f64;
     let returns = stalls.is_some_and(|stalls| stalls.count >= EACH_QUARTER);
     let rises = risen > within + if returns { 0.0 } else { held };
-    let falls_short = stalls.is_none() && falls_short(run, open, figures);
-    if (grows || remains || rises || falls_short)
-        && !open.iter().all(|at| backlog::recurs(&run.jobs[*at].arrivals.backlog_ns))
-    {
+    let falls_short = stalls.is_none() && open.iter().any(|at| falls_short(run, *at));
+    let recurs = || open.iter().all(|at| backlog::recurs(&run.jobs[*at].arrivals.backlog_ns));
+    if falls_short || ((grows || remains || rises) && !recurs()) {
         return ArrivalVerdict::Unsustainable;
     }
     let (mut lag, mut response) = (Histogram::new(), Histogram::new());
@@ -173,21 +172,19 @@ fn verdict(
     ArrivalVerdict::Sustained
 }
 
-/// Whether all slots were in flight all the time, and did less than was requested, beyond chance:
-/// what they do is then all that they can. A small overload shows by that before its backlog, which
-/// random arrivals make uneven, can be told from one that wanders.
-fn falls_short(run: &Run, open: &[usize], figures: &ArrivalFigures) -> bool {
-    let Some(asked_per_s) = figures.asked_per_s else { return false };
-    let directions = open.iter().flat_map(|at| {
-        let job = &run.jobs[*at];
-        [&job.read, &job.write, &job.trim]
-    });
+/// Whether all slots of a job were in flight all the time, and did less than was requested, beyond
+/// chance: what they do is then all that they can. A small overload shows by that while its backlog,
+/// which random arrivals make uneven, still looks like one that wanders.
+fn falls_short(run: &Run, at: usize) -> bool {
+    let job = &run.jobs[at];
+    let always_full = job.arrivals.queued as f64 >= ALWAYS * job.arrivals.due as f64;
+    let Some(asked_per_s) = requested(&run.plan.jobs[at]).filter(|_| always_full) else {
+        return false;
+    };
+    let directions = [&job.read, &job.write, &job.trim].into_iter();
     let done = series::batches(directions, (0, run.measured_ns));
     let done = done.ok().and_then(|batches| dependent::rate(&batches).ok());
-    let always_full = figures.queued as f64 >= ALWAYS * figures.due as f64;
-    always_full
-        && done
-            .is_some_and(|done| asked_per_s > done.value * (BEYOND_CHANCE * done.half_width).exp())
+    done.is_some_and(|done| asked_per_s > done.value * (BEYOND_CHANCE * done.half_width).exp())
 }
 
 /// Whether operations were due at another rate than requested. Their number shows it, and so do the
@@ -337,6 +334,20 @@ mod tests {
             let off = (0..50).filter(|_| is_off(&mut run, per_s, &mut chance));
             assert_eq!(off.count(), 50, "{jobs} jobs at {per_s}/s");
         }
+    }
+
+    #[test]
+    fn full_slots_that_do_less_than_requested_are_an_overload() {
+        let verdict = |requested: f64, queued: u64| {
+            let mut run = open_run_of(&Load { iops: 2_000.0, ..Load::default() }, |_| 0);
+            let rate = Rate::Ops(requested);
+            run.plan.jobs[0].pace = Pace::Rate { rate, arrivals: Arrivals::Constant };
+            run.jobs[0].arrivals.queued = queued;
+            arrivals(&run, stalled::stalls(&run).as_ref()).unwrap().verdict
+        };
+        assert_eq!(verdict(2_100.0, 20_000), ArrivalVerdict::Unsustainable);
+        assert_ne!(verdict(2_100.0, 10_000), ArrivalVerdict::Unsustainable, "slots were free");
+        assert_eq!(verdict(2_000.0, 20_000), ArrivalVerdict::Sustained, "all that was requested");
     }
 
     #[test]

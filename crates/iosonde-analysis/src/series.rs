@@ -64,15 +64,11 @@ impl Series {
 /// Whether the load itself neither changes nor pauses: a rate that was requested to change says
 /// nothing about the storage.
 pub(crate) fn is_even(run: &Run) -> bool {
-    let in_bursts = |pace: &Pace| matches!(pace, Pace::Rate { arrivals: Arrivals::Bursts(_), .. });
-    goes_on(run) && !run.plan.jobs.iter().any(|job| in_bursts(&job.pace))
-}
-
-/// The same, or the load has bursts of a known scatter.
-pub(crate) fn goes_on(run: &Run) -> bool {
-    let is_recorded = |pace: &Pace| matches!(pace, Pace::Recorded(_));
+    let is_uneven = |pace: &Pace| {
+        matches!(pace, Pace::Recorded(_) | Pace::Rate { arrivals: Arrivals::Bursts(_), .. })
+    };
     let mut jobs = run.plan.jobs.iter();
-    jobs.all(|job| job.phases.is_empty() && job.think.ns == 0 && !is_recorded(&job.pace))
+    jobs.all(|job| job.phases.is_empty() && job.think.ns == 0 && !is_uneven(&job.pace))
 }
 
 /// All data operations of every job of a run.

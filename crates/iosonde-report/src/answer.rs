@@ -203,8 +203,10 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
             };
             return next.to_owned();
         }
-        let is_warning = |found: &&ReportedFinding| found.finding.severity == Severity::Warning;
-        let warning = verdict.findings.iter().find(is_warning);
+        let lowers = |found: &&ReportedFinding| {
+            found.finding.severity == Severity::Warning && found.finding.effect.is_some()
+        };
+        let warning = verdict.findings.iter().find(lowers);
         if let Some(next) = warning.filter(|_| !verdict.because.is_empty()).and_then(action) {
             return next;
         }

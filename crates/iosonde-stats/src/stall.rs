@@ -156,9 +156,16 @@ fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<St
 }
 
 /// Finds freezes that return and fill a third of the series or more, so that no median tells of the
-/// rate between them: times of at least `shortest_ns` in which nearly nothing was done.
-pub fn freezes(counts: &[u64], width_ns: u64, shortest_ns: u64) -> Option<Stalls> {
-    let counts: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
+/// rate between them: times of at least `shortest_ns` in which nearly nothing was done. What is
+/// made up for of operations that are due at times of their own does not count.
+pub fn freezes(
+    counts: &[u64],
+    width_ns: u64,
+    due: Option<Due>,
+    shortest_ns: u64,
+) -> Option<Stalls> {
+    let most = due.map_or(f64::INFINITY, |due| due.within(width_ns).ceil());
+    let counts: Vec<f64> = counts.iter().map(|count| (*count as f64).min(most)).collect();
     let busy: Vec<f64> = counts.iter().copied().filter(|count| *count > 0.0).collect();
     let usual = median(&busy)?;
     let nothing = NOTHING * usual;
@@ -199,7 +206,7 @@ fn summed(counts: &[f64], width_ns: u64, low: &[(usize, usize)], usual: f64) -> 
         width_ns,
         usual: per_second(usual, 1),
         with: per_second(counts.iter().sum(), counts.len()),
-        without: per_second(rest, rest_count),
+        without: if rest_count > 0 { per_second(rest, rest_count) } else { per_second(usual, 1) },
     }
 }
 
@@ -417,7 +424,7 @@ mod tests {
         for (every, busy) in [(100, 45), (100, 40), (100, 10), (300, 10), (50, 10)] {
             for seed in 1..20 {
                 let values = series(seed, |at| if at % every < busy { 1.0 } else { 0.0 });
-                let found = freezes(&values, TEN_MS, tenth_ns).unwrap();
+                let found = freezes(&values, TEN_MS, None, tenth_ns).unwrap();
                 let share = 1.0 - busy as f64 / every as f64;
                 assert!((found.lost_ns / 1e10 / share - 1.0).abs() < 0.05, "{found:?}");
                 assert!((found.without / 3_950.0 - 1.0).abs() < 0.15, "{found:?}");
@@ -430,7 +437,7 @@ mod tests {
         let gone = series(1, |at| if at < 200 { 1.0 } else { 0.0 });
         let seldom = series(1, |at| if at % 300 < 250 { 1.0 } else { 0.0 });
         for values in [even, sliced, gone, seldom, vec![0; 1_000], series(1, |_| 1.0)] {
-            assert_eq!(freezes(&values, TEN_MS, tenth_ns), None);
+            assert_eq!(freezes(&values, TEN_MS, None, tenth_ns), None);
         }
     }
 

@@ -24,8 +24,8 @@ impl Step {
 }
 
 /// Finds the split that leaves the least squared error, both parts at least `shortest` values long;
-/// `None` if the series is shorter than two such parts, or constant. Where that is as near to an end
-/// as allowed, the change itself may be nearer: the levels are then those beside it, and
+/// `None` if the series is shorter than two such parts, or constant. Where that is as near to an
+/// end as allowed, the change itself may be nearer: the levels are then those beside it, and
 /// `explained` is still that of the split within the bounds.
 pub fn two_levels(series: &[f64], shortest: usize) -> Option<Step> {
     let shortest = shortest.max(2);

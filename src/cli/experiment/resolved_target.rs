@@ -4,9 +4,9 @@ use std::path::Path;
 
 use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::layout;
 use crate::cli::output::note;
 use crate::cli::place::{self, Place};
-use crate::cli::run::layout_workload;
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
@@ -314,10 +314,7 @@ fn setting(options: &TargetOptions<'_>, place: &Place, engine: Engine, target: T
 
 /// One pass of sequential writes over the region, then an fsync.
 fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
-    let mut workload = layout_workload(setting.targets[0].bytes)?;
-    if setting.engine.kind.is_synchronous() {
-        workload.roles.iter_mut().for_each(|role| role.iodepth = Some(1));
-    }
+    let workload = layout::workload(setting.targets[0].bytes, &setting.engine)?;
     let setting = Setting { stop: Stop::AfterOnePass, final_sync: true, ..setting.clone() };
     Ok(resolve(&workload, &setting)?)
 }

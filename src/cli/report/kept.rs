@@ -223,8 +223,6 @@ fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 /// A description of the machine.
-
-/// A description of the machine.
 fn described(host: &Path) -> Result<HostFacts, Failure> {
     let refuse = |why: String| wrong(format!("`{}`: {why}", host.display()));
     let text = bounded(host, MAX_BYTES).map_err(refuse)?;

@@ -1,6 +1,5 @@
 //! The stalls of a run, and the rates without them.
 
-use iosonde_model::plan::{Arrivals, Pace};
 use iosonde_model::record::run::{ArrivalsRun, Run};
 use iosonde_stats::stall::{self, Due, Stalls};
 use iosonde_stats::step::{TwoModes, two_modes};
@@ -22,6 +21,8 @@ const CLUMPS: u64 = 2;
 const FREEZE_NS: u64 = 100_000_000;
 const MEDIANS: u64 = 20;
 const DUE: f64 = 20.0;
+/// Factor by which freezes cost more than the stalls that the median shows.
+const FAR_MORE: f64 = 1.25;
 /// Smallest relative rise of a rate.
 pub(crate) const MOVES_FROM: f64 = 0.20;
 /// Share of the variance that several levels must explain.
@@ -39,7 +40,7 @@ const BESIDE: usize = 5;
 /// beyond what is due on average counts neither for what was lost nor for what is usual. Slow times
 /// that are one of two levels which alternate are no stalls.
 pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
-    let finest = series::goes_on(run).then(|| series::finest(run))?;
+    let finest = series::is_even(run).then(|| series::finest(run))?;
     let due = due(run);
     let widest_clump_ns =
         if due.is_none() { CLUMPS * series::latency(run).quantile(0.5).unwrap_or(0) } else { 0 };
@@ -50,19 +51,34 @@ pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
             let with = done as f64 * 1e9 / (ops.len() as f64 * width_ns as f64);
             let unfilled = usize::try_from(filling_ns(run).div_ceil(width_ns.max(1))).ok()?;
             let ops = ops.get(unfilled..)?;
-            let found = stall::stalls_of_due(ops, width_ns, due)
-                .or_else(|| stall::freezes(ops, width_ns, longest_idle_ns(due)))?;
+            let found = greater(
+                stall::stalls_of_due(ops, width_ns, due),
+                stall::freezes(ops, width_ns, Some(due), longest_idle_ns(due)),
+            )?;
             let first_ns = found.first_ns + unfilled as u64 * width_ns;
             Stalls { with, without: due.per_s, first_ns, ..found }
         }
-        None => stall::stalls(&ops, width_ns).or_else(|| {
-            stall::freezes(&ops, width_ns, FREEZE_NS.max(MEDIANS * widest_clump_ns / CLUMPS))
-        })?,
+        None => greater(
+            stall::stalls(&ops, width_ns),
+            stall::freezes(&ops, width_ns, None, FREEZE_NS.max(MEDIANS * slowest_median_ns(run))),
+        )?,
     };
     let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
         || stalls.longest_ns >= LONG_STALL_NS;
     let is_level = |modes: TwoModes| modes.low >= LEVEL_FROM * modes.high;
     (is_material && !alternating(run, series::STEP_NS).is_some_and(is_level)).then_some(stalls)
+}
+
+/// Those that cost far more: freezes that fill most of a run leave no median to see others by.
+fn greater(stalls: Option<Stalls>, freezes: Option<Stalls>) -> Option<Stalls> {
+    let lost_ns = stalls.map_or(0.0, |stalls| stalls.lost_ns);
+    freezes.filter(|freezes| freezes.lost_ns > FAR_MORE * lost_ns).or(stalls)
+}
+
+/// Median latency of the slowest of reads, writes, trims and syncs, ns: one of these may hold all
+/// others back.
+fn slowest_median_ns(run: &Run) -> u64 {
+    series::everything(run).filter_map(|each| each.latency.quantile(0.5)).max().unwrap_or(0)
 }
 
 /// How long nothing may be due by chance, ns, and no shorter than a freeze.
@@ -89,10 +105,9 @@ pub(crate) fn alternating(run: &Run, width_ns: u64) -> Option<TwoModes> {
 /// What was due; `None` unless all jobs are open loops.
 fn due(run: &Run) -> Option<Due> {
     let is_open = !run.jobs.is_empty() && run.plan.jobs.iter().all(|job| job.is_open_loop());
-    let jobs = || run.jobs.iter().zip(&run.plan.jobs).map(|(ran, job)| (&ran.arrivals, &job.pace));
-    let count: f64 = jobs().map(|(counts, _)| counts.due as f64).sum();
-    let variance: f64 =
-        jobs().map(|(counts, pace)| counts.due as f64 * dispersion(counts, pace)).sum();
+    let sum = |of: fn(&ArrivalsRun) -> f64| run.jobs.iter().map(|job| of(&job.arrivals)).sum();
+    let count: f64 = sum(|counts| counts.due as f64);
+    let variance: f64 = sum(|counts| counts.due as f64 * dispersion(counts));
     is_open.then(|| Due {
         per_s: count * 1e9 / run.measured_ns.max(1) as f64,
         dispersion: variance / count.max(1.0),
@@ -101,11 +116,7 @@ fn due(run: &Run) -> Option<Due> {
 
 /// Variance of the number due in an interval as a multiple of its mean, by the distances between
 /// due times: their squared coefficient of variation (Cox, "Renewal Theory", 1962, section 3.3).
-/// Those of bursts depend on each other.
-fn dispersion(counts: &ArrivalsRun, pace: &Pace) -> f64 {
-    if let Pace::Rate { arrivals: Arrivals::Bursts(bursts), .. } = pace {
-        return bursts.dispersion();
-    }
+fn dispersion(counts: &ArrivalsRun) -> f64 {
     let mean_ns = counts.gap_sum_ns as f64 / counts.gaps.max(1) as f64;
     let square = counts.gap_square_sum / counts.gaps.max(1) as f64;
     if mean_ns > 0.0 { (square / mean_ns.powi(2) - 1.0).max(0.0) } else { 0.0 }
@@ -191,6 +202,19 @@ mod tests {
         };
         assert_eq!(clumped(8), None);
         assert!(clumped(1).is_some(), "a request of 25 ms leaves the other interval empty");
+    }
+
+    #[test]
+    fn freezes_for_most_of_a_run_are_seen_and_slow_writes_among_quick_reads_are_none() {
+        let frozen = |t: f64| f64::from(u8::from((t * 5.0).fract() < 0.3));
+        let load = Load { shape: frozen, noise: 0.0, ..Load::default() };
+        let run = run_of(&[load]);
+        let found = stalls(&run).unwrap();
+        assert_eq!(found.count, 5);
+        assert!((found.lost_ns / 7e9 - 1.0).abs() < 0.1, "{found:?}");
+        let mut slow = run;
+        slow.jobs[0].write.latency.record(1_400_000_000);
+        assert_eq!(stalls(&slow), None, "a write takes as long as all waits");
     }
 
     #[test]

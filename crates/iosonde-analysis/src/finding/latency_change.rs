@@ -122,7 +122,7 @@ fn alternating(logs: &[f64], width_ns: u64) -> Option<(String, Vec<f64>)> {
 }
 
 /// Whether more is done where latencies are high than where they are low, beyond chance: a queue at
-/// a limit of the rate, which fills where more is due. What a slow time does not change is the rate.
+/// a limit of the rate, which fills where more is due. A slow time does not change the rate.
 fn is_queue(steps: &[Batch], logs: &[f64]) -> bool {
     let Some(found) = two_modes(logs) else { return false };
     let middle = (found.low + found.high) / 2.0;
@@ -211,6 +211,24 @@ mod tests {
         let coin = |_| if chance.unit() < 0.4 { 13.0 } else { 12.0 };
         let coin: Vec<f64> = (0..75).map(coin).collect();
         assert_eq!(alternating(&coin, 1), None, "they do not last");
+    }
+
+    #[test]
+    fn a_queue_that_fills_where_more_is_due_is_no_change() {
+        let mut chance = iosonde_model::plan::chance::Chance::new(3);
+        let is_high = |at: usize| at % 20 < 5;
+        let mut of = |more: f64| {
+            let mut step = |at: usize| {
+                let usual = if is_high(at) { 1_000.0 * more } else { 1_000.0 };
+                let amount = (usual + 60.0 * (chance.unit() - 0.5)) as u64;
+                Batch { span_ns: 100_000_000, amount, ..Batch::default() }
+            };
+            let steps: Vec<Batch> = (0..100).map(&mut step).collect();
+            let logs: Vec<f64> = (0..100).map(|at| if is_high(at) { 15.0 } else { 13.0 }).collect();
+            is_queue(&steps, &logs)
+        };
+        assert!(of(1.05));
+        assert!((0..40).filter(|_| of(1.0)).count() <= 4, "2.3 % by chance");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `level_drop`: the rate fell to a lower level during the run.
 
+use std::ops::RangeInclusive;
+
 use iosonde_model::units::{bytes, duration};
 use iosonde_stats::step::Step;
 
@@ -17,8 +19,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const DROP: f64 = 0.05;
 /// Drop of a write-only load that a full fast write cache would explain.
 const WRITE_CACHE: f64 = 0.30;
-/// Share of a region that was written if all of it was, at least.
-const ALL_WRITTEN: f64 = 0.9;
+/// Share of a region that was written where a drive begins to erase: all, and its spare blocks.
+const ALL_WRITTEN: RangeInclusive<f64> = 0.9..=1.25;
 /// Share of the variance that two levels must explain; noise and ramps stay below.
 const EXPLAINED: f64 = 0.6;
 
@@ -44,14 +46,16 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         case.ramp_s(step.at),
     );
     let written: u64 = case.series.bytes.iter().take(step.at).sum();
-    if case.figures.all.read.ops == 0 && share >= WRITE_CACHE {
+    let all = &case.figures.all;
+    if all.read.ops + all.trim.ops == 0 && share >= WRITE_CACHE {
         let erases = match is_written_once(case, written) {
             true => ", with a drive that erases blocks once all of it was written",
             false => "",
         };
         let hint = format!(
-            " Consistent with a fast write cache that was full after {} (warm-up not counted){erases}, \
-             and with a rate limiter; only a limiter gives the same burst again after a short pause.",
+            " Consistent with a fast write cache that was full after {} (warm-up not counted)\
+             {erases}, and with a rate limiter; only a limiter gives the same burst again after a \
+             short pause.",
             bytes::rough(written)
         );
         words.push_str(&hint);
@@ -72,14 +76,19 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
-/// Whether what was written until then, at the same rate in the warm-up, is about all of the region.
+/// Whether what was written until then, at the same rate in the warm-up, is about all of the region
+/// of a single target.
 fn is_written_once(case: &Case<'_>, written: u64) -> bool {
+    if case.run.plan.targets.len() != 1 {
+        return false;
+    }
     let jobs = || case.run.plan.jobs.iter();
     let start = jobs().map(|job| job.region_start).min().unwrap_or(0);
     let end = jobs().map(|job| job.region_start + job.region_bytes).max().unwrap_or(0);
     let rate = case.series.bytes.first().map_or(0.0, |first| *first as f64);
     let intervals = case.run.plan.warmup_ns as f64 / case.series.width_ns.max(1) as f64;
-    written as f64 + rate * intervals >= ALL_WRITTEN * (end - start) as f64
+    let share = (written as f64 + rate * intervals) / (end - start).max(1) as f64;
+    ALL_WRITTEN.contains(&share)
 }
 
 #[cfg(test)]
@@ -106,6 +115,7 @@ mod tests {
         // 4 s at 20 MB/s after a warm-up of 3 s.
         assert!(words(1 << 30).contains("write cache") && !words(1 << 30).contains("erases"));
         assert!(words(128 << 20).contains(", with a drive that erases blocks once all of it"));
+        assert!(!words(32 << 20).contains("erases"), "it was written four times");
     }
 
     #[test]

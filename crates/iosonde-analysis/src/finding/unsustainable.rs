@@ -2,6 +2,8 @@
 
 use crate::arrivals::ArrivalVerdict;
 use crate::figures::depth_seen;
+use iosonde_model::plan::Job;
+use iosonde_model::record::JobRun;
 use iosonde_model::units::count;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
@@ -30,16 +32,23 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let done = super::iops(open.achieved_per_s);
     let jobs =
         || case.run.plan.jobs.iter().zip(&case.run.jobs).filter(|(job, _)| job.is_open_loop());
-    let asked: u64 = jobs().map(|(job, _)| u64::from(job.iodepth)).sum();
-    let seen: f64 = jobs().map(|(_, ran)| depth_seen(case.run, ran)).sum();
-    let is_full = seen >= ALL_IN_FLIGHT * asked as f64;
-    let (with, subject) = match is_full {
-        true => {
-            let requests = count::of(asked, "request");
+    let is_full = |job: &Job, ran: &JobRun| {
+        depth_seen(case.run, ran) >= ALL_IN_FLIGHT * f64::from(job.iodepth)
+    };
+    let full: Vec<u64> =
+        jobs().filter(|(job, ran)| is_full(job, ran)).map(|(job, _)| job.iodepth.into()).collect();
+    let loops = jobs().count();
+    let (with, subject) = match full.len() {
+        0 => (String::new(), "a rate beyond what the storage sustains".to_owned()),
+        some if some < loops => {
+            let subject = format!("the requests in flight of {some} of {loops} open loops");
+            (format!("; {some} of {loops} open loops had all their requests in flight"), subject)
+        }
+        _ => {
+            let requests = count::of(full.iter().sum(), "request");
             let subject = format!("what {requests} in flight complete, {done}");
             (format!(" with {requests} in flight, all that were allowed"), subject)
         }
-        false => (String::new(), "a rate beyond what the storage sustains".to_owned()),
     };
     let words = format!(
         "UNSUSTAINABLE at {}: {overload}, and {} were done{with}; the latencies would only reflect \
@@ -78,6 +87,10 @@ mod tests {
         assert_eq!(of(&run).subject, "what 4 requests in flight complete, 5,000 IOPS");
         let words = of(&run).words;
         assert!(words.contains("5,000 IOPS were done with 4 requests in flight, all"), "{words}");
+        run.plan.jobs.push(Job { iodepth: 64, ..run.plan.jobs[0].clone() });
+        run.jobs.push(run.jobs[0].clone());
+        assert_eq!(of(&run).subject, "the requests in flight of 1 of 2 open loops");
+        assert!(of(&run).words.contains("; 1 of 2 open loops had all their requests in flight;"));
         run.plan.jobs[0].iodepth = 64;
         assert_eq!(of(&run).subject, "a rate beyond what the storage sustains");
     }

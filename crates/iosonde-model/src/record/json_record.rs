@@ -25,7 +25,7 @@ impl JsonRecord {
     /// Reads what the text says of itself.
     ///
     /// # Errors
-    /// If it is not JSON, or names two schemas.
+    /// If it is not JSON, or names its schema or program twice.
     pub fn of(text: Vec<u8>) -> serde_json::Result<JsonRecord> {
         let is_object = text.trim_ascii_start().first() == Some(&b'{');
         let heading = match is_object {
