@@ -173,8 +173,8 @@ fn verdict(
 }
 
 /// Whether all slots of a job were in flight all the time, and did less than was requested, beyond
-/// chance: what they do is then all that they can. A small overload shows by that while its backlog,
-/// which random arrivals make uneven, still looks like one that wanders.
+/// chance: what they do is then all that they can. A small overload shows by that while its
+/// backlog, which random arrivals make uneven, still looks like one that wanders.
 fn falls_short(run: &Run, at: usize) -> bool {
     let job = &run.jobs[at];
     let always_full = job.arrivals.queued as f64 >= ALWAYS * job.arrivals.due as f64;
