@@ -29,6 +29,21 @@ fn hyphen_and_underscore_are_the_same() {
 }
 
 #[test]
+fn the_next_step_is_against_the_warning_that_lowers_the_confidence() {
+    let place = Place::new();
+    let run = |device: &str| {
+        let words = format!("run --ioengine sim --path {device} --rw randread --iodepth 8");
+        place.iosonde(&format!("{words} --runtime 6 --eta-interval 0")).end().exits(0).out
+    };
+    let slowed = run("servers=8,read=exp:300us,slow-every=1100ms,slow-for=100ms,slow-by=5");
+    assert!(slowed.contains("\nConfidence:  medium: stalls\n"), "{slowed}");
+    assert!(slowed.contains("\nNext:        Look for what happened"), "{slowed}");
+    assert!(slowed.contains("(iosonde report --explain stall)"), "{slowed}");
+    let even = run("servers=8,read=exp:300us");
+    assert!(even.contains("\nNext:        Repeat it"), "{even}");
+}
+
+#[test]
 fn a_known_rate_is_reported_for_every_progress_interval() {
     // T1: the reporter has no part in the measurement.
     let place = Place::new();

@@ -73,23 +73,21 @@ fn cases() -> Vec<Case> {
             seconds: 10,
         },
     };
+    let arriving = |case: Case, per_s, arrivals| Case {
+        scene: Scene { per_s: Some((per_s, arrivals)), ..case.scene },
+        ..case
+    };
     let open = |name, device, per_s, finds: &'static [&'static str]| {
-        let case = closed(name, device, 1, finds);
-        let per_s = Some((per_s, Arrivals::Poisson));
-        Case { scene: Scene { per_s, ..case.scene }, ..case }
+        arriving(closed(name, device, 1, finds), per_s, Arrivals::Poisson)
     };
     let even = |name, device, per_s, finds: &'static [&'static str]| {
-        let case = closed(name, device, 1, finds);
-        let per_s = Some((per_s, Arrivals::Constant));
-        Case { scene: Scene { per_s, ..case.scene }, ..case }
+        arriving(closed(name, device, 1, finds), per_s, Arrivals::Constant)
     };
     let bursts = |name, device, per_s| {
         let requests = vec![(1, 98.0), (400, 2.0)];
         let between = vec![(1_000_000, 50.0), (9_000_000, 50.0)];
-        let arrivals = Bursts { requests, within: vec![(2_000, 100.0)], between };
-        let case = closed(name, device, 1, &[]);
-        let per_s = Some((per_s, Arrivals::Bursts(arrivals)));
-        Case { scene: Scene { per_s, ..case.scene }, ..case }
+        let bursts = Bursts { requests, within: vec![(2_000, 100.0)], between };
+        arriving(closed(name, device, 1, &[]), per_s, Arrivals::Bursts(bursts))
     };
     let unwarmed = |case: Case| Case { scene: Scene { warmup_ns: 0, ..case.scene }, ..case };
     let brief = |case: Case| Case { scene: Scene { seconds: 1, ..case.scene }, ..case };

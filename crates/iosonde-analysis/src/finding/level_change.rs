@@ -68,6 +68,7 @@ fn burst(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     let rest = rates.get(longest..).filter(|rest| rest.len() >= FEWEST_INTERVALS)?;
     let usual = median(rest).filter(|usual| *usual > 0.0)?;
     let head = rates.iter().take_while(|rate| **rate >= BURST_FROM * usual).count();
+    // A burst that the figures leave out lifts no mean.
     let skipped_ns = match case.figures.steady {
         Steady::Lengthened { ns } => ns,
         Steady::AsPlanned | Steady::NoSteadyPart => 0,
