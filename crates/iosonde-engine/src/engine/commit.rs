@@ -123,12 +123,18 @@ impl Part {
 
     /// Whether the sync that is due waits for a commit of another job.
     pub(super) fn takes_sync(&mut self) -> bool {
-        let Does::Waits { share, due, .. } = &mut self.does else { return false };
-        *due += *share;
-        // So that shares such as a tenth, which have no exact sum, add up.
-        let takes = *due > 1.0 - 1e-9;
-        *due -= f64::from(u8::from(takes));
+        let takes = self.will_take(1);
+        if let Does::Waits { share, due, .. } = &mut self.does {
+            *due += *share - f64::from(u8::from(takes));
+        }
         takes
+    }
+
+    /// Whether one of the next so many syncs will wait for a commit of another job.
+    pub(super) fn will_take(&self, syncs: usize) -> bool {
+        let Does::Waits { share, due, .. } = self.does else { return false };
+        // So that shares such as a tenth, which have no exact sum, add up.
+        due + share * syncs as f64 > 1.0 - 1e-9
     }
 
     /// Asks for a commit, for which the sync in this slot waits.

@@ -212,7 +212,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     #[inline(always)]
     fn has_ended(&self) -> bool {
         (self.stream.has_ended() || (self.paced && self.is_out_of_work()))
-            && !self.syncing.is_owing()
+            && self.syncing.owed() == 0
     }
 
     /// Time on the job's clock.

@@ -3,7 +3,7 @@
 //! Pure: times come in as arguments, chance from the job's seed.
 
 use iosonde_model::plan::chance::Chance;
-use iosonde_model::plan::{Arrivals, IoKind, Job, Pace, Phase, Rate, Think};
+use iosonde_model::plan::{Arrivals, Commit, IoKind, Job, Pace, Phase, Rate, Think};
 
 /// Decides when a job may send.
 #[derive(Debug)]
@@ -29,9 +29,18 @@ pub(super) struct Pacer {
     spin_until_ns: u64,
     /// When the first operation after the last pause was sent.
     io_since_ns: Option<u64>,
-    /// Share of the distances that are those after a sync of a group commit, the longest of the
-    /// table; 0 where syncs have no influence.
-    after_sync: f64,
+    /// Where in a table the distances after a sync of a group commit begin, and where those after
+    /// a sync that waits for a commit: 1 where syncs have no influence.
+    edges: [f64; 2],
+}
+
+/// What an operation is followed by, before its job sends the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Followed {
+    ByNothing,
+    BySync,
+    /// By a sync that waits for a commit of another job.
+    ByCommit,
 }
 
 /// How due times follow one another.
@@ -154,10 +163,8 @@ impl Gap {
 
 impl Pacer {
     pub(super) fn new(job: &Job) -> Pacer {
-        // Where phases have other numbers of syncs, no one share of the distances is theirs.
-        let is_alike = job.phases.iter().all(|phase| phase.sync_percent == 100.0);
-        let after_sync = if job.sync.barrier && is_alike { job.sync.followed_share() } else { 0.0 };
-        let coupled = after_sync > 0.0;
+        let edges = edges(job);
+        let coupled = edges[0] < 1.0;
         let rhythm = match &job.pace {
             Pace::Closed => Rhythm::Closed,
             Pace::Rate { rate, arrivals } => Rhythm::Steady {
@@ -193,7 +200,7 @@ impl Pacer {
             resume_ns: 0,
             spin_until_ns: 0,
             io_since_ns: None,
-            after_sync,
+            edges,
         };
         pacer.mean_gap = match &pacer.rhythm {
             Rhythm::Steady { gap: Gap::PerOp(ns), .. } => *ns,
@@ -261,14 +268,16 @@ impl Pacer {
     }
 
     /// The part of the distances that follows an operation. A thread that waits for its sync comes
-    /// back later than one that goes on writing: the longest distances are those after a sync.
-    fn part(&self, syncs: bool) -> (f64, f64) {
-        let edge = 1.0 - self.after_sync;
-        match (self.after_sync > 0.0 && edge > 0.0, syncs) {
-            (false, _) => WHOLE,
-            (true, true) => (edge, 1.0),
-            (true, false) => (0.0, edge),
-        }
+    /// back later than one that goes on writing, and one whose sync waits for a commit later still:
+    /// the longest distances are those after a sync.
+    fn part(&self, followed: Followed) -> (f64, f64) {
+        let [sync, commit] = self.edges;
+        let part = match followed {
+            Followed::ByNothing => (0.0, sync),
+            Followed::BySync => (sync, commit),
+            Followed::ByCommit => (commit, 1.0),
+        };
+        if part.0 < part.1 { part } else { WHOLE }
     }
 
     /// Moves the due time on by so many ns of the full rate, through phases of other rates.
@@ -336,8 +345,8 @@ impl Pacer {
         self.spin_until_ns
     }
 
-    /// An operation of this size was taken, which a sync follows or not.
-    pub(super) fn taken(&mut self, bytes: u64, syncs: bool) {
+    /// An operation of this size was taken.
+    pub(super) fn taken(&mut self, bytes: u64, followed: Followed) {
         self.since_think += 1;
         match &mut self.rhythm {
             Rhythm::Closed => {}
@@ -347,7 +356,7 @@ impl Pacer {
                 self.next_due = dues[0].min(dues[1]);
             }
             Rhythm::Steady { .. } => {
-                let part = self.part(syncs);
+                let part = self.part(followed);
                 let gap = self.gap(bytes, part);
                 self.advance(gap);
             }
@@ -402,6 +411,24 @@ impl Pacer {
     }
 }
 
+/// Where the distances after syncs begin in a table, see [`Pacer`].
+fn edges(job: &Job) -> [f64; 2] {
+    // Where phases have other numbers of syncs, no one share of the distances is theirs.
+    let is_alike = job.phases.iter().all(|phase| phase.sync_percent == 100.0);
+    if !job.sync.barrier || !is_alike {
+        return [1.0; 2];
+    }
+    let synced = job.sync.followed_share();
+    let committed = match &job.commit {
+        Some(Commit::WaitsFor { percent, .. }) => {
+            let syncs = job.sync.per_write() * job.targets.len().max(1) as f64;
+            (syncs * percent / 100.0).min(synced)
+        }
+        _ => 0.0,
+    };
+    [1.0 - synced, 1.0 - committed]
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -414,7 +441,7 @@ mod tests {
         pacer.begin(1000);
         let take = |_| {
             let due_ns = pacer.due(u64::MAX).unwrap();
-            pacer.taken(4096, false);
+            pacer.taken(4096, Followed::ByNothing);
             due_ns
         };
         (0..count).map(take).collect()
@@ -501,7 +528,7 @@ mod tests {
             if ended {
                 lengths[std::mem::take(&mut length)] += 1;
             }
-            pacer.taken(4096, false);
+            pacer.taken(4096, Followed::ByNothing);
         }
         let [0, single, 0, 0, 0, five] = lengths else { panic!("{lengths:?}") };
         let share = f64::from(five) / f64::from(single + five);
@@ -519,7 +546,7 @@ mod tests {
         let mut ways = [0u64, 0];
         while pacer.due(10_000_000_000).is_some() {
             ways[usize::from(pacer.way() == Some(IoKind::Write))] += 1;
-            pacer.taken(4096, false);
+            pacer.taken(4096, Followed::ByNothing);
         }
         assert!(ways[0].abs_diff(10_000) <= 1 && ways[1].abs_diff(2_500) <= 1, "{ways:?}");
     }
@@ -531,7 +558,7 @@ mod tests {
         pacer.begin(0);
         for now_ns in [10, 60, 109] {
             assert_eq!(pacer.due(now_ns), Some(now_ns));
-            pacer.taken(4096, false);
+            pacer.taken(4096, Followed::ByNothing);
         }
         assert_eq!(pacer.due(110), None);
         pacer.drained(120);
@@ -548,7 +575,7 @@ mod tests {
             assert!(!pacer.is_over());
             assert_eq!(pacer.due(due_ns), Some(due_ns));
             assert_eq!(pacer.due(due_ns - 1), None);
-            pacer.taken(4096, false);
+            pacer.taken(4096, Followed::ByNothing);
         }
         assert!(pacer.is_over());
         assert_eq!(pacer.due(u64::MAX), None);
@@ -556,27 +583,29 @@ mod tests {
 
     #[test]
     fn the_longest_distances_are_those_after_a_sync() {
-        // In no order: half are 1 µs, half 9 µs, and each second write is followed by a sync.
-        let table = vec![(9000, 25.0), (1000, 50.0), (9000, 25.0)];
+        // In no order: half are 1 µs, a quarter 5 µs and a quarter 9 µs; each second write is
+        // followed by a sync, and each second sync waits for a commit.
+        let table = vec![(9000, 25.0), (1000, 50.0), (5000, 25.0)];
         let distances = |barrier: bool| {
-            let pace = rate(Rate::Ops(200_000.0), Arrivals::Drawn(table.clone()));
+            let pace = rate(Rate::Ops(250_000.0), Arrivals::Drawn(table.clone()));
             let sync = iosonde_model::plan::Sync { every_writes: 2, barrier, ..Default::default() };
-            let mut pacer = Pacer::new(&Job { pace, sync, seed: 5, ..Job::default() });
+            let commit = Some(Commit::WaitsFor { role: "journal".into(), percent: 50.0 });
+            let mut pacer = Pacer::new(&Job { pace, sync, commit, seed: 5, ..Job::default() });
             pacer.begin(0);
             let mut before_ns = pacer.due(u64::MAX).unwrap();
             let mut distances = Vec::new();
-            for write in 0..1000 {
-                pacer.taken(4096, write % 2 == 1);
+            let follow =
+                [Followed::ByNothing, Followed::BySync, Followed::ByNothing, Followed::ByCommit];
+            for followed in follow.into_iter().cycle().take(1000) {
+                pacer.taken(4096, followed);
                 let due_ns = pacer.due(u64::MAX).unwrap();
                 distances.push(due_ns - before_ns);
                 before_ns = due_ns;
             }
             distances
         };
-        let commits = distances(true);
-        for (write, ns) in commits.iter().enumerate() {
-            let expected = if write % 2 == 1 { 9000 } else { 1000 };
-            assert!(ns.abs_diff(expected) <= 1, "{ns} after write {write}");
+        for (ns, expected) in distances(true).iter().zip([1000, 5000, 1000, 9000].iter().cycle()) {
+            assert!(ns.abs_diff(*expected) <= 1, "{ns}, not {expected}");
         }
         // Without a group commit, syncs have no influence.
         assert!(distances(false).iter().step_by(2).any(|ns| ns.abs_diff(9000) <= 1));
@@ -589,7 +618,7 @@ mod tests {
         pacer.begin(0);
         for _ in 0..2 {
             assert_eq!(pacer.due(10), Some(10));
-            pacer.taken(4096, false);
+            pacer.taken(4096, Followed::ByNothing);
         }
         assert_eq!(pacer.due(20), None, "two were sent");
         pacer.drained(30);

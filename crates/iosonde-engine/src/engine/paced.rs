@@ -3,6 +3,7 @@
 use super::commit;
 use super::flow;
 use super::job::{JobLoop, PATIENCE_NS, Wait};
+use super::pace::Followed;
 use super::requests::Times;
 use super::sync::Turn;
 use crate::backend::Queue;
@@ -148,8 +149,17 @@ impl<Q: Queue> JobLoop<'_, Q> {
             Some(way) => self.stream.next_op_of(way)?,
         };
         self.syncing.note(&op, self.pacer.sync_share(), self.pacer.ends_burst());
-        self.pacer.taken(u64::from(op.bytes), self.syncing.is_owing());
+        self.pacer.taken(u64::from(op.bytes), self.followed());
         Some(op)
+    }
+
+    /// What the operation that was just taken is followed by.
+    fn followed(&self) -> Followed {
+        match (self.syncing.owed(), &self.commit) {
+            (0, _) => Followed::ByNothing,
+            (syncs, Some(commit)) if commit.will_take(syncs) => Followed::ByCommit,
+            _ => Followed::BySync,
+        }
     }
 
     /// Until a completion or until something becomes due, whichever comes first.

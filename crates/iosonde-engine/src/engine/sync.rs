@@ -72,10 +72,10 @@ impl Syncing {
         Turn::Sync { target: self.targets[(targets - self.unsent % targets) % targets] }
     }
 
-    /// Whether a sync is called for that is not on its way yet.
+    /// Syncs that are called for and not on their way yet.
     #[inline(always)]
-    pub(super) fn is_owing(&self) -> bool {
-        self.unsent > 0
+    pub(super) fn owed(&self) -> usize {
+        self.unsent
     }
 
     /// The sync that was called for is on its way.
@@ -133,16 +133,16 @@ mod tests {
         for op in [WRITE, Op { way: IoKind::Sync, ..WRITE }, WRITE] {
             syncing.note(&op, 1.0, false);
         }
-        assert!(!syncing.is_owing());
+        assert_eq!(syncing.owed(), 0);
         syncing.note(&read, 1.0, true);
-        assert!(syncing.is_owing());
+        assert!(syncing.owed() > 0);
         assert_eq!(syncing.turn(4, || 0), Turn::Go, "the listed one is in flight");
         assert_eq!(syncing.turn(4, || 1), Turn::Sync { target: 0 });
         syncing.sent();
         // A burst without a write.
         syncing.note(&read, 1.0, false);
         syncing.note(&read, 1.0, true);
-        assert!(!syncing.is_owing());
+        assert_eq!(syncing.owed(), 0);
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         let follows: Vec<bool> = (0..8)
             .map(|_| {
                 syncing.note(&WRITE, 1.0, true);
-                let owes = syncing.is_owing();
+                let owes = syncing.owed() > 0;
                 if owes {
                     assert_eq!(syncing.turn(0, || 0), Turn::Sync { target: 0 });
                     syncing.sent();
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(syncing.turn(2, || 0), Turn::Sync { target: 0 });
         syncing.sent();
         assert_eq!(syncing.turn(3, || 0), Turn::Go);
-        assert!(syncing.is_owing());
+        assert!(syncing.owed() > 0);
         assert_eq!(syncing.turn(2, || 1), Turn::Sync { target: 0 });
         // One of a list of operations counts, too.
         syncing.note(&Op { way: IoKind::Sync, ..WRITE }, 1.0, true);
