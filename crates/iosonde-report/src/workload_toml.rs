@@ -225,6 +225,7 @@ mod tests {
             rate_percent: chance.unit() * 300.0,
             read_percent: (chance.below(2) == 0).then_some(7),
             sync_percent: pick(chance, &[100.0, 0.0, 16.5]),
+            commit_percent: pick(chance, &[100.0, 0.0, 16.5]),
         };
         Role {
             name: name(chance),

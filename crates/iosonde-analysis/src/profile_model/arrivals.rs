@@ -104,40 +104,73 @@ pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
 /// Gives the phases of a role their share of the syncs, where the flushes of the program were not
 /// spread over time as its writes were: several threads sync, and others write.
 pub(super) fn spread_syncs(run: &ProfileRun, phases: &mut [Phase]) {
-    let Some(flushes) = run.series.iter().find(|series| series.op == Op::Flush) else { return };
-    let flushes = &flushes.counters;
-    let whole: u64 = flushes.ops.iter().sum();
-    let within = |from_ns: u64, to_ns: u64| -> f64 {
+    let Some(flushes) = flushes(run, phases) else { return };
+    let shares = shares(phases, &flushes);
+    for (phase, share) in phases.iter_mut().zip(shares) {
+        phase.sync_percent = share.min(Phase::MOST_SYNC_PERCENT);
+    }
+}
+
+/// Gives the phases of a role their share of the commits for which its syncs wait: as many as syncs
+/// made no flush of their own. So many syncs in all, and this share of them waits for commits.
+pub(super) fn spread_commits(run: &ProfileRun, phases: &mut [Phase], syncs: f64, percent: f64) {
+    let is_even = phases.iter().all(|phase| phase.sync_percent == 100.0);
+    let Some(flushes) = flushes(run, phases).filter(|_| is_even) else { return };
+    let syncs = writes(phases).map(|share| syncs * share);
+    let commits: Vec<f64> =
+        syncs.zip(&flushes).map(|(syncs, flushes)| (syncs - flushes).max(0.0)).collect();
+    let shares = shares(phases, &commits);
+    for (phase, share) in phases.iter_mut().zip(shares) {
+        phase.commit_percent = rounded(share.min(100.0 * 100.0 / percent));
+    }
+}
+
+/// Share of the writes in each phase, of all.
+fn writes(phases: &[Phase]) -> impl Iterator<Item = f64> {
+    let writes = |phase: &Phase| phase.ns as f64 * phase.rate_percent;
+    let all: f64 = phases.iter().map(writes).sum();
+    phases.iter().map(move |phase| writes(phase) / all)
+}
+
+/// Flushes of the program in each phase.
+fn flushes(run: &ProfileRun, phases: &[Phase]) -> Option<Vec<f64>> {
+    let flushes = &run.series.iter().find(|series| series.op == Op::Flush)?.counters;
+    let spans = phases.iter().scan(0, |end_ns, phase| {
+        *end_ns += phase.ns;
+        Some((*end_ns - phase.ns, *end_ns))
+    });
+    let spans: Vec<(u64, u64)> = spans.collect();
+    // The last interval ends with the load.
+    let is_on = |(_, phase): &(_, &Phase)| phase.rate_percent > 0.0;
+    let ((_, end_ns), _) = spans.iter().zip(phases).rfind(is_on)?;
+    let within = |(from_ns, to_ns): &(u64, u64)| -> f64 {
         let edges = (0..).map(|at| at * flushes.width_ns);
         let each = flushes.ops.iter().zip(edges).map(|(ops, at_ns)| {
-            let (from_ns, to_ns) = (from_ns.max(at_ns), to_ns.min(at_ns + flushes.width_ns));
-            *ops as f64 * to_ns.saturating_sub(from_ns) as f64 / flushes.width_ns.max(1) as f64
+            let upto_ns = end_ns.min(&(at_ns + flushes.width_ns)).saturating_sub(at_ns);
+            let part_ns = to_ns.min(&(at_ns + upto_ns)).saturating_sub(*from_ns.max(&at_ns));
+            *ops as f64 * part_ns as f64 / upto_ns.max(1) as f64
         });
         each.sum()
     };
-    let writes = |phase: &Phase| phase.ns as f64 * phase.rate_percent;
-    let all: f64 = phases.iter().map(writes).sum();
-    let mut from_ns = 0;
-    let mut shares = Vec::new();
-    let mut differ = false;
-    for phase in &*phases {
-        let found = within(from_ns, from_ns + phase.ns);
-        let expected = whole as f64 * writes(phase) / all;
-        from_ns += phase.ns;
-        let is_on = expected > 0.0;
-        differ |=
-            is_on && (found - expected).abs() > (ERRORS * expected.sqrt()).max(CHANGE * expected);
-        shares.push(if is_on {
-            rounded(100.0 * found / expected).min(Phase::MOST_SYNC_PERCENT)
-        } else {
-            100.0
-        });
+    Some(spans.iter().map(within).collect())
+}
+
+/// What was found in each phase, percent of what there would be if it was spread as the writes were;
+/// 100 of each where the differences are fluctuations.
+fn shares(phases: &[Phase], found: &[f64]) -> Vec<f64> {
+    let whole: f64 = found.iter().sum();
+    let expected: Vec<f64> = writes(phases).map(|share| whole * share).collect();
+    let differs = |(found, expected): (&f64, &f64)| {
+        *expected > 0.0
+            && (found - expected).abs() > (ERRORS * expected.sqrt()).max(CHANGE * expected)
+    };
+    if whole < FEWEST as f64 || !found.iter().zip(&expected).any(differs) {
+        return vec![100.0; phases.len()];
     }
-    if whole >= FEWEST && differ {
-        for (phase, share) in phases.iter_mut().zip(shares) {
-            phase.sync_percent = share;
-        }
-    }
+    let share = |(found, expected): (&f64, &f64)| {
+        if *expected > 0.0 { rounded(100.0 * found / expected) } else { 100.0 }
+    };
+    found.iter().zip(&expected).map(share).collect()
 }
 
 fn significant(value: f64) -> f64 {

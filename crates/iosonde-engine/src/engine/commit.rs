@@ -121,20 +121,21 @@ impl Part {
         Some(Part { common: Arc::clone(common?), does })
     }
 
-    /// Whether the sync that is due waits for a commit of another job.
-    pub(super) fn takes_sync(&mut self) -> bool {
-        let takes = self.will_take(1);
+    /// Whether the sync that is due waits for a commit of another job; in a phase with this share
+    /// of the usual number of commits.
+    pub(super) fn takes_sync(&mut self, phase: f64) -> bool {
+        let takes = self.will_take(1, phase);
         if let Does::Waits { share, due, .. } = &mut self.does {
-            *due += *share - f64::from(u8::from(takes));
+            *due += *share * phase - f64::from(u8::from(takes));
         }
         takes
     }
 
     /// Whether one of the next so many syncs will wait for a commit of another job.
-    pub(super) fn will_take(&self, syncs: usize) -> bool {
+    pub(super) fn will_take(&self, syncs: usize, phase: f64) -> bool {
         let Does::Waits { share, due, .. } = self.does else { return false };
         // So that shares such as a tenth, which have no exact sum, add up.
-        due + share * syncs as f64 > 1.0 - 1e-9
+        due + share * phase * syncs as f64 > 1.0 - 1e-9
     }
 
     /// Asks for a commit, for which the sync in this slot waits.
@@ -358,7 +359,7 @@ mod tests {
     fn a_share_of_the_syncs_are_commits() {
         for percent in [10.0, 26.6, 33.3, 100.0] {
             let (mut waiting, _maker) = parts(1, percent, 1.0);
-            let taken = (0..10_000).filter(|_| waiting[0].takes_sync()).count();
+            let taken = (0..10_000).filter(|_| waiting[0].takes_sync(1.0)).count();
             assert!(taken.abs_diff((100.0 * percent) as usize) <= 1, "{percent}: {taken}");
         }
     }

@@ -88,6 +88,21 @@ impl Table {
         Table(bounds.collect())
     }
 
+    /// The mean of this part of the table; 0 of an empty one.
+    fn mean(&self, (from, to): (f64, f64)) -> f64 {
+        let mut below = 0.0;
+        let sum: f64 = self
+            .0
+            .iter()
+            .map(|(next, value)| {
+                let share = (next.min(to) - f64::max(below, from)).max(0.0);
+                below = *next;
+                share * value
+            })
+            .sum();
+        sum / (to - from).max(f64::MIN_POSITIVE)
+    }
+
     /// A value from this part of the table, of its whole from 0 to 1.
     fn draw(&self, chance: &mut Chance, (from, to): (f64, f64)) -> f64 {
         let draw = from + chance.unit() * (to - from);
@@ -211,8 +226,24 @@ impl Pacer {
             }
             Rhythm::Closed | Rhythm::Recorded { .. } => 0.0,
         };
+        pacer.scale_phases(job.pace.burst_length());
         pacer.first(job.block_bytes);
         pacer
+    }
+
+    /// A phase with more commits than usual has more of the longest distances, and is slower by
+    /// that alone: its rate scales only what is left.
+    fn scale_phases(&mut self, burst_length: f64) {
+        let (Rhythm::Steady { spread, .. }, [sync, commit]) = (&self.rhythm, self.edges) else {
+            return;
+        };
+        let (Spread::Drawn(table) | Spread::Bursts { between: table, .. }) = spread else { return };
+        let longer = table.mean((commit, 1.0)) - table.mean((sync, commit));
+        for phase in &mut self.phases {
+            let usual = 1.0 - commit;
+            let committed = (usual * phase.commit_percent / 100.0).min(1.0 - sync);
+            phase.rate_percent *= 1.0 + (committed - usual) * longer / burst_length;
+        }
     }
 
     /// Whether the job may always send: the loop needs to ask no more.
@@ -265,6 +296,11 @@ impl Pacer {
     /// Syncs per write of the phase at hand, as a share of the job's own.
     pub(super) fn sync_share(&self) -> f64 {
         self.phases.get(self.phase).map_or(1.0, |phase| phase.sync_percent / 100.0)
+    }
+
+    /// Commits per sync of the phase at hand, as a share of the job's own.
+    pub(super) fn commit_share(&self) -> f64 {
+        self.phases.get(self.phase).map_or(1.0, |phase| phase.commit_percent / 100.0)
     }
 
     /// The part of the distances that follows an operation. A thread that waits for its sync comes
@@ -411,7 +447,7 @@ impl Pacer {
     }
 }
 
-/// Where the distances after syncs begin in a table, see [`Pacer`].
+/// Where the longest distances of a job begin in its table, see [`Pacer`].
 fn edges(job: &Job) -> [f64; 2] {
     // Where phases have other numbers of syncs, no one share of the distances is theirs.
     let is_alike = job.phases.iter().all(|phase| phase.sync_percent == 100.0);
@@ -421,8 +457,7 @@ fn edges(job: &Job) -> [f64; 2] {
     let synced = job.sync.followed_share();
     let committed = match &job.commit {
         Some(Commit::WaitsFor { percent, .. }) => {
-            let syncs = job.sync.per_write() * job.targets.len().max(1) as f64;
-            (syncs * percent / 100.0).min(synced)
+            (job.sync.per_write() * percent / 100.0).min(synced)
         }
         _ => 0.0,
     };

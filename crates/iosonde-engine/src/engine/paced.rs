@@ -86,7 +86,8 @@ impl<Q: Queue> JobLoop<'_, Q> {
                 break;
             };
             self.syncing.sent();
-            if self.commit.as_mut().is_some_and(commit::Part::takes_sync) {
+            let share = self.pacer.commit_share();
+            if self.commit.as_mut().is_some_and(|commit| commit.takes_sync(share)) {
                 return self.ask_for_commit(slot, op, now_ns);
             }
             self.requests.times[slot as usize] = Times { due_ns: now_ns, ..Times::default() };
@@ -157,7 +158,9 @@ impl<Q: Queue> JobLoop<'_, Q> {
     fn followed(&self) -> Followed {
         match (self.syncing.owed(), &self.commit) {
             (0, _) => Followed::ByNothing,
-            (syncs, Some(commit)) if commit.will_take(syncs) => Followed::ByCommit,
+            (syncs, Some(commit)) if commit.will_take(syncs, self.pacer.commit_share()) => {
+                Followed::ByCommit
+            }
             _ => Followed::BySync,
         }
     }

@@ -2,9 +2,12 @@
 
 use super::{Job, Refusal};
 use crate::spec::{Commit, Pace, Think};
+use crate::units::count;
 
 /// Most writes of one commit.
 const MOST_WRITES: f64 = 1e6;
+/// A share of the syncs that is all of them may exceed it by so much, percent.
+const ROUNDING: f64 = 1e-3;
 
 /// # Errors
 /// If a job waits for commits that nobody makes, makes some that nobody waits for, or cannot do its
@@ -30,6 +33,14 @@ fn waits(job: &Job, role: &str, percent: f64, jobs: &[Job]) -> Option<String> {
         return Some(format!(
             "{percent} % of the syncs wait for commits, expected above 0 and at most 100; give \
              another percent, or no commit"
+        ));
+    }
+    let most = job.phases.iter().map(|phase| phase.commit_percent * percent / 100.0);
+    if let Some(most) = most.reduce(f64::max).filter(|most| *most > 100.0 + ROUNDING) {
+        return Some(format!(
+            "{} % of the syncs of a phase wait for commits, expected at most 100; give a smaller \
+             commit-percent",
+            count::significant(most)
         ));
     }
     if !job.sync.barrier || job.targets.len() > 1 {

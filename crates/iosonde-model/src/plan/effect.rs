@@ -4,7 +4,7 @@ mod numbers;
 
 use super::resolve::Refusal;
 use super::{Engine, EngineKind, Job};
-use crate::spec::{Access, Draw, EachWrite, Pace, Region, Role, Rw, Sizes, Wait};
+use crate::spec::{Access, Commit, Draw, EachWrite, Pace, Region, Role, Rw, Sizes, Wait};
 
 /// What has no effect, or contradicts something else, is refused.
 pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
@@ -20,7 +20,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 35] = [
+    let faults: [(bool, &str); 36] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -35,6 +35,12 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             job.sync.every_writes == 0
                 && job.phases.iter().any(|phase| phase.sync_percent != 100.0),
             "a share of the syncs in a phase has no effect: there are none; give every-writes",
+        ),
+        (
+            !matches!(job.commit, Some(Commit::WaitsFor { .. }))
+                && job.phases.iter().any(|phase| phase.commit_percent != 100.0),
+            "a share of the commits in a phase has no effect: no sync waits for one; give \
+             commit = { waits-for = … }",
         ),
         (
             !open_loop

@@ -112,6 +112,9 @@ pub struct Phase {
     /// Syncs per write during it, percent of the job's own.
     #[serde(alias = "sync-percent", default = "all", skip_serializing_if = "is_all")]
     pub sync_percent: f64,
+    /// Commits per sync during it, percent of the job's own.
+    #[serde(alias = "commit-percent", default = "all", skip_serializing_if = "is_all")]
+    pub commit_percent: f64,
 }
 
 impl Phase {
@@ -122,7 +125,13 @@ impl Phase {
 impl Default for Phase {
     /// One without length that changes nothing.
     fn default() -> Phase {
-        Phase { ns: 0, rate_percent: all(), read_percent: None, sync_percent: all() }
+        Phase {
+            ns: 0,
+            rate_percent: all(),
+            read_percent: None,
+            sync_percent: all(),
+            commit_percent: all(),
+        }
     }
 }
 

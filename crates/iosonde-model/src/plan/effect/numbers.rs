@@ -47,13 +47,17 @@ fn phase(phase: &Phase) -> Option<String> {
     if phase.ns == 0 {
         return Some("a phase of 0 ns, expected a longer one; give its length, such as 10s".into());
     }
-    let percent = phase.sync_percent;
-    if !(0.0..=Phase::MOST_SYNC_PERCENT).contains(&percent) {
-        return Some(format!(
-            "a phase with {percent} % of the syncs per write, expected 0 to {}; give \
-             another sync-percent",
-            Phase::MOST_SYNC_PERCENT
-        ));
+    let most = Phase::MOST_SYNC_PERCENT;
+    let shares = [
+        (phase.sync_percent, "syncs per write", "sync-percent"),
+        (phase.commit_percent, "commits per sync", "commit-percent"),
+    ];
+    for (percent, what, key) in shares {
+        if !(0.0..=most).contains(&percent) {
+            return Some(format!(
+                "a phase with {percent} % of the {what}, expected 0 to {most}; give another {key}"
+            ));
+        }
     }
     let percent = phase.rate_percent;
     (!percent.is_finite() || percent < 0.0).then(|| {
