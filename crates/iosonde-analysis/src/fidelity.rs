@@ -317,6 +317,15 @@ mod tests {
         only(&against(|run| run.syncs[0].calls = 500), &[("syncs", 0.5)]);
         let late = against(|run| run.traffic[0].gaps = distances((0..9).map(|_| 1 << 35)));
         only(&late, &[("gaps", 0.4)]);
+        // Of a burst, one hands on its requests a little faster than the other.
+        let burst = |ns| {
+            let mut run = full();
+            run.traffic[0].gaps =
+                distances((0..6000).map(|n| if n % 2 == 0 { ns } else { 1 << 20 }));
+            Observed::of_profile(&run)
+        };
+        only(&fidelity(&burst(1200), &burst(4100), Speed::Times(1.0)), &[]);
+        only(&fidelity(&burst(1200), &burst(9000), Speed::Times(1.0)), &[("gaps", 0.7)]);
         let wide = against(|run| {
             run.places[0].chunks[0].read_blocks = 200;
             run.places[0].chunks[1].read_blocks = 1800;

@@ -146,14 +146,14 @@ fn are_of_workers(run: &ProfileRun, op: Op) -> bool {
 /// Takes what one thread did before the jobs began out of the series and out of the time with one
 /// request in flight.
 fn take_out(run: &mut ProfileRun, row: &Traffic) {
-    let mut left = row.requests;
-    for series in run.series.iter_mut().filter(|series| series.op == row.op) {
-        for ops in &mut series.counters.ops {
+    take_from_series(run, row, |ops| {
+        let mut left = row.requests;
+        for ops in ops {
             let part = left.min(*ops);
             *ops -= part;
             left -= part;
         }
-    }
+    });
     let device = run.devices.iter_mut().find(|device| device.facts.name == row.device);
     let Some(device) = device else { return };
     let lasted_ns = u64::try_from(row.latency.sum()).unwrap_or(u64::MAX);
@@ -166,18 +166,30 @@ fn take_out(run: &mut ProfileRun, row: &Traffic) {
     shorten(&mut device.depth);
 }
 
-/// Takes the requests of a journal out of the series of its direction, the same share everywhere.
+/// Takes the requests of a journal out of the series of its direction.
 fn share_out(run: &mut ProfileRun, row: &Traffic) {
-    let all = run.series.iter_mut().filter(|series| series.op == row.op);
-    for series in all {
-        let whole: u64 = series.counters.ops.iter().sum();
+    take_from_series(run, row, |ops| {
+        let whole: u64 = ops.iter().sum();
         let kept = 1.0 - (row.requests as f64 / whole.max(1) as f64).min(1.0);
         let (mut so_far, mut given) = (0, 0);
-        for ops in &mut series.counters.ops {
+        for ops in ops {
             so_far += *ops;
             let now = (so_far as f64 * kept).round() as u64;
             *ops = now - given;
             given = now;
+        }
+    });
+}
+
+/// Takes requests out of the series of their direction: when they ended, or in earlier records, which
+/// do not have that, as is most likely.
+fn take_from_series(run: &mut ProfileRun, row: &Traffic, likely: impl Fn(&mut [u64])) {
+    for series in run.series.iter_mut().filter(|series| series.op == row.op) {
+        let ops = &mut series.counters.ops;
+        if row.counters.is_empty() {
+            likely(ops);
+        } else {
+            ops.iter_mut().zip(&row.counters.ops).for_each(|(all, own)| *all -= (*own).min(*all));
         }
     }
 }
@@ -324,6 +336,18 @@ mod tests {
         // Of the program's own thread.
         run.threads.push(thread("iosonde", 10, 5));
         assert_eq!(writes(&run), 1000);
+    }
+
+    #[test]
+    fn a_journal_leaves_the_series_when_it_wrote() {
+        let mut run = replay();
+        let early: Vec<u64> = (0..100).map(|at| if at < 50 { 10 } else { 0 }).collect();
+        run.traffic[2].counters = series(Op::Write, early).counters;
+        let left = jobs(&run, None).unwrap().run.series.remove(1).counters.ops;
+        assert_eq!((left[0], left[49], left[50], left[99]), (5, 5, 15, 15));
+        // An earlier record does not have that: the same share everywhere.
+        let left = jobs(&replay(), None).unwrap().run.series.remove(1).counters.ops;
+        assert_eq!((left[0], left[99]), (10, 10));
     }
 
     #[test]

@@ -39,6 +39,7 @@ use iosonde_model::record::profile::{
     Method, Missing, Op, OpenCounts, PageCache, Places, Source, SyncKind, SyncRun, ThreadRun,
     Traffic, TrafficSeries,
 };
+use iosonde_model::record::run::CounterSeries;
 use iosonde_model::record::stacks::StackRun;
 use iosonde_stats::Histogram;
 
@@ -239,11 +240,17 @@ impl Tracer {
                 continue;
             }
             self.disks.name(major_minor(key.disk));
-            if !class(key.class).is_of_the_program() || increase.requests == 0 {
+            if increase.requests == 0 {
                 continue;
             }
             if let Some(series) = &mut self.series {
-                series.add(op(key.op), &increase);
+                series.add_slot(place, &increase);
+            }
+            if !class(key.class).is_of_the_program() {
+                continue;
+            }
+            if let Some(series) = &mut self.series {
+                series.add_op(op(key.op), &increase);
             }
             if let Some(recent) = &mut self.recent {
                 recent.add(op(key.op), &increase);
@@ -296,6 +303,8 @@ impl Tracer {
         }
         let exits = counts.as_ref().filter(|_| self.has("sched_process_exit")).copied();
         let calls_seen = counts.as_ref().filter(|_| self.has("sys_enter")).copied();
+        let series = self.series.take();
+        let over_time = series.map(|series| series.finish(now_ns)).unwrap_or_default();
         Traced {
             devices: self.devices(now_ns),
             flags,
@@ -316,8 +325,8 @@ impl Tracer {
                 .filter(|_| self.times_waits())
                 .map(|counts| counts.io_delay_ns),
             places: self.places(counts.as_ref().map_or(0, |counts| counts.lost_chunk_bytes)),
-            traffic: self.traffic(),
-            series: self.series.take().map(|series| series.finish(now_ns)).unwrap_or_default(),
+            traffic: self.traffic(over_time.slots),
+            series: over_time.ops,
             stacks: stacks.unwrap_or_default().unwrap_or_default(),
             spans: if self.layers { layers::spans(&self.collector) } else { Vec::new() },
             lost,
@@ -379,15 +388,16 @@ impl Tracer {
         devices
     }
 
-    fn traffic(&mut self) -> Vec<Traffic> {
+    fn traffic(&mut self, mut over_time: BTreeMap<u32, CounterSeries>) -> Vec<Traffic> {
         let mut traffic = Vec::new();
-        for tally in self.tallies.values().filter(|tally| tally.key.op < SYNC) {
+        for (place, tally) in self.tallies.iter().filter(|(_, tally)| tally.key.op < SYNC) {
             let SlotKey { disk, op: number, class: of, group } = tally.key;
             traffic.push(Traffic {
                 device: self.disks.name(major_minor(disk)),
                 class: class(of),
                 op: op(number),
                 group: u32::from(group),
+                counters: over_time.remove(place).unwrap_or_default(),
                 ..tally.traffic(self.zero_ns)
             });
         }

@@ -4,6 +4,7 @@
 use super::rows::Row;
 use super::sizes::rounded;
 use iosonde_model::record::profile::{Class, Op, ProfileRun, Traffic};
+use iosonde_model::record::run::CounterSeries;
 use iosonde_model::spec::{Arrivals, Bursts, Pace, Phase, Rate};
 use iosonde_stats::Histogram;
 use iosonde_stats::distance::from_exponential;
@@ -74,13 +75,8 @@ pub(super) fn round_ns(run: &ProfileRun, rows: &[Row]) -> u64 {
 /// When the requests of a row are due.
 pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
     let round_ns = round_ns(run, rows);
-    // The series are those of the program alone.
-    let counts = |other: &&Row| other.op == row.op && other.class != Class::Journal;
-    let of_op = rows.iter().filter(counts);
-    let share = row.requests as f64 / of_op.map(|other| other.requests).sum::<u64>().max(1) as f64;
-    let is_program = row.class != Class::Journal;
-    let stretches = series(run, row).filter(|_| is_program && share >= DOMINANT);
-    let stretches = merged(stretches.unwrap_or_else(|| active(row, round_ns)));
+    let stretches = series(run, row, rows).unwrap_or_else(|| active(row, round_ns));
+    let stretches = merged(stretches);
     let is_on = |stretch: &&Stretch| stretch.requests > 0.0;
     let on_ns: u64 = stretches.iter().filter(is_on).map(|stretch| stretch.ns).sum();
     let per_ns = row.requests as f64 / on_ns.max(1) as f64;
@@ -178,9 +174,22 @@ fn significant(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// The series of the row's direction, from the start of the round to its end.
-fn series(run: &ProfileRun, row: &Row) -> Option<Vec<Stretch>> {
-    let series = &run.series.iter().find(|series| series.op == row.op)?.counters;
+/// The series of a row: its own, or in earlier records that of the program's requests in its
+/// direction, if it has most of them.
+fn counters<'a>(run: &'a ProfileRun, row: &'a Row, rows: &[Row]) -> Option<&'a CounterSeries> {
+    if !row.counters.is_empty() {
+        return Some(&row.counters);
+    }
+    let counts = |other: &&Row| other.op == row.op && other.class != Class::Journal;
+    let of_op: u64 = rows.iter().filter(counts).map(|other| other.requests).sum();
+    let has_most = counts(&row) && row.requests as f64 >= DOMINANT * of_op as f64;
+    let series = run.series.iter().find(|series| series.op == row.op)?;
+    has_most.then_some(&series.counters)
+}
+
+/// How a row went, from the start of the round to its end.
+fn series(run: &ProfileRun, row: &Row, rows: &[Row]) -> Option<Vec<Stretch>> {
+    let series = counters(run, row, rows)?;
     let (width_ns, last) = (series.width_ns, series.ops.iter().rposition(|ops| *ops > 0)?);
     if width_ns == 0 || last < 2 {
         return None;
@@ -527,6 +536,57 @@ mod tests {
         let mut run = profile(vec![row(Class::Program, Op::Write, requests)]);
         run.series = vec![series(Op::Write, counts)];
         assert_eq!(phased(&run).phases, []);
+    }
+
+    #[test]
+    fn each_group_has_the_phases_of_its_own_requests() {
+        let of = |counts: Vec<u64>, group| Traffic {
+            group,
+            counters: series(Op::Write, counts).counters,
+            ..row(Class::Program, Op::Write, 1000)
+        };
+        let early: Vec<u64> = (0..100).map(|at| if at < 25 { 40 } else { 0 }).collect();
+        let late = early.iter().rev().copied().collect();
+        let run = profile(vec![of(early, 1), of(late, 2)]);
+        let rows = rows(&run).0;
+        let on = |row: &Row| -> Vec<(u64, f64)> {
+            let phases = arrivals(&run, row, &rows).phases;
+            phases.iter().map(|phase| (phase.ns / 100_000_000, phase.rate_percent)).collect()
+        };
+        assert_eq!(on(&rows[0]), [(25, 100.0), (75, 0.0)]);
+        assert_eq!(on(&rows[1]), [(75, 0.0), (25, 100.0)]);
+    }
+
+    /// 1,000 syncs, one after each write, of which a quarter wait for a commit; the others flush
+    /// so often per 100 ms.
+    fn commits_of(flushes: Vec<u64>, ns: [u64; 3]) -> Vec<f64> {
+        let mut run = profile(vec![]);
+        run.series = vec![series(Op::Flush, flushes)];
+        let phase = |(ns, rate_percent)| Phase { ns, rate_percent, ..Phase::default() };
+        let mut phases: Vec<Phase> = ns.into_iter().zip([50.0, 125.0, 0.0]).map(phase).collect();
+        spread_commits(&run, &mut phases, 1000.0, 25.0);
+        phases.iter().map(|phase| phase.commit_percent).collect()
+    }
+
+    #[test]
+    fn phases_have_the_commits_for_which_their_syncs_waited() {
+        // A third of the time at two fifths of the rate: a sixth of the writes.
+        let ns = [1_000_000_000, 2_000_000_000, 7_000_000_000];
+        let early = [vec![0; 10], vec![37, 38].repeat(10), vec![0; 70]].concat();
+        let [first, second, idle] = commits_of(early, ns)[..] else { panic!() };
+        assert_eq!((first, idle), (400.0, 100.0), "all of its syncs");
+        assert!((second - 40.0).abs() < 1.0, "{second}");
+        // As the writes are.
+        let even = [vec![12, 13].repeat(5), vec![31, 32].repeat(10), vec![0; 70]].concat();
+        assert_eq!(commits_of(even, ns), [100.0; 3]);
+    }
+
+    #[test]
+    fn the_last_interval_of_the_flushes_ends_with_the_load() {
+        let early = vec![0, 0, 150, 150, 150, 150, 150];
+        let ns = [200_000_000, 410_000_000, 5_000_000];
+        let [first, second, _] = commits_of(early, ns)[..] else { panic!() };
+        assert!(first == 400.0 && second < 60.0, "{first} {second}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::replayed::JOURNAL;
 use iosonde_model::record::profile::{Class, Op, ProfileRun, Subject, Traffic};
+use iosonde_model::record::run::CounterSeries;
 use iosonde_stats::Histogram;
 
 /// Largest number of roles of one model, besides those of the remainder.
@@ -41,6 +42,8 @@ pub(super) struct Row {
     pub(super) bursts: Vec<u64>,
     /// First start and last end, ns.
     pub(super) active: (u64, u64),
+    /// Over time; none in earlier records.
+    pub(super) counters: CounterSeries,
 }
 
 impl Row {
@@ -79,6 +82,7 @@ impl Row {
             gaps: Some(traffic.gaps.clone()),
             bursts: traffic.bursts.clone(),
             active: traffic.active_ns.unwrap_or((0, run.measured_ns)),
+            counters: traffic.counters.clone(),
         }
     }
 
@@ -98,6 +102,7 @@ impl Row {
         self.gaps = None;
         self.bursts.clear();
         self.active = (self.active.0.min(other.active.0), self.active.1.max(other.active.1));
+        self.counters.add(&other.counters);
     }
 
     /// Requests that did not continue a stream. The kernel counts continuations when a request

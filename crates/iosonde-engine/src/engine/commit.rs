@@ -365,6 +365,14 @@ mod tests {
     }
 
     #[test]
+    fn a_phase_has_its_own_share_of_commits() {
+        let (mut waiting, _maker) = parts(1, 25.0, 1.0);
+        let taken = |part: &mut Part, phase| (0..100).filter(|_| part.takes_sync(phase)).count();
+        assert_eq!([0.0, 2.0, 4.0].map(|phase| taken(&mut waiting[0], phase)), [0, 50, 100]);
+        assert_eq!([1, 3, 4].map(|syncs| waiting[0].will_take(syncs, 1.0)), [false, false, true]);
+    }
+
+    #[test]
     fn who_leaves_keeps_nobody_waiting() {
         let (mut waiting, mut maker) = parts(2, 100.0, 1.0);
         waiting[0].ask(0);

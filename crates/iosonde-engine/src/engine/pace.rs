@@ -647,6 +647,47 @@ mod tests {
     }
 
     #[test]
+    fn a_phase_with_more_commits_is_slower_by_their_distances() {
+        // Half of the syncs wait for a commit and are followed by 9 ms, the others by 1 ms. In the
+        // first second all do, in the second none: at these rates without another scale.
+        let table = vec![(1_000_000, 50.0), (9_000_000, 50.0)];
+        let phase = |commit_percent, rate_percent| Phase {
+            ns: 1_000_000_000,
+            commit_percent,
+            rate_percent,
+            ..Phase::default()
+        };
+        let mut pacer = Pacer::new(&Job {
+            pace: rate(Rate::Ops(200.0), Arrivals::Drawn(table)),
+            sync: iosonde_model::plan::Sync {
+                every_writes: 1,
+                barrier: true,
+                ..Default::default()
+            },
+            commit: Some(Commit::WaitsFor { role: "journal".into(), percent: 50.0 }),
+            phases: vec![phase(200.0, 500.0 / 9.0), phase(0.0, 500.0)],
+            ..Job::default()
+        });
+        pacer.begin(0);
+        let mut before_ns = pacer.due(u64::MAX).unwrap();
+        let mut seen = [0, 0];
+        for _ in 0..1000 {
+            let all = pacer.commit_share() > 1.0;
+            let at = usize::from(!all);
+            pacer.taken(4096, if all { Followed::ByCommit } else { Followed::BySync });
+            let due_ns = pacer.due(u64::MAX).unwrap();
+            // Not where a phase ends in between.
+            if usize::from(pacer.commit_share() < 1.0) == at {
+                let expected = [9_000_000, 1_000_000][at];
+                assert!((due_ns - before_ns).abs_diff(expected) <= 1, "{}", due_ns - before_ns);
+                seen[at] += 1;
+            }
+            before_ns = due_ns;
+        }
+        assert!(seen[0] > 50 && seen[1] > 700, "{seen:?}");
+    }
+
+    #[test]
     fn a_pause_begins_when_what_was_sent_has_come_back() {
         let think = Think { ns: 50, every_ops: 2, ..Think::default() };
         let mut pacer = Pacer::new(&Job { think, ..Job::default() });

@@ -100,7 +100,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::spec::{Flow, Sync};
+    use crate::spec::{Flow, Phase, Sync};
 
     fn pair() -> [Job; 2] {
         let sync = Sync { every_writes: 1, barrier: true, ..Sync::default() };
@@ -137,6 +137,13 @@ mod tests {
         );
         refused(|jobs| jobs[1].commit = Some(Commit::Writes(0.5)), "commits of 0.5 writes");
         refused(|jobs| jobs[1].commit = Some(Commit::Writes(f64::NAN)), "commits of NaN writes");
+        refused(
+            |jobs| {
+                let phase = |commit_percent| Phase { ns: 1, commit_percent, ..Phase::default() };
+                jobs[0].phases = vec![phase(0.0), phase(200.0), phase(210.0)];
+            },
+            "105 % of the syncs of a phase wait for commits",
+        );
         let waits_for = |percent| Commit::WaitsFor { role: "journal".into(), percent };
         for percent in [0.0, -3.0, 100.5, f64::NAN] {
             let mut jobs = pair();

@@ -354,6 +354,9 @@ pub struct Traffic {
     pub bursts: Vec<u64>,
     /// Start of the first request and end of the last, ns after the beginning.
     pub active_ns: Option<(u64, u64)>,
+    /// Requests that ended and their bytes per interval; none in earlier records.
+    #[serde(default, skip_serializing_if = "CounterSeries::is_empty")]
+    pub counters: CounterSeries,
 }
 
 impl Traffic {

@@ -376,6 +376,22 @@ pub struct CounterSeries {
     pub bytes: Vec<u64>,
 }
 
+impl CounterSeries {
+    /// Whether there is no interval.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Adds what was counted at the same time, in intervals of the same width.
+    pub fn add(&mut self, other: &CounterSeries) {
+        self.width_ns = self.width_ns.max(other.width_ns);
+        for (sums, more) in [(&mut self.ops, &other.ops), (&mut self.bytes, &other.bytes)] {
+            sums.resize(sums.len().max(more.len()), 0);
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+    }
+}
+
 /// Sparse latency histograms per interval of equal width.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]

@@ -1,5 +1,7 @@
-//! Requests of the program per interval. Bounded: when there are too many intervals, neighbours are
-//! merged and the width doubles.
+//! Requests per interval. Bounded: when there are too many intervals, neighbours are merged and the
+//! width doubles.
+
+use std::collections::BTreeMap;
 
 use super::tally::Increase;
 use iosonde_model::record::profile::{Op, TrafficSeries};
@@ -8,7 +10,16 @@ use iosonde_model::record::run::{CounterSeries, HistogramSeries};
 /// Largest number of intervals.
 const MOST: usize = 600;
 
-/// The intervals of every operation.
+/// What is counted over time.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Counted {
+    /// An operation of the program, with its latencies.
+    Op(Op),
+    /// The slot in this place.
+    Slot(u32),
+}
+
+/// Its intervals.
 #[derive(Debug)]
 pub(super) struct Series {
     width_ns: u64,
@@ -16,15 +27,23 @@ pub(super) struct Series {
     /// Time of the last reading, and the middle between it and the one before, ns.
     looked_ns: u64,
     middle_ns: u64,
-    /// One list per operation, in the order of [`Op::ALL`].
-    ops: [Vec<Increase>; 5],
+    lists: BTreeMap<Counted, Vec<Increase>>,
+}
+
+/// What the record has of them.
+#[derive(Debug, Default)]
+pub(super) struct OverTime {
+    /// Operations of the program that occurred; all of one length.
+    pub(super) ops: Vec<TrafficSeries>,
+    /// Slots by their places, of the same length.
+    pub(super) slots: BTreeMap<u32, CounterSeries>,
 }
 
 impl Series {
     /// Intervals of this width from `zero_ns` on.
     pub(super) fn new(zero_ns: u64, width_ns: u64) -> Series {
-        let ops = Default::default();
-        Series { width_ns, zero_ns, looked_ns: zero_ns, middle_ns: zero_ns, ops }
+        let lists = BTreeMap::new();
+        Series { width_ns, zero_ns, looked_ns: zero_ns, middle_ns: zero_ns, lists }
     }
 
     /// Starts a reading: its counts occurred since the previous one, and belong to the interval of
@@ -34,14 +53,24 @@ impl Series {
         self.looked_ns = now_ns;
     }
 
-    /// Adds the counts of this reading.
-    pub(super) fn add(&mut self, op: Op, increase: &Increase) {
+    /// Adds the counts of this reading of a slot.
+    pub(super) fn add_slot(&mut self, place: u32, increase: &Increase) {
+        let Increase { requests, bytes, .. } = *increase;
+        self.add(Counted::Slot(place), &Increase { requests, bytes, ..Increase::default() });
+    }
+
+    /// Adds the counts of this reading of an operation of the program.
+    pub(super) fn add_op(&mut self, op: Op, increase: &Increase) {
+        self.add(Counted::Op(op), increase);
+    }
+
+    fn add(&mut self, counted: Counted, increase: &Increase) {
         let since = self.middle_ns.saturating_sub(self.zero_ns);
         while since / self.width_ns >= MOST as u64 {
             self.double();
         }
         let at = (since / self.width_ns) as usize;
-        let intervals = &mut self.ops[op as usize];
+        let intervals = self.lists.entry(counted).or_default();
         if intervals.len() <= at {
             intervals.resize_with(at + 1, Increase::default);
         }
@@ -50,7 +79,7 @@ impl Series {
 
     fn double(&mut self) {
         self.width_ns *= 2;
-        for intervals in &mut self.ops {
+        for intervals in self.lists.values_mut() {
             let pairs = intervals.chunks(2).map(|pair| {
                 let mut merged = pair[0].clone();
                 pair.get(1).into_iter().for_each(|second| merged.merge(second));
@@ -60,39 +89,38 @@ impl Series {
         }
     }
 
-    /// The record's series, of operations that occurred; all of one length.
-    pub(super) fn finish(mut self, end_ns: u64) -> Vec<TrafficSeries> {
+    /// The record's series.
+    pub(super) fn finish(mut self, end_ns: u64) -> OverTime {
         let since = end_ns.saturating_sub(self.zero_ns).saturating_sub(1);
         while since / self.width_ns >= MOST as u64 {
             self.double();
         }
         let length = (since / self.width_ns) as usize + 1;
         let width_ns = self.width_ns;
-        let converted = Op::ALL
-            .into_iter()
-            .zip(self.ops)
-            .filter(|(_, intervals)| intervals.iter().any(|interval| interval.requests > 0));
-        converted
-            .map(|(op, mut intervals)| {
-                intervals.resize_with(length.max(intervals.len()), Increase::default);
-                let each = || intervals.iter();
-                TrafficSeries {
-                    op,
-                    counters: CounterSeries {
-                        width_ns,
-                        ops: each().map(|interval| interval.requests).collect(),
-                        bytes: each().map(|interval| interval.bytes).collect(),
-                    },
-                    latencies: HistogramSeries {
-                        width_ns,
-                        intervals: each()
-                            .map(|interval| interval.latency.occupied().collect())
-                            .collect(),
-                        exact: each().map(|interval| interval.latency.exact()).collect(),
-                    },
+        let mut over_time = OverTime::default();
+        for (counted, mut intervals) in self.lists {
+            intervals.resize_with(length.max(intervals.len()), Increase::default);
+            let each = || intervals.iter();
+            let counters = CounterSeries {
+                width_ns,
+                ops: each().map(|interval| interval.requests).collect(),
+                bytes: each().map(|interval| interval.bytes).collect(),
+            };
+            match counted {
+                Counted::Slot(place) => {
+                    over_time.slots.insert(place, counters);
                 }
-            })
-            .collect()
+                Counted::Op(op) => {
+                    let latencies = HistogramSeries {
+                        width_ns,
+                        intervals: each().map(|one| one.latency.occupied().collect()).collect(),
+                        exact: each().map(|one| one.latency.exact()).collect(),
+                    };
+                    over_time.ops.push(TrafficSeries { op, counters, latencies });
+                }
+            }
+        }
+        over_time
     }
 }
 
@@ -114,13 +142,17 @@ mod tests {
         // Each reading is slightly late.
         for (now, reads, writes) in [(111, 1, 0), (122, 0, 0), (131, 0, 0), (143, 2, 3)] {
             series.look(now);
-            series.add(Op::Read, &one(reads));
-            series.add(Op::Write, &one(writes));
+            for (op, requests) in [(Op::Read, reads), (Op::Write, writes)] {
+                series.add_op(op, &one(requests));
+            }
+            series.add_slot(7, &one(writes));
         }
-        let converted = series.finish(150);
-        assert_eq!(converted[0].counters.ops, [1, 0, 0, 2, 0]);
-        assert_eq!(converted[1].counters.ops, [0, 0, 0, 3, 0]);
-        assert_eq!(converted[0].latencies.intervals.len(), 5);
+        let OverTime { ops, slots } = series.finish(150);
+        assert_eq!(ops[0].counters.ops, [1, 0, 0, 2, 0]);
+        assert_eq!(ops[1].counters.ops, [0, 0, 0, 3, 0]);
+        assert_eq!(ops[0].latencies.intervals.len(), 5);
+        assert_eq!(slots[&7].ops, [0, 0, 0, 3, 0]);
+        assert_eq!(slots[&7].bytes[3], 1536);
     }
 
     #[test]
@@ -128,9 +160,9 @@ mod tests {
         let mut series = Series::new(0, 1);
         for now in 1..=10_000 {
             series.look(now);
-            series.add(Op::Write, &one(1));
+            series.add_op(Op::Write, &one(1));
         }
-        let converted = series.finish(10_000);
+        let converted = series.finish(10_000).ops;
         let counters = &converted[0].counters;
         assert!(counters.ops.len() <= MOST);
         assert_eq!(counters.ops.iter().sum::<u64>(), 10_000);

@@ -275,6 +275,13 @@ mod tests {
             (phase(1, 100.0, Some(101)), "101 %"),
             (phase(0, 100.0, None), "0 ns"),
             (phase(1, -5.0, None), "-5 %"),
+            (
+                Job {
+                    phases: vec![Phase { ns: 1, commit_percent: -1.0, ..Phase::default() }],
+                    ..job()
+                },
+                "a phase with -1 % of the commits per sync",
+            ),
             (Job { data: Data { dedupe_percent: 120, ..Data::default() }, ..job() }, "120 %"),
             (
                 paced(Pace::Rate { rate: Rate::Ops(-2.0), arrivals: Arrivals::Constant }),
