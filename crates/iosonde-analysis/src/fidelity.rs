@@ -424,6 +424,14 @@ mod tests {
             let known = !matches!(code, "rate" | "depth");
             assert_eq!(score, known.then_some(1.0), "{code}");
         }
+        // Where each group's requests over time are known, so are those of the jobs.
+        let counted = against(|run| {
+            replay(run, 5000);
+            run.series[0] = series(Op::Read, vec![110; 100]);
+            run.traffic[4].counters = series(Op::Read, vec![50; 100]).counters;
+        });
+        let rate = counted.dimensions.iter().find(|dimension| dimension.code == "rate").unwrap();
+        assert_eq!(rate.score, Some(1.0));
         // The offsets of the writes are those of the jobs.
         let skew = looked.dimensions.iter().find(|dimension| dimension.code == "skew").unwrap();
         assert_eq!(skew.ways, [(Op::Write, 1.0)]);

@@ -9,8 +9,8 @@ pub(crate) const JOURNAL: &str = "journal";
 const LAYOUT: &str = "layout";
 /// The directions that move data.
 const WAYS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
-/// Share of requests other than those of the jobs at or above which offsets, depth and series are
-/// not attributed to the jobs.
+/// Share of requests other than those of the jobs at or above which offsets and depth are not
+/// attributed to the jobs.
 const BESIDE: f64 = 0.01;
 /// Largest relative difference between the writes found in a journal's region and those of its job.
 const NEAR: f64 = 0.1;
@@ -21,8 +21,10 @@ pub(crate) struct Jobs {
     pub(crate) run: ProfileRun,
     /// The directions whose offsets are not those of the jobs alone.
     pub(crate) blurred: Vec<Op>,
-    /// Whether depth and series are not those of the jobs alone.
+    /// Whether depth is not that of the jobs alone.
     pub(crate) is_unclear: bool,
+    /// Whether the series are those of the jobs alone.
+    pub(crate) has_series: bool,
     /// Whether the depth of the program includes a journal.
     pub(crate) has_journal: bool,
     /// Whether it includes requests before the load that were not made one by one.
@@ -82,8 +84,13 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
     let others: u64 = beside.iter().map(|row| row.requests).sum();
     let is_before = beside.iter().all(|row| row.active_ns.is_some_and(|(_, to)| to <= first_ns));
     let is_unclear = !is_before && others as f64 > BESIDE * whole as f64;
+    // Earlier records do not have the requests of each group over time.
+    let has_series = !is_unclear || beside.iter().all(|row| !row.counters.is_empty());
+    for row in beside.iter().filter(|row| is_before || !row.counters.is_empty()) {
+        take_out(&mut alone, row);
+    }
     if is_before {
-        beside.iter().for_each(|row| take_out(&mut alone, row));
+        beside.iter().for_each(|row| shorten(&mut alone, row));
     }
     let mut blurred: Vec<Op> = Vec::new();
     for op in WAYS {
@@ -110,7 +117,7 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
         row.latency.sum() > u128::from(lasted_ns)
     });
     let has_journal = !journal.is_empty();
-    Some(Jobs { run: alone, blurred, is_unclear, has_journal, has_preparation })
+    Some(Jobs { run: alone, blurred, is_unclear, has_series, has_journal, has_preparation })
 }
 
 /// What the file systems did since the load began, as far as that is known: its requests are not
@@ -143,8 +150,8 @@ fn are_of_workers(run: &ProfileRun, op: Op) -> bool {
     others.peek().is_some() && others.all(is_of_job)
 }
 
-/// Takes what one thread did before the jobs began out of the series and out of the time with one
-/// request in flight.
+/// Takes what one thread did beside the jobs out of the series: in earlier records, the first
+/// requests.
 fn take_out(run: &mut ProfileRun, row: &Traffic) {
     take_from_series(run, row, |ops| {
         let mut left = row.requests;
@@ -154,6 +161,10 @@ fn take_out(run: &mut ProfileRun, row: &Traffic) {
             left -= part;
         }
     });
+}
+
+/// Takes what one thread did before the jobs began out of the time with one request in flight.
+fn shorten(run: &mut ProfileRun, row: &Traffic) {
     let device = run.devices.iter_mut().find(|device| device.facts.name == row.device);
     let Some(device) = device else { return };
     let lasted_ns = u64::try_from(row.latency.sum()).unwrap_or(u64::MAX);

@@ -232,14 +232,16 @@ impl Observed {
         }
     }
 
-    /// The jobs of a replay. Offsets, series and depth are not recorded per thread, so they are
-    /// known only if requests other than theirs were negligible or came before them.
+    /// The jobs of a replay. Offsets and depth are not recorded per thread group, so they are known
+    /// only if requests other than theirs were negligible or came before them.
     fn of_jobs(jobs: &Jobs) -> Observed {
         let mut observed = Observed::of_all(&jobs.run);
         let reason = "the replay's requests cannot be separated from those that inspected the \
             target and prepared the test file: replay onto a block device";
-        if jobs.is_unclear {
+        if !jobs.has_series {
             observed.course = Err(reason.into());
+        }
+        if jobs.is_unclear {
             observed.depth = Err(reason.into());
             observed.everyone = Err(reason.into());
         }
