@@ -107,7 +107,7 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
         .cloned()
         .collect();
     for row in &journal {
-        share_out(&mut alone, row);
+        take_out_journal(&mut alone, row);
         if !region.is_some_and(|region| leave_region(&mut alone, row, region)) {
             blurred.push(row.op);
         }
@@ -177,8 +177,9 @@ fn shorten(run: &mut ProfileRun, row: &Traffic) {
     shorten(&mut device.depth);
 }
 
-/// Takes the requests of a journal out of the series of its direction.
-fn share_out(run: &mut ProfileRun, row: &Traffic) {
+/// Takes the requests of a journal out of the series of its direction: in earlier records, the same
+/// share everywhere.
+fn take_out_journal(run: &mut ProfileRun, row: &Traffic) {
     take_from_series(run, row, |ops| {
         let whole: u64 = ops.iter().sum();
         let kept = 1.0 - (row.requests as f64 / whole.max(1) as f64).min(1.0);
@@ -192,13 +193,13 @@ fn share_out(run: &mut ProfileRun, row: &Traffic) {
     });
 }
 
-/// Takes requests out of the series of their direction: when they ended, or in earlier records, which
-/// do not have that, as is most likely.
-fn take_from_series(run: &mut ProfileRun, row: &Traffic, likely: impl Fn(&mut [u64])) {
+/// Takes the requests of a row out of the series of their direction: by its counters, or in earlier
+/// records, which have none, by this guess.
+fn take_from_series(run: &mut ProfileRun, row: &Traffic, guess: impl Fn(&mut [u64])) {
     for series in run.series.iter_mut().filter(|series| series.op == row.op) {
         let ops = &mut series.counters.ops;
         if row.counters.is_empty() {
-            likely(ops);
+            guess(ops);
         } else {
             ops.iter_mut().zip(&row.counters.ops).for_each(|(all, own)| *all -= (*own).min(*all));
         }

@@ -13,7 +13,8 @@ use iosonde_stats::distance::from_exponential;
 const MOST_PHASES: usize = 48;
 /// Largest number of intervals evaluated; more are merged first.
 const MOST_INTERVALS: usize = 512;
-/// A series is attributed to a row that has at least this share of its requests.
+/// In records without the requests of each row over time, the series of a direction is that of a row
+/// which has at least this share of its requests.
 const DOMINANT: f64 = 0.7;
 /// Smallest relative change of the rate that starts a new phase, if it is not a fluctuation.
 const CHANGE: f64 = 0.25;
@@ -75,7 +76,7 @@ pub(super) fn round_ns(run: &ProfileRun, rows: &[Row]) -> u64 {
 /// When the requests of a row are due.
 pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
     let round_ns = round_ns(run, rows);
-    let stretches = series(run, row, rows).unwrap_or_else(|| active(row, round_ns));
+    let stretches = series(run, row, rows, round_ns).unwrap_or_else(|| active(row, round_ns));
     let stretches = merged(stretches);
     let is_on = |stretch: &&Stretch| stretch.requests > 0.0;
     let on_ns: u64 = stretches.iter().filter(is_on).map(|stretch| stretch.ns).sum();
@@ -100,22 +101,21 @@ pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
 /// Gives the phases of a role their share of the syncs, where the flushes of the program were not
 /// spread over time as its writes were: several threads sync, and others write.
 pub(super) fn spread_syncs(run: &ProfileRun, phases: &mut [Phase]) {
-    let Some(flushes) = flushes(run, phases) else { return };
-    let shares = shares(phases, &flushes);
+    let Some(series) = run.series.iter().find(|series| series.op == Op::Flush) else { return };
+    let shares = shares(phases, &series.counters);
     for (phase, share) in phases.iter_mut().zip(shares) {
-        phase.sync_percent = share.min(Phase::MOST_SYNC_PERCENT);
+        phase.sync_percent = share.min(Phase::MOST_PERCENT);
     }
 }
 
-/// Gives the phases of a role their share of the commits for which its syncs wait: as many as syncs
-/// made no flush of their own. So many syncs in all, and this share of them waits for commits.
-pub(super) fn spread_commits(run: &ProfileRun, phases: &mut [Phase], syncs: f64, percent: f64) {
-    let is_even = phases.iter().all(|phase| phase.sync_percent == 100.0);
-    let Some(flushes) = flushes(run, phases).filter(|_| is_even) else { return };
-    let syncs = writes(phases).map(|share| syncs * share);
-    let commits: Vec<f64> =
-        syncs.zip(&flushes).map(|(syncs, flushes)| (syncs - flushes).max(0.0)).collect();
-    let shares = shares(phases, &commits);
+/// Gives the phases of a role whose syncs wait for commits, this share of them, the commits of their
+/// time: by the writes of the journal.
+pub(super) fn spread_commits(phases: &mut [Phase], journal: &CounterSeries, percent: f64) {
+    // Where there are other numbers of syncs, no one share is a phase's.
+    if phases.iter().any(|phase| phase.sync_percent != 100.0) {
+        return;
+    }
+    let shares = shares(phases, journal);
     for (phase, share) in phases.iter_mut().zip(shares) {
         phase.commit_percent = rounded(share.min(100.0 * 100.0 / percent));
     }
@@ -128,9 +128,8 @@ fn writes(phases: &[Phase]) -> impl Iterator<Item = f64> {
     phases.iter().map(move |phase| writes(phase) / all)
 }
 
-/// Flushes of the program in each phase.
-fn flushes(run: &ProfileRun, phases: &[Phase]) -> Option<Vec<f64>> {
-    let flushes = &run.series.iter().find(|series| series.op == Op::Flush)?.counters;
+/// Requests of a series in each phase.
+fn counted(phases: &[Phase], series: &CounterSeries) -> Vec<f64> {
     let spans = phases.iter().scan(0, |end_ns, phase| {
         *end_ns += phase.ns;
         Some((*end_ns - phase.ns, *end_ns))
@@ -138,22 +137,23 @@ fn flushes(run: &ProfileRun, phases: &[Phase]) -> Option<Vec<f64>> {
     let spans: Vec<(u64, u64)> = spans.collect();
     // The last interval ends with the load.
     let is_on = |(_, phase): &(_, &Phase)| phase.rate_percent > 0.0;
-    let ((_, end_ns), _) = spans.iter().zip(phases).rfind(is_on)?;
+    let end_ns = spans.iter().zip(phases).rfind(is_on).map_or(0, |((_, end_ns), _)| *end_ns);
     let within = |(from_ns, to_ns): &(u64, u64)| -> f64 {
-        let edges = (0..).map(|at| at * flushes.width_ns);
-        let each = flushes.ops.iter().zip(edges).map(|(ops, at_ns)| {
-            let upto_ns = end_ns.min(&(at_ns + flushes.width_ns)).saturating_sub(at_ns);
-            let part_ns = to_ns.min(&(at_ns + upto_ns)).saturating_sub(*from_ns.max(&at_ns));
-            *ops as f64 * part_ns as f64 / upto_ns.max(1) as f64
+        let edges = (0..).map(|at| at * series.width_ns);
+        let each = series.ops.iter().zip(edges).map(|(ops, at_ns)| {
+            let upto_ns = end_ns.min(at_ns + series.width_ns);
+            let part_ns = upto_ns.min(*to_ns).saturating_sub(at_ns.max(*from_ns));
+            *ops as f64 * part_ns as f64 / upto_ns.saturating_sub(at_ns).max(1) as f64
         });
         each.sum()
     };
-    Some(spans.iter().map(within).collect())
+    spans.iter().map(within).collect()
 }
 
-/// What was found in each phase, percent of what there would be if it was spread as the writes were;
+/// Requests of a series in each phase, percent of what there would be if it was spread as the writes were;
 /// 100 of each where the differences are fluctuations.
-fn shares(phases: &[Phase], found: &[f64]) -> Vec<f64> {
+fn shares(phases: &[Phase], series: &CounterSeries) -> Vec<f64> {
+    let found = counted(phases, series);
     let whole: f64 = found.iter().sum();
     let expected: Vec<f64> = writes(phases).map(|share| whole * share).collect();
     let differs = |(found, expected): (&f64, &f64)| {
@@ -188,7 +188,7 @@ fn counters<'a>(run: &'a ProfileRun, row: &'a Row, rows: &[Row]) -> Option<&'a C
 }
 
 /// How a row went, from the start of the round to its end.
-fn series(run: &ProfileRun, row: &Row, rows: &[Row]) -> Option<Vec<Stretch>> {
+fn series(run: &ProfileRun, row: &Row, rows: &[Row], round_ns: u64) -> Option<Vec<Stretch>> {
     let series = counters(run, row, rows)?;
     let (width_ns, last) = (series.width_ns, series.ops.iter().rposition(|ops| *ops > 0)?);
     if width_ns == 0 || last < 2 {
@@ -202,7 +202,7 @@ fn series(run: &ProfileRun, row: &Row, rows: &[Row]) -> Option<Vec<Stretch>> {
         end.ns = row.active.1.saturating_sub(before).clamp(width_ns / 10, width_ns).max(1);
     }
     let seen: u64 = stretches.iter().map(|stretch| stretch.ns).sum();
-    let rest = run.measured_ns.saturating_sub(seen);
+    let rest = round_ns.saturating_sub(seen);
     if rest > 0 {
         stretches.push(Stretch { ns: rest, requests: 0.0 });
     }
@@ -557,36 +557,32 @@ mod tests {
         assert_eq!(on(&rows[1]), [(75, 0.0), (25, 100.0)]);
     }
 
-    /// 1,000 syncs, one after each write, of which a quarter wait for a commit; the others flush
-    /// so often per 100 ms.
-    fn commits_of(flushes: Vec<u64>, ns: [u64; 3]) -> Vec<f64> {
-        let mut run = profile(vec![]);
-        run.series = vec![series(Op::Flush, flushes)];
+    /// Commits of a quarter of the syncs, of a journal with so many writes per 100 ms.
+    fn commits_of(writes: Vec<u64>, ns: [u64; 3]) -> Vec<f64> {
         let phase = |(ns, rate_percent)| Phase { ns, rate_percent, ..Phase::default() };
         let mut phases: Vec<Phase> = ns.into_iter().zip([50.0, 125.0, 0.0]).map(phase).collect();
-        spread_commits(&run, &mut phases, 1000.0, 25.0);
+        spread_commits(&mut phases, &series(Op::Write, writes).counters, 25.0);
         phases.iter().map(|phase| phase.commit_percent).collect()
     }
 
     #[test]
-    fn phases_have_the_commits_for_which_their_syncs_waited() {
+    fn phases_have_the_commits_of_their_time() {
         // A third of the time at two fifths of the rate: a sixth of the writes.
         let ns = [1_000_000_000, 2_000_000_000, 7_000_000_000];
-        let early = [vec![0; 10], vec![37, 38].repeat(10), vec![0; 70]].concat();
-        let [first, second, idle] = commits_of(early, ns)[..] else { panic!() };
-        assert_eq!((first, idle), (400.0, 100.0), "all of its syncs");
-        assert!((second - 40.0).abs() < 1.0, "{second}");
-        // As the writes are.
-        let even = [vec![12, 13].repeat(5), vec![31, 32].repeat(10), vec![0; 70]].concat();
+        let early = [vec![34; 10], vec![8; 20], vec![0; 70]].concat();
+        assert_eq!(commits_of(early, ns), [400.0, 38.4, 100.0], "not more than all syncs");
+        // As the role's own writes are.
+        let even = [vec![10; 10], vec![25; 20], vec![0; 70]].concat();
         assert_eq!(commits_of(even, ns), [100.0; 3]);
     }
 
     #[test]
-    fn the_last_interval_of_the_flushes_ends_with_the_load() {
-        let early = vec![0, 0, 150, 150, 150, 150, 150];
+    fn the_last_interval_ends_with_the_load() {
+        let late = vec![0, 0, 50, 50, 50, 50, 50];
         let ns = [200_000_000, 410_000_000, 5_000_000];
-        let [first, second, _] = commits_of(early, ns)[..] else { panic!() };
-        assert!(first == 400.0 && second < 60.0, "{first} {second}");
+        let phase = |(ns, rate_percent)| Phase { ns, rate_percent, ..Phase::default() };
+        let phases: Vec<Phase> = ns.into_iter().zip([50.0, 125.0, 0.0]).map(phase).collect();
+        assert_eq!(counted(&phases, &series(Op::Write, late).counters), [0.0, 250.0, 0.0]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) fn attach(
     let (mut waited_for, mut alone) = (0, 0);
     for at in (0..rows.len()).filter(|at| is_journal(&rows[*at])) {
         forced += rows[at].durable;
-        couple(run, rows, roles, at);
+        couple(rows, roles, at);
         flush(run, rows, roles, at);
         let requests = if roles[at].commit.is_some() { &mut waited_for } else { &mut alone };
         *requests += rows[at].requests;
@@ -61,7 +61,7 @@ fn syncs(row: &Row, role: &Role) -> f64 {
 }
 
 /// Has the syncs of one role wait for the journal in this row, if most of both belong together.
-fn couple(run: &ProfileRun, rows: &[Row], roles: &mut [Role], journal: usize) {
+fn couple(rows: &[Row], roles: &mut [Role], journal: usize) {
     let syncs = |at: usize| syncs(&rows[at], &roles[at]);
     let of_device = || (0..rows.len()).filter(|at| rows[*at].device == rows[journal].device);
     let all: f64 = of_device().map(syncs).sum();
@@ -76,7 +76,7 @@ fn couple(run: &ProfileRun, rows: &[Row], roles: &mut [Role], journal: usize) {
     let commits = own * share.min(1.0);
     let percent = (1000.0 * share.min(1.0)).round() / 10.0;
     roles[caller].commit = Some(Commit::WaitsFor { role: roles[journal].name.clone(), percent });
-    arrivals::spread_commits(run, &mut roles[caller].phases, own, percent);
+    arrivals::spread_commits(&mut roles[caller].phases, &rows[journal].counters, percent);
     let writes = (rows[journal].requests as f64 / commits * 1000.0).round() / 1000.0;
     let role = &mut roles[journal];
     role.commit = Some(Commit::Writes(writes.max(1.0)));

@@ -94,7 +94,7 @@ impl ArrivalCounts {
                 self.counts.due += 1;
                 self.counts.dropped += 1;
             }
-            pacer.taken(self.block_bytes, Followed::ByNothing);
+            pacer.taken(self.block_bytes, Followed::ByWhatever);
         }
     }
 

@@ -83,6 +83,8 @@ pub(super) fn stop_of(plan: &Plan, job: &Job) -> Stop {
 pub(super) struct Part {
     common: Arc<Common>,
     does: Does,
+    /// Commits per sync of the phase at hand, as a share of the job's own.
+    phase: f64,
 }
 
 #[derive(Debug)]
@@ -118,24 +120,28 @@ impl Part {
                 Does::Makes { writes: *writes, due: 0.0, left: 0, serves: None, is_over: false }
             }
         };
-        Some(Part { common: Arc::clone(common?), does })
+        Some(Part { common: Arc::clone(common?), does, phase: 1.0 })
     }
 
-    /// Whether the sync that is due waits for a commit of another job; in a phase with this share
-    /// of the usual number of commits.
-    pub(super) fn takes_sync(&mut self, phase: f64) -> bool {
-        let takes = self.will_take(1, phase);
+    /// The operation that is due is one of a phase with this share of the usual number of commits.
+    pub(super) fn in_phase(&mut self, commits: f64) {
+        self.phase = commits;
+    }
+
+    /// Whether the sync that is due waits for a commit of another job.
+    pub(super) fn takes_sync(&mut self) -> bool {
+        let takes = self.will_take(1);
         if let Does::Waits { share, due, .. } = &mut self.does {
-            *due += *share * phase - f64::from(u8::from(takes));
+            *due += *share * self.phase - f64::from(u8::from(takes));
         }
         takes
     }
 
     /// Whether one of the next so many syncs will wait for a commit of another job.
-    pub(super) fn will_take(&self, syncs: usize, phase: f64) -> bool {
+    pub(super) fn will_take(&self, syncs: usize) -> bool {
         let Does::Waits { share, due, .. } = self.does else { return false };
         // So that shares such as a tenth, which have no exact sum, add up.
-        due + share * phase * syncs as f64 > 1.0 - 1e-9
+        due + share * self.phase * syncs as f64 > 1.0 - 1e-9
     }
 
     /// Asks for a commit, for which the sync in this slot waits.
@@ -231,7 +237,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
         let (slot, number) = self.commit.as_ref()?.awaited()?;
         let patience_ns = self.commit_patience_ns();
         let is_stopping = self.stopping_since_ns.is_some();
-        let Part { common, does: Does::Waits { awaited, .. } } = self.commit.as_mut()? else {
+        let Part { common, does: Does::Waits { awaited, .. }, .. } = self.commit.as_mut()? else {
             return None;
         };
         if !is_stopping && !Q::IS_VIRTUAL {
@@ -359,7 +365,7 @@ mod tests {
     fn a_share_of_the_syncs_are_commits() {
         for percent in [10.0, 26.6, 33.3, 100.0] {
             let (mut waiting, _maker) = parts(1, percent, 1.0);
-            let taken = (0..10_000).filter(|_| waiting[0].takes_sync(1.0)).count();
+            let taken = (0..10_000).filter(|_| waiting[0].takes_sync()).count();
             assert!(taken.abs_diff((100.0 * percent) as usize) <= 1, "{percent}: {taken}");
         }
     }
@@ -367,9 +373,13 @@ mod tests {
     #[test]
     fn a_phase_has_its_own_share_of_commits() {
         let (mut waiting, _maker) = parts(1, 25.0, 1.0);
-        let taken = |part: &mut Part, phase| (0..100).filter(|_| part.takes_sync(phase)).count();
-        assert_eq!([0.0, 2.0, 4.0].map(|phase| taken(&mut waiting[0], phase)), [0, 50, 100]);
-        assert_eq!([1, 3, 4].map(|syncs| waiting[0].will_take(syncs, 1.0)), [false, false, true]);
+        let mut taken = |phase| {
+            waiting[0].in_phase(phase);
+            (0..100).filter(|_| waiting[0].takes_sync()).count()
+        };
+        assert_eq!([0.0, 2.0, 4.0].map(&mut taken), [0, 50, 100]);
+        waiting[0].in_phase(1.0);
+        assert_eq!([1, 3, 4].map(|syncs| waiting[0].will_take(syncs)), [false, false, true]);
     }
 
     #[test]

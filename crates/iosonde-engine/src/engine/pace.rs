@@ -41,6 +41,8 @@ pub(super) enum Followed {
     BySync,
     /// By a sync that waits for a commit of another job.
     ByCommit,
+    /// It is never sent.
+    ByWhatever,
 }
 
 /// How due times follow one another.
@@ -226,23 +228,26 @@ impl Pacer {
             }
             Rhythm::Closed | Rhythm::Recorded { .. } => 0.0,
         };
-        pacer.scale_phases(job.pace.burst_length());
+        pacer.scale_phases(job);
         pacer.first(job.block_bytes);
         pacer
     }
 
-    /// A phase with more commits than usual has more of the longest distances, and is slower by
-    /// that alone: its rate scales only what is left.
-    fn scale_phases(&mut self, burst_length: f64) {
-        let (Rhythm::Steady { spread, .. }, [sync, commit]) = (&self.rhythm, self.edges) else {
-            return;
-        };
+    /// A phase with more commits than usual draws more of the longest distances. They are scaled so
+    /// that its rate stays what the plan says.
+    fn scale_phases(&mut self, job: &Job) {
+        let Rhythm::Steady { spread, .. } = &self.rhythm else { return };
         let (Spread::Drawn(table) | Spread::Bursts { between: table, .. }) = spread else { return };
-        let longer = table.mean((commit, 1.0)) - table.mean((sync, commit));
+        let mean = |followed| table.mean(self.part(followed));
+        let longer = mean(Followed::ByCommit) - mean(Followed::BySync);
+        let all = committed_share(job, 100.0);
         for phase in &mut self.phases {
-            let usual = 1.0 - commit;
-            let committed = (usual * phase.commit_percent / 100.0).min(1.0 - sync);
-            phase.rate_percent *= 1.0 + (committed - usual) * longer / burst_length;
+            let more = committed_share(job, phase.commit_percent) - all;
+            let scale = 1.0 + more * longer / job.pace.burst_length();
+            // Of distances of nothing else than 0 no rate can be made.
+            if scale > 0.0 {
+                phase.rate_percent *= scale;
+            }
         }
     }
 
@@ -312,6 +317,7 @@ impl Pacer {
             Followed::ByNothing => (0.0, sync),
             Followed::BySync => (sync, commit),
             Followed::ByCommit => (commit, 1.0),
+            Followed::ByWhatever => WHOLE,
         };
         if part.0 < part.1 { part } else { WHOLE }
     }
@@ -454,14 +460,15 @@ fn edges(job: &Job) -> [f64; 2] {
     if !job.sync.barrier || !is_alike {
         return [1.0; 2];
     }
-    let synced = job.sync.followed_share();
-    let committed = match &job.commit {
-        Some(Commit::WaitsFor { percent, .. }) => {
-            (job.sync.per_write() * percent / 100.0).min(synced)
-        }
-        _ => 0.0,
-    };
-    [1.0 - synced, 1.0 - committed]
+    [1.0 - job.sync.followed_share(), 1.0 - committed_share(job, 100.0)]
+}
+
+/// Share of the writes that a sync follows which waits for a commit, where there are so many
+/// commits per sync, percent of the job's own.
+fn committed_share(job: &Job, commit_percent: f64) -> f64 {
+    let Some(Commit::WaitsFor { percent, .. }) = &job.commit else { return 0.0 };
+    let commits = job.sync.per_write() * percent / 100.0 * commit_percent / 100.0;
+    commits.min(job.sync.followed_share())
 }
 
 #[cfg(test)]
@@ -685,6 +692,54 @@ mod tests {
             before_ns = due_ns;
         }
         assert!(seen[0] > 50 && seen[1] > 700, "{seen:?}");
+    }
+
+    #[test]
+    fn phases_with_other_numbers_of_commits_keep_their_rates() {
+        let table = vec![(0, 25.0), (1000, 25.0), (9000, 50.0)];
+        for (every_writes, extra_syncs, percent, commits) in [
+            (1, 0, 100.0, 40.0),
+            (1, 0, 100.0, 0.0),
+            (2, 0, 100.0, 0.0),
+            (2, 0, 50.0, 160.0),
+            (1, 2, 50.0, 40.0),
+        ] {
+            let phase = Phase { ns: u64::MAX, commit_percent: commits, ..Phase::default() };
+            let sync = iosonde_model::plan::Sync {
+                every_writes,
+                extra_syncs,
+                barrier: true,
+                ..Default::default()
+            };
+            let job = Job {
+                pace: rate(Rate::Ops(1e6), Arrivals::Drawn(table.clone())),
+                sync,
+                commit: Some(Commit::WaitsFor { role: "journal".into(), percent }),
+                phases: vec![phase],
+                ..Job::default()
+            };
+            let mut pacer = Pacer::new(&job);
+            pacer.begin(0);
+            let share = committed_share(&job, commits);
+            let (mut due, mut committed) = (0, 0.0);
+            for write in 1..=100_000u32 {
+                let syncs = u64::from(write) % every_writes == 0;
+                committed += share * every_writes as f64 * f64::from(u8::from(syncs));
+                let commits = committed >= 1.0;
+                committed -= f64::from(u8::from(commits));
+                pacer.taken(
+                    4096,
+                    match (commits, syncs) {
+                        (true, _) => Followed::ByCommit,
+                        (false, true) => Followed::BySync,
+                        (false, false) => Followed::ByNothing,
+                    },
+                );
+                due = pacer.due(u64::MAX).unwrap();
+            }
+            let mean_ns = due as f64 / 1e5;
+            assert!((mean_ns / 1000.0 - 1.0).abs() < 0.02, "{percent} {commits}: {mean_ns}");
+        }
     }
 
     #[test]

@@ -86,8 +86,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
                 break;
             };
             self.syncing.sent();
-            let share = self.pacer.commit_share();
-            if self.commit.as_mut().is_some_and(|commit| commit.takes_sync(share)) {
+            if self.commit.as_mut().is_some_and(commit::Part::takes_sync) {
                 return self.ask_for_commit(slot, op, now_ns);
             }
             self.requests.times[slot as usize] = Times { due_ns: now_ns, ..Times::default() };
@@ -150,6 +149,9 @@ impl<Q: Queue> JobLoop<'_, Q> {
             Some(way) => self.stream.next_op_of(way)?,
         };
         self.syncing.note(&op, self.pacer.sync_share(), self.pacer.ends_burst());
+        if let Some(commit) = &mut self.commit {
+            commit.in_phase(self.pacer.commit_share());
+        }
         self.pacer.taken(u64::from(op.bytes), self.followed());
         Some(op)
     }
@@ -158,9 +160,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
     fn followed(&self) -> Followed {
         match (self.syncing.owed(), &self.commit) {
             (0, _) => Followed::ByNothing,
-            (syncs, Some(commit)) if commit.will_take(syncs, self.pacer.commit_share()) => {
-                Followed::ByCommit
-            }
+            (syncs, Some(commit)) if commit.will_take(syncs) => Followed::ByCommit,
             _ => Followed::BySync,
         }
     }

@@ -384,6 +384,8 @@ impl CounterSeries {
 
     /// Adds what was counted at the same time, in intervals of the same width.
     pub fn add(&mut self, other: &CounterSeries) {
+        let is_alike = self.width_ns == other.width_ns;
+        debug_assert!(is_alike || self.is_empty() || other.is_empty());
         self.width_ns = self.width_ns.max(other.width_ns);
         for (sums, more) in [(&mut self.ops, &other.ops), (&mut self.bytes, &other.bytes)] {
             sums.resize(sums.len().max(more.len()), 0);

@@ -118,8 +118,8 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// Largest number of syncs per write, percent of the job's own.
-    pub const MOST_SYNC_PERCENT: f64 = 10_000.0;
+    /// Largest number of syncs per write and of commits per sync, percent of the job's own.
+    pub const MOST_PERCENT: f64 = 10_000.0;
 }
 
 impl Default for Phase {

@@ -47,7 +47,7 @@ fn phase(phase: &Phase) -> Option<String> {
     if phase.ns == 0 {
         return Some("a phase of 0 ns, expected a longer one; give its length, such as 10s".into());
     }
-    let most = Phase::MOST_SYNC_PERCENT;
+    let most = Phase::MOST_PERCENT;
     let shares = [
         (phase.sync_percent, "syncs per write", "sync-percent"),
         (phase.commit_percent, "commits per sync", "commit-percent"),
