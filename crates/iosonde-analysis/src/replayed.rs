@@ -75,6 +75,7 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
     let of_jobs: Vec<&Traffic> = run.traffic.iter().filter(is_job).collect();
     let first_ns = of_jobs.iter().filter_map(|row| row.active_ns).map(|(from, _)| from).min()?;
     kept.extend(system.into_iter().filter_map(|row| since(row, first_ns)));
+    kept.iter_mut().for_each(|row| leave_flushes(run, row));
     let mut alone = ProfileRun { traffic: kept, ..run.clone() };
     alone.syncs.retain(|sync| {
         let group = run.groups.get(sync.group as usize).map_or("", |group| group.name.as_str());
@@ -126,6 +127,19 @@ fn since(row: &Traffic, first_ns: u64) -> Option<Traffic> {
     let Some((from, to)) = row.active_ns else { return Some(row.clone()) };
     let active_ns = Some((from.max(first_ns), to));
     (to > first_ns).then(|| Traffic { active_ns, ..row.clone() })
+}
+
+/// Takes the flushes for which the process asked beside its jobs out of those of a device.
+fn leave_flushes(run: &ProfileRun, flushes: &mut Traffic) {
+    let is_beside = |row: &&Traffic| {
+        let group = run.groups.get(row.group as usize).map_or("", |group| group.name.as_str());
+        row.op == Op::Flush && row.class.is_of_the_program() && role(group).is_none()
+    };
+    if flushes.class == Class::DeviceFlush && !are_of_workers(run, Op::Flush) {
+        let beside = run.traffic.iter().filter(|row| row.device == flushes.device);
+        let beside: u64 = beside.filter(is_beside).map(|row| row.requests).sum();
+        flushes.requests = flushes.requests.saturating_sub(beside);
+    }
 }
 
 /// Whether the requests of other threads in this direction were made by io_uring's workers for
@@ -240,7 +254,8 @@ mod tests {
             Traffic { active_ns: Some((0, 900_000_000)), ..row(Class::Program, Op::Read, 100) },
             Traffic { group: 2, active_ns: late, ..row(Class::Program, Op::Write, 1000) },
             Traffic { group: 3, active_ns: late, ..row(Class::Program, Op::Write, 500) },
-            row(Class::DeviceFlush, Op::Flush, 30),
+            row(Class::DeviceFlush, Op::Flush, 37),
+            row(Class::Program, Op::Flush, 7),
         ]);
         run.subject = Subject::Command {
             words: ["iosonde", "run", "app.toml"].map(String::from).into(),

@@ -26,6 +26,9 @@ const IDLE: f64 = 0.05;
 const BUSY: f64 = 0.95;
 /// Ratio to the mean inter-arrival time of busy phases from which on it is not theirs.
 const SLOWER: f64 = 1.05;
+/// Share of the time at or above which one inter-arrival time is not drawn: by chance a replay would
+/// have none or two, and so many more or fewer requests.
+const SINGLE: f64 = 0.25;
 /// Coefficient of variation at or below which arrivals are evenly spaced.
 const EVEN: f64 = 0.1;
 /// Distance from the exponential distribution at or below which arrivals are those of a Poisson
@@ -268,15 +271,18 @@ fn busy_ns(stretches: &[Stretch]) -> f64 {
 }
 
 /// The inter-arrival times within phases: without the longest, which make the phases slow or idle
-/// and would make the others short, since a table is scaled to the rate.
+/// and would make the others short, since a table is scaled to the rate; and without those that last
+/// for much of all.
 fn within_phases(gaps: &Histogram, busy_ns: f64) -> Vec<(u64, u64)> {
     let mut points: Vec<(u64, u64)> = gaps.midpoints().collect();
     let product = |(ns, times): &(u64, u64)| *ns as f64 * *times as f64;
     let mut sum: f64 = points.iter().map(product).sum();
     let mut times: u64 = points.iter().map(|(_, times)| times).sum();
-    while sum > SLOWER * busy_ns * times as f64
-        && let Some(longest) = points.pop_if(|(ns, _)| *ns as f64 > SLOWER * busy_ns)
-    {
+    let is_apart = |ns: u64, sum: f64, times: u64| {
+        let is_slower = sum > SLOWER * busy_ns * times as f64 && ns as f64 > SLOWER * busy_ns;
+        is_slower || (times > FEWEST && ns as f64 >= SINGLE * sum)
+    };
+    while let Some(longest) = points.pop_if(|(ns, _)| is_apart(*ns, sum, times)) {
         sum -= product(&longest);
         times -= longest.1;
     }
@@ -525,6 +531,22 @@ mod tests {
         let [(short, many), (long, few)] = table[..] else { panic!("{table:?}") };
         assert!(short.abs_diff(10_000) < 100 && long.abs_diff(910_000) < 8000, "{table:?}");
         assert!((many / few - 9.0).abs() < 0.1, "{table:?}");
+    }
+
+    #[test]
+    fn one_pause_that_lasts_for_much_of_all_is_not_drawn() {
+        let traffic = |pauses| {
+            let all = std::iter::repeat_n(10_000, 1000).chain([5_000_000; 40]).chain(pauses);
+            Traffic { gaps: gaps(all), ..row(Class::Program, Op::Read, 1041) }
+        };
+        let longest = |pauses: Vec<u64>| {
+            let pace = phased(&profile(vec![traffic(pauses)])).pace;
+            let Arrivals::Drawn(table) = rate_of(&pace).1 else { panic!() };
+            table.into_iter().map(|(ns, _)| ns).max().unwrap()
+        };
+        assert!(longest(vec![100_000_000]) < 6_000_000);
+        // Several of them are what the load is like.
+        assert!(longest(vec![50_000_000; 8]) > 40_000_000);
     }
 
     #[test]
