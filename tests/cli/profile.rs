@@ -178,6 +178,12 @@ fn what_it_did_is_counted_with_its_children() {
         return;
     }
     let traffic = run["traffic"].as_array().unwrap();
+    for kind in traffic {
+        let over_time = kind["counters"]["ops"].as_array().unwrap().iter();
+        let requests: u64 = over_time.filter_map(Value::as_u64).sum();
+        // Those whose end was not seen have no time.
+        assert!(kind["requests"].as_u64().unwrap().abs_diff(requests) <= 5, "{kind}");
+    }
     let written = |class: &str| -> u64 {
         let of_class = traffic.iter().filter(|kind| kind["class"] == class);
         let writes = of_class.filter(|kind| kind["op"] == "write");

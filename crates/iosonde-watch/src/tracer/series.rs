@@ -161,9 +161,12 @@ mod tests {
         for now in 1..=10_000 {
             series.look(now);
             series.add_op(Op::Write, &one(1));
+            series.add_slot(3, &one(2));
         }
-        let converted = series.finish(10_000).ops;
-        let counters = &converted[0].counters;
+        let OverTime { ops, slots } = series.finish(10_000);
+        assert_eq!(slots[&3].ops.len(), ops[0].counters.ops.len());
+        assert_eq!(slots[&3].ops.iter().sum::<u64>(), 20_000);
+        let counters = &ops[0].counters;
         assert!(counters.ops.len() <= MOST);
         assert_eq!(counters.ops.iter().sum::<u64>(), 10_000);
         assert_eq!(counters.width_ns, 32);
