@@ -182,6 +182,11 @@ impl Finding {
         }
     }
 
+    /// About another subject than the one that its detector names.
+    pub(crate) fn about(self, subject: impl Into<String>) -> Finding {
+        Finding { subject: subject.into(), ..self }
+    }
+
     /// By which share it may have moved the rate: this, and not its presence, decides how far the
     /// run is to be trusted.
     pub(crate) fn moves(self, share: f64) -> Finding {
@@ -232,6 +237,12 @@ impl Finding {
         self.evidence.insert(key, value.into());
         self
     }
+
+    /// With a term of evidence that is not always known.
+    fn with_known(self, key: &'static str, value: Option<impl Into<Evidence>>) -> Finding {
+        let known = value.map(Into::<Evidence>::into);
+        known.into_iter().fold(self, |finding, value| finding.with(key, value))
+    }
 }
 
 /// The input of a detector.
@@ -259,8 +270,29 @@ pub struct Detector<F> {
     pub method: &'static str,
     /// What to do, one sentence.
     pub action: &'static str,
+    /// Subject of its findings, as a noun phrase, unless one is about something else.
+    pub subject: &'static str,
+    /// Severity of its findings, unless one has another.
+    pub severity: Severity,
     /// Returns a finding or nothing.
     pub detect: F,
+}
+
+impl<F> Detector<F> {
+    /// A finding of it, without evidence, whose effect is not known.
+    pub(crate) fn found(&self, strength: Strength, words: String) -> Finding {
+        self.found_at(self.severity, strength, words)
+    }
+
+    /// A finding of another severity.
+    pub(crate) fn found_at(
+        &self,
+        severity: Severity,
+        strength: Strength,
+        words: String,
+    ) -> Finding {
+        Finding::new(self.code, self.subject, strength, severity, words)
+    }
 }
 
 /// Looks at a run.

@@ -15,6 +15,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
               latencies are too low.",
     method: "how long latencies depend on earlier ones, compared with the warm-up",
     action: "Repeat with the longer warm-up that the finding names (--ramp-time).",
+    subject: "a backlog that was still building up",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -56,16 +58,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::span(warmup_ns),
         super::percent(missing.min(1.0)),
     );
-    let subject = "a backlog that was still building up";
-    let finding =
-        Finding::new("began_empty", subject, Strength::Supported, Severity::Warning, words);
-    Some(
-        finding
-            .moves_latency(missing.min(1.0))
-            .unseen()
-            .with("memory_ns", memory_ns)
-            .with("missing_share", missing.min(1.0)),
-    )
+    let finding = DETECTOR.found(Strength::Supported, words).moves_latency(missing.min(1.0));
+    Some(finding.unseen().with("memory_ns", memory_ns).with("missing_share", missing.min(1.0)))
 }
 
 /// For how long latencies depend on earlier ones if all requests in flight wait for one server,

@@ -7,6 +7,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Direct I/O is not in effect: the page cache is part of the measurement.",
     method: "what open(2) answered to O_DIRECT",
     action: "Measure on a file system with direct I/O, or state that the cache is meant.",
+    subject: "page cache",
+    severity: Severity::Fact,
     detect,
 };
 
@@ -19,20 +21,13 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     if !case.run.plan.target().direct {
         let words = "Buffered, as requested: the page cache is part of the measurement.".to_owned();
-        return Some(Finding::new(
-            "buffered",
-            "page cache",
-            Strength::Proven,
-            Severity::Fact,
-            words,
-        ));
+        return Some(DETECTOR.found(Strength::Proven, words));
     }
     let reason = target.direct_refused.as_deref().unwrap_or("no reason given");
     let words = format!(
         "Buffered: direct I/O was rejected ({reason}); the page cache is part of the measurement."
     );
-    let finding =
-        Finding::new("buffered", "page cache", Strength::Proven, Severity::LowConfidence, words);
+    let finding = DETECTOR.found_at(Severity::LowConfidence, Strength::Proven, words);
     Some(finding.with("direct_refused", reason))
 }
 

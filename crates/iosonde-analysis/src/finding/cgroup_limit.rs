@@ -12,6 +12,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The rate is what a cgroup allows, not what the storage can do.",
     method: "limits of the cgroups of this process, compared with the measured rate",
     action: "Raise or remove the I/O limit of the cgroup, or state it beside the figures.",
+    subject: "a cgroup I/O limit",
+    severity: Severity::Limit,
     detect,
 };
 
@@ -43,13 +45,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     );
     let subject =
         format!("the cgroup I/O limit of {}", formatted(limit.kind, limit.per_second as f64));
-    let finding = Finding::new("cgroup_limit", subject, Strength::Proven, Severity::Limit, words);
-    Some(
-        finding
-            .with("limit_per_s", limit.per_second as f64)
-            .with("measured_per_s", measured)
-            .with("source", limit.source.as_str()),
-    )
+    let finding = DETECTOR.found(Strength::Proven, words).about(subject);
+    let finding = finding.with("limit_per_s", limit.per_second as f64);
+    Some(finding.with("measured_per_s", measured).with("source", limit.source.as_str()))
 }
 
 fn rate(case: &Case<'_>, kind: IoLimitKind) -> f64 {

@@ -8,6 +8,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "This machine, not the device, is the limit.",
     method: "CPU time of the jobs and of the machine over the measured window",
     action: "Give it more CPUs: repeat with more jobs (check: --threads), or on an idle machine.",
+    subject: "the client's CPU",
+    severity: Severity::Limit,
     detect,
 };
 
@@ -50,12 +52,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         ),
     };
     let words = format!("{words}; the device may be faster.");
-    let finding = Finding::new("client_cpu", "the client's CPU", strength, Severity::Limit, words);
-    let finding = finding.with("cpus_used", used).with("cpus_usable", cores);
-    Some(match device_queue(case) {
-        Some(queue) => finding.with("device_queue", queue),
-        None => finding,
-    })
+    let finding = DETECTOR.found(strength, words).with_known("device_queue", device_queue(case));
+    Some(finding.with("cpus_used", used).with("cpus_usable", cores))
 }
 
 /// CPUs that the jobs can use at once.

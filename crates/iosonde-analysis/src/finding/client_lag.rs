@@ -10,6 +10,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Operations were submitted late although slots were free.",
     method: "due times of an open loop, compared with submission times",
     action: "Repeat on an idle machine, or at a lower rate per job.",
+    subject: "the client's own delay",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -26,10 +28,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
          include the client's own delay; give it more CPUs, or a lower rate per job.",
         duration::latency(lag_ns as f64)
     );
-    let subject = "the client's own delay";
-    let finding =
-        Finding::new("client_lag", subject, Strength::Proven, Severity::LowConfidence, words);
-    Some(finding.moves_latency(lag_share(case)).with("lag_p99_ns", lag_ns as f64))
+    let finding = DETECTOR.found(Strength::Proven, words).moves_latency(lag_share(case));
+    Some(finding.with("lag_p99_ns", lag_ns as f64))
 }
 
 /// Share of the client's delay in the response times of open loops.

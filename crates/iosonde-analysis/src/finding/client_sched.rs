@@ -10,6 +10,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The host stalled threads for long enough to show in the latency tail.",
     method: "a thread that sleeps 25 ms and measures by how much it overslept",
     action: "Repeat on an idle machine: the tail is partly that of the host.",
+    subject: "host stalls",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -53,8 +55,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let strength = if late.is_some() { Strength::Supported } else { Strength::Proven };
     let words = words.join(" ");
-    let mut finding =
-        Finding::new("client_sched", "host stalls", strength, Severity::Warning, words);
+    let mut finding = DETECTOR.found(strength, words);
     if let Some((p99, share)) = late {
         finding = finding.with("late_share", share).with("latency_p99_ns", p99 as f64);
     }
@@ -103,8 +104,7 @@ fn pause(case: &Case<'_>) -> Option<Finding> {
         duration::latency(longest as f64),
         super::percent(share)
     );
-    let (strength, severity) = (Strength::Supported, Severity::LowConfidence);
-    let finding = Finding::new("client_sched", "host stalls", strength, severity, words);
+    let finding = DETECTOR.found_at(Severity::LowConfidence, Strength::Supported, words);
     Some(finding.moves(share).with("standstill_ns", longest as f64).with("standstill_share", share))
 }
 

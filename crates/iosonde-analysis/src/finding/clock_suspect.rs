@@ -7,6 +7,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The clock that times the requests cannot be trusted.",
     method: "two clocks read at both ends of the run, and the kernel's clock source",
     action: "Check the clock source of the machine (`iosonde doctor`), and repeat.",
+    subject: "clock",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -21,21 +23,14 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(entry) = broken {
         let words =
             format!("The clock is unreliable, latencies may be invalid: {}.", entry.words());
-        let finding = Finding::new(
-            "clock_suspect",
-            "clock",
-            Strength::Supported,
-            Severity::LowConfidence,
-            words,
-        );
-        return Some(finding.with("residual", entry.residual).with("identity", entry.code));
+        let finding = DETECTOR.found(Strength::Supported, words).with("residual", entry.residual);
+        return Some(finding.with("identity", entry.code));
     }
     let source = case.host?.clocksource.as_deref()?;
     let slow = case.is_real() && SLOW_SOURCES.contains(&source);
     slow.then(|| {
         let words = format!("The kernel's clock source is {source}: slow and coarse to read.");
-        Finding::new("clock_suspect", "clock", Strength::Proven, Severity::Warning, words)
-            .with("clocksource", source)
+        DETECTOR.found_at(Severity::Warning, Strength::Proven, words).with("clocksource", source)
     })
 }
 

@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The target stores less than was written: part of the work was not done.",
     method: "allocated space, compared with the bytes written",
     action: "Write incompressible data (the default), or measure below the compression.",
+    subject: "compression",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -34,17 +36,14 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
             "{} of the target are stored compressed: rates depend on the data.",
             bytes::rough(encoded)
         );
-        let finding =
-            Finding::new("compressed", "compression", Strength::Proven, Severity::Warning, words);
-        return Some(finding.with("encoded_bytes", encoded as f64));
+        return Some(DETECTOR.found(Strength::Proven, words).with("encoded_bytes", encoded as f64));
     }
     let option = option?;
     let words = format!(
         "The file system compresses ({option}); the data written here is incompressible, so \
          compression costs CPU time and saves no space."
     );
-    let strength = Strength::ConsistentWith;
-    let finding = Finding::new("compressed", "compression", strength, Severity::Fact, words);
+    let finding = DETECTOR.found_at(Severity::Fact, Strength::ConsistentWith, words);
     Some(finding.with("mount_option", option.as_str()))
 }
 

@@ -11,6 +11,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     method: "comparison of each block that was read, byte by byte",
     action: "Read the block at the offset named again (cmp, xxd) and find out whether anything \
              else writes there; then check the device itself with iosonde verify.",
+    subject: "data that is not what was written",
+    severity: Severity::Fault,
     detect,
 };
 
@@ -32,9 +34,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         "Other data than was written is in {}{place}; this is no I/O error.",
         count::of(failed, "block")
     );
-    let subject = "data that is not what was written";
-    let finding = Finding::new("data_differs", subject, Strength::Proven, Severity::Fault, words);
-    Some(finding.with("errors", failed as f64))
+    Some(DETECTOR.found(Strength::Proven, words).with("errors", failed as f64))
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The requested queue depth was not reached.",
     method: "time integral of the requests in flight, compared with --iodepth",
     action: "Read the mean queue depth instead of --iodepth; a larger --iodepth changes little.",
+    subject: "a queue depth that was not reached",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -51,9 +53,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         count::significant(worst.depth_seen)
     );
     let share = all.depth_seen / all.depth_asked.max(1) as f64;
-    let subject = "a queue depth that was not reached";
-    let of =
-        |severity| Finding::new("depth_not_applied", subject, Strength::Proven, severity, words);
+    let of = |severity| DETECTOR.found_at(severity, Strength::Proven, words);
     let finding = match share < LOST {
         true => of(Severity::Warning).moves(1.0 - share),
         false => of(Severity::Fact),

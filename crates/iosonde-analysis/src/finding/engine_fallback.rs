@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "A less suitable engine was used than the one that was wanted.",
     method: "what the kernel answered when io_uring was set up",
     action: "Allow io_uring (`iosonde doctor` says what blocks it), or choose --ioengine.",
+    subject: "the synchronous engine",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -19,10 +21,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!("Engine psync was used: {}.", engine.chosen_because.trim_end_matches('.'));
-    let subject = "the synchronous engine";
-    let finding =
-        Finding::new("engine_fallback", subject, Strength::Proven, Severity::Warning, words);
-    Some(finding.with("engine", engine.kind.name()))
+    Some(DETECTOR.found(Strength::Proven, words).with("engine", engine.kind.name()))
 }
 
 #[cfg(test)]

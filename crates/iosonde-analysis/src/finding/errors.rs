@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Requests failed, or did not complete.",
     method: "result of each request",
     action: "Read the kernel log (dmesg) and the drive's health (smartctl -a).",
+    subject: "I/O errors",
+    severity: Severity::Fault,
     detect,
 };
 
@@ -90,9 +92,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let is_lost = abandoned > 0 && parts.len() == 1;
-    let subject = if is_lost { "requests that did not complete" } else { "I/O errors" };
+    let subject = if is_lost { "requests that did not complete" } else { DETECTOR.subject };
     let words = format!("I/O errors: {}.", parts.join("; "));
-    let finding = Finding::new("errors", subject, Strength::Proven, Severity::Fault, words);
+    let finding = DETECTOR.found(Strength::Proven, words).about(subject);
     Some(finding.with("errors", failed as f64).with("never_returned", abandoned as f64))
 }
 

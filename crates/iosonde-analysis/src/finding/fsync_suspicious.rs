@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The final fsync was faster than a flush of what was written can be.",
     method: "its duration, compared with the bytes written since the last sync",
     action: "Test whether flushes reach the device: iosonde verify fsync PATH.",
+    subject: "flush",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -31,13 +33,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::latency(sync.sync_ns as f64),
         bytes::rough(sync.bytes_since_start)
     );
-    let strength = Strength::ConsistentWith;
-    let finding = Finding::new("fsync_suspicious", "flush", strength, Severity::Warning, words);
-    Some(
-        finding
-            .with("sync_ns", sync.sync_ns as f64)
-            .with("written_bytes", sync.bytes_since_start as f64),
-    )
+    let finding = DETECTOR.found(Strength::ConsistentWith, words);
+    let finding = finding.with("sync_ns", sync.sync_ns as f64);
+    Some(finding.with("written_bytes", sync.bytes_since_start as f64))
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
               them.",
     method: "latency distribution of a virtual disk",
     action: "Use a test file larger than the host's memory, or state that its cache is meant.",
+    subject: "the host's cache",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -50,7 +52,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let (subject, severity, cause) = match device.transport.as_deref() {
         Some("loop") => ("the page cache", Severity::Fact, LOOP),
         Some(transport) if is_memory(transport) => return None,
-        _ => ("the host's cache", Severity::Warning, HYPERVISOR),
+        _ => (DETECTOR.subject, DETECTOR.severity, HYPERVISOR),
     };
     let words = format!(
         "Reads from memory suspected: {} of the random reads took less than {} (10 % at most {}), \
@@ -59,7 +61,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::latency(FLASH_READ_NS as f64),
         duration::latency(fast as f64)
     );
-    let finding = Finding::new("host_cache", subject, Strength::ConsistentWith, severity, words);
+    let finding = DETECTOR.found_at(severity, Strength::ConsistentWith, words).about(subject);
     let finding = if severity == Severity::Fact { finding } else { finding.moves(share) };
     let finding = finding.with("fast_share", share);
     Some(finding.with("read_p10_ns", fast as f64).with("flash_read_ns", FLASH_READ_NS as f64))

@@ -14,6 +14,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The latencies of an open loop changed during the run, though its rate did not.",
     method: "change points of the mean latency per interval in which the load forgets the last one",
     action: "Look for what happened at these times, or measure longer: one mean describes none.",
+    subject: "a latency that changed during the run",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -64,10 +66,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let (words, levels) = several(&steps, &logs).or_else(|| alternating(&logs, width_ns))?;
     let mean = case.figures.all.total.latency.mean_ns?;
     let effect = levels.iter().map(|level| (mean / level - 1.0).abs()).fold(0.0, f64::max);
-    let subject = "a latency that changed during the run";
-    let (strength, severity) = (Strength::Supported, Severity::Warning);
-    let finding = Finding::new("latency_change", subject, strength, severity, words);
-    Some(finding.moves_latency(effect).scatters().with("mean_off_share", effect))
+    let finding = DETECTOR.found(Strength::Supported, words).moves_latency(effect).scatters();
+    Some(finding.with("mean_off_share", effect))
 }
 
 /// Levels that last.

@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
               goes beyond the limit.",
     method: "the interval of the percentile in the measurement that follows the search",
     action: "Measure longer (--runtime): the interval becomes narrower.",
+    subject: "a percentile above the latency target",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -32,8 +34,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         figures.target, figures.depth
     );
     let subject = format!("{} above the latency target", figures.target.percentile());
-    let strength = Strength::ConsistentWith;
-    let finding = Finding::new("latency_target", subject, strength, Severity::Warning, words);
+    let finding = DETECTOR.found(Strength::ConsistentWith, words).about(subject);
     // The percentile has this interval, and neither the rate nor the mean latency excuses it.
     let beyond = high as f64 / figures.target.limit_ns.max(1) as f64 - 1.0;
     Some(finding.moves_latency(beyond).unseen().with("high_ns", high as f64))

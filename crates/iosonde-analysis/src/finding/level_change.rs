@@ -16,6 +16,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The rate changed: a burst at the start, or a rise.",
     method: "change points of the rate per interval, with a permutation test",
     action: "Measure longer, so that the level that lasts can be reported for itself.",
+    subject: "a rate that changed during the run",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -55,10 +57,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let mean = case.figures.all.total.iops;
     let off = levels.iter().map(|level| (mean / level.max(f64::MIN_POSITIVE) - 1.0).abs());
     let effect = off.fold(0.0, f64::max);
-    let subject = "a rate that changed during the run";
-    let (strength, severity) = (Strength::Supported, Severity::Warning);
-    let finding = Finding::new("level_change", subject, strength, severity, words);
-    Some(finding.moves(effect).scatters().with("mean_off_share", effect))
+    let finding = DETECTOR.found(Strength::Supported, words).moves(effect).scatters();
+    Some(finding.with("mean_off_share", effect))
 }
 
 /// A burst at the start that is too short for a level; the rate without it.

@@ -12,6 +12,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The rate fell to a lower level during the run, as when a cache is full.",
     method: "change point of the rate per interval, with a permutation test",
     action: "Measure longer, so that the lower level can be reported for itself.",
+    subject: "a drop during the run",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -63,17 +65,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     // How far the mean is from the level that remains.
     let before = step.at as f64 / case.series.ops.len().max(1) as f64;
     let mean = step.before.mean * before + step.after.mean * (1.0 - before);
-    let (severity, strength) = (Severity::Warning, Strength::Supported);
-    let finding = Finding::new("level_drop", "a drop during the run", strength, severity, words);
-    Some(
-        finding
-            .moves(1.0 - step.after.mean / mean.max(f64::MIN_POSITIVE))
-            .scatters()
-            .with("at_ns", at_ns as f64)
-            .with("iops_before", step.before.mean)
-            .with("iops_after", step.after.mean)
-            .with("explained", step.explained),
-    )
+    let finding = DETECTOR.found(Strength::Supported, words);
+    let finding = finding.moves(1.0 - step.after.mean / mean.max(f64::MIN_POSITIVE)).scatters();
+    let finding = finding.with("at_ns", at_ns as f64).with("iops_before", step.before.mean);
+    Some(finding.with("iops_after", step.after.mean).with("explained", step.explained))
 }
 
 /// Whether what was written until then, at the same rate in the warm-up, is about all of the region

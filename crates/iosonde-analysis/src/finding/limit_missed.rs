@@ -11,6 +11,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     method: "latency of each operation, and counts of each period, beside the limits of the job",
     action: "Give a limit that the storage can keep (max_latency, rate_min, rate_iops_min), or \
              leave it out to measure what the storage does.",
+    subject: "a limit of the job that was not kept",
+    severity: Severity::Fault,
     detect,
 };
 
@@ -28,8 +30,7 @@ pub(super) fn missed(run: &Run) -> Option<&str> {
 /// Reports when a limit of a job ended the run.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let words = format!("A limit of the job ended the run: {}.", missed(case.run)?);
-    let subject = "a limit of the job that was not kept";
-    Some(Finding::new("limit_missed", subject, Strength::Proven, Severity::Fault, words))
+    Some(DETECTOR.found(Strength::Proven, words))
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The link runs below what both ends support.",
     method: "current and largest PCIe speed and width in sysfs",
     action: "Check the slot, the cable and the backplane.",
+    subject: "a downgraded link",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -36,8 +38,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         ));
     }
     words.push('.');
-    let finding = Finding::new("link_down", "a downgraded link", Strength::Proven, severity, words);
-    Some(finding.with("link", now).with("link_max", best).with("bytes_per_s", rate))
+    let finding = DETECTOR.found_at(severity, Strength::Proven, words).with("link", now);
+    Some(finding.with("link_max", best).with("bytes_per_s", rate))
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Writes do not fit the physical blocks of the device, which must read first.",
     method: "offsets and sizes, compared with the physical block size",
     action: "Align the partition and the block size to the physical block.",
+    subject: "misalignment",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -45,12 +47,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         );
         (Strength::Supported, words)
     };
-    let finding = Finding::new("misaligned", "misalignment", strength, Severity::Warning, words);
-    Some(
-        finding
-            .with("alignment_offset_bytes", offset as f64)
-            .with("physical_block_bytes", physical as f64),
-    )
+    let finding = DETECTOR.found(strength, words).with("alignment_offset_bytes", offset as f64);
+    Some(finding.with("physical_block_bytes", physical as f64))
 }
 
 /// What of a job's writes does not fit blocks of this size, as a noun phrase.

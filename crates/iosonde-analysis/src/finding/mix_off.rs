@@ -11,6 +11,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The achieved share of reads differs from the nominal one.",
     method: "operations counted in the measured window",
     action: "Use one role with --rwmixread where the ratio matters.",
+    subject: "a mix that is not enforced",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -67,9 +69,8 @@ fn off(group: &GroupFigures, nominal_percent: u8) -> Option<Finding> {
         "{} of the operations{of} were reads, nominally {nominal:.0} %: the mix is not enforced.",
         super::percent(achieved / 100.0)
     );
-    let subject = "a mix that is not enforced";
-    let finding = Finding::new("mix_off", subject, Strength::Proven, Severity::Warning, words);
-    Some(finding.with("read_percent_achieved", achieved).with("read_percent_nominal", nominal))
+    let finding = DETECTOR.found(Strength::Proven, words).with("read_percent_achieved", achieved);
+    Some(finding.with("read_percent_nominal", nominal))
 }
 
 #[cfg(test)]

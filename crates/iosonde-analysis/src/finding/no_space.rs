@@ -10,6 +10,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     method: "result of each request",
     action: "Free space (df -h, quota, lvs for a thin pool), raise the file size limit (ulimit \
              -f), or write less (--size).",
+    subject: "a full file system, quota or thin volume",
+    severity: Severity::Fault,
     detect,
 };
 
@@ -26,9 +28,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         "What was to be written does not fit: {}; this is not a device error.",
         parts.join("; ")
     );
-    let subject = "a full file system, quota or thin volume";
-    let finding = Finding::new("no_space", subject, Strength::Proven, Severity::Fault, words);
-    Some(finding.with("errors", CAUSE.failed(case.run).0 as f64))
+    Some(DETECTOR.found(Strength::Proven, words).with("errors", CAUSE.failed(case.run).0 as f64))
 }
 
 #[cfg(test)]

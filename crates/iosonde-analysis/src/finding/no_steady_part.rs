@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The rate was still changing when the run ended: one mean does not describe it.",
     method: "the halves of the measured window, compared",
     action: "Measure longer (--seconds or --runtime), or prepare the device first.",
+    subject: "not in steady state",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -27,9 +29,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         super::iops(first),
         super::iops(second)
     );
-    let subject = "not in steady state";
-    let strength = Strength::Supported;
-    let finding = Finding::new("no_steady_part", subject, strength, Severity::LowConfidence, words);
+    let finding = DETECTOR.found(Strength::Supported, words);
     let change = (second - first).abs() / first.max(second).max(f64::MIN_POSITIVE);
     Some(finding.moves(change).with("iops_first_half", first).with("iops_second_half", second))
 }

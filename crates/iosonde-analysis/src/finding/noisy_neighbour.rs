@@ -11,6 +11,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Other programs used the device during the run.",
     method: "counters of the device, less our own requests",
     action: "Repeat when the device is idle; `pidstat -d 1` shows who uses it.",
+    subject: "other I/O on the device",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -40,13 +42,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         super::percent(share),
         who(case)
     );
-    let finding = Finding::new(
-        "noisy_neighbour",
-        "other I/O on the device",
-        Strength::Supported,
-        Severity::Warning,
-        words,
-    );
+    let finding = DETECTOR.found(Strength::Supported, words);
     // At most what the device did for others was lost to us.
     let finding = finding.moves(share / (1.0 + share));
     Some(finding.with("other_bytes", others as f64).with("share_of_ours", share))

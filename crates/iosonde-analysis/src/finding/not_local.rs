@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The path to the storage goes through a network, a hypervisor or a program.",
     method: "type of the file system and of the devices below it",
     action: "Read the figures as those of the whole path.",
+    subject: "the path to the storage",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -39,9 +41,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         _ => of_device()?,
     };
     let words = format!("{name} reaches its storage through {over}: both were measured together.");
-    let subject = "the path to the storage";
-    let finding = Finding::new("not_local", subject, Strength::Proven, Severity::Warning, words);
-    Some(finding.with(key, name))
+    Some(DETECTOR.found(Strength::Proven, words).with(key, name))
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     method: "result of each request",
     action: "Leave out the option that asks for the operation (such as atomic writes or trims), or \
              use a target that supports it.",
+    subject: "an operation that the target does not support",
+    severity: Severity::Fault,
     detect,
 };
 
@@ -27,9 +29,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
          error.",
         parts.join("; ")
     );
-    let subject = "an operation that the target does not support";
-    let finding = Finding::new("not_supported", subject, Strength::Proven, Severity::Fault, words);
-    Some(finding.with("errors", CAUSE.failed(case.run).0 as f64))
+    Some(DETECTOR.found(Strength::Proven, words).with("errors", CAUSE.failed(case.run).0 as f64))
 }
 
 #[cfg(test)]

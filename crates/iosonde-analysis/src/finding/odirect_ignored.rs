@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Direct I/O was accepted, but memory served the reads.",
     method: "bytes read by the device, compared with ours",
     action: "Use a test file larger than memory.",
+    subject: "reads served from memory",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -51,16 +53,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     };
     let name = target.filesystem.as_deref().unwrap_or("the file system");
     let words = format!("{name} accepts direct I/O but appears to ignore it: {formatted}.");
-    let subject = "reads served from memory";
-    let mut finding =
-        Finding::new("odirect_ignored", subject, strength, Severity::LowConfidence, words);
-    if let Some(share) = device {
-        finding = finding.with("device_read_share", share);
-    }
-    if let Some(share) = cached {
-        finding = finding.with("cached_share", share);
-    }
-    Some(finding.with("filesystem", name))
+    let finding = DETECTOR.found(strength, words).with_known("device_read_share", device);
+    Some(finding.with_known("cached_share", cached).with("filesystem", name))
 }
 
 #[cfg(test)]

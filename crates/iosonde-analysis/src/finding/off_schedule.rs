@@ -10,6 +10,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The due times of an open loop differ from what was requested.",
     method: "the recorded schedule, compared with the requested one and with what chance allows",
     action: "Repeat on an idle machine, or at a lower rate.",
+    subject: "schedule differs from the request",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -27,10 +29,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
          variation of their inter-arrival times is {scatter} (1 for Poisson).",
         super::iops(rate),
     );
-    let subject = "schedule differs from the request";
-    let finding =
-        Finding::new("off_schedule", subject, Strength::Proven, Severity::LowConfidence, words);
-    Some(finding.with("due_per_s", rate))
+    Some(DETECTOR.found(Strength::Proven, words).with("due_per_s", rate))
 }
 
 #[cfg(test)]

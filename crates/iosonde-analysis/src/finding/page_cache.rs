@@ -11,6 +11,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Buffered reads were served from memory.",
     method: "blocks found in the page cache before the run; bytes read by the device",
     action: "Use direct I/O (--direct 1), or drop the caches first.",
+    subject: "the page cache",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -50,15 +52,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         ),
         _ => return None,
     };
-    let mut finding =
-        Finding::new("page_cache", "the page cache", strength, Severity::LowConfidence, words);
-    if let Some(share) = device {
-        finding = finding.with("device_read_share", share);
-    }
-    if let Some(share) = cached {
-        finding = finding.with("cached_share", share);
-    }
-    Some(finding)
+    let finding = DETECTOR.found(strength, words).with_known("device_read_share", device);
+    Some(finding.with_known("cached_share", cached))
 }
 
 #[cfg(test)]

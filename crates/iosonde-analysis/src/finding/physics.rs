@@ -7,6 +7,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Faster than the link, or than this program can be: nothing real was measured.",
     method: "bandwidth of the link and the cost of a bare system call",
     action: "Find what answers instead of the device: a cache, a null target, unwritten space.",
+    subject: "something that is not storage",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -15,10 +17,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let entry =
         ["bandwidth", "floor"].iter().find_map(|code| case.consistency.broken_code(code))?;
     let words = format!("Physically impossible: {}; storage was not measured.", entry.words());
-    let subject = "something that is not storage";
-    let finding =
-        Finding::new("physics", subject, Strength::Supported, Severity::LowConfidence, words);
-    Some(finding.with("identity", entry.code).with("residual", entry.residual))
+    let finding = DETECTOR.found(Strength::Supported, words).with("identity", entry.code);
+    Some(finding.with("residual", entry.residual))
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "io_uring hands every request to a worker thread of the kernel.",
     method: "count of such threads during the run",
     action: "Compare with --ioengine psync; use a file system that supports non-blocking I/O.",
+    subject: "io_uring's worker threads",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -21,8 +23,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let words = "io_uring hands every request on this target to a worker thread; --ioengine psync \
                  costs less CPU here."
         .to_owned();
-    let subject = "io_uring's worker threads";
-    Some(Finding::new("punted", subject, Strength::Proven, Severity::Warning, words))
+    Some(DETECTOR.found(Strength::Proven, words))
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The target is memory.",
     method: "type of the device or of the file system",
     action: "Measure on storage, unless memory is what is meant.",
+    subject: "memory",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -35,8 +37,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         (transport.filter(|name| is_memory(name))?, Severity::Warning)
     };
     let words = format!("The target is memory ({name}), not storage.");
-    let finding = Finding::new("ram_backed", "memory", Strength::Proven, severity, words);
-    Some(finding.with("name", name))
+    Some(DETECTOR.found_at(severity, Strength::Proven, words).with("name", name))
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The first write to each block must copy it (a snapshot or reflink).",
     method: "extents of the file, as the file system reports them",
     action: "Write the file once before measuring, or use a file of its own.",
+    subject: "copy-on-write",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -23,10 +25,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
          them copies.",
         bytes::rough(shared)
     );
-    let subject = "copy-on-write";
-    let finding =
-        Finding::new("shared_extents", subject, Strength::Proven, Severity::Warning, words);
-    Some(finding.with("shared_bytes", shared as f64))
+    Some(DETECTOR.found(Strength::Proven, words).with("shared_bytes", shared as f64))
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The drive reports that it is failing, or lost data during the run.",
     method: "the drive's health report before and after the run",
     action: "Back up the data and replace the drive.",
+    subject: "the drive's own report",
+    severity: Severity::Fault,
     detect,
 };
 
@@ -41,13 +43,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     };
     let words = format!("The drive reports that it is failing: {formatted}.");
-    let subject = "the drive's own report";
-    let finding = Finding::new("smart_failing", subject, Strength::Proven, Severity::Fault, words);
-    Some(
-        finding
-            .with("critical_warning", warning as f64)
-            .with("media_errors_during_run", grown as f64),
-    )
+    let finding = DETECTOR.found(Strength::Proven, words).with("critical_warning", warning as f64);
+    Some(finding.with("media_errors_during_run", grown as f64))
 }
 
 /// A counter of the NVMe health log, by smartctl's names.

@@ -12,6 +12,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     method: "block size and max_sectors_kb, compared with the device's count of requests",
     action: "Raise max_sectors_kb (up to max_hw_sectors_kb), or read the depth of the device as a \
              multiple of --iodepth.",
+    subject: "",
+    severity: Severity::Fact,
     detect,
 };
 
@@ -45,9 +47,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         parts(largest),
         bytes::exact(limit),
     );
-    let finding = Finding::new("split_requests", "", Strength::Proven, Severity::Fact, words);
     Some(
-        finding
+        DETECTOR
+            .found(Strength::Proven, words)
             .with("requests_per_operation", parts(largest) as f64)
             .with("max_request_bytes", limit as f64)
             .with("device_requests", counted as f64)

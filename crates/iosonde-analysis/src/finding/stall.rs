@@ -11,6 +11,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "For short times far less was done than usual.",
     method: "operations per 10 ms or more, compared with their median",
     action: "Look for what happened at these times (kernel log, other programs), and repeat.",
+    subject: "stalls",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -44,8 +46,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::span(stalls.first_ns),
         duration::span(stalls.longest_ns),
     );
-    let strength = Strength::Supported;
-    let finding = Finding::new("stall", "stalls", strength, Severity::Warning, words).scatters();
+    let finding = DETECTOR.found(Strength::Supported, words).scatters();
     let finding = match waits {
         Some(waits) => finding.moves_latency(waits),
         None => finding.moves(share),

@@ -10,6 +10,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The machine was suspended during the run.",
     method: "a clock that counts while suspended, compared with one that does not",
     action: "Repeat without suspending the machine.",
+    subject: "a suspend",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -21,9 +23,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         "The machine was suspended for {} during the run, or its clock jumped.",
         duration::span(slept)
     );
-    let finding =
-        Finding::new("suspended", "a suspend", Strength::Proven, Severity::LowConfidence, words);
-    Some(finding.with("difference_ns", slept as f64))
+    Some(DETECTOR.found(Strength::Proven, words).with("difference_ns", slept as f64))
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The drive or the CPU was too hot and slowed down.",
     method: "temperatures and throttling counters before and after the run",
     action: "Improve the cooling, and repeat once it is cool.",
+    subject: "a hot drive",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -35,9 +37,7 @@ fn drive(case: &Case<'_>) -> Option<Finding> {
         read(&smart.before, name).zip(read(&smart.after, name)).is_some_and(|(a, b)| b > a)
     })?;
     let words = format!("The drive was too hot during the run: its counter {name} increased.");
-    let finding =
-        Finding::new("thermal", "a hot drive", Strength::Proven, Severity::LowConfidence, words);
-    Some(finding.with("counter", name))
+    Some(DETECTOR.found(Strength::Proven, words).with("counter", name))
 }
 
 /// Its critical warning: the counters are minutes, which a short run may not fill.
@@ -49,8 +49,9 @@ fn warning(case: &Case<'_>) -> Option<Finding> {
         let words = "The drive warns of a temperature out of its range, in the critical warning \
                      of its health report."
             .to_owned();
-        let (subject, severity) = ("the drive's temperature", Severity::LowConfidence);
-        Finding::new("thermal", subject, Strength::Proven, severity, words)
+        DETECTOR
+            .found(Strength::Proven, words)
+            .about("the drive's temperature")
             .with("critical_warning", warning as f64)
     })
 }
@@ -61,8 +62,9 @@ fn cpu(case: &Case<'_>) -> Option<Finding> {
     let events = counts.next_back()?.saturating_sub(first);
     (events > 0).then(|| {
         let words = format!("The CPU was thermally throttled {events} times during the run.");
-        let subject = "a hot CPU";
-        Finding::new("thermal", subject, Strength::Proven, Severity::Warning, words)
+        DETECTOR
+            .found_at(Severity::Warning, Strength::Proven, words)
+            .about("a hot CPU")
             .with("cpu_throttle_events", events as f64)
     })
 }
@@ -77,8 +79,7 @@ fn device(case: &Case<'_>) -> Option<Finding> {
         hottest as f64 / 1e3,
         super::percent(share)
     );
-    let strength = Strength::ConsistentWith;
-    let finding = Finding::new("thermal", "a hot drive", strength, Severity::LowConfidence, words);
+    let finding = DETECTOR.found(Strength::ConsistentWith, words);
     Some(finding.with("device_temperature_c", hottest as f64 / 1e3).with("drop_share", share))
 }
 

@@ -10,6 +10,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "A burst allowance was used up, and a limit applies since.",
     method: "two levels of the rate, the lower one nearly constant",
     action: "Plan with the lower rate; measure longer than the burst lasts.",
+    subject: "a rate limiter",
+    severity: Severity::Limit,
     detect,
 };
 
@@ -62,15 +64,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         count::significant(bucket),
     );
     let subject = format!("a rate limiter at {}", super::iops(rate));
-    let finding = Finding::new("token_bucket", subject, strength, Severity::Limit, words);
-    Some(
-        finding
-            .with("burst_iops", step.before.mean)
-            .with("sustained_iops", rate)
-            .with("sustained_bytes_per_s", bytes_per_s)
-            .with("burst_ns", burst_ns as f64)
-            .with("bucket_ios", bucket),
-    )
+    let finding = DETECTOR.found(strength, words).about(subject);
+    let finding = finding.with("burst_iops", step.before.mean).with("sustained_iops", rate);
+    let finding = finding.with("sustained_bytes_per_s", bytes_per_s);
+    Some(finding.with("burst_ns", burst_ns as f64).with("bucket_ios", bucket))
 }
 
 /// Length of the first level in intervals: it ends within one of the two beside the change.

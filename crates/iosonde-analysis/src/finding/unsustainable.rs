@@ -15,6 +15,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     action: "Latency has no limit at this rate: lower it (--rate-iops, or --speed of a workload \
              file; in an experiment, use the lower rates), or allow more requests in flight \
              (--iodepth) if all were and the storage does more with them.",
+    subject: "a rate beyond what the storage sustains",
+    severity: Severity::Limit,
     detect,
 };
 
@@ -39,7 +41,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         jobs().filter(|(job, ran)| is_full(job, ran)).map(|(job, _)| job.iodepth.into()).collect();
     let loops = jobs().count();
     let (with, subject) = match full.len() {
-        0 => (String::new(), "a rate beyond what the storage sustains".to_owned()),
+        0 => (String::new(), DETECTOR.subject.to_owned()),
         some if some < loops => {
             let subject = format!("the requests in flight of {some} of {loops} open loops");
             (format!("; {some} of {loops} open loops had all their requests in flight"), subject)
@@ -56,8 +58,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         super::iops(rate),
         done,
     );
-    let finding = Finding::new("unsustainable", subject, Strength::Proven, Severity::Limit, words);
-    Some(finding.with("due_per_s", rate).with("achieved_per_s", open.achieved_per_s))
+    let finding = DETECTOR.found(Strength::Proven, words).about(subject).with("due_per_s", rate);
+    Some(finding.with("achieved_per_s", open.achieved_per_s))
 }
 
 #[cfg(test)]

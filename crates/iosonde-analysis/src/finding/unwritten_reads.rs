@@ -7,6 +7,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Space that was never written was read: no device was asked.",
     method: "holes and unwritten extents of the file",
     action: "Write the whole range once before reading it.",
+    subject: "reads of unwritten space",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -23,10 +25,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         "{} of the range read was never written: such reads do not reach the device.",
         super::percent(share.min(1.0))
     );
-    let subject = "reads of unwritten space";
-    let strength = Strength::Proven;
-    let finding =
-        Finding::new("unwritten_reads", subject, strength, Severity::LowConfidence, words);
+    let finding = DETECTOR.found(Strength::Proven, words);
     let target = &case.run.target;
     Some(
         finding

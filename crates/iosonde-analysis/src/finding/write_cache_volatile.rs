@@ -9,6 +9,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "An acknowledged write is not yet durable.",
     method: "the write cache that the device reports",
     action: "Read the Durable column for data that must survive a power cut.",
+    subject: "a volatile write cache",
+    severity: Severity::Fact,
     detect,
 };
 
@@ -24,13 +26,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         "The device has a write-back cache: acknowledged data is not yet durable; with fsync: \
          {formatted}."
     );
-    let subject = "a volatile write cache";
-    let finding =
-        Finding::new("write_cache_volatile", subject, Strength::Proven, Severity::Fact, words);
-    Some(match durable {
-        Some(rate) => finding.with("durable_bytes_per_s", rate),
-        None => finding,
-    })
+    Some(DETECTOR.found(Strength::Proven, words).with_known("durable_bytes_per_s", durable))
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Large sequential I/O went through the page cache.",
     method: "sizes and order of requests, and opens with O_DIRECT",
     action: "Consider O_DIRECT, or posix_fadvise(DONTNEED), for data that is used once.",
+    subject: "the page cache",
+    severity: Severity::Fact,
     detect,
 };
 
@@ -42,14 +44,9 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         percent(buffered as f64 / op.bytes.max(1) as f64),
         bytes::rough(op.sizes.mean.unwrap_or(0.0) as u64),
     );
-    let strength = Strength::Supported;
-    let finding =
-        Finding::new("buffered_stream", "the page cache", strength, Severity::Fact, words);
-    Some(
-        finding
-            .with("buffered_bytes", buffered as f64)
-            .with("sequential_share", op.sequential_share.unwrap_or(0.0)),
-    )
+    let finding = DETECTOR.found(Strength::Supported, words);
+    let finding = finding.with("buffered_bytes", buffered as f64);
+    Some(finding.with("sequential_share", op.sequential_share.unwrap_or(0.0)))
 }
 
 fn is_stream(op: &OpFigures) -> bool {

@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Requests arrive several at once, followed by long pauses.",
     method: "coefficient of variation of the inter-arrival times",
     action: "Size the storage for the burst, or spread the requests.",
+    subject: "bursts of requests",
+    severity: Severity::Fact,
     detect,
 };
 
@@ -40,14 +42,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         count::significant_or_whole(kind.per_s),
         percent((kind.gaps + 1) as f64 / all as f64),
     );
-    let finding =
-        Finding::new("bursty", "bursts of requests", Strength::Proven, Severity::Fact, words);
-    Some(
-        finding
-            .with("group", kind.group.as_str())
-            .with("gap_cv", kind.cv)
-            .with("per_s", kind.per_s),
-    )
+    let finding = DETECTOR.found(Strength::Proven, words).with("group", kind.group.as_str());
+    Some(finding.with("gap_cv", kind.cv).with("per_s", kind.per_s))
 }
 
 /// Whether the requests are parts of calls larger than the device accepts: they arrive together

@@ -14,6 +14,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "A few requests take far longer in the device than the others.",
     method: "time in the device of requests of similar size",
     action: "Look for stalls of the device: background work, other traffic, its health.",
+    subject: "device stalls",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -81,8 +83,7 @@ fn tail(device: &str, op: Op, latency: &Latency) -> Option<(f64, Finding)> {
         duration::latency(median as f64),
         duration::latency(latency.max_ns.unwrap_or(rare) as f64),
     );
-    let strength = Strength::Supported;
-    let finding = Finding::new("device_tail", "device stalls", strength, Severity::Warning, words);
+    let finding = DETECTOR.found(Strength::Supported, words);
     let finding = finding
         .with("device", device)
         .with("median_ns", median as f64)

@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Data reached the device after the program's end, or not during the profile.",
     method: "dirty pages that the program left, and their write-back",
     action: "Add a sync where the data must be durable at the end.",
+    subject: "late write-back",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -54,8 +56,7 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             bytes::rough(left),
             percent(left as f64 / dirtied as f64),
         );
-        let (strength, severity) = (Strength::ConsistentWith, Severity::Fact);
-        let finding = Finding::new("dirty_left", "late write-back", strength, severity, words);
+        let finding = DETECTOR.found_at(Severity::Fact, Strength::ConsistentWith, words);
         let finding = finding.with("dirtied_bytes", dirtied as f64);
         return Some(finding.with("written_bytes", written as f64));
     }
@@ -66,9 +67,8 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         percent(left as f64 / dirtied as f64),
         duration::span(run.settle_ns),
     );
-    let strength = Strength::Supported;
-    let finding = Finding::new("dirty_left", "late write-back", strength, Severity::Warning, words);
-    Some(finding.with("dirtied_bytes", dirtied as f64).with("written_bytes", written as f64))
+    let finding = DETECTOR.found(Strength::Supported, words).with("dirtied_bytes", dirtied as f64);
+    Some(finding.with("written_bytes", written as f64))
 }
 
 fn late(run: &ProfileRun) -> Option<Finding> {
@@ -91,9 +91,8 @@ fn late(run: &ProfileRun) -> Option<Finding> {
          own run time does not include that; with a sync it would.",
         duration::span(after_ns),
     );
-    let finding =
-        Finding::new("dirty_left", "late write-back", Strength::Proven, Severity::Warning, words);
-    Some(finding.with("after_ns", after_ns as f64).with("write_back_bytes", written as f64))
+    let finding = DETECTOR.found(Strength::Proven, words).with("after_ns", after_ns as f64);
+    Some(finding.with("write_back_bytes", written as f64))
 }
 
 /// Bytes that the program and its write-back wrote.

@@ -17,6 +17,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Most writes are synchronous (O_SYNC, O_DSYNC).",
     method: "flags of opens and of requests",
     action: "Write several and sync once where the program allows it.",
+    subject: "synchronous writes",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -56,14 +58,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         percent(share),
         count::thousands(tally.requests),
     );
-    let finding = Finding::new(
-        "durable_writes",
-        "synchronous writes",
-        Strength::Proven,
-        Severity::Warning,
-        words,
-    );
-    Some(finding.with("durable_share", share).with("writes", tally.requests as f64))
+    let finding = DETECTOR.found(Strength::Proven, words).with("durable_share", share);
+    Some(finding.with("writes", tally.requests as f64))
 }
 
 /// Flushes that the program caused without a sync call; 0 if calls were not traced. Where a file

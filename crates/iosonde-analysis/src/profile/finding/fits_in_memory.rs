@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The same data was read repeatedly, and would fit in memory.",
     method: "distinct blocks read, compared with the memory of the machine",
     action: "Give it cache: buffered I/O, or a larger buffer pool.",
+    subject: "repeated reads that would fit in memory",
+    severity: Severity::Fact,
     detect,
 };
 
@@ -59,13 +61,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             count::significant(read as f64 / set as f64),
             bytes::rough(memory),
         );
-        let finding = Finding::new(
-            "fits_in_memory",
-            "repeated reads that would fit in memory",
-            Strength::Supported,
-            Severity::Fact,
-            words,
-        );
+        let finding = DETECTOR.found(Strength::Supported, words);
         let finding = finding
             .with("device", place.device.as_str())
             .with("read_bytes", read as f64)

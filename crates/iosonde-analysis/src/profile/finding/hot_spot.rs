@@ -12,6 +12,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Most requests go to a small part of the range.",
     method: "requests by chunk of 1 MiB",
     action: "Cache the hot part, or put it on faster storage.",
+    subject: "hot spots",
+    severity: Severity::Fact,
     detect,
 };
 
@@ -37,8 +39,8 @@ fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         bytes::rough(place.chunk_bytes),
         bytes::rough(place.chunks * place.chunk_bytes / 5),
     );
-    let finding = Finding::new("hot_spot", "hot spots", Strength::Proven, Severity::Fact, words);
-    Some(finding.with("device", place.device.as_str()).with("hot_share", share))
+    let finding = DETECTOR.found(Strength::Proven, words).with("device", place.device.as_str());
+    Some(finding.with("hot_share", share))
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Reads, writes or flushes of the program ended with an error.",
     method: "result of each request at the block layer",
     action: "Read the kernel log (dmesg) and the drive's health (smartctl -a).",
+    subject: "I/O errors",
+    severity: Severity::Fault,
     detect,
 };
 
@@ -37,8 +39,8 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         plural(most.op),
         most.device
     );
-    let finding = Finding::new("io_errors", "I/O errors", Strength::Proven, Severity::Fault, words);
-    Some(finding.with("errors", all as f64).with("device", most.device.as_str()))
+    let finding = DETECTOR.found(Strength::Proven, words).with("errors", all as f64);
+    Some(finding.with("device", most.device.as_str()))
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Journals and metadata add a quarter of the program's bytes or more.",
     method: "requests of kernel threads for the file system as a whole",
     action: "Batch creates, renames and syncs; preallocate files that grow.",
+    subject: "journal writes",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -46,8 +48,8 @@ fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         count::significant(ratio),
     );
     let strength = if others == 0 { Strength::Supported } else { Strength::ConsistentWith };
-    let finding = Finding::new("journal", "journal writes", strength, Severity::Warning, words);
-    Some(finding.with("journal_bytes", journal as f64).with("program_bytes", program as f64))
+    let finding = DETECTOR.found(strength, words).with("journal_bytes", journal as f64);
+    Some(finding.with("program_bytes", program as f64))
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "A thread waits for small random reads one at a time.",
     method: "depth, sizes and the time that the thread spent waiting",
     action: "Issue reads in parallel: more threads, io_uring, or read-ahead.",
+    subject: "latency of single reads",
+    severity: Severity::Limit,
     detect,
 };
 
@@ -56,13 +58,7 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
             duration::latency(mean_ns),
             count::significant_or_whole(1e9 / mean_ns),
         );
-        let finding = Finding::new(
-            "latency_bound_reads",
-            "latency of single reads",
-            Strength::Supported,
-            Severity::Limit,
-            words,
-        );
+        let finding = DETECTOR.found(Strength::Supported, words);
         let finding = finding
             .with("group", name.as_str())
             .with("reads", reads.requests as f64)

@@ -12,6 +12,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Only totals were recorded, no single requests.",
     method: "which tracepoints could be attached",
     action: "Run it with CAP_BPF and CAP_PERFMON (as root).",
+    subject: "missing trace data",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -32,14 +34,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
          devices' counters of all programs; no sizes, latencies, order, syncs or causes \
          ({reason}).{fix}"
     );
-    let finding = Finding::new(
-        "limited_fidelity",
-        "missing trace data",
-        Strength::Proven,
-        Severity::LowConfidence,
-        words,
-    );
-    Some(finding.with("reason", reason))
+    Some(DETECTOR.found(Strength::Proven, words).with("reason", reason))
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "A device was used whose requests no tracepoint covers.",
     method: "counters of the devices, compared with the trace",
     action: "Profile the device below it.",
+    subject: "an untraced device",
+    severity: Severity::LowConfidence,
     detect,
 };
 
@@ -24,14 +26,8 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         "The requests on {name} cannot be traced: {reason}; the figures for requests, latency and \
          depth do not include them."
     );
-    let finding = Finding::new(
-        "not_visible",
-        "an untraced device",
-        Strength::Proven,
-        Severity::LowConfidence,
-        words,
-    );
-    Some(finding.with("device", name.as_str()).with("reason", reason.as_str()))
+    let finding = DETECTOR.found(Strength::Proven, words).with("device", name.as_str());
+    Some(finding.with("reason", reason.as_str()))
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Other programs used the same device at the same time.",
     method: "requests by class",
     action: "Repeat when the device is idle, or move the other program away.",
+    subject: "I/O of other programs",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -55,14 +57,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             device.name,
             busiest(run, others.bytes as u64),
         );
-        let strength = Strength::Proven;
-        let finding = Finding::new(
-            "other_traffic",
-            "I/O of other programs",
-            strength,
-            Severity::Warning,
-            words,
-        );
+        let finding = DETECTOR.found(Strength::Proven, words);
         let finding = finding
             .with("device", device.name.as_str())
             .with("request_share", by_requests)

@@ -12,6 +12,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "The same blocks are written repeatedly.",
     method: "distinct blocks written, compared with blocks written",
     action: "Collect changes in memory before writing them.",
+    subject: "overwriting",
+    severity: Severity::Fact,
     detect,
 };
 
@@ -38,15 +40,10 @@ fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         bytes::rough(place.write_set_bytes),
         count::significant(times),
     );
-    let finding =
-        Finding::new("overwrites", "overwriting", Strength::Proven, Severity::Fact, words);
-    Some(
-        finding
-            .with("device", place.device.as_str())
-            .with("overwrite_share", share)
-            .with("written_bytes", place.written_bytes as f64)
-            .with("write_set_bytes", place.write_set_bytes as f64),
-    )
+    let finding = DETECTOR.found(Strength::Proven, words).with("device", place.device.as_str());
+    let finding = finding.with("overwrite_share", share);
+    let (written, set) = (place.written_bytes as f64, place.write_set_bytes as f64);
+    Some(finding.with("written_bytes", written).with("write_set_bytes", set))
 }
 
 #[cfg(test)]

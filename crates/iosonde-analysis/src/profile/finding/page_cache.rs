@@ -15,6 +15,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
              calls and fetched from storage",
     action: "Read the rates of calls and of requests apart; drop the caches first to see the \
              storage.",
+    subject: "",
+    severity: Severity::Fact,
     detect,
 };
 
@@ -66,7 +68,7 @@ fn looked_up(cache: CacheFigures, otherwise: u64) -> Option<Finding> {
             false => String::new(),
         },
     );
-    let finding = Finding::new("page_cache", "", Strength::Proven, Severity::Fact, words);
+    let finding = DETECTOR.found(Strength::Proven, words);
     let finding = finding.with("looked_up_pages", looked_up_pages as f64);
     Some(finding.with("brought_in_pages", brought_in_pages as f64))
 }
@@ -86,12 +88,9 @@ fn returned(run: &ProfileRun) -> Option<Finding> {
         percent(fetched),
     );
     // No bottleneck: it has no place in the first line of a report.
-    let finding = Finding::new("page_cache", "", Strength::ConsistentWith, Severity::Fact, words);
-    Some(
-        finding
-            .with("read_bytes", calls.read_bytes as f64)
-            .with("storage_read_bytes", calls.storage_read_bytes as f64),
-    )
+    let finding = DETECTOR.found(Strength::ConsistentWith, words);
+    let finding = finding.with("read_bytes", calls.read_bytes as f64);
+    Some(finding.with("storage_read_bytes", calls.storage_read_bytes as f64))
 }
 
 #[cfg(test)]

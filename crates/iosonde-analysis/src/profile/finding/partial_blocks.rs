@@ -14,6 +14,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Writes are not multiples of the device's physical block size.",
     method: "sizes and offsets, compared with the physical block size",
     action: "Write whole physical blocks.",
+    subject: "partial-block writes",
+    severity: Severity::Warning,
     detect,
 };
 
@@ -48,19 +50,8 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
             bytes::exact(block),
             bytes::exact(*commonest),
         );
-        let finding = Finding::new(
-            "partial_blocks",
-            "partial-block writes",
-            Strength::ConsistentWith,
-            Severity::Warning,
-            words,
-        );
-        Some(
-            finding
-                .with("device", name.as_str())
-                .with("partial_share", share)
-                .with("physical_block_bytes", block as f64),
-        )
+        let finding = DETECTOR.found(Strength::ConsistentWith, words).with("device", name.as_str());
+        Some(finding.with("partial_share", share).with("physical_block_bytes", block as f64))
     })
 }
 

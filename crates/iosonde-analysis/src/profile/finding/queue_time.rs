@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Requests spend more time before the device than in it.",
     method: "time from arrival to issue, compared with the time in the device",
     action: "Send fewer at once, or look for a limit (cgroup, scheduler, device queue).",
+    subject: "queueing in the block layer",
+    severity: Severity::Limit,
     detect,
 };
 
@@ -54,13 +56,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
                 count::significant(depth),
                 cause(facts),
             );
-            let finding = Finding::new(
-                "queue_time",
-                "queueing in the block layer",
-                Strength::Supported,
-                Severity::Limit,
-                words,
-            );
+            let finding = DETECTOR.found(Strength::Supported, words);
             let finding = finding
                 .with("device", device.name.as_str())
                 .with("queued_share", share)

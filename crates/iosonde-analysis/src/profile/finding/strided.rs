@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Requests follow each other at a constant stride.",
     method: "distances between successive requests of a thread",
     action: "Reorder the data or the loop so that accesses are contiguous.",
+    subject: "strided requests",
+    severity: Severity::Fact,
     detect,
 };
 
@@ -40,9 +42,7 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
                 named(&name, threads),
                 count::thousands(tally.strided),
             );
-            let strength = Strength::Proven;
-            let finding =
-                Finding::new("strided", "strided requests", strength, Severity::Fact, words);
+            let finding = DETECTOR.found(Strength::Proven, words);
             let finding = finding.with("group", name.as_str()).with("strided_share", share);
             most = Some((share, finding));
         }

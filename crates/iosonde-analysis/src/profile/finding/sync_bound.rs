@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Syncs take half of a thread's time or more.",
     method: "time in sync calls over the duration",
     action: "Sync less often, group commits, or use storage with a protected cache.",
+    subject: "waiting for syncs",
+    severity: Severity::Limit,
     detect,
 };
 
@@ -47,10 +49,8 @@ fn of_thread(run: &ProfileRun) -> Option<Finding> {
         count::thousands(bound.syncs),
         duration::latency(bound.sync_ns as f64 / bound.syncs as f64),
     );
-    let strength = Strength::Proven;
-    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Severity::Limit, words);
-    let finding = finding.with("thread", f64::from(tid)).with("sync_calls", bound.syncs as f64);
-    Some(finding.with("sync_time_share", share))
+    let finding = DETECTOR.found(Strength::Proven, words).with("thread", f64::from(tid));
+    Some(finding.with("sync_calls", bound.syncs as f64).with("sync_time_share", share))
 }
 
 fn of_group(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
@@ -69,14 +69,8 @@ fn of_group(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         count::thousands(bound.calls),
         duration::latency(bound.ns as f64 / bound.calls as f64),
     );
-    let strength = Strength::Proven;
-    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Severity::Limit, words);
-    Some(
-        finding
-            .with("group", bound.name.as_str())
-            .with("sync_calls", bound.calls as f64)
-            .with("sync_time_share", share),
-    )
+    let finding = DETECTOR.found(Strength::Proven, words).with("group", bound.name.as_str());
+    Some(finding.with("sync_calls", bound.calls as f64).with("sync_time_share", share))
 }
 
 /// The name of the call in which a group spends the most time.

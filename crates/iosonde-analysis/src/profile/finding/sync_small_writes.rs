@@ -14,6 +14,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Small writes are synced one by one.",
     method: "writes between sync calls, and the time in them",
     action: "Group several changes into one sync.",
+    subject: "small durable writes",
+    severity: Severity::Limit,
     detect,
 };
 
@@ -60,11 +62,9 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
         count::significant(per_sync),
         count::significant_or_whole(group.calls as f64 * 1e9 / run.measured_ns.max(1) as f64),
     );
-    let strength = Strength::Proven;
-    let finding =
-        Finding::new("sync_small_writes", "small durable writes", strength, Severity::Limit, words);
     Some(
-        finding
+        DETECTOR
+            .found(Strength::Proven, words)
             .with("group", group.name.as_str())
             .with("sync_calls", group.calls as f64)
             .with("sync_time_share", group.time_share.unwrap_or(0.0))

@@ -13,6 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     meaning: "Other threads wrote back what the program left in the page cache.",
     method: "pages dirtied by the program, written by another thread",
     action: "Count these requests as the program's own.",
+    subject: "write-back",
+    severity: Severity::Fact,
     detect,
 };
 
@@ -52,9 +54,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         message.join(", "),
         waited(run),
     );
-    let finding =
-        Finding::new("written_for_it", "write-back", Strength::Proven, Severity::Fact, words);
-    Some(finding.with("write_back_bytes", written as f64).with("write_back_share", share))
+    let finding = DETECTOR.found(Strength::Proven, words).with("write_back_bytes", written as f64);
+    Some(finding.with("write_back_share", share))
 }
 
 /// Whether its threads waited for these writes: syncs do.
