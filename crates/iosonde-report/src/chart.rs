@@ -4,7 +4,7 @@
 //! This module is pure: the same data gives the same text on every machine. A value outside its
 //! scale is never moved to the edge; every text is escaped.
 //!
-//! A [`Figure`] is made of panels, a [`Panel`] of two axes and marks: curves, a [`Plot`] of
+//! A [`Figure`] is made of panels, a [`Panel`] of two axes and marks: a [`Plot`] of curves and
 //! measured points, a heat map, bars or towers. A scale is fitted to the data, so nothing needs
 //! cutting.
 //! Each shape has a `<title>` with its meaning, which browsers show as a tooltip.

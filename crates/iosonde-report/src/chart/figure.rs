@@ -214,7 +214,7 @@ mod tests {
             title: "Tail".into(),
             x: Axis::new("latency", Quantity::Latency, scale(Kind::Log10, &[50e3, 40e6])),
             y: Axis::new("share above", Quantity::Share, scale(Kind::Log10, &[1e-5, 1.0])),
-            marks: Marks::Curves(
+            marks: Marks::curves(
                 vec![band],
                 vec![read, curve("write", 1, &[(70e3, 1.0), (900e3, 0.2), (30e6, 1e-3)])],
             ),
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_value_beyond_its_scale_is_an_error_and_not_a_picture() {
         let mut panel = curves();
-        panel.marks = Marks::Curves(Vec::new(), vec![curve("read", 0, &[(50e3, 1.0), (1e9, 0.5)])]);
+        panel.marks = Marks::curves(Vec::new(), vec![curve("read", 0, &[(50e3, 1.0), (1e9, 0.5)])]);
         let error = figure(Arrangement::Stacked, vec![panel]).svg().unwrap_err();
         let expected = "latency: found 1000000000, expected 50000 to 50000000";
         assert!(error.to_string().starts_with(expected), "{error}");
@@ -317,7 +317,7 @@ mod tests {
         let mut panel = curves();
         panel.title = long.clone();
         let all = (0..9).map(|n| curve(&format!("{n} {long}"), n, &[(60e3, 0.5), (1e6, 0.1)]));
-        panel.marks = Marks::Curves(Vec::new(), all.collect());
+        panel.marks = Marks::curves(Vec::new(), all.collect());
         let names: Vec<String> = (0..40).map(|n| format!("{n} {long}")).collect();
         let mut crowd = bars();
         crowd.x = Axis::names(long.clone(), names);

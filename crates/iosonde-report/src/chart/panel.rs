@@ -6,6 +6,8 @@ use super::curves::{Band, Curve};
 use super::heat::HeatMap;
 use super::palette::{FAINT_GRID, GRID, INK, NOTHING, Style};
 use super::plot::{Edge, Measured, Plot};
+use super::quantity::Quantity;
+use super::scale::{Kind, Scale};
 use super::svg::{Anchor, Frame, Svg, Type, number};
 use super::towers::Towers;
 use super::{ChartError, text};
@@ -28,9 +30,7 @@ pub struct Panel {
 /// What is drawn in a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Marks {
-    /// Bands, and curves over them.
-    Curves(Vec<Band>, Vec<Curve>),
-    /// Measured points and their annotations.
+    /// Curves and measured points with their annotations.
     Plot(Plot),
     /// A heat map.
     Heat(HeatMap),
@@ -80,11 +80,41 @@ const SAMPLE_GAP: f64 = 6.0;
 /// Name of a cross in the legend.
 const FAILED: &str = "failed or invalid: not used";
 
+impl Marks {
+    /// Bands, and curves over them.
+    pub fn curves(bands: Vec<Band>, curves: Vec<Curve>) -> Marks {
+        Marks::Plot(Plot { bands, curves, ..Plot::default() })
+    }
+}
+
 impl Panel {
+    /// Rates over the time `since` a moment, from zero.
+    ///
+    /// # Errors
+    /// If there is no rate.
+    pub fn over_time(
+        title: &str,
+        since: &str,
+        unit: &str,
+        curves: Vec<Curve>,
+        height: f64,
+    ) -> Result<Panel, ChartError> {
+        let plot = Plot { curves, ..Plot::default() };
+        let from_zero = |values: Vec<f64>| values.into_iter().flat_map(|value| [0.0, value]);
+        let x = Scale::fit(Kind::Time, from_zero(plot.xs()))?;
+        let y = Scale::fit(Kind::Linear, from_zero(plot.ys(Edge::Left)))?;
+        Ok(Panel {
+            title: title.into(),
+            x: Axis::new(since, Quantity::Time, x),
+            y: Axis::new(unit, Quantity::Count, y),
+            marks: Marks::Plot(plot),
+            height,
+        })
+    }
+
     /// Every name of the legend.
     pub(super) fn keys(&self) -> Vec<(&str, Style, Key)> {
         match &self.marks {
-            Marks::Curves(bands, curves) => keys_of_curves(bands, curves).collect(),
             Marks::Plot(plot) => {
                 let line = |dotted| if dotted { Key::Dotted } else { Key::Line };
                 let lines = plot.lines.iter();
@@ -146,14 +176,6 @@ impl Panel {
             self.draw_grid(svg, (plot, field), &x_ticks, &y_ticks);
         }
         match &self.marks {
-            Marks::Curves(bands, curves) => {
-                for band in bands {
-                    band.draw(svg, plot, (&self.x, &self.y), false)?;
-                }
-                for curve in curves {
-                    curve.draw(svg, plot, &self.x, &self.y)?;
-                }
-            }
             Marks::Plot(marks) => marks.draw(svg, plot, &self.x, &self.y)?,
             Marks::Heat(map) => map.draw(svg, plot, &self.x, &self.y)?,
             Marks::Bars(bars) => bars.draw(svg, field, &self.x, &self.y)?,
@@ -178,7 +200,7 @@ impl Panel {
             Marks::Plot(marks) => marks.field(plot),
             Marks::Bars(bars) => bars.field(plot),
             Marks::Towers(towers) => towers.field(plot),
-            Marks::Curves(..) | Marks::Heat(_) => plot,
+            Marks::Heat(_) => plot,
         }
     }
 

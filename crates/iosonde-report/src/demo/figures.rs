@@ -25,7 +25,7 @@ pub(super) fn rate(levels: &[Level]) -> Drawn {
     };
     let ends = used.iter().map(|level| level.high).chain([0.0]);
     let y = Axis::new("operations per second", Quantity::Count, Scale::fit(Kind::Linear, ends)?);
-    figure("Throughput", x_axis(&used)?, y, Marks::Curves(vec![band], vec![curve]))
+    figure("Throughput", x_axis(&used)?, y, Marks::curves(vec![band], vec![curve]))
 }
 
 /// Latency against depth.
@@ -47,7 +47,7 @@ pub(super) fn latency(levels: &[Level]) -> Drawn {
     );
     let all = used.iter().flat_map(|level| [level.mean_ns, level.p99_ns]);
     let y = Axis::new("latency", Quantity::Latency, Scale::fit(Kind::Log10, all)?);
-    figure("Latency", x_axis(&used)?, y, Marks::Curves(Vec::new(), vec![mean, p99]))
+    figure("Latency", x_axis(&used)?, y, Marks::curves(Vec::new(), vec![mean, p99]))
 }
 
 /// Share above each latency.
@@ -72,7 +72,7 @@ pub(super) fn tails() -> Drawn {
     let at = curves.iter().flat_map(|curve| curve.parts.iter().flatten()).map(|point| point.0);
     let x = Axis::new("latency", Quantity::Latency, Scale::fit(Kind::Log10, at)?);
     let y = Axis::new("share above", Quantity::Share, Scale::fit(Kind::Log10, [1e-4, 1.0])?);
-    figure("Tail latency", x, y, Marks::Curves(Vec::new(), curves))
+    figure("Tail latency", x, y, Marks::curves(Vec::new(), curves))
 }
 
 /// Throughput over time.
@@ -89,7 +89,7 @@ pub(super) fn course() -> Drawn {
     let x = Axis::new("time", Quantity::Time, Scale::fit(Kind::Time, [0.0, place(SECONDS)])?);
     let rates = (0..SECONDS).map(second).chain([0.0]);
     let y = Axis::new("operations per second", Quantity::Count, Scale::fit(Kind::Linear, rates)?);
-    figure("Over time", x, y, Marks::Curves(Vec::new(), vec![curve]))
+    figure("Over time", x, y, Marks::curves(Vec::new(), vec![curve]))
 }
 
 fn used(levels: &[Level]) -> impl Iterator<Item = &Level> {

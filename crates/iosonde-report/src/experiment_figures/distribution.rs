@@ -98,7 +98,7 @@ fn draw(
             Axis::new("fraction slower (logarithmic)", Quantity::Share, scale)
         }
     };
-    sheet.push("", x, y, Marks::Curves(Vec::new(), thin), 380.0);
+    sheet.push("", x, y, Marks::curves(Vec::new(), thin), 380.0);
     if has_runs {
         sheet
             .note("Thick: all runs of a setting, their histograms merged. Thin: each of its runs.");

@@ -7,7 +7,7 @@ use super::notes::capital;
 use super::sheet::{Sheet, ends};
 use super::view::{Layout, View, unit};
 use crate::chart::{
-    Axis, Band, ChartError, Curve, Figure, Kind, Marks, Plot, Quantity, Scale, style,
+    Axis, Band, ChartError, Curve, Edge, Figure, Kind, Marks, Plot, Quantity, Scale, style,
 };
 use iosonde_analysis::experiment::{Measure, Point, StageFacts, Standing, TrialFigures};
 use iosonde_model::spec::experiment;
@@ -35,7 +35,7 @@ pub(super) fn draw(
     let all: Vec<&Point> = view.points().filter(|point| !runs(point).is_empty()).collect();
     let chosen = spread_out(&all, MOST_PANELS);
     let mut sheet = Sheet::new(&view).of_runs();
-    let mut drawn: Vec<(String, Vec<Curve>, Option<&TrialFigures>)> = Vec::new();
+    let mut drawn: Vec<(String, Plot, Option<&TrialFigures>)> = Vec::new();
     for point in &chosen {
         let runs = runs(point);
         let shown = spread_out(&runs, MOST_RUNS);
@@ -47,25 +47,22 @@ pub(super) fn draw(
         }
         let curves = shown.iter().map(|trial| curve(trial, measure)).collect();
         let timed = runs.iter().find(|trial| parts(trial).iter().any(|part| !part.is_empty()));
-        drawn.push((point.name(), curves, timed.copied()));
+        drawn.push((point.name(), Plot { curves, ..Plot::default() }, timed.copied()));
     }
     if drawn.is_empty() {
         return Ok(None);
     }
-    let points = |curves: &[Curve]| -> Vec<(f64, f64)> {
-        curves.iter().flat_map(|curve| curve.parts.iter().flatten().copied()).collect()
-    };
-    let xs = drawn.iter().flat_map(|(_, curves, _)| points(curves)).map(|(x, _)| x);
+    let xs = drawn.iter().flat_map(|(_, plot, _)| plot.xs());
     let timed = drawn.iter().filter_map(|(_, _, trial)| trial.as_ref());
     let ends = timed.flat_map(|trial| trial.over_time.last()).map(|last| last.end_ns as f64);
     let x = Scale::fit(Kind::Time, xs.chain(ends).chain([0.0]))?;
     let (_, quantity, title) = unit(measure);
     let height = if drawn.len() > 2 { 130.0 } else { 220.0 };
-    for (setting, curves, timed) in drawn {
+    for (setting, plot, timed) in drawn {
         // Each has a scale of its own: settings differ by far more than time changes them.
-        let y = Scale::fit(Kind::Linear, points(&curves).into_iter().map(|p| p.1).chain([0.0]))?;
+        let y = Scale::fit(Kind::Linear, plot.ys(Edge::Left).into_iter().chain([0.0]))?;
         let markers = found::regimes(facts, &setting, x.ends().1);
-        let marks = Marks::Plot(Plot { curves, markers: markers.clone(), ..Plot::default() });
+        let marks = Marks::Plot(Plot { markers: markers.clone(), ..plot });
         let x = Axis::new("time since the start of the run", Quantity::Time, x);
         let y = Axis::new(title.clone(), quantity, y);
         sheet.push(&capital(&setting), x.clone(), y, marks, height);

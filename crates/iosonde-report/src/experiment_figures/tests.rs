@@ -192,7 +192,7 @@ fn a_distribution_is_that_of_merged_histograms() {
     let mut merged = Histogram::new();
     facts.of_cell(0).iter().for_each(|trial| merged.merge(&trial.latency));
     let figure = pictures_of(&facts, "").unwrap().remove(0).figure;
-    let Marks::Curves(_, curves) = &figure.panels[0].marks else { panic!("no curves") };
+    let Marks::Plot(Plot { curves, .. }) = &figure.panels[0].marks else { panic!("no curves") };
     let own = curves.iter().find(|curve| curve.name == "iodepth 1").unwrap();
     for (place, q) in [(0, 0.5), (2, 0.99)] {
         let value = Quantile::of(&merged, q).value_ns().unwrap() as f64;

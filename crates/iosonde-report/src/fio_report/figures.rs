@@ -270,9 +270,9 @@ fn figure(
     quantity: Quantity,
     curves: Vec<Curve>,
 ) -> Result<Figure, ChartError> {
-    let points = || curves.iter().flat_map(|curve| curve.parts.iter().flatten());
-    let x = Scale::fit(Kind::Time, points().map(|(x, _)| *x).chain([0.0]))?;
-    let y = Scale::fit(Kind::Linear, points().map(|(_, y)| *y).chain([0.0]))?;
+    let plot = Plot { curves, ..Plot::default() };
+    let x = Scale::fit(Kind::Time, plot.xs().into_iter().chain([0.0]))?;
+    let y = Scale::fit(Kind::Linear, plot.ys(Edge::Left).into_iter().chain([0.0]))?;
     Ok(Figure {
         title: format!("{title} over time"),
         subtitle: "from fio's logs; the mean of the values that fall together".into(),
@@ -281,7 +281,7 @@ fn figure(
             title: String::new(),
             x: Axis::new("time since the start", Quantity::Time, x),
             y: Axis::new(unit, quantity, y),
-            marks: Marks::Curves(Vec::new(), curves),
+            marks: Marks::Plot(plot),
             height: 240.0,
         }],
         notes: Vec::new(),

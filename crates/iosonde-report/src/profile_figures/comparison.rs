@@ -6,8 +6,8 @@ use super::pool::{Flow, Pool, by_flow, in_file_name, subject};
 use super::sizes::Classes;
 use super::{Drawn, Picture, depth, pictures, places, word};
 use crate::chart::{
-    Arrangement, Axis, BarSeries, ChartError, Figure, Kind, Marks, Panel, Quantity, Scale, Style,
-    style,
+    Arrangement, Axis, BarSeries, ChartError, Edge, Figure, Kind, Marks, Panel, Plot, Quantity,
+    Scale, Style, style,
 };
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::TrafficSeries;
@@ -141,24 +141,21 @@ fn latency_over_time(
         let Some(other) = regenerated.series.iter().find(|series| series.op == one.op) else {
             continue;
         };
-        let drawn = [one, other].map(|s: &TrafficSeries| percentiles(&s.latencies, style(0)));
-        if drawn.iter().any(|(_, curves)| curves.is_empty()) {
+        let plots = [one, other].map(|series: &TrafficSeries| {
+            let (bands, curves) = percentiles(&series.latencies, style(0));
+            Plot { bands, curves, ..Plot::default() }
+        });
+        if plots.iter().any(|plot| plot.curves.is_empty()) {
             continue;
         }
-        let points = || {
-            let lines = drawn.iter().flat_map(|(_, curves)| curves);
-            let lines = lines.flat_map(|curve| curve.parts.iter().flatten().copied());
-            let bands = drawn.iter().flat_map(|(bands, _)| bands);
-            let bands = bands.flat_map(|band| band.parts.iter().flatten());
-            lines.chain(bands.flat_map(|(x, low, high)| [(*x, *low), (*x, *high)]))
-        };
-        let x = Scale::fit(Kind::Time, points().flat_map(|(x, _)| [0.0, x]))?;
-        let y = Scale::fit(Kind::Log10, points().map(|(_, y)| y.max(1.0)))?;
-        let panels = drawn.iter().zip(looks()).map(|((bands, curves), (name, _))| Panel {
+        let x = Scale::fit(Kind::Time, plots.iter().flat_map(Plot::xs).chain([0.0]))?;
+        let times = plots.iter().flat_map(|plot| plot.ys(Edge::Left));
+        let y = Scale::fit(Kind::Log10, times.map(|ns| ns.max(1.0)))?;
+        let panels = plots.into_iter().zip(looks()).map(|(plot, (name, _))| Panel {
             title: name.into(),
             x: Axis::new("time since the start", Quantity::Time, x),
             y: Axis::new("latency (log)", Quantity::Latency, y),
-            marks: Marks::Curves(bands.clone(), curves.clone()),
+            marks: Marks::Plot(plot),
             height: 260.0,
         });
         figures.push((word(one.op).0, panels.collect()));

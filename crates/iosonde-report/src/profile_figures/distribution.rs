@@ -122,7 +122,7 @@ fn parts(pool: &Pool) -> (Vec<Times<'_>>, Vec<&'static str>) {
 /// What thin curves mean, if there are any.
 pub(crate) fn thin_note(panels: &[Panel]) -> Option<String> {
     let thin = |panel: &Panel| match &panel.marks {
-        Marks::Curves(_, curves) => curves.iter().any(|curve| curve.rough),
+        Marks::Plot(plot) => plot.curves.iter().any(|curve| curve.rough),
         _ => false,
     };
     let few = EARNED_FROM.ceil();
@@ -140,7 +140,7 @@ pub(crate) fn body_and_tail(times: &[Times], what: &str) -> Result<Vec<Panel>, C
         title: title.into(),
         x: Axis::new(format!("{what} (logarithmic)"), Quantity::Latency, scale),
         y,
-        marks: Marks::Curves(Vec::new(), curves),
+        marks: Marks::curves(Vec::new(), curves),
         height: 290.0,
     };
     let share = Scale::exactly(Kind::Linear, 0.0, 1.0)?;
@@ -160,7 +160,7 @@ pub(super) fn body(times: &[Times], title: String, what: &str) -> Result<Panel, 
         title,
         x: Axis::new(format!("{what} (logarithmic)"), Quantity::Latency, scale),
         y: Axis::new("share within that time", Quantity::Share, share),
-        marks: Marks::Curves(
+        marks: Marks::curves(
             Vec::new(),
             times.iter().map(|t| cumulative(t, scale.ends())).collect(),
         ),

@@ -2,10 +2,7 @@
 
 use super::pool::subject;
 use super::{Drawn, word};
-use crate::chart::{
-    Arrangement, Axis, Band, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, Style,
-    style,
-};
+use crate::chart::{Arrangement, Band, ChartError, Curve, Figure, Panel, Style, style};
 use crate::latency_map::{self, Column};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::TrafficSeries;
@@ -66,9 +63,10 @@ pub(super) fn rates(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     };
     let iops = per_second(|counters| &counters.ops, 1.0, "requests");
     let bandwidth = per_second(|counters| &counters.bytes, 1e6, "MB");
-    let mut panels = vec![rate_panel("Requests", "requests per second", iops)?];
+    let panel = |title, unit, curves| Panel::over_time(title, SINCE, unit, curves, 190.0);
+    let mut panels = vec![panel("Requests", "requests per second", iops)?];
     if !bandwidth.is_empty() {
-        panels.push(rate_panel("Bandwidth", "MB/s", bandwidth)?);
+        panels.push(panel("Bandwidth", "MB/s", bandwidth)?);
     }
     let figure = Figure {
         title: "Requests and bandwidth over time".into(),
@@ -81,19 +79,6 @@ pub(super) fn rates(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
         )],
     };
     Ok(Some(("rates-over-time".into(), figure)))
-}
-
-fn rate_panel(title: &str, unit: &str, curves: Vec<Curve>) -> Result<Panel, ChartError> {
-    let points = || curves.iter().flat_map(|curve| curve.parts.iter().flatten());
-    let x = Scale::fit(Kind::Time, points().flat_map(|(at, _)| [0.0, *at]))?;
-    let y = Scale::fit(Kind::Linear, points().flat_map(|(_, rate)| [0.0, *rate]))?;
-    Ok(Panel {
-        title: title.into(),
-        x: Axis::new(SINCE, Quantity::Time, x),
-        y: Axis::new(unit, Quantity::Count, y),
-        marks: Marks::Curves(Vec::new(), curves),
-        height: 190.0,
-    })
 }
 
 /// Steps of a rate per second. The last interval counts as long as it lasted; if that is less than

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::Drawn;
 use super::pool::{in_file_name, subject};
 use crate::chart::{
-    Arrangement, Axis, Cell, ChartError, Curve, Figure, HeatMap, Kind, Marks, Panel, Quantity,
-    Scale, Style,
+    Arrangement, Axis, Cell, ChartError, Curve, Figure, HeatMap, Kind, Marks, Panel, Plot,
+    Quantity, Scale, Style,
 };
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Chunk, Places};
@@ -132,15 +132,14 @@ fn concentration(both: [&Places; 2], looks: [(&str, Style); 2]) -> Result<Panel,
         );
         Curve { dots, hover, ..Curve::new(name, style, vec![points]) }
     });
-    let curves: Vec<Curve> = curves.collect();
-    let sizes = curves.iter().flat_map(|curve| curve.parts.iter().flatten());
-    let x = Scale::fit(Kind::Log2, sizes.map(|(size, _)| *size))?;
+    let plot = Plot { curves: curves.collect(), ..Plot::default() };
+    let x = Scale::fit(Kind::Log2, plot.xs())?;
     let share = Scale::exactly(Kind::Linear, 0.0, 1.0)?;
     Ok(Panel {
         title: "Concentration: the busiest places first, wherever they lie".into(),
         x: Axis::new("size of the busiest places together (logarithmic)", Quantity::Bytes, x),
         y: Axis::new("share of the requests", Quantity::Share, share),
-        marks: Marks::Curves(Vec::new(), curves),
+        marks: Marks::Plot(plot),
         height: 200.0,
     })
 }
@@ -272,7 +271,7 @@ mod tests {
         let near = touched(&[(1, 10), (2, 90)]);
         let far = touched(&[(1, 90), (9_000, 10)]);
         let panel = concentration([&near, &far], looks).unwrap();
-        let Marks::Curves(_, curves) = panel.marks else { panic!("no curves") };
+        let Marks::Plot(Plot { curves, .. }) = panel.marks else { panic!("no curves") };
         assert_eq!(curves[0].parts, curves[1].parts);
         assert_eq!(curves[0].parts[0], [(1048576.0, 0.9), (2097152.0, 1.0)]);
     }

@@ -91,9 +91,10 @@ fn throughput(run: &Run, subject: &str) -> Result<Figure, ChartError> {
             bandwidth.push(curve(&|each| each.bytes_per_s() / 1e6));
         }
     }
-    let mut panels = vec![over_time("Operations per second", "IOPS", Quantity::Count, iops)?];
+    let panel = |title, unit, curves| Panel::over_time(title, SINCE, unit, curves, 170.0);
+    let mut panels = vec![panel("Operations per second", "IOPS", iops)?];
     if !bandwidth.is_empty() {
-        panels.push(over_time("Bandwidth", "MB/s", Quantity::Count, bandwidth)?);
+        panels.push(panel("Bandwidth", "MB/s", bandwidth)?);
     }
     Ok(Figure {
         title: "Throughput over time".into(),
@@ -101,24 +102,6 @@ fn throughput(run: &Run, subject: &str) -> Result<Figure, ChartError> {
         arrangement: Arrangement::Stacked,
         panels,
         notes: vec![format!("A step is {} wide.", duration::latency(width as f64))],
-    })
-}
-
-fn over_time(
-    title: &str,
-    unit: &str,
-    quantity: Quantity,
-    curves: Vec<Curve>,
-) -> Result<Panel, ChartError> {
-    let points = || curves.iter().flat_map(|curve| curve.parts.iter().flatten());
-    let x = Scale::fit(Kind::Time, points().map(|(x, _)| *x))?;
-    let y = Scale::fit(Kind::Linear, points().map(|(_, y)| *y).chain([0.0]))?;
-    Ok(Panel {
-        title: title.into(),
-        x: Axis::new(SINCE, Quantity::Time, x),
-        y: Axis::new(unit, quantity, y),
-        marks: Marks::Curves(Vec::new(), curves),
-        height: 170.0,
     })
 }
 
@@ -161,7 +144,7 @@ fn course(run: &Run, subject: &str) -> Result<Figure, ChartError> {
             title: format!("{} latency", of.0),
             x: Axis::new(SINCE, Quantity::Time, x),
             y: Axis::new("latency (logarithmic)", Quantity::Latency, y),
-            marks: Marks::Curves(vec![band], curves),
+            marks: Marks::curves(vec![band], curves),
             height: 190.0,
         });
     }
