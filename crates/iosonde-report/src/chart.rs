@@ -33,7 +33,7 @@ mod svg;
 mod text;
 mod towers;
 
-pub use annotation::{Annotation, Callout, Crossing, Marker, merge_annotations};
+pub use annotation::{Annotation, Callout, Marker, merge_annotations};
 pub use axis::Axis;
 pub use bars::{Bar, BarSeries, Bars};
 pub use curves::{Band, Curve};

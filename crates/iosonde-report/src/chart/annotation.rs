@@ -2,11 +2,11 @@
 
 use super::plot::Edge;
 
-/// A line across the plot, a shaded range of it, or both.
+/// An upright line across the plot, a shaded range of it, or both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Marker {
-    /// Where it stands.
-    pub crossing: Crossing,
+    /// Where the line stands along the x axis; `None` is no line, only its range.
+    pub at: Option<f64>,
     /// What is shaded around it.
     pub range: Option<(f64, f64)>,
     /// Words in a box on it; empty for none.
@@ -15,42 +15,15 @@ pub struct Marker {
     pub hover: String,
 }
 
-/// Where a marker stands. `None` is no line, only its range.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Crossing {
-    /// Upright at an x.
-    X(Option<f64>),
-    /// Level at a value of this axis.
-    Y(Edge, Option<f64>),
-}
-
-impl Crossing {
-    pub(super) fn is_of_x(self) -> bool {
-        matches!(self, Crossing::X(_))
-    }
-
-    pub(super) fn is_of_y(self, edge: Edge) -> bool {
-        matches!(self, Crossing::Y(of, _) if of == edge)
-    }
-}
-
 impl Marker {
-    /// An upright line.
+    /// A line.
     pub fn at_x(x: f64, label: impl Into<String>) -> Marker {
-        let crossing = Crossing::X(Some(x));
-        Marker { crossing, range: None, label: label.into(), hover: String::new() }
+        Marker { at: Some(x), range: None, label: label.into(), hover: String::new() }
     }
 
     /// A shaded range from left to right.
     pub fn over_x(from: f64, to: f64, label: impl Into<String>) -> Marker {
-        let crossing = Crossing::X(None);
-        Marker { crossing, range: Some((from, to)), label: label.into(), hover: String::new() }
-    }
-
-    /// A level line on the left axis.
-    pub fn at_y(y: f64, label: impl Into<String>) -> Marker {
-        let crossing = Crossing::Y(Edge::Left, Some(y));
-        Marker { crossing, range: None, label: label.into(), hover: String::new() }
+        Marker { at: None, range: Some((from, to)), label: label.into(), hover: String::new() }
     }
 
     /// The same with a shaded range around it.
@@ -58,10 +31,9 @@ impl Marker {
         Marker { range: Some((low, high)), ..self }
     }
 
-    /// Every value of it along its axis.
+    /// Every value of it along the x axis.
     pub(super) fn values(&self) -> impl Iterator<Item = f64> + use<> {
-        let (Crossing::X(at) | Crossing::Y(_, at)) = self.crossing;
-        at.into_iter().chain(self.range.into_iter().flat_map(|(low, high)| [low, high]))
+        self.at.into_iter().chain(self.range.into_iter().flat_map(|(low, high)| [low, high]))
     }
 }
 

@@ -50,11 +50,6 @@ impl Bar {
     pub fn spanning(low: f64, high: f64, hover: impl Into<String>) -> Bar {
         Bar { begins: Some(low), ..Bar::new(high, hover) }
     }
-
-    /// The same with an interval.
-    pub fn between(self, low: f64, high: f64) -> Bar {
-        Bar { range: Some((low, high)), ..self }
-    }
 }
 
 /// Share of the room of a group that its bars take together.

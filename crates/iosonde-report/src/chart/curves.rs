@@ -50,7 +50,7 @@ impl Curve {
         let mut d = String::new();
         for part in &self.parts {
             let points = placed(part, plot, x, y)?;
-            steps(&mut d, &thinned(&points), 'M');
+            steps(&mut d, &thinned(&points));
         }
         let width = if self.rough { 0.8 } else { 2.0 };
         let paint = self.style.stroke(width);
@@ -68,27 +68,17 @@ impl Curve {
 }
 
 impl Band {
-    /// Its edges as steps, or `straight` from point to point.
-    pub(super) fn draw(
-        &self,
-        svg: &mut Svg,
-        plot: Frame,
-        (x, y): (&Axis, &Axis),
-        straight: bool,
-    ) -> Drawn {
+    /// Its edges as steps.
+    pub(super) fn draw(&self, svg: &mut Svg, plot: Frame, x: &Axis, y: &Axis) -> Drawn {
         let mut d = String::new();
         for part in &self.parts {
             let high: Vec<Pixel> = part.iter().map(|(x, _, high)| (*x, *high)).collect();
             let low: Vec<Pixel> = part.iter().map(|(x, low, _)| (*x, *low)).collect();
             let (high, low) = (placed(&high, plot, x, y)?, placed(&low, plot, x, y)?);
-            if straight {
-                segments(&mut d, &high);
-            } else {
-                steps(&mut d, &high, 'M');
-            }
-            // Back along the lower edge: its points or the corners of its steps, last first.
-            let mut corners = if straight { low.clone() } else { Vec::new() };
-            for pair in low.windows(2).filter(|_| !straight) {
+            steps(&mut d, &high);
+            // Back along the lower edge: the corners of its steps, last first.
+            let mut corners = Vec::new();
+            for pair in low.windows(2) {
                 corners.extend([pair[0], (pair[1].0, pair[0].1)]);
             }
             for (x, y) in corners.iter().rev() {
@@ -146,9 +136,9 @@ pub(super) fn segments(d: &mut String, points: &[Pixel]) {
 }
 
 /// A path of steps through points in pixels.
-fn steps(d: &mut String, points: &[Pixel], begin: char) {
+fn steps(d: &mut String, points: &[Pixel]) {
     let Some(((x, y), rest)) = points.split_first() else { return };
-    let _infallible = write!(d, "{begin}{} {}", number(*x), number(*y));
+    let _infallible = write!(d, "M{} {}", number(*x), number(*y));
     let mut last = (*x, *y);
     for (x, y) in rest {
         if *x != last.0 {

@@ -150,7 +150,7 @@ fn draw_key(svg: &mut Svg, (x, y): (f64, f64), style: Style, key: Key) {
             let paint = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"");
             svg.rectangle("", area, &paint, "");
         }
-        Key::Cross => plot::mark(svg, "", middle, (style, Measured::Failed(None)), "", ""),
+        Key::Cross => plot::mark(svg, "", middle, (style, Measured::Failed), "", ""),
         Key::Area => {
             let paint = format!("{} stroke-width=\"0.6\"", svg.fill(style));
             svg.rectangle("", area, &paint, "");

@@ -122,7 +122,6 @@ impl Panel {
                 lines
                     .map(|l| (l.name.as_str(), l.style, line(l.dotted)))
                     .chain(keys_of_curves(&plot.bands, &plot.curves))
-                    .chain(keys_of_curves(&plot.ribbons, &[]))
                     .chain(keys_of_states(points.map(|point| point.y), Key::Hollow))
                     .collect()
             }
@@ -351,7 +350,7 @@ fn keys_of_states<'a>(
     hollow: Key,
 ) -> impl Iterator<Item = (&'a str, Style, Key)> {
     let has_hollow = all.clone().any(|point| matches!(point, Measured::LowConfidence(_)));
-    let failed = all.clone().any(|point| matches!(point, Measured::Failed(_)));
+    let failed = all.clone().any(|point| point == Measured::Failed);
     let hollow = has_hollow.then_some(("low confidence", NOTHING, hollow));
     hollow.into_iter().chain(failed.then_some((FAILED, NOTHING, Key::Cross)))
 }

@@ -4,8 +4,8 @@
 
 use super::reading::{assert_golden, faults, words};
 use super::{
-    Annotation, Arrangement, Axis, Band, Bar, BarSeries, Bars, Callout, Cell, ChartError, Crossing,
-    Curve, Edge, Figure, HeatMap, Kind, Line, Marker, Marks, Measured, Missing, Panel, Plot, Point,
+    Annotation, Arrangement, Axis, Band, Bar, BarSeries, Bars, Callout, Cell, ChartError, Curve,
+    Edge, Figure, HeatMap, Kind, Line, Marker, Marks, Measured, Missing, Panel, Plot, Point,
     Quantity, Scale, merge_annotations, style,
 };
 
@@ -45,7 +45,8 @@ fn depths() -> Panel {
                 .hover(format!("depth {depth}: {value:.0}"));
             match depth as u32 {
                 2 => Point { y: Measured::LowConfidence(value), ..point },
-                64 => Point::failed(depth).hover("depth 64: the device was reset"),
+                64 => Point { y: Measured::Failed, y_range: None, ..point }
+                    .hover("depth 64: the device was reset"),
                 _ => point,
             }
         };
@@ -97,7 +98,8 @@ fn trade_off() -> Panel {
             let ns = depth * 1e9 / iops;
             Point {
                 x_range: Some((ns * 0.96, ns * 1.06)),
-                ..Point::new(ns, iops).between(iops * 0.96, iops * 1.03).label(format!("{depth}"))
+                label: format!("{depth}"),
+                ..Point::new(ns, iops).between(iops * 0.96, iops * 1.03)
             }
         };
         DEPTHS[..7].iter().copied().map(point).collect()
@@ -205,9 +207,10 @@ fn baseline() -> Panel {
             .enumerate()
             .map(|(index, ns)| {
                 let ns: f64 = ns * by;
-                let bar = Bar::new(ns, format!("{name}: {ns} ns")).between(ns * 0.92, ns * 1.1);
+                let bar = Bar::new(ns, format!("{name}: {ns} ns"));
+                let bar = Bar { range: Some((ns * 0.92, ns * 1.1)), ..bar };
                 match (index, number) {
-                    (3, 2) => Some(Bar { value: Measured::Failed(None), ..bar }),
+                    (3, 2) => Some(Bar { value: Measured::Failed, ..bar }),
                     (2, 2) => Some(Bar { value: Measured::LowConfidence(ns), ..bar }),
                     _ => Some(bar),
                 }
@@ -248,7 +251,6 @@ fn tails() -> Vec<Panel> {
     let panel = |title: &str, kind, y_title: &str, above: bool| {
         let mut plot = Plot { curves: curves(above), ..Plot::default() };
         if !above {
-            plot.markers.push(Marker::at_y(0.99, "p99"));
             plot.callouts.push(Callout {
                 x: 1.9e6,
                 y: below(1.9e6),
@@ -332,7 +334,7 @@ fn over_time() -> Panel {
     };
     let band = seconds().map(|s| (s * 1e9, level(s, 0.7).1, level(s, 1.4).1)).collect();
     let plot = Plot {
-        ribbons: vec![Band {
+        bands: vec![Band {
             name: "p25 to p75".into(),
             style: style(0),
             parts: vec![band],
@@ -347,7 +349,7 @@ fn over_time() -> Panel {
         markers: vec![
             Marker::over_x(0.0, 80e9, "cache: 90 µs"),
             Marker::over_x(80e9, 170e9, "cache full: 240 µs"),
-            Marker { crossing: Crossing::X(Some(170e9)), ..Marker::at_x(0.0, "idle ends") },
+            Marker::at_x(170e9, "idle ends"),
         ],
         ..Plot::default()
     };

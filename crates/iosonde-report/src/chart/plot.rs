@@ -19,8 +19,6 @@ pub struct Plot {
     pub right: Option<Axis>,
     /// Areas between two curves of steps; on the left axis.
     pub bands: Vec<Band>,
-    /// Areas whose edges are straight from point to point; on the left axis.
-    pub ribbons: Vec<Band>,
     /// Curves of steps; on the left axis.
     pub curves: Vec<Curve>,
     /// Lines through measured points.
@@ -73,9 +71,8 @@ pub enum Measured {
     Good(f64),
     /// A value with low confidence: drawn hollow.
     LowConfidence(f64),
-    /// None that may be used: a cross, which no line touches, at the value that came out or else at
-    /// the foot of the plot.
-    Failed(Option<f64>),
+    /// None that may be used: a cross at the foot of the plot, which no line touches.
+    Failed,
 }
 
 impl Measured {
@@ -83,7 +80,7 @@ impl Measured {
     pub fn number(self) -> Option<f64> {
         match self {
             Measured::Good(value) | Measured::LowConfidence(value) => Some(value),
-            Measured::Failed(_) => None,
+            Measured::Failed => None,
         }
     }
 }
@@ -118,19 +115,9 @@ impl Point {
         }
     }
 
-    /// A failed point at the foot of the plot.
-    pub fn failed(x: f64) -> Point {
-        Point { y: Measured::Failed(None), ..Point::new(x, 0.0) }
-    }
-
     /// The same with an interval of `y`.
     pub fn between(self, low: f64, high: f64) -> Point {
         Point { y_range: Some((low, high)), ..self }
-    }
-
-    /// The same with words beside it.
-    pub fn label(self, label: impl Into<String>) -> Point {
-        Point { label: label.into(), ..self }
     }
 
     /// The same with words for the pointer.
@@ -170,13 +157,9 @@ impl Placed<'_> {
 
     /// Where a point is drawn, if it is.
     fn pixel_of(&self, line: &Line, point: &Point) -> Result<(f64, f64), ChartError> {
-        match point.y {
-            Measured::Good(y) | Measured::LowConfidence(y) | Measured::Failed(Some(y)) => {
-                self.pixel(point.x, y, line.edge, &line.name)
-            }
-            Measured::Failed(None) => {
-                Ok((self.field.x(self.x.place(point.x)?), self.frame.bottom() - FOOT))
-            }
+        match point.y.number() {
+            Some(y) => self.pixel(point.x, y, line.edge, &line.name),
+            None => Ok((self.field.x(self.x.place(point.x)?), self.frame.bottom() - FOOT)),
         }
     }
 }
@@ -217,29 +200,19 @@ impl Plot {
         let points = self.lines.iter().flat_map(|line| &line.points);
         let of_points = points.flat_map(|point| pair(point.x_range).chain([point.x]));
         let steps = self.curves.iter().flat_map(|c| c.parts.iter().flatten().map(|(x, _)| *x));
-        let areas = self.bands.iter().chain(&self.ribbons);
-        let areas = areas.flat_map(|band| band.parts.iter().flatten().map(|(x, ..)| *x));
-        let markers = self.markers.iter().filter(|marker| marker.crossing.is_of_x());
-        of_points.chain(steps).chain(areas).chain(markers.flat_map(Marker::values)).collect()
+        let areas = self.bands.iter().flat_map(|b| b.parts.iter().flatten().map(|(x, ..)| *x));
+        let markers = self.markers.iter().flat_map(Marker::values);
+        of_points.chain(steps).chain(areas).chain(markers).collect()
     }
 
     /// Every y that is drawn on an axis, to fit its scale to.
     pub fn ys(&self, edge: Edge) -> Vec<f64> {
         let points = self.lines.iter().filter(|l| l.edge == edge).flat_map(|line| &line.points);
-        let of_points = points.flat_map(|point| {
-            let y = match point.y {
-                Measured::Good(y) | Measured::LowConfidence(y) => Some(y),
-                Measured::Failed(y) => y,
-            };
-            pair(point.y_range).chain(y)
-        });
-        let markers = self.markers.iter().filter(|marker| marker.crossing.is_of_y(edge));
-        let mut all: Vec<f64> = of_points.chain(markers.flat_map(Marker::values)).collect();
+        let of_points = points.flat_map(|point| pair(point.y_range).chain(point.y.number()));
+        let mut all: Vec<f64> = of_points.collect();
         if edge == Edge::Left {
             all.extend(self.curves.iter().flat_map(|c| c.parts.iter().flatten().map(|(_, y)| *y)));
-            for (_, low, high) in
-                self.bands.iter().chain(&self.ribbons).flat_map(|band| band.parts.iter().flatten())
-            {
+            for (_, low, high) in self.bands.iter().flat_map(|band| band.parts.iter().flatten()) {
                 all.extend([low, high]);
             }
         }

@@ -167,7 +167,7 @@ pub(super) fn common(measure: Measure) -> &'static str {
 
 fn has_value(lines: &[Line], edge: Edge) -> bool {
     let points = lines.iter().filter(|line| line.edge == edge).flat_map(|line| &line.points);
-    points.into_iter().any(|point| !matches!(point.y, Measured::Failed(None)))
+    points.into_iter().any(|point| point.y != Measured::Failed)
 }
 
 /// The lowest and the highest; the wrong way round without any.

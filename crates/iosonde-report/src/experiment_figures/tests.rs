@@ -6,7 +6,7 @@ use super::testing::{
 };
 use super::*;
 use crate::chart::reading::{faults, words};
-use crate::chart::{Crossing, Edge, Marks, Measured, Panel, Plot};
+use crate::chart::{Edge, Marks, Measured, Panel, Plot};
 use crate::golden::assert_golden;
 use iosonde_analysis::experiment::Standing;
 use iosonde_fixtures::Load;
@@ -130,7 +130,7 @@ fn a_failed_point_is_marked_and_never_best() {
     let failed = spoilt(best.clone(), 1, &Standing::Failed("it failed: EIO".into()));
     let plot = &plots(&failed)[0];
     let points = &plot.lines[0].points;
-    assert_eq!(points[1].y, Measured::Failed(None));
+    assert_eq!(points[1].y, Measured::Failed);
     assert!(points[1].hover.contains("EIO"), "{}", points[1].hover);
     let expected = ["best IOPS: jobs 8", "best bandwidth: jobs 4", "lowest mean latency: jobs 1"];
     assert_eq!(said(plot), expected);
@@ -211,9 +211,9 @@ fn a_distribution_is_that_of_merged_histograms() {
 fn a_crossover_stands_at_its_size_with_its_interval() {
     let plots = plots(&sizes(&requested("dual-axis", "")));
     let [sequential, random, latency] = plots.as_slice() else { panic!("{}", plots.len()) };
-    assert_eq!(sequential.markers[0].crossing, Crossing::X(Some(20_000.0)));
+    assert_eq!(sequential.markers[0].at, Some(20_000.0));
     assert_eq!(sequential.markers[0].range, Some((17_000.0, 24_000.0)));
-    assert_eq!(random.markers[0].crossing, Crossing::X(Some(50_000.0)));
+    assert_eq!(random.markers[0].at, Some(50_000.0));
     let edges = |plot: &Plot| plot.lines.iter().map(|line| line.edge).collect::<Vec<Edge>>();
     assert_eq!(edges(sequential), [Edge::Left, Edge::Right]);
     assert_eq!(latency.lines.len(), 2);

@@ -223,7 +223,7 @@ impl<'a> View<'a> {
         if !point.is_usable() {
             let Standing::Failed(why) = &point.standing else { return None };
             let hover = format!("{setting}: not used: {why}");
-            let failed = Datum { value: Measured::Failed(None), range: None, hover };
+            let failed = Datum { value: Measured::Failed, range: None, hover };
             return is_executed(point).then_some(failed);
         }
         let spread = point.spread(measure, direction)?;

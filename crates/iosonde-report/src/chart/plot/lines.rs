@@ -1,6 +1,5 @@
 //! The ink of a plot: ranges, bands, lines, intervals, marks.
 
-use super::super::annotation::Crossing;
 use super::super::curves::{Drawn, placed, segments, thinned};
 use super::super::palette::{ACROSS, INK, PAPER, Style};
 use super::super::svg::{Frame, Svg, datum, escaped, number};
@@ -10,13 +9,9 @@ use super::{Line, Measured, Placed, Point, RADIUS};
 const CAP: f64 = 3.5;
 
 pub(super) fn draw(svg: &mut Svg, this: Placed) -> Drawn {
-    let axes = (this.x, this.y);
     draw_markers(svg, this)?;
     for band in &this.plot.bands {
-        band.draw(svg, this.field, axes, false)?;
-    }
-    for ribbon in &this.plot.ribbons {
-        ribbon.draw(svg, this.field, axes, true)?;
+        band.draw(svg, this.field, this.x, this.y)?;
     }
     for curve in &this.plot.curves {
         curve.draw(svg, this.field, this.x, this.y)?;
@@ -39,34 +34,17 @@ pub(super) fn draw(svg: &mut Svg, this: Placed) -> Drawn {
 fn draw_markers(svg: &mut Svg, this: Placed) -> Drawn {
     let Placed { frame, field, .. } = this;
     for marker in &this.plot.markers {
-        let (axis, at) = match marker.crossing {
-            Crossing::X(at) => (this.x, at),
-            Crossing::Y(edge, at) => (this.axis(edge, &marker.label)?, at),
-        };
-        let upright = marker.crossing.is_of_x();
         if let Some((low, high)) = marker.range {
-            let (low, high) = (axis.place(low)?, axis.place(high)?);
-            let area = if upright {
-                let left = field.x(low);
-                Frame { left, width: field.x(high) - left, ..frame }
-            } else {
-                let top = field.y(high);
-                Frame { top, height: field.y(low) - top, ..frame }
-            };
+            let (left, right) = (field.x(this.x.place(low)?), field.x(this.x.place(high)?));
+            let area = Frame { left, width: right - left, ..frame };
             let paint = format!(
                 "fill=\"{INK}\" fill-opacity=\"0.07\" stroke=\"{ACROSS}\" stroke-width=\"0.4\""
             );
             svg.rectangle("data", area, &paint, &marker.hover);
         }
-        if let Some(at) = at {
-            let at = axis.place(at)?;
-            let d = if upright {
-                let x = field.x(at);
-                format!("M{} {}V{}", number(x), number(frame.top), number(frame.bottom()))
-            } else {
-                let y = field.y(at);
-                format!("M{} {}H{}", number(frame.left), number(y), number(frame.right()))
-            };
+        if let Some(at) = marker.at {
+            let x = field.x(this.x.place(at)?);
+            let d = format!("M{} {}V{}", number(x), number(frame.top), number(frame.bottom()));
             let paint = format!(
                 "fill=\"none\" stroke=\"{ACROSS}\" stroke-width=\"1.2\" stroke-dasharray=\"5 3\""
             );
@@ -150,7 +128,7 @@ pub(in super::super) fn mark(
             let paint = format!("fill=\"{PAPER}\" stroke=\"{colour}\" stroke-width=\"1.8\"{datum}");
             svg.mark(class, (x, y), (style, RADIUS), &paint, hover);
         }
-        Measured::Failed(_) => {
+        Measured::Failed => {
             let (left, right) = (number(x - RADIUS), number(x + RADIUS));
             let (top, bottom) = (number(y - RADIUS), number(y + RADIUS));
             let d = format!("M{left} {top}L{right} {bottom}M{left} {bottom}L{right} {top}");

@@ -1,7 +1,7 @@
 //! The words of a plot: labels of markers and points, call-outs.
 
 use super::super::ChartError;
-use super::super::annotation::{Crossing, Marker};
+use super::super::annotation::Marker;
 use super::super::axis::Axis;
 use super::super::curves::{Drawn, thinned};
 use super::super::palette::{ACROSS, PAPER};
@@ -83,27 +83,12 @@ fn keep_ink(placing: &mut Placing, this: Placed) -> Drawn {
         }
     }
     for marker in &this.plot.markers {
-        if let Some(end) = marker_line(this, marker)? {
-            placing.keep_line(&end);
+        if let Some(at) = marker.at {
+            let x = this.field.x(this.x.place(at)?);
+            placing.keep_line(&[(x, this.frame.top), (x, this.frame.bottom())]);
         }
     }
     Ok(())
-}
-
-/// The ends of a marker's line.
-fn marker_line(this: Placed, marker: &Marker) -> Result<Option<[(f64, f64); 2]>, ChartError> {
-    let Placed { frame, field, .. } = this;
-    Ok(match marker.crossing {
-        Crossing::X(Some(at)) => {
-            let x = field.x(this.x.place(at)?);
-            Some([(x, frame.top), (x, frame.bottom())])
-        }
-        Crossing::Y(edge, Some(at)) => {
-            let y = field.y(this.axis(edge, &marker.label)?.place(at)?);
-            Some([(frame.left, y), (frame.right(), y)])
-        }
-        Crossing::X(None) | Crossing::Y(_, None) => None,
-    })
 }
 
 /// Where the label of a marker points: at its line or at the middle of its range.
@@ -115,38 +100,20 @@ fn middle(axis: &Axis, at: Option<f64>, range: Option<(f64, f64)>) -> Result<f64
     }
 }
 
-/// In a box on its line: at the top of an upright one, at the right of a level one, or along it.
+/// In a box at the top of its line, or along it.
 fn draw_marker_label(svg: &mut Svg, placing: &mut Placing, this: Placed, marker: &Marker) -> Drawn {
     let Placed { frame, field, .. } = this;
     let (lines, (width, height)) = boxed(&marker.label, frame.width);
     let mut places = Vec::new();
-    match marker.crossing {
-        Crossing::X(at) => {
-            let x = field.x(middle(this.x, at, marker.range)?);
-            let (first, last) = (frame.left + BORDER, frame.right() - BORDER - width);
-            let rows = ((frame.height - height) / 4.0).max(0.0) as u32;
-            for row in 0..=rows {
-                let top = frame.top + BORDER + f64::from(row) * 4.0;
-                for (share, cost) in [(0.5, 0.0), (0.0, 3.0), (1.0, 3.0)] {
-                    let left = (x - width * share).clamp(first, last.max(first));
-                    let place = Frame { left, top, width, height };
-                    places.push((place, cost + f64::from(row)));
-                }
-            }
-        }
-        Crossing::Y(edge, at) => {
-            let axis = this.axis(edge, &marker.label)?;
-            let y = field.y(middle(axis, at, marker.range)?);
-            let steps = ((frame.width - width) / 8.0).max(0.0) as u32;
-            let (first, last) = (frame.top + BORDER, frame.bottom() - BORDER - height);
-            for step in 0..=steps {
-                let left = frame.right() - BORDER - width - f64::from(step) * 8.0;
-                for (share, cost) in [(0.5, 0.0), (0.0, 3.0), (1.0, 3.0)] {
-                    let top = (y - height * share).clamp(first, last.max(first));
-                    let place = Frame { left, top, width, height };
-                    places.push((place, cost + f64::from(step)));
-                }
-            }
+    let x = field.x(middle(this.x, marker.at, marker.range)?);
+    let (first, last) = (frame.left + BORDER, frame.right() - BORDER - width);
+    let rows = ((frame.height - height) / 4.0).max(0.0) as u32;
+    for row in 0..=rows {
+        let top = frame.top + BORDER + f64::from(row) * 4.0;
+        for (share, cost) in [(0.5, 0.0), (0.0, 3.0), (1.0, 3.0)] {
+            let left = (x - width * share).clamp(first, last.max(first));
+            let place = Frame { left, top, width, height };
+            places.push((place, cost + f64::from(row)));
         }
     }
     if let Some(place) = placing.take(places, false) {
@@ -164,7 +131,7 @@ fn draw_point_labels(svg: &mut Svg, placing: &mut Placing, this: Placed) -> Draw
             let (right, left) = (x + RADIUS + GAP, x - RADIUS - GAP - width);
             let (above, below) = (y - RADIUS - GAP - height, y + RADIUS + GAP);
             let (middle, level) = (x - width / 2.0, y - height / 2.0);
-            let failed = matches!(point.y, Measured::Failed(_));
+            let failed = point.y == Measured::Failed;
             let places = [
                 (middle, above),
                 (right, above),
