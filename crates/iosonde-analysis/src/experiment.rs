@@ -111,19 +111,14 @@ fn over_time(run: &iosonde_model::record::Run) -> Vec<Moment> {
     let jobs = intervals::all_jobs(run);
     let asked_ns = (run.measured_ns / MOST_MOMENTS).max(1_000_000_000);
     let width_ns = intervals::common_width_ns(&jobs, asked_ns);
-    let [read, write, trim, _] = intervals::DIRECTIONS;
-    let edges = intervals::rates(&jobs, read, run.measured_ns, width_ns);
-    let last = edges.len().saturating_sub(1);
-    let moment = |(index, edge): (usize, &intervals::Interval)| {
-        let mut all = Histogram::new();
-        for direction in [read, write, trim] {
-            all.merge(&intervals::latency(&jobs, direction, width_ns, index, index == last));
-        }
-        let quantile = |q| Quantile::of(&all, q).value_ns();
+    let [of_data @ .., _] = &intervals::DIRECTIONS;
+    let all = intervals::over_time(&jobs, of_data, run.measured_ns, width_ns);
+    let moment = |(edge, latency): (intervals::Interval, Histogram)| {
+        let quantile = |q| Quantile::of(&latency, q).value_ns();
         let (start_ns, end_ns) = (edge.start_ns, edge.end_ns);
         Moment { start_ns, end_ns, p50_ns: quantile(0.5), p99_ns: quantile(0.99) }
     };
-    edges.iter().enumerate().map(moment).collect()
+    all.map(moment).collect()
 }
 
 /// Whether the figures of a run may be used.

@@ -67,7 +67,7 @@ fn multiple(widest_ns: u64, asked_ns: u64) -> u64 {
 
 /// Directions with operations.
 fn of_all<'a>(jobs: &'a [&'a JobRun]) -> impl Iterator<Item = &'a DirectionRun> {
-    jobs.iter().flat_map(|job| DIRECTIONS.iter().map(|(_, of)| of(job))).filter(|each| each.ops > 0)
+    each(jobs, &DIRECTIONS).filter(|each| each.ops > 0)
 }
 
 /// All jobs of a run.
@@ -88,11 +88,11 @@ fn edges(window_ns: u64, width_ns: u64) -> Vec<Interval> {
         .collect()
 }
 
-/// Operations and bytes of one direction of these jobs per interval of `width_ns`.
-pub fn rates(jobs: &[&JobRun], of: Direction, window_ns: u64, width_ns: u64) -> Vec<Interval> {
+/// Operations and bytes of these directions of these jobs per interval of `width_ns`.
+pub fn rates(jobs: &[&JobRun], of: &[Direction], window_ns: u64, width_ns: u64) -> Vec<Interval> {
     let mut intervals = edges(window_ns, width_ns);
     let Some(last) = intervals.len().checked_sub(1) else { return intervals };
-    for counters in jobs.iter().map(|job| &of.1(job).counters) {
+    for counters in each(jobs, of).map(|direction| &direction.counters) {
         for (index, (ops, bytes)) in counters.ops.iter().zip(&counters.bytes).enumerate() {
             let slot = slot(index, counters.width_ns, width_ns).min(last);
             intervals[slot].ops += ops;
@@ -102,25 +102,32 @@ pub fn rates(jobs: &[&JobRun], of: Direction, window_ns: u64, width_ns: u64) -> 
     intervals
 }
 
-/// Latencies of one direction of these jobs in the interval `index` of [`rates`] with the same
-/// width; `last` says that it is the last one, which includes the remainder.
-pub fn latency(
-    jobs: &[&JobRun],
-    of: Direction,
+/// The same with the latencies of each interval.
+pub fn over_time<'a>(
+    jobs: &'a [&'a JobRun],
+    of: &'a [Direction],
+    window_ns: u64,
     width_ns: u64,
-    index: usize,
-    last: bool,
-) -> Histogram {
-    let mut sum = Histogram::new();
-    for series in jobs.iter().map(|job| &of.1(job).latencies) {
-        for (narrow, (pairs, exact)) in series.intervals.iter().zip(&series.exact).enumerate() {
-            let slot = slot(narrow, series.width_ns, width_ns);
-            if slot == index || last && slot > index {
-                sum.merge(&Histogram::from_interval(pairs, *exact));
-            }
+) -> impl Iterator<Item = (Interval, Histogram)> + 'a {
+    let intervals = rates(jobs, of, window_ns, width_ns);
+    let last = intervals.len().saturating_sub(1);
+    let latency = move |at: usize| {
+        let mut sum = Histogram::new();
+        for series in each(jobs, of).map(|direction| &direction.latencies) {
+            let first =
+                |at: usize| (at as u64 * width_ns).div_ceil(series.width_ns.max(1)) as usize;
+            // The last one includes the remainder.
+            let end = if at == last { usize::MAX } else { first(at + 1) };
+            let own = series.intervals.iter().zip(&series.exact).take(end).skip(first(at));
+            own.for_each(|(pairs, exact)| sum.merge(&Histogram::from_interval(pairs, *exact)));
         }
-    }
-    sum
+        sum
+    };
+    intervals.into_iter().enumerate().map(move |(at, interval)| (interval, latency(at)))
+}
+
+fn each<'a>(jobs: &'a [&'a JobRun], of: &'a [Direction]) -> impl Iterator<Item = &'a DirectionRun> {
+    of.iter().flat_map(|(_, of)| jobs.iter().map(|job| of(job)))
 }
 
 /// Open loop: longest wait of an operation that was due, per interval, ns;
@@ -157,15 +164,15 @@ mod tests {
             let width_ns = common_width_ns(&jobs, asked_ns);
             assert_eq!(width_ns % (SECOND / 10), 0);
             for direction in DIRECTIONS {
-                let rows = rates(&jobs, direction, run.measured_ns, width_ns);
+                let rows = rates(&jobs, &[direction], run.measured_ns, width_ns);
                 let sum = |of: fn(&DirectionRun) -> u64| -> u64 {
                     run.jobs.iter().map(|job| of(direction.1(job))).sum()
                 };
                 assert_eq!(rows.iter().map(|row| row.ops).sum::<u64>(), sum(|each| each.ops));
                 assert_eq!(rows.iter().map(|row| row.bytes).sum::<u64>(), sum(|each| each.bytes));
                 let last = rows.len() - 1;
-                let counted: u64 = (0..rows.len())
-                    .map(|at| latency(&jobs, direction, width_ns, at, at == last).count())
+                let counted: u64 = over_time(&jobs, &[direction], run.measured_ns, width_ns)
+                    .map(|(_, latency)| latency.count())
                     .sum();
                 assert_eq!(counted, sum(|each| each.latency.count()));
                 assert_eq!(rows[0].start_ns, 0);
@@ -180,7 +187,7 @@ mod tests {
         let run = run_of(&[Load { noise: 0.0, iops: 5_000.0, ..Load::default() }]);
         let jobs = all_jobs(&run);
         // 10 s in intervals of 4 s: the rest of 2 s is half a width, and stands alone.
-        let rows = rates(&jobs, DIRECTIONS[0], run.measured_ns, 4 * SECOND);
+        let rows = rates(&jobs, &DIRECTIONS[..1], run.measured_ns, 4 * SECOND);
         assert_eq!(rows.len(), 3);
         assert_eq!(rows[2].end_ns - rows[2].start_ns, 2 * SECOND);
         for row in &rows {
@@ -188,7 +195,7 @@ mod tests {
             assert_eq!(row.bytes_per_s(), 5_000.0 * 4096.0);
         }
         // 10 s in intervals of 7 s: the rest of 3 s is less than half.
-        let rows = rates(&jobs, DIRECTIONS[0], run.measured_ns, 7 * SECOND);
+        let rows = rates(&jobs, &DIRECTIONS[..1], run.measured_ns, 7 * SECOND);
         assert_eq!((rows.len(), rows[0].iops()), (1, 5_000.0));
     }
 
@@ -197,7 +204,7 @@ mod tests {
         let mut run = run_of(&[Load { jobs: 2, ..Load::default() }]);
         run.jobs[1].arrivals.backlog_width_ns = SECOND / 10;
         run.jobs[1].arrivals.backlog_ns = vec![0, 5, 0, 0, 0, 0, 0, 0, 0, 7, 9];
-        let rows = rates(&all_jobs(&run), DIRECTIONS[0], run.measured_ns, SECOND);
+        let rows = rates(&all_jobs(&run), &DIRECTIONS[..1], run.measured_ns, SECOND);
         let of = |job: usize, row: usize| backlog_ns(&[&run.jobs[job]], &rows[row]);
         assert_eq!([of(1, 0), of(1, 1), of(1, 2), of(0, 0)], [Some(7), Some(9), None, None]);
     }
@@ -207,6 +214,6 @@ mod tests {
         let run = run_of(&[Load { iops: 0.0, ..Load::default() }]);
         let jobs = all_jobs(&run);
         assert_eq!(common_width_ns(&jobs, SECOND), 0);
-        assert!(rates(&jobs, DIRECTIONS[0], run.measured_ns, 0).is_empty());
+        assert!(rates(&jobs, &DIRECTIONS[..1], run.measured_ns, 0).is_empty());
     }
 }

@@ -97,19 +97,14 @@ fn in_window(run: &Run, steadiness: &Steadiness, round_ns: u64) -> Option<InWind
     let from_ns = u64::from(steadiness.window_start?) * round_ns;
     let to_ns = from_ns + u64::from(steadiness.window_rounds) * round_ns;
     let jobs = intervals::all_jobs(run);
-    let [read, write, trim, _] = intervals::DIRECTIONS;
+    let [of_data @ .., _] = &intervals::DIRECTIONS;
     let (mut latency, mut ops, mut bytes) = (Histogram::new(), 0, 0);
     let width_ns = intervals::common_width_ns(&jobs, 1);
-    for direction in [read, write, trim] {
-        let all = intervals::rates(&jobs, direction, run.measured_ns, width_ns);
-        let last = all.len().saturating_sub(1);
-        for (index, each) in all.iter().enumerate() {
-            if each.start_ns >= from_ns && each.end_ns <= to_ns {
-                let is_last = index == last;
-                latency.merge(&intervals::latency(&jobs, direction, width_ns, index, is_last));
-                ops += each.ops;
-                bytes += each.bytes;
-            }
+    for (each, own) in intervals::over_time(&jobs, of_data, run.measured_ns, width_ns) {
+        if each.start_ns >= from_ns && each.end_ns <= to_ns {
+            latency.merge(&own);
+            ops += each.ops;
+            bytes += each.bytes;
         }
     }
     let quantile = |q| Quantile::of(&latency, q).value_ns();

@@ -355,7 +355,7 @@ impl JobReport<'_> {
     fn samples(&self, of: Direction) -> (Samples, Samples) {
         let jobs: Vec<&JobRun> = self.parts.iter().collect();
         let width_ns = intervals::counter_width_ns(&jobs, SAMPLE_NS);
-        let rows = intervals::rates(&jobs, of, self.window_ns(), width_ns);
+        let rows = intervals::rates(&jobs, &[of], self.window_ns(), width_ns);
         if (of.1)(&self.job).ops == 0 {
             return Default::default();
         }

@@ -63,9 +63,7 @@ fn lines(run: &Run, width_ns: u64) -> Vec<(u64, u64, &'static str, Histogram)> {
     let width_ns = intervals::common_width_ns(&jobs, width_ns);
     let mut lines = Vec::new();
     for of in DIRECTIONS {
-        let rows = intervals::rates(&jobs, of, run.measured_ns, width_ns);
-        for (index, row) in rows.iter().enumerate() {
-            let latency = intervals::latency(&jobs, of, width_ns, index, index + 1 == rows.len());
+        for (row, latency) in intervals::over_time(&jobs, &[of], run.measured_ns, width_ns) {
             if latency.count() > 0 {
                 lines.push((row.start_ns, row.end_ns - row.start_ns, of.0, latency));
             }

@@ -379,7 +379,7 @@ fn series(rows: &[(&Run, &Assessment)]) -> DataSet {
         let jobs = intervals::all_jobs(run);
         let width_ns = intervals::counter_width_ns(&jobs, figures::STEP_NS);
         for of in intervals::DIRECTIONS {
-            let all = intervals::rates(&jobs, of, run.measured_ns, width_ns);
+            let all = intervals::rates(&jobs, &[of], run.measured_ns, width_ns);
             if all.iter().all(|interval| interval.ops == 0) {
                 continue;
             }

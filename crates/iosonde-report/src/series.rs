@@ -50,16 +50,13 @@ pub(crate) fn rows(run: &Run, width_ns: u64) -> Vec<Row<'_>> {
     let width_ns = intervals::common_width_ns(&jobs, width_ns);
     let mut rows = Vec::new();
     for of in DIRECTIONS.into_iter().filter(|(_, of)| jobs.iter().any(|job| of(job).ops > 0)) {
-        let all = intervals::rates(&jobs, of, run.measured_ns, width_ns);
-        for (index, interval) in all.iter().enumerate() {
-            let last = index + 1 == all.len();
-            let latency = intervals::latency(&jobs, of, width_ns, index, last);
+        for (interval, latency) in intervals::over_time(&jobs, &[of], run.measured_ns, width_ns) {
             let latency = LatencyFigures::of(&latency);
             let percentile = |q| latency.quantile(q).and_then(Quantile::value_ns);
             rows.push(Row {
                 workload: &run.plan.name,
                 direction: of.0,
-                interval: *interval,
+                interval,
                 iops: interval.iops(),
                 bytes_per_s: interval.bytes_per_s().round() as u64,
                 mean_ns: latency.mean_ns.map(|mean_ns| mean_ns.round() as u64),
@@ -68,7 +65,7 @@ pub(crate) fn rows(run: &Run, width_ns: u64) -> Vec<Row<'_>> {
                 p99_ns: percentile(0.99),
                 p999_ns: percentile(0.999),
                 max_ns: latency.max_ns,
-                backlog_ns: intervals::backlog_ns(&jobs, interval),
+                backlog_ns: intervals::backlog_ns(&jobs, &interval),
             });
         }
     }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::moving;
-use iosonde_analysis::intervals::{self, Direction};
+use iosonde_analysis::intervals::{self, Direction, Interval};
 use iosonde_model::record::run::{JobRun, Run};
 use iosonde_stats::Histogram;
 
@@ -55,9 +55,6 @@ impl Style {
     }
 }
 
-/// fio's numbers of directions.
-const NUMBERS: [(&str, u8); 3] = [("read", 0), ("write", 1), ("trim", 2)];
-
 /// One log per job, with the job's number, which begins at 1, and the width it could be given.
 /// An interval in which nothing was done has no line, as in fio.
 pub fn logs(run: &Run, kind: Kind, width_ns: u64) -> Vec<(usize, String)> {
@@ -74,37 +71,50 @@ pub fn log(
     only: Option<&str>,
     (style, origin_ms): (Style, u64),
 ) -> String {
-    let window_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
-    let width_ns = intervals::common_width_ns(jobs, width_ns);
-    let mut lines: Vec<(u64, u8, u64)> = Vec::new();
-    for of in moving().filter(|of| only.is_none_or(|only| only == of.0)) {
-        let Some((_, number)) = NUMBERS.iter().find(|(word, _)| *word == of.0) else { continue };
-        let rows = intervals::rates(jobs, of, window_ns, width_ns);
-        let last = rows.len().saturating_sub(1);
-        // Where submission was not timed apart it is part of the completion, as in fio's
-        // engines that submit and wait in one call.
-        let submitted = jobs.iter().map(|job| (of.1)(job).slat.count()).sum::<u64>() > 0;
-        for (index, row) in rows.iter().enumerate().filter(|(_, row)| row.ops > 0) {
-            let value = match kind {
-                Kind::Bandwidth => Some(row.bytes_per_s() / 1024.0),
-                Kind::Iops => Some(row.iops()),
-                Kind::Submission if !submitted => Some(0.0),
-                Kind::Submission => one_of(&submission(jobs, of), style),
-                Kind::Latency | Kind::Completion => {
-                    one_of(&intervals::latency(jobs, of, width_ns, index, index == last), style)
-                }
-            };
-            let end_ms = origin_ms + (row.end_ns + 500_000) / 1_000_000;
-            lines.extend(value.map(|value| (end_ms, *number, value.round() as u64)));
-        }
-    }
-    lines.sort_unstable();
+    let is_shown = |of: &Direction| only.is_none_or(|only| only == of.0);
+    let value = |of: Direction, row: &Interval, latency: &Histogram| {
+        let value = match kind {
+            Kind::Bandwidth => Some(row.bytes_per_s() / 1024.0),
+            Kind::Iops => Some(row.iops()),
+            Kind::Submission => {
+                let slat = submission(jobs, of);
+                // Where submission was not timed apart it is part of the completion, as in fio's
+                // engines that submit and wait in one call.
+                if slat.count() > 0 { one_of(&slat, style) } else { Some(0.0) }
+            }
+            Kind::Latency | Kind::Completion => one_of(latency, style),
+        };
+        value.filter(|_| row.ops > 0 && is_shown(&of)).map(|value| value.round() as u64)
+    };
+    let lines = cells(jobs, width_ns, origin_ms, value);
     let mut text = String::new();
     for (end_ms, number, value) in lines {
         let offset = if style.offset { ", 0" } else { "" };
         let _ = writeln!(text, "{end_ms}, {value}, {number}, 0{offset}, 0");
     }
     text
+}
+
+/// What is said of each interval and direction, if anything, behind the end of the interval (ms)
+/// and the direction's number, in that order.
+fn cells<T: Ord>(
+    jobs: &[&JobRun],
+    width_ns: u64,
+    origin_ms: u64,
+    cell: impl Fn(Direction, &Interval, &Histogram) -> Option<T>,
+) -> Vec<(u64, u8, T)> {
+    let window_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
+    let width_ns = intervals::common_width_ns(jobs, width_ns);
+    let mut lines = Vec::new();
+    // fio's numbers of directions are in this order, too.
+    for (number, of) in (0..).zip(moving()) {
+        for (row, latency) in intervals::over_time(jobs, &[of], window_ns, width_ns) {
+            let end_ms = origin_ms + (row.end_ns + 500_000) / 1_000_000;
+            lines.extend(cell(of, &row, &latency).map(|cell| (end_ms, number, cell)));
+        }
+    }
+    lines.sort_unstable();
+    lines
 }
 
 /// The one value that stands for many latencies, ns.
@@ -132,32 +142,18 @@ pub fn histograms(
     coarseness: u32,
     origin_ms: u64,
 ) -> String {
-    let window_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
-    let width_ns = intervals::common_width_ns(jobs, width_ns);
-    let mut lines: Vec<(u64, u8, String)> = Vec::new();
-    for of in moving() {
-        let Some((_, number)) = NUMBERS.iter().find(|(word, _)| *word == of.0) else { continue };
-        let rows = intervals::rates(jobs, of, window_ns, width_ns);
-        let last = rows.len().saturating_sub(1);
-        for (index, row) in rows.iter().enumerate() {
-            let latency = intervals::latency(jobs, of, width_ns, index, index == last);
-            if latency.count() == 0 {
-                continue;
-            }
-            let mut bins = vec![0u64; GROUPS * PER_GROUP];
-            for (value_ns, times) in latency.midpoints() {
-                bins[index_of(value_ns)] += times;
-            }
-            bins[GROUPS * PER_GROUP - 1] += latency.overflow();
-            let counts = bins.chunks(1 << coarseness).map(|some| some.iter().sum::<u64>());
-            let counts: Vec<String> = counts.map(|count| count.to_string()).collect();
-            let end_ms = origin_ms + (row.end_ns + 500_000) / 1_000_000;
-            lines.push((end_ms, *number, format!("{block_bytes}, {}", counts.join(", "))));
+    let counts = |_, _: &Interval, latency: &Histogram| {
+        let mut bins = vec![0u64; GROUPS * PER_GROUP];
+        for (value_ns, times) in latency.midpoints() {
+            bins[index_of(value_ns)] += times;
         }
-    }
-    lines.sort();
+        bins[GROUPS * PER_GROUP - 1] += latency.overflow();
+        let counts = bins.chunks(1 << coarseness).map(|some| some.iter().sum::<u64>());
+        let counts: Vec<String> = counts.map(|count| count.to_string()).collect();
+        (latency.count() > 0).then(|| format!("{block_bytes}, {}", counts.join(", ")))
+    };
     let mut text = String::new();
-    for (end_ms, number, rest) in lines {
+    for (end_ms, number, rest) in cells(jobs, width_ns, origin_ms, counts) {
         let _ = writeln!(text, "{end_ms}, {number}, {rest}");
     }
     text

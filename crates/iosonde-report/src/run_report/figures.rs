@@ -53,16 +53,13 @@ fn latencies(run: &Run, subject: &str) -> Result<Figure, ChartError> {
     let jobs = intervals::all_jobs(run);
     let width_ns = intervals::common_width_ns(&jobs, requested_width(run));
     let maps = intervals::DIRECTIONS.map(|of| {
-        let edges = intervals::rates(&jobs, of, run.measured_ns, width_ns);
-        let last = edges.len().saturating_sub(1);
-        let column = |(at, edge): (usize, &intervals::Interval)| Column {
+        let all = intervals::over_time(&jobs, std::slice::from_ref(&of), run.measured_ns, width_ns);
+        let column = |(edge, latency): (intervals::Interval, Histogram)| Column {
             start_ns: edge.start_ns,
             end_ns: edge.end_ns,
-            latencies: intervals::latency(&jobs, of, width_ns, at, at == last)
-                .midpoints()
-                .collect(),
+            latencies: latency.midpoints().collect(),
         };
-        (of.0, edges.iter().enumerate().map(column).collect())
+        (of.0, all.map(column).collect())
     });
     latency_map::figure("All latencies over time", subject.into(), SINCE, maps)
 }
@@ -76,7 +73,7 @@ fn throughput(run: &Run, subject: &str) -> Result<Figure, ChartError> {
     let width = intervals::counter_width_ns(&jobs, requested_width(run));
     let (mut iops, mut bandwidth) = (Vec::new(), Vec::new());
     for (number, of) in intervals::DIRECTIONS.into_iter().enumerate() {
-        let all = intervals::rates(&jobs, of, run.measured_ns, width);
+        let all = intervals::rates(&jobs, &[of], run.measured_ns, width);
         if all.iter().all(|interval| interval.ops == 0) {
             continue;
         }
@@ -111,17 +108,14 @@ fn course(run: &Run, subject: &str) -> Result<Figure, ChartError> {
     let width = intervals::common_width_ns(&jobs, requested_width(run));
     let mut panels = Vec::new();
     for of in intervals::DIRECTIONS {
-        let all = intervals::rates(&jobs, of, run.measured_ns, width);
-        let last = all.len().saturating_sub(1);
-        let mut steps: Vec<(f64, f64, f64)> = Vec::new();
-        for (index, interval) in all.iter().enumerate() {
-            let latency = intervals::latency(&jobs, of, width, index, index == last);
+        let (mut steps, mut end): (Vec<(f64, f64, f64)>, _) = (Vec::new(), 0.0);
+        for (interval, latency) in intervals::over_time(&jobs, &[of], run.measured_ns, width) {
+            end = interval.end_ns as f64;
             let value = |q| Quantile::of(&latency, q).value_ns().map(|ns| ns as f64);
             if let (Some(p50), Some(p99)) = (value(0.5), value(0.99)) {
                 steps.push((interval.start_ns as f64, p50, p99));
             }
         }
-        let end = all.last().map_or(0.0, |interval| interval.end_ns as f64);
         steps.extend(steps.last().copied().map(|(_, p50, p99)| (end, p50, p99)));
         if steps.len() < 3 {
             continue;
