@@ -50,7 +50,7 @@ pub use conformance::Conformance;
 pub use measure::{Measure, Quantity};
 pub use point::{Point, Spread};
 pub use rounds::Steadiness;
-pub use words::{NONE_USABLE, TOO_FEW, UNDECIDED};
+pub use words::{NONE_USABLE, TOO_FEW, UNDECIDED, slug};
 
 use super::figures::Figures;
 use super::intervals;

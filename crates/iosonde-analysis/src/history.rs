@@ -3,6 +3,7 @@
 use iosonde_model::record::run::Run;
 use iosonde_model::record::summary::{Summary, SummaryRow};
 use iosonde_model::units::count;
+use iosonde_stats::ratio::median;
 
 use crate::comparison::identity::Identity;
 use crate::finding::Severity;
@@ -55,13 +56,13 @@ pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option
         true => (alike, " (of low confidence, or within a cgroup limit)"),
         false => (sound, ""),
     };
-    let usual = |title: &str| median(earlier.iter().filter_map(|each| rate(each, title)).collect());
+    let usual = |title: &str| middle(earlier.iter().filter_map(|each| rate(each, title)));
     let ratios = |of: &Summary| -> Vec<(String, f64)> {
         let ratio = |title: &str| Some(rate(of, title)? / usual(title)?);
         let titles = now.rows.iter().map(|row| row.title.clone());
         titles.filter_map(|title| ratio(&title).map(|ratio| (title, ratio))).collect()
     };
-    let overall = |of: &Summary| median(ratios(of).into_iter().map(|(_, ratio)| ratio).collect());
+    let overall = |of: &Summary| middle(ratios(of).into_iter().map(|(_, ratio)| ratio));
     let ratio = overall(now)?;
     let checks = match earlier.len() {
         1 => format!("an earlier {noun} here{weakness}"),
@@ -99,7 +100,7 @@ pub fn against(now: &Summary, reference: &Summary, name: &str) -> Option<String>
         Some((row.title.as_str(), rate(now, &row.title)? / rate(reference, &row.title)?))
     });
     let ratios: Vec<(&str, f64)> = ratios.collect();
-    let ratio = median(ratios.iter().map(|(_, ratio)| *ratio).collect())?;
+    let ratio = middle(ratios.iter().map(|(_, ratio)| *ratio))?;
     let n = count::significant;
     let words = in_words(ratio, name);
     let range = match ratios.as_slice() {
@@ -113,6 +114,10 @@ pub fn against(now: &Summary, reference: &Summary, name: &str) -> Option<String>
     Some(format!("{words}{range}"))
 }
 
+fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
+    median(&values.collect::<Vec<f64>>())
+}
+
 /// With those rows alone whose rates are what the storage usually has; `None` without one.
 fn reliable(of: &Summary) -> Option<Summary> {
     let rows: Vec<SummaryRow> = of.rows.iter().filter(|row| row.is_reference).cloned().collect();
@@ -122,16 +127,6 @@ fn reliable(of: &Summary) -> Option<Summary> {
 fn rate(of: &Summary, title: &str) -> Option<f64> {
     let row = of.rows.iter().find(|row| row.title == title)?;
     (row.iops.is_finite() && row.iops > 0.0).then_some(row.iops)
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
 }
 
 #[cfg(test)]

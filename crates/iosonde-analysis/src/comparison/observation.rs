@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contrast::Better;
 use super::identity::Identity;
+use crate::document;
 use crate::figures::DirectionFigures;
 use crate::finding::{Finding, Severity};
 use crate::verdict::assess;
@@ -182,17 +183,12 @@ fn add(
     within.extend(of.iops_interval.and_then(Result::ok).map(|ends| (format!("{front}iops"), ends)));
     within.extend(of.latency.mean_interval_ns.ok().map(|ends| (format!("{front}mean"), ends)));
     for quantile in of.latency.quantiles.iter().filter(|quantile| quantile.q >= 0.5) {
-        let name = format!("{front}{}", quantile_word(quantile.q));
+        let name = format!("{front}{}", document::name(quantile.q));
         if let Some(Ok((low, high))) = quantile.interval() {
             within.insert(name.clone(), (low as f64, high as f64));
         }
         values.extend(quantile.value_ns().map(|ns| (name, ns as f64)));
     }
-}
-
-/// `p99.9`
-fn quantile_word(q: f64) -> String {
-    format!("p{}", (q * 1e6).round() / 1e4)
 }
 
 /// Which direction of a metric is better.

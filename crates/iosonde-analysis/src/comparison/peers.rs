@@ -9,6 +9,7 @@ use super::identity::{Facts, Kind};
 use super::observation::{Observation, better};
 use iosonde_stats::false_discovery::benjamini_hochberg;
 use iosonde_stats::outliers::{Outlier, extremes};
+use iosonde_stats::ratio::median;
 
 /// Fewest devices of a group: with fewer, the test finds too much and too little.
 pub const FEWEST_PEERS: usize = 10;
@@ -126,7 +127,7 @@ pub fn compare_with_peers(members: &[Member], metrics: &[String], tolerance: f64
                 kind: kind(facts),
                 metric: metric.clone(),
                 devices: devices.len(),
-                median: median(devices),
+                median: median(&log_means(devices)).map_or(f64::NAN, f64::exp),
                 corrected_p,
                 unlike: Vec::new(),
             };
@@ -187,16 +188,6 @@ fn log_means(devices: &Devices) -> Vec<f64> {
 fn test(devices: &Devices) -> Vec<Outlier> {
     let most = (devices.len() as f64 * MOST_UNLIKE) as usize;
     extremes(&log_means(devices), most)
-}
-
-fn median(devices: &Devices) -> f64 {
-    let mut logs = log_means(devices);
-    logs.sort_by(f64::total_cmp);
-    let middle = logs.len() / 2;
-    match logs.len() % 2 {
-        1 => logs[middle].exp(),
-        _ => ((logs[middle - 1] + logs[middle]) / 2.0).exp(),
-    }
 }
 
 fn with_unlike(mut group: Group, devices: &Devices, outliers: &[Outlier], tolerance: f64) -> Group {

@@ -183,7 +183,7 @@ pub(super) fn size(value: f64) -> String {
 }
 
 /// Converts a heading to a part of a figure's name: `4 KiB random read` as `4-kib-random-read`.
-pub(super) fn slug(text: &str) -> String {
+pub fn slug(text: &str) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' }
     };

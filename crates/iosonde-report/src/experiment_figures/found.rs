@@ -2,7 +2,7 @@
 
 use super::view::{Series, View};
 use crate::chart::{Marker, Quantity};
-use iosonde_analysis::experiment::StageFacts;
+use iosonde_analysis::experiment::{StageFacts, slug};
 use iosonde_model::units::{bytes, count, duration};
 
 /// A level that an analysis has found, with its interval or range.
@@ -36,15 +36,6 @@ fn key(view: &View, name: &str, line: &str) -> String {
     let lines = view.facets.iter().flat_map(|facet| &facet.series);
     let lines = lines.filter(|series| series.points.iter().any(|point| point.is_usable()));
     if lines.count() < 2 { name.into() } else { format!("{name}-{}", slug(line)) }
-}
-
-/// A name as figures have it: small letters and digits, a hyphen for all else.
-fn slug(name: &str) -> String {
-    let hyphened = |character: char| {
-        if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' }
-    };
-    let slug: String = name.chars().map(hyphened).collect();
-    slug.split('-').filter(|part| !part.is_empty()).collect::<Vec<&str>>().join("-")
 }
 
 /// A line across the plot where a level was found for a series; `None` beyond the levels that were

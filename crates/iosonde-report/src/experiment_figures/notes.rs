@@ -1,6 +1,7 @@
 //! What stands around a picture: of what it is, how its error bars are made, what is left out.
 
 use super::view::{ErrorBars, View, is_executed};
+use crate::wording;
 use iosonde_analysis::experiment::{Point, Standing};
 use iosonde_model::units::count;
 
@@ -98,13 +99,7 @@ fn listed(view: &View, what: &str, points: Vec<(&Point, &str)>) -> Option<String
 
 /// With a capital letter.
 pub(super) fn capital(text: &str) -> String {
-    let mut characters = text.chars();
-    match characters.next() {
-        // `p99` is a name, not a word.
-        Some(first) if !characters.as_str().starts_with(|c: char| c.is_ascii_digit()) => {
-            first.to_uppercase().chain(characters).collect()
-        }
-        Some(_) => text.into(),
-        None => String::new(),
-    }
+    // `p99` is a name, not a word.
+    let is_name = text.chars().nth(1).is_some_and(|c| c.is_ascii_digit());
+    if is_name { text.into() } else { wording::capital(text) }
 }
