@@ -1,20 +1,24 @@
 //! What a word of the reports means: a number and how it is computed, or a term and what to do.
 
 pub mod terms;
-mod words;
 
-use serde::Serialize;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
 use terms::Term;
 
 use iosonde_model::units::count;
 
 /// A metric in words.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Meaning {
     /// Its name in reports.
+    #[serde(rename(deserialize = "word"))]
     pub metric: &'static str,
     /// Other words for it.
-    pub also: &'static [&'static str],
+    #[serde(default)]
+    pub also: Vec<&'static str>,
     /// What it means.
     pub meaning: &'static str,
     /// What it is counted in.
@@ -45,162 +49,22 @@ pub struct UnknownWord {
     meant: String,
 }
 
-macro_rules! metrics {
-    ($($metric:literal $([$($also:literal),*])?: $unit:literal,
-       $meaning:literal, $formula:literal, $source:literal, $caveats:literal;)*) => {
-        [$(Meaning {
-            metric: $metric,
-            also: &[$($($also),*)?],
-            unit: $unit,
-            meaning: $meaning,
-            formula: $formula,
-            source: $source,
-            caveats: $caveats,
-        }),*]
-    };
+/// The entries of `words.toml`, as they stand there.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct Words {
+    metric: Vec<Meaning>,
+    term: Vec<Term>,
 }
 
-/// Percentiles share what is to be said of them; `p50` stands first.
-const METRICS: &[Meaning] = &metrics! {
-    "iops" ["rate", "throughput"]: "operations per second",
-        "How many reads, writes and trims were completed per second.",
-        "completions in the measured window / length of the window",
-        "counters of each job, summed; the window begins after the warm-up",
-        "Syncs are counted apart. Where the rate is not steady, the warm-up is lengthened \
-         (MSER-5), or the finding no_steady_part says that one mean does not describe the run.";
-    "bw" ["bandwidth", "mb/s"]: "MB/s of 10^6 bytes per second",
-        "How many bytes were moved per second.",
-        "bytes completed in the window / length of the window",
-        "the same counters; checked against IOPS times block size, exactly",
-        "MiB/s are 4.6 % smaller numbers for the same rate.";
-    "mean" ["avg", "average", "avg_latency"]: "ns, shown in the unit that fits",
-        "The arithmetic mean of the latency.",
-        "sum of latencies / number of them, both exact",
-        "from before submission to after reaping; in an open loop from the due time",
-        "A few slow requests move it: half of all may be far below it. It is what Little's law \
-         needs, and not what a user feels.";
-    "p50" ["median"]: "ns, shown in the unit that fits",
-        "Half of the requests took this long or less.",
-        "nearest rank in the histogram of all requests",
-        "histogram with 128 buckets per octave, 0.4 to 0.8 % wide",
-        "Percentiles are merged from histograms and never averaged.";
-    "p95": "ns, shown in the unit that fits",
-        "95 % of the requests took this long or less.",
-        "nearest rank in the histogram of all requests",
-        "histogram with 128 buckets per octave, 0.4 to 0.8 % wide",
-        "Shown with a 95 % interval from order statistics; `n/a` with fewer than 74 samples.";
-    "p99": "ns, shown in the unit that fits",
-        "99 % of the requests took this long or less: one in a hundred was slower.",
-        "nearest rank in the histogram of all requests",
-        "histogram with 128 buckets per octave, 0.4 to 0.8 % wide",
-        "`n/a` with fewer than 370 samples: at least 3.7 must be expected beyond it. A program \
-         that makes 100 requests for a page meets it on most pages.";
-    "p99.9" ["p999"]: "ns, shown in the unit that fits",
-        "One request in a thousand was slower.",
-        "nearest rank in the histogram of all requests",
-        "histogram with 128 buckets per octave, 0.4 to 0.8 % wide",
-        "`n/a` with fewer than 3,700 samples. A closed loop sends nothing during a stall \
-         (coordinated omission): use a rate (open loop) to see what users would.";
-    "p99.99" ["p9999"]: "ns, shown in the unit that fits",
-        "One request in ten thousand was slower.",
-        "nearest rank in the histogram of all requests",
-        "histogram with 128 buckets per octave, 0.4 to 0.8 % wide",
-        "`n/a` with fewer than 37,000 samples. Look at stalls of the host (`hiccups`) beside it.";
-    "max" ["maximum"]: "ns, shown in the unit that fits",
-        "The slowest request of all.",
-        "exact",
-        "kept beside the histogram",
-        "It grows with the length of the run: never compare it between runs of different length.";
-    "min" ["minimum"]: "ns, shown in the unit that fits",
-        "The fastest request of all.",
-        "exact",
-        "kept beside the histogram",
-        "Far below the median it is often a cache.";
-    "depth" ["iodepth", "queue_depth", "qd", "in_flight"]: "requests",
-        "How many requests were in flight, averaged over time.",
-        "time integral of the requests in flight / length of the window",
-        "each job adds depth times time at every submission and completion",
-        "Compared with what was asked: below 95 % it was not applied. Where requests complete \
-         inside submission, depth is only a label.";
-    "little" ["littles_law"]: "requests",
-        "Little's law: what is in flight is what arrives per second times how long it stays.",
-        "in flight = IOPS x mean latency",
-        "judged in each run by sums that are kept independently",
-        "It holds for any system. Where it fails, the measurement contradicts itself: INVALID.";
-    "knee": "the setting of a sweep",
-        "Where more load begins to add more latency than throughput.",
-        "the largest power, throughput / latency (Kleinrock), with its interval over repeats",
-        "points of a sweep over depth or jobs",
-        "A best point at the end of the sweep is no knee: the knee is then outside the sweep.";
-    "n_star" ["n*"]: "requests",
-        "The depth at which the device would be just busy if nothing waited.",
-        "N* = highest throughput x latency at depth 1",
-        "points of a sweep",
-        "An upper estimate: the latency at depth 1 holds the host's own time too.";
-    "saturation" ["saturation_depth"]: "requests",
-        "The lowest depth with 95 % of the best throughput: more depth mainly adds latency.",
-        "smallest depth of the sweep with throughput >= 0.95 x the highest",
-        "points of a sweep",
-        "Where the last doubling still gained 5 % or more, the device is not saturated yet. Not \
-         the `%util` of iostat, which says little of a device that serves many at once.";
-    "crossover": "bytes",
-        "The size below which operations limit, and above which bandwidth does.",
-        "s* = t0 x bandwidth of the fitted line t(s) = t0 + s / bandwidth",
-        "points of a sweep over block size",
-        "Fitted with weights; its residuals are shown: above 15 % it is not one line, and the \
-         place of the step is reported instead.";
-    "power": "operations per second and second",
-        "Throughput divided by latency (Kleinrock).",
-        "IOPS / mean latency",
-        "points of a sweep",
-        "Its largest value is the knee.";
-    "steady" ["steady_state", "warm-up"]: "yes, lengthened, or no",
-        "Whether one mean describes the run.",
-        "MSER-5 on the rate per interval, and the change between the halves",
-        "the series of counters",
-        "A run without a steady part needs more time or more preparation, not another average.";
-    "regimes" ["regime"]: "intervals of time",
-        "Parts of a run with different levels, as after a cache is full.",
-        "change points of the rate per interval, with a permutation test",
-        "the series of counters",
-        "Figures over several regimes are reported beside each of them.";
-    "interval" ["ci", "confidence"]: "as its figure",
-        "A range that contains the true value in 95 of 100 such measurements.",
-        "means: t or bootstrap over repeats; percentiles: ranks of the binomial distribution",
-        "repeats, or the histogram of one run",
-        "Within one run successive requests are correlated, so intervals over repeats are wider \
-         and more honest.";
-    "durable": "MB/s of 10^6 bytes per second",
-        "How fast data became safe, not only acknowledged.",
-        "bytes written / time from the first write to the return of the final fsync",
-        "the timed fsync that ends a writing run",
-        "Only a power cut shows whether a cache ignores flushes: `iosonde verify powercut`.";
-    "cpu" ["cpu_per_op"]: "ns per operation",
-        "CPU time that an operation cost this process, in user space and kernel.",
-        "CPU time of the process over the window / completions",
-        "resource usage at both ends of the window",
-        "Work of other threads of the kernel, such as workers and interrupts, is not in it.";
-    "slat": "ns, shown in the unit that fits",
-        "From before the submitting call to its return.",
-        "a stamp before and one after the submitting call",
-        "only where the plan asked for it",
-        "A submission that blocks shows here and not in `clat`.";
-    "clat": "ns, shown in the unit that fits",
-        "From the return of the submission to completion.",
-        "whole latency - slat",
-        "only where the plan asked for it; fio's percentiles are of this one",
-        "Where requests complete inside submission it is next to nothing and means nothing.";
-    "lag": "ns, shown in the unit that fits",
-        "How late requests of an open loop were submitted.",
-        "submission - due time",
-        "open loop only",
-        "Where it is large, this program was the limit.";
-    "hiccups": "ns, shown in the unit that fits",
-        "By how much a thread that sleeps 25 ms overslept: stalls of the host, not of the storage.",
-        "a watchdog thread beside the jobs",
-        "its histogram",
-        "Where its tail is that of the latency, the host is the reason.";
-};
+/// A word that a schema lists and that is missing in the file fails a test, and so does a file that
+/// cannot be read.
+fn words() -> &'static Words {
+    static WORDS: OnceLock<Words> = OnceLock::new();
+    WORDS.get_or_init(|| toml::from_str(TEXT).unwrap_or_default())
+}
+
+const TEXT: &str = include_str!("explain/words.toml");
 
 /// What a word means; everything for `list`.
 ///
@@ -211,25 +75,25 @@ pub fn explain(word: &str) -> Result<Explanation, UnknownWord> {
     let requested = plain(word);
     let is_list = requested == "list" || requested == "all";
     let is_meant = |name: &str| is_list || plain(name) == requested;
-    let metrics = METRICS.iter().filter(|each| names(each).any(is_meant)).copied();
+    let metrics = words().metric.iter().filter(|each| names(each).any(is_meant)).cloned();
     let terms = terms::all().filter(|term| is_meant(term.word));
     let found = Explanation { metrics: metrics.collect(), terms: terms.collect() };
     if found != Explanation::default() {
         return Ok(found);
     }
-    let known = METRICS.iter().flat_map(names).chain(terms::all().map(|term| term.word));
+    let known = words().metric.iter().flat_map(names).chain(terms::all().map(|term| term.word));
     let meant = count::did_you_mean(&requested, known);
     Err(UnknownWord { word: super::clean::clean(word), meant })
 }
 
-fn names(metric: &Meaning) -> impl Iterator<Item = &'static str> + use<> {
+fn names(metric: &Meaning) -> impl Iterator<Item = &'static str> {
     std::iter::once(metric.metric).chain(metric.also.iter().copied())
 }
 
 /// The entries as text.
 pub fn explain_text(all: &Explanation) -> String {
     let metrics = all.metrics.iter().map(|each| {
-        let also = match each.also {
+        let also = match each.also.as_slice() {
             [] => String::new(),
             others => format!("  (also {})", others.join(", ")),
         };
@@ -257,15 +121,16 @@ mod tests {
 
     #[test]
     fn each_word_is_explained_once() {
-        let names = METRICS.iter().flat_map(|each| each.also.iter().chain([&each.metric]));
-        let mut names: Vec<&str> = names.copied().collect();
+        assert_eq!(toml::from_str::<Words>(TEXT).map(|_| ()), Ok(()));
+        let metrics = &words().metric;
+        let mut names: Vec<&str> = metrics.iter().flat_map(names).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
-        for each in METRICS {
+        for each in metrics {
             let found = explain(each.metric).unwrap();
-            assert_eq!(found.metrics, [*each]);
+            assert_eq!(found.metrics, std::slice::from_ref(each));
             assert!(explain_text(&found).contains(each.formula));
         }
         for term in terms::all() {
@@ -274,7 +139,7 @@ mod tests {
             assert!(explain_text(&found).contains(term.action));
         }
         let list = explain("list").unwrap();
-        assert_eq!((list.metrics.len(), list.terms.len()), (METRICS.len(), terms::all().count()));
+        assert_eq!((list.metrics.len(), list.terms.len()), (metrics.len(), terms::all().count()));
     }
 
     #[test]
