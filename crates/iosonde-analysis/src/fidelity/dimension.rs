@@ -16,8 +16,8 @@ pub(super) struct Scored {
     pub(super) formatted: [String; 2],
 }
 
-/// Inter-arrival times up to this one count as equal, ns: so far apart follow the requests of a burst,
-/// as fast as a CPU hands them on. How fast that is belongs to the CPU and not to the load.
+/// Inter-arrival times up to this one count as equal, ns: as fast as this a CPU hands on the
+/// requests of a burst. How fast that is belongs to the CPU and not to the load.
 const AT_ONCE_NS: u64 = 1 << 13;
 
 type OfWay = fn(&Moved, &Moved) -> Known<(f64, [String; 2])>;

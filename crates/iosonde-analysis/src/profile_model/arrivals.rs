@@ -13,8 +13,8 @@ use iosonde_stats::distance::from_exponential;
 const MOST_PHASES: usize = 48;
 /// Largest number of intervals evaluated; more are merged first.
 const MOST_INTERVALS: usize = 512;
-/// In records without the requests of each row over time, the series of a direction is that of a row
-/// which has at least this share of its requests.
+/// In records without the requests of each row over time, the series of a direction is that of a
+/// row which has at least this share of its requests.
 const DOMINANT: f64 = 0.7;
 /// Smallest relative change of the rate that starts a new phase, if it is not a fluctuation.
 const CHANGE: f64 = 0.25;
@@ -26,8 +26,8 @@ const IDLE: f64 = 0.05;
 const BUSY: f64 = 0.95;
 /// Ratio to the mean inter-arrival time of busy phases from which on it is not theirs.
 const SLOWER: f64 = 1.05;
-/// Share of the time at or above which one inter-arrival time is not drawn: by chance a replay would
-/// have none or two, and so many more or fewer requests.
+/// Share of the time at or above which one inter-arrival time is not drawn: by chance a replay
+/// would have none or two, and so many more or fewer requests.
 const SINGLE: f64 = 0.25;
 /// Coefficient of variation at or below which arrivals are evenly spaced.
 const EVEN: f64 = 0.1;
@@ -111,8 +111,8 @@ pub(super) fn spread_syncs(run: &ProfileRun, phases: &mut [Phase]) {
     }
 }
 
-/// Gives the phases of a role whose syncs wait for commits, this share of them, the commits of their
-/// time: by the writes of the journal.
+/// Gives the phases of a role the commits of their time, by the writes of the journal. So many of
+/// its syncs wait for commits, percent.
 pub(super) fn spread_commits(phases: &mut [Phase], journal: &CounterSeries, percent: f64) {
     // Where there are other numbers of syncs, no one share is a phase's.
     if phases.iter().any(|phase| phase.sync_percent != 100.0) {
@@ -153,8 +153,8 @@ fn counted(phases: &[Phase], series: &CounterSeries) -> Vec<f64> {
     spans.iter().map(within).collect()
 }
 
-/// Requests of a series in each phase, percent of what there would be if it was spread as the writes were;
-/// 100 of each where the differences are fluctuations.
+/// Requests of a series in each phase, percent of what there would be if it was spread as the
+/// writes were; 100 of each where the differences are fluctuations.
 fn shares(phases: &[Phase], series: &CounterSeries) -> Vec<f64> {
     let found = counted(phases, series);
     let whole: f64 = found.iter().sum();
@@ -271,8 +271,8 @@ fn busy_ns(stretches: &[Stretch]) -> f64 {
 }
 
 /// The inter-arrival times within phases: without the longest, which make the phases slow or idle
-/// and would make the others short, since a table is scaled to the rate; and without those that last
-/// for much of all.
+/// and would make the others short, since a table is scaled to the rate; and without those that
+/// last for much of all.
 fn within_phases(gaps: &Histogram, busy_ns: f64) -> Vec<(u64, u64)> {
     let mut points: Vec<(u64, u64)> = gaps.midpoints().collect();
     let product = |(ns, times): &(u64, u64)| *ns as f64 * *times as f64;
