@@ -60,6 +60,13 @@ pub struct RunContext {
     pub peers: Option<Arc<dyn Peers>>,
 }
 
+impl RunContext {
+    /// The same for what each host does by itself.
+    fn alone(&self) -> RunContext {
+        RunContext { peers: None, ..self.clone() }
+    }
+}
+
 /// Others who carry out the same plans elsewhere, at the same time.
 pub trait Peers: std::fmt::Debug + Send + Sync {
     /// All jobs of a run are ready here: how long until they start everywhere, ns; `None` if they
@@ -111,20 +118,12 @@ pub fn execute(
     context: &RunContext,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<(), EngineError> {
-    let mut health =
-        context.last_end.health.take(monotonic_ns()).unwrap_or_else(|| Health::now(context));
+    let mut health = Health::before(context);
     for (index, plan) in cells.iter().enumerate() {
         on_event(&Event::Started { index, plan });
-        let mut run = execute_one(plan, context, &mut |progress| {
+        let run = execute_one(plan, context, &mut health, &mut |progress| {
             on_event(&Event::Moved { index, plan, progress });
         })?;
-        let after = match run.outcome {
-            // A drive that does not answer would keep the result from being kept.
-            Outcome::Interrupted { .. } => Health(Err("the run was interrupted".into())),
-            _ => Health::now(context),
-        };
-        run.target.smart = Some(health.until(&after));
-        health = after;
         on_event(&Event::Finished { index, run: &run });
         if let Some(peers) = &context.peers {
             peers.finished(&run);
@@ -137,11 +136,34 @@ pub fn execute(
     Ok(())
 }
 
+/// Runs one plan as [`execute`] does, and gives its record.
+///
+/// # Errors
+/// If nothing can be measured: no queue, no thread.
+pub fn execute_single(
+    plan: &Plan,
+    context: &RunContext,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Run, EngineError> {
+    let mut health = Health::before(context);
+    let run = execute_one(plan, context, &mut health, on_progress)?;
+    if let Some(peers) = &context.peers {
+        peers.finished(&run);
+    }
+    context.last_end.health.put(monotonic_ns(), health);
+    Ok(run)
+}
+
 /// The drive's SMART report at one time, or why there is none.
 #[derive(Debug)]
 struct Health(Result<Value, String>);
 
 impl Health {
+    fn before(context: &RunContext) -> Health {
+        let last = context.last_end.health.take(monotonic_ns());
+        last.unwrap_or_else(|| Health::now(context))
+    }
+
     fn now(context: &RunContext) -> Health {
         let held = context.held.as_ref();
         // An NVMe drive is asked directly: that needs no other program.
@@ -164,14 +186,15 @@ impl Health {
     }
 }
 
-/// Runs one plan and records it.
+/// Runs one plan and records it; `health` is the drive's before it, and then after it.
 fn execute_one(
     plan: &Plan,
     context: &RunContext,
+    health: &mut Health,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Run, EngineError> {
     let inspecting = Wait::begin("inspecting", plan.target().path.as_str());
-    let target = target_facts(plan, context);
+    let mut target = target_facts(plan, context);
     drop(inspecting);
     let overhead = floor::tool_overhead(plan, context.clock)?;
     let mut beside = Beside::new(context, plan, &target, on_progress);
@@ -179,6 +202,13 @@ fn execute_one(
     let measured = engine::run(plan, &context.medium, context.clock, &control, &mut beside)?;
     forget_cache(&context.medium);
     let Seen { device, telemetry, neighbours } = beside.into_seen();
+    let after = match measured.outcome {
+        // A drive that does not answer would keep the result from being kept.
+        Outcome::Interrupted { .. } => Health(Err("the run was interrupted".into())),
+        _ => Health::now(context),
+    };
+    target.smart = Some(health.until(&after));
+    *health = after;
     let buffer_bytes = plan.buffer_bytes();
     Ok(Run {
         schema: SCHEMA.into(),

@@ -6,8 +6,8 @@ use super::exit::{Exit, Failure, wrong};
 use super::keep::Keeper;
 use super::output::{OutputFormat, note};
 use super::progress::Progress;
+use crate::schedule::RunContext;
 use crate::schedule::cross_check::{Crossed, Turn, Witness, cross_check, witness_paths};
-use crate::schedule::{Event, RunContext};
 use iosonde_analysis::cross_check::{self, CrossCheck};
 use iosonde_engine::host::{Fio, FioError};
 use iosonde_model::plan::Plan;
@@ -116,7 +116,7 @@ impl Second {
         context: &RunContext,
         progress: &mut Progress,
     ) -> Result<Both, Failure> {
-        let first = super::run::execute_alone(plan, context, progress)?;
+        let first = Some(super::run::execute_alone(plan, context, progress)?);
         let missing = Some(reason.to_string());
         let check = cross_check::cross_check(&plan.title, &self.fio.version, [], missing);
         Ok(Both { first, check, crossed: Crossed::default() })
@@ -133,11 +133,9 @@ impl Second {
         let witness = Witness { fio: &self.fio, words, rounds: self.rounds };
         let rounds = self.rounds as usize;
         let mut crossed = cross_check(plan, context, &witness, &mut |turn| match turn {
-            Turn::Ours(round, Event::Started { plan, .. }) => {
-                progress.begin(*round as usize, rounds, &plan.title, 0);
-            }
-            Turn::Ours(_, Event::Moved { progress: moved, .. }) => progress.moved(moved),
-            Turn::Ours(_, Event::Finished { .. }) => progress.clear(),
+            Turn::Ours(round) => progress.begin(*round as usize, rounds, &plan.title, 0),
+            Turn::Moved(moved) => progress.moved(moved),
+            Turn::Ended => progress.clear(),
             Turn::Theirs(round) => progress.print(&format!(
                 "[{}/{rounds}] {}: {}",
                 round + 1,

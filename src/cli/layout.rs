@@ -2,7 +2,7 @@
 
 use super::exit::{Exit, Failure, wrong};
 use super::progress::Progress;
-use crate::schedule::{Event, RunContext, execute};
+use crate::schedule::{RunContext, execute_single};
 use iosonde_model::plan::{Engine, Plan};
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::{Workload, catalogue};
@@ -27,15 +27,10 @@ pub(super) fn lay_out(
     context: &RunContext,
     progress: &mut Progress,
 ) -> Result<Option<i32>, Failure> {
-    let mut outcome = Outcome::Complete;
     progress.begin(0, 1, &format!("preparing {}", bytes::exact(layout.target().bytes)), 0);
-    execute(std::slice::from_ref(layout), context, &mut |event| match event {
-        Event::Moved { progress: moved, .. } => progress.moved(moved),
-        Event::Finished { run, .. } => outcome = run.outcome.clone(),
-        Event::Started { .. } => {}
-    })?;
+    let run = execute_single(layout, context, &mut |moved| progress.moved(moved))?;
     progress.clear();
-    match outcome {
+    match run.outcome {
         Outcome::Complete => Ok(None),
         Outcome::Interrupted { signal } => Ok(Some(signal)),
         Outcome::Failed { error } => {

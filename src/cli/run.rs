@@ -45,7 +45,7 @@ use super::place::{self, Place};
 use super::progress::Progress;
 use super::results;
 use super::screen;
-use crate::schedule::{Event, RunContext, execute};
+use crate::schedule::{RunContext, execute_single};
 use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::history;
 use iosonde_analysis::verdict::{assess, verdict};
@@ -283,7 +283,7 @@ pub(super) fn run(
     let context = place.together(context);
     let watched = args.run.profile.then(|| layers::Watched::begin(&place.root)).transpose()?;
     let (run, both) = match second.zip(words_of_fio) {
-        None => (execute_alone(&plan, &context, &mut progress)?, None),
+        None => (Some(execute_alone(&plan, &context, &mut progress)?), None),
         Some((second, words)) => {
             let both = second.run(&plan, words, &context, &mut progress)?;
             (both.first.clone(), Some(both))
@@ -360,16 +360,11 @@ pub(super) fn execute_alone(
     plan: &Plan,
     context: &RunContext,
     progress: &mut Progress,
-) -> Result<Option<Run>, Failure> {
-    let mut record = None;
+) -> Result<Run, Failure> {
     progress.begin(0, 1, &plan.title, 0);
-    execute(std::slice::from_ref(plan), context, &mut |event| match event {
-        Event::Moved { progress: moved, .. } => progress.moved(moved),
-        Event::Finished { run, .. } => record = Some((*run).clone()),
-        Event::Started { .. } => {}
-    })?;
+    let run = execute_single(plan, context, &mut |moved| progress.moved(moved))?;
     progress.clear();
-    Ok(record)
+    Ok(run)
 }
 
 /// Judges, prints and keeps the run, and gives the exit code that follows.

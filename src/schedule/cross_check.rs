@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use iosonde_model::plan::interleave;
 
-use super::{Event, RunContext, execute};
-use iosonde_engine::engine::{EngineError, Medium};
+use super::{RunContext, execute_single};
+use iosonde_engine::engine::{EngineError, Medium, Progress};
 use iosonde_engine::host::{Fio, FioError};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::WitnessRun;
@@ -53,8 +53,12 @@ pub struct Crossed {
 /// What happens meanwhile.
 #[derive(Debug)]
 pub enum Turn<'a> {
-    /// Our run: an event of one cell.
-    Ours(u32, &'a Event<'a>),
+    /// Our run starts.
+    Ours(u32),
+    /// It progresses.
+    Moved(&'a Progress),
+    /// It has ended.
+    Ended,
     /// The other program's run.
     Theirs(u32),
 }
@@ -91,15 +95,15 @@ pub fn cross_check(
         let (mut ours, mut theirs) = (None, None);
         for place in interleave::order(2, round) {
             if place == 0 {
-                let run = our_turn(plan, context, round, on_turn)?;
-                limit_ns = limit_ns.or(run.as_ref().map(|run| run.measured_ns * PATIENCE));
-                if crossed.first.is_none() {
-                    crossed.first.clone_from(&run);
+                on_turn(&Turn::Ours(round));
+                let run = execute_single(plan, context, &mut |moved| on_turn(&Turn::Moved(moved)))?;
+                on_turn(&Turn::Ended);
+                limit_ns = limit_ns.or(Some(run.measured_ns * PATIENCE));
+                crossed.first.get_or_insert_with(|| run.clone());
+                if run.outcome != Outcome::Complete {
+                    return Ok(crossed);
                 }
-                match run {
-                    Some(run) if run.outcome == Outcome::Complete => ours = Some(run),
-                    _ => return Ok(crossed),
-                }
+                ours = Some(run);
             } else {
                 on_turn(&Turn::Theirs(round));
                 let limit = Duration::from_nanos(limit_ns.unwrap_or(0) + GRACE_NS);
@@ -112,22 +116,6 @@ pub fn cross_check(
         crossed.rounds.extend(ours.zip(theirs).map(|(ours, theirs)| Round { ours, theirs }));
     }
     Ok(crossed)
-}
-
-fn our_turn(
-    plan: &Plan,
-    context: &RunContext,
-    round: u32,
-    on_turn: &mut dyn FnMut(&Turn<'_>),
-) -> Result<Option<Run>, EngineError> {
-    let mut run = None;
-    execute(std::slice::from_ref(plan), context, &mut |event| {
-        on_turn(&Turn::Ours(round, event));
-        if let Event::Finished { run: finished, .. } = event {
-            run = Some((*finished).clone());
-        }
-    })?;
-    Ok(run)
 }
 
 fn their_turn(

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Event, RunContext, execute};
+use super::{RunContext, execute_single};
 use iosonde_analysis::experiment::{Measure, Spread, TrialFigures};
 use iosonde_engine::engine::{EngineError, Medium, signal_in};
 use iosonde_model::plan::design::{self, Cell};
@@ -197,7 +197,7 @@ fn carry_out(
             // Cells that were disturbed are repeated besides.
             let total = total.max(finished.len() + 1);
             on_event(&StageEvent::Started(finished.len(), total, &planned.plan));
-            let Some(run) = one(&planned, context, on_event)? else { continue };
+            let run = one(&planned, context, on_event)?;
             let record = TrialRun {
                 schema: TRIAL_SCHEMA.into(),
                 experiment: job.experiment.into(),
@@ -251,14 +251,7 @@ fn prepare(
 
 /// Runs a plan whose figures are not used: each host its own, as long as it takes.
 fn outcome_of(plan: &Plan, context: &RunContext) -> Result<Outcome, EngineError> {
-    let mut ended = Outcome::Complete;
-    let alone = RunContext { peers: None, ..context.clone() };
-    execute(std::slice::from_ref(plan), &alone, &mut |event| {
-        if let Event::Finished { run, .. } = event {
-            ended = run.outcome.clone();
-        }
-    })?;
-    Ok(ended)
+    Ok(execute_single(plan, &context.alone(), &mut |_| {})?.outcome)
 }
 
 /// The same with direct I/O switched as the plan says.
@@ -389,7 +382,7 @@ fn one(
     planned: &Trial,
     context: &RunContext,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
-) -> Result<Option<iosonde_model::record::Run>, EngineError> {
+) -> Result<iosonde_model::record::Run, EngineError> {
     let mut own = context.clone();
     if let Some(held) = &mut own.held {
         held.set_direct(planned.plan.target().direct);
@@ -398,16 +391,12 @@ fn one(
         }
     }
     own.keeps_cache = planned.cache == Cache::Warm;
-    let mut record = None;
-    execute(std::slice::from_ref(&planned.plan), &own, &mut |event| match event {
-        Event::Moved { progress, .. } => on_event(&StageEvent::Moved(progress)),
-        Event::Finished { run, .. } => record = Some((*run).clone()),
-        Event::Started { .. } => {}
-    })?;
+    let run =
+        execute_single(&planned.plan, &own, &mut |moved| on_event(&StageEvent::Moved(moved)))?;
     if let Some(held) = &mut own.held {
         held.set_direct(context.held.as_ref().is_some_and(|held| held.direct));
     }
-    Ok(record)
+    Ok(run)
 }
 
 /// One sequential pass over all regions of a plan's jobs, through the page cache.

@@ -384,12 +384,12 @@ fn group(
     let context = place.together(context);
     let mut runs = Vec::new();
     if !asking.verifies_only() {
-        runs.extend(execute_alone(&ready.plan, &context, progress)?);
+        runs.push(execute_alone(&ready.plan, &context, progress)?);
     }
     let written = runs.first();
     let goes_on = written.is_none_or(|run| run.outcome == Outcome::Complete);
     if let Some(plan) = verification(&ready.plan, asking, written).filter(|_| goes_on) {
-        runs.extend(execute_alone(&plan, &context, progress)?);
+        runs.push(execute_alone(&plan, &context, progress)?);
     }
     Ok(runs)
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{StageEnd, StageEvent, StageJob, prepared, rounds};
-use crate::schedule::{Event, RunContext, execute};
+use crate::schedule::{RunContext, execute_single};
 use iosonde_analysis::experiment::TrialFigures;
 use iosonde_analysis::experiment::prepared::Candidate;
 use iosonde_engine::engine::{EngineError, Medium};
@@ -78,19 +78,12 @@ pub(super) fn precondition(
         }
         for (number, plan) in plans.iter().enumerate() {
             on_event(&StageEvent::Preconditioning(number, plans.len(), plan));
-            let mut ended = None;
-            let alone = RunContext { peers: None, ..context.clone() };
-            execute(std::slice::from_ref(plan), &alone, &mut |event| match event {
-                Event::Moved { progress, .. } => on_event(&StageEvent::Moved(progress)),
-                Event::Finished { run, .. } => {
-                    ended = Some((run.outcome.clone(), written_bytes(run)));
-                }
-                Event::Started { .. } => {}
-            })?;
-            let (outcome, written) = ended.unwrap_or((Outcome::Complete, 0));
+            let moved = &mut |moved: &_| on_event(&StageEvent::Moved(moved));
+            let run = execute_single(plan, &context.alone(), moved)?;
+            let written = written_bytes(&run);
             job.written_bytes.fetch_add(written, Ordering::Relaxed);
             preparation.written_bytes += written;
-            match outcome {
+            match run.outcome {
                 Outcome::Complete if written != pass => {
                     let reason = format!("pass {} wrote {written} of {pass} B", number + 1);
                     return Ok(stop(end, reason));

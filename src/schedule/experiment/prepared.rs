@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::precondition::written_bytes;
 use super::{StageEvent, StageJob};
-use crate::schedule::{Event, RunContext, execute};
+use crate::schedule::{RunContext, execute_single};
 use iosonde_analysis::experiment::prepared::{Candidate, Left, Seen};
 use iosonde_engine::engine::EngineError;
 use iosonde_engine::target::purge::blank_blocks;
@@ -87,22 +87,15 @@ fn rates(
         Ok(plans) => plans,
         Err(refusal) => return Ok(Err(Outcome::Failed { error: refusal.to_string() })),
     };
-    let alone = RunContext { peers: None, ..context.clone() };
     let mut rates = Vec::new();
     for plan in &plans {
-        let mut ended = Outcome::Complete;
-        execute(std::slice::from_ref(plan), &alone, &mut |event| match event {
-            Event::Moved { progress, .. } => on_event(&StageEvent::Moved(progress)),
-            Event::Finished { run, .. } => {
-                let written = written_bytes(run);
-                job.written_bytes.fetch_add(written, Ordering::Relaxed);
-                rates.push(written as f64 * 1e9 / run.measured_ns.max(1) as f64);
-                ended = run.outcome.clone();
-            }
-            Event::Started { .. } => {}
-        })?;
-        if ended != Outcome::Complete {
-            return Ok(Err(ended));
+        let moved = &mut |moved: &_| on_event(&StageEvent::Moved(moved));
+        let run = execute_single(plan, &context.alone(), moved)?;
+        let written = written_bytes(&run);
+        job.written_bytes.fetch_add(written, Ordering::Relaxed);
+        rates.push(written as f64 * 1e9 / run.measured_ns.max(1) as f64);
+        if run.outcome != Outcome::Complete {
+            return Ok(Err(run.outcome));
         }
     }
     Ok(Ok(rates))
