@@ -24,9 +24,7 @@ use iosonde_analysis::expectation::Expectation;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::Held;
-use iosonde_model::plan::{
-    self, LatencyTarget, OnError, Plan, Pursuit, Setting, Stop, Target, resolve,
-};
+use iosonde_model::plan::{self, LatencyTarget, Plan, Pursuit, Setting, Stop, resolve};
 use iosonde_model::record::TargetFacts;
 use iosonde_model::spec::experiment::Stage;
 use iosonde_model::spec::{Workload, catalogue};
@@ -156,7 +154,8 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let facts = held.describe(&place.root);
     let seed = args.randseed.unwrap_or_else(place::fresh_seed);
     let setting = setting(args, &requested, &place, &held, &facts, seed);
-    let layout = (!args.read_only).then(|| layout_plan(&setting)).transpose()?;
+    let layout = || layout::plan(&setting, &[], setting.engine.clone());
+    let layout = (!args.read_only).then(layout).transpose()?;
     let outputs = Outputs::new(&args.files, &LogArgs::default(), 0, requested.eta_interval_ns)?;
     let mut cells = requested
         .workloads
@@ -324,33 +323,16 @@ fn setting(
     facts: &TargetFacts,
     seed: u64,
 ) -> Setting {
+    let target = held.target(&held.path, held.bytes, facts);
     let (warmup_ns, measured_ns) = requested.stage.parts_of_ns(requested.length_ns);
     Setting {
-        engine: place::default_engine(),
-        targets: vec![Target {
-            path: held.path.to_string_lossy().into_owned(),
-            bytes: held.bytes,
-            direct: held.direct,
-            align_bytes: held.align_bytes(facts),
-        }],
-        offset_bytes: 0,
         cpus: args.threads.unwrap_or_else(|| place.cpus()),
         iodepth: requested.stage.depth(),
-        seed,
         warmup_ns,
         stop: Stop::AfterNs(measured_ns),
-        on_error: OnError::Stop,
         final_sync: requested.stage.final_sync && !args.read_only,
-        buffer_limit_bytes: place.buffer_limit_bytes(),
+        ..place.setting(place::default_engine(), vec![target], seed)
     }
-}
-
-/// The layout is a plan like any other: one pass of sequential writes, then an fsync.
-fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
-    let workload = layout::workload(setting.targets[0].bytes, &setting.engine)?;
-    let setting =
-        Setting { warmup_ns: 0, stop: Stop::AfterOnePass, final_sync: true, ..setting.clone() };
-    Ok(resolve(&workload, &setting)?)
 }
 
 fn print_plans(output: &mut Output, layout: Option<&Plan>, cells: &[Plan]) -> Exit {

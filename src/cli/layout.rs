@@ -3,14 +3,32 @@
 use super::exit::{Exit, Failure, wrong};
 use super::progress::Progress;
 use crate::schedule::{RunContext, execute_single};
-use iosonde_model::plan::{Engine, Plan};
+use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::{Workload, catalogue};
 use iosonde_model::units::bytes;
 
+/// The plan that lays out these of the targets, which are of equal size; all of them where none is
+/// named. It is a plan like any other: one pass of sequential writes, then an fsync.
+pub(super) fn plan(setting: &Setting, targets: &[u16], engine: Engine) -> Result<Plan, Failure> {
+    let first = targets.first().copied().unwrap_or(0);
+    let mut workload = workload(setting.targets[usize::from(first)].bytes, &engine)?;
+    workload.roles.iter_mut().for_each(|role| role.targets = targets.to_vec());
+    let setting = Setting {
+        engine,
+        offset_bytes: 0,
+        warmup_ns: 0,
+        stop: Stop::AfterOnePass,
+        on_error: OnError::Stop,
+        final_sync: true,
+        ..setting.clone()
+    };
+    Ok(resolve(&workload, &setting)?)
+}
+
 /// What writes a target of this size in full: one smaller than a layout block, or no multiple of
 /// it, in smaller pieces; with one request in flight where the engine keeps no more.
-pub(super) fn workload(bytes: u64, engine: &Engine) -> Result<Workload, Failure> {
+fn workload(bytes: u64, engine: &Engine) -> Result<Workload, Failure> {
     let mut workload = catalogue::workload("layout").map_err(wrong)?;
     if engine.kind.is_synchronous() {
         workload.roles.iter_mut().for_each(|role| role.iodepth = Some(1));

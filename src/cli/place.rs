@@ -16,7 +16,7 @@ use iosonde_engine::backend::uring_cmd::CommandTarget;
 use iosonde_engine::engine::{Control, Medium, signal_in};
 use iosonde_engine::host::{self, Root};
 use iosonde_engine::target::{Direct, Held};
-use iosonde_model::plan::{Engine, EngineKind};
+use iosonde_model::plan::{Engine, EngineKind, OnError, Setting, Stop, Target};
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::hosts::TargetIdentity;
 
@@ -91,6 +91,24 @@ impl Place {
     /// A quarter of the available memory, bytes; 256 MiB if unknown.
     pub(crate) fn buffer_limit_bytes(&self) -> u64 {
         self.host.memory_available_bytes.map_or(256 << 20, |bytes| bytes / 4)
+    }
+
+    /// The setting in which the whole of these targets is used, with one request in flight, and
+    /// nothing is asked besides.
+    pub(crate) fn setting(&self, engine: Engine, targets: Vec<Target>, seed: u64) -> Setting {
+        Setting {
+            engine,
+            targets,
+            offset_bytes: 0,
+            cpus: self.cpus(),
+            iodepth: 1,
+            seed,
+            warmup_ns: 0,
+            stop: Stop::AfterNs(1),
+            on_error: OnError::Stop,
+            final_sync: false,
+            buffer_limit_bytes: self.buffer_limit_bytes(),
+        }
     }
 
     /// Whether a signal has requested termination.

@@ -50,7 +50,7 @@ use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::history;
 use iosonde_analysis::verdict::{assess, verdict};
 use iosonde_engine::engine::waits::Wait;
-use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
+use iosonde_model::plan::{Engine, OnError, Plan, Setting, resolve};
 use iosonde_model::record::run::Run;
 use iosonde_model::spec::{Speed, catalogue};
 use iosonde_report::json::Document;
@@ -255,7 +255,7 @@ pub(super) fn run(
     let laying = Engine { sqpoll: false, iopoll: false, ..setting.engine.clone() };
     let layout = match resolved.fresh.as_slice() {
         [] => None,
-        fresh => Some(layout_plan(&setting, fresh, laying)?),
+        fresh => Some(layout::plan(&setting, fresh, laying)?),
     };
     let context = place.context(resolved.held, resolved.medium);
     let words_of_fio = |second: &Second| second.words(&plan, &context);
@@ -306,18 +306,14 @@ fn setting(
     seed: u64,
 ) -> Setting {
     Setting {
-        engine: requested.engine.clone(),
-        targets: resolved.targets.clone(),
         offset_bytes: resolved.offset_bytes,
-        cpus: place.cpus(),
         iodepth: args.engine.iodepth.unwrap_or_else(|| usual_depth(args, &requested.engine)),
-        seed,
         warmup_ns: requested.warmup_ns,
         stop: requested.stop,
         on_error: if args.run.continue_on_error { OnError::Continue } else { OnError::Stop },
         // An endless device has nothing to make durable, and refuses the call.
         final_sync: resolved.durable,
-        buffer_limit_bytes: place.buffer_limit_bytes(),
+        ..place.setting(requested.engine.clone(), resolved.targets.clone(), seed)
     }
 }
 
@@ -327,24 +323,6 @@ fn usual_depth(args: &RunArgs, engine: &Engine) -> u32 {
     let name = args.file.as_ref().map(|file| file.to_string_lossy());
     let depth = name.and_then(|name| catalogue::depth_in_check(&name));
     depth.filter(|_| !engine.kind.is_synchronous()).unwrap_or(1)
-}
-
-/// Lays out these of the targets, which were made for this run and are of equal size.
-fn layout_plan(setting: &Setting, targets: &[u16], engine: Engine) -> Result<Plan, Failure> {
-    let bytes = setting.targets[usize::from(targets[0])].bytes;
-    let mut workload = layout::workload(bytes, &engine)?;
-    for role in &mut workload.roles {
-        role.targets = targets.to_vec();
-    }
-    let setting = Setting {
-        warmup_ns: 0,
-        offset_bytes: 0,
-        stop: Stop::AfterOnePass,
-        on_error: OnError::Stop,
-        engine,
-        ..setting.clone()
-    };
-    Ok(resolve(&workload, &setting)?)
 }
 
 fn warn_about(engine: &Engine, about_targets: &[String]) {

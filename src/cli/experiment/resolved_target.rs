@@ -13,7 +13,7 @@ use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::open::{self, Direct};
 use iosonde_engine::target::{Held, Intent, TargetError, purge, write_cache};
 use iosonde_model::plan::precondition::{active_range, pass_bytes};
-use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
+use iosonde_model::plan::{Engine, EngineKind, Plan, Setting, Target};
 use iosonde_model::record::experiment::RequestedTarget;
 use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::spec::WorksOn;
@@ -176,14 +176,10 @@ pub(super) fn resolve_target(
             bytes::exact(held.bytes)
         )));
     }
-    let target = Target {
-        path: held.path.to_string_lossy().into_owned(),
-        bytes: wanted,
-        direct: held.direct,
-        align_bytes: held.align_bytes(&facts),
-    };
-    let setting = setting(options, place, engine, target);
-    let layout = if reads_only.is_none() { Some(layout_plan(&setting)?) } else { None };
+    let target = held.target(&held.path, wanted, &facts);
+    let setting = place.setting(engine, vec![target], options.seed);
+    let layout = || layout::plan(&setting, &[], setting.engine.clone());
+    let layout = reads_only.is_none().then(layout).transpose()?;
     let kind = if is_ours { "test file" } else { "target" };
     let words = format!("{} ({} {kind})", held.path.display(), bytes::exact(wanted));
     let medium = place::medium(std::slice::from_ref(&held));
@@ -220,7 +216,7 @@ fn simulated(
         direct: false,
         align_bytes: 1,
     };
-    let setting = setting(options, place, engine, target);
+    let setting = place.setting(engine, vec![target], options.seed);
     Ok(ResolvedTarget {
         medium: Medium::Sim(model),
         held: None,
@@ -294,27 +290,4 @@ fn existing(
     let reason = reason.to_owned();
     note(&format!("`{}` is only read: cells with writes are skipped", path.display()));
     Ok((held, false, Some(reason)))
-}
-
-fn setting(options: &TargetOptions<'_>, place: &Place, engine: Engine, target: Target) -> Setting {
-    Setting {
-        engine,
-        targets: vec![target],
-        offset_bytes: 0,
-        cpus: place.cpus(),
-        iodepth: 1,
-        seed: options.seed,
-        warmup_ns: 0,
-        stop: Stop::AfterNs(1),
-        on_error: OnError::Stop,
-        final_sync: false,
-        buffer_limit_bytes: place.buffer_limit_bytes(),
-    }
-}
-
-/// One pass of sequential writes over the region, then an fsync.
-fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
-    let workload = layout::workload(setting.targets[0].bytes, &setting.engine)?;
-    let setting = Setting { stop: Stop::AfterOnePass, final_sync: true, ..setting.clone() };
-    Ok(resolve(&workload, &setting)?)
 }

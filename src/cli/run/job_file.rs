@@ -22,11 +22,11 @@ use shelf::{Opened, Shelf, at, opened};
 use super::fio_line::{FioLine, Instead};
 use super::request::expectations;
 use super::words::time;
-use super::{RunArgs, device, execute_alone, layout_plan, warn_about};
+use super::{RunArgs, device, execute_alone, warn_about};
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
-use crate::cli::layout::lay_out_first;
+use crate::cli::layout::{self, lay_out_first};
 use crate::cli::output::{Output, OutputFormat, hold_remarks_back, note};
 use crate::cli::outputs::{Form, Gauge, LogArgs, Outputs};
 use crate::cli::place::{self, Place};
@@ -41,9 +41,7 @@ use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::Held;
 use iosonde_engine::target::held::advise;
-use iosonde_model::plan::{
-    self, EngineKind, OnError, Plan, Pursuit, Setting, Stop, Target, resolve,
-};
+use iosonde_model::plan::{self, EngineKind, Plan, Pursuit, Setting, Stop, Target, resolve};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::Workload;
 use iosonde_model::spec::fio::{Asking, TargetRequest, ask, command, jobs};
@@ -246,19 +244,13 @@ fn ready(
     let (mut workload, stop) = asking.workload(&known).map_err(wrong)?;
     on_nodes(&mut workload, asking, place)?;
     let counted = matches!(stop, Stop::AfterOps(_) | Stop::AfterBytes(_));
+    let seed = asking.seed.unwrap_or_else(place::fresh_seed);
     let setting = Setting {
-        engine: asking.engine.engine(),
-        targets: opened.targets,
-        offset_bytes: 0,
-        cpus: place.cpus(),
-        iodepth: 1,
-        seed: asking.seed.unwrap_or_else(place::fresh_seed),
         warmup_ns: if counted { 0 } else { asking.warmup_ns },
         stop,
-        on_error: OnError::Stop,
         // An endless device has nothing to make durable, and refuses the call.
         final_sync: opened.held.iter().any(|held| held.bytes != u64::MAX),
-        buffer_limit_bytes: place.buffer_limit_bytes(),
+        ..place.setting(asking.engine.engine(), opened.targets, seed)
     };
     let mut plan = resolve(&workload, &setting).map_err(|refusal| {
         let failure = Failure::from(refusal);
@@ -369,7 +361,7 @@ fn group(
         ..place.context(Held::first_for_all(&ready.held), ready.medium)
     };
     for index in ready.fresh {
-        let layout = layout_plan(&ready.setting, &[index], place::default_engine())?;
+        let layout = layout::plan(&ready.setting, &[index], place::default_engine())?;
         lay_out_first(&layout, &context, progress)?;
     }
     if asking.creates_only {

@@ -198,12 +198,8 @@ fn resolve_real(
     }
     let what = format!("`{}`", smallest.path.display());
     let (offset_bytes, end_bytes) = within(requested, smallest.bytes, &what)?;
-    let target = |(held, path): (&Held, &PathBuf)| Target {
-        path: path.to_string_lossy().into_owned(),
-        bytes: end_bytes,
-        direct: held.direct,
-        align_bytes: held.align_bytes(&held.describe(&place.root)),
-    };
+    let target =
+        |(held, path): (&Held, &PathBuf)| held.target(path, end_bytes, &held.describe(&place.root));
     let warnings = all.iter().filter_map(|held| held.direct_refused.clone());
     Ok(ResolvedTarget {
         targets: all.iter().zip(&paths).map(target).collect(),

@@ -124,17 +124,12 @@ impl ProveArgs {
         let facts = held.describe(&place.root);
         let what = format!("`{}`", path.display());
         let (offset_bytes, end_bytes) = self.within(held.bytes, &what)?;
-        let align_bytes = held.align_bytes(&facts).max(1);
+        let target = held.target(path, end_bytes, &facts);
         let is_device = facts.kind == "block device" || held.namespace.is_some();
         Ok(ResolvedTarget {
             medium: place::medium(std::slice::from_ref(&held)),
-            target: Target {
-                path: path.to_string_lossy().into_owned(),
-                bytes: end_bytes,
-                direct: held.direct,
-                align_bytes,
-            },
-            sector_bytes: sector_of(&facts, align_bytes),
+            sector_bytes: sector_of(&facts, target.align_bytes),
+            target,
             // A hole in a file reads as zeros; a discarded block as anything.
             trims_make_zeros: !is_device,
             begins_as_zeros,

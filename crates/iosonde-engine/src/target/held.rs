@@ -1,11 +1,13 @@
 //! What can be asked of an open target.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 use rustix::fs::{FileType, major, minor};
 
 use super::{Held, TargetError, gate, truth};
 use crate::host::{self, Identity, Root};
+use iosonde_model::plan::Target;
 use iosonde_model::record::TargetFacts;
 use iosonde_model::record::facts::DeviceFacts;
 use iosonde_model::spec::fio::AccessHint;
@@ -35,6 +37,16 @@ impl Held {
             (facts.cached_samples, facts.punted) = (None, None);
         }
         facts
+    }
+
+    /// It as a plan names it: its first bytes, under this path.
+    pub fn target(&self, path: &Path, bytes: u64, facts: &TargetFacts) -> Target {
+        Target {
+            path: path.to_string_lossy().into_owned(),
+            bytes,
+            direct: self.direct,
+            align_bytes: self.align_bytes(facts),
+        }
     }
 
     /// Switches direct I/O on or off, for who measures with and without the page cache; nothing may
@@ -78,7 +90,7 @@ impl Held {
             return 1;
         }
         let block = facts.device.as_ref().and_then(|device| device.logical_block_bytes);
-        u64::from(facts.dio_offset_align.filter(|align| *align > 0).or(block).unwrap_or(512))
+        u64::from(facts.dio_offset_align.filter(|align| *align > 0).or(block).unwrap_or(512).max(1))
     }
 }
 

@@ -136,12 +136,7 @@ pub(super) fn opened(
                 longer(beside, requested, &held, needed, shelf)?
             }
         };
-        opened.targets.push(Target {
-            path: requested.path.clone(),
-            bytes: held.bytes,
-            direct: held.direct,
-            align_bytes: held.align_bytes(&held.describe(&place.root)),
-        });
+        opened.targets.push(held.target(path, held.bytes, &held.describe(&place.root)));
         opened.held.push(held);
     }
     Ok(opened)
