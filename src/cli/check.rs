@@ -196,7 +196,6 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         runs: Vec::new(),
         rows: Vec::new(),
         cross_checks: Vec::new(),
-        earlier: None,
         classes,
         reference: named,
         witness_exit: Exit::Done,

@@ -1,14 +1,105 @@
-//! The exit code of a result.
+//! The end of a command that has measured: its exit code, and where its result goes.
 
 use super::exit::Exit;
-use iosonde_analysis::Assessment;
+use super::keep::Keeper;
+use super::output::{Output, note};
+use super::outputs::Outputs;
+use super::progress::Progress;
 use iosonde_analysis::arrivals::ArrivalVerdict;
-use iosonde_analysis::expectation::Judgement;
+use iosonde_analysis::cross_check::CrossCheck;
+use iosonde_analysis::expectation::{self, Expectation, Judged, judge_all};
 use iosonde_analysis::precision::{Ended, PrecisionFigures};
 use iosonde_analysis::pursuit::{Class, PursuitFigures};
 use iosonde_analysis::steady::SteadyFigures;
-use iosonde_model::record::Run;
+use iosonde_analysis::verdict::{Assessment, Verdict, verdict};
 use iosonde_model::record::run::Outcome;
+use iosonde_model::record::{HostFacts, Run};
+use iosonde_report::Answer;
+use iosonde_report::json::{Document, WrittenOptions};
+
+/// Runs with their assessments.
+pub(crate) type Cells<'a> = [(&'a Run, &'a Assessment)];
+
+/// What follows from runs.
+pub(crate) struct Judgement {
+    pub(crate) verdict: Verdict,
+    pub(crate) judged: Vec<Judged>,
+    pub(crate) exit: Exit,
+}
+
+impl Judgement {
+    /// What follows from these.
+    pub(crate) fn of(
+        rows: &[Assessment],
+        cells: &Cells<'_>,
+        expectations: &[Expectation],
+    ) -> Judgement {
+        let judged = judge_all(expectations, cells);
+        let of_runs = cells.iter().map(|(run, row)| end_of(run, row));
+        let exit = of_runs.chain(judged.iter().map(end_of_expectation));
+        let exit = exit.fold(Exit::Done, Exit::or_graver);
+        Judgement { verdict: verdict(rows).judged(&judged), judged, exit }
+    }
+}
+
+/// Runs that have ended and are kept, and what their command knows besides.
+pub(crate) struct Ending<'a> {
+    pub(crate) verb: &'static str,
+    pub(crate) host: &'a HostFacts,
+    pub(crate) rows: &'a [Assessment],
+    pub(crate) cells: &'a Cells<'a>,
+    pub(crate) cross_checks: &'a [CrossCheck],
+    pub(crate) written: Option<&'a WrittenOptions>,
+    pub(crate) expectations: &'a [Expectation],
+    /// What they are compared with, in words.
+    pub(crate) beside: Option<String>,
+    /// Whether none of the runs is missing.
+    pub(crate) all: bool,
+    /// How it ends, whatever the runs say.
+    pub(crate) exit: Exit,
+}
+
+impl Ending<'_> {
+    /// Judges and prints them, closes what is kept, and gives the exit code that follows. `text` is
+    /// given whether all is complete.
+    pub(crate) fn conclude(
+        &self,
+        (mut output, outputs, mut progress): (Output, Outputs, Progress),
+        keeper: Keeper,
+        text: impl FnOnce(Answer, &Judgement, bool) -> String,
+    ) -> Exit {
+        let Ending { verb, host, rows, cells, cross_checks, written, .. } = *self;
+        let judgement = Judgement::of(rows, cells, self.expectations);
+        let mut exit = self.exit.or_graver(judgement.exit);
+        let verdict = &judgement.verdict;
+        let complete = self.all && rows.iter().all(|row| row.complete);
+        let answer = Answer::of_runs(cells, complete, verdict, self.beside.as_deref());
+        output.text(&text(answer, &judgement, complete));
+        let mut document = Document {
+            verb,
+            complete,
+            exit_code: exit.code(),
+            cells,
+            verdict: Some(verdict),
+            expectations: &judgement.judged,
+            cross_checks,
+            host: Some(host),
+            target: cells.first().map(|(run, _)| &run.target),
+            written,
+            ..Document::default()
+        };
+        if !(outputs.write(&document) & progress.end(&document)) {
+            exit = exit.or_graver(Exit::Environment);
+            document.exit_code = exit.code();
+        }
+        output.document(&document);
+        let exit = output.end(exit);
+        if let Some(path) = keeper.finish(complete, exit.code(), &verdict.words) {
+            note(&format!("results stored in {}", path.display()));
+        }
+        exit
+    }
+}
 
 fn unsustainable(row: &Assessment) -> bool {
     let open = row.figures.arrivals.as_ref();
@@ -20,7 +111,7 @@ fn is_corrupt(run: &Run) -> bool {
 }
 
 /// The exit code of one run.
-pub(crate) fn end_of(run: &Run, row: &Assessment) -> Exit {
+fn end_of(run: &Run, row: &Assessment) -> Exit {
     let outcome = match &run.outcome {
         // Whatever ended the run: what was read is not what was written.
         _ if is_corrupt(run) => Exit::Corrupt,
@@ -61,10 +152,10 @@ fn end_of_pursuit(figures: &PursuitFigures) -> Exit {
 }
 
 /// The exit code of one expectation.
-pub(crate) fn end_of_expectation(judgement: &Judgement) -> Exit {
-    match judgement {
-        Judgement::Met { .. } => Exit::Done,
-        Judgement::Missed { .. } => Exit::Missed,
-        Judgement::Unknown { .. } => Exit::Inconclusive,
+fn end_of_expectation(judged: &Judged) -> Exit {
+    match judged.judgement {
+        expectation::Judgement::Met { .. } => Exit::Done,
+        expectation::Judgement::Missed { .. } => Exit::Missed,
+        expectation::Judgement::Unknown { .. } => Exit::Inconclusive,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 
 use iosonde_sys::{Clock, ring};
 
-use super::exit::Failure;
+use super::exit::{Exit, Failure};
 use super::hosts::Agent;
 use super::output::note;
 use super::watchdog;
@@ -114,6 +114,11 @@ impl Place {
     /// Whether a signal has requested termination.
     pub(crate) fn interrupted(&self) -> Option<i32> {
         signal_in(&self.signal)
+    }
+
+    /// How the command ends then.
+    pub(crate) fn end(&self) -> Exit {
+        self.interrupted().map_or(Exit::Done, Exit::Signal)
     }
 }
 

@@ -34,7 +34,7 @@ use resolved_target::{ResolvedTarget, TargetArgs, resolve_target};
 use submit::SubmitArgs;
 
 use super::cross_check::{self, Both, CrossCheckArgs, Second};
-use super::ending::{end_of, end_of_expectation};
+use super::ending::Ending;
 use super::exit::{Exit, Failure, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
@@ -46,15 +46,13 @@ use super::progress::Progress;
 use super::results;
 use super::screen;
 use crate::schedule::{RunContext, execute_single};
-use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::history;
-use iosonde_analysis::verdict::{assess, verdict};
+use iosonde_analysis::verdict::assess;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_model::plan::{Engine, OnError, Plan, Setting, resolve};
 use iosonde_model::record::run::Run;
 use iosonde_model::spec::{Speed, catalogue};
-use iosonde_report::json::Document;
-use iosonde_report::{Answer, cross_check_text, runs_text};
+use iosonde_report::{cross_check_text, runs_text};
 
 /// Run a single load, given by fio-style options for identical jobs, or by a workload file with
 /// different roles.
@@ -295,7 +293,24 @@ pub(super) fn run(
     if let Some(watched) = watched {
         watched.end(&mut run);
     }
-    Ok(conclude(&requested, &place, (output, outputs, progress), keeper, &run, both.as_ref()))
+    keeper.keep_cell("01-run.json", &run);
+    if let Some(both) = &both {
+        both.keep(&mut keeper, "01");
+    }
+    let rows = [assess(&run, Some(&place.host))];
+    let ending = Ending {
+        verb: "run",
+        host: &place.host,
+        cells: &[(&run, &rows[0])],
+        rows: &rows,
+        cross_checks: both.as_ref().map_or(&[], |both| std::slice::from_ref(&both.check)),
+        written: None,
+        expectations: &requested.expectations,
+        beside: None,
+        all: true,
+        exit: place.end().or_graver(both.as_ref().map_or(Exit::Done, Both::exit)),
+    };
+    Ok(conclude(ending, (output, outputs, progress), keeper))
 }
 
 fn setting(
@@ -345,60 +360,14 @@ pub(super) fn execute_alone(
     Ok(run)
 }
 
-/// Judges, prints and keeps the run, and gives the exit code that follows.
-fn conclude(
-    requested: &Request,
-    place: &Place,
-    (mut output, outputs, mut progress): (Output, Outputs, Progress),
-    mut keeper: Keeper,
-    run: &Run,
-    both: Option<&Both>,
-) -> Exit {
-    let row = assess(run, Some(&place.host));
-    let judged = judge_all(&requested.expectations, &[(run, &row)]);
-    let rows = [row];
-    let analysed = verdict(&rows).judged(&judged);
-    let [row] = &rows;
-    let mut exit = end_of(run, row);
-    if let Some(signal) = place.interrupted() {
-        exit = exit.or_graver(Exit::Signal(signal));
-    }
-    for each in &judged {
-        exit = exit.or_graver(end_of_expectation(&each.judgement));
-    }
-    keeper.keep_cell("01-run.json", run);
-    if let Some(both) = both {
-        exit = exit.or_graver(both.exit());
-        both.keep(&mut keeper, "01");
-    }
-    let earlier = history::of_run(&[(run, row)])
-        .and_then(|now| results::against_earlier(&mut keeper, "run", &now));
-    let answer = Answer::of_runs(&[(run, row)], row.complete, &analysed, earlier.as_deref());
-    output.text(&answer.text(screen::columns()));
-    output.text(&runs_text(&[(run, row)], &analysed, &judged));
-    if let Some(both) = both {
-        output.text(&cross_check_text(&both.check));
-    }
-    let mut document = Document {
-        verb: "run",
-        cross_checks: both.map_or(&[], |both| std::slice::from_ref(&both.check)),
-        complete: row.complete,
-        exit_code: exit.code(),
-        cells: &[(run, row)],
-        verdict: Some(&analysed),
-        expectations: &judged,
-        host: Some(&place.host),
-        target: Some(&run.target),
-        ..Document::default()
-    };
-    if !(outputs.write(&document) & progress.end(&document)) {
-        exit = exit.or_graver(Exit::Environment);
-        document.exit_code = exit.code();
-    }
-    output.document(&document);
-    let exit = output.end(exit);
-    if let Some(path) = keeper.finish(row.complete, exit.code(), &analysed.words) {
-        note(&format!("results stored in {}", path.display()));
-    }
-    exit
+/// Judges and prints runs that are kept, and gives the exit code that follows.
+fn conclude(ending: Ending<'_>, sinks: (Output, Outputs, Progress), mut keeper: Keeper) -> Exit {
+    let cells = ending.cells;
+    let beside =
+        history::of_run(cells).and_then(|now| results::against_earlier(&mut keeper, "run", &now));
+    let compared: String = ending.cross_checks.iter().map(cross_check_text).collect();
+    Ending { beside, ..ending }.conclude(sinks, keeper, |answer, judgement, _| {
+        let runs = runs_text(cells, &judgement.verdict, &judgement.judged);
+        answer.text(screen::columns()) + &runs + &compared
+    })
 }

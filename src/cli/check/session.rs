@@ -4,27 +4,25 @@ use serde_json::json;
 
 use super::{Request, length_ns};
 use crate::cli::cross_check::Second;
-use crate::cli::ending::{end_of, end_of_expectation};
+use crate::cli::ending::Ending;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
-use crate::cli::output::{Output, note};
+use crate::cli::output::Output;
 use crate::cli::outputs::Outputs;
 use crate::cli::progress::Progress;
 use crate::cli::results;
 use crate::cli::screen;
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::cross_check::CrossCheck;
-use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::history;
 use iosonde_analysis::reference::place;
-use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
+use iosonde_analysis::verdict::{Assessment, assess};
 use iosonde_engine::engine::signal_in;
 use iosonde_model::plan::Plan;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::record::summary::Summary;
 use iosonde_model::spec::reference::ReferenceClass;
-use iosonde_report::json::Document;
 use iosonde_report::{Answer, CheckReport};
 
 /// The measuring part of a check.
@@ -37,8 +35,6 @@ pub(super) struct Session<'a> {
     pub(super) runs: Vec<Run>,
     pub(super) rows: Vec<Assessment>,
     pub(super) cross_checks: Vec<CrossCheck>,
-    /// How it compares with earlier checks of the same storage.
-    pub(super) earlier: Option<String>,
     /// Classes of storage to compare with.
     pub(super) classes: Vec<ReferenceClass>,
     /// The result to compare with, and its name, if one was given.
@@ -110,77 +106,44 @@ impl Session<'_> {
         cells: &[Plan],
         context: &RunContext,
     ) -> Exit {
-        let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
-        let judged = judge_all(&requested.expectations, &rows);
-        let analysed = verdict(&self.rows).judged(&judged);
-        if let Some(summary) = history::of_check(&rows, requested.length_ns) {
-            let earlier = results::against_earlier(&mut self.keeper, "check", &summary);
-            self.earlier = match &self.reference {
-                Some((name, reference)) => history::against(&summary, reference, name),
-                None => earlier,
-            };
-        }
-        let mut exit = signal_in(&context.control.signal).map_or(Exit::Done, Exit::Signal);
-        exit = exit.or_graver(self.witness_exit);
-        for row in &rows {
-            exit = exit.or_graver(end_of(row.0, row.1));
-        }
-        for each in &judged {
-            exit = exit.or_graver(end_of_expectation(&each.judgement));
-        }
-        let complete = rows.len() == cells.len() && rows.iter().all(|(_, row)| row.complete);
-        let exit = self.print_end(requested, complete, exit, &analysed, &judged);
-        let exit = self.output.end(exit);
-        let path = self.keeper.finish(complete, exit.code(), &analysed.words);
-        if let Some(path) = path {
-            note(&format!("results stored in {}", path.display()));
-        }
-        exit
-    }
-
-    fn print_end(
-        &mut self,
-        requested: &Request,
-        complete: bool,
-        exit: Exit,
-        analysed: &Verdict,
-        judged: &[iosonde_analysis::expectation::Judged],
-    ) -> Exit {
-        let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         self.progress.clear();
+        let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         let placement = place(&rows, &self.classes);
-        let beside: Vec<String> =
-            [self.earlier.clone(), placement.words()].into_iter().flatten().collect();
-        let beside = (!beside.is_empty()).then(|| beside.join("; "));
-        let report = CheckReport {
-            answer: Answer::of_runs(&rows, complete, analysed, beside.as_deref()),
-            placement: &placement,
-            rows: &rows,
-            verdict: analysed,
-            judged,
-            cross_checks: &self.cross_checks,
-            complete,
-            left_out: &requested.left_out,
-        };
-        self.output.text(&report.text(screen::columns()));
-        let mut document = Document {
-            verb: "check",
-            cross_checks: &self.cross_checks,
-            complete,
-            exit_code: exit.code(),
-            cells: &rows,
-            verdict: Some(analysed),
-            expectations: judged,
-            host: Some(self.host),
-            target: rows.first().map(|(run, _)| &run.target),
-            ..Document::default()
-        };
-        let mut exit = exit;
-        if !(self.outputs.write(&document) & self.progress.end(&document)) {
-            exit = exit.or_graver(Exit::Environment);
-            document.exit_code = exit.code();
+        let mut earlier = None;
+        if let Some(summary) = history::of_check(&rows, requested.length_ns) {
+            earlier = results::against_earlier(&mut self.keeper, "check", &summary);
+            if let Some((name, reference)) = &self.reference {
+                earlier = history::against(&summary, reference, name);
+            }
         }
-        self.output.document(&document);
-        exit
+        let beside: Vec<String> = [earlier, placement.words()].into_iter().flatten().collect();
+        let ending = Ending {
+            verb: "check",
+            host: self.host,
+            rows: &self.rows,
+            cells: &rows,
+            cross_checks: &self.cross_checks,
+            written: None,
+            expectations: &requested.expectations,
+            beside: (!beside.is_empty()).then(|| beside.join("; ")),
+            all: rows.len() == cells.len(),
+            exit: signal_in(&context.control.signal)
+                .map_or(Exit::Done, Exit::Signal)
+                .or_graver(self.witness_exit),
+        };
+        let sinks = (self.output, self.outputs, self.progress);
+        ending.conclude(sinks, self.keeper, |answer, judgement, complete| {
+            let report = CheckReport {
+                answer,
+                placement: &placement,
+                rows: &rows,
+                verdict: &judgement.verdict,
+                judged: &judgement.judged,
+                cross_checks: &self.cross_checks,
+                complete,
+                left_out: &requested.left_out,
+            };
+            report.text(screen::columns())
+        })
     }
 }

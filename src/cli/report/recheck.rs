@@ -99,7 +99,7 @@ pub(super) fn compared(
 fn anew(kept: &Kept) -> (String, Exit) {
     match &kept.records {
         Records::Runs(runs) => {
-            let judgement = judgement(kept, runs);
+            let (_, judgement) = judgement(kept, runs);
             let verdict = &judgement.verdict;
             // Earlier versions said this of every verdict of its kind.
             let is_plain =

@@ -5,15 +5,15 @@ use serde_json::Value;
 use super::kept::{Kept, Records};
 use super::write::{Rendered, deliver, deliver_report, marked};
 use super::{Form, Pictures, ReportArgs};
-use crate::cli::ending::{end_of, end_of_expectation};
+use crate::cli::ending::Judgement;
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::results;
 use crate::cli::screen;
 use crate::cli::{profile, verify};
-use iosonde_analysis::expectation::{Expectation, Judged, judge_all};
+use iosonde_analysis::expectation::Expectation;
 use iosonde_analysis::profile::figures as profile_figures_of;
 use iosonde_analysis::reference::{Placement, place};
-use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
+use iosonde_analysis::verdict::{Assessment, assess};
 use iosonde_analysis::{judge, ladder};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::Run;
@@ -29,31 +29,13 @@ use iosonde_report::{
     verify_sections, verify_text,
 };
 
-/// Runs with their analysis.
-pub(super) struct Judgement<'a> {
-    pub rows: Vec<(&'a Run, Assessment)>,
-    pub verdict: Verdict,
-    pub judged: Vec<Judged>,
-    pub exit: Exit,
-}
-
 /// Evaluates runs again.
-pub(super) fn judgement<'a>(kept: &Kept, runs: &'a [(String, Run)]) -> Judgement<'a> {
+pub(super) fn judgement(kept: &Kept, runs: &[(String, Run)]) -> (Vec<Assessment>, Judgement) {
     let host = kept.host.as_ref();
-    let assessed = runs.iter().map(|(_, run)| (run, assess(run, host)));
-    let rows: Vec<(&Run, Assessment)> = assessed.collect();
-    let all: Vec<Assessment> = rows.iter().map(|(_, row)| row.clone()).collect();
-    let pairs: Vec<(&Run, &Assessment)> = rows.iter().map(|(run, row)| (*run, row)).collect();
-    let judged = judge_all(&expectations(kept, &pairs), &pairs);
-    let rendered = verdict(&all).judged(&judged);
-    let mut exit = Exit::Done;
-    for (run, row) in &pairs {
-        exit = exit.or_graver(end_of(run, row));
-    }
-    for each in &judged {
-        exit = exit.or_graver(end_of_expectation(&each.judgement));
-    }
-    Judgement { rows, verdict: rendered, judged, exit }
+    let rows: Vec<Assessment> = runs.iter().map(|(_, run)| assess(run, host)).collect();
+    let cells: Vec<_> = runs.iter().map(|(_, run)| run).zip(&rows).collect();
+    let judgement = Judgement::of(&rows, &cells, &expectations(kept, &cells));
+    (rows, judgement)
 }
 
 /// The expectations of the command line. Invalid ones were rejected when the command ran.
@@ -187,9 +169,8 @@ fn source(kept: &Kept, exit: Exit) -> Source {
 }
 
 fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Result<Exit, Failure> {
-    let judgement = judgement(kept, runs);
-    let rows: Vec<(&Run, &Assessment)> =
-        judgement.rows.iter().map(|(run, row)| (*run, row)).collect();
+    let (rows, judgement) = judgement(kept, runs);
+    let rows: Vec<_> = runs.iter().map(|(_, run)| run).zip(&rows).collect();
     let verb = kept.manifest.as_ref().map_or("run", |manifest| manifest.verb.as_str());
     let is_check = verb == "check" || rows.len() > 1;
     let warnings = kept.warnings();
@@ -248,7 +229,7 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
 fn check_again(
     kept: &Kept,
     rows: &[(&Run, &Assessment)],
-    judgement: &Judgement<'_>,
+    judgement: &Judgement,
     (answer, placement): (Answer, &Placement),
 ) -> String {
     let interrupted = rows.iter().any(|(run, _)| run.outcome != Outcome::Complete);

@@ -22,8 +22,8 @@ use shelf::{Opened, Shelf, at, opened};
 use super::fio_line::{FioLine, Instead};
 use super::request::expectations;
 use super::words::time;
-use super::{RunArgs, device, execute_alone, warn_about};
-use crate::cli::ending::{end_of, end_of_expectation};
+use super::{RunArgs, conclude, device, execute_alone, warn_about};
+use crate::cli::ending::Ending;
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::layout::{self, lay_out_first};
@@ -31,12 +31,9 @@ use crate::cli::output::{Output, OutputFormat, hold_remarks_back, note};
 use crate::cli::outputs::{Form, Gauge, LogArgs, Outputs};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
-use crate::cli::results;
-use crate::cli::screen;
 use crate::schedule::RunContext;
-use iosonde_analysis::expectation::{Expectation, judge_all};
-use iosonde_analysis::history;
-use iosonde_analysis::verdict::{assess, verdict};
+use iosonde_analysis::expectation::Expectation;
+use iosonde_analysis::verdict::assess;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::Held;
@@ -46,8 +43,6 @@ use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::Workload;
 use iosonde_model::spec::fio::{Asking, TargetRequest, ask, command, jobs};
 use iosonde_report::fio_job::fio_job;
-use iosonde_report::json::{Document, WrittenOptions};
-use iosonde_report::{Answer, runs_text};
 
 /// The defaults that hold, as the first line of the report.
 const DEFAULTS: &str = "read as fio's command line: fio's defaults (psync, buffered, until size is \
@@ -185,9 +180,20 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
         return Err(Failure::new(Exit::Environment, "nothing was measured"));
     }
     let all = of_groups.len() + askings.iter().filter(|asking| asking.creates_only).count();
-    let all = is_ended || all == askings.len();
-    let end = (all, failed, &written);
-    Ok(conclude(beside, &place, (output, outputs, progress), keeper, &runs, end))
+    let rows: Vec<_> = runs.iter().map(|run| assess(run, Some(&place.host))).collect();
+    let ending = Ending {
+        verb: "run",
+        host: &place.host,
+        cells: &runs.iter().zip(&rows).collect::<Vec<_>>(),
+        rows: &rows,
+        cross_checks: &[],
+        written: Some(&written),
+        expectations: &beside.expectations,
+        beside: None,
+        all: is_ended || all == askings.len(),
+        exit: failed.unwrap_or(Exit::Done).or_graver(place.end()),
+    };
+    Ok(conclude(ending, (output, outputs, progress), keeper))
 }
 
 /// Time between progress lines, 0 for none: as with fio they are for a terminal, and elsewhere for
@@ -384,57 +390,4 @@ fn group(
         runs.push(execute_alone(&plan, &context, progress)?);
     }
     Ok(runs)
-}
-
-/// Judges, prints and keeps all runs, and gives the exit code that follows.
-fn conclude(
-    beside: &Beside<'_>,
-    place: &Place,
-    (mut output, outputs, mut progress): (Output, Outputs, Progress),
-    mut keeper: Keeper,
-    runs: &[Run],
-    (all, failed, written): (bool, Option<Exit>, &WrittenOptions),
-) -> Exit {
-    let rows: Vec<_> = runs.iter().map(|run| assess(run, Some(&place.host))).collect();
-    let cells: Vec<_> = runs.iter().zip(&rows).collect();
-    let judged = judge_all(&beside.expectations, &cells);
-    let reported = verdict(&rows).judged(&judged);
-    let mut exit = failed.unwrap_or(Exit::Done);
-    for (run, row) in &cells {
-        exit = exit.or_graver(end_of(run, row));
-    }
-    if let Some(signal) = place.interrupted() {
-        exit = exit.or_graver(Exit::Signal(signal));
-    }
-    for each in &judged {
-        exit = exit.or_graver(end_of_expectation(&each.judgement));
-    }
-    let complete = all && rows.iter().all(|row| row.complete);
-    let earlier =
-        history::of_run(&cells).and_then(|now| results::against_earlier(&mut keeper, "run", &now));
-    let answer = Answer::of_runs(&cells, complete, &reported, earlier.as_deref());
-    output.text(&answer.text(screen::columns()));
-    output.text(&runs_text(&cells, &reported, &judged));
-    let mut document = Document {
-        verb: "run",
-        complete,
-        exit_code: exit.code(),
-        cells: &cells,
-        verdict: Some(&reported),
-        expectations: &judged,
-        host: Some(&place.host),
-        target: runs.first().map(|run| &run.target),
-        written: Some(written),
-        ..Document::default()
-    };
-    if !(outputs.write(&document) & progress.end(&document)) {
-        exit = exit.or_graver(Exit::Environment);
-        document.exit_code = exit.code();
-    }
-    output.document(&document);
-    let exit = output.end(exit);
-    if let Some(path) = keeper.finish(complete, exit.code(), &reported.words) {
-        note(&format!("results stored in {}", path.display()));
-    }
-    exit
 }
