@@ -20,6 +20,7 @@ use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
+use super::words::{size, time};
 use iosonde_analysis::expectation::Expectation;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
@@ -28,7 +29,7 @@ use iosonde_model::plan::{self, LatencyTarget, Plan, Pursuit, Setting, Stop, res
 use iosonde_model::record::TargetFacts;
 use iosonde_model::spec::experiment::Stage;
 use iosonde_model::spec::{Workload, catalogue};
-use iosonde_model::units::{bytes, count, duration};
+use iosonde_model::units::{count, duration};
 
 /// Check storage: eight application workloads, one table, one verdict.
 ///
@@ -216,8 +217,7 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
         stage.seconds = 3.0;
     }
     let length_ns = match &args.seconds {
-        Some(text) => duration::parse(text, 1_000_000_000)
-            .map_err(|error| Failure::value("--seconds", &error))?,
+        Some(text) => time("--seconds", text)?,
         None => (stage.seconds * 1e9) as u64,
     };
     if !(100_000_000..=86_400_000_000_000).contains(&length_ns) {
@@ -260,12 +260,8 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
         };
         return Err(wrong(why));
     }
-    let size_bytes = match &args.size {
-        Some(text) => Some(bytes::parse(text).map_err(|error| Failure::value("size", &error))?),
-        None => None,
-    };
-    let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
-        .map_err(|error| Failure::value("--eta-interval", &error))?;
+    let size_bytes = args.size.as_deref().map(|text| size("size", text)).transpose()?;
+    let eta_interval_ns = time("--eta-interval", &args.eta_interval)?;
     let titles = workloads.iter().map(|workload| workload.title.as_str()).collect::<Vec<_>>();
     let titles: Vec<&str> = titles.into_iter().chain(left_out.iter().map(String::as_str)).collect();
     let mut expectations = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::exit::Exit;
 use super::keep::Keeper;
-use super::output::{Output, note};
+use super::output::Output;
 use super::outputs::Outputs;
 use super::progress::Progress;
 use iosonde_analysis::arrivals::ArrivalVerdict;
@@ -94,9 +94,7 @@ impl Ending<'_> {
         }
         output.document(&document);
         let exit = output.end(exit);
-        if let Some(path) = keeper.finish(complete, exit.code(), &verdict.words) {
-            note(&format!("results stored in {}", path.display()));
-        }
+        keeper.finish(complete, exit.code(), &verdict.words);
         exit
     }
 }

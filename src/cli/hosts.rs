@@ -24,7 +24,6 @@ use iosonde_analysis::hosts::{
 };
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostCell, HostsRun, ServerRun};
-use iosonde_model::units::duration;
 use iosonde_report::hosts_report::{HostsResult, hosts_json, hosts_report};
 use iosonde_report::plain::plain;
 use iosonde_report::{CampaignAnswer, hosts_answer};
@@ -35,9 +34,10 @@ pub(super) use protocol::read_frames;
 
 use super::exit::{Exit, Failure, wrong};
 use super::keep::Keeper;
-use super::output::{Output, OutputFormat, note};
+use super::output::{Output, OutputFormat};
 use super::screen;
 use super::watchdog;
+use super::words::time;
 use launch::Launcher;
 use outcome::Outcome;
 use server::Server;
@@ -216,8 +216,7 @@ fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> 
             Failure::new(Exit::Environment, message)
         })?;
     }
-    let silence_ns = duration::parse(&args.host_timeout, 1_000_000_000)
-        .map_err(|error| Failure::value("--host-timeout", &error))?;
+    let silence_ns = time("--host-timeout", &args.host_timeout)?;
     if !(2_000_000_000..=86_400_000_000_000).contains(&silence_ns) {
         let found = &args.host_timeout;
         return Err(wrong(format!("--host-timeout: found {found}, expected 2 s to 24 h")));
@@ -391,9 +390,7 @@ fn conclude(
     output.value(&document);
     let exit = output.end(exit);
     let complete = record.hosts.iter().all(|host| host.end.is_done());
-    if let Some(path) = keeper.finish(complete, exit.code(), &result) {
-        note(&format!("results stored in {}", path.display()));
-    }
+    keeper.finish(complete, exit.code(), &result);
     exit
 }
 

@@ -307,13 +307,15 @@ impl Keeper {
         not_kept(self.option, &format!("{place}: {error}{left}"));
     }
 
+    /// Closes the folder, and says where it is.
+    pub(crate) fn finish(self, complete: bool, exit_code: u8, verdict: &str) {
+        if let Some(path) = self.close(complete, exit_code, verdict) {
+            note(&format!("results stored in {}", path.display()));
+        }
+    }
+
     /// Closes the folder; returns its path. Without a cell there is nothing to store.
-    pub(crate) fn finish(
-        mut self,
-        complete: bool,
-        exit_code: u8,
-        verdict: &str,
-    ) -> Option<PathBuf> {
+    pub(crate) fn close(mut self, complete: bool, exit_code: u8, verdict: &str) -> Option<PathBuf> {
         let is_empty = self.is_empty();
         let ended = json!({ "event": "ended", "exit_code": exit_code, "verdict": verdict });
         self.log(&ended);

@@ -1,4 +1,17 @@
-//! Command lines within options.
+//! Values of options: sizes, times, command lines.
+
+use super::exit::Failure;
+use iosonde_model::units::{bytes, duration};
+
+/// A size in bytes.
+pub(crate) fn size(option: &str, text: &str) -> Result<u64, Failure> {
+    bytes::parse(text).map_err(|error| Failure::value(option, &error))
+}
+
+/// A time in nanoseconds; a bare number is in seconds.
+pub(crate) fn time(option: &str, text: &str) -> Result<u64, Failure> {
+    duration::parse(text, 1_000_000_000).map_err(|error| Failure::value(option, &error))
+}
 
 /// Splits words like a shell: at blanks outside quotes. No variables, no patterns.
 pub(crate) fn split(text: &str) -> Result<Vec<String>, &'static str> {

@@ -161,7 +161,7 @@ fn execute(
     out.text(&signoff.text(output, screen::columns()));
     out.value(&json!(signoff));
     let exit = out.end(exit);
-    let is_stored = keeper.finish(is_complete, exit.code(), &signoff.verdict).is_some();
+    let is_stored = keeper.close(is_complete, exit.code(), &signoff.verdict).is_some();
     let shown = clean(&output.display().to_string());
     if is_stored {
         note(&format!("results stored in {shown}"));

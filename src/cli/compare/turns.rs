@@ -142,7 +142,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     let code = ended.as_ref().map_or_else(|failure| failure.exit.code(), |exit| exit.code());
     let complete = a.runs.len() == rounds as usize;
     for (letter, keeper) in ["A", "B"].into_iter().zip(keepers) {
-        if let Some(path) = keeper.finish(complete, code, "compared in alternating runs") {
+        if let Some(path) = keeper.close(complete, code, "compared in alternating runs") {
             note(&format!("runs of {letter} stored in {}", path.display()));
         }
     }

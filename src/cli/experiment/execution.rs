@@ -19,6 +19,7 @@ use crate::cli::layout::lay_out;
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
+use crate::cli::words::{self, time};
 use crate::schedule::RunContext;
 use crate::schedule::experiment::{StageEvent, StageJob, drive_written_bytes, execute_stage};
 use iosonde_analysis::experiment::prepared::Left;
@@ -31,7 +32,7 @@ use iosonde_model::record::experiment::{
 };
 use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::spec::experiment::{Needs, Stage};
-use iosonde_model::units::{bytes, duration};
+use iosonde_model::units::bytes;
 use iosonde_report::point_line;
 
 /// Inputs of an experiment run.
@@ -57,10 +58,7 @@ pub(super) struct Session<'a> {
 
 /// A size on the command line, if it is given.
 pub(super) fn size(option: &'static str, text: &Option<String>) -> Result<Option<u64>, Failure> {
-    match text {
-        None => Ok(None),
-        Some(text) => bytes::parse(text).map(Some).map_err(|error| Failure::value(option, &error)),
-    }
+    text.as_deref().map(|text| words::size(option, text)).transpose()
 }
 
 /// The target as it is requested on the command line.
@@ -178,8 +176,7 @@ pub(super) fn session<'a>(
     (study, altered): (Study, Vec<String>),
     args: &CommonArgs,
 ) -> Result<Session<'a>, Failure> {
-    let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
-        .map_err(|error| Failure::value("--eta-interval", &error))?;
+    let eta_interval_ns = time("--eta-interval", &args.eta_interval)?;
     let form = match args.output_format {
         OutputFormat::Json => crate::cli::outputs::Form::None,
         _ => crate::cli::outputs::Form::Text,

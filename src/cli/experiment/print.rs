@@ -77,7 +77,7 @@ impl Printer {
         }
         let exit = self.output.end(exit);
         let verdict = analysed.answer.first().cloned().unwrap_or_default();
-        if let Some(path) = keeper.finish(complete, exit.code(), &verdict) {
+        if let Some(path) = keeper.close(complete, exit.code(), &verdict) {
             let path = clean(&path.display().to_string());
             note(&format!("results stored in {path}: open report.html"));
             if !complete {

@@ -4,11 +4,12 @@ use clap::Args;
 
 use crate::cli::exit::{Failure, wrong};
 use crate::cli::output::note;
+use crate::cli::words::time;
 use iosonde_model::plan::SHORTEST_UNTIL_NS;
 use iosonde_model::spec::Experiment;
 use iosonde_model::spec::experiment::parameter::Quantity;
 use iosonde_model::spec::experiment::{Parameter, Purge, Stage, Switch};
-use iosonde_model::units::{count, duration};
+use iosonde_model::units::count;
 
 /// Changes to all stages.
 #[derive(Args, Debug)]
@@ -77,8 +78,7 @@ pub(super) fn changed(
     let seconds = match &args.seconds {
         None => None,
         Some(text) => {
-            let ns = duration::parse(text, 1_000_000_000)
-                .map_err(|error| Failure::value("--seconds", &error))?;
+            let ns = time("--seconds", text)?;
             if !(50_000_000..=604_800_000_000_000).contains(&ns) {
                 return Err(wrong(format!("--seconds: found {text}, expected 50ms to 7 days")));
             }

@@ -98,9 +98,7 @@ impl Folder {
 
     /// Closes it, and says where it is.
     pub(super) fn finish(self, complete: bool, exit_code: u8, verdict: &str) {
-        if let Some(path) = self.keeper.finish(complete, exit_code, verdict) {
-            note(&format!("results stored in {}", path.display()));
-        }
+        self.keeper.finish(complete, exit_code, verdict);
     }
 }
 

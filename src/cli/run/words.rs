@@ -2,8 +2,9 @@
 //! names the option, what was found, and what is accepted.
 
 use crate::cli::exit::{Failure, wrong};
+pub(super) use crate::cli::words::size;
 use iosonde_model::spec::{Draw, Phase, Zone};
-use iosonde_model::units::{bytes, count, duration};
+use iosonde_model::units::{count, duration};
 
 /// A value that was not understood.
 pub(super) fn unfit(option: &str, found: &str, expected: &str) -> Failure {
@@ -14,11 +15,6 @@ pub(super) fn unfit(option: &str, found: &str, expected: &str) -> Failure {
 pub(super) fn not_one_of(option: &str, word: &str, names: &[&str]) -> Failure {
     let meant = count::did_you_mean(word, names.iter().copied());
     unfit(option, word, &format!("one of {}{meant}", names.join(", ")))
-}
-
-/// A size in bytes.
-pub(super) fn size(option: &str, text: &str) -> Result<u64, Failure> {
-    bytes::parse(text).map_err(|error| Failure::value(option, &error))
 }
 
 /// Longest time that can be asked for: sums of a few of them stay far from 64 bits.

@@ -15,6 +15,7 @@ use crate::cli::outputs::Form;
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
 use crate::cli::screen;
+use crate::cli::words::{size, time};
 use crate::schedule::ladder::ladder;
 use iosonde_analysis::Ladder;
 use iosonde_engine::engine::Medium;
@@ -27,7 +28,7 @@ use iosonde_model::record::LadderRun;
 use iosonde_model::record::TargetFacts;
 use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::record::run::Outcome;
-use iosonde_model::units::{bytes, duration};
+use iosonde_model::units::bytes;
 use iosonde_report::{ladder_header, ladder_json, ladder_text};
 
 /// Test whether fsync is honoured, by a series of tests; each states only what it can show.
@@ -88,8 +89,7 @@ pub(crate) struct FsyncArgs {
 /// Runs the mode.
 pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, Failure> {
     args.output_format.supports("verify fsync")?;
-    let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
-        .map_err(|error| Failure::value("--eta-interval", &error))?;
+    let eta_interval_ns = time("--eta-interval", &args.eta_interval)?;
     let requested_bytes = requested_bytes(args)?;
     args.consent.check_kinds()?;
     let place = Place::find()?;
@@ -129,9 +129,7 @@ fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
     let exit = output.end(exit);
     keeper.keep_cell("01-fsync.json", run);
     let complete = run.outcome == Outcome::Complete;
-    if let Some(path) = keeper.finish(complete, exit.code(), &analysed.words()) {
-        note(&format!("results stored in {}", path.display()));
-    }
+    keeper.finish(complete, exit.code(), &analysed.words());
     exit
 }
 
@@ -147,7 +145,7 @@ pub(in crate::cli) fn end_of(run: &LadderRun, analysed: &Ladder) -> Exit {
 
 fn requested_bytes(args: &FsyncArgs) -> Result<Option<u64>, Failure> {
     let Some(text) = &args.size else { return Ok(None) };
-    let size = bytes::parse(text).map_err(|error| Failure::value("--size", &error))?;
+    let size = size("--size", text)?;
     if size < SMALLEST_BYTES {
         return Err(wrong(format!(
             "--size: found {}, expected at least {}; 16 MiB for a statement on latency",

@@ -10,9 +10,9 @@ use crate::cli::hosts::{Command, HostsArgs};
 use crate::cli::output::OutputFormat;
 use crate::cli::place;
 use crate::cli::share::Share;
+use crate::cli::words::{size, time};
 use iosonde_engine::backend::fault::Injection;
 use iosonde_model::plan::{EngineKind, VerifyMode};
-use iosonde_model::units::{bytes, duration};
 
 /// What is verified, and how.
 #[derive(Args, Debug)]
@@ -200,16 +200,6 @@ pub(super) struct Request {
     pub(super) fault: Option<Injection>,
 }
 
-const SECOND_NS: u64 = 1_000_000_000;
-
-fn size(option: &str, text: &str) -> Result<u64, Failure> {
-    bytes::parse(text).map_err(|error| Failure::value(option, &error))
-}
-
-fn time(option: &str, text: &str) -> Result<u64, Failure> {
-    duration::parse(text, SECOND_NS).map_err(|error| Failure::value(option, &error))
-}
-
 impl ProveArgs {
     /// The target.
     pub(super) fn path(&self) -> Result<PathBuf, Failure> {
@@ -249,9 +239,9 @@ impl ProveArgs {
                 }
                 ns => ns,
             },
-            (None, VerifyMode::Soak) if !self.has_other_end() => 60 * SECOND_NS,
+            (None, VerifyMode::Soak) if !self.has_other_end() => 60_000_000_000,
             (None, VerifyMode::Pipeline | VerifyMode::Write) if !self.has_other_end() => {
-                10 * SECOND_NS
+                10_000_000_000
             }
             (None, _) => u64::MAX,
         };

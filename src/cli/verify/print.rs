@@ -34,9 +34,7 @@ impl VerifyOutput<'_> {
         let exit = self.output.end(exit);
         self.keeper.keep_cell("01-verify.json", self.run);
         let complete = self.run.outcome == Outcome::Complete;
-        if let Some(path) = self.keeper.finish(complete, exit.code(), &analysed.words) {
-            note(&format!("results stored in {}", path.display()));
-        }
+        self.keeper.finish(complete, exit.code(), &analysed.words);
         exit
     }
 }

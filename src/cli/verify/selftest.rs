@@ -9,6 +9,7 @@ use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
 use crate::cli::screen;
+use crate::cli::words::time;
 use crate::schedule::selftest::{self, Extent, Kind, Part};
 use iosonde_engine::engine::Control;
 use iosonde_model::units::{count, duration};
@@ -61,8 +62,7 @@ pub(in crate::cli) fn selftest(args: &SelftestArgs) -> Result<Exit, Failure> {
     if let (Some(word), Some(seed)) = (&args.only, args.seed) {
         return only(word, seed, Output::new(args.output_format));
     }
-    let interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
-        .map_err(|error| Failure::value("--eta-interval", &error))?;
+    let interval_ns = time("--eta-interval", &args.eta_interval)?;
     let place = Place::find()?;
     let seed = args.seed.unwrap_or_else(place::fresh_seed);
     let extent = Extent {
