@@ -17,6 +17,67 @@ macro_rules! of_files {
     };
 }
 
+/// Writes these calls of a [`Queue`], which another one answers: that in the field `$to` of this,
+/// if `$by` is `field`.
+macro_rules! forward {
+    ($by:ident $to:tt: $($call:ident)*) => { $(forward! { @$call $by $to })* };
+    (@now_ns $by:ident $to:tt) => {
+        #[inline(always)]
+        fn now_ns(&self) -> u64 {
+            $by!(self $to now_ns())
+        }
+    };
+    (@buffer $by:ident $to:tt) => {
+        #[inline(always)]
+        fn buffer(&mut self, slot: usize) -> &mut [u8] {
+            $by!(self $to buffer(slot))
+        }
+    };
+    (@push $by:ident $to:tt) => {
+        #[inline(always)]
+        fn push(&mut self, slot: usize, transfer: crate::backend::Transfer) {
+            $by!(self $to push(slot, transfer))
+        }
+    };
+    (@set_priority $by:ident $to:tt) => {
+        #[inline(always)]
+        fn set_priority(&mut self, slot: usize, priority: u16) {
+            $by!(self $to set_priority(slot, priority))
+        }
+    };
+    (@enter $by:ident $to:tt) => {
+        #[inline(always)]
+        fn enter(&mut self, wait_for: u32, patience_ns: u64) -> std::io::Result<()> {
+            $by!(self $to enter(wait_for, patience_ns))
+        }
+    };
+    (@pause $by:ident $to:tt) => {
+        fn pause(&mut self, until_ns: u64) {
+            $by!(self $to pause(until_ns))
+        }
+    };
+    (@give_back $by:ident $to:tt) => {
+        fn give_back(&mut self) {
+            $by!(self $to give_back())
+        }
+    };
+    (@syscalls $by:ident $to:tt) => {
+        fn syscalls(&self) -> u64 {
+            $by!(self $to syscalls())
+        }
+    };
+    (@facts $by:ident $to:tt) => {
+        fn facts(&self) -> crate::backend::QueueFacts {
+            $by!(self $to facts())
+        }
+    };
+}
+
+/// The same call of what a queue has in this field.
+macro_rules! field {
+    ($queue:ident $field:tt $call:ident $arguments:tt) => { $queue.$field.$call $arguments };
+}
+
 pub(crate) mod any;
 pub mod blocking;
 mod calling;
@@ -35,8 +96,6 @@ pub mod vhost;
 
 use std::io;
 use std::time::Duration;
-
-use iosonde_sys::Clock;
 
 use iosonde_model::plan::{IoKind, Job};
 
@@ -57,21 +116,6 @@ pub struct Transfer {
 
 /// A sleeper wakes 50 µs late or more on real time.
 const SLEEPER_LATE_NS: u64 = 100_000;
-
-/// Waits on real time, as [`Queue::pause`] promises.
-fn pause(clock: Clock, until_ns: u64) {
-    loop {
-        let left_ns = until_ns.saturating_sub(clock.now_ns());
-        if left_ns == 0 {
-            return;
-        }
-        if left_ns > SLEEPER_LATE_NS {
-            std::thread::sleep(Duration::from_nanos(left_ns - SLEEPER_LATE_NS));
-        } else {
-            std::hint::spin_loop();
-        }
-    }
-}
 
 /// One queue, owned by one job on one thread.
 ///
@@ -109,7 +153,19 @@ pub trait Queue {
 
     /// Returns once it is `until_ns`: asleep while that is far, spinning for the last stretch. On
     /// virtual time it moves the clock there.
-    fn pause(&mut self, until_ns: u64);
+    fn pause(&mut self, until_ns: u64) {
+        loop {
+            let left_ns = until_ns.saturating_sub(self.now_ns());
+            if left_ns == 0 {
+                return;
+            }
+            if left_ns > SLEEPER_LATE_NS {
+                std::thread::sleep(Duration::from_nanos(left_ns - SLEEPER_LATE_NS));
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
 
     /// Gives back every finished slot.
     fn reap(&mut self, done: impl FnMut(usize, i32));

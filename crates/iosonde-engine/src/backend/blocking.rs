@@ -134,10 +134,6 @@ impl<C: Call> Queue for BlockingQueue<C> {
         Ok(())
     }
 
-    fn pause(&mut self, until_ns: u64) {
-        super::pause(self.clock, until_ns);
-    }
-
     #[inline(always)]
     fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
         if let Some(result) = self.finished.take() {

@@ -36,13 +36,7 @@ impl<Q: Queue> Queue for CallingQueue<Q> {
     const WAKES_LATE_NS: u64 = Q::WAKES_LATE_NS;
     const IS_VIRTUAL: bool = Q::IS_VIRTUAL;
 
-    fn now_ns(&self) -> u64 {
-        self.queue.now_ns()
-    }
-
-    fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        self.queue.buffer(slot)
-    }
+    forward!(field queue: now_ns buffer set_priority pause give_back);
 
     fn push(&mut self, slot: usize, transfer: Transfer) {
         if transfer.way == IoKind::Sync {
@@ -50,10 +44,6 @@ impl<Q: Queue> Queue for CallingQueue<Q> {
         } else {
             self.queue.push(slot, transfer);
         }
-    }
-
-    fn set_priority(&mut self, slot: usize, priority: u16) {
-        self.queue.set_priority(slot, priority);
     }
 
     fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
@@ -64,10 +54,6 @@ impl<Q: Queue> Queue for CallingQueue<Q> {
         let file = self.files[usize::from(target)].as_fd();
         self.finished = Some((slot, syscall::sync(file, self.data_only)));
         Ok(())
-    }
-
-    fn pause(&mut self, until_ns: u64) {
-        self.queue.pause(until_ns);
     }
 
     fn reap(&mut self, mut done: impl FnMut(usize, i32)) {

@@ -197,15 +197,7 @@ impl<Q: Queue> Queue for FaultQueue<Q> {
     const WAKES_LATE_NS: u64 = Q::WAKES_LATE_NS;
     const IS_VIRTUAL: bool = Q::IS_VIRTUAL;
 
-    #[inline(always)]
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-
-    #[inline(always)]
-    fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        self.inner.buffer(slot)
-    }
+    forward!(field inner: now_ns buffer pause give_back syscalls);
 
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {
@@ -226,10 +218,6 @@ impl<Q: Queue> Queue for FaultQueue<Q> {
         }
     }
 
-    fn pause(&mut self, until_ns: u64) {
-        self.inner.pause(until_ns);
-    }
-
     #[inline(always)]
     fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
         if !self.is_plain() {
@@ -241,14 +229,6 @@ impl<Q: Queue> Queue for FaultQueue<Q> {
             *in_flight -= 1;
             done(slot, result);
         });
-    }
-
-    fn give_back(&mut self) {
-        self.inner.give_back();
-    }
-
-    fn syscalls(&self) -> u64 {
-        self.inner.syscalls()
     }
 
     fn facts(&self) -> QueueFacts {

@@ -2,7 +2,6 @@
 //! where jobs of a run have engines of their own.
 
 use std::borrow::Borrow;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use iosonde_sys::Clock;
 
 use super::calling::CallingQueue;
 use super::uring::UringQueue;
-use super::{Driver, OpenError, Queue, QueueFacts, Transfer};
+use super::{Driver, OpenError, Queue};
 use iosonde_model::plan::{Engine, EngineKind, Job};
 
 /// Makes of the list of engines what chooses among them.
@@ -72,10 +71,10 @@ macro_rules! declare {
 
         /// The same call of whichever queue it is.
         macro_rules! each {
-            ($any:expr, $one:ident => $call:expr) => {
+            ($any:ident FileQueue $call:ident $arguments:tt) => {
                 match $any {
-                    $(FileQueue::$kind($one) => $call,)*
-                    FileQueue::Calling($one) => $call,
+                    $(FileQueue::$kind(queue) => queue.$call $arguments,)*
+                    FileQueue::Calling(queue) => queue.$call $arguments,
                 }
             };
         }
@@ -91,39 +90,9 @@ pub(crate) fn duplicate<F: Borrow<OwnedFd>>(files: &[F]) -> Result<Vec<OwnedFd>,
 }
 
 impl Queue for FileQueue {
-    fn now_ns(&self) -> u64 {
-        each!(self, queue => queue.now_ns())
-    }
-
-    fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        each!(self, queue => queue.buffer(slot))
-    }
-
-    fn push(&mut self, slot: usize, transfer: Transfer) {
-        each!(self, queue => queue.push(slot, transfer));
-    }
-
-    fn set_priority(&mut self, slot: usize, priority: u16) {
-        each!(self, queue => queue.set_priority(slot, priority));
-    }
-
-    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
-        each!(self, queue => queue.enter(wait_for, patience_ns))
-    }
-
-    fn pause(&mut self, until_ns: u64) {
-        each!(self, queue => queue.pause(until_ns));
-    }
+    forward!(each FileQueue: now_ns buffer push set_priority enter pause give_back syscalls facts);
 
     fn reap(&mut self, done: impl FnMut(usize, i32)) {
-        each!(self, queue => queue.reap(done));
-    }
-
-    fn syscalls(&self) -> u64 {
-        each!(self, queue => queue.syscalls())
-    }
-
-    fn facts(&self) -> QueueFacts {
-        each!(self, queue => queue.facts())
+        each!(self FileQueue reap(done));
     }
 }

@@ -106,10 +106,6 @@ impl Queue for MmapQueue {
         Ok(())
     }
 
-    fn pause(&mut self, until_ns: u64) {
-        super::pause(self.clock, until_ns);
-    }
-
     fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
         if let Some(result) = self.finished.take() {
             done(0, result);

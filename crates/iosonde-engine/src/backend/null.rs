@@ -86,10 +86,6 @@ impl Queue for NullQueue {
         Ok(())
     }
 
-    fn pause(&mut self, until_ns: u64) {
-        super::pause(self.clock, until_ns);
-    }
-
     #[inline(always)]
     fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
         for (slot, result) in self.finished.drain(..) {

@@ -188,10 +188,6 @@ impl Queue for CommandQueue {
         self.ring.enter(wait_for, patience_ns)
     }
 
-    fn pause(&mut self, until_ns: u64) {
-        super::pause(self.clock, until_ns);
-    }
-
     #[inline(always)]
     fn reap(&mut self, done: impl FnMut(usize, i32)) {
         self.ring.reap(done);

@@ -392,10 +392,6 @@ impl Queue for VhostQueue {
         Ok(())
     }
 
-    fn pause(&mut self, until_ns: u64) {
-        super::pause(self.clock, until_ns);
-    }
-
     #[inline(always)]
     fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
         let Some(ring) = &mut self.ring else { return };

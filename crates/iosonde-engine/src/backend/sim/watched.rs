@@ -1,10 +1,8 @@
 //! A queue whose requests somebody sees, before anything can go wrong with them and once they have
 //! completed.
 
-use std::io;
-
 use super::memory::SharedMemory;
-use crate::backend::{Queue, QueueFacts, Transfer};
+use crate::backend::{Queue, Transfer};
 use iosonde_model::plan::IoKind;
 
 /// Sees the requests of a queue.
@@ -34,25 +32,11 @@ impl<Q: Queue, W: Watcher> Queue for Watched<Q, W> {
     const WAKES_LATE_NS: u64 = Q::WAKES_LATE_NS;
     const IS_VIRTUAL: bool = Q::IS_VIRTUAL;
 
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-
-    fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        self.inner.buffer(slot)
-    }
+    forward!(field inner: now_ns buffer enter pause give_back syscalls facts);
 
     fn push(&mut self, slot: usize, transfer: Transfer) {
         self.watcher.pushed(&mut self.inner, slot, transfer);
         self.inner.push(slot, transfer);
-    }
-
-    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
-        self.inner.enter(wait_for, patience_ns)
-    }
-
-    fn pause(&mut self, until_ns: u64) {
-        self.inner.pause(until_ns);
     }
 
     fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
@@ -61,14 +45,6 @@ impl<Q: Queue, W: Watcher> Queue for Watched<Q, W> {
             watcher.completed(slot, result);
             done(slot, result);
         });
-    }
-
-    fn syscalls(&self) -> u64 {
-        self.inner.syscalls()
-    }
-
-    fn facts(&self) -> QueueFacts {
-        self.inner.facts()
     }
 }
 
