@@ -27,7 +27,7 @@ use iosonde_model::plan::{Plan, Refusal, Setting, Stop, chance, resolve};
 use iosonde_model::record::experiment::{TRIAL_SCHEMA, TrialRun};
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::experiment::{Prefill, Stage};
-use iosonde_model::spec::{Direction, Precision, Role, Rw, Threads, Workload};
+use iosonde_model::spec::{Direction, Precision, Role, Rw, Workload};
 use iosonde_model::units::count;
 use iosonde_stats::cheapest::{Setting as Level, Worse, gets_worse};
 pub use job::{StageEnd, StageEvent, StageJob};
@@ -411,7 +411,6 @@ fn reading_pass(plan: &Plan) -> Result<Plan, Refusal> {
         size: Some(end - start),
         iodepth: Some(depth),
         block_size: Some(block.min(end - start)),
-        threads: Threads::Count(1),
         ..Role::new("warm", Rw::Read)
     };
     let workload = Workload {

@@ -4,7 +4,7 @@ use super::chance::mix;
 use super::stream::single_pass;
 use super::{Plan, Refusal, Setting, Stop, resolve};
 use crate::spec::experiment::{PassOrder, Precondition, Stage};
-use crate::spec::{Access, Role, Rw, Threads, Workload};
+use crate::spec::{Access, Role, Rw, Workload};
 
 /// Unit of an active range, bytes, so that every usual block size divides it.
 const UNIT_BYTES: u64 = 1 << 20;
@@ -89,7 +89,6 @@ fn workload(precondition: &Precondition, active: &Setting, access: Access) -> Wo
     let role = Role {
         block_size: Some(precondition.block_size),
         iodepth: Some(depth),
-        threads: Threads::Count(1),
         access,
         ..Role::new("precondition", if is_random { Rw::RandWrite } else { Rw::Write })
     };

@@ -60,7 +60,7 @@ impl Workload {
 }
 
 /// One kind of thread within a workload.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Role {
     /// Name of the role, unique within the workload (`append`).
@@ -189,53 +189,16 @@ impl Role {
 
     /// A role that says nothing but its name, direction and order: one thread, all else usual.
     pub fn new(name: &str, rw: Rw) -> Role {
-        Role {
-            name: name.into(),
-            rw,
-            threads: Threads::Count(1),
-            block_size: None,
-            read_percent: None,
-            iodepth: None,
-            region: Region::default(),
-            start: Start::default(),
-            access: Access::default(),
-            random_percent: None,
-            targets: Vec::new(),
-            offset: None,
-            size: None,
-            offset_increment: None,
-            sizes: Sizes::default(),
-            block_align: None,
-            stride: None,
-            pace: Pace::default(),
-            think: Think::default(),
-            phases: Vec::new(),
-            sync: Sync::default(),
-            data: Data::default(),
-            batch: None,
-            reap: Reap::default(),
-            place: Placement::default(),
-            priorities: Priorities::default(),
-            engine: None,
-            span: Span::default(),
-            service: Service::default(),
-            strides: Strides::default(),
-            run_length: None,
-            run_repeats: false,
-            limits: Limits::default(),
-            flow: None,
-            commit: None,
-            seed: None,
-            listed: Vec::new(),
-        }
+        Role { name: name.into(), rw, threads: Threads::Count(1), ..Role::default() }
     }
 }
 
 /// Direction and order, in fio's words.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rw {
     /// Random reads.
+    #[default]
     RandRead,
     /// Random reads and writes.
     RandRw,
