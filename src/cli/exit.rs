@@ -41,21 +41,30 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// The exit code, the severity, and a stable name for programs.
+    fn facts(self) -> (u8, u8, &'static str) {
+        match self {
+            Exit::Done => (0, 0, "done"),
+            Exit::Environment => (1, 4, "environment"),
+            Exit::Usage => (2, 6, "usage"),
+            Exit::Missed => (3, 2, "missed"),
+            // Corruption that was found is proved, whatever ended the run.
+            Exit::Corrupt => (4, 8, "corrupt"),
+            Exit::Refused => (5, 3, "refused"),
+            Exit::Invalid => (6, 5, "invalid"),
+            Exit::Inconclusive => (7, 1, "inconclusive"),
+            Exit::Signal(signal) => {
+                (128u8.saturating_add(u8::try_from(signal).unwrap_or(127)), 7, "interrupted")
+            }
+            // Each is used alone.
+            Exit::AsCommand(code) => (code, 9, "command"),
+            Exit::Unprofiled => (125, 9, "unprofiled"),
+        }
+    }
+
     /// The exit code.
     pub(crate) fn code(self) -> u8 {
-        match self {
-            Exit::Done => 0,
-            Exit::Environment => 1,
-            Exit::Usage => 2,
-            Exit::Missed => 3,
-            Exit::Corrupt => 4,
-            Exit::Refused => 5,
-            Exit::Invalid => 6,
-            Exit::Inconclusive => 7,
-            Exit::Signal(signal) => 128u8.saturating_add(u8::try_from(signal).unwrap_or(127)),
-            Exit::AsCommand(code) => code,
-            Exit::Unprofiled => 125,
-        }
+        self.facts().0
     }
 
     /// What another iosonde meant by this exit code.
@@ -83,37 +92,12 @@ impl Exit {
     }
 
     fn severity(self) -> u8 {
-        match self {
-            Exit::Done => 0,
-            Exit::Inconclusive => 1,
-            Exit::Missed => 2,
-            Exit::Refused => 3,
-            Exit::Environment => 4,
-            Exit::Invalid => 5,
-            Exit::Usage => 6,
-            Exit::Signal(_) => 7,
-            // Corruption that was found is proved, whatever ended the run.
-            Exit::Corrupt => 8,
-            // Each is used alone.
-            Exit::AsCommand(_) | Exit::Unprofiled => 9,
-        }
+        self.facts().1
     }
 
     /// A stable name for programs.
     fn word(self) -> &'static str {
-        match self {
-            Exit::Done => "done",
-            Exit::Environment => "environment",
-            Exit::Usage => "usage",
-            Exit::Missed => "missed",
-            Exit::Corrupt => "corrupt",
-            Exit::Refused => "refused",
-            Exit::Invalid => "invalid",
-            Exit::Inconclusive => "inconclusive",
-            Exit::Signal(_) => "interrupted",
-            Exit::AsCommand(_) => "command",
-            Exit::Unprofiled => "unprofiled",
-        }
+        self.facts().2
     }
 }
 

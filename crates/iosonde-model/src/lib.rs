@@ -9,8 +9,9 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a name that says it all has no sentence that repeats it")]
 
+#[macro_use]
+pub mod units;
 pub mod content;
 pub mod plan;
 pub mod record;
 pub mod spec;
-pub mod units;

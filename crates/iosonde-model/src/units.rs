@@ -9,6 +9,8 @@ pub mod clean;
 pub mod count;
 pub mod duration;
 pub mod shell;
+#[macro_use]
+mod words;
 
 /// Why a quantity was not understood.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

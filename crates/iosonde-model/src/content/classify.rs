@@ -7,73 +7,39 @@ use super::comparisons::Comparison;
 use super::damage::{Damage, MAX_FLIPS, compare};
 use super::ledger::Allowed;
 
-/// What went wrong.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    /// An older generation of this run: a write that was acknowledged is not there.
-    Stale,
-    /// Zeros, where something was written.
-    Lost,
-    /// A block of an earlier run: what this run wrote is not there.
-    OldRun,
-    /// A block of this run that belongs elsewhere, or sectors of one.
-    Misdirected,
-    /// A generation that was never written: the verifier or its ledger is wrong, or somebody
-    /// forges.
-    Phantom,
-    /// Sectors of different writes side by side.
-    Torn,
-    /// Sectors of the block have exchanged their places.
-    Swapped,
-    /// Sectors of the block stand at the place of others, and at their own.
-    Duplicated,
-    /// Sectors of the block, or of a row of blocks, stand so many sectors too early or too late.
-    Shifted,
-    /// Up to eight bits differ.
-    BitFlip,
-    /// A part of it is not what was written.
-    Corrupt,
-    /// Nothing of what was written can be recognised.
-    Garbage,
-    /// The read was acknowledged and moved nothing into the buffer, or into a part of it.
-    Unread,
-}
-
-impl Class {
-    /// All of them.
-    pub const ALL: [Class; 13] = [
-        Class::Stale,
-        Class::Lost,
-        Class::OldRun,
-        Class::Misdirected,
-        Class::Phantom,
-        Class::Torn,
-        Class::Swapped,
-        Class::Duplicated,
-        Class::Shifted,
-        Class::BitFlip,
-        Class::Corrupt,
-        Class::Garbage,
-        Class::Unread,
-    ];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Class::Stale => "stale",
-            Class::Lost => "lost",
-            Class::OldRun => "old-run",
-            Class::Misdirected => "misdirected",
-            Class::Phantom => "phantom",
-            Class::Torn => "torn",
-            Class::Swapped => "swapped",
-            Class::Duplicated => "duplicated",
-            Class::Shifted => "shifted",
-            Class::BitFlip => "bit-flip",
-            Class::Corrupt => "corrupt",
-            Class::Garbage => "garbage",
-            Class::Unread => "unread",
-        }
+words! {
+    /// What went wrong.
+    #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Class {
+        /// An older generation of this run: a write that was acknowledged is not there.
+        Stale => "stale",
+        /// Zeros, where something was written.
+        Lost => "lost",
+        /// A block of an earlier run: what this run wrote is not there.
+        OldRun => "old-run",
+        /// A block of this run that belongs elsewhere, or sectors of one.
+        Misdirected => "misdirected",
+        /// A generation that was never written: the verifier or its ledger is wrong, or somebody
+        /// forges.
+        Phantom => "phantom",
+        /// Sectors of different writes side by side.
+        Torn => "torn",
+        /// Sectors of the block have exchanged their places.
+        Swapped => "swapped",
+        /// Sectors of the block stand at the place of others, and at their own.
+        Duplicated => "duplicated",
+        /// Sectors of the block, or of a row of blocks, stand so many sectors too early or too
+        /// late.
+        Shifted => "shifted",
+        /// Up to eight bits differ.
+        BitFlip => "bit-flip",
+        /// A part of it is not what was written.
+        Corrupt => "corrupt",
+        /// Nothing of what was written can be recognised.
+        Garbage => "garbage",
+        /// The read was acknowledged and moved nothing into the buffer, or into a part of it.
+        Unread => "unread",
     }
 }
 

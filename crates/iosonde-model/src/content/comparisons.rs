@@ -4,49 +4,36 @@
 //! What is compared is a type, so that a comparison that is always made costs no question whether
 //! it is. [`Without`] is for that proof alone: no option leads to it.
 
-/// A comparison between what was read and what must be there.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Comparison {
-    /// The first bytes of each sector.
-    Magic,
-    /// The checksum of each sector, which covers payload and place.
-    Checksum,
-    /// Version of the format, length of sector and block.
-    Shape,
-    /// Number of each sector within its block.
-    Index,
-    /// Where the block of each sector belongs.
-    Offset,
-    /// That all sectors are of one generation.
-    Generation,
-    /// The run of each sector.
-    Run,
-    /// That the generation is not lower than the last one that was acknowledged.
-    Oldest,
-    /// That the generation is not higher than the last one that was submitted.
-    Newest,
-    /// That nothing is there that was trimmed.
-    Trimmed,
-    /// That what writers of one region did at once is what one of them wrote.
-    Outcomes,
+words! {
+    /// A comparison between what was read and what must be there.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub enum Comparison {
+        /// The first bytes of each sector.
+        Magic,
+        /// The checksum of each sector, which covers payload and place.
+        Checksum,
+        /// Version of the format, length of sector and block.
+        Shape,
+        /// Number of each sector within its block.
+        Index,
+        /// Where the block of each sector belongs.
+        Offset,
+        /// That all sectors are of one generation.
+        Generation,
+        /// The run of each sector.
+        Run,
+        /// That the generation is not lower than the last one that was acknowledged.
+        Oldest,
+        /// That the generation is not higher than the last one that was submitted.
+        Newest,
+        /// That nothing is there that was trimmed.
+        Trimmed,
+        /// That what writers of one region did at once is what one of them wrote.
+        Outcomes,
+    }
 }
 
 impl Comparison {
-    /// All of them.
-    pub const ALL: [Comparison; 11] = [
-        Comparison::Magic,
-        Comparison::Checksum,
-        Comparison::Shape,
-        Comparison::Index,
-        Comparison::Offset,
-        Comparison::Generation,
-        Comparison::Run,
-        Comparison::Oldest,
-        Comparison::Newest,
-        Comparison::Trimmed,
-        Comparison::Outcomes,
-    ];
-
     /// The bits of a stamp that it is about: shape and index, offset, generation and run.
     const fn bits(self) -> [u64; 3] {
         const LOW: u64 = u32::MAX as u64;

@@ -16,31 +16,18 @@ use crate::spec::{Listed, ListedWay};
 use size::Lengths;
 use walk::Walk;
 
-/// Which way the bytes go.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum IoKind {
-    /// From storage.
-    Read = 0,
-    /// To storage.
-    Write = 1,
-    /// Storage learns that the bytes are not needed any more.
-    Trim = 2,
-    /// What was written is made durable; moves no bytes.
-    Sync = 3,
-}
-
-impl IoKind {
-    /// Every way, in the order of its number.
-    pub const ALL: [IoKind; 4] = [IoKind::Read, IoKind::Write, IoKind::Trim, IoKind::Sync];
-
-    /// The word for it in tables, messages and records.
-    pub fn word(self) -> &'static str {
-        match self {
-            IoKind::Read => "read",
-            IoKind::Write => "write",
-            IoKind::Trim => "trim",
-            IoKind::Sync => "sync",
-        }
+words! {
+    /// Which way the bytes go.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub enum IoKind {
+        /// From storage.
+        Read = 0 => "read",
+        /// To storage.
+        Write = 1 => "write",
+        /// Storage learns that the bytes are not needed any more.
+        Trim = 2 => "trim",
+        /// What was written is made durable; moves no bytes.
+        Sync = 3 => "sync",
     }
 }
 

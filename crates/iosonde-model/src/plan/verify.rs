@@ -48,36 +48,27 @@ impl<'de> Deserialize<'de> for RunId {
     }
 }
 
-/// What a run of the verifier is for.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum VerifyMode {
-    /// Write everything once, flush, read it back.
-    Flush,
-    /// A ring of jobs, each reading what the one before it wrote.
-    Pipeline,
-    /// Overwrite, read, trim and flush at random, then read everything back.
-    Soak,
-    /// Overwrite and trim at random, and leave the reading to a later check.
-    Write,
-    /// Read back what an earlier run wrote.
-    Check,
-    /// Write, and tell a witness around every flush, until the power goes.
-    PowerCut,
+words! {
+    /// What a run of the verifier is for.
+    #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum VerifyMode {
+        /// Write everything once, flush, read it back.
+        Flush => "flush",
+        /// A ring of jobs, each reading what the one before it wrote.
+        Pipeline => "pipeline",
+        /// Overwrite, read, trim and flush at random, then read everything back.
+        Soak => "soak",
+        /// Overwrite and trim at random, and leave the reading to a later check.
+        Write => "write",
+        /// Read back what an earlier run wrote.
+        Check => "check",
+        /// Write, and tell a witness around every flush, until the power goes.
+        PowerCut => "powercut",
+    }
 }
 
 impl VerifyMode {
-    pub fn word(self) -> &'static str {
-        match self {
-            VerifyMode::Flush => "flush",
-            VerifyMode::Pipeline => "pipeline",
-            VerifyMode::Soak => "soak",
-            VerifyMode::Write => "write",
-            VerifyMode::Check => "check",
-            VerifyMode::PowerCut => "powercut",
-        }
-    }
-
     /// Whether jobs may write the same region at once.
     pub fn can_overlap(self) -> bool {
         matches!(self, VerifyMode::Soak | VerifyMode::Write | VerifyMode::Check)

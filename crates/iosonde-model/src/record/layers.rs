@@ -4,36 +4,27 @@ use serde::{Deserialize, Serialize};
 
 use iosonde_stats::Histogram;
 
-/// A part of the way of an I/O call, from the program to the device and back.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Layer {
-    /// From the system call to the submission of the request: the work for those handed over before
-    /// it in the same call (io_uring).
-    Submission,
-    /// From there, or from the call, to the block layer: the file system, and waiting for a limit.
-    BeforeBlock,
-    /// From there to the issue to the device: scheduler and queue.
-    BlockQueue,
-    /// From the issue to the end: the driver and the device.
-    Device,
-    /// From the end to the posted completion (io_uring).
-    Completion,
-    /// From there, or from the end, to the return of the call that fetches it; of the completions
-    /// fetched together, the one that waited longest.
-    Reaping,
-}
-
-impl Layer {
-    /// Each, in the order of the way.
-    pub const ALL: [Layer; 6] = [
-        Layer::Submission,
-        Layer::BeforeBlock,
-        Layer::BlockQueue,
-        Layer::Device,
-        Layer::Completion,
-        Layer::Reaping,
-    ];
+words! {
+    /// A part of the way of an I/O call, from the program to the device and back, in this order.
+    #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Layer {
+        /// From the system call to the submission of the request: the work for those handed over
+        /// before it in the same call (io_uring).
+        Submission,
+        /// From there, or from the call, to the block layer: the file system, and waiting for a
+        /// limit.
+        BeforeBlock,
+        /// From there to the issue to the device: scheduler and queue.
+        BlockQueue,
+        /// From the issue to the end: the driver and the device.
+        Device,
+        /// From the end to the posted completion (io_uring).
+        Completion,
+        /// From there, or from the end, to the return of the call that fetches it; of the
+        /// completions fetched together, the one that waited longest.
+        Reaping,
+    }
 }
 
 /// Where the time of the I/O calls went, warm-up included.

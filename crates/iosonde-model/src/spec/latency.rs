@@ -14,27 +14,15 @@ pub struct LatencyTarget {
     pub limit_ns: u64,
 }
 
-/// How a latency target is pursued.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pursuit {
-    /// Find the largest depth that meets it, then measure at that depth.
-    Search,
-    /// Steer the depth so that it is met, and measure while steering.
-    Hold,
-}
-
-impl Pursuit {
-    /// Every word accepted.
-    pub const WORDS: [(&'static str, Pursuit); 2] =
-        [("search", Pursuit::Search), ("hold", Pursuit::Hold)];
-
-    /// As typed and printed.
-    pub fn word(self) -> &'static str {
-        match self {
-            Pursuit::Search => "search",
-            Pursuit::Hold => "hold",
-        }
+words! {
+    /// How a latency target is pursued.
+    #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Pursuit {
+        /// Find the largest depth that meets it, then measure at that depth.
+        Search => "search",
+        /// Steer the depth so that it is met, and measure while steering.
+        Hold => "hold",
     }
 }
 

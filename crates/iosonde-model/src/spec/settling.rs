@@ -23,26 +23,17 @@ pub struct Settling {
     pub ramp_ns: u64,
 }
 
-/// What may settle.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SettlingFigure {
-    /// Operations per second.
-    Iops,
-    /// Bytes per second.
-    Bandwidth,
-    /// Mean latency, ns.
-    Latency,
-}
-
-impl SettlingFigure {
-    /// fio's word.
-    pub fn word(self) -> &'static str {
-        match self {
-            SettlingFigure::Iops => "iops",
-            SettlingFigure::Bandwidth => "bw",
-            SettlingFigure::Latency => "lat",
-        }
+words! {
+    /// What may settle.
+    #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SettlingFigure {
+        /// Operations per second.
+        Iops => "iops",
+        /// Bytes per second.
+        Bandwidth => "bw",
+        /// Mean latency, ns.
+        Latency => "lat",
     }
 }
 

@@ -221,7 +221,7 @@ pub enum Rw {
 }
 
 impl Rw {
-    /// Every word accepted, in the order the help prints them.
+    /// Every word accepted, in the order the help prints them; of several, the canonical one first.
     pub const WORDS: [(&'static str, Rw); 12] = [
         ("read", Rw::Read),
         ("write", Rw::Write),
@@ -275,18 +275,7 @@ impl Rw {
 
     /// The canonical word.
     pub fn word(self) -> &'static str {
-        match self {
-            Rw::RandRead => "randread",
-            Rw::RandRw => "randrw",
-            Rw::RandTrim => "randtrim",
-            Rw::RandWrite => "randwrite",
-            Rw::Read => "read",
-            Rw::Rw => "rw",
-            Rw::Trim => "trim",
-            Rw::TrimWrite => "trimwrite",
-            Rw::RandTrimWrite => "randtrimwrite",
-            Rw::Write => "write",
-        }
+        Rw::WORDS.iter().find(|(_, rw)| *rw == self).map_or("", |(word, _)| word)
     }
 }
 

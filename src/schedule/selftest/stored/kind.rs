@@ -76,43 +76,34 @@ impl StoredFault {
 
     /// Its name.
     pub fn word(self) -> &'static str {
-        match self {
-            Moved(Swapped, Reach::Block) => "swap-in-block",
-            Moved(Swapped, Reach::Blocks) => "swap-blocks",
-            Moved(Swapped, Reach::Jobs) => "swap-jobs",
-            Moved(Copied, Reach::Block) => "copy-in-block",
-            Moved(Copied, Reach::Blocks) => "copy-blocks",
-            Moved(Copied, Reach::Jobs) => "copy-jobs",
-            Moved(Shifted, Reach::Block) => "shift-in-block",
-            Moved(Shifted, Reach::Blocks) => "shift-blocks",
-            Moved(Shifted, Reach::Jobs) => "shift-jobs",
-            StoredFault::Tear => "tear-stored",
-            StoredFault::Bit => "bit-stored",
-            StoredFault::Older => "older-stored",
-            StoredFault::Zeros => "zeros-stored",
-            StoredFault::OtherRun => "other-run",
-            StoredFault::Newer => "newer-stored",
-            StoredFault::OtherShape => "other-shape",
-            StoredFault::Untrimmed => "untrimmed",
-            StoredFault::Superseded => "superseded",
-        }
+        self.words().0
     }
 
     /// What must come of it, in words.
     pub fn expected(self) -> &'static str {
+        self.words().1
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Moved(Swapped, Reach::Block) => "swapped",
-            Moved(Copied, Reach::Block) => "duplicated",
-            Moved(Shifted, Reach::Block) => "shifted; a copy where it is short",
-            Moved(Shifted, _) => "shifted or misdirected",
-            Moved(..) => "misdirected",
-            StoredFault::Tear => "torn",
-            StoredFault::Bit => "bit-flip",
-            StoredFault::Older | StoredFault::Untrimmed | StoredFault::Superseded => "stale",
-            StoredFault::Zeros => "lost",
-            StoredFault::OtherRun => "old-run",
-            StoredFault::Newer => "phantom",
-            StoredFault::OtherShape => "torn; old-run where it is the whole",
+            Moved(Swapped, Reach::Block) => ("swap-in-block", "swapped"),
+            Moved(Swapped, Reach::Blocks) => ("swap-blocks", "misdirected"),
+            Moved(Swapped, Reach::Jobs) => ("swap-jobs", "misdirected"),
+            Moved(Copied, Reach::Block) => ("copy-in-block", "duplicated"),
+            Moved(Copied, Reach::Blocks) => ("copy-blocks", "misdirected"),
+            Moved(Copied, Reach::Jobs) => ("copy-jobs", "misdirected"),
+            Moved(Shifted, Reach::Block) => ("shift-in-block", "shifted; a copy where it is short"),
+            Moved(Shifted, Reach::Blocks) => ("shift-blocks", "shifted or misdirected"),
+            Moved(Shifted, Reach::Jobs) => ("shift-jobs", "shifted or misdirected"),
+            StoredFault::Tear => ("tear-stored", "torn"),
+            StoredFault::Bit => ("bit-stored", "bit-flip"),
+            StoredFault::Older => ("older-stored", "stale"),
+            StoredFault::Zeros => ("zeros-stored", "lost"),
+            StoredFault::OtherRun => ("other-run", "old-run"),
+            StoredFault::Newer => ("newer-stored", "phantom"),
+            StoredFault::OtherShape => ("other-shape", "torn; old-run where it is the whole"),
+            StoredFault::Untrimmed => ("untrimmed", "stale"),
+            StoredFault::Superseded => ("superseded", "stale"),
         }
     }
 

@@ -7,120 +7,64 @@ use iosonde_model::plan::IoKind;
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::units::count;
 
-/// What storage does wrong.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Fault {
-    /// A write is acknowledged and not done.
-    Drop,
-    /// A write is acknowledged, and done only some time after the next sync: once its place has
-    /// been read twice, or written again.
-    Delay,
-    /// Only the first sectors of a write are done: so many, or some that the seed draws.
-    Tear(Option<u32>),
-    /// So many bits, 1 to 8, of one block of a write are flipped.
-    Flip(u8),
-    /// One byte of a write is changed.
-    Byte,
-    /// One sector of a write arrives as zeros.
-    Zero,
-    /// One aligned run of 32 to 256 bytes of a write arrives as garbage.
-    Corrupt,
-    /// A later write to the same place stores what an earlier one wrote.
-    Stale,
-    /// A write goes to another place.
-    Misdirect,
-    /// A write is done at its place, and at another one too.
-    Duplicate,
-    /// Two writes of one length exchange their places.
-    Swap,
-    /// Two sectors of one write exchange their places.
-    SwapSectors,
-    /// One sector of a write stands at the place of another, too.
-    CopySector,
-    /// The sectors of a write stand one place too late, but the first, which stands twice.
-    ShiftSectors,
-    /// A write is acknowledged, and done only after a later one to the same place, on the other
-    /// side of a sync: the older wins.
-    Reorder,
-    /// A write stores a block that nobody has written yet.
-    Phantom,
-    /// A read gets the bytes of another place.
-    ReadMisdirect,
-    /// A read gets one bit flipped that is stored as it should be.
-    ReadFlip,
-    /// A sync fails with EIO, and is not done.
-    SyncEio,
-    /// A sync is acknowledged, and not done.
-    SyncLie,
-    /// A write fails with EIO, and is not done.
-    WriteEio,
-    /// A read fails with EIO.
-    ReadEio,
-    /// Half of a write is done, and said to be.
-    Short,
-    /// A write fails with ENOSPC, and is not done.
-    Enospc,
+iosonde_model::words! {
+    /// What storage does wrong.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub enum Fault {
+        /// A write is acknowledged and not done.
+        Drop => "drop",
+        /// A write is acknowledged, and done only some time after the next sync: once its place has
+        /// been read twice, or written again.
+        Delay => "delay",
+        /// Only the first sectors of a write are done: so many, or some that the seed draws.
+        Tear(Option<u32> = None) => "tear",
+        /// So many bits, 1 to 8, of one block of a write are flipped.
+        Flip(u8 = 1) => "flip",
+        /// One byte of a write is changed.
+        Byte => "byte",
+        /// One sector of a write arrives as zeros.
+        Zero => "zero",
+        /// One aligned run of 32 to 256 bytes of a write arrives as garbage.
+        Corrupt => "corrupt",
+        /// A later write to the same place stores what an earlier one wrote.
+        Stale => "stale",
+        /// A write goes to another place.
+        Misdirect => "misdirect",
+        /// A write is done at its place, and at another one too.
+        Duplicate => "duplicate",
+        /// Two writes of one length exchange their places.
+        Swap => "swap",
+        /// Two sectors of one write exchange their places.
+        SwapSectors => "swap-sectors",
+        /// One sector of a write stands at the place of another, too.
+        CopySector => "copy-sector",
+        /// The sectors of a write stand one place too late, but the first, which stands twice.
+        ShiftSectors => "shift-sectors",
+        /// A write is acknowledged, and done only after a later one to the same place, on the other
+        /// side of a sync: the older wins.
+        Reorder => "reorder",
+        /// A write stores a block that nobody has written yet.
+        Phantom => "phantom",
+        /// A read gets the bytes of another place.
+        ReadMisdirect => "read-misdirect",
+        /// A read gets one bit flipped that is stored as it should be.
+        ReadFlip => "read-flip",
+        /// A sync fails with EIO, and is not done.
+        SyncEio => "sync-eio",
+        /// A sync is acknowledged, and not done.
+        SyncLie => "sync-lie",
+        /// A write fails with EIO, and is not done.
+        WriteEio => "write-eio",
+        /// A read fails with EIO.
+        ReadEio => "read-eio",
+        /// Half of a write is done, and said to be.
+        Short => "short",
+        /// A write fails with ENOSPC, and is not done.
+        Enospc => "enospc",
+    }
 }
 
 impl Fault {
-    /// Every kind, with the value it has when none is typed.
-    pub const ALL: [Fault; 24] = [
-        Fault::Drop,
-        Fault::Delay,
-        Fault::Tear(None),
-        Fault::Flip(1),
-        Fault::Byte,
-        Fault::Zero,
-        Fault::Corrupt,
-        Fault::Stale,
-        Fault::Misdirect,
-        Fault::Duplicate,
-        Fault::Swap,
-        Fault::SwapSectors,
-        Fault::CopySector,
-        Fault::ShiftSectors,
-        Fault::Reorder,
-        Fault::Phantom,
-        Fault::ReadMisdirect,
-        Fault::ReadFlip,
-        Fault::SyncEio,
-        Fault::SyncLie,
-        Fault::WriteEio,
-        Fault::ReadEio,
-        Fault::Short,
-        Fault::Enospc,
-    ];
-
-    /// The word for it, as typed.
-    pub fn word(self) -> &'static str {
-        match self {
-            Fault::Drop => "drop",
-            Fault::Delay => "delay",
-            Fault::Tear(_) => "tear",
-            Fault::Flip(_) => "flip",
-            Fault::Byte => "byte",
-            Fault::Zero => "zero",
-            Fault::Corrupt => "corrupt",
-            Fault::Stale => "stale",
-            Fault::Misdirect => "misdirect",
-            Fault::Duplicate => "duplicate",
-            Fault::Swap => "swap",
-            Fault::SwapSectors => "swap-sectors",
-            Fault::CopySector => "copy-sector",
-            Fault::ShiftSectors => "shift-sectors",
-            Fault::Reorder => "reorder",
-            Fault::Phantom => "phantom",
-            Fault::ReadMisdirect => "read-misdirect",
-            Fault::ReadFlip => "read-flip",
-            Fault::SyncEio => "sync-eio",
-            Fault::SyncLie => "sync-lie",
-            Fault::WriteEio => "write-eio",
-            Fault::ReadEio => "read-eio",
-            Fault::Short => "short",
-            Fault::Enospc => "enospc",
-        }
-    }
-
     /// Which requests it strikes.
     pub fn way(self) -> IoKind {
         match self {
@@ -273,7 +217,7 @@ impl FromStr for Fault {
             None => (text, None),
         };
         let words = || Fault::ALL.iter().map(|fault| fault.word());
-        let Some(fault) = Fault::ALL.into_iter().find(|fault| fault.word() == word) else {
+        let Some(fault) = Fault::parse(word) else {
             return Err(FaultError::Kind {
                 found: word.into(),
                 accepted: words().collect::<Vec<_>>().join(", "),
