@@ -8,6 +8,7 @@ pub mod bytes;
 pub mod clean;
 pub mod count;
 pub mod duration;
+pub mod list;
 pub mod shell;
 #[macro_use]
 mod words;

@@ -4,7 +4,7 @@
 use crate::cli::exit::{Failure, wrong};
 pub(super) use crate::cli::words::size;
 use iosonde_model::spec::{Draw, Phase, Zone};
-use iosonde_model::units::{count, duration};
+use iosonde_model::units::{count, duration, list};
 
 /// A value that was not understood.
 pub(super) fn unfit(option: &str, found: &str, expected: &str) -> Failure {
@@ -142,20 +142,7 @@ const MOST_CPUS: u32 = 1024;
 /// `0-3,5`.
 pub(super) fn cpus(option: &str, text: &str) -> Result<Vec<u32>, Failure> {
     let refused = || unfit(option, text, "numbers and ranges below 1024, such as 0-3,5");
-    let number =
-        |text: &str| text.trim().parse().ok().filter(|cpu| *cpu < MOST_CPUS).ok_or_else(refused);
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (number(first)?, number(last)?);
-        if first > last {
-            return Err(refused());
-        }
-        cpus.extend(first..=last);
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Ok(cpus)
+    list::numbers(text, MOST_CPUS).ok_or_else(refused)
 }
 
 /// `for=5s,rate=50,read=70`: a length, then what is different, in percent.

@@ -2,6 +2,7 @@
 
 use super::{Root, cgroup};
 use iosonde_model::record::HostFacts;
+use iosonde_model::units::list;
 
 /// Most numbers a CPU or node list is expanded to; the kernel's own limit is 8192 CPUs.
 const LIST_LIMIT: u32 = 1 << 16;
@@ -111,20 +112,9 @@ fn count(list: &str) -> Option<u32> {
     u32::try_from(numbers(list)?.len()).ok().filter(|&n| n > 0)
 }
 
-/// `0-3,8` as numbers (cpuset(7), "List format"); `None` if it is not such a list.
-pub(super) fn numbers(list: &str) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    for part in list.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if last < first || last >= LIST_LIMIT || numbers.len() >= LIST_LIMIT as usize {
-            return None;
-        }
-        numbers.extend(first..=last);
-    }
-    numbers.sort_unstable();
-    numbers.dedup();
-    Some(numbers)
+/// A list of the kernel as numbers, of which there may be none.
+fn numbers(text: &str) -> Option<Vec<u32>> {
+    if text.trim().is_empty() { Some(Vec::new()) } else { list::numbers(text, LIST_LIMIT) }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::number::{self, Amount, KbBase, TimeUnit};
 use super::shown;
-use crate::units::count;
+use crate::units::{count, list};
 
 /// What sort of value an option takes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -218,20 +218,7 @@ fn reals(text: &str) -> Result<Vec<f64>, String> {
 /// Numbers such as `0,2-5`, ascending.
 pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
     let wrong = || format!("found `{}`, expected CPUs such as 0,2-5", shown(text));
-    let one = |text: &str| {
-        let cpu: u32 = text.trim().parse().map_err(|_error| wrong())?;
-        if cpu <= MAX_CPU { Ok(cpu) } else { Err(wrong()) }
-    };
-    let mut cpus = std::collections::BTreeSet::new();
-    for part in text.split(',') {
-        let (low, high) = part.split_once('-').unwrap_or((part, part));
-        let (low, high) = (one(low)?, one(high)?);
-        if high < low {
-            return Err(wrong());
-        }
-        cpus.extend(low..=high);
-    }
-    Ok(cpus.into_iter().collect())
+    list::numbers(text, MAX_CPU + 1).ok_or_else(wrong)
 }
 
 #[cfg(test)]

@@ -1,0 +1,18 @@
+//! Lists of numbers and their ranges, as the kernel has them (cpuset(7), "List format").
+
+use std::collections::BTreeSet;
+
+/// `0-3,8` as ascending numbers; `None` if it is not such a list, or one is not below the limit.
+pub fn numbers(text: &str, below: u32) -> Option<Vec<u32>> {
+    let number = |text: &str| text.trim().parse().ok().filter(|number: &u32| *number < below);
+    let mut numbers = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return None;
+        }
+        numbers.extend(first..=last);
+    }
+    Some(numbers.into_iter().collect())
+}
