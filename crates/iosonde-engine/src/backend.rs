@@ -17,8 +17,8 @@ macro_rules! of_files {
     };
 }
 
-/// Writes these calls of a [`Queue`], which another one answers: that in the field `$to` of this,
-/// if `$by` is `field`.
+/// Writes these calls of a [`Queue`], which something else answers: what is in the field `$to` of
+/// this one, if `$by` is `field`.
 macro_rules! forward {
     ($by:ident $to:tt: $($call:ident)*) => { $(forward! { @$call $by $to })* };
     (@now_ns $by:ident $to:tt) => {

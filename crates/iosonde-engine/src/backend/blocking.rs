@@ -94,10 +94,7 @@ fn range(transfer: &Transfer) -> (usize, usize) {
 }
 
 impl<C: Call> Queue for BlockingQueue<C> {
-    #[inline(always)]
-    fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
-    }
+    forward!(field clock: now_ns);
 
     #[inline(always)]
     fn buffer(&mut self, slot: usize) -> &mut [u8] {

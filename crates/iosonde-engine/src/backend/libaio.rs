@@ -101,10 +101,7 @@ fn refused(job: &Job, error: &io::Error) -> OpenError {
 }
 
 impl Queue for LibaioQueue {
-    #[inline(always)]
-    fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
-    }
+    forward!(field clock: now_ns);
 
     #[inline(always)]
     fn buffer(&mut self, slot: usize) -> &mut [u8] {

@@ -86,9 +86,7 @@ impl MmapQueue {
 }
 
 impl Queue for MmapQueue {
-    fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
-    }
+    forward!(field clock: now_ns);
 
     fn buffer(&mut self, slot: usize) -> &mut [u8] {
         self.slab.slot_mut(slot)

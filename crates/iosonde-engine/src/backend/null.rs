@@ -63,10 +63,7 @@ impl NullQueue {
 }
 
 impl Queue for NullQueue {
-    #[inline(always)]
-    fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
-    }
+    forward!(field clock: now_ns);
 
     #[inline(always)]
     fn buffer(&mut self, slot: usize) -> &mut [u8] {

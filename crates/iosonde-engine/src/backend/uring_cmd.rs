@@ -168,15 +168,8 @@ fn hint_of(engine: &Engine, error: &io::Error) -> String {
 }
 
 impl Queue for CommandQueue {
-    #[inline(always)]
-    fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
-    }
-
-    #[inline(always)]
-    fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        self.ring.buffer(slot)
-    }
+    forward!(field clock: now_ns);
+    forward!(field ring: buffer syscalls);
 
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {
@@ -191,10 +184,6 @@ impl Queue for CommandQueue {
     #[inline(always)]
     fn reap(&mut self, done: impl FnMut(usize, i32)) {
         self.ring.reap(done);
-    }
-
-    fn syscalls(&self) -> u64 {
-        self.ring.syscalls()
     }
 
     fn facts(&self) -> QueueFacts {

@@ -360,10 +360,7 @@ impl VhostQueue {
 }
 
 impl Queue for VhostQueue {
-    #[inline(always)]
-    fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
-    }
+    forward!(field clock: now_ns);
 
     #[inline(always)]
     fn buffer(&mut self, slot: usize) -> &mut [u8] {
