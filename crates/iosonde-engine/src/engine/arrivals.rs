@@ -1,6 +1,6 @@
 //! What an open loop had due, and what became of it.
 
-use super::pace::{Followed, Pacer};
+use super::pace::{Follows, Pacer};
 use super::window::Window;
 use iosonde_model::plan::Job;
 use iosonde_model::record::run::ArrivalsRun;
@@ -94,7 +94,7 @@ impl ArrivalCounts {
                 self.counts.due += 1;
                 self.counts.dropped += 1;
             }
-            pacer.taken(self.block_bytes, Followed::ByWhatever);
+            pacer.taken(self.block_bytes, Follows::Unknown);
         }
     }
 

@@ -34,15 +34,15 @@ pub(super) struct Pacer {
     edges: [f64; 2],
 }
 
-/// What an operation is followed by, before its job sends the next.
+/// What follows an operation before its job sends the next.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Followed {
-    ByNothing,
-    BySync,
-    /// By a sync that waits for a commit of another job.
-    ByCommit,
-    /// It is never sent.
-    ByWhatever,
+pub(super) enum Follows {
+    Nothing,
+    Sync,
+    /// A sync that waits for a commit of another job.
+    Commit,
+    /// It is not known, as the operation is never sent.
+    Unknown,
 }
 
 /// How due times follow one another.
@@ -238,8 +238,8 @@ impl Pacer {
     fn scale_phases(&mut self, job: &Job) {
         let Rhythm::Steady { spread, .. } = &self.rhythm else { return };
         let (Spread::Drawn(table) | Spread::Bursts { between: table, .. }) = spread else { return };
-        let mean = |followed| table.mean(self.part(followed));
-        let longer = mean(Followed::ByCommit) - mean(Followed::BySync);
+        let mean = |follows| table.mean(self.part(follows));
+        let longer = mean(Follows::Commit) - mean(Follows::Sync);
         let all = committed_share(job, 100.0);
         for phase in &mut self.phases {
             let more = committed_share(job, phase.commit_percent) - all;
@@ -311,13 +311,13 @@ impl Pacer {
     /// The part of the distances that follows an operation. A thread that waits for its sync comes
     /// back later than one that goes on writing, and one whose sync waits for a commit later still:
     /// the longest distances are those after a sync.
-    fn part(&self, followed: Followed) -> (f64, f64) {
+    fn part(&self, follows: Follows) -> (f64, f64) {
         let [sync, commit] = self.edges;
-        let part = match followed {
-            Followed::ByNothing => (0.0, sync),
-            Followed::BySync => (sync, commit),
-            Followed::ByCommit => (commit, 1.0),
-            Followed::ByWhatever => WHOLE,
+        let part = match follows {
+            Follows::Nothing => (0.0, sync),
+            Follows::Sync => (sync, commit),
+            Follows::Commit => (commit, 1.0),
+            Follows::Unknown => WHOLE,
         };
         if part.0 < part.1 { part } else { WHOLE }
     }
@@ -388,7 +388,7 @@ impl Pacer {
     }
 
     /// An operation of this size was taken.
-    pub(super) fn taken(&mut self, bytes: u64, followed: Followed) {
+    pub(super) fn taken(&mut self, bytes: u64, follows: Follows) {
         self.since_think += 1;
         match &mut self.rhythm {
             Rhythm::Closed => {}
@@ -398,7 +398,7 @@ impl Pacer {
                 self.next_due = dues[0].min(dues[1]);
             }
             Rhythm::Steady { .. } => {
-                let part = self.part(followed);
+                let part = self.part(follows);
                 let gap = self.gap(bytes, part);
                 self.advance(gap);
             }
@@ -483,7 +483,7 @@ mod tests {
         pacer.begin(1000);
         let take = |_| {
             let due_ns = pacer.due(u64::MAX).unwrap();
-            pacer.taken(4096, Followed::ByNothing);
+            pacer.taken(4096, Follows::Nothing);
             due_ns
         };
         (0..count).map(take).collect()
@@ -570,7 +570,7 @@ mod tests {
             if ended {
                 lengths[std::mem::take(&mut length)] += 1;
             }
-            pacer.taken(4096, Followed::ByNothing);
+            pacer.taken(4096, Follows::Nothing);
         }
         let [0, single, 0, 0, 0, five] = lengths else { panic!("{lengths:?}") };
         let share = f64::from(five) / f64::from(single + five);
@@ -588,7 +588,7 @@ mod tests {
         let mut ways = [0u64, 0];
         while pacer.due(10_000_000_000).is_some() {
             ways[usize::from(pacer.way() == Some(IoKind::Write))] += 1;
-            pacer.taken(4096, Followed::ByNothing);
+            pacer.taken(4096, Follows::Nothing);
         }
         assert!(ways[0].abs_diff(10_000) <= 1 && ways[1].abs_diff(2_500) <= 1, "{ways:?}");
     }
@@ -600,7 +600,7 @@ mod tests {
         pacer.begin(0);
         for now_ns in [10, 60, 109] {
             assert_eq!(pacer.due(now_ns), Some(now_ns));
-            pacer.taken(4096, Followed::ByNothing);
+            pacer.taken(4096, Follows::Nothing);
         }
         assert_eq!(pacer.due(110), None);
         pacer.drained(120);
@@ -617,7 +617,7 @@ mod tests {
             assert!(!pacer.is_over());
             assert_eq!(pacer.due(due_ns), Some(due_ns));
             assert_eq!(pacer.due(due_ns - 1), None);
-            pacer.taken(4096, Followed::ByNothing);
+            pacer.taken(4096, Follows::Nothing);
         }
         assert!(pacer.is_over());
         assert_eq!(pacer.due(u64::MAX), None);
@@ -636,10 +636,9 @@ mod tests {
             pacer.begin(0);
             let mut before_ns = pacer.due(u64::MAX).unwrap();
             let mut distances = Vec::new();
-            let follow =
-                [Followed::ByNothing, Followed::BySync, Followed::ByNothing, Followed::ByCommit];
-            for followed in follow.into_iter().cycle().take(1000) {
-                pacer.taken(4096, followed);
+            let follow = [Follows::Nothing, Follows::Sync, Follows::Nothing, Follows::Commit];
+            for follows in follow.into_iter().cycle().take(1000) {
+                pacer.taken(4096, follows);
                 let due_ns = pacer.due(u64::MAX).unwrap();
                 distances.push(due_ns - before_ns);
                 before_ns = due_ns;
@@ -681,7 +680,7 @@ mod tests {
         for _ in 0..1000 {
             let all = pacer.commit_share() > 1.0;
             let at = usize::from(!all);
-            pacer.taken(4096, if all { Followed::ByCommit } else { Followed::BySync });
+            pacer.taken(4096, if all { Follows::Commit } else { Follows::Sync });
             let due_ns = pacer.due(u64::MAX).unwrap();
             // Not where a phase ends in between.
             if usize::from(pacer.commit_share() < 1.0) == at {
@@ -730,9 +729,9 @@ mod tests {
                 pacer.taken(
                     4096,
                     match (commits, syncs) {
-                        (true, _) => Followed::ByCommit,
-                        (false, true) => Followed::BySync,
-                        (false, false) => Followed::ByNothing,
+                        (true, _) => Follows::Commit,
+                        (false, true) => Follows::Sync,
+                        (false, false) => Follows::Nothing,
                     },
                 );
                 due = pacer.due(u64::MAX).unwrap();
@@ -749,7 +748,7 @@ mod tests {
         pacer.begin(0);
         for _ in 0..2 {
             assert_eq!(pacer.due(10), Some(10));
-            pacer.taken(4096, Followed::ByNothing);
+            pacer.taken(4096, Follows::Nothing);
         }
         assert_eq!(pacer.due(20), None, "two were sent");
         pacer.drained(30);

@@ -3,7 +3,7 @@
 use super::commit;
 use super::flow;
 use super::job::{JobLoop, PATIENCE_NS, Wait};
-use super::pace::Followed;
+use super::pace::Follows;
 use super::requests::Times;
 use super::sync::Turn;
 use crate::backend::Queue;
@@ -152,16 +152,16 @@ impl<Q: Queue> JobLoop<'_, Q> {
         if let Some(commit) = &mut self.commit {
             commit.in_phase(self.pacer.commit_share());
         }
-        self.pacer.taken(u64::from(op.bytes), self.followed());
+        self.pacer.taken(u64::from(op.bytes), self.follows());
         Some(op)
     }
 
-    /// What the operation that was just taken is followed by.
-    fn followed(&self) -> Followed {
+    /// What follows the operation that was just taken.
+    fn follows(&self) -> Follows {
         match (self.syncing.owed(), &self.commit) {
-            (0, _) => Followed::ByNothing,
-            (syncs, Some(commit)) if commit.will_take(syncs) => Followed::ByCommit,
-            _ => Followed::BySync,
+            (0, _) => Follows::Nothing,
+            (syncs, Some(commit)) if commit.will_take(syncs) => Follows::Commit,
+            _ => Follows::Sync,
         }
     }
 
