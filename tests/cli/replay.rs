@@ -307,3 +307,15 @@ fn syncs_of_a_replay_wait_for_the_journal() {
         assert!(journal.1.abs_diff(syncs) <= 1, "{engine}: {journal:?} for {syncs} syncs");
     }
 }
+
+#[test]
+fn a_run_that_ends_while_a_sync_waits_for_a_commit_is_valid() {
+    let place = place();
+    let emitted = emit(&journalled()).unwrap();
+    let few = emitted.replace("commit = { writes = 2.0 }", "commit = { writes = 1000000.0 }");
+    assert_ne!(emitted, few);
+    place.file("app.toml", few.as_bytes());
+    place.hole("large", 128 << 20);
+    let ended = place.iosonde("run app.toml --path large --direct 0 --runtime 300ms").end();
+    ended.prints("write IOPS").lacks("INVALID");
+}

@@ -333,6 +333,16 @@ fn a_commit_is_made_when_a_sync_waits_for_it() {
 }
 
 #[test]
+fn the_time_of_a_sync_that_waits_at_the_end_is_known() {
+    let mut roles = with_a_journal();
+    // The commit at hand takes far longer than the run.
+    roles[1].commit = Some(Commit::Writes(1e5));
+    let (run, _) = judged_until(roles, 1, Stop::AfterNs(SECOND_NS), 1, "servers=4,write=1ms");
+    let app = &run.jobs[0];
+    assert_eq!((app.in_flight_area_ns, app.sync.crossing_ns), (SECOND_NS, SECOND_NS));
+}
+
+#[test]
 fn a_journal_ends_with_those_that_wait_for_it() {
     let stop = Stop::AfterOps(100);
     let mut roles = with_a_journal();

@@ -208,10 +208,13 @@ fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
     let place = layout.of(row);
     let phased = arrivals::arrivals(run, row, rows);
     let streams = if order.is_some() { row.streams } else { 1 };
+    // Writes between which there is a sync are no burst, however fast.
+    let is_loop = durable::is_loop_of_syncs(run, row);
+    let pace = if is_loop { phased.pace } else { arrivals::gathered(phased.pace, row) };
     let mut role = Role {
         threads: Threads::Count(streams),
         iodepth: Some(depth(run, row, rows).div_ceil(streams)),
-        pace: shared(arrivals::gathered(phased.pace, row), streams),
+        pace: shared(pace, streams),
         phases: phased.phases,
         offset: Some(place.offset),
         size: Some(place.bytes),
@@ -337,7 +340,10 @@ fn others(run: &ProfileRun, rows: &[Row]) -> Vec<String> {
         sum(&|class, op| class == Class::Journal && moves(op)) - journal,
         "requests of the file system's journal and metadata: too few for a role",
     );
-    say(sum(&|_, op| op == Op::Flush), "flushes: the syncs of the replay cause new ones");
+    say(
+        sum(&|class, op| class == Class::DeviceFlush && op == Op::Flush),
+        "flushes: the syncs of the replay cause new ones",
+    );
     say(sum(&|class, op| class == Class::Other && moves(op)), "requests by or for other programs");
     say(
         sum(&|class, op| class.is_of_the_program() && op == Op::Other),

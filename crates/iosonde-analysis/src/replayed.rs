@@ -38,6 +38,11 @@ fn role(name: &str) -> Option<&str> {
     number.parse::<u32>().ok().map(|_| role).filter(|role| *role != LAYOUT)
 }
 
+/// Whether a role is that of a journal: `journal`, and `journal-2` of a second device.
+fn is_journal(role: &str) -> bool {
+    role.strip_prefix(JOURNAL).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
 /// Whether a profile is of a run of this program.
 pub(crate) fn is_replay(run: &ProfileRun) -> bool {
     let Subject::Command { words, .. } = &run.subject else { return false };
@@ -60,10 +65,16 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
     let moves = |row: &Traffic| row.class.is_of_the_program() && WAYS.contains(&row.op);
     let (mut kept, mut beside): (Vec<Traffic>, Vec<Traffic>) = (Vec::new(), Vec::new());
     let mut system: Vec<&Traffic> = Vec::new();
-    for row in &run.traffic {
+    let is_job = |row: &&Traffic| role(name(row)).is_some();
+    let of_jobs: Vec<&Traffic> = run.traffic.iter().filter(is_job).collect();
+    // Elsewhere the process stores its result.
+    let is_used = |device: &str| of_jobs.iter().any(|job| job.device == device);
+    for row in run.traffic.iter().filter(|row| is_used(&row.device)) {
         let is_of_system = matches!(row.class, Class::Journal | Class::DeviceFlush | Class::Other);
         match role(name(row)) {
-            Some(JOURNAL) => kept.push(Traffic { class: Class::Journal, ..row.clone() }),
+            Some(name) if is_journal(name) => {
+                kept.push(Traffic { class: Class::Journal, ..row.clone() })
+            }
             Some(_) => kept.push(row.clone()),
             None if is_of_system => system.push(row),
             None if workers.contains(&row.op) => kept.push(row.clone()),
@@ -71,16 +82,19 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
             None => {}
         }
     }
-    let is_job = |row: &&Traffic| role(name(row)).is_some();
-    let of_jobs: Vec<&Traffic> = run.traffic.iter().filter(is_job).collect();
     let first_ns = of_jobs.iter().filter_map(|row| row.active_ns).map(|(from, _)| from).min()?;
     kept.extend(system.into_iter().filter_map(|row| since(row, first_ns)));
     kept.iter_mut().for_each(|row| leave_flushes(run, row));
     let mut alone = ProfileRun { traffic: kept, ..run.clone() };
     alone.syncs.retain(|sync| {
         let group = run.groups.get(sync.group as usize).map_or("", |group| group.name.as_str());
-        role(group).is_some_and(|role| role != JOURNAL)
+        role(group).is_some_and(|role| !is_journal(role))
     });
+    alone.devices.retain(|device| is_used(&device.facts.name));
+    alone.places.retain(|places| is_used(&places.device));
+    for row in run.traffic.iter().filter(|row| moves(row) && !is_used(&row.device)) {
+        take_out(&mut alone, row);
+    }
     let whole: u64 = run.traffic.iter().filter(|row| moves(row)).map(|row| row.requests).sum();
     let others: u64 = beside.iter().map(|row| row.requests).sum();
     let is_before = beside.iter().all(|row| row.active_ns.is_some_and(|(_, to)| to <= first_ns));
@@ -104,7 +118,7 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
     }
     let journal: Vec<Traffic> = of_jobs
         .into_iter()
-        .filter(|row| WAYS.contains(&row.op) && role(name(row)) == Some(JOURNAL))
+        .filter(|row| WAYS.contains(&row.op) && role(name(row)).is_some_and(is_journal))
         .cloned()
         .collect();
     for row in &journal {
@@ -316,7 +330,7 @@ mod tests {
             |active_ns| Traffic { active_ns: Some(active_ns), ..row(Class::Journal, Op::Write, 9) };
         run.traffic.push(layout);
         run.traffic.push(journal((100_000_000, 800_000_000)));
-        run.traffic.push(Traffic { device: "vdb".into(), ..journal((0, 5_000_000_000)) });
+        run.traffic.push(journal((0, 5_000_000_000)));
         run.syncs.push(sync(SyncKind::Fsync, 4, 3));
         let jobs = jobs(&run, Some((5 * MIB, MIB))).unwrap();
         let writes = jobs.run.traffic.iter().filter(|row| row.op == Op::Write);
@@ -363,6 +377,30 @@ mod tests {
         // Of the program's own thread.
         run.threads.push(thread("iosonde", 10, 5));
         assert_eq!(writes(&run), 1000);
+    }
+
+    #[test]
+    fn what_the_process_does_on_other_devices_is_left_out() {
+        let mut run = replay();
+        let elsewhere = Traffic {
+            device: "vdb".into(),
+            active_ns: Some((0, 60_000_000_000)),
+            counters: series(Op::Write, vec![1; 100]).counters,
+            ..row(Class::WriteBack, Op::Write, 100)
+        };
+        run.traffic.push(elsewhere);
+        let alone = jobs(&run, Some((5 * MIB, MIB))).unwrap();
+        assert!(alone.run.traffic.iter().all(|row| row.device == "vda"));
+        assert_eq!(alone.run.series[1].counters.ops.iter().sum::<u64>(), 900);
+        assert!(!alone.is_unclear && alone.blurred == [Op::Read]);
+    }
+
+    #[test]
+    fn each_device_may_have_a_journal() {
+        let mut run = replay();
+        run.groups[3].name = "job 1 journal-2".into();
+        let classes = jobs(&run, None).unwrap().run.traffic.into_iter().map(|row| row.class);
+        assert_eq!(classes.filter(|class| *class == Class::Journal).count(), 1);
     }
 
     #[test]

@@ -19,16 +19,17 @@ pub fn emit(run: &ProfileRun) -> Result<String, String> {
     workload_toml(&modelled.workload, &head, &modelled.roles)
 }
 
-/// The options that name the targets of a workload file in a command.
+/// The options of a command that replays the workload file: its targets and its length.
 ///
 /// # Errors
 /// As [`emit`].
-pub fn target_options(run: &ProfileRun) -> Result<String, String> {
-    workload(run).map(|modelled| paths(modelled.targets.len())).map_err(|error| error.to_string())
+pub fn replay_options(run: &ProfileRun) -> Result<String, String> {
+    workload(run).map(|modelled| options(&modelled)).map_err(|error| error.to_string())
 }
 
-fn paths(targets: usize) -> String {
-    " --path TARGET".repeat(targets)
+fn options(modelled: &Modelled) -> String {
+    let paths = " --path TARGET".repeat(modelled.targets.len());
+    format!("{paths} --runtime {}", duration_word(modelled.measured_ns))
 }
 
 fn head(run: &ProfileRun, modelled: &Modelled) -> Vec<String> {
@@ -67,11 +68,7 @@ fn head(run: &ProfileRun, modelled: &Modelled) -> Vec<String> {
             .into(),
         String::new(),
     ];
-    lines.push(format!(
-        "Replay:  iosonde run THIS_FILE{} --runtime {}",
-        paths(modelled.targets.len()),
-        duration_word(modelled.measured_ns)
-    ));
+    lines.push(format!("Replay:  iosonde run THIS_FILE{}", options(modelled)));
     lines.push("         --speed 2x replays at twice the rate, --speed max without waiting".into());
     for target in &modelled.targets {
         lines.push(format!(
@@ -155,11 +152,11 @@ mod tests {
         let mut other = row(Class::Program, Op::Write, 3000);
         other.device = "sdz".into();
         let one = vec![row(Class::Program, Op::Write, 3000)];
-        assert_eq!(target_options(&profile(one.clone())).unwrap(), " --path TARGET");
+        assert_eq!(replay_options(&profile(one.clone())).unwrap(), " --path TARGET --runtime 10s");
         let run = profile(one.into_iter().chain([other]).collect());
-        let options = target_options(&run).unwrap();
-        assert_eq!(options, " --path TARGET --path TARGET");
-        assert!(emit(&run).unwrap().contains(&format!("THIS_FILE{options} --runtime")));
+        let options = replay_options(&run).unwrap();
+        assert_eq!(options, " --path TARGET --path TARGET --runtime 10s");
+        assert!(emit(&run).unwrap().contains(&format!("THIS_FILE{options}")));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::export;
-use iosonde_report::profile_toml::{emit, target_options};
+use iosonde_report::profile_toml::{emit, replay_options};
 
 /// A writable path for the workload file.
 pub(super) struct Emitted(PathBuf);
@@ -35,12 +35,10 @@ impl Emitted {
         let path = self.0.display();
         let written = emit(run)
             .and_then(|text| export::write(&self.0, &text).map_err(|error| error.to_string()))
-            .and_then(|()| target_options(run));
+            .and_then(|()| replay_options(run));
         match &written {
-            Ok(targets) => note(&format!(
-                "workload written to {path}; replay it with: iosonde run \
-                {path}{targets} --runtime {}ms",
-                run.measured_ns / 1_000_000
+            Ok(options) => note(&format!(
+                "workload written to {path}; replay it with: iosonde run {path}{options}"
             )),
             Err(reason) => note(&format!("error: --emit {path}: {reason}")),
         }

@@ -215,8 +215,8 @@ impl Reader<'_> {
             }
             BASELINE_SCHEMA => Read::Baseline(json.read().map_err(malformed)?),
             PROFILE_SCHEMA => {
-                let why = "a profile, but runs are compared with runs; to score a replay, give \
-                    PROFILE first";
+                let why = "a profile, but runs are compared with runs; to score a replay, give the \
+                    folder of the profile itself (…-profile-…) first";
                 return Err(self.refuse(path, why));
             }
             _ => {

@@ -1,6 +1,8 @@
 //! Durability of a model: which role syncs after how many of its writes, and which writes are
 //! synchronous.
 
+use std::collections::BTreeMap;
+
 use super::arrivals;
 use super::journal;
 use super::rows::Row;
@@ -34,13 +36,19 @@ pub(super) fn attach(
             ));
             continue;
         }
-        match writer(rows, sync.group) {
-            Some(at) if sync.kind == SyncKind::Fdatasync => of_rows[at].fdatasync += sync.calls,
-            Some(at) => of_rows[at].fsync += sync.calls,
-            None => left_out.push(format!(
+        let writers = writers(run, rows, sync.group);
+        if writers.is_empty() {
+            left_out.push(format!(
                 "{} syncs of a thread group that wrote nothing itself",
                 count::thousands(sync.calls)
-            )),
+            ));
+        }
+        for (at, share) in writers {
+            let calls = (sync.calls as f64 * share).round() as u64;
+            match sync.kind {
+                SyncKind::Fdatasync => of_rows[at].fdatasync += calls,
+                _ => of_rows[at].fsync += calls,
+            }
         }
     }
     let all: u64 = of_rows.iter().map(|calls| calls.all()).sum();
@@ -125,6 +133,15 @@ fn followed(run: &ProfileRun, row: &Row, sync: &Sync, length: f64) -> u64 {
     ((waited * sync.every_writes as f64).round() as u64).clamp(1, 1 + sync.extra_syncs)
 }
 
+/// Whether a row is one loop of a write and a sync.
+pub(super) fn is_loop_of_syncs(run: &ProfileRun, row: &Row) -> bool {
+    let of_row = |sync: &&SyncRun| row.groups.contains(&sync.group);
+    let durable = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
+    let syncs: u64 = durable.filter(of_row).map(|sync| sync.calls).sum();
+    let is_own = row.class == Class::Program && row.op == Op::Write;
+    is_own && is_one_loop(run, row) && syncs as f64 >= ALWAYS * row.requests as f64
+}
+
 /// Whether one thread of a group has nearly all of its syncs and writes.
 fn is_one_loop(run: &ProfileRun, row: &Row) -> bool {
     let of_group = || {
@@ -151,15 +168,34 @@ impl Calls {
     }
 }
 
-/// The row of writes of a group that syncs: its own, or the write-back on its behalf.
-fn writer(rows: &[Row], group: u32) -> Option<usize> {
-    let of = |class: Class| {
-        let all = rows.iter().enumerate().filter(move |(_, row)| {
+/// The rows of writes of a group that syncs, one of each device, with their shares of its syncs: its
+/// own writes, or the write-back on its behalf. On which device a sync was is known by the flushes.
+fn writers(run: &ProfileRun, rows: &[Row], group: u32) -> Vec<(usize, f64)> {
+    let of = |class: Class| -> BTreeMap<&str, usize> {
+        let all = rows.iter().enumerate().filter(|(_, row)| {
             row.class == class && row.op == Op::Write && row.groups.contains(&group)
         });
-        all.max_by_key(|(_, row)| row.requests).map(|(at, _)| at)
+        let mut most = BTreeMap::new();
+        for (at, row) in all {
+            let kept: &mut usize = most.entry(row.device.as_str()).or_insert(at);
+            *kept = if row.requests > rows[*kept].requests { at } else { *kept };
+        }
+        most
     };
-    of(Class::Program).or_else(|| of(Class::WriteBack))
+    let own = of(Class::Program);
+    let writers = if own.is_empty() { of(Class::WriteBack) } else { own };
+    let weights: Vec<u64> = writers.keys().map(|device| flushes(run, device)).collect();
+    let all: u64 = weights.iter().sum();
+    let even = 1.0 / weights.len().max(1) as f64;
+    let share = |weight: u64| if all > 0 { weight as f64 / all as f64 } else { even };
+    writers.into_values().zip(weights.into_iter().map(share)).collect()
+}
+
+/// Flushes of a device.
+fn flushes(run: &ProfileRun, device: &str) -> u64 {
+    let all = run.traffic.iter().filter(|traffic| traffic.device == device);
+    let flushes = all.filter(|traffic| traffic.class == Class::DeviceFlush);
+    flushes.map(|traffic| traffic.requests).sum()
 }
 
 /// Share of synchronous writes: those flagged so, or flushes in excess of the sync calls, for a
@@ -264,6 +300,41 @@ mod tests {
         run.threads = vec![thread(600, 600), thread(400, 400)];
         let role = workload(&run).unwrap().workload.roles[0].clone();
         assert_eq!((role.sync.barrier, role.iodepth), (false, Some(3)));
+    }
+
+    #[test]
+    fn a_loop_of_write_and_sync_has_no_bursts() {
+        // Where the device is fast, one write begins just after another.
+        let all = (0..10_000).map(|n| if n % 2 == 0 { 30_000 } else { 60_000 });
+        let traffic = Traffic {
+            gaps: gaps(all),
+            bursts: vec![4800, 0, 0, 0, 200],
+            ..row(Class::Program, Op::Write, 10_001)
+        };
+        let mut run = profile(vec![traffic]);
+        let has_bursts =
+            |run: &ProfileRun| workload(run).unwrap().workload.roles[0].pace.burst_length() > 1.0;
+        assert!(has_bursts(&run));
+        run.syncs = vec![sync(SyncKind::Fsync, 1, 10_000)];
+        assert!(!has_bursts(&run));
+        assert_eq!((sync_of(&run).every_writes, sync_of(&run).barrier), (1, true));
+    }
+
+    #[test]
+    fn syncs_of_a_group_on_two_devices_are_divided_by_their_flushes() {
+        let on = |device: &str, class, op, requests| Traffic {
+            device: device.into(),
+            ..row(class, op, requests)
+        };
+        let mut run = profile(vec![
+            on("vda", Class::Program, Op::Write, 1500),
+            on("vdb", Class::Program, Op::Write, 1000),
+            Traffic { bytes: 0, ..on("vda", Class::DeviceFlush, Op::Flush, 1500) },
+            Traffic { bytes: 0, ..on("vdb", Class::DeviceFlush, Op::Flush, 1000) },
+        ]);
+        run.syncs = vec![sync(SyncKind::Fdatasync, 1, 2500)];
+        let roles = workload(&run).unwrap().workload.roles;
+        assert_eq!(roles.iter().map(|role| role.sync.per_write()).collect::<Vec<_>>(), [1.0, 1.0]);
     }
 
     #[test]

@@ -259,7 +259,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
         self.requests.arrivals.starved_until(Some(now_ns));
         self.requests.withdraw(slot, now_ns);
         if is_stopping {
-            self.requests.free.push(slot);
+            self.requests.give_up(slot, now_ns);
             return None;
         }
         self.push(slot);

@@ -147,6 +147,13 @@ impl<'a> Requests<'a> {
         self.slots[slot as usize].again = true;
     }
 
+    /// A request that was withdrawn will not be handed over any more: it has no latency.
+    pub(super) fn give_up(&mut self, slot: u32, now_ns: u64) {
+        let Slot { op, submitted_ns, .. } = self.slots[slot as usize];
+        self.tally.give_up(op.way, submitted_ns, now_ns);
+        self.free.push(slot);
+    }
+
     /// Syncs that have ended, with or without an error.
     pub(super) fn ended_syncs(&self) -> u64 {
         let failed = self.errors.iter().filter(|(way, _, _)| *way == IoKind::Sync);

@@ -18,6 +18,8 @@ pub(super) enum Turn {
 pub(super) struct Syncing {
     sync: Sync,
     barrier: bool,
+    /// Writes wait for a sync that may not be sent yet.
+    waits: bool,
     targets: Vec<u16>,
     count: SyncCount,
     /// Whether there was a write in the burst at hand.
@@ -37,6 +39,7 @@ impl Syncing {
         Syncing {
             sync: job.sync,
             barrier: job.sync.barrier,
+            waits: !job.is_open_loop(),
             targets: if job.targets.is_empty() { vec![0] } else { job.targets.clone() },
             count: SyncCount::default(),
             has_written: false,
@@ -62,7 +65,8 @@ impl Syncing {
             return Turn::Wait;
         }
         if self.sync.in_flight > 0 && self.all_sent - ended_syncs() >= self.sync.in_flight {
-            return Turn::Go;
+            // As fast as it can, a job would leave its syncs behind.
+            return if self.waits { Turn::Wait } else { Turn::Go };
         }
         let targets = self.targets.len();
         // Where several follow one another, each begins when the one before has ended.
@@ -105,6 +109,7 @@ impl Syncing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iosonde_model::plan::{Arrivals, Pace, Rate};
 
     const WRITE: Op = Op { way: IoKind::Write, target: 0, offset: 0, bytes: 4096 };
 
@@ -126,9 +131,23 @@ mod tests {
     }
 
     #[test]
-    fn the_writes_of_a_burst_count_as_one_and_a_listed_sync_always() {
+    fn as_fast_as_it_can_a_job_leaves_no_sync_behind() {
         let sync = Sync { every_writes: 1, in_flight: 1, ..Sync::default() };
         let mut syncing = Syncing::new(&Job { sync, ..Job::default() });
+        syncing.note(&WRITE, 1.0, true);
+        assert_eq!(syncing.turn(1, || 0), Turn::Sync { target: 0 });
+        syncing.sent();
+        assert_eq!(syncing.turn(2, || 0), Turn::Go, "no other is called for");
+        syncing.note(&WRITE, 1.0, true);
+        assert_eq!(syncing.turn(3, || 0), Turn::Wait);
+        assert_eq!(syncing.turn(2, || 1), Turn::Sync { target: 0 });
+    }
+
+    #[test]
+    fn the_writes_of_a_burst_count_as_one_and_a_listed_sync_always() {
+        let sync = Sync { every_writes: 1, in_flight: 1, ..Sync::default() };
+        let pace = Pace::Rate { rate: Rate::Ops(1.0), arrivals: Arrivals::Constant };
+        let mut syncing = Syncing::new(&Job { sync, pace, ..Job::default() });
         let read = Op { way: IoKind::Read, ..WRITE };
         for op in [WRITE, Op { way: IoKind::Sync, ..WRITE }, WRITE] {
             syncing.note(&op, 1.0, false);
@@ -194,7 +213,8 @@ mod tests {
     #[test]
     fn a_sync_beyond_the_limit_waits_and_writes_go_on() {
         let sync = Sync { every_writes: 1, in_flight: 1, ..Sync::default() };
-        let mut syncing = Syncing::new(&Job { sync, ..Job::default() });
+        let pace = Pace::Rate { rate: Rate::Ops(1.0), arrivals: Arrivals::Constant };
+        let mut syncing = Syncing::new(&Job { sync, pace, ..Job::default() });
         for _ in 0..2 {
             syncing.note(&WRITE, 1.0, true);
         }

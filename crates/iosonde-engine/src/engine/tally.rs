@@ -226,6 +226,11 @@ impl Tally {
         (sum / u128::from(count.max(1))) as u64
     }
 
+    /// An operation that was in flight since `submitted_ns` will not complete.
+    pub(super) fn give_up(&mut self, way: IoKind, submitted_ns: u64, now_ns: u64) {
+        self.complete_outside(way, 1, submitted_ns, now_ns);
+    }
+
     /// What completes outside the window may have spent a part of its time inside.
     #[cold]
     fn complete_outside(&mut self, way: IoKind, ops: u64, submitted_ns: u64, now_ns: u64) {

@@ -8,6 +8,9 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Ended, Method, Op};
 use iosonde_model::units::{bytes, count, duration};
 
+/// Requests below which figures say little of the rest.
+const FEW: u64 = 30;
+
 impl Answer {
     /// What the program does to storage, by its weightiest finding.
     pub fn of_profile(run: &ProfileRun, figures: &Figures) -> Answer {
@@ -23,6 +26,8 @@ impl Answer {
                 None => "its requests could not be seen".to_owned(),
             },
         };
+        let requests = figures.program.as_ref().map_or(0, Side::requests);
+        let is_short = (1..FEW).contains(&requests);
         let is_idle = figures.program.as_ref().is_some_and(|side| side.requests() == 0);
         let finding = figures.findings.iter().find(|finding| says_something(finding));
         let found = finding.map(|finding| format!("; {}", finding.subject)).unwrap_or_default();
@@ -40,6 +45,7 @@ impl Answer {
             () if figures.consistency.broken_code("lost").is_some() => {
                 format!("medium: {} records were lost", count::thousands(lost))
             }
+            () if is_short => format!("low: fewer than {FEW} requests"),
             () if matches!(run.ended, Ended::Interrupted { .. }) => {
                 "medium: interrupted, this is what was seen until then".to_owned()
             }
@@ -57,6 +63,7 @@ impl Answer {
                 "Trace each request: repeat as root, or with CAP_BPF and CAP_PERFMON.".to_owned()
             }
             Method::Tracepoints if is_idle => "Profile it while it does I/O".to_owned(),
+            Method::Tracepoints if is_short => "Profile it while it does more I/O".to_owned(),
             Method::Tracepoints => "Replay it elsewhere: repeat with --emit app.toml, then \
                                     iosonde run app.toml --path PATH"
                 .to_owned(),
