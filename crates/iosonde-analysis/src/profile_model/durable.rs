@@ -168,8 +168,9 @@ impl Calls {
     }
 }
 
-/// The rows of writes of a group that syncs, one of each device, with their shares of its syncs: its
-/// own writes, or the write-back on its behalf. On which device a sync was is known by the flushes.
+/// The rows of writes of a group that syncs, one of each device, with their shares of its syncs:
+/// its own writes, or the write-back on its behalf. On which device a sync was is known by the
+/// flushes.
 fn writers(run: &ProfileRun, rows: &[Row], group: u32) -> Vec<(usize, f64)> {
     let of = |class: Class| -> BTreeMap<&str, usize> {
         let all = rows.iter().enumerate().filter(|(_, row)| {
