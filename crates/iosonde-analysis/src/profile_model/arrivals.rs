@@ -29,6 +29,8 @@ const SLOWER: f64 = 1.05;
 /// Share of the time at or above which one inter-arrival time is not drawn: by chance a replay
 /// would have none or two, and so many more or fewer requests.
 const SINGLE: f64 = 0.25;
+/// Share of a phase below which its requests, at the times that are drawn, do not fill it.
+const PART: f64 = 0.5;
 /// Coefficient of variation at or below which arrivals are evenly spaced.
 const EVEN: f64 = 0.1;
 /// Distance from the exponential distribution at or below which arrivals are those of a Poisson
@@ -81,6 +83,10 @@ pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
     let round_ns = round_ns(run, rows);
     let stretches = series(run, row, rows, round_ns).unwrap_or_else(|| active(row, round_ns));
     let stretches = merged(stretches);
+    let busy = busy(&stretches);
+    let drawn = row.gaps.as_ref().map(|gaps| within_phases(gaps, 1.0 / busy.rate));
+    let law = drawn.as_ref().map_or(Arrivals::Poisson, |points| law(points));
+    let stretches = drawn.map_or(stretches.clone(), |points| at_once(&stretches, busy, &points));
     let is_on = |stretch: &&Stretch| stretch.requests > 0.0;
     let on_ns: u64 = stretches.iter().filter(is_on).map(|stretch| stretch.ns).sum();
     let per_ns = row.requests as f64 / on_ns.max(1) as f64;
@@ -94,8 +100,6 @@ pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
         [] | [_] => Vec::new(),
         several => several.iter().map(phase).collect(),
     };
-    let busy = if phases.is_empty() { f64::INFINITY } else { busy_ns(&stretches) };
-    let law = row.gaps.as_ref().map_or(Arrivals::Poisson, |gaps| law(gaps, busy));
     // Six significant digits: no rate is known more precisely.
     let ops = significant(per_ns * 1e9);
     Phased { pace: Pace::Rate { rate: Rate::Ops(ops), arrivals: law }, phases }
@@ -255,19 +259,54 @@ fn merged(mut all: Vec<Stretch>) -> Vec<Stretch> {
     all
 }
 
-/// Mean inter-arrival time of the phases that have nearly all requests, the fastest first, ns.
-fn busy_ns(stretches: &[Stretch]) -> f64 {
+/// The phases that have nearly all requests, the fastest first.
+#[derive(Clone, Copy, Debug)]
+struct Busy {
+    /// Requests per ns of all of them together; 0 where there is only one phase.
+    rate: f64,
+    /// That of the slowest of them.
+    slowest: f64,
+}
+
+fn busy(stretches: &[Stretch]) -> Busy {
+    if let [] | [_] = stretches {
+        return Busy { rate: 0.0, slowest: 0.0 };
+    }
     let all: f64 = stretches.iter().map(|stretch| stretch.requests).sum();
     let mut fastest = stretches.to_vec();
     fastest.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
     let mut busy = Stretch { ns: 0, requests: 0.0 };
+    let mut slowest = 0.0;
     for stretch in fastest {
         if busy.requests >= BUSY * all {
             break;
         }
         busy = busy.with(stretch);
+        slowest = stretch.rate();
     }
-    1.0 / busy.rate()
+    Busy { rate: busy.rate(), slowest }
+}
+
+/// Where the times that are drawn are far shorter than the busy phases have requests, these phases
+/// were on for a part of their time: the requests come at once, and a pause after them.
+fn at_once(stretches: &[Stretch], busy: Busy, drawn: &[(u64, u64)]) -> Vec<Stretch> {
+    let times: u64 = drawn.iter().map(|(_, times)| times).sum();
+    let sum: f64 = drawn.iter().map(|(ns, times)| *ns as f64 * *times as f64).sum();
+    let split = |stretch: &Stretch| -> Vec<Stretch> {
+        let on_ns = stretch.requests * sum / times.max(1) as f64;
+        let is_part = on_ns >= 1.0 && on_ns < PART * stretch.ns as f64;
+        if times < FEWEST || !is_part || stretch.rate() < busy.slowest {
+            return vec![*stretch];
+        }
+        let on_ns = on_ns as u64;
+        vec![
+            Stretch { ns: on_ns, requests: stretch.requests },
+            Stretch { ns: stretch.ns - on_ns, requests: 0.0 },
+        ]
+    };
+    let all: Vec<Stretch> = stretches.iter().flat_map(split).collect();
+    let are_idle = |one: &Stretch, next: &Stretch| one.requests + next.requests == 0.0;
+    all.chunk_by(are_idle).filter_map(|row| row.iter().copied().reduce(Stretch::with)).collect()
 }
 
 /// The inter-arrival times within phases: without the longest, which make the phases slow or idle
@@ -289,9 +328,8 @@ fn within_phases(gaps: &Histogram, busy_ns: f64) -> Vec<(u64, u64)> {
     points
 }
 
-/// The distribution of the inter-arrival times within phases whose mean is `busy_ns`.
-fn law(gaps: &Histogram, busy_ns: f64) -> Arrivals {
-    let points = within_phases(gaps, busy_ns);
+/// The distribution of the inter-arrival times within phases.
+fn law(points: &[(u64, u64)]) -> Arrivals {
     let whole: f64 = points.iter().map(|(_, n)| *n as f64).sum();
     let moment = |power: i32| -> f64 {
         points.iter().map(|(ns, n)| (*ns as f64).powi(power) * *n as f64).sum::<f64>() / whole
@@ -300,10 +338,10 @@ fn law(gaps: &Histogram, busy_ns: f64) -> Arrivals {
         return Arrivals::Poisson;
     }
     let variation = (moment(2) / moment(1).powi(2) - 1.0).max(0.0).sqrt();
-    match from_exponential(&points) {
+    match from_exponential(points) {
         _ if variation <= EVEN => Arrivals::Constant,
         Some(distance) if distance <= EXPONENTIAL => Arrivals::Poisson,
-        _ => Arrivals::Drawn(table(&points, whole)),
+        _ => Arrivals::Drawn(table(points, whole)),
     }
 }
 
@@ -495,7 +533,8 @@ mod tests {
     fn a_table_has_bounded_entries_and_adds_up() {
         let mut chance = Chance::new(4);
         let wide = (0..50_000).map(|_| 10f64.powf(2.0 + 7.0 * chance.unit()) as u64);
-        let Arrivals::Drawn(table) = law(&gaps(wide), f64::INFINITY) else { panic!() };
+        let points: Vec<(u64, u64)> = gaps(wide).midpoints().collect();
+        let Arrivals::Drawn(table) = law(&points) else { panic!() };
         assert!((20..80).contains(&table.len()), "{}", table.len());
         assert!((table.iter().map(|(_, percent)| percent).sum::<f64>() - 100.0).abs() < 1e-6);
         assert!(table.iter().all(|(_, percent)| *percent < 5.0), "{table:?}");
@@ -531,6 +570,24 @@ mod tests {
         let [(short, many), (long, few)] = table[..] else { panic!("{table:?}") };
         assert!(short.abs_diff(10_000) < 100 && long.abs_diff(910_000) < 8000, "{table:?}");
         assert!((many / few - 9.0).abs() < 0.1, "{table:?}");
+    }
+
+    #[test]
+    fn requests_that_come_at_once_do_so_within_a_phase() {
+        // Each second 150 requests 30 µs apart, in intervals of 100 ms.
+        let all = std::iter::repeat_n(30_000, 447).chain([996_000_000; 2]);
+        let counts = (0..100).map(|at| if at % 10 == 0 && at < 30 { 150 } else { 0 }).collect();
+        let traffic = Traffic {
+            gaps: gaps(all),
+            counters: series(Op::Write, counts).counters,
+            ..row(Class::Program, Op::Write, 450)
+        };
+        let phased = phased(&profile(vec![traffic]));
+        let on: Vec<u64> = phased.phases.iter().map(|phase| phase.ns / 100_000).collect();
+        assert_eq!(on[..4], [45, 9954, 45, 9954], "{:?}", phased.phases);
+        let (ops, law) = rate_of(&phased.pace);
+        assert!((ops / (1e9 / 30_000.0) - 1.0).abs() < 0.01 && law == Arrivals::Constant, "{ops}");
+        assert_eq!(phased.phases[0].rate_percent, 100.0);
     }
 
     #[test]
