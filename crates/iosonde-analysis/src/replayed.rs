@@ -43,13 +43,17 @@ fn is_journal(role: &str) -> bool {
     role.strip_prefix(JOURNAL).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
+/// The name of the threads of a group.
+fn group(run: &ProfileRun, number: u32) -> &str {
+    run.groups.get(number as usize).map_or("", |group| group.name.as_str())
+}
+
 /// Whether a profile is of a run of this program.
 pub(crate) fn is_replay(run: &ProfileRun) -> bool {
     let Subject::Command { words, .. } = &run.subject else { return false };
     let moves = |row: &Traffic| row.class.is_of_the_program() && WAYS.contains(&row.op);
-    let has_jobs = run.traffic.iter().filter(|row| moves(row) && row.requests > 0).any(|row| {
-        run.groups.get(row.group as usize).is_some_and(|group| role(&group.name).is_some())
-    });
+    let mut moved = run.traffic.iter().filter(|row| moves(row) && row.requests > 0);
+    let has_jobs = moved.any(|row| role(group(run, row.group)).is_some());
     has_jobs && words.iter().any(|word| word == "run")
 }
 
@@ -59,8 +63,7 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
     if !is_replay(run) {
         return None;
     }
-    let name =
-        |row: &Traffic| run.groups.get(row.group as usize).map_or("", |group| group.name.as_str());
+    let name = |row: &Traffic| group(run, row.group);
     let workers: Vec<Op> = WAYS.into_iter().filter(|op| are_of_workers(run, *op)).collect();
     let moves = |row: &Traffic| row.class.is_of_the_program() && WAYS.contains(&row.op);
     let (mut kept, mut beside): (Vec<Traffic>, Vec<Traffic>) = (Vec::new(), Vec::new());
@@ -86,10 +89,7 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
     kept.extend(system.into_iter().filter_map(|row| since(row, first_ns)));
     kept.iter_mut().for_each(|row| leave_flushes(run, row));
     let mut alone = ProfileRun { traffic: kept, ..run.clone() };
-    alone.syncs.retain(|sync| {
-        let group = run.groups.get(sync.group as usize).map_or("", |group| group.name.as_str());
-        role(group).is_some_and(|role| !is_journal(role))
-    });
+    alone.syncs.retain(|sync| role(group(run, sync.group)).is_some_and(|role| !is_journal(role)));
     alone.devices.retain(|device| is_used(&device.facts.name));
     alone.places.retain(|places| is_used(&places.device));
     for row in run.traffic.iter().filter(|row| moves(row) && !is_used(&row.device)) {
@@ -146,8 +146,8 @@ fn since(row: &Traffic, first_ns: u64) -> Option<Traffic> {
 /// Takes the flushes for which the process asked beside its jobs out of those of a device.
 fn leave_flushes(run: &ProfileRun, flushes: &mut Traffic) {
     let is_beside = |row: &&Traffic| {
-        let group = run.groups.get(row.group as usize).map_or("", |group| group.name.as_str());
-        row.op == Op::Flush && row.class.is_of_the_program() && role(group).is_none()
+        let is_job = role(group(run, row.group)).is_some();
+        row.op == Op::Flush && row.class.is_of_the_program() && !is_job
     };
     if flushes.class == Class::DeviceFlush && !are_of_workers(run, Op::Flush) {
         let beside = run.traffic.iter().filter(|row| row.device == flushes.device);
