@@ -2,8 +2,14 @@
 //!
 //! Pure: times come in as arguments, chance from the job's seed.
 
+mod follows;
+mod spread;
+
+pub(super) use follows::Follows;
+use follows::{Parts, committed_share};
 use iosonde_model::plan::chance::Chance;
-use iosonde_model::plan::{Arrivals, Commit, IoKind, Job, Pace, Phase, Rate, Think};
+use iosonde_model::plan::{IoKind, Job, Pace, Phase, Rate, Think};
+use spread::{Spread, WHOLE};
 
 /// Decides when a job may send.
 #[derive(Debug)]
@@ -29,20 +35,7 @@ pub(super) struct Pacer {
     spin_until_ns: u64,
     /// When the first operation after the last pause was sent.
     io_since_ns: Option<u64>,
-    /// Where in a table the distances after a sync of a group commit begin, and where those after
-    /// a sync that waits for a commit: 1 where syncs have no influence.
-    edges: [f64; 2],
-}
-
-/// What follows an operation before its job sends the next.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Follows {
-    Nothing,
-    Sync,
-    /// A sync that waits for a commit of another job.
-    Commit,
-    /// It is not known, as the operation is never sent.
-    Unknown,
+    parts: Parts,
 }
 
 /// How due times follow one another.
@@ -56,109 +49,6 @@ enum Rhythm {
     Each { gaps: [Gap; 2], dues: [f64; 2], other: IoKind, spread: Spread },
     /// As written down, ns from the start.
     Recorded { times: Vec<u64>, index: usize },
-}
-
-/// How the distances of due times scatter around their mean.
-#[derive(Debug)]
-enum Spread {
-    Even,
-    Exponential,
-    Drawn(Table),
-    /// So many requests with the distances of the one table, then one of the other.
-    Bursts {
-        requests: Table,
-        within: Table,
-        between: Table,
-        /// How many of the burst follow the operation that is due.
-        left: u64,
-    },
-}
-
-/// A draw from [0, 1) below the bound, and not below the one before, has this value.
-#[derive(Debug)]
-struct Table(Box<[(f64, f64)]>);
-
-impl Table {
-    /// Values in these units.
-    fn new(table: &[(u64, f64)], unit: f64) -> Table {
-        let whole: f64 = table.iter().map(|(_, percent)| percent).sum();
-        let mut below = 0.0;
-        let bounds = table.iter().map(|(value, percent)| {
-            below += percent / whole;
-            (below, *value as f64 / unit)
-        });
-        Table(bounds.collect())
-    }
-
-    /// The mean of this part of the table; 0 of an empty one.
-    fn mean(&self, (from, to): (f64, f64)) -> f64 {
-        let mut below = 0.0;
-        let sum: f64 = self
-            .0
-            .iter()
-            .map(|(next, value)| {
-                let share = (next.min(to) - f64::max(below, from)).max(0.0);
-                below = *next;
-                share * value
-            })
-            .sum();
-        sum / (to - from).max(f64::MIN_POSITIVE)
-    }
-
-    /// A value from this part of the table, of its whole from 0 to 1.
-    fn draw(&self, chance: &mut Chance, (from, to): (f64, f64)) -> f64 {
-        let draw = from + chance.unit() * (to - from);
-        let found = self.0.iter().find(|(below, _)| draw < *below).or(self.0.last());
-        found.map_or(1.0, |(_, value)| *value)
-    }
-}
-
-const WHOLE: (f64, f64) = (0.0, 1.0);
-
-impl Spread {
-    fn new(arrivals: &Arrivals, ascending: bool) -> Spread {
-        let in_order = |table: &[(u64, f64)]| {
-            let mut table = table.to_vec();
-            if ascending {
-                table.sort_by_key(|(ns, _)| *ns);
-            }
-            table
-        };
-        match arrivals {
-            Arrivals::Constant => Spread::Even,
-            Arrivals::Poisson => Spread::Exponential,
-            Arrivals::Drawn(table) => {
-                Spread::Drawn(Table::new(&in_order(table), Arrivals::mean(table)))
-            }
-            Arrivals::Bursts(bursts) => {
-                let mean_ns = bursts.mean_ns();
-                Spread::Bursts {
-                    requests: Table::new(&bursts.requests, 1.0),
-                    within: Table::new(&bursts.within, mean_ns),
-                    between: Table::new(&in_order(&bursts.between), mean_ns),
-                    left: 0,
-                }
-            }
-        }
-    }
-
-    /// The next distance, in means; of a table, from this part.
-    fn draw(&mut self, chance: &mut Chance, part: (f64, f64)) -> f64 {
-        match self {
-            Spread::Even => 1.0,
-            // 1 - U lies in (0, 1], so the logarithm is finite.
-            Spread::Exponential => -(1.0 - chance.unit()).ln(),
-            Spread::Drawn(table) => table.draw(chance, part),
-            Spread::Bursts { within, left, .. } if *left > 0 => {
-                *left -= 1;
-                within.draw(chance, WHOLE)
-            }
-            Spread::Bursts { requests, between, left, .. } => {
-                *left = (requests.draw(chance, WHOLE) as u64).saturating_sub(1);
-                between.draw(chance, part)
-            }
-        }
-    }
 }
 
 /// Mean distance of due times, ns.
@@ -180,8 +70,8 @@ impl Gap {
 
 impl Pacer {
     pub(super) fn new(job: &Job) -> Pacer {
-        let edges = edges(job);
-        let coupled = edges[0] < 1.0;
+        let parts = Parts::new(job);
+        let coupled = parts.differ();
         let rhythm = match &job.pace {
             Pace::Closed => Rhythm::Closed,
             Pace::Rate { rate, arrivals } => Rhythm::Steady {
@@ -217,7 +107,7 @@ impl Pacer {
             resume_ns: 0,
             spin_until_ns: 0,
             io_since_ns: None,
-            edges,
+            parts,
         };
         pacer.mean_gap = match &pacer.rhythm {
             Rhythm::Steady { gap: Gap::PerOp(ns), .. } => *ns,
@@ -238,7 +128,7 @@ impl Pacer {
     fn scale_phases(&mut self, job: &Job) {
         let Rhythm::Steady { spread, .. } = &self.rhythm else { return };
         let (Spread::Drawn(table) | Spread::Bursts { between: table, .. }) = spread else { return };
-        let mean = |follows| table.mean(self.part(follows));
+        let mean = |follows| table.mean(self.parts.after(follows));
         let longer = mean(Follows::Commit) - mean(Follows::Sync);
         let all = committed_share(job, 100.0);
         for phase in &mut self.phases {
@@ -306,20 +196,6 @@ impl Pacer {
     /// Commits per sync of the phase at hand, as a share of the job's own.
     pub(super) fn commit_share(&self) -> f64 {
         self.phases.get(self.phase).map_or(1.0, |phase| phase.commit_percent / 100.0)
-    }
-
-    /// The part of the distances that follows an operation. A thread that waits for its sync comes
-    /// back later than one that goes on writing, and one whose sync waits for a commit later still:
-    /// the longest distances are those after a sync.
-    fn part(&self, follows: Follows) -> (f64, f64) {
-        let [sync, commit] = self.edges;
-        let part = match follows {
-            Follows::Nothing => (0.0, sync),
-            Follows::Sync => (sync, commit),
-            Follows::Commit => (commit, 1.0),
-            Follows::Unknown => WHOLE,
-        };
-        if part.0 < part.1 { part } else { WHOLE }
     }
 
     /// Moves the due time on by so many ns of the full rate, through phases of other rates.
@@ -398,7 +274,7 @@ impl Pacer {
                 self.next_due = dues[0].min(dues[1]);
             }
             Rhythm::Steady { .. } => {
-                let part = self.part(follows);
+                let part = self.parts.after(follows);
                 let gap = self.gap(bytes, part);
                 self.advance(gap);
             }
@@ -453,30 +329,12 @@ impl Pacer {
     }
 }
 
-/// Where the longest distances of a job begin in its table, see [`Pacer`].
-fn edges(job: &Job) -> [f64; 2] {
-    // Where phases have other numbers of syncs, no one share of the distances is theirs.
-    let is_alike = job.phases.iter().all(|phase| phase.sync_percent == 100.0);
-    if !job.sync.barrier || !is_alike {
-        return [1.0; 2];
-    }
-    [1.0 - job.sync.followed_share(), 1.0 - committed_share(job, 100.0)]
-}
-
-/// Share of the writes that a sync follows which waits for a commit, where there are so many
-/// commits per sync, percent of the job's own.
-fn committed_share(job: &Job, commit_percent: f64) -> f64 {
-    let Some(Commit::WaitsFor { percent, .. }) = &job.commit else { return 0.0 };
-    let commits = job.sync.per_write() * percent / 100.0 * commit_percent / 100.0;
-    commits.min(job.sync.followed_share())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use iosonde_model::plan::Bursts;
+    use iosonde_model::plan::{Arrivals, Bursts, Commit};
 
     fn dues(pace: Pace, phases: Vec<Phase>, count: usize) -> Vec<u64> {
         let mut pacer = Pacer::new(&Job { pace, phases, seed: 11, ..Job::default() });
