@@ -115,6 +115,7 @@ fn cases() -> Vec<Case> {
     let alternates = "servers=4,read=exp:1ms,slow-every=4s,slow-for=2s,slow-by=3";
     let fivefold = "servers=4,read=exp:1ms,slow-every=6s,slow-for=2s,slow-by=5";
     let seldom = "servers=4,read=exp:1ms,slow-every=40s,slow-for=10s,slow-by=10";
+    let rarely = "servers=4,read=exp:1ms,slow-every=15s,slow-for=800ms,slow-by=5";
     let slow_at_the_end = "servers=4,read=exp:1ms,slow-every=6s,slow-for=2s,slow-by=3";
     let two_even = "servers=2,read=1ms";
     let one_slow = "servers=1,read=bimodal:0.9:200us:8200us";
@@ -204,6 +205,10 @@ fn cases() -> Vec<Case> {
         ),
         open("three times slower for 4 s of 6, 1,200/s", mostly_slow, 1_200.0, &["latency_change"]),
         long(open("60 s: M/M/1 at 90 %, 900/s", single, 900.0, &[]), 60),
+        long(
+            unwarmed(open("five times slower for 0.8 s of 15", rarely, 400.0, &["latency_change"])),
+            60,
+        ),
         long(
             unwarmed(open("ten times slower for 10 s of 40", seldom, 200.0, &["latency_change"])),
             60,

@@ -36,6 +36,10 @@ const MOVES_FROM: f64 = 1.5;
 /// those of a random order: that is so in one of a thousand.
 const FEWEST_CHANGES: usize = 3;
 const IN_ORDER: f64 = 3.1;
+/// Share of the time below which the rarer of two levels lasts for so many intervals on average: the
+/// queue of a limit that is nearly reached has such times by chance, and they are shorter.
+const RARE: f64 = 0.1;
+const RARE_LASTS: f64 = 3.0;
 /// Factor, and standard errors, by which more is done where a queue is long.
 const MORE: f64 = 1.005;
 const MORE_ERRORS: f64 = 2.0;
@@ -107,7 +111,10 @@ fn alternating(logs: &[f64], width_ns: u64) -> Option<(String, Vec<f64>)> {
     }
     let levels = vec![found.low.exp(), found.high.exp()];
     let is_high = |log: &&f64| **log > (found.low + found.high) / 2.0;
-    let high = logs.iter().filter(is_high).count();
+    let high_share = logs.iter().filter(is_high).count() as f64 / logs.len() as f64;
+    if high_share.min(1.0 - high_share) < RARE && found.stay < RARE_LASTS {
+        return None;
+    }
     let first = logs.iter().take_while(|log| !is_high(log)).count();
     let words = format!(
         "The mean latency changed {} times between levels of {} and {}, the higher one for {} of \
@@ -115,7 +122,7 @@ fn alternating(logs: &[f64], width_ns: u64) -> Option<(String, Vec<f64>)> {
         found.changes,
         duration::latency(levels[0]),
         duration::latency(levels[1]),
-        super::percent(high as f64 / logs.len() as f64),
+        super::percent(high_share),
         duration::span(first as u64 * width_ns),
     );
     Some((words, levels))
