@@ -43,6 +43,9 @@ pub struct Identity {
     pub ok: bool,
     /// The consequence if it does not.
     pub severity: Severity,
+    /// Whether what the equation names explains the difference.
+    #[serde(skip)]
+    pub explained: bool,
 }
 
 /// The consequence of an identity that fails.
@@ -95,7 +98,8 @@ impl Identity {
         tolerance: f64,
         equation: String,
     ) -> Identity {
-        Identity { code, equation, residual, tolerance, ok: residual <= tolerance, severity }
+        let ok = residual <= tolerance;
+        Identity { code, equation, residual, tolerance, ok, severity, explained: false }
     }
 }
 

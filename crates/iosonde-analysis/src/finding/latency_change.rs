@@ -36,8 +36,8 @@ const MOVES_FROM: f64 = 1.5;
 /// those of a random order: that is so in one of a thousand.
 const FEWEST_CHANGES: usize = 3;
 const IN_ORDER: f64 = 3.1;
-/// Share of the time below which the rarer of two levels lasts for so many intervals on average: the
-/// queue of a limit that is nearly reached has such times by chance, and they are shorter.
+/// Share of the time below which the rarer of two levels lasts for so many intervals on average:
+/// the queue of a limit that is nearly reached has such times by chance, and they are shorter.
 const RARE: f64 = 0.1;
 const RARE_LASTS: f64 = 3.0;
 /// Factor, and standard errors, by which more is done where a queue is long.

@@ -34,10 +34,10 @@ const LOSS: f64 = 0.01;
 /// Share by which the two parts of the latency may differ from the whole.
 const PARTS: f64 = 0.01;
 
-/// Whether a failed identity is reported first: the cause is more than a slight loss, or than what
-/// its tolerance allows.
+/// Whether a failed identity is reported first: more than a slight loss is the cause, and it is not
+/// explained.
 pub fn matters(entry: &Identity) -> bool {
-    entry.severity == Severity::Invalid || entry.residual > LOSS.max(entry.tolerance)
+    entry.severity == Severity::Invalid || entry.residual > LOSS && !entry.explained
 }
 
 /// Evaluates every identity whose terms this profile has.
@@ -249,8 +249,8 @@ struct Ends {
 
 impl Ends {
     /// A request whose completion was not seen counts as in flight until its slot is reused: the
-    /// levels are too high by one, but the other figures are not affected. For a few, that is
-    /// tolerated.
+    /// levels are too high by one, but the other figures are not affected. As much as a few can add
+    /// is explained.
     fn excuse(&self, entry: Identity, depth: &Depth) -> Identity {
         if self.unseen == 0 || entry.ok {
             return entry;
@@ -263,9 +263,8 @@ impl Ends {
         let all_ns: u64 = depth.time_ns.iter().map(|(_, ns)| ns).sum();
         let added_ns = self.unseen as f64 * all_ns as f64;
         let most = added_ns / (added_ns + depth.area_ns as f64).max(1.0);
-        let allowed = if self.unseen <= self.edge { most } else { 0.0 };
-        let tolerance = entry.tolerance + allowed;
-        Identity { severity: Severity::Note, equation, tolerance, ..entry }
+        let explained = self.unseen <= self.edge && entry.residual <= entry.tolerance + most;
+        Identity { severity: Severity::Note, equation, explained, ..entry }
     }
 }
 
@@ -382,7 +381,8 @@ fn slight(entry: Identity, off: u64) -> Identity {
 
 fn entry(code: &'static str, residual: f64, tolerance: f64, equation: String) -> Identity {
     let ok = residual <= tolerance;
-    Identity { code, equation, residual, tolerance, ok, severity: Severity::Invalid }
+    let severity = Severity::Invalid;
+    Identity { code, equation, residual, tolerance, ok, severity, explained: false }
 }
 
 #[cfg(test)]
@@ -432,6 +432,7 @@ mod tests {
         let entries = consistency(&run);
         let depth = entries.broken().find(|entry| entry.code == "depth").unwrap();
         assert_eq!(depth.severity, Severity::Note, "{depth:?}");
+        assert!(depth.explained && depth.residual > depth.tolerance, "{depth:?}");
         assert!(depth.equation.contains("5 completions were not seen"), "{depth:?}");
     }
 

@@ -8,7 +8,6 @@ use crate::document;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Flag, Op, Traffic};
 use iosonde_stats::Histogram;
-use iosonde_stats::histogram::upper_edge;
 
 use super::spread::{Latency, Spread};
 
@@ -151,24 +150,47 @@ pub(super) fn uses(run: &ProfileRun, device: &str) -> bool {
     run.traffic.iter().any(|row| row.device == device && own(row))
 }
 
-/// How many requests of a row certainly began before the program's end. A row has no times but
-/// those of its first start and last end: where it goes on afterwards, so many as are needed to
-/// fill the time before with the longest gaps between its requests.
-pub(super) fn while_it_ran(run: &ProfileRun, row: &Traffic) -> u64 {
-    let Some((first_ns, last_ns)) = row.active_ns else { return 0 };
-    if last_ns <= run.measured_ns {
-        return row.requests;
+/// Requests, their bytes and the sum of their latencies.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Work {
+    pub(super) requests: f64,
+    pub(super) bytes: f64,
+    pub(super) time_ns: f64,
+}
+
+/// What some rows did before the program's end.
+pub(super) fn while_it_ran<'a>(run: &ProfileRun, rows: impl Iterator<Item = &'a Traffic>) -> Work {
+    rows.fold(Work::default(), |sum, row| {
+        let (requests, bytes) = shares_while_it_ran(run, row);
+        Work {
+            requests: sum.requests + row.requests as f64 * requests,
+            bytes: sum.bytes + row.bytes as f64 * bytes,
+            time_ns: sum.time_ns + row.latency.sum() as f64 * requests,
+        }
+    })
+}
+
+/// Shares of the requests and bytes of a row that ended before the program did, evenly spread
+/// within an interval; and from the first to the last where a record has no intervals.
+fn shares_while_it_ran(run: &ProfileRun, row: &Traffic) -> (f64, f64) {
+    let Some((first_ns, last_ns)) = row.active_ns else { return (0.0, 0.0) };
+    let before = |start_ns: u64, end_ns: u64| {
+        let part_ns = run.measured_ns.saturating_sub(start_ns) as f64;
+        (part_ns / (end_ns - start_ns).max(1) as f64).min(1.0)
+    };
+    let all = before(first_ns, last_ns.max(first_ns));
+    if all == 0.0 || all == 1.0 {
+        return (all, all);
     }
-    let mut left_ns = run.measured_ns.saturating_sub(first_ns);
-    let gaps: Vec<(u32, u64)> = row.gaps.occupied().collect();
-    let mut began = 0;
-    for (bucket, times) in gaps.into_iter().rev() {
-        let each_ns = upper_edge(bucket as usize).max(1);
-        let needed = left_ns.div_ceil(each_ns).min(times);
-        began += needed;
-        left_ns = left_ns.saturating_sub(needed * each_ns);
-    }
-    began.min(row.requests)
+    let width_ns = row.counters.width_ns;
+    let of = |counts: &[u64]| {
+        let each = (0u64..).zip(counts);
+        let early =
+            each.map(|(at, count)| *count as f64 * before(at * width_ns, (at + 1) * width_ns));
+        let sum: u64 = counts.iter().sum();
+        if sum == 0 { all } else { early.sum::<f64>() / sum as f64 }
+    };
+    (of(&row.counters.ops), of(&row.counters.bytes))
 }
 
 /// Each class with requests.
@@ -304,6 +326,7 @@ fn part(histogram: &Histogram, whole: Option<u64>) -> Latency {
 mod tests {
     use super::*;
     use iosonde_fixtures::profile::{Flow, profile_of};
+    use iosonde_model::record::run::CounterSeries;
 
     #[test]
     fn reads_writes_discards_and_flushes_are_apart() {
@@ -350,17 +373,21 @@ mod tests {
     }
 
     #[test]
-    fn of_a_row_that_goes_on_after_the_end_what_began_before_it_is_known_by_its_gaps() {
+    fn of_a_row_that_goes_on_after_the_end_what_came_before_it_is_known_by_its_intervals() {
         let mut run = profile_of(&[Flow { requests: 10_000, ..Flow::default() }]);
-        let before = |run: &ProfileRun| while_it_ran(run, &run.traffic[0]);
-        assert_eq!(before(&run), 10_000);
+        let before = |run: &ProfileRun| while_it_ran(run, run.traffic.iter()).requests;
+        assert_eq!(before(&run), 10_000.0);
         run.measured_ns = 4_000_000_000;
-        assert!((3_800..=4_000).contains(&before(&run)), "{}", before(&run));
-        // One request before the end, and all others after it.
-        run.traffic[0].gaps.record(4_000_000_000);
-        assert_eq!(before(&run), 1);
+        assert_eq!(before(&run), 4_000.0, "an earlier record");
+        // Nearly all came in the first second.
+        let bytes = vec![4096; 2];
+        run.traffic[0].counters =
+            CounterSeries { width_ns: 5_000_000_000, ops: vec![9_990, 10], bytes };
+        assert_eq!(before(&run), 7_992.0);
+        let bytes = while_it_ran(&run, run.traffic.iter()).bytes;
+        assert_eq!(bytes, run.traffic[0].bytes as f64 * 0.4);
         run.traffic[0].active_ns = Some((5_000_000_000, 10_000_000_000));
-        assert_eq!(before(&run), 0);
+        assert_eq!(before(&run), 0.0);
     }
 
     #[test]

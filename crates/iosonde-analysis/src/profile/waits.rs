@@ -20,7 +20,7 @@ pub struct WaitFigures {
     pub in_syncs: Option<f64>,
     /// CPU time of the program over the time; 1 is one CPU.
     pub on_cpu: Option<f64>,
-    /// Of all requests on its devices, made for others while it ran, as far as that is known.
+    /// Of all requests on its devices while it ran, made for others.
     pub for_others: Option<f64>,
 }
 
@@ -28,9 +28,8 @@ pub struct WaitFigures {
 pub(super) fn waits(run: &ProfileRun) -> WaitFigures {
     let own = Tally::of(run.traffic.iter().filter(|each| each.class.is_of_the_program()));
     let there = || run.traffic.iter().filter(|each| uses(run, &each.device));
-    let all: u64 = there().map(|each| each.requests).sum();
-    let others = there().filter(|each| each.class == Class::Other);
-    let others: u64 = others.map(|each| while_it_ran(run, each)).sum();
+    let all = while_it_ran(run, there()).requests;
+    let others = while_it_ran(run, there().filter(|each| each.class == Class::Other)).requests;
     let of_time = |ns: u64| share(ns, program_window_ns(run));
     let busy = run.devices.iter().map(|device| {
         let levels = device.program_depth.time_ns.iter().filter(|(level, _)| *level > 0);
@@ -45,7 +44,7 @@ pub(super) fn waits(run: &ProfileRun) -> WaitFigures {
         in_syncs: (!run.syncs.is_empty() && run.measured_ns > 0)
             .then(|| syncs() as f64 / run.measured_ns as f64),
         on_cpu: cpu.map(|cpu| (cpu.cpu_user_ns + cpu.cpu_system_ns) as f64 / cpu.span_ns as f64),
-        for_others: share(others, all),
+        for_others: (all > 0.0).then(|| others / all),
     }
 }
 

@@ -77,7 +77,7 @@ fn says_something(finding: &Finding) -> bool {
 }
 
 fn load(side: &Side) -> String {
-    let ways = [(Op::Read, "reads/s"), (Op::Write, "writes/s")];
+    let ways = [(Op::Read, "reads/s"), (Op::Write, "writes/s"), (Op::Discard, "discards/s")];
     let ways = ways.into_iter().filter(|(op, _)| side.op(*op).requests > 0);
     let ways: Vec<String> = ways
         .map(|(op, word)| {

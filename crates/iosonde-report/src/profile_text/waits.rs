@@ -48,13 +48,16 @@ fn is_sum(file: &FileRun) -> bool {
 pub(super) fn shares(figures: &Figures) -> Vec<String> {
     let waits = &figures.waits;
     let mut words = Vec::new();
-    if let Some(share) = waits.in_syncs.filter(|share| *share > 0.0) {
+    let of_threads =
+        [("blocked on I/O", figures.machine.program_io_delay), ("in syncs", waits.in_syncs)];
+    for (what, share) in of_threads {
+        let Some(share) = share.filter(|share| *share > 0.0) else { continue };
         let share = if share > 1.0 {
             format!("{} threads at once", count::significant(share))
         } else {
             format!("{} of the time", percent(share))
         };
-        words.push(format!("in syncs {share}"));
+        words.push(format!("{what} {share}"));
     }
     if let Some(share) = waits.in_flight {
         let inside = waits.in_device.map_or(String::new(), |inside| {
@@ -98,9 +101,10 @@ mod tests {
         let back = Flow { class: Class::WriteBack, op: Op::Write, ..Flow::default() };
         let mut run = profile_of(&[back]);
         let text = text_of(&figures(&run));
-        assert!(text.contains("requests in flight 50% of the time ("), "{text}");
+        assert!(text.contains("blocked on I/O 50% of the time; requests in flight 50% of the time"));
         // It took a second, and its pages were written until the end.
         run.measured_ns = 1_000_000_000;
+        run.io_delay_ns = None;
         let figures = figures(&run);
         let text = text_of(&figures);
         assert!(text.contains("in flight 50% of the 10.0 s until the last had ended"), "{text}");

@@ -2,7 +2,7 @@
 
 use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, ThreadRun, Traffic};
+use iosonde_model::record::profile::{Class, ThreadRun};
 use iosonde_model::units::bytes;
 
 use super::super::traffic::while_it_ran;
@@ -28,18 +28,24 @@ const REQUEST_SHARE: f64 = 0.01;
 /// Smallest share of the program's requests or bytes that a device has: on another one, such as
 /// that of the program's own file, others do not matter to it.
 const OWN_SHARE: f64 = 0.10;
+/// Smallest share of the time that the program waits for requests or syncs: one that hardly does is
+/// no slower for others.
+const WAITS: f64 = 0.02;
 
 /// Reports the device where others had the largest share.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let waits = [figures.waits.in_flight, figures.waits.in_syncs];
+    if waits.into_iter().flatten().all(|share| share < WAITS) {
+        return None;
+    }
     let mut worst: Option<(f64, Finding)> = None;
     for device in &figures.devices {
         if !device.program.as_ref().is_some_and(|side| matters(side, figures)) {
             continue;
         }
         let rows = || run.traffic.iter().filter(|row| row.device == device.name);
-        let all = work(rows().map(|row| (row, row.requests)));
-        let others = rows().filter(|row| row.class == Class::Other);
-        let others = work(others.map(|row| (row, while_it_ran(run, row))));
+        let all = while_it_ran(run, rows());
+        let others = while_it_ran(run, rows().filter(|row| row.class == Class::Other));
         let of = |part: f64, whole: f64| part / whole.max(1.0);
         let by_requests = of(others.requests, all.requests);
         let by_bytes = of(others.bytes, all.bytes);
@@ -65,26 +71,6 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         worst = Some((share, finding));
     }
     worst.map(|(_, finding)| finding)
-}
-
-/// Requests, their bytes and the sum of their latencies.
-#[derive(Default)]
-struct Work {
-    requests: f64,
-    bytes: f64,
-    time_ns: f64,
-}
-
-/// The work of some rows, each with a part of its requests.
-fn work<'a>(rows: impl Iterator<Item = (&'a Traffic, u64)>) -> Work {
-    rows.fold(Work::default(), |sum, (row, requests)| {
-        let part = requests as f64 / row.requests.max(1) as f64;
-        Work {
-            requests: sum.requests + requests as f64,
-            bytes: sum.bytes + row.bytes as f64 * part,
-            time_ns: sum.time_ns + row.latency.sum() as f64 * part,
-        }
-    })
 }
 
 /// Whether the program made a good part of its requests, or moved a good part of its bytes, there.
@@ -123,10 +109,12 @@ mod tests {
 
     #[test]
     fn what_others_did_after_the_end_or_a_few_times_is_not_reported() {
-        let few = Flow { requests: 100, ..Flow::default() };
+        let few = Flow { requests: 3_000, ..Flow::default() };
         let other = Flow { class: Class::Other, requests: 10_000, ..few };
         let mut run = profile_of(&[few, other]);
         assert!(ask(detect, &run).is_some());
+        let hardly_any = Flow { requests: 100, ..few };
+        assert_eq!(ask(detect, &profile_of(&[hardly_any, other])), None, "it waits for nothing");
         run.measured_ns = 33_000_000;
         run.traffic[1].active_ns = Some((40_000_000, 2_000_000_000));
         assert_eq!(ask(detect, &run), None);
