@@ -293,6 +293,7 @@ impl Asking {
     ) -> Result<Vec<u16>, Fault> {
         let last = advanced(job, part.offset, part.increment, clones - 1)?;
         let bytes = match (last, part.size) {
+            _ if file_bytes(job).is_some() => file_bytes(job),
             (Amount::Bytes(offset), Some(Amount::Bytes(size))) => {
                 Some(offset.saturating_add(size / paths.len() as u64))
             }
@@ -376,8 +377,14 @@ impl Part {
         }
         // fio's size is that of all files of the job together; a percentage is of each.
         let region = match self.size {
+            _ if file_bytes(job).is_some_and(|each| each <= offset) => {
+                return Err(job.fault("offset", "expected a place before the end of filesize"));
+            }
             None => rest,
-            Some(Amount::Bytes(size)) => size / files,
+            Some(Amount::Bytes(size)) => match file_bytes(job) {
+                Some(each) => each - offset,
+                None => size / files,
+            },
             Some(percent) => in_bytes(percent).min(rest),
         };
         let mut role = self.role.clone();
@@ -427,6 +434,13 @@ fn walks(role: &Role) -> bool {
 
 fn warmup(job: &FioJob) -> Result<u64, Fault> {
     Ok(job.time_ns("ramp_time").unwrap_or(0))
+}
+
+/// The size of each file by `filesize`, within which offsets lie; where copies of a job have an
+/// increment, it is counted from each offset.
+fn file_bytes(job: &FioJob) -> Option<u64> {
+    let none = |amount: &Amount| matches!(amount, Amount::Bytes(0) | Amount::Percent(0));
+    job.count("filesize").filter(|_| job.amount("offset_increment").as_ref().is_none_or(none))
 }
 
 fn size(job: &FioJob) -> Result<Option<Amount>, Fault> {
