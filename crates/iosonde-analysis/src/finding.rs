@@ -97,16 +97,18 @@ enum Headline {
     Latency,
 }
 
-/// The strength of the evidence for a finding. The weakest is the least.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Strength {
-    /// The evidence would also fit something else.
-    ConsistentWith,
-    /// Evidence and a discriminating test agree.
-    Supported,
-    /// A counter or the kernel reports it.
-    Proven,
+iosonde_model::words! {
+    /// The strength of the evidence for a finding. The weakest is the least.
+    #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Strength {
+        /// The evidence would also fit something else.
+        ConsistentWith => "consistent with",
+        /// Evidence and a discriminating test agree.
+        Supported => "supported",
+        /// A counter or the kernel reports it.
+        Proven => "proven",
+    }
 }
 
 /// The effect of a finding on the verdict. The mildest is the least.
@@ -144,17 +146,6 @@ impl From<f64> for Evidence {
 impl From<&str> for Evidence {
     fn from(text: &str) -> Self {
         Evidence::Text(text.to_owned())
-    }
-}
-
-impl Strength {
-    /// As printed.
-    pub fn word(self) -> &'static str {
-        match self {
-            Strength::ConsistentWith => "consistent with",
-            Strength::Supported => "supported",
-            Strength::Proven => "proven",
-        }
     }
 }
 

@@ -58,32 +58,21 @@ pub struct PursuitFigures {
     pub needs_ops: u64,
 }
 
-/// Outcome of the search for a latency target.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Class {
-    /// Met, and a larger depth is not shown to meet it.
-    MetAndBinding,
-    /// Met, and something else limits the depth.
-    MetNotBinding,
-    /// Missed with one request in flight.
-    Infeasible,
-    /// Met only at times.
-    Unstable,
-    /// The time was too short for an answer.
-    Undecided,
-}
-
-impl Class {
-    /// As text.
-    pub fn word(self) -> &'static str {
-        match self {
-            Class::MetAndBinding => "met and binding",
-            Class::MetNotBinding => "met, not binding",
-            Class::Infeasible => "INFEASIBLE",
-            Class::Unstable => "UNSTABLE",
-            Class::Undecided => "UNDECIDED",
-        }
+iosonde_model::words! {
+    /// Outcome of the search for a latency target.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+    pub enum Class {
+        /// Met, and a larger depth is not shown to meet it.
+        MetAndBinding => "met and binding",
+        /// Met, and something else limits the depth.
+        MetNotBinding => "met, not binding",
+        /// Missed with one request in flight.
+        Infeasible => "INFEASIBLE",
+        /// Met only at times.
+        Unstable => "UNSTABLE",
+        /// The time was too short for an answer.
+        Undecided => "UNDECIDED",
     }
 }
 

@@ -142,26 +142,17 @@ impl Verdict {
     }
 }
 
-/// How far figures are to be trusted, by how much the findings may have moved them.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Confidence {
-    /// By no more than their intervals.
-    High,
-    /// By more, but less than a tenth; or a greater effect is only suspected.
-    Medium,
-    /// By a tenth or more, or by an unknown amount.
-    Low,
-}
-
-impl Confidence {
-    /// As printed.
-    pub fn word(self) -> &'static str {
-        match self {
-            Confidence::High => "high",
-            Confidence::Medium => "medium",
-            Confidence::Low => "low",
-        }
+iosonde_model::words! {
+    /// How far figures are to be trusted, by how much the findings may have moved them.
+    #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Confidence {
+        /// By no more than their intervals.
+        High => "high",
+        /// By more, but less than a tenth; or a greater effect is only suspected.
+        Medium => "medium",
+        /// By a tenth or more, or by an unknown amount.
+        Low => "low",
     }
 }
 

@@ -29,35 +29,21 @@ const VALUE_LENGTH: usize = 200;
 /// Facts that belong to one kind.
 pub type Facts = BTreeMap<String, String>;
 
-/// The kinds of facts.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// How I/O leaves the process.
-    Engine,
-    /// Which version of this program measured.
-    Version,
-    /// What was measured.
-    Target,
-    /// The load.
-    Plan,
-    /// The machine.
-    Host,
-}
-
-impl Kind {
-    /// All of them, in the order of reports.
-    pub const ALL: [Kind; 5] = [Kind::Engine, Kind::Version, Kind::Target, Kind::Plan, Kind::Host];
-
-    /// As typed and printed.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Engine => "engine",
-            Kind::Version => "version",
-            Kind::Target => "target",
-            Kind::Plan => "plan",
-            Kind::Host => "host",
-        }
+iosonde_model::words! {
+    /// The kinds of facts, in the order of reports.
+    #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Kind {
+        /// How I/O leaves the process.
+        Engine => "engine",
+        /// Which version of this program measured.
+        Version => "version",
+        /// What was measured.
+        Target => "target",
+        /// The load.
+        Plan => "plan",
+        /// The machine.
+        Host => "host",
     }
 }
 

@@ -28,12 +28,14 @@ pub struct Left {
     pub passes: Option<(u32, PassOrder)>,
 }
 
-/// What may be left out.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Candidate {
-    Purge,
-    /// The passes of preconditioning.
-    Passes,
+iosonde_model::words! {
+    /// What may be left out.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub enum Candidate {
+        Purge => "the purge",
+        /// The passes of preconditioning.
+        Passes => "preconditioning",
+    }
 }
 
 /// What was measured on the target.
@@ -128,14 +130,6 @@ impl Left {
 }
 
 impl Candidate {
-    /// What is left out, in words.
-    pub fn word(self) -> &'static str {
-        match self {
-            Candidate::Purge => "the purge",
-            Candidate::Passes => "preconditioning",
-        }
-    }
-
     /// Whether what was measured agrees, with the reason in words.
     ///
     /// # Errors

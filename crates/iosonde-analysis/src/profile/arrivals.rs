@@ -38,28 +38,21 @@ pub struct ArrivalFigures {
     pub process: Process,
 }
 
-/// A kind of arrival process.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Process {
-    /// The gaps are about equal, as those of a closed loop on a steady device.
-    Regular,
-    /// As produced by many independent sources.
-    PoissonLike,
-    /// Several at once, then a long pause.
-    Bursty,
+iosonde_model::words! {
+    /// A kind of arrival process.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Process {
+        /// The gaps are about equal, as those of a closed loop on a steady device.
+        Regular => "regular",
+        /// As produced by many independent sources.
+        PoissonLike => "Poisson-like",
+        /// Several at once, then a long pause.
+        Bursty => "bursty",
+    }
 }
 
 impl Process {
-    /// As printed.
-    pub fn word(self) -> &'static str {
-        match self {
-            Process::Regular => "regular",
-            Process::PoissonLike => "Poisson-like",
-            Process::Bursty => "bursty",
-        }
-    }
-
     fn of(cv: f64) -> Process {
         if cv < REGULAR_BELOW {
             Process::Regular

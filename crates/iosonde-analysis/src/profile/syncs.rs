@@ -54,33 +54,19 @@ pub struct KindFigures {
     pub parts: Vec<PartFigures>,
 }
 
-/// A part of the time of sync calls.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SyncPart {
-    /// Writes of the program's data were in flight, and nothing of the parts that follow.
-    Data,
-    /// Writes of journals or metadata were in flight, and no flush.
-    Journal,
-    /// A flush of a device's cache was in flight.
-    Flush,
-    /// None of these: waiting for a CPU, for locks, or for I/O of others.
-    Other,
-}
-
-impl SyncPart {
-    /// In the order in which a sync does them.
-    pub const ALL: [SyncPart; 4] =
-        [SyncPart::Data, SyncPart::Journal, SyncPart::Flush, SyncPart::Other];
-
-    /// Its name in reports.
-    pub fn word(self) -> &'static str {
-        match self {
-            SyncPart::Data => "data writes",
-            SyncPart::Journal => "journal and metadata",
-            SyncPart::Flush => "cache flush",
-            SyncPart::Other => "none of these",
-        }
+iosonde_model::words! {
+    /// A part of the time of sync calls, in the order in which a sync does them.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SyncPart {
+        /// Writes of the program's data were in flight, and nothing of the parts that follow.
+        Data => "data writes",
+        /// Writes of journals or metadata were in flight, and no flush.
+        Journal => "journal and metadata",
+        /// A flush of a device's cache was in flight.
+        Flush => "cache flush",
+        /// None of these: waiting for a CPU, for locks, or for I/O of others.
+        Other => "none of these",
     }
 }
 

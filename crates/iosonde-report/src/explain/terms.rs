@@ -5,42 +5,27 @@ use serde::{Deserialize, Serialize};
 use iosonde_analysis::finding::{self, Detector};
 use iosonde_analysis::profile;
 
-/// Where a term occurs.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A finding about a run.
-    Finding,
-    /// A finding about a profiled program.
-    ProfileFinding,
-    /// A warning about an experiment.
-    ExperimentFinding,
-    /// A warning about a load on many hosts.
-    HostsFinding,
-    FsyncTest,
-    /// A consistency check.
-    Check,
-    /// What is wrong with a block.
-    Corruption,
-    ExitCode,
-    /// A word in which a verdict, a state or a class is stated.
-    Word,
-}
-
-impl Kind {
-    /// As printed.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Finding => "finding",
-            Kind::ProfileFinding => "finding of a profile",
-            Kind::ExperimentFinding => "warning of an experiment",
-            Kind::HostsFinding => "warning about many hosts",
-            Kind::FsyncTest => "test of fsync",
-            Kind::Check => "consistency check",
-            Kind::Corruption => "kind of corruption",
-            Kind::ExitCode => "exit code",
-            Kind::Word => "word of a report",
-        }
+iosonde_model::words! {
+    /// Where a term occurs.
+    #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Kind {
+        /// A finding about a run.
+        Finding => "finding",
+        /// A finding about a profiled program.
+        ProfileFinding => "finding of a profile",
+        /// A warning about an experiment.
+        ExperimentFinding => "warning of an experiment",
+        /// A warning about a load on many hosts.
+        HostsFinding => "warning about many hosts",
+        FsyncTest => "test of fsync",
+        /// A consistency check.
+        Check => "consistency check",
+        /// What is wrong with a block.
+        Corruption => "kind of corruption",
+        ExitCode => "exit code",
+        /// A word in which a verdict, a state or a class is stated.
+        Word => "word of a report",
     }
 }
 

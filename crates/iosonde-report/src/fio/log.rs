@@ -8,31 +8,20 @@ use iosonde_analysis::intervals::{self, Direction, Interval};
 use iosonde_model::record::run::{JobRun, Run};
 use iosonde_stats::Histogram;
 
-/// What a log is about.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
-    /// KiB per second.
-    Bandwidth,
-    /// Operations per second.
-    Iops,
-    /// Mean latency, ns.
-    Latency,
-    /// Mean latency of submission, ns.
-    Submission,
-    /// Mean latency of completion, ns.
-    Completion,
-}
-
-impl Kind {
-    /// fio's word in a log's file name.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Bandwidth => "bw",
-            Kind::Iops => "iops",
-            Kind::Latency => "lat",
-            Kind::Submission => "slat",
-            Kind::Completion => "clat",
-        }
+iosonde_model::words! {
+    /// What a log is about, with fio's word for it in the name of a file.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub enum Kind {
+        /// KiB per second.
+        Bandwidth => "bw",
+        /// Operations per second.
+        Iops => "iops",
+        /// Mean latency, ns.
+        Latency => "lat",
+        /// Mean latency of submission, ns.
+        Submission => "slat",
+        /// Mean latency of completion, ns.
+        Completion => "clat",
     }
 }
 
