@@ -1,7 +1,7 @@
 //! A result as one picture of 1200 x 630 pixels, to be pasted into a ticket or a forum.
 
 use super::answer::Answer;
-use super::chart::{shortened, wrapped};
+use super::chart::{escaped, shortened, wrapped};
 use super::clean::clean;
 use super::report::Report;
 use super::wording;
@@ -98,10 +98,6 @@ impl Page {
             self.y += size * 1.28;
         }
     }
-}
-
-fn escaped(words: &str) -> String {
-    words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ pub use panel::{Marks, Panel};
 pub use plot::{Edge, Line, Measured, Plot, Point};
 pub use quantity::Quantity;
 pub use scale::{Kind, Scale};
+pub(crate) use svg::escaped;
 pub(crate) use text::{shortened, wrapped};
 pub use towers::{Tower, Towers};
 

@@ -2,17 +2,16 @@
 //! gnuplot.
 
 use super::clean::clean;
-use super::csv::csv_cell;
 use super::report::{DataSet, Datum};
 
 /// A data set as CSV (RFC 4180) with a line of names. Numbers are bare and whole digits, a missing
 /// one is an empty cell, and no spreadsheet takes a text for a formula.
 pub fn csv(data: &DataSet) -> String {
-    let names = data.columns.iter().map(|name| csv_cell(&clean(name)));
+    let names = data.columns.iter().map(|name| csv_cell(name));
     let mut out = line(names, ",");
     for row in &data.rows {
         let cells = row.iter().map(|datum| match datum {
-            Datum::Text(text) => csv_cell(&clean(text)),
+            Datum::Text(text) => csv_cell(text),
             number => bare(number).unwrap_or_default(),
         });
         out.push_str(&line(cells, ","));
@@ -33,6 +32,17 @@ pub fn ssv(data: &DataSet) -> String {
         out.push_str(&line(cells, " "));
     }
     out
+}
+
+/// A text as a cell of CSV: quoted where it must be, and with a leading `'` where a spreadsheet
+/// would run it.
+pub(crate) fn csv_cell(text: &str) -> String {
+    let text = clean(text);
+    let harmless = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text };
+    match harmless.contains([',', '"']) {
+        true => format!("\"{}\"", harmless.replace('"', "\"\"")),
+        false => harmless,
+    }
 }
 
 fn line(cells: impl Iterator<Item = String>, between: &str) -> String {
@@ -132,6 +142,17 @@ mod tests {
                 vec!["".into(), Datum::Number(-1.5), Datum::Integer(u64::MAX)],
             ],
         }
+    }
+
+    #[test]
+    fn a_cell_is_quoted_and_harmless() {
+        assert_eq!(csv_cell("Database"), "Database");
+        assert_eq!(csv_cell("a,\"b\""), "\"a,\"\"b\"\"\"");
+        for first in ["=", "+", "-", "@"] {
+            assert_eq!(csv_cell(&format!("{first}1")), format!("'{first}1"));
+        }
+        assert_eq!(csv_cell("\r1\n"), r"\r1\n");
+        assert_eq!(csv_cell(""), "");
     }
 
     #[test]

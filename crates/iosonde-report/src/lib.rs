@@ -14,7 +14,6 @@ pub mod comparison_json;
 mod comparison_page;
 pub mod comparison_text;
 pub mod cross_check_text;
-pub mod csv;
 pub mod datasets;
 pub mod demo;
 pub mod doctor_text;

@@ -5,8 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 use serde_json::json;
 
-use super::clean::clean;
-use super::csv::csv_cell;
+use super::datasets::csv_cell;
 use super::json::json_line;
 use iosonde_analysis::figures::LatencyFigures;
 use iosonde_analysis::intervals::{self, DIRECTIONS, Interval};
@@ -81,7 +80,7 @@ pub fn csv(runs: &[&Run], width_ns: u64) -> String {
         let _ = write!(
             out,
             "{},{},{start_ns},{end_ns},{ops},{bytes},{:.3},{}",
-            csv_cell(&clean(row.workload)),
+            csv_cell(row.workload),
             row.direction,
             row.iops,
             row.bytes_per_s,

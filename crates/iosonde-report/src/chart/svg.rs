@@ -284,9 +284,9 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// A text that no reader of XML can take for anything else. Two characters that XML cannot hold are
-/// left out.
-pub(super) fn escaped(text: &str) -> String {
+/// A text that no reader of XML or HTML can take for anything else, between tags or as the value of
+/// an attribute in quotation marks. Two characters that XML cannot hold are left out.
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in clean(text).chars() {
         match character {

@@ -2,25 +2,9 @@
 
 use serde_json::Value;
 
-use crate::clean::{clean, is_invisible};
+pub(super) use crate::chart::escaped as text;
+use crate::clean::is_invisible;
 use crate::json::escaped;
-
-/// A string between tags or as the value of an attribute in quotation marks.
-pub(super) fn text(words: &str) -> String {
-    let words = clean(words);
-    let mut out = String::with_capacity(words.len());
-    for character in words.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            _ => out.push(character),
-        }
-    }
-    out
-}
 
 /// A string as part of an identifier and of what refers to it.
 pub(super) fn identifier(words: &str) -> String {
