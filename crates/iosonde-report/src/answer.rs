@@ -115,6 +115,13 @@ impl Answer {
         format!("{}: {figures} ({words})", clean(&run.plan.title))
     }
 
+    /// The sentences with which a report begins.
+    pub fn sentences(&self) -> Vec<String> {
+        let confidence = self.confidence.trim_end_matches('.');
+        let next = format!("Next: {}", self.next);
+        vec![self.result.clone(), format!("Confidence: {confidence}."), next]
+    }
+
     /// Three lines of a screen of so many columns, and below them what these have no space for.
     pub fn text(&self, screen: usize) -> String {
         let (result, confidence, next) = (&self.result, &self.confidence, &self.next);

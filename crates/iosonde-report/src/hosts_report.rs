@@ -10,10 +10,10 @@ use iosonde_stats::Quantile;
 use serde_json::{Value, json};
 
 use super::answer::hosts::{end_words, many, slow_words};
-use super::hosts_answer;
 use super::report::{
     Block, Column, DataSet, Datum, Entry, Report, Section, Source, Table, Trust, Warning,
 };
+use super::{Answer, hosts_answer};
 
 /// Name and version of the JSON document.
 pub const HOSTS_RESULT_SCHEMA: &str = "iosonde.hosts-result/1";
@@ -69,11 +69,7 @@ pub fn hosts_report(result: HostsResult<'_>) -> Report {
         },
         conformance: None,
         question: "What do these hosts do together?".into(),
-        answer: vec![
-            format!("{}.", answer.result),
-            format!("Confidence: {}.", answer.confidence),
-            format!("Next: {}", answer.next),
-        ],
+        answer: Answer { result: format!("{}.", answer.result), ..answer }.sentences(),
         warnings: warnings(result),
         sections,
         method: started.map_or(Vec::new(), |_| method()),

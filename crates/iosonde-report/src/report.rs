@@ -14,7 +14,7 @@ use iosonde_analysis::experiment::Conformance;
 use iosonde_analysis::finding::{Finding, Severity};
 
 /// A whole report.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// What this is about (`Queue depth of /mnt/data`).
     pub title: String,
@@ -237,6 +237,13 @@ impl From<&str> for Datum {
 }
 
 impl Report {
+    /// The report of a result that has a text of its own, with that text on demand.
+    #[must_use]
+    pub fn with_text(mut self, text: String) -> Report {
+        self.sections.push(Section::new("report", "Report", vec![Block::Text(text)]));
+        self
+    }
+
     /// Every picture, in the order of the sections.
     pub fn pictures(&self) -> impl Iterator<Item = &Picture> {
         let blocks = self.sections.iter().flat_map(|section| &section.blocks);

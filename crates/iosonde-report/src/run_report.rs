@@ -118,11 +118,8 @@ fn is_complete(report: &RunReport<'_>) -> bool {
 fn answer(report: RunReport<'_>) -> Vec<String> {
     let complete = is_complete(&report);
     let first = Answer::of_runs(report.rows, complete, report.verdict, report.beside);
-    let mut answer = vec![
-        format!("{}.", capital(&first.result)),
-        format!("Confidence: {}.", first.confidence.trim_end_matches('.')),
-        format!("Next: {}", first.next),
-    ];
+    let result = format!("{}.", capital(&first.result));
+    let mut answer = Answer { result, ..first }.sentences();
     for (run, _) in report.rows.iter().filter(|(_, row)| !row.consistency.valid()) {
         answer.push(format!("{}: INVALID, a consistency check failed.", run.plan.title));
     }

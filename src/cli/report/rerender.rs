@@ -24,9 +24,8 @@ use iosonde_report::json::{self, Document, json_text};
 use iosonde_report::report::{Picture, Report, Source};
 use iosonde_report::run_report::{self, environment_of, run_report};
 use iosonde_report::{
-    Answer, CheckReport, TextResult, ladder_json, ladder_sections, ladder_text, profile_figures,
-    profile_json, profile_sections, profile_text, runs_text, text_report, verify_json,
-    verify_sections, verify_text,
+    Answer, CheckReport, ladder_json, ladder_sections, ladder_text, profile_figures, profile_json,
+    profile_sections, profile_text, runs_text, verify_json, verify_sections, verify_text,
 };
 
 /// Evaluates runs again.
@@ -54,63 +53,56 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
         Records::Verify(run) => {
             let rendered = judge(run, kept.command().get(1..).unwrap_or_default());
             let exit = verify::print::end_of(run, &rendered);
-            let report = |text| {
-                text_report(TextResult {
-                    title: format!("verify {} of {}", run.plan.mode.word(), path(&run.plan.plan)),
-                    question: "Does this storage return what was written?".into(),
-                    answer: Answer::of_verify(run, &rendered),
-                    source: source(kept, exit),
-                    sections: verify_sections(run, &rendered),
-                    text,
-                    environment: environment_of(Some(&run.target), kept.host.as_ref()),
-                })
+            let report = Report {
+                title: format!("verify {} of {}", run.plan.mode.word(), path(&run.plan.plan)),
+                question: "Does this storage return what was written?".into(),
+                answer: Answer::of_verify(run, &rendered).sentences(),
+                source: source(kept, exit),
+                sections: verify_sections(run, &rendered),
+                environment: environment_of(Some(&run.target), kept.host.as_ref()),
+                ..Report::default()
             };
             plainly(
                 args,
                 &|columns| verify_text(run, &rendered, columns),
                 verify_json(run, &rendered, exit.code()),
                 Pictures::new(),
-                &report,
+                report,
             )
         }
         Records::Ladder(run) => {
             let rendered = ladder(run);
             let exit = verify::fsync::end_of(run, &rendered);
-            let report = |text| {
-                text_report(TextResult {
-                    title: format!("verify fsync on {}", run.plan.path),
-                    question: "Is fsync honoured?".into(),
-                    answer: Answer::of_ladder(run, &rendered),
-                    source: source(kept, exit),
-                    sections: ladder_sections(run, &rendered),
-                    text,
-                    environment: environment_of(Some(&run.target), kept.host.as_ref()),
-                })
+            let report = Report {
+                title: format!("verify fsync on {}", run.plan.path),
+                question: "Is fsync honoured?".into(),
+                answer: Answer::of_ladder(run, &rendered).sentences(),
+                source: source(kept, exit),
+                sections: ladder_sections(run, &rendered),
+                environment: environment_of(Some(&run.target), kept.host.as_ref()),
+                ..Report::default()
             };
             let text = |columns| ladder_text(run, &rendered, columns);
             let document = ladder_json(run, &rendered, exit.code());
-            plainly(args, &text, document, Pictures::new(), &report)
+            plainly(args, &text, document, Pictures::new(), report)
         }
         Records::Profile(run) => {
             let figures = profile_figures_of(run);
             let exit = profile::end_of(&run.ended);
             let text = |columns| profile_text(run, &figures, None, columns);
             let pictures = profile_figures::drawn(run).unwrap_or_default();
-            let report = |text| {
-                let of = |(name, figure): &(String, Figure)| Picture {
-                    name: name.clone(),
-                    caption: figure.title.clone(),
-                    figure: figure.clone(),
-                };
-                text_report(TextResult {
-                    title: "Profile of a program's storage I/O".into(),
-                    question: "What does this program do to storage?".into(),
-                    answer: Answer::of_profile(run, &figures),
-                    source: source(kept, exit),
-                    sections: profile_sections(run, &figures, pictures.iter().map(of)),
-                    text,
-                    environment: environment_of(None, Some(&run.host)),
-                })
+            let of = |(name, figure): (String, Figure)| {
+                let caption = figure.title.clone();
+                Picture { name, caption, figure }
+            };
+            let report = Report {
+                title: "Profile of a program's storage I/O".into(),
+                question: "What does this program do to storage?".into(),
+                answer: Answer::of_profile(run, &figures).sentences(),
+                source: source(kept, exit),
+                sections: profile_sections(run, &figures, pictures.into_iter().map(of)),
+                environment: environment_of(None, Some(&run.host)),
+                ..Report::default()
             };
             let drawn = match args.figures {
                 Some(_) => profile_figures::figures(run).map_err(|error| {
@@ -120,26 +112,29 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
             };
             let stem = |name: String| name.strip_suffix(".svg").unwrap_or(&name).to_owned();
             let drawn = drawn.into_iter().map(|(name, svg)| (stem(name), svg)).collect();
-            plainly(args, &text, profile_json(run, &figures, &[], exit.code()), drawn, &report)
+            plainly(args, &text, profile_json(run, &figures, &[], exit.code()), drawn, report)
         }
     }
 }
 
-/// A result whose report document is its text: in the formats of its command, and as a page.
+/// A result that has a text of its own: in the formats of its command, and as a page.
 fn plainly(
     args: &ReportArgs,
     text: &dyn Fn(usize) -> String,
     value: Value,
     drawn: Pictures,
-    report: &dyn Fn(String) -> Report,
+    report: Report,
 ) -> Result<Exit, Failure> {
     let rendered = match args.output_format {
         Form::Normal | Form::Json if args.card.is_some() => {
-            return deliver_report(args, &report(text(PAGE)), Some(text(screen::columns())));
+            let report = report.with_text(text(PAGE));
+            return deliver_report(args, &report, Some(text(screen::columns())));
         }
         Form::Normal => text(screen::columns()),
         Form::Json => json_text(&marked(args, value)),
-        Form::Html | Form::Markdown => return deliver_report(args, &report(text(PAGE)), None),
+        Form::Html | Form::Markdown => {
+            return deliver_report(args, &report.with_text(text(PAGE)), None);
+        }
         Form::Csv | Form::Ssv | Form::Ndjson | Form::Parquet => {
             let message = "--output-format: results of verify and profile are available as normal, \
                 json, html or markdown; csv and ssv only for results of run, check and fio";
