@@ -115,12 +115,7 @@ pub(super) fn instead_of_run(words: Vec<OsString>) -> Vec<OsString> {
 
 /// A check reads back what its ledger says: what it refuses is not among its help.
 pub(super) fn hide_what_has_no_effect(verify: clap::Command) -> clap::Command {
-    verify.mut_subcommand("check", |check| {
-        check.mut_args(|arg| {
-            let is_for_others = options::NOT_FOR_CHECK.contains(&arg.get_id().as_str());
-            arg.hide(is_for_others)
-        })
-    })
+    verify.mut_subcommand("check", options::of_check)
 }
 
 /// Identity of this boot, if the kernel has one.

@@ -154,33 +154,17 @@ pub(super) struct ResultArgs {
     pub(super) results: Option<PathBuf>,
 }
 
-/// Options that say what is written, which a check is stated by its ledger.
-pub(super) const NOT_FOR_CHECK: [&str; 24] = [
-    "size",
-    "offset",
-    "share",
-    "bs",
-    "verify_sectors",
-    "numjobs",
-    "overlap",
-    "runtime",
-    "io_size",
-    "ops",
-    "only_job",
-    "loops",
-    "read_percent",
-    "trim_percent",
-    "flush_every",
-    "verify_delay",
-    "verify_inject_fault",
-    "randseed",
-    "overwrite_file",
-    "destroy_data",
-    "overwrite_signature",
-    "accept_unseen_processes",
-    "accept_unseen",
-    "inspect_time",
-];
+/// What says what is written, which a check is given by its ledger, is not among its help.
+pub(super) fn of_check(check: clap::Command) -> clap::Command {
+    let others = RegionArgs::augment_args(clap::Command::default());
+    let others = ConsentArgs::augment_args(OpArgs::augment_args(others));
+    let is_for_others =
+        |arg: &clap::Arg| others.get_arguments().any(|o| o.get_id() == arg.get_id());
+    check.mut_args(|arg| {
+        let is_hidden = is_for_others(&arg);
+        arg.hide(is_hidden)
+    })
+}
 
 /// What was asked of the operations, with the defaults of the mode.
 #[derive(Clone, Copy, Debug)]
