@@ -216,7 +216,7 @@ impl Case {
         };
         let mut trials: Vec<TrialFigures> = Vec::new();
         let end = execute_stage(&job, &context, &mut trials, &mut |_| {})?;
-        let laid_out = StageRun { prepared: end.prepared, ..laid_out.clone() };
+        let laid_out = StageRun { prepared: end.run.prepared, ..laid_out.clone() };
         Ok((laid_out, trials))
     }
 }

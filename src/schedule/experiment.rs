@@ -24,7 +24,7 @@ use iosonde_model::plan::design::{self, Cell};
 use iosonde_model::plan::precondition::active_range;
 use iosonde_model::plan::trial::{Cache, Trial, TrialError, trial};
 use iosonde_model::plan::{Plan, Refusal, Setting, Stop, chance, resolve};
-use iosonde_model::record::experiment::{TRIAL_SCHEMA, TrialRun};
+use iosonde_model::record::experiment::{StageRun, TRIAL_SCHEMA, TrialRun};
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::experiment::{Prefill, Stage};
 use iosonde_model::spec::{Direction, Precision, Role, Rw, Workload};
@@ -46,8 +46,9 @@ pub fn execute_stage(
     finished: &mut Vec<TrialFigures>,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<StageEnd, EngineError> {
-    let prepared = job.laid_out.prepared.clone();
-    let mut end = StageEnd { prepared, ..StageEnd::default() };
+    // What was set before an interruption is set again.
+    let run = StageRun { write_cache: None, ..job.laid_out.clone() };
+    let mut end = StageEnd { run, signal: None };
     if !write_cache::set(job, context, &mut end, on_event) {
         return Ok(end);
     }
@@ -83,7 +84,7 @@ fn carry_out(
             Outcome::Complete => {}
             Outcome::Interrupted { signal } => end.signal = Some(signal),
             Outcome::Failed { error } => {
-                end.ended_early = format!("the region could not be rewritten: {error}");
+                end.run.ended_early = format!("the region could not be rewritten: {error}");
                 return Ok(());
             }
         }
@@ -98,14 +99,14 @@ fn carry_out(
     let further = if may_repeat { MOST_FURTHER } else { 0 };
     for repeat in 0..blocks + further {
         if let Some(ended) = rounds::ended(job, end, finished) {
-            end.ended_early = ended;
+            end.run.ended_early = ended;
             return Ok(());
         }
         let (repeat, chosen) = match search::next(job, &out, finished) {
             None => (repeat, None),
             Some(Turn::Run { repeat, cell }) => (repeat, Some(vec![cell])),
             Some(Turn::Over(ended)) => {
-                end.ended_early = ended;
+                end.run.ended_early = ended;
                 return Ok(());
             }
         };
@@ -131,7 +132,7 @@ fn carry_out(
                 continue;
             }
             if let Some(reason) = over(job, context, began_ns) {
-                end.ended_early = reason;
+                end.run.ended_early = reason;
                 return Ok(());
             }
             if let Some(reason) = worse(job, cell, finished) {
@@ -153,7 +154,7 @@ fn carry_out(
                 }
             };
             if let Err(reason) = waiting::cool(job, context, on_event) {
-                end.ended_early = reason;
+                end.run.ended_early = reason;
                 return Ok(());
             }
             if waiting::idle(job.stage, context) {
@@ -187,7 +188,8 @@ fn carry_out(
                     |why| on_event(&StageEvent::Preparing(why)),
                     || signal(context).is_some(),
                 );
-                (end.waits, end.waited_ms) = (quiet.waits, quiet.waited.as_millis() as u64);
+                end.run.waits = job.laid_out.waits + quiet.waits;
+                end.run.waited_ms = job.laid_out.waited_ms + quiet.waited.as_millis() as u64;
             }
             end.signal = signal(context);
             if end.signal.is_some() {
@@ -226,7 +228,7 @@ fn carry_out(
             if job.stage.rounds.is_some()
                 && let Some(failed) = finished.last().filter(|trial| trial.has_failed())
             {
-                end.ended_early = failed.failure();
+                end.run.ended_early = failed.failure();
                 return Ok(());
             }
         }
@@ -276,7 +278,7 @@ fn leave_out(
 ) {
     on_event(&StageEvent::LeftOut(cell, &reason));
     out.insert(cell.index);
-    end.left_out.push((cell.index, reason));
+    end.run.left_out.push((cell.index, reason));
 }
 
 /// The seed of a run depends only on the experiment's seed and the run's index.

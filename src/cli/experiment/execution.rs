@@ -298,8 +298,7 @@ impl Session<'_> {
                     && !self.place.has_peers(),
                 is_lost: &self.is_lost,
             };
-            let (is_lost, mut cache_set) = (&self.is_lost, None);
-            let mut purges = laid_out.purges.clone();
+            let is_lost = &self.is_lost;
             let (keeper, progress) = (&mut self.keeper, &mut self.progress);
             let (target, printer) = (&mut self.study.target, &mut self.printer);
             let names = laid_out.cells.iter().map(cell_name).collect();
@@ -318,34 +317,28 @@ impl Session<'_> {
                         "event": "hot", "stage": stage.name, "temperature_c": celsius,
                     }));
                 }
-                StageEvent::CacheSet(setting) => {
+                StageEvent::CacheSet(begun) => {
                     progress.clear();
                     keeper.log(&json!({
-                        "event": "write cache set", "stage": stage.name, "setting": setting,
+                        "event": "write cache set", "stage": stage.name,
+                        "setting": begun.write_cache,
                     }));
-                    cache_set = Some((*setting).clone());
-                    let begun = StageRun { write_cache: cache_set.clone(), ..laid_out.clone() };
-                    keeper.keep(&StageRun::file_name(&stage.name), &begun);
+                    keeper.keep(&StageRun::file_name(&stage.name), begun);
                 }
-                StageEvent::Purged(purged) => {
+                StageEvent::Purged(begun) => {
                     progress.clear();
                     keeper.log(&json!({
-                        "event": "purged", "stage": stage.name, "purge": purged,
+                        "event": "purged", "stage": stage.name, "purge": begun.purges.last(),
                     }));
-                    purges.push((*purged).clone());
-                    let (purges, write_cache) = (purges.clone(), cache_set.clone());
-                    let begun = StageRun { purges, write_cache, ..laid_out.clone() };
-                    keeper.keep(&StageRun::file_name(&stage.name), &begun);
+                    keeper.keep(&StageRun::file_name(&stage.name), begun);
                 }
-                StageEvent::Prepared(prepared) => {
+                StageEvent::Prepared(begun) => {
                     progress.clear();
-                    let prepared = prepared.to_vec();
                     keeper.log(&json!({
-                        "event": "prepared", "stage": stage.name, "preparation": prepared.last(),
+                        "event": "prepared", "stage": stage.name,
+                        "preparation": begun.prepared.last(),
                     }));
-                    let (purges, write_cache) = (purges.clone(), cache_set.clone());
-                    let begun = StageRun { prepared, purges, write_cache, ..laid_out.clone() };
-                    keeper.keep(&StageRun::file_name(&stage.name), &begun);
+                    keeper.keep(&StageRun::file_name(&stage.name), begun);
                 }
                 StageEvent::Started(done, total, plan) => {
                     let each = (stage.seconds + stage.idle_seconds) * 1e9;
@@ -375,14 +368,7 @@ impl Session<'_> {
                     }));
                 }
             })?;
-            laid_out.purges = purges;
-            laid_out.left_out = end.left_out;
-            laid_out.ended_early = end.ended_early;
-            laid_out.prepared = end.prepared;
-            laid_out.write_cache = end.write_cache;
-            laid_out.waits += end.waits;
-            laid_out.waited_ms += end.waited_ms;
-            end_signal = end.signal;
+            (laid_out, end_signal) = (end.run, end.signal);
         }
         self.keeper.keep(&StageRun::file_name(&stage.name), &laid_out);
         let facts = StageFacts::of(stage, laid_out, trials, &self.study.stages);

@@ -8,7 +8,7 @@ use iosonde_engine::engine::Progress;
 use iosonde_model::plan::design::Cell;
 use iosonde_model::plan::{Plan, Setting};
 use iosonde_model::record::HostFacts;
-use iosonde_model::record::experiment::{CacheSetting, Preparation, Purged, StageRun, TrialRun};
+use iosonde_model::record::experiment::{StageRun, TrialRun};
 use iosonde_model::spec::experiment::{Parameter, Stage, Value};
 
 /// A stage to run.
@@ -61,12 +61,12 @@ pub enum StageEvent<'a> {
     Preconditioning(usize, usize, &'a Plan),
     /// The device is this hot, degrees Celsius, and is left alone until it is cooler.
     Hot(i64),
-    /// The write cache of the device was set.
-    CacheSet(&'a CacheSetting),
-    /// The target was purged.
-    Purged(&'a Purged),
-    /// The target is in the state in which the stage begins.
-    Prepared(&'a [Preparation]),
+    /// The write cache of the device was set; the stage so far.
+    CacheSet(&'a StageRun),
+    /// The target was purged; the stage so far.
+    Purged(&'a StageRun),
+    /// The target is in the state in which the stage begins; the stage so far.
+    Prepared(&'a StageRun),
     /// A run begins: how many have ended, how many there are to be, and its plan.
     Started(usize, usize, &'a Plan),
     /// It moves on.
@@ -78,20 +78,10 @@ pub enum StageEvent<'a> {
 }
 
 /// The result of a stage.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StageEnd {
-    /// Skipped cells, by index, and why.
-    pub left_out: Vec<(usize, String)>,
-    /// Why it ended before its time; empty if it did not.
-    pub ended_early: String,
+    /// As it was laid out, with what came of it.
+    pub run: StageRun,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// How the target was prepared for it, those before an interruption included.
-    pub prepared: Vec<Preparation>,
-    /// The write cache, where the stage set it.
-    pub write_cache: Option<CacheSetting>,
-    /// Runs that waited for a quiet machine, and for how long in all.
-    pub waits: u32,
-    /// Milliseconds of these waits.
-    pub waited_ms: u64,
 }

@@ -30,7 +30,7 @@ pub(super) fn precondition(
     if !job.stage.has_state() {
         return Ok(true);
     }
-    let is_resumed = !end.prepared.is_empty() || !finished.is_empty();
+    let is_resumed = !end.run.prepared.is_empty() || !finished.is_empty();
     if is_resumed && (job.keeps_state || nothing_left(job, end, finished)) {
         return Ok(true);
     }
@@ -54,7 +54,8 @@ pub(super) fn precondition(
         on_event(&StageEvent::Preparing("purging"));
         match purge(job, context, preparation.range_bytes, method) {
             Ok(purged) => {
-                on_event(&StageEvent::Purged(&purged));
+                end.run.purges.push(purged.clone());
+                on_event(&StageEvent::Purged(&end.run));
                 preparation.purge = Some(purged);
             }
             Err(why) => return Ok(stop(end, format!("purge: {why}"))),
@@ -98,8 +99,8 @@ pub(super) fn precondition(
         }
     }
     preparation.ended_unix_ns = iosonde_sys::clock::realtime_ns();
-    end.prepared.push(preparation);
-    on_event(&StageEvent::Prepared(&end.prepared));
+    end.run.prepared.push(preparation);
+    on_event(&StageEvent::Prepared(&end.run));
     Ok(true)
 }
 
@@ -137,14 +138,14 @@ fn purge(
 
 /// Whether the stage was complete before an interruption of a later one.
 fn nothing_left(job: &StageJob<'_>, end: &StageEnd, finished: &[TrialFigures]) -> bool {
-    let cells = job.laid_out.cells.len() - end.left_out.len();
+    let cells = job.laid_out.cells.len() - end.run.left_out.len();
     let all = cells * job.stage.most_repeats() as usize;
     finished.len() >= all || rounds::ended(job, end, finished).is_some()
 }
 
 /// Ends the stage for this reason.
 fn stop(end: &mut StageEnd, reason: String) -> bool {
-    end.ended_early = format!("{}: {reason}", StageRun::UNPREPARED);
+    end.run.ended_early = format!("{}: {reason}", StageRun::UNPREPARED);
     false
 }
 

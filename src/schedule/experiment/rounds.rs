@@ -3,7 +3,6 @@
 use super::{StageEnd, StageJob};
 use iosonde_analysis::experiment::{Steadiness, TrialFigures};
 use iosonde_model::plan::precondition::active_range;
-use iosonde_model::record::experiment::StageRun;
 
 /// Whether no further round is run: the rounds are steady, or they have written what they may. The
 /// reason, if that is before a verdict; empty otherwise.
@@ -13,13 +12,8 @@ pub(super) fn ended(
     finished: &[TrialFigures],
 ) -> Option<String> {
     let rounds = job.stage.rounds.as_ref()?;
-    let so_far = StageRun {
-        prepared: end.prepared.clone(),
-        left_out: end.left_out.clone(),
-        ..job.laid_out.clone()
-    };
-    let steadiness = Steadiness::of(job.stage, &so_far, finished)?;
-    let out = |cell: usize| end.left_out.iter().find(|(left_out, _)| *left_out == cell);
+    let steadiness = Steadiness::of(job.stage, &end.run, finished)?;
+    let out = |cell: usize| end.run.left_out.iter().find(|(left_out, _)| *left_out == cell);
     if let Some((tracked, (_, why))) =
         steadiness.tracked.iter().find_map(|each| Some((each, out(each.cell)?)))
     {

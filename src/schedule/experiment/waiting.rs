@@ -32,7 +32,7 @@ pub(super) fn energised(
     let wanted_ns = match duration::parse(text, 1_000_000_000) {
         Ok(ns) => ns,
         Err(error) => {
-            end.ended_early = format!("energised-for: {error}");
+            end.run.ended_early = format!("energised-for: {error}");
             return false;
         }
     };

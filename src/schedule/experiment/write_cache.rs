@@ -21,12 +21,12 @@ pub(super) fn set(
     };
     match setting {
         Ok(setting) => {
-            on_event(&StageEvent::CacheSet(&setting));
-            end.write_cache = Some(setting);
+            end.run.write_cache = Some(setting);
+            on_event(&StageEvent::CacheSet(&end.run));
             true
         }
         Err(why) => {
-            end.ended_early = format!("write-cache = {}: {why}", wanted.word());
+            end.run.ended_early = format!("write-cache = {}: {why}", wanted.word());
             false
         }
     }
@@ -34,8 +34,8 @@ pub(super) fn set(
 
 /// Returns it to what it was.
 pub(super) fn restore(context: &RunContext, end: &mut StageEnd) {
-    let (Some(setting), Some(held)) = (&mut end.write_cache, &context.held) else { return };
+    let (Some(setting), Some(held)) = (&mut end.run.write_cache, &context.held) else { return };
     if let Err(why) = write_cache::restore(held, &context.root, setting) {
-        end.ended_early = why;
+        end.run.ended_early = why;
     }
 }
