@@ -210,6 +210,10 @@ where
         lanes: Lane::all(plan),
         start_ns: OnceLock::new(),
     });
+    // Jobs that were started wait for a time that now never comes.
+    let call_off = || {
+        let _ = shared.start_ns.set(u64::MAX);
+    };
     let (ready_to, ready) = channel();
     let (ended_to, ended) = channel();
     let cpus = thread::allowed_cpus();
@@ -222,24 +226,14 @@ where
             .name(format!("job {index} {}", plan.jobs[index].role))
             .spawn(move || work.work(index, cpu, &open, &ready_to, &ended_to));
         if let Err(error) = spawned {
-            // Those already started wait for a time that now never comes.
-            let _ = shared.start_ns.set(u64::MAX);
+            call_off();
             return Err(EngineError::Thread { job: index, error });
         }
     }
     drop((ready_to, ended_to));
-    let setting_up = Wait::begin("setting up the queues", plan.target().path.clone());
-    let queue = wait_ready(&ready, plan.jobs.len());
-    drop(setting_up);
-    let queue = match queue {
-        Ok(queue) => queue,
-        Err(error) => {
-            let _ = shared.start_ns.set(u64::MAX);
-            return Err(error.into());
-        }
-    };
+    let queue = wait_ready(&ready, plan).inspect_err(|_| call_off())?;
     let Some(starts_in_ns) = observer.starts_in() else {
-        let _ = shared.start_ns.set(u64::MAX);
+        call_off();
         return Err(EngineError::CalledOff);
     };
     let start_ns = clock.now_ns() + starts_in_ns;
@@ -252,10 +246,11 @@ where
 /// Waits until every job has a queue; the first one's facts stand for all.
 fn wait_ready(
     ready: &Receiver<Result<QueueFacts, OpenError>>,
-    jobs: usize,
+    plan: &Plan,
 ) -> Result<QueueFacts, OpenError> {
+    let _setting_up = Wait::begin("setting up the queues", plan.target().path.clone());
     let mut first = None;
-    for _ in 0..jobs {
+    for _ in &plan.jobs {
         if let Ok(answer) = ready.recv() {
             let facts = answer?;
             first.get_or_insert(facts);

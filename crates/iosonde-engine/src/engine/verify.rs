@@ -22,7 +22,7 @@ use iosonde_sys::{Clock, clock, thread};
 use super::queues::with_queues;
 use super::reading::Reading;
 use super::waits::Wait;
-use super::{Control, EngineError, HANG_NS, Medium, Progress};
+use super::{Control, EngineError, HANG_NS, Medium, Progress, wait_ready};
 use crate::backend::any::AnyQueue;
 use crate::backend::fault::{FaultLog, FaultQueue, Injection, Site};
 use crate::backend::{Driver, OpenError, Queue, QueueFacts};
@@ -263,6 +263,10 @@ impl Driver for Proving<'_> {
 impl Proving<'_> {
     fn prove(mut self, opens: Vec<Open>) -> Result<VerifyMeasured, EngineError> {
         let shared = Arc::new(Shared::new(self.plan, self.control, &mut self.inputs));
+        let call_off = || {
+            self.control.finish();
+            let _ = shared.unix_offset_ns.set(0);
+        };
         let (ready_to, ready) = channel();
         let (ended_to, ended) = channel();
         let cpus = thread::allowed_cpus();
@@ -275,27 +279,12 @@ impl Proving<'_> {
             let work = move || theirs.work(index, cpu, job_inputs, open, ready_to, &ended_to);
             let spawned = std::thread::Builder::new().name(format!("job {index}")).spawn(work);
             if let Err(error) = spawned {
-                self.control.finish();
-                let _ = shared.unix_offset_ns.set(0);
+                call_off();
                 return Err(EngineError::Thread { job: index, error });
             }
         }
         drop((ready_to, ended_to));
-        let mut queue = None;
-        let target = self.plan.plan.target().path.clone();
-        let setting_up = Wait::begin("setting up the queues", target.as_str());
-        for _ in 0..self.plan.plan.jobs.len() {
-            match ready.recv() {
-                Ok(Ok(facts)) => queue = queue.or(Some(facts)),
-                Ok(Err(error)) => {
-                    self.control.finish();
-                    let _ = shared.unix_offset_ns.set(0);
-                    return Err(error.into());
-                }
-                Err(_) => {}
-            }
-        }
-        drop(setting_up);
+        let queue = wait_ready(&ready, &self.plan.plan).inspect_err(|_| call_off())?;
         let started = Reading::now(self.clock);
         let started_unix_ns = clock::realtime_ns();
         let _ = shared.unix_offset_ns.set(started_unix_ns.saturating_sub(started.at_ns));
@@ -308,7 +297,7 @@ impl Proving<'_> {
             elapsed_ns: over.at_ns - started.at_ns,
             jobs,
             process: started.until(&over),
-            queue: queue.unwrap_or_default(),
+            queue,
         })
     }
 }
