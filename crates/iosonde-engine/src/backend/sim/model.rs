@@ -32,17 +32,14 @@ pub enum ModelError {
     #[error("found `{0}` in the simulated device, expected key=value, such as read=100us")]
     NotAPair(String),
     /// An unknown key.
-    #[error(
-        "found the key `{found}` in the simulated device, expected one of {accepted}{}",
-        nearest.as_ref().map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
-    )]
+    #[error("found the key `{found}` in the simulated device, expected one of {accepted}{hint}")]
     Key {
         /// The key.
         found: String,
         /// What is accepted.
         accepted: String,
         /// What may have been meant.
-        nearest: Option<String>,
+        hint: String,
     },
     /// A key given twice.
     #[error("found the key `{0}` twice in the simulated device, expected it once")]
@@ -154,7 +151,7 @@ impl Model {
                     return Err(ModelError::Key {
                         found: key.into(),
                         accepted: keys.clone().collect::<Vec<_>>().join(", "),
-                        nearest: count::nearest(key, keys).map(Into::into),
+                        hint: count::did_you_mean(key, keys),
                     });
                 }
             }
