@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 
 use iosonde_sys::{Clock, ring};
 
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, wrong};
 use super::hosts::Agent;
 use super::output::note;
 use super::watchdog;
@@ -19,6 +19,7 @@ use iosonde_engine::target::{Direct, Held};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Setting, Stop, Target};
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::hosts::TargetIdentity;
+use iosonde_model::units::bytes;
 
 /// The machine as found by a command.
 pub(crate) struct Place {
@@ -120,6 +121,20 @@ impl Place {
     pub(crate) fn end(&self) -> Exit {
         self.interrupted().map_or(Exit::Done, Exit::Signal)
     }
+}
+
+/// Checks that a region lies within a target of so many bytes.
+pub(crate) fn contains(available: u64, start: u64, end: u64, what: &str) -> Result<(), Failure> {
+    let has = bytes::exact(available);
+    if start >= available {
+        let found = bytes::exact(start);
+        return Err(wrong(format!("--offset: found {found}, but {what} has {has}")));
+    }
+    if end > available {
+        let reach = bytes::exact(end);
+        return Err(wrong(format!("--size and --offset reach to {reach}, but {what} has {has}")));
+    }
+    Ok(())
 }
 
 /// How much direct I/O is wanted, by the word of `--direct`.

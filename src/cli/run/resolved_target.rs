@@ -11,13 +11,12 @@ use super::words::Extent;
 use super::{RunArgs, device, vhost};
 use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Failure, wrong};
-use crate::cli::place::{Place, medium, print_link};
+use crate::cli::place::{self, Place, medium, print_link};
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::target::{Held, Intent, TargetError, open};
 use iosonde_model::plan::{EngineKind, Target};
 use iosonde_model::spec::WorksOn;
-use iosonde_model::units::bytes;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Target")]
@@ -108,6 +107,7 @@ pub(super) fn resolve_target(
     requested: &Request,
     place: &Place,
 ) -> Result<ResolvedTarget, Failure> {
+    let plain = |path, bytes| Target { path, bytes, direct: false, align_bytes: 1 };
     match requested.engine.kind.works_on() {
         WorksOn::Nothing => {
             if let Some(path) = args.target.paths().iter().find(|path| path.as_os_str() != "null") {
@@ -121,7 +121,7 @@ pub(super) fn resolve_target(
                 _ => requested.offset_bytes().saturating_add(NULL_BYTES),
             })?;
             let region = requested.share_of(region.0, region.1)?;
-            Ok(ResolvedTarget::of(Medium::Null(None), "null", region))
+            Ok(ResolvedTarget::of(Medium::Null(None), plain("null".into(), region.1), region.0))
         }
         WorksOn::Simulation => {
             if let Some(second) = args.target.path.get(1) {
@@ -132,7 +132,8 @@ pub(super) fn resolve_target(
             let words = args.target.words();
             let model = Model::parse(&words).map_err(|error| wrong(format!("--path: {error}")))?;
             let region = within(requested, model.bytes, "the simulated device")?;
-            Ok(ResolvedTarget::of(Medium::Sim(model), &format!("sim:{words}"), region))
+            let target = plain(format!("sim:{words}"), region.1);
+            Ok(ResolvedTarget::of(Medium::Sim(model), target, region.0))
         }
         WorksOn::Server => vhost::resolve_target(&args.target, requested),
         WorksOn::Files | WorksOn::Namespaces => resolve_real(args, requested, place),
@@ -141,19 +142,16 @@ pub(super) fn resolve_target(
 
 impl ResolvedTarget {
     /// At something that is no file.
-    fn of(medium: Medium, path: &str, (offset_bytes, end_bytes): (u64, u64)) -> ResolvedTarget {
-        let target = Target { path: path.into(), bytes: end_bytes, direct: false, align_bytes: 1 };
-        let (fresh, warnings) = (Vec::new(), Vec::new());
-        let targets = vec![target];
+    pub(super) fn of(medium: Medium, target: Target, offset_bytes: u64) -> ResolvedTarget {
         ResolvedTarget {
             medium,
             held: None,
             all: Vec::new(),
-            targets,
+            targets: vec![target],
             offset_bytes,
             durable: false,
-            fresh,
-            warnings,
+            fresh: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }
@@ -257,20 +255,7 @@ pub(super) fn within(
         return Err(wrong(format!("{what} has no size: give --size")));
     }
     let (offset_bytes, end_bytes) = requested.region(available)?;
-    if offset_bytes >= available {
-        return Err(wrong(format!(
-            "--offset: found {}, but {what} has {}",
-            bytes::exact(offset_bytes),
-            bytes::exact(available)
-        )));
-    }
-    if end_bytes > available {
-        return Err(wrong(format!(
-            "--size and --offset reach to {}, but {what} has {}",
-            bytes::exact(end_bytes),
-            bytes::exact(available)
-        )));
-    }
+    place::contains(available, offset_bytes, end_bytes, what)?;
     requested.share_of(offset_bytes, end_bytes)
 }
 

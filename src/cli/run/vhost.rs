@@ -36,16 +36,9 @@ pub(super) fn resolve_target(
         direct: true,
         align_bytes,
     };
-    Ok(ResolvedTarget {
-        durable: facts.flush,
-        medium: Medium::Vhost(Arc::new(server)),
-        held: None,
-        all: Vec::new(),
-        targets: vec![target],
-        offset_bytes,
-        fresh: Vec::new(),
-        warnings: Vec::new(),
-    })
+    let durable = facts.flush;
+    let medium = Medium::Vhost(Arc::new(server));
+    Ok(ResolvedTarget { durable, ..ResolvedTarget::of(medium, target, offset_bytes) })
 }
 
 /// Checks the plan against the device, sets up the queues, and asks for consent where it writes.

@@ -13,11 +13,10 @@ use iosonde_engine::backend::vhost::Server;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::target::create::{Fresh, created};
 use iosonde_engine::target::vhost::admit_writes;
-use iosonde_engine::target::{Held, Intent, open};
+use iosonde_engine::target::{Direct, Held, Intent, open};
 use iosonde_model::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
 use iosonde_model::record::TargetFacts;
 use iosonde_model::record::export::directory_of;
-use iosonde_model::units::bytes;
 use iosonde_sys::inspect::is_block_device;
 use iosonde_sys::ring;
 use iosonde_sys::syscall::probe_trim;
@@ -156,7 +155,11 @@ impl ProveArgs {
         let (free_bytes, total_bytes) = open::space(directory)?;
         open::fits(directory, size_bytes, free_bytes, total_bytes)?;
         let make = if self.result.dry_run { open::rehearsed } else { open::unnamed };
-        Ok(make(directory, size_bytes, place::direct(self.engine.direct.as_deref()))?)
+        Ok(make(directory, size_bytes, self.direct())?)
+    }
+
+    fn direct(&self) -> Direct {
+        place::direct(self.engine.direct.as_deref())
     }
 
     /// A file that is made and stays.
@@ -167,13 +170,9 @@ impl ProveArgs {
         let (free_bytes, total_bytes) = open::space(parent)?;
         open::fits(parent, size_bytes, free_bytes, total_bytes)?;
         if self.result.dry_run {
-            return Ok((
-                open::rehearsed(parent, size_bytes, place::direct(self.engine.direct.as_deref()))?,
-                None,
-            ));
+            return Ok((open::rehearsed(parent, size_bytes, self.direct())?, None));
         }
-        let (held, fresh) =
-            created(path, size_bytes, place::direct(self.engine.direct.as_deref()))?;
+        let (held, fresh) = created(path, size_bytes, self.direct())?;
         Ok((held, Some(fresh)))
     }
 
@@ -199,7 +198,7 @@ impl ProveArgs {
         let results = self.result.results.as_deref();
         let intent = self.consent.intent(path, writes, results, self.result.dry_run);
         let intent = Intent { passthrough: commands, ..intent };
-        let held = open::existing(path, &intent, place::direct(self.engine.direct.as_deref()))?;
+        let held = open::existing(path, &intent, self.direct())?;
         if held.bytes == u64::MAX {
             return Err(wrong(format!(
                 "`{}` stores nothing: there is nothing to verify",
@@ -287,17 +286,8 @@ impl ProveArgs {
     /// First byte and end of the region, or of a part of it; it must lie within the target.
     fn within(&self, available: u64, what: &str) -> Result<(u64, u64), Failure> {
         let (offset, length) = self.region()?;
-        if offset >= available {
-            let (requested, has) = (bytes::exact(offset), bytes::exact(available));
-            return Err(wrong(format!("--offset: found {requested}, but {what} has {has}")));
-        }
         let end = length.map_or(available, |length| offset.saturating_add(length));
-        if end > available {
-            let (requested, has) = (bytes::exact(end), bytes::exact(available));
-            return Err(wrong(format!(
-                "--size and --offset reach to {requested}, but {what} has {has}"
-            )));
-        }
+        place::contains(available, offset, end, what)?;
         self.share_of((offset, end))
     }
 }
