@@ -173,21 +173,20 @@ impl<'a> Numbered<'a> {
                 read.as_ref().is_some_and(|read| read.plan.role == report.plan.role)
             };
             let reread = rereads.iter_mut().find(is_its).and_then(Option::take);
+            let reread = reread.map(|reread| report.with_reads_of(reread));
             (report, reread)
         };
         of(self.run).into_iter().map(with).collect()
     }
 }
 
-/// The report that a direction of a job is in: its reads are those of the verification, if it has
-/// none of its own.
+/// The report that a direction of a job is in: reads with those of the verification.
 fn of_direction<'a, 'b>(
     job: &'b JobReport<'a>,
     reread: Option<&'b JobReport<'a>>,
     of: Direction,
 ) -> &'b JobReport<'a> {
-    let is_read = of.0 == "read" && job.job.read.ops == 0;
-    reread.filter(|_| is_read).unwrap_or(job)
+    reread.filter(|_| of.0 == "read").unwrap_or(job)
 }
 
 /// The jobs of a run as they were written.
@@ -227,7 +226,7 @@ fn job_report<'a>(run: &'a Run, facts: &Assessment, written: Written<'a>) -> Vec
         let parts = &run.jobs[from..from + group.len()];
         let job = match parts {
             [one] => Cow::Borrowed(one),
-            several => Cow::Owned(together(several)),
+            several => Cow::Owned(together(&several.iter().collect::<Vec<_>>())),
         };
         reports.push(report(from, group[0], job, parts));
         from += group.len();
@@ -246,7 +245,7 @@ fn name_of(run: &Run, plan: &Job) -> String {
 
 /// Several jobs as one, as fio's `group_reporting` adds them up: counts and histograms are summed,
 /// processor time and depth are means of a job.
-fn together(jobs: &[JobRun]) -> JobRun {
+fn together(jobs: &[&JobRun]) -> JobRun {
     let mut all = JobRun::default();
     for job in jobs {
         let ways = [&job.read, &job.write, &job.trim, &job.sync];
@@ -270,9 +269,17 @@ fn together(jobs: &[JobRun]) -> JobRun {
     all
 }
 
-impl JobReport<'_> {
-    fn name(&self) -> &str {
-        &self.name
+impl<'a> JobReport<'a> {
+    /// The reads of this job and of its verification, over the time of both, as fio has them; those
+    /// of the verification as they are where the job has none.
+    fn with_reads_of(&self, verification: JobReport<'a>) -> JobReport<'a> {
+        if self.job.read.ops == 0 {
+            return verification;
+        }
+        let mut job = together(&[&self.job, &verification.job]);
+        job.measured_ns = self.window_ns() + verification.window_ns();
+        let (run, parts) = (self.run, self.parts);
+        JobReport { job: Cow::Owned(job), run, parts, ..verification }
     }
 
     fn window_ns(&self) -> u64 {
@@ -367,7 +374,7 @@ impl JobReport<'_> {
     /// Mean bandwidth of the job as a percentage of that of all jobs.
     fn share_percent(&self, of: Direction) -> f64 {
         let all: u64 = self.run.jobs.iter().map(|job| (of.1)(job).bytes).sum();
-        let mine = (of.1)(&self.job).bytes;
+        let mine: u64 = self.parts.iter().map(|job| (of.1)(job).bytes).sum();
         if all == 0 { 0.0 } else { mine as f64 * 100.0 / all as f64 }
     }
 
@@ -390,7 +397,7 @@ impl JobReport<'_> {
         let plan = &self.run.plan;
         let like = plan.jobs.iter().filter(|job| job.role == self.plan.role).count();
         let mut options = vec![
-            ("name", self.name().to_owned()),
+            ("name", self.name.clone()),
             ("filename", self.paths()),
             ("ioengine", plan.engine_of(self.plan).kind.name().to_owned()),
             ("rw", rw(self.plan)),

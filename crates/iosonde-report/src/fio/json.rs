@@ -83,7 +83,7 @@ fn job<'a>(
     let classes = job_report.classes();
     let whole_ns = job_report.run.plan.warmup_ns + job_report.window_ns();
     let mut out = json!({
-        "jobname": job_report.name(),
+        "jobname": job_report.name,
         "groupid": first_group + job_report.plan.span.group as usize,
         "error": job_report.errno(),
         "eta": 0,

@@ -40,7 +40,7 @@ fn line<'a>(
 ) -> String {
     let group = first_group + job_report.plan.span.group as usize;
     // A semicolon in a name would move every field after it.
-    let name = clean(job_report.name()).replace(';', "_");
+    let name = clean(&job_report.name).replace(';', "_");
     let (number, directions) = match version {
         Version::Three => (3, &FIO_DIRECTIONS[..2]),
         Version::Five => (5, &FIO_DIRECTIONS[..]),

@@ -101,7 +101,9 @@ mod tests {
         let back = Flow { class: Class::WriteBack, op: Op::Write, ..Flow::default() };
         let mut run = profile_of(&[back]);
         let text = text_of(&figures(&run));
-        assert!(text.contains("blocked on I/O 50% of the time; requests in flight 50% of the time"));
+        assert!(
+            text.contains("blocked on I/O 50% of the time; requests in flight 50% of the time")
+        );
         // It took a second, and its pages were written until the end.
         run.measured_ns = 1_000_000_000;
         run.io_delay_ns = None;
