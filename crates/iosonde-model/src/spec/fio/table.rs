@@ -186,8 +186,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, SERVICE, "file_service_type"),
     (Stand::Supported, Kind::Count, "zonesize zonerange zoneskip offset_align iodepth_low"),
     (Stand::Only(&["none", "strided"], ZBD), Kind::Word(&["none", "strided", "zbd"]), "zonemode"),
-    (Stand::Supported, Kind::Bool, "pre_read fill_device do_verify verify_only \
-         allow_file_create"),
+    (Stand::Supported, Kind::Bool, "pre_read do_verify verify_only allow_file_create"),
     (Stand::Supported, VERIFY, "verify"),
     (Stand::Supported, Kind::Text, "verify_pattern"),
     (Stand::Harmless(VERIFIED), Kind::Name,
@@ -277,6 +276,7 @@ const FAMILIES: &[Family] = &[
         Kind::Switch, "userspace_reap"),
 
     (Stand::Only(OFF, "the file keeps its length"), Kind::Bool, "file_append"),
+    (Stand::Only(OFF, "a file system is not filled: give a size"), Kind::Bool, "fill_device"),
     (Stand::Only(OFF, "requests that overlap are not held back"), Kind::Bool, "serialize_overlap"),
     (Stand::Only(OFF, "consent to write is given with --destroy-data or --overwrite-file"),
         Kind::Bool, "allow_mounted_write"),
