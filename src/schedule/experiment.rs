@@ -46,8 +46,7 @@ pub fn execute_stage(
     finished: &mut Vec<TrialFigures>,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<StageEnd, EngineError> {
-    // What was set before an interruption is set again.
-    let run = StageRun { write_cache: None, ..job.laid_out.clone() };
+    let run = StageRun { write_cache: write_cache::left(job), ..job.laid_out.clone() };
     let mut end = StageEnd { run, signal: None };
     if !write_cache::set(job, context, &mut end, on_event) {
         return Ok(end);

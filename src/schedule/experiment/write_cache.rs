@@ -3,6 +3,12 @@
 use super::{StageEnd, StageEvent, StageJob};
 use crate::schedule::RunContext;
 use iosonde_engine::target::write_cache;
+use iosonde_model::record::experiment::CacheSetting;
+
+/// What was set before an interruption, and has not been returned to what it was.
+pub(super) fn left(job: &StageJob<'_>) -> Option<CacheSetting> {
+    job.laid_out.write_cache.clone().filter(|setting| setting.after.is_none())
+}
 
 /// Sets it, if the stage requests that; `false` if the stage ends here, with the reason in `end`.
 pub(super) fn set(
@@ -12,9 +18,7 @@ pub(super) fn set(
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> bool {
     let Some(wanted) = job.stage.write_cache else { return true };
-    // Known from before an interruption: that is what it is returned to.
-    let before = job.laid_out.write_cache.as_ref();
-    let before = before.filter(|setting| setting.after.is_none()).map(|setting| setting.before);
+    let before = end.run.write_cache.as_ref().map(|setting| setting.before);
     let setting = match &context.held {
         Some(held) => write_cache::set(held, &context.root, wanted, before),
         None => Err("the target is not a block device".into()),
