@@ -155,6 +155,8 @@ fn job_files() -> Vec<String> {
         add("write", "4k", &format!("{batch}\n{sync}"));
         add("randwrite", "4k", &format!("{batch}\n{sync}"));
     }
+    add("read", "4k", "filesize=64k\noffset=16k");
+    add("read", "4k", "filesize=64k\nsize=32k\noffset=48k");
     add("write", "4k", "verify=crc32c");
     add("randwrite", "4k", "verify=md5");
     add("write", "4k", "verify=crc32c\ndo_verify=0");
