@@ -126,6 +126,9 @@ impl Place {
 /// Checks that a region lies within a target of so many bytes.
 pub(crate) fn contains(available: u64, start: u64, end: u64, what: &str) -> Result<(), Failure> {
     let has = bytes::exact(available);
+    if available == 0 {
+        return Err(wrong(format!("{what} is empty: give it a size first (truncate -s SIZE)")));
+    }
     if start >= available {
         let found = bytes::exact(start);
         return Err(wrong(format!("--offset: found {found}, but {what} has {has}")));

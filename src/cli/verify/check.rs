@@ -1,5 +1,6 @@
 //! `verify check`: reads back what an earlier run wrote.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -22,9 +23,9 @@ use iosonde_model::content::outcomes::Outcomes;
 use iosonde_model::plan::resolve::MAX_IODEPTH;
 use iosonde_model::plan::verify::STREAM_VERSION;
 use iosonde_model::plan::{Target, VerifyMode, VerifyPlan};
-use iosonde_model::record::ledger_file::{LedgerError, LedgerFile, LedgerHeader, Reader};
+use iosonde_model::record::ledger_file::{LedgerFile, LedgerHeader, Reader};
 use iosonde_model::record::verify::LedgerUse;
-use iosonde_model::record::witness_log::{WitnessLog, WitnessLogError};
+use iosonde_model::record::witness_log::WitnessLog;
 use iosonde_model::units::bytes;
 use iosonde_model::units::count::thousands;
 
@@ -132,8 +133,10 @@ fn known(args: &CheckArgs, place: &Place) -> Result<Known, Failure> {
 fn from_ledger(path: &Path, requested: Option<Survived>, place: &Place) -> Result<Known, Failure> {
     let boot_id = super::boot_id(place);
     let reader = Reader { stream_version: STREAM_VERSION, boot_id: boot_id.as_deref() };
-    let file = LedgerFile::read(path, &reader).map_err(|error| unreadable(path, &error))?;
-    let plan: VerifyPlan = file.header.plan().map_err(|error| unreadable(path, &error))?;
+    let file =
+        LedgerFile::read(path, &reader).map_err(|error| unreadable("--ledger", path, &error))?;
+    let plan: VerifyPlan =
+        file.header.plan().map_err(|error| unreadable("--ledger", path, &error))?;
     sound(path, &plan, &file.header, file.jobs.len(), place)?;
     let ended = file.ended();
     let same_boot = file.header.boot_id == boot_id && boot_id.is_some();
@@ -171,8 +174,10 @@ fn from_witness(path: &Path, requested: Option<Survived>, place: &Place) -> Resu
     if requested == Some(Survived::Acknowledged) {
         return Err(wrong("--survived acknowledged: a witness knows only flushed data; omit it"));
     }
-    let log = WitnessLog::read(path, STREAM_VERSION).map_err(|error| unwitnessed(path, &error))?;
-    let plan: VerifyPlan = log.header.plan().map_err(|error| unreadable(path, &error))?;
+    let log = WitnessLog::read(path, STREAM_VERSION)
+        .map_err(|error| unreadable("--witness-log", path, &error))?;
+    let plan: VerifyPlan =
+        log.header.plan().map_err(|error| unreadable("--witness-log", path, &error))?;
     sound(path, &plan, &log.header, log.jobs.len(), place)?;
     let ledgers = (0..).zip(&log.jobs).map(|(job, seen)| seen.ledger(&plan, job)).collect();
     Ok(Known {
@@ -223,12 +228,8 @@ fn sound(
     plan.fits_into(limit_bytes).map_err(Failure::from)
 }
 
-fn unreadable(path: &Path, error: &LedgerError) -> Failure {
-    wrong(format!("--ledger `{}`: {error}", path.display()))
-}
-
-fn unwitnessed(path: &Path, error: &WitnessLogError) -> Failure {
-    wrong(format!("--witness-log `{}`: {error}", path.display()))
+fn unreadable(option: &str, path: &Path, error: &dyn Display) -> Failure {
+    wrong(format!("{option} `{}`: {error}", path.display()))
 }
 
 /// A target may have another name by now; or it may be another one.
