@@ -297,6 +297,9 @@ fn a_target_that_lost_its_end_is_missing_data() {
     ended.says("`copy` has 2 MiB, and had 4 MiB when it was written: 512 of 1,024 blocks are");
     resize((2 << 20) - 1);
     verify(&place, "check copy --ledger ledger").end().exits(4).says("513 of 1,024 blocks");
+    resize(0);
+    verify(&place, "check copy --ledger ledger").end().exits(4).says("1,024 of 1,024 blocks");
+    verify(&place, "flush copy").end().exits(2).says("`copy` is empty: give it a size first");
     // More than there was is no damage.
     fs::copy(place.work().join("data"), &copy).unwrap();
     resize(5 << 20);

@@ -121,13 +121,25 @@ impl fmt::Display for Seen {
 pub struct Foreign {
     /// Where it begins, bytes.
     pub offset: u64,
-    /// Its first bytes.
+    /// Where its first byte is that is not zero.
+    pub data_offset: u64,
+    /// The bytes from there on.
     pub head: [u8; 8],
+}
+
+impl Foreign {
+    /// This block.
+    pub(super) fn of(block: &[u8], offset: u64) -> Foreign {
+        let zeros = block.iter().take_while(|byte| **byte == 0).count();
+        let mut head = [0; 8];
+        head.iter_mut().zip(&block[zeros..]).for_each(|(into, byte)| *into = *byte);
+        Foreign { offset, data_offset: offset + zeros as u64, head }
+    }
 }
 
 impl fmt::Display for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at offset {}:", self.offset)?;
+        write!(f, "at offset {}:", self.data_offset)?;
         self.head.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
     }
 }
@@ -310,10 +322,7 @@ impl<'a> Reader<'a> {
     fn judge(&mut self, block: &[u8], offset: u64) {
         let contents = &mut self.contents;
         if contents.foreign.is_none() {
-            let mut head = [0; 8];
-            let shown = block.len().min(8);
-            head[..shown].copy_from_slice(&block[..shown]);
-            contents.foreign = Some(Foreign { offset, head });
+            contents.foreign = Some(Foreign::of(block, offset));
         }
         for (at, sector) in (offset..).step_by(512).zip(block.chunks(512)) {
             for copy in signature::copies(sector, at) {
@@ -414,6 +423,7 @@ mod tests {
             let (contents, _) = inspected(size, Some(byte), &[], Inspection::default());
             let found = contents.foreign.unwrap();
             assert_eq!(found.offset, byte / BLOCK_BYTES * BLOCK_BYTES);
+            assert!(found.data_offset == byte && found.head[0] != 0, "{found:?}");
         }
         let (contents, reads) = inspected(size, None, &[], Inspection::default());
         assert_eq!(contents.findings(), []);

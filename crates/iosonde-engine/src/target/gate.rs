@@ -117,8 +117,8 @@ pub enum GateError {
     },
     /// Somebody may have it open who cannot be seen.
     #[error(
-        "`{path}` may be in use by others that could not be examined: {unseen}. Run as root to \
-         examine them, or, if none of them uses it, repeat with {options}"
+        "`{path}` may be in use by others that could not be examined: {unseen}. Root with all \
+         capabilities can examine them; if none of them uses it, repeat with {options}"
     )]
     Unseen {
         path: PathBuf,

@@ -252,10 +252,7 @@ fn newer(now: &[u8], saved: &[u8], offset: u64) -> Option<Foreign> {
     let mut blocks = (offset..).step_by(BLOCK_BYTES).zip(blocks);
     let is_newer = |now: &[u8], saved: &[u8]| now != saved && !is_ours_or_zero(now);
     let (offset, (now, _)) = blocks.find(|(_, (now, saved))| is_newer(now, saved))?;
-    let mut head = [0; 8];
-    let shown = now.len().min(8);
-    head[..shown].copy_from_slice(&now[..shown]);
-    Some(Foreign { offset, head })
+    Some(Foreign::of(now, offset))
 }
 
 fn read_whole(file: &OwnedFd, mut into: &mut [u8], mut offset: u64) -> io::Result<()> {
