@@ -193,7 +193,7 @@ fn writing_needs_consent_that_names_the_device_and_a_device_that_is_blank() {
     held[1080..1082].copy_from_slice(&[0x53, 0xef]);
     let Some(server) = Server::over_file(&held) else { return };
     let refused = server.ask_writing(line).answer().exits(5);
-    assert!(refused.stderr.contains("did not write (at offset 0"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("did not write (at offset 1080: 53 ef"), "{}", refused.stderr);
     assert_eq!(fs::read(server.image()).unwrap()[..2048], held);
 }
 
