@@ -127,7 +127,7 @@ impl Place {
 pub(crate) fn contains(available: u64, start: u64, end: u64, what: &str) -> Result<(), Failure> {
     let has = bytes::exact(available);
     if available == 0 {
-        return Err(wrong(format!("{what} is empty: give it a size first (truncate -s SIZE)")));
+        return Err(wrong(format!("{what} has 0 B: there is nothing to read or write")));
     }
     if start >= available {
         let found = bytes::exact(start);

@@ -170,7 +170,9 @@ fn a_mixed_job_is_verified_after_it_has_written() {
         let job = serde_json::from_str::<Value>(&out).unwrap()["jobs"][0].clone();
         assert!(job["write"]["total_ios"].as_u64().unwrap() > 0 && job["error"] == 0, "{job}");
         // What it read by itself and what was read to verify it are all of the file, as with fio.
-        assert_eq!(job["read"]["io_bytes"], 512 << 10, "{job}");
+        let read = &job["read"];
+        assert_eq!(read["io_bytes"], 512 << 10, "{job}");
+        assert_eq!(read["lat_ns"]["N"], read["total_ios"], "{job}");
         let path = place.work().join(format!("{rw}.0.0"));
         let mut bytes = fs::read(&path).unwrap();
         bytes.iter_mut().step_by(1024).for_each(|byte| *byte ^= 1);

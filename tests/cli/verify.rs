@@ -299,7 +299,7 @@ fn a_target_that_lost_its_end_is_missing_data() {
     verify(&place, "check copy --ledger ledger").end().exits(4).says("513 of 1,024 blocks");
     resize(0);
     verify(&place, "check copy --ledger ledger").end().exits(4).says("1,024 of 1,024 blocks");
-    verify(&place, "flush copy").end().exits(2).says("`copy` is empty: give it a size first");
+    verify(&place, "flush copy").end().exits(2).says("`copy` has 0 B: there is nothing");
     // More than there was is no damage.
     fs::copy(place.work().join("data"), &copy).unwrap();
     resize(5 << 20);

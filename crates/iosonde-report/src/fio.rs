@@ -180,7 +180,7 @@ impl<'a> Numbered<'a> {
     }
 }
 
-/// The report that a direction of a job is in: reads with those of the verification.
+/// The report that a direction is in: reads with those of the verification.
 fn of_direction<'a, 'b>(
     job: &'b JobReport<'a>,
     reread: Option<&'b JobReport<'a>>,
@@ -270,8 +270,7 @@ fn together(jobs: &[&JobRun]) -> JobRun {
 }
 
 impl<'a> JobReport<'a> {
-    /// The reads of this job and of its verification, over the time of both, as fio has them; those
-    /// of the verification as they are where the job has none.
+    /// The reads of this job, if any, and of its verification, over the time of both as in fio.
     fn with_reads_of(&self, verification: JobReport<'a>) -> JobReport<'a> {
         if self.job.read.ops == 0 {
             return verification;
@@ -358,11 +357,13 @@ impl<'a> JobReport<'a> {
         }
     }
 
-    /// Half-second samples of one direction: bandwidth in KiB/s, and IOPS.
+    /// Half-second samples of one direction without its verification: KiB/s, and IOPS.
     fn samples(&self, of: Direction) -> (Samples, Samples) {
         let jobs: Vec<&JobRun> = self.parts.iter().collect();
         let width_ns = intervals::counter_width_ns(&jobs, SAMPLE_NS);
-        let rows = intervals::rates(&jobs, &[of], self.window_ns(), width_ns);
+        let own_ns = self.parts.iter().map(|job| job.measured_ns).max().unwrap_or(0);
+        let window_ns = if own_ns > 0 { own_ns } else { self.run.measured_ns };
+        let rows = intervals::rates(&jobs, &[of], window_ns, width_ns);
         if (of.1)(&self.job).ops == 0 {
             return Default::default();
         }

@@ -175,8 +175,9 @@ pub(super) fn while_it_ran<'a>(run: &ProfileRun, rows: impl Iterator<Item = &'a 
 fn shares_while_it_ran(run: &ProfileRun, row: &Traffic) -> (f64, f64) {
     let Some((first_ns, last_ns)) = row.active_ns else { return (0.0, 0.0) };
     let before = |start_ns: u64, end_ns: u64| {
+        let (start_ns, end_ns) = (start_ns.max(first_ns), end_ns.min(last_ns.max(first_ns)));
         let part_ns = run.measured_ns.saturating_sub(start_ns) as f64;
-        (part_ns / (end_ns - start_ns).max(1) as f64).min(1.0)
+        (part_ns / end_ns.saturating_sub(start_ns).max(1) as f64).min(1.0)
     };
     let all = before(first_ns, last_ns.max(first_ns));
     if all == 0.0 || all == 1.0 {

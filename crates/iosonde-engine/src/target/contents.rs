@@ -123,16 +123,15 @@ pub struct Foreign {
     pub offset: u64,
     /// Where its first byte is that is not zero.
     pub data_offset: u64,
-    /// The bytes from there on.
-    pub head: [u8; 8],
+    /// The bytes of the block from there on, at most eight.
+    pub head: Vec<u8>,
 }
 
 impl Foreign {
     /// This block.
     pub(super) fn of(block: &[u8], offset: u64) -> Foreign {
         let zeros = block.iter().take_while(|byte| **byte == 0).count();
-        let mut head = [0; 8];
-        head.iter_mut().zip(&block[zeros..]).for_each(|(into, byte)| *into = *byte);
+        let head = block[zeros..].iter().take(8).copied().collect();
         Foreign { offset, data_offset: offset + zeros as u64, head }
     }
 }

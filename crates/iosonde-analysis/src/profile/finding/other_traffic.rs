@@ -105,7 +105,6 @@ mod tests {
     use super::*;
     use crate::profile::finding::tests::{ask, words};
     use iosonde_fixtures::profile::{Flow, profile_of};
-    use iosonde_model::record::profile::Op;
 
     #[test]
     fn what_others_did_after_the_end_or_a_few_times_is_not_reported() {
@@ -118,10 +117,11 @@ mod tests {
         run.measured_ns = 33_000_000;
         run.traffic[1].active_ns = Some((40_000_000, 2_000_000_000));
         assert_eq!(ask(detect, &run), None);
-        // The profiler asks for the drive's identity once.
-        let own = Flow { requests: 2, ..few };
-        let asked = Flow { class: Class::Other, op: Op::Other, requests: 1, size_bytes: 20, ..few };
-        assert_eq!(ask(detect, &profile_of(&[own, asked])), None);
+        // However large a few are.
+        let asked = Flow { class: Class::Other, requests: 29, size_bytes: 64 << 20, ..few };
+        assert_eq!(ask(detect, &profile_of(&[few, asked])), None);
+        let asked = Flow { requests: 31, ..asked };
+        assert!(ask(detect, &profile_of(&[few, asked])).is_some());
         // Many small requests that take the device hardly any time.
         let large = Flow { size_bytes: 1 << 20, device_ns: 5_000_000, ..few };
         let small = Flow { class: Class::Other, queued_ns: 0, device_ns: 10_000, ..few };

@@ -224,6 +224,7 @@ impl Asking {
         let replaying = log.as_ref().map(|log| job.replaying(log.rw()));
         let job = replaying.as_ref().unwrap_or(job);
         let mut role = load::role(job, &job.name)?;
+        verify::repeatable(job, &role)?;
         let nodes = nodes::of_cpus(job)?;
         if let Some(log) = &log {
             replay::by(&mut role, log);
@@ -293,7 +294,7 @@ impl Asking {
     ) -> Result<Vec<u16>, Fault> {
         let last = advanced(job, part.offset, part.increment, clones - 1)?;
         let bytes = match (last, part.size) {
-            _ if file_bytes(job).is_some() => file_bytes(job),
+            _ if part.file_bytes().is_some() => part.file_bytes(),
             (Amount::Bytes(offset), Some(Amount::Bytes(size))) => {
                 Some(offset.saturating_add(size / paths.len() as u64))
             }
@@ -322,11 +323,12 @@ impl Asking {
     /// Files of one copy of a job.
     fn own(&mut self, job: &FioJob, part: &Part, clone: u64) -> Result<Vec<u16>, Fault> {
         let files = job.count("nrfiles").unwrap_or(1).max(1);
-        let (Amount::Bytes(_), Some(Amount::Bytes(_))) = (part.offset, part.size) else {
+        let is_known = matches!(part.offset, Amount::Bytes(_)) || part.file_bytes().is_some();
+        if !is_known || !matches!(part.size, Some(Amount::Bytes(_))) {
             let name = if part.size.is_none() { "size" } else { "offset" };
             let what = "a test file needs a size in bytes; or give a filename that exists";
             return Err(job.fault(name, what));
-        };
+        }
         if files > MAX_JOBS || self.targets.len() as u64 + files > MAX_JOBS {
             return Err(job.fault("nrfiles", format!("expected at most {MAX_JOBS} files in all")));
         }
@@ -352,6 +354,13 @@ impl Asking {
 }
 
 impl Part {
+    /// The size of each file by `filesize`, within which offsets lie. Copies that share a file at
+    /// an increment have one size here: the file ends where the last one does.
+    fn file_bytes(&self) -> Option<u64> {
+        let none = matches!(self.increment, Amount::Bytes(0) | Amount::Percent(0));
+        self.job.count("filesize").filter(|_| none)
+    }
+
     /// The role with its region in bytes, and when it ends by itself.
     fn settled(&self, target_bytes: u64) -> Result<(Role, end::End), Fault> {
         let job = &self.job;
@@ -377,11 +386,11 @@ impl Part {
         }
         // fio's size is that of all files of the job together; a percentage is of each.
         let region = match self.size {
-            _ if file_bytes(job).is_some_and(|each| each <= offset) => {
+            _ if self.file_bytes().is_some_and(|each| each <= offset) => {
                 return Err(job.fault("offset", "expected a place before the end of filesize"));
             }
             None => rest,
-            Some(Amount::Bytes(size)) => match file_bytes(job) {
+            Some(Amount::Bytes(size)) => match self.file_bytes() {
                 Some(each) => each - offset,
                 None => size / files,
             },
@@ -434,13 +443,6 @@ fn walks(role: &Role) -> bool {
 
 fn warmup(job: &FioJob) -> Result<u64, Fault> {
     Ok(job.time_ns("ramp_time").unwrap_or(0))
-}
-
-/// The size of each file by `filesize`, within which offsets lie; where copies of a job have an
-/// increment, it is counted from each offset.
-fn file_bytes(job: &FioJob) -> Option<u64> {
-    let none = |amount: &Amount| matches!(amount, Amount::Bytes(0) | Amount::Percent(0));
-    job.count("filesize").filter(|_| job.amount("offset_increment").as_ref().is_none_or(none))
 }
 
 fn size(job: &FioJob) -> Result<Option<Amount>, Fault> {

@@ -276,7 +276,8 @@ const FAMILIES: &[Family] = &[
         Kind::Switch, "userspace_reap"),
 
     (Stand::Only(OFF, "the file keeps its length"), Kind::Bool, "file_append"),
-    (Stand::Only(OFF, "a file system is not filled: give a size"), Kind::Bool, "fill_device"),
+    (Stand::Only(OFF, "a file system is not filled: give a size, or the block device without one"),
+        Kind::Bool, "fill_device"),
     (Stand::Only(OFF, "requests that overlap are not held back"), Kind::Bool, "serialize_overlap"),
     (Stand::Only(OFF, "consent to write is given with --destroy-data or --overwrite-file"),
         Kind::Bool, "allow_mounted_write"),

@@ -1,7 +1,21 @@
 //! What a group writes, and what of it is verified.
 
+use super::super::Fault;
+use super::super::job::FioJob;
 use super::{Asking, Part};
-use crate::spec::Rw;
+use crate::spec::{Pace, Role, Rw};
+
+/// A mixed job whose reads and writes have a rate each does not do them in the order of its mix, in
+/// which they would be verified.
+pub(super) fn repeatable(job: &FioJob, role: &Role) -> Result<(), Fault> {
+    let in_time = role.rw.is_mixed() && matches!(role.pace, Pace::Each { .. });
+    if in_time && role.data.checked && job.flag("do_verify") != Some(false) {
+        let what = "reads and writes with a rate each are not repeated in their order to verify \
+                    them: leave out the rate, or give do_verify=0";
+        return Err(job.fault("verify", what));
+    }
+    Ok(())
+}
 
 impl Asking {
     /// Whether what was written is read back and compared afterwards: the names of these roles.
@@ -63,6 +77,17 @@ mod tests {
 
     use super::super::super::job::testing::read;
     use super::super::ask;
+
+    #[test]
+    fn rates_of_a_mixed_job_leave_no_order_to_verify() {
+        let fate = |more: &str| {
+            let job = "[a]\nfilename=a.img\nsize=1m\nrw=randrw\nverify=crc32c\n";
+            ask(&read(&format!("{job}{more}")).unwrap().groups[0]).map(|_| ())
+        };
+        assert!(fate("rate_iops=1000").unwrap_err().to_string().contains("leave out the rate"));
+        assert!(fate("").is_ok() && fate("rate_iops=1000\ndo_verify=0").is_ok());
+        assert!(fate("rw=write\nrate_iops=1000").is_ok());
+    }
 
     #[test]
     fn a_group_that_only_verifies_writes_nothing() {
