@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(before(&run), 10_000.0);
         run.measured_ns = 4_000_000_000;
         assert_eq!(before(&run), 4_000.0, "an earlier record");
-        // Nearly all came in the first second.
+        // Nearly all ended in the first of two intervals.
         let bytes = vec![4096; 2];
         run.traffic[0].counters =
             CounterSeries { width_ns: 5_000_000_000, ops: vec![9_990, 10], bytes };
