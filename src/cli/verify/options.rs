@@ -154,15 +154,16 @@ pub(super) struct ResultArgs {
     pub(super) results: Option<PathBuf>,
 }
 
-/// What says what is written, which a check is given by its ledger, is not among its help.
+/// What says what is written is not among the help of a check, which is given it by its ledger or by
+/// the log of its witness.
 pub(super) fn of_check(check: clap::Command) -> clap::Command {
     let others = RegionArgs::augment_args(clap::Command::default());
     let others = ConsentArgs::augment_args(OpArgs::augment_args(others));
     let is_for_others =
         |arg: &clap::Arg| others.get_arguments().any(|o| o.get_id() == arg.get_id());
-    check.mut_args(|arg| {
-        let is_hidden = is_for_others(&arg);
-        arg.hide(is_hidden)
+    check.mut_args(|arg| match is_for_others(&arg) {
+        true => arg.hide(true).conflicts_with_all(["ledger", "witness_log"]),
+        false => arg,
     })
 }
 
@@ -264,37 +265,6 @@ impl ProveArgs {
     /// Whether something other than time ends the writing.
     fn has_other_end(&self) -> bool {
         self.ops.io_size.is_some() || self.ops.ops.is_some() || self.ops.loops.is_some()
-    }
-
-    /// A check does what its ledger says: options of the operations have no effect.
-    pub(super) fn refuse_what_the_ledger_says(&self) -> Result<(), Failure> {
-        let args = &self.ops;
-        let given = [
-            ("--size", self.region.size.is_some()),
-            ("--offset", self.region.offset != "0"),
-            ("--share", self.region.share.is_some()),
-            ("--bs", args.bs != "4k"),
-            ("--verify-sectors", args.verify_sectors.is_some()),
-            ("--numjobs", args.numjobs != 1),
-            ("--overlap", args.overlap),
-            ("--runtime", args.runtime.is_some()),
-            ("--io-size", args.io_size.is_some()),
-            ("--ops", args.ops.is_some()),
-            ("--only-job", args.only_job.is_some()),
-            ("--loops", args.loops.is_some()),
-            ("--read-percent", args.read_percent.is_some()),
-            ("--trim-percent", args.trim_percent.is_some()),
-            ("--flush-every", args.flush_every.is_some()),
-            ("--verify-delay", args.verify_delay != "0"),
-            ("--verify-inject-fault", args.verify_inject_fault.is_some()),
-            ("--randseed", args.randseed.is_some()),
-        ];
-        match given.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(wrong(format!(
-                "{option} has no effect with `check`, which reads back what the ledger describes"
-            ))),
-            None => Ok(()),
-        }
     }
 
     fn refuse_ineffective(&self, mode: VerifyMode) -> Result<(), Failure> {
