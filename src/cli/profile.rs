@@ -75,7 +75,7 @@ pub(crate) struct ProfileArgs {
     container: Option<String>,
     /// The same as --pid, if it is a number, or --cgroup
     #[arg(long, value_name = "PID|PATH", group = "attached")]
-    attach: Option<OsString>,
+    attach: Option<PathBuf>,
     /// How long to profile a running process or cgroup; alone, the whole machine
     #[arg(long = "for", value_name = "TIME")]
     length: Option<String>,
@@ -148,14 +148,13 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
     Ok(if is_reported || exit.code() != 0 { exit } else { Exit::Unprofiled })
 }
 
-/// What a live view is of.
-fn subject_of(args: &ProfileArgs) -> String {
+/// What a live view is of; `None` for the whole machine.
+fn subject_of(args: &ProfileArgs) -> Option<String> {
     let cgroup = args.cgroup.as_ref().map(|path| format!("cgroup {}", path.display()));
     let process = || args.pid.map(|pid| format!("process {pid}"));
     let container = || args.container.as_ref().map(|name| format!("container {name}"));
-    let either = || args.attach.as_ref().map(|word| word.to_string_lossy().into_owned());
-    let attached = cgroup.or_else(process).or_else(container).or_else(either);
-    attached.unwrap_or_else(|| "the whole machine".into())
+    let either = || args.attach.as_ref().map(|word| word.display().to_string());
+    cgroup.or_else(process).or_else(container).or_else(either)
 }
 
 /// Whether the folder or one of its ancestors belongs to another user: writing there may need

@@ -62,7 +62,7 @@ int stack_switch(u64 *ctx)
 	if (!has_begun())
 		return 0;
 	now = ktime_ns();
-	if (!ctx[0] && ctx[3] && tid && is_followed(id >> 32)) {
+	if (!ctx[0] && ctx[3] && !(ctx[3] & TASK_DEAD) && tid && is_followed(id >> 32)) {
 		fresh.since_ns = now;
 		take_stack(ctx, &fresh.key, STACK_OF_WAIT);
 		if (map_update(&blocked_threads, &tid, &fresh, ANY))

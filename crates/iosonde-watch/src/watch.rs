@@ -275,7 +275,7 @@ impl Watch<'_> {
         if let (Some(live), Some(tracer)) = (&mut self.live, &mut self.tracer) {
             tracer.poll(now_ns);
             // What cannot be read now is counted among the losses of the next reading.
-            if let Ok(recent) = tracer.recent(now_ns) {
+            if let Ok(recent) = tracer.recent(now_ns, self.tally.is_some()) {
                 live.show(recent);
             }
         }

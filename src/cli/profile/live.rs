@@ -38,7 +38,8 @@ enum Order {
 /// The last second, and how it is to be shown.
 #[derive(Debug, Default)]
 struct View {
-    subject: String,
+    /// `None` for the whole machine. Files and cgroups are those of all programs anyway.
+    subject: Option<String>,
     elapsed_ns: u64,
     recent: Recent,
     table: Table,
@@ -147,9 +148,10 @@ impl View {
             self.figures(Op::Read),
             self.figures(Op::Write)
         );
+        let file = self.recent.files.first().filter(|_| self.subject.is_none());
         let busiest = [
             self.recent.processes.first().map(|row| (process(row), row.done)),
-            self.recent.files.first().map(|row| (clean(&row.name), row.done)),
+            file.map(|row| (clean(&row.name), row.done)),
         ];
         for (name, done) in busiest.into_iter().flatten() {
             let rate = bytes::per_second(self.per_second(done.bytes()));
@@ -176,7 +178,7 @@ pub(super) struct LiveView {
 
 impl LiveView {
     /// Takes the screen if stderr and stdin are terminals.
-    pub(super) fn open(subject: String) -> LiveView {
+    pub(super) fn open(subject: Option<String>) -> LiveView {
         LiveView { view: View { subject, ..View::default() }, screen: Screen::open() }
     }
 
@@ -220,7 +222,7 @@ mod tests {
     }
 
     fn view() -> View {
-        let mut view = View { subject: "the whole machine".into(), ..View::default() };
+        let mut view = View::default();
         let mut writes = Increase { requests: 200, bytes: 819_200, ..Increase::default() };
         writes.latency.record_many(1_000_000, 200);
         let ops = [Increase::default(), writes, Increase::default(), Increase::default()];

@@ -111,7 +111,7 @@ fn attached(args: &ProfileArgs) -> Option<Attached> {
     let either = || {
         let word = args.attach.as_ref()?;
         let pid = word.to_str().and_then(|word| word.parse().ok());
-        Some(pid.map_or_else(|| Attached::Cgroup(PathBuf::from(word)), Attached::Process))
+        Some(pid.map_or_else(|| Attached::Cgroup(word.clone()), Attached::Process))
     };
     process.or_else(cgroup).or_else(either)
 }

@@ -23,6 +23,7 @@ mod queue_time;
 mod strided;
 mod sync_bound;
 mod sync_small_writes;
+mod throttled;
 mod written_for_it;
 
 use std::collections::BTreeMap;
@@ -60,6 +61,7 @@ pub const DETECTORS: &[Detector<Detect>] = &[
     strided::DETECTOR,
     sync_bound::DETECTOR,
     sync_small_writes::DETECTOR,
+    throttled::DETECTOR,
     written_for_it::DETECTOR,
 ];
 

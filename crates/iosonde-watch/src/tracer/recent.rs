@@ -100,13 +100,15 @@ impl Tracer {
         self.recent = Some(Before::at(now_ns));
     }
 
-    /// What happened since the last call, or since [`Tracer::keep_recent`].
+    /// What happened since the last call, or since [`Tracer::keep_recent`]; of all processes, or of
+    /// those of the program alone. Files and cgroups are those of all.
     ///
     /// # Errors
     /// As text, if the kernel's tables cannot be read.
-    pub fn recent(&mut self, now_ns: u64) -> Result<Recent, String> {
+    pub fn recent(&mut self, now_ns: u64, of_program: bool) -> Result<Recent, String> {
         let before = self.recent.replace(Before::at(now_ns)).unwrap_or_default();
-        let threads = self.ended.so_far(&self.collector)?;
+        let mut threads = self.ended.so_far(&self.collector)?;
+        threads.retain(|thread| thread.of_program || !of_program);
         let files = self.files.so_far(&self.collector)?;
         let now = Before {
             at_ns: now_ns,

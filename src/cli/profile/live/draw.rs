@@ -24,7 +24,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     let bold = Style::default().add_modifier(Modifier::BOLD);
     let paused = if view.is_paused { "  PAUSED" } else { "" };
     let elapsed = duration::span(view.elapsed_ns / 1_000_000_000 * 1_000_000_000);
-    let title = format!("{}  {elapsed}{paused}", clean(&view.subject));
+    let subject = view.subject.as_deref().unwrap_or("the whole machine");
+    let title = format!("{}  {elapsed}{paused}", clean(subject));
     let lines = [
         Line::styled(title, bold),
         Line::from(format!("read   {}", view.figures(Op::Read))),
@@ -34,10 +35,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     frame.render_widget(Paragraph::new(lines.to_vec()), head);
 
     let names = ["", "requests/s", "read", "written", "syncs/s"];
-    let what = match view.table {
-        Table::Processes => "process",
-        Table::Files => "file",
-        Table::Cgroups => "cgroup",
+    let what = match (view.table, &view.subject) {
+        (Table::Processes, _) => "process",
+        (Table::Files, None) => "file",
+        (Table::Files, Some(_)) => "file, of all programs",
+        (Table::Cgroups, None) => "cgroup",
+        (Table::Cgroups, Some(_)) => "cgroup, of all programs",
     };
     let sorted = match view.order {
         Order::Bytes => "bytes",
@@ -75,7 +78,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
         .style(Style::default().add_modifier(Modifier::REVERSED));
     frame.render_widget(Grid::new(rows, constraints).header(header), body);
 
-    let keys = format!("q end  p pause  s sort ({sorted})  Tab processes, files, cgroups");
+    let keys = format!("q end  p pause  s sort ({sorted})  Tab next table");
     frame.render_widget(Paragraph::new(keys), foot);
 }
 
@@ -103,7 +106,7 @@ mod tests {
         let done = Done { requests: 12, read_bytes: 4096, write_bytes: 1 << 20, syncs: 3 };
         let row = Seen { key: 4711, name: "postgres".into(), done };
         let recent = Recent { span_ns: 1_000_000_000, processes: vec![row], ..Recent::default() };
-        let mut view = View { subject: "the whole machine".into(), ..View::default() };
+        let mut view = View::default();
         view.take(recent);
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, &view)).unwrap();

@@ -1,6 +1,7 @@
 //! The terminal, given back however the profile ends.
 
 use std::io::{self, IsTerminal, Stderr, stderr, stdin};
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use ratatui::Terminal;
@@ -17,7 +18,8 @@ use super::draw::draw;
 /// The screen that stderr is, while keys are read from stdin.
 #[derive(Debug)]
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stderr>>,
+    /// Never dropped: it panics where the terminal is gone, and has nothing that outlives the process.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stderr>>>,
 }
 
 impl Screen {
@@ -32,7 +34,7 @@ impl Screen {
         let screen = execute!(stderr(), EnterAlternateScreen)
             .and_then(|()| Terminal::new(CrosstermBackend::new(stderr())));
         match screen {
-            Ok(terminal) => Some(Screen { terminal }),
+            Ok(terminal) => Some(Screen { terminal: ManuallyDrop::new(terminal) }),
             Err(_) => {
                 give_back();
                 None

@@ -35,12 +35,12 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
                 continue;
             }
             let words = format!(
-                "{} of the {} of {} ({}) have a constant stride: neither random nor sequential, \
-                 and read-ahead does not detect it.",
+                "{} of the {} of {} ({}) have a constant stride: neither random nor sequential{}.",
                 percent(share),
                 plural(op),
                 named(&name, threads),
                 count::thousands(tally.strided),
+                if op == Op::Read { ", and read-ahead does not detect it" } else { "" },
             );
             let finding = DETECTOR.found(Strength::Proven, words);
             let finding = finding.with("group", name.as_str()).with("strided_share", share);

@@ -1,0 +1,96 @@
+//! `throttled`: the program was blocked on I/O while no request was in flight.
+
+use crate::finding::{Detector, Finding, Severity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::Op;
+
+use super::super::Figures;
+use super::{Detect, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "throttled",
+    meaning: "The program was blocked on I/O for much longer than requests were in flight.",
+    method: "time blocked on I/O, by the kernel's delay accounting, and time with requests in flight",
+    action: "Look for a limit of its cgroup: io.max, or blkio.throttle.* of version 1.",
+    subject: "I/O held before it becomes a request",
+    severity: Severity::Limit,
+    detect,
+};
+
+/// Smallest share of the time, beyond that in syncs, that a thread is blocked on average.
+const BLOCKED: f64 = 0.3;
+/// How many times the time with requests in flight that is.
+const TIMES: f64 = 4.0;
+/// Fewest requests to report.
+const REQUESTS: u64 = 10;
+/// Smallest share of the program's bytes that were traced: it may be blocked on others.
+const TRACED: f64 = 0.9;
+
+/// Compares the time blocked of the mean thread, which at least one of them is, with the time in which
+/// anybody had a request in flight on any device. Syncs wait for more than requests.
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let own = figures.program.as_ref().filter(|own| own.requests() >= REQUESTS)?;
+    let calls = run.calls?;
+    let is_traced = |op, moved: u64| own.op(op).bytes as f64 >= TRACED * moved as f64;
+    if !is_traced(Op::Read, calls.storage_read_bytes)
+        || !is_traced(Op::Write, calls.storage_write_bytes)
+    {
+        return None;
+    }
+    let threads: u32 = run.groups.iter().map(|group| group.threads).sum();
+    let blocked = figures.machine.program_io_delay? / f64::from(threads.max(1));
+    let in_flight: u64 = run
+        .devices
+        .iter()
+        .flat_map(|device| &device.depth.time_ns)
+        .filter_map(|(level, ns)| (*level > 0).then_some(*ns))
+        .sum();
+    let in_flight = in_flight as f64 / run.measured_ns.max(1) as f64;
+    let held = blocked - figures.waits.in_syncs.unwrap_or(0.0);
+    if held < BLOCKED || held < TIMES * in_flight {
+        return None;
+    }
+    let words = format!(
+        "Its threads were blocked on I/O for {} of the time, but requests were in flight for {}: a \
+         limit held its I/O before it became a request, or it waited for storage without a device.",
+        percent(blocked),
+        percent(in_flight),
+    );
+    let finding = DETECTOR.found(Strength::Supported, words);
+    Some(finding.with("blocked_time_share", blocked).with("in_flight_share", in_flight))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of, with_syncs};
+    use iosonde_model::record::profile::SyncKind;
+
+    #[test]
+    fn time_blocked_without_requests_is_reported() {
+        let few = Flow { requests: 400, ..Flow::default() };
+        let mut run = profile_of(&[few]);
+        assert_eq!(ask(detect, &run), None, "no delay accounting");
+        run.io_delay_ns = Some(9_800_000_000);
+        let message = words(detect, &run);
+        let expected = "blocked on I/O for 98 % of the time, but requests were in flight for 0.4 %";
+        assert!(message.contains(expected), "{message}");
+        // The same in other programs' requests, in syncs, or on a device that is not traced.
+        let slow = Flow { device_ns: 20_000_000, ..few };
+        let mut waits = profile_of(&[slow]);
+        waits.io_delay_ns = run.io_delay_ns;
+        assert_eq!(ask(detect, &waits), None);
+        let mut syncs = run.clone();
+        with_syncs(&mut syncs, "app", SyncKind::Fsync, 100, 90_000_000);
+        assert_eq!(ask(detect, &syncs), None);
+        let mut elsewhere = run.clone();
+        let calls = elsewhere.calls.as_mut();
+        assert!(calls.map(|calls| calls.storage_read_bytes += 1 << 30).is_some());
+        assert_eq!(ask(detect, &elsewhere), None);
+        // One of eight threads always, or all of them an eighth of the time.
+        let mut threads = profile_of(&[Flow { threads: 8, ..few }]);
+        threads.io_delay_ns = run.io_delay_ns;
+        assert_eq!(ask(detect, &threads), None);
+    }
+}
