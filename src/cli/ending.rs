@@ -24,21 +24,26 @@ pub(crate) type Cells<'a> = [(&'a Run, &'a Assessment)];
 pub(crate) struct Judgement {
     pub(crate) verdict: Verdict,
     pub(crate) judged: Vec<Judged>,
+    /// Whether none of the runs is missing, and each measured all that it was to.
+    pub(crate) complete: bool,
     pub(crate) exit: Exit,
 }
 
 impl Judgement {
-    /// What follows from these.
+    /// What follows from these, of which none is missing or some are.
     pub(crate) fn of(
         rows: &[Assessment],
         cells: &Cells<'_>,
         expectations: &[Expectation],
+        all: bool,
     ) -> Judgement {
+        let complete = all && rows.iter().all(|row| row.complete);
         let judged = judge_all(expectations, cells);
         let of_runs = cells.iter().map(|(run, row)| end_of(run, row));
         let exit = of_runs.chain(judged.iter().map(end_of_expectation));
         let exit = exit.fold(Exit::Done, Exit::or_graver);
-        Judgement { verdict: verdict(rows).judged(&judged), judged, exit }
+        let verdict = verdict(rows).judged(&judged).if_complete(complete);
+        Judgement { verdict, judged, complete, exit }
     }
 }
 
@@ -69,10 +74,10 @@ impl Ending<'_> {
         text: impl FnOnce(Answer, &Judgement, bool) -> String,
     ) -> Exit {
         let Ending { verb, host, rows, cells, cross_checks, written, .. } = *self;
-        let judgement = Judgement::of(rows, cells, self.expectations);
+        let judgement = Judgement::of(rows, cells, self.expectations, self.all);
         let mut exit = self.exit.or_graver(judgement.exit);
         let verdict = &judgement.verdict;
-        let complete = self.all && rows.iter().all(|row| row.complete);
+        let complete = judgement.complete;
         let answer = Answer::of_runs(cells, complete, verdict, self.beside.as_deref());
         output.text(&text(answer, &judgement, complete));
         let mut document = Document {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::exit::{Failure, wrong};
 use super::intact::AcceptArgs;
-use iosonde_model::record::given;
+use iosonde_model::record::packed;
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::SCHEMA;
 use iosonde_model::record::{JsonRecord, ProfileRun, Run};
@@ -65,7 +65,7 @@ pub(super) fn record(
 
 /// What is in a file of at most so many bytes, or why it is not read.
 pub(super) fn bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
-    given::bytes(path, most).map_err(|error| error.to_string())
+    packed::read(path, most)
 }
 
 /// The one record in a result folder.

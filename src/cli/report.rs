@@ -29,7 +29,7 @@ use iosonde_report::explain::{explain, explain_text};
 use iosonde_report::fio_report::{FioResults, fio_report};
 use iosonde_report::report::Report;
 
-pub(super) use kept::{DEVICES, is_folder, read_manifest};
+pub(super) use kept::{DEVICES, is_folder, is_of_campaign, read_manifest};
 use kept::{Kept, kept};
 use write::deliver_report;
 

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -188,6 +190,36 @@ fn both_formats_have_the_same_rows_and_a_bad_result_harms_no_other() {
             assert_eq!(count[0][0], lines(table).lines().count(), "{table}");
         }
     }
+}
+
+#[test]
+fn runs_of_experiments_and_campaigns_have_rows_and_are_compared() {
+    let place = Place::new();
+    place.iosonde("campaign demo --output demo").end().exits(0);
+    place.iosonde("report demo --output-format ndjson --output rows").end().exits(0);
+    let results = fs::read_to_string(place.work().join("rows/results.ndjson")).unwrap();
+    assert_eq!(results.lines().count(), 2, "{results}");
+    let metrics = fs::read_to_string(place.work().join("rows/metrics.ndjson")).unwrap();
+    assert!(metrics.lines().count() > 20, "{metrics}");
+    let words = "compare demo/devices/array demo/devices/array";
+    place.iosonde(words).end().prints("queue-depth, iodepth=8");
+    let experiment = listing(&place.work().join("demo/devices/array/02-queue-depth"));
+    let trial = listing(&experiment[0].join("trials"));
+    place.iosonde("report").arg(&trial[0]).end().exits(0).prints("IOPS");
+}
+
+#[test]
+fn a_killed_run_has_low_confidence_in_every_form() {
+    let place = Place::new();
+    let words = "run --ioengine sim --path servers=4,read=exp:100us --rw randread --iodepth 4 \
+                 --runtime 600 --results kept";
+    let running = place.iosonde(words).start().pause(Duration::from_secs(1));
+    running.signal(Signal::INT).end().exits(130).prints("low: not everything");
+    place
+        .iosonde("report kept --output-format ndjson")
+        .end()
+        .exits(0)
+        .prints(r#""confidence":"low""#);
 }
 
 #[test]

@@ -201,6 +201,13 @@ impl GroupFigures {
         all.into_iter().filter(|(_, each)| each.ops > 0)
     }
 
+    /// Mean number of requests of one direction in flight: its part of the depth by Little's law.
+    pub fn depth_of(&self, direction: &DirectionFigures) -> f64 {
+        let time = |of: &DirectionFigures| of.ops as f64 * of.latency.mean_ns.unwrap_or(0.0);
+        let all: f64 = self.directions().map(|(_, each)| time(each)).sum();
+        if all > 0.0 { self.depth_seen * time(direction) / all } else { self.depth_seen }
+    }
+
     /// Whether the depth is more than a label: requests do not complete within submission, or the
     /// requested depth is one per job.
     pub fn has_depth(&self, inline: bool) -> bool {

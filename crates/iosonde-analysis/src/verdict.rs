@@ -124,6 +124,16 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The same where not everything was measured completely.
+    #[must_use]
+    pub fn if_complete(self, complete: bool) -> Verdict {
+        if complete || self.kind == Kind::Failing {
+            return self;
+        }
+        let because = "not everything was measured completely".to_owned();
+        Verdict { confidence: Confidence::Low, because, ..self }
+    }
+
     /// The same with what was missed of declared expectations, which decides the exit code: it
     /// stands where else "no fault seen" would, and before anything else.
     #[must_use]

@@ -76,12 +76,12 @@ impl Answer {
                     Kind::NoFaultSeen if rows.iter().any(|(_, row)| row.is_unsteady()) => {
                         String::new()
                     }
+                    Kind::NoFaultSeen if !complete && !has_missed => {
+                        "no fault seen in what was measured; ".into()
+                    }
                     // The next line says why not high.
                     Kind::NoFaultSeen if verdict.confidence != Confidence::High && !has_missed => {
                         String::new()
-                    }
-                    Kind::NoFaultSeen if !complete && !has_missed => {
-                        "no fault seen in what was measured; ".into()
                     }
                     Kind::NoFaultSeen => format!("{}; ", verdict.words),
                     _ => String::new(),
@@ -96,7 +96,6 @@ impl Answer {
         };
         let confidence = match verdict.kind {
             Kind::Failing => "none: the figures cannot be used as they are".to_owned(),
-            _ if !complete => "low: not everything was measured completely".to_owned(),
             _ => match verdict.because.as_str() {
                 "" => verdict.confidence.word().to_owned(),
                 because => format!("{}: {because}", verdict.confidence.word()),
@@ -314,7 +313,7 @@ mod tests {
         let assessed: Vec<Assessment> = runs.iter().map(|run| assess(run, None)).collect();
         let pairs: Vec<(&Run, &Assessment)> = runs.iter().zip(&assessed).collect();
         let complete = assessed.iter().all(|row| row.complete);
-        Answer::of_runs(&pairs, complete, &verdict(&assessed), earlier)
+        Answer::of_runs(&pairs, complete, &verdict(&assessed).if_complete(complete), earlier)
     }
 
     #[test]
@@ -353,7 +352,7 @@ mod tests {
         let runs = [run_of(&[Load { noise: 0.0, ..Load::default() }])];
         let assessed = [assess(&runs[0], None)];
         let rows = [(&runs[0], &assessed[0])];
-        let found = Answer::of_runs(&rows, false, &verdict(&assessed), None);
+        let found = Answer::of_runs(&rows, false, &verdict(&assessed).if_complete(false), None);
         assert!(found.result.starts_with("no fault seen in what was measured; "), "{found:?}");
         assert_eq!(found.confidence, "low: not everything was measured completely");
         assert_eq!(found.next, "Repeat it without an interruption");

@@ -205,8 +205,8 @@ fn line(row: &Assessment, group: &GroupFigures, way: &str, of: &DirectionFigures
     });
     line.push(match group.has_depth(row.figures.inline) {
         true => Entry {
-            text: count::significant(group.depth_seen),
-            more: format!("of all directions; asked {}", group.depth_asked),
+            text: count::significant(group.depth_of(of)),
+            more: format!("asked {} for all directions", group.depth_asked),
             trust: Trust::Good,
         },
         false => Entry { text: "inline".into(), ..Entry::default() },
@@ -356,7 +356,7 @@ fn data(rows: &[(&Run, &Assessment)]) -> Vec<DataSet> {
                     vec![run.plan.name.as_str().into(), role.into(), way.into()];
                 line.extend([Some(of.iops), Some(of.bytes_per_s)].map(Datum::from));
                 line.extend([Some(of.ops), Some(of.bytes)].map(Datum::from));
-                line.push(Some(group.depth_seen).into());
+                line.push(Some(group.depth_of(of)).into());
                 line.push(of.latency.mean_ns.into());
                 line.extend([of.latency.min_ns, of.latency.max_ns].map(Datum::from));
                 let value = |q| of.latency.quantile(q).and_then(Quantile::value_ns);

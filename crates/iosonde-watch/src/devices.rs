@@ -47,6 +47,23 @@ pub(super) fn with_those_beneath(root: &Root, disk: Disk, disks: &mut Vec<Disk>)
     }
 }
 
+/// Names of the disks below one, at any depth.
+fn beneath(root: &Root, facts: &DeviceFacts) -> Vec<String> {
+    let mut found: Vec<Disk> = Vec::new();
+    let mut names = facts.slaves.clone();
+    while let Some(name) = names.pop() {
+        let of_file = || name.starts_with('/').then(|| of_folder(root, Path::new(&name)))?;
+        match requested(root, &name).or_else(of_file) {
+            Some(disk) if !found.contains(&disk) => {
+                names.extend(disk.facts.slaves.iter().cloned());
+                found.push(disk);
+            }
+            _ => {}
+        }
+    }
+    found.into_iter().map(|disk| disk.facts.name).collect()
+}
+
 /// The disk under the file system of this directory, if any.
 pub(super) fn of_folder(root: &Root, folder: &Path) -> Option<Disk> {
     let mount = host::mount_of(root, folder)?;
@@ -107,6 +124,7 @@ pub(super) fn profiled(
         disks.extend(home.cloned());
     }
     let profiled = |disk: Disk| ProfiledDevice {
+        beneath: beneath(root, &disk.facts),
         invisible: invisible(root, &disk.facts),
         // A disk that appeared meanwhile started at zero.
         counters: after

@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::output::note;
-use crate::cli::report::is_folder;
+use crate::cli::report::{is_folder, is_of_campaign};
 use crate::schedule::in_parallel;
 
 /// Largest nesting depth of folders.
@@ -95,6 +95,9 @@ impl Fleet {
 
 /// A folder within a result is part of it.
 fn results_under(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    if is_of_campaign(path) {
+        return;
+    }
     if is_folder(path) {
         found.push(path.to_path_buf());
         return;

@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{MAX_BYTES, bounded};
 use crate::cli::exit::{Failure, wrong};
 use crate::cli::intact::AcceptArgs;
+use crate::cli::report::is_of_campaign;
 use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Observation};
 use iosonde_model::plan::design::Level;
 use iosonde_model::record::checksums::is_unfinished;
@@ -134,6 +135,9 @@ impl Reader<'_> {
 
     /// A result folder, or a directory of such.
     fn folder(&mut self, folder: &Path, depth: usize) -> Result<(), Failure> {
+        if is_of_campaign(folder) {
+            return Ok(());
+        }
         let altered = self.accept.read(folder)?;
         self.altered.extend(altered);
         let machines = Machines::of(folder);

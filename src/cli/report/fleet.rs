@@ -82,15 +82,17 @@ fn rows_of(folder: &Path) -> Result<Vec<Rows>, Failure> {
         of_host.push(FleetRun { run: *run, cell, assessment });
     })?;
     let manifest = read_manifest(folder)?;
+    let complete = manifest.as_ref().is_none_or(|manifest| manifest.complete);
     let rows = runs.iter().map(|(host, runs)| {
         let assessed: Vec<Assessment> = runs.iter().map(|run| run.assessment.clone()).collect();
+        let each_is = assessed.iter().all(|row| row.complete);
         fleet::rows(FleetResult {
             folder: &folder.to_string_lossy(),
             host: host.as_deref(),
             manifest: manifest.as_ref(),
             machine: machine.as_ref().filter(|machine| machine.hostname == *host),
             runs,
-            verdict: &verdict(&assessed),
+            verdict: &verdict(&assessed).if_complete(complete && each_is),
         })
     });
     Ok(rows.collect())

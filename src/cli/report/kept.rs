@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::recorded::{MAX_BYTES, bounded};
 use iosonde_model::record::checksums::is_unfinished;
+use iosonde_model::record::experiment::{TRIAL_SCHEMA, TrialRun};
 use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::ladder::LADDER_SCHEMA;
 use iosonde_model::record::profile::PROFILE_SCHEMA;
@@ -97,6 +98,11 @@ impl Kept {
 /// Whether a folder is an iosonde result, finished or not.
 pub(in crate::cli) fn is_folder(path: &Path) -> bool {
     path.join("manifest.json").exists() || path.join("log.jsonl").exists()
+}
+
+/// Whether a folder is that of a campaign's course: its results lie beside it.
+pub(in crate::cli) fn is_of_campaign(path: &Path) -> bool {
+    path.join("campaign.json").exists()
 }
 
 /// Reads a result folder or one record.
@@ -240,7 +246,7 @@ pub(super) fn json(path: &Path, what: &str, known: &[&str]) -> Result<JsonRecord
 }
 
 fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
-    let known = [SCHEMA, VERIFY_SCHEMA, LADDER_SCHEMA, PROFILE_SCHEMA];
+    let known = [SCHEMA, TRIAL_SCHEMA, VERIFY_SCHEMA, LADDER_SCHEMA, PROFILE_SCHEMA];
     let mut runs: Vec<(String, Run)> = Vec::new();
     let several = files.len() > 1;
     for (name, path) in files {
@@ -252,6 +258,11 @@ fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
         let alone = match schema {
             SCHEMA => {
                 runs.push((name, json.read().map_err(malformed)?));
+                continue;
+            }
+            TRIAL_SCHEMA => {
+                let trial: TrialRun = json.read().map_err(malformed)?;
+                runs.push((name, trial.run));
                 continue;
             }
             VERIFY_SCHEMA => Records::Verify(json.read().map_err(malformed)?),

@@ -12,7 +12,7 @@ use crate::cli::{profile, verify};
 use iosonde_analysis::verdict::Kind;
 use iosonde_analysis::{judge, ladder};
 use iosonde_model::record::Manifest;
-use iosonde_model::record::checksums::{alterations, names_in};
+use iosonde_model::record::checksums::{alterations, is_unfinished, names_in};
 use iosonde_report::clean::clean;
 
 /// Largest difference of two numbers after a round trip through a record.
@@ -47,6 +47,13 @@ pub(super) fn compared(
     exit: Exit,
     documents: &[(String, String)],
 ) -> Result<Exit, Failure> {
+    if is_unfinished(folder) {
+        return Err(wrong(format!(
+            "--recheck: `{}` is unfinished, expected a finished result folder: there is no stored \
+             report to compare with",
+            folder.display()
+        )));
+    }
     let mut lines = sums(folder)?;
     lines.extend(formatted_alike(folder, documents)?);
     let same = words == manifest.verdict;

@@ -33,7 +33,8 @@ pub(super) fn judgement(kept: &Kept, runs: &[(String, Run)]) -> (Vec<Assessment>
     let host = kept.host.as_ref();
     let rows: Vec<Assessment> = runs.iter().map(|(_, run)| assess(run, host)).collect();
     let cells: Vec<_> = runs.iter().map(|(_, run)| run).zip(&rows).collect();
-    let judgement = Judgement::of(&rows, &cells, &expectations(kept, &cells));
+    let all = kept.manifest.as_ref().is_none_or(|manifest| manifest.complete);
+    let judgement = Judgement::of(&rows, &cells, &expectations(kept, &cells), all);
     (rows, judgement)
 }
 
@@ -174,9 +175,7 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
     let beside: Vec<String> =
         [results::kept_against_earlier(&kept.path), class].into_iter().flatten().collect();
     let beside = (!beside.is_empty()).then(|| beside.join("; "));
-    let complete = rows.iter().all(|(_, row)| row.complete)
-        && kept.manifest.as_ref().is_none_or(|manifest| manifest.complete);
-    let answer = Answer::of_runs(&rows, complete, &judgement.verdict, beside.as_deref());
+    let answer = Answer::of_runs(&rows, judgement.complete, &judgement.verdict, beside.as_deref());
     let rendered = run_report::RunReport {
         rows: &rows,
         verdict: &judgement.verdict,

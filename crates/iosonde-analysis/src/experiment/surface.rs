@@ -50,19 +50,26 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let seed = mix(facts.laid_out.order_seed);
     // The cheapest setting has the fewest bytes in flight.
     let cost = |point: &Point| at(point, "iodepth") * at(point, "block-size");
-    let mut settings: Vec<Setting> = all
+    let mut by_cost: Vec<(&Point, Setting)> = all
         .iter()
-        .map(|p| Setting { cost: cost(p), values: p.values(Measure::Bandwidth, Direction::Total) })
-        .filter(|setting| !setting.values.is_empty())
+        .map(|p| (*p, cost(p), p.values(Measure::Bandwidth, Direction::Total)))
+        .filter(|(_, _, values)| !values.is_empty())
+        .map(|(point, cost, values)| (point, Setting { cost, values }))
         .collect();
-    settings.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-    let enough = cheapest(&settings, ENOUGH_WITHIN, seed);
-    if let Some(enough) = enough.filter(|_| gate::withheld(&all).is_none()) {
-        answer.find("enough-bytes-in-flight", enough.cost);
+    by_cost.sort_by(|(_, a), (_, b)| a.cost.total_cmp(&b.cost));
+    let (points, settings): (Vec<&Point>, Vec<Setting>) = by_cost.into_iter().unzip();
+    let compared = cheapest(&settings, ENOUGH_WITHIN, seed).map(|found| found.settings);
+    let first = compared.and_then(|all| all.iter().position(|setting| setting.is_enough));
+    if let Some(first) = first.filter(|_| gate::withheld(&all).is_none()) {
+        let (enough, in_flight) = (points[first], settings[first].cost);
+        answer.find("enough-bytes-in-flight", in_flight);
+        answer.find("enough-iodepth", at(enough, "iodepth"));
+        answer.find("enough-block-size", at(enough, "block-size"));
         answer.say(format!(
-            "A queue depth of {} is enough for {} of that: further requests only wait.",
-            words::size(enough.cost),
-            count::percent(1.0 - ENOUGH_WITHIN)
+            "{} (depth, block size) reaches {} of that with the fewest bytes in flight, {}.",
+            enough.name(),
+            count::percent(1.0 - ENOUGH_WITHIN),
+            words::size(in_flight)
         ));
     }
     for (name, points) in &lines {
@@ -189,5 +196,17 @@ mod tests {
         let rate = facts.found("best-bytes-per-s").unwrap();
         assert!((rate / 2e9 - 1.0).abs() < 0.05);
         assert!(facts.found("enough-bytes-in-flight").unwrap() <= 1048576.0);
+    }
+
+    #[test]
+    fn what_is_enough_is_a_combination_where_operations_are_the_limit() {
+        let mut noise = noise(4, 0.01);
+        let facts = facts(&stage("surface", "surface"), |cell, _| {
+            let (depth, size) = (at(cell, "iodepth"), at(cell, "block-size"));
+            let iops = (depth.min(8.0) / 90e-6) * noise();
+            Load { depth: depth as u32, block_bytes: size as u64, iops, ..Load::default() }
+        });
+        assert_eq!(facts.found("enough-block-size"), Some(1048576.0));
+        assert_eq!(facts.found("enough-iodepth"), Some(8.0), "as many bytes in smaller requests");
     }
 }

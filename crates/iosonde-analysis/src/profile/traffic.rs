@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::document;
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Flag, Op, Traffic};
+use iosonde_model::record::profile::{Class, Flag, Op, ProfiledDevice, Traffic};
 use iosonde_stats::Histogram;
 
 use super::spread::{Latency, Spread};
@@ -148,6 +148,13 @@ pub(super) fn side(run: &ProfileRun, pick: impl Fn(&Traffic) -> bool) -> Side {
 pub(super) fn uses(run: &ProfileRun, device: &str) -> bool {
     let own = |row: &Traffic| row.class.is_of_the_program() && row.requests > 0;
     run.traffic.iter().any(|row| row.device == device && own(row))
+}
+
+/// Whether a disk lies below another one that the program uses: requests that a kernel thread makes
+/// there may carry out the program's.
+pub(super) fn carries(run: &ProfileRun, disk: &str) -> bool {
+    let lies_below = |device: &&ProfiledDevice| device.beneath.iter().any(|name| name == disk);
+    run.devices.iter().filter(lies_below).any(|device| uses(run, &device.facts.name))
 }
 
 /// Requests, their bytes and the sum of their latencies.

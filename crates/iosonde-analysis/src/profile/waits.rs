@@ -5,7 +5,7 @@ use serde::Serialize;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Class;
 
-use super::traffic::{Tally, program_window_ns, share, uses, while_it_ran};
+use super::traffic::{Tally, carries, program_window_ns, share, uses, while_it_ran};
 
 /// Shares of the time measured, unless noted. They overlap: a sync waits for requests, and other
 /// threads go on meanwhile.
@@ -20,14 +20,16 @@ pub struct WaitFigures {
     pub in_syncs: Option<f64>,
     /// CPU time of the program over the time; 1 is one CPU.
     pub on_cpu: Option<f64>,
-    /// Of all requests on its devices while it ran, made for others.
+    /// Of all requests on its devices while it ran, made for others; without devices that lie below
+    /// another one of its own.
     pub for_others: Option<f64>,
 }
 
 /// The shares that this profile has; `None` if it has none of requests.
 pub(super) fn waits(run: &ProfileRun) -> WaitFigures {
     let own = Tally::of(run.traffic.iter().filter(|each| each.class.is_of_the_program()));
-    let there = || run.traffic.iter().filter(|each| uses(run, &each.device));
+    let is_shared = |disk: &str| uses(run, disk) && !carries(run, disk);
+    let there = || run.traffic.iter().filter(|each| is_shared(&each.device));
     let all = while_it_ran(run, there()).requests;
     let others = while_it_ran(run, there().filter(|each| each.class == Class::Other)).requests;
     let of_time = |ns: u64| share(ns, program_window_ns(run));

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use super::experiment::{
     EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TRIAL_SCHEMA, TrialRun,
 };
-use super::packed::{PACKED, unpacked};
-use super::{HostFacts, JsonRecord, given};
+use super::packed::{self, PACKED};
+use super::{HostFacts, JsonRecord};
 
 /// A folder that holds an experiment.
 #[derive(Clone, Debug)]
@@ -154,10 +154,6 @@ fn facts(path: &Path) -> Result<HostFacts, FolderError> {
 /// A JSON file of bounded length.
 fn json(path: &Path) -> Result<JsonRecord, FolderError> {
     let wrong = |what: String| FolderError::Malformed { path: path.into(), what };
-    let mut text = given::bytes(path, MAX_BYTES).map_err(|error| wrong(error.to_string()))?;
-    if path.to_string_lossy().ends_with(PACKED) {
-        text = unpacked(&text, MAX_BYTES)
-            .map_err(|error| wrong(format!("not a compressed record ({error})")))?;
-    }
+    let text = packed::read(path, MAX_BYTES).map_err(wrong)?;
     JsonRecord::of(text).map_err(|error| wrong(format!("not a record ({error})")))
 }

@@ -1,6 +1,9 @@
 //! Records that are kept compressed (Zstandard, RFC 8878): `zstd -dc FILE` gives their JSON.
 
 use std::io::{self, Read};
+use std::path::Path;
+
+use super::given;
 
 /// How the name of a compressed file ends.
 pub const PACKED: &str = ".zst";
@@ -28,6 +31,20 @@ pub fn unpacked(bytes: &[u8], most: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(format!("longer than {most} B, which is more than is read")));
     }
     Ok(text)
+}
+
+/// What is in a file, compressed or not as its name says, if that is no longer than `most` bytes.
+///
+/// # Errors
+/// As text, if it cannot be read, is damaged, or longer.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let bytes = given::bytes(path, most).map_err(|error| error.to_string())?;
+    match path.to_string_lossy().ends_with(PACKED) {
+        true => {
+            unpacked(&bytes, most).map_err(|error| format!("not a compressed record ({error})"))
+        }
+        false => Ok(bytes),
+    }
 }
 
 #[cfg(test)]

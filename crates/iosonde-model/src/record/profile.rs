@@ -199,6 +199,9 @@ pub struct Missing {
 pub struct ProfiledDevice {
     /// What it is. `facts.name` is that of the whole disk.
     pub facts: DeviceFacts,
+    /// Names of the disks below it, at any depth: those of a volume, that of a loop device's file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beneath: Vec<String>,
     /// Why its requests cannot be seen at all, if so (a device without a request queue).
     pub invisible: Option<String>,
     /// The kernel's own counters of the whole disk at start and end (settling included).

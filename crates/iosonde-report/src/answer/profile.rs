@@ -16,7 +16,11 @@ impl Answer {
     pub fn of_profile(run: &ProfileRun, figures: &Figures) -> Answer {
         let load = match &figures.program {
             Some(side) if side.requests() > 0 => load(side),
-            Some(_) => "no request reached a device".to_owned(),
+            Some(_) => {
+                let traced: Vec<&str> =
+                    run.devices.iter().map(|device| device.facts.name.as_str()).collect();
+                format!("no request reached {}", traced.join(", "))
+            }
             None => match &figures.calls {
                 Some(calls) => format!(
                     "{} read and {} written, by its counters",

@@ -5,7 +5,7 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, ThreadRun};
 use iosonde_model::units::bytes;
 
-use super::super::traffic::while_it_ran;
+use super::super::traffic::{carries, while_it_ran};
 use super::super::{Figures, Side};
 use super::{Detect, percent};
 
@@ -40,7 +40,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     }
     let mut worst: Option<(f64, Finding)> = None;
     for device in &figures.devices {
-        if !device.program.as_ref().is_some_and(|side| matters(side, figures)) {
+        let is_used = device.program.as_ref().is_some_and(|side| matters(side, figures));
+        if !is_used || carries(run, &device.name) {
             continue;
         }
         let rows = || run.traffic.iter().filter(|row| row.device == device.name);
@@ -150,6 +151,10 @@ mod tests {
         assert_eq!(ask(detect, &profile_of(&[Flow::default(), elsewhere])), None);
         let few = Flow { requests: 1_000, ..other };
         assert_eq!(ask(detect, &profile_of(&[Flow::default(), few])), None);
+        // A disk that holds the file of a loop device which the program uses.
+        let mut stacked = profile_of(&[Flow::default(), other, beside]);
+        stacked.devices[1].beneath = vec!["vda".into()];
+        assert_eq!(ask(detect, &stacked), None);
         // Where the program only read its own file.
         let start = Flow { device: "sdb", requests: 20, ..Flow::default() };
         let busy = Flow { device: "sdb", ..other };

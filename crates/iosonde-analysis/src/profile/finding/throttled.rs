@@ -71,12 +71,14 @@ mod tests {
     fn time_blocked_without_requests_is_reported() {
         let few = Flow { requests: 400, ..Flow::default() };
         let mut run = profile_of(&[few]);
+        run.io_delay_ns = None;
         assert_eq!(ask(detect, &run), None, "no delay accounting");
         run.io_delay_ns = Some(9_800_000_000);
         let message = words(detect, &run);
-        let expected = "blocked on I/O for 98 % of the time, but requests were in flight for 0.4 %";
+        let expected =
+            "blocked on I/O for 98 % of the time, but requests were in flight for 0.400 %";
         assert!(message.contains(expected), "{message}");
-        // The same in other programs' requests, in syncs, or on a device that is not traced.
+        // The same with requests in flight, in syncs, or on a device that is not traced.
         let slow = Flow { device_ns: 20_000_000, ..few };
         let mut waits = profile_of(&[slow]);
         waits.io_delay_ns = run.io_delay_ns;
