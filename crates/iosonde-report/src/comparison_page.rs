@@ -1,8 +1,8 @@
 //! Two sets of runs beside each other, as the sections of a page.
 
 use super::chart::{
-    Arrangement, Axis, ChartError, Figure, Kind, Line, Marker, Marks, Measured, Panel, Plot, Point,
-    Quantity, Scale, style,
+    Axis, ChartError, Figure, Kind, Line, Marker, Marks, Measured, Panel, Plot, Point, Quantity,
+    Scale, style,
 };
 use super::comparison_text::{gate_line, notes, percent, rows, runs, within};
 use super::report::{Block, Column, Entry, Picture, Section, Table};
@@ -89,19 +89,14 @@ fn ratios(cell: &Cell, tolerance: f64) -> Result<Option<Figure>, ChartError> {
         ..Plot::default()
     };
     let names = known.iter().rev().map(|(row, _)| row.metric.clone()).collect();
-    Ok(Some(Figure {
-        title: "Change from A to B".into(),
-        subtitle: cell.cell.clone(),
-        arrangement: Arrangement::Stacked,
-        panels: vec![Panel {
-            title: String::new(),
-            x: Axis::new("change", Quantity::Share, scale),
-            y: Axis::names("", names),
-            marks: Marks::Plot(plot),
-            height: 40.0 + 26.0 * known.len() as f64,
-        }],
-        notes: Vec::new(),
-    }))
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::new("change", Quantity::Share, scale),
+        y: Axis::names("", names),
+        marks: Marks::Plot(plot),
+        height: 40.0 + 26.0 * known.len() as f64,
+    };
+    Ok(Some(Figure::stacked("Change from A to B", &cell.cell, vec![panel])))
 }
 
 #[cfg(test)]
