@@ -5,7 +5,7 @@ use super::chart::{
     Scale, style,
 };
 use super::comparison_text::{gate_line, notes, percent, rows, runs, within};
-use super::report::{Block, Column, Entry, Picture, Section, Table};
+use super::report::{Block, Column, Picture, Section, Table};
 use iosonde_analysis::comparison::{Cell, Comparison, Row};
 
 /// What is compared, a table and a figure for each cell, and what came of the gates.
@@ -52,14 +52,9 @@ fn subject(compared: &Comparison) -> Section {
 }
 
 fn table(cell: &Cell) -> Table {
-    let columns = [("Metric", false), ("A", true), ("B", true), ("B/A [95 %]", true), ("p", true)]
-        .map(|(title, is_number)| Column { title: title.into(), is_number });
-    let entries = rows(cell).into_iter().map(|row| row.into_iter().map(Entry::of).collect());
-    Table {
-        caption: "One value per run, medians over runs.".into(),
-        columns: columns.into_iter().chain([Column::words("Verdict")]).collect(),
-        rows: entries.collect(),
-    }
+    let mut columns = Column::all(&["Metric"], &["A", "B", "B/A [95 %]", "p"]);
+    columns.push(Column::words("Verdict"));
+    Table::of_texts("One value per run, medians over runs.", columns, rows(cell))
 }
 
 /// The ratio of each metric with its interval; `None` where no metric has one.

@@ -237,15 +237,7 @@ fn table_of_load(load: &HostsFigures) -> Table {
     });
     Table {
         caption: String::new(),
-        columns: vec![
-            Column::words("Host"),
-            Column::numbers("IOPS"),
-            Column::numbers("MB/s"),
-            Column::numbers("mean"),
-            Column::numbers("p50"),
-            Column::numbers("p99"),
-            Column::numbers("p99.9"),
-        ],
+        columns: Column::all(&["Host"], &["IOPS", "MB/s", "mean", "p50", "p99", "p99.9"]),
         rows: total.into_iter().chain(hosts).collect(),
     }
 }
@@ -275,26 +267,17 @@ fn table_of_hosts(record: &HostsRun) -> Table {
         };
         let targets: Vec<&str> = host.targets.iter().map(|target| target.path.as_str()).collect();
         vec![
-            Entry::of(&host.name),
-            Entry::of(&host.node),
-            Entry::of(&host.kernel),
-            Entry::of(targets.join(", ")),
-            Entry::of(clock(|clock| clock.round_trip_ns)),
-            Entry::of(end_words(host)),
+            host.name.clone(),
+            host.node.clone(),
+            host.kernel.clone(),
+            targets.join(", "),
+            clock(|clock| clock.round_trip_ns),
+            end_words(host),
         ]
     });
-    Table {
-        caption: String::new(),
-        columns: vec![
-            Column::words("Host"),
-            Column::words("Node"),
-            Column::words("Kernel"),
-            Column::words("Target"),
-            Column::numbers("Round trip"),
-            Column::words("End"),
-        ],
-        rows: rows.collect(),
-    }
+    let mut columns = Column::all(&["Host", "Node", "Kernel", "Target"], &["Round trip"]);
+    columns.push(Column::words("End"));
+    Table::of_texts("", columns, rows)
 }
 
 fn data(result: HostsResult<'_>) -> DataSet {
@@ -330,8 +313,7 @@ fn data(result: HostsResult<'_>) -> DataSet {
             Datum::from(host.closed_after_ns),
         ]
     });
-    let columns = columns.map(String::from).to_vec();
-    DataSet { name: "hosts".into(), columns, rows: rows.collect() }
+    DataSet::new("hosts", columns, rows)
 }
 
 /// The JSON document.
