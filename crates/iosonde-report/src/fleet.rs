@@ -231,9 +231,8 @@ fn metrics(of: &FleetRun) -> Vec<Vec<Datum>> {
         );
         rows.push(row);
     };
-    let roles = figures.roles.iter().filter(|_| figures.roles.len() > 1);
-    for group in std::iter::once(&figures.all).chain(roles) {
-        let role = if group.role.is_empty() { "all" } else { &group.role };
+    for group in figures.groups() {
+        let role = group.name();
         let total = std::iter::once(("total", &group.total));
         for (direction, figures) in total.chain(group.directions()) {
             of_direction(figures).into_iter().for_each(|metric| add(role, direction, metric));
@@ -287,11 +286,7 @@ fn of_direction(figures: &DirectionFigures) -> Vec<Metric> {
         with("latency_mean_ns", latency.mean_ns, latency.mean_interval_ns.ok()),
     ];
     let ends = [("latency_min_ns", latency.min_ns), ("latency_max_ns", latency.max_ns)];
-    metrics.extend(ends.map(|(name, value)| Metric {
-        name: name.into(),
-        value: value.map(|ns| ns as f64),
-        interval: None,
-    }));
+    metrics.extend(ends.map(|(name, value)| with(name, value.map(|ns| ns as f64), None)));
     metrics.extend(latency.quantiles.iter().map(percentile));
     metrics.retain(|metric| metric.value.is_some());
     metrics

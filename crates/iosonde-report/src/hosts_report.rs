@@ -6,7 +6,6 @@ use iosonde_analysis::hosts::{Common, HostFigures, HostsCell, HostsFigures, Serv
 use iosonde_model::record::Manifest;
 use iosonde_model::record::hosts::HostsRun;
 use iosonde_model::units::{bytes, count, duration};
-use iosonde_stats::Quantile;
 use serde_json::{Value, json};
 
 use super::answer::hosts::{end_words, many, slow_words};
@@ -156,8 +155,7 @@ fn table_of_cells(cells: &[HostsCell]) -> Table {
             [low, high].map(count::significant_or_whole).join(" to ")
         });
         let quantile = |q: f64| {
-            let value = cell.latency.quantile(q).and_then(Quantile::value_ns);
-            Entry::of(value.map_or("n/a".into(), |ns| duration::latency(ns as f64)))
+            Entry::of(cell.latency.at(q).map_or("n/a".into(), |ns| duration::latency(ns as f64)))
         };
         let least = cell.least.as_ref().map_or("n/a".into(), |(name, iops)| {
             format!("{name} {}", count::significant_or_whole(*iops))
@@ -244,10 +242,7 @@ fn table_of_load(load: &HostsFigures) -> Table {
 
 fn row(name: &str, (iops, rate): (f64, f64), latency: &LatencyFigures, trust: Trust) -> Vec<Entry> {
     let time = |ns: Option<f64>| Entry::of(ns.map_or("n/a".into(), duration::latency));
-    let quantile = |q: f64| {
-        let value = latency.quantile(q).and_then(Quantile::value_ns);
-        time(value.map(|ns| ns as f64))
-    };
+    let quantile = |q: f64| time(latency.at(q).map(|ns| ns as f64));
     let number = |value: f64| Entry { trust, ..Entry::of(count::significant_or_whole(value)) };
     vec![
         Entry::of(name),
@@ -297,7 +292,7 @@ fn data(result: HostsResult<'_>) -> DataSet {
     ];
     let rows = result.rows().map(|(load, host)| {
         let total: &DirectionFigures = &host.row.figures.all.total;
-        let quantile = |q: f64| Datum::from(total.latency.quantile(q).and_then(Quantile::value_ns));
+        let quantile = |q: f64| Datum::from(total.latency.at(q));
         vec![
             Datum::from(load.title.as_str()),
             Datum::from(host.name.as_str()),

@@ -165,9 +165,7 @@ fn table(rows: &[(&Run, &Assessment)]) -> Table {
     columns.push(Column::numbers("max"));
     let mut lines = Vec::new();
     for (_, row) in rows {
-        let groups = std::iter::once(&row.figures.all);
-        let roles = row.figures.roles.iter().filter(|_| row.figures.roles.len() > 1);
-        for group in groups.chain(roles) {
+        for group in row.figures.groups() {
             for (way, direction) in group.directions() {
                 lines.push(line(row, group, way, direction));
             }
@@ -188,8 +186,7 @@ fn line(row: &Assessment, group: &GroupFigures, way: &str, of: &DirectionFigures
         Trust::Good
     };
     let entry = |text: String| Entry { text, more: String::new(), trust };
-    let role = if group.role.is_empty() { "all" } else { &group.role };
-    let mut line = vec![Entry::of(&row.title), Entry::of(role), Entry::of(way)];
+    let mut line = vec![Entry::of(&row.title), Entry::of(group.name()), Entry::of(way)];
     line.push(Entry {
         more: of
             .iops_interval
@@ -342,21 +339,17 @@ fn data(rows: &[(&Run, &Assessment)]) -> Vec<DataSet> {
         .chain(["latency_mean_ns", "latency_min_ns", "latency_max_ns"])
         .chain(PERCENTILE_COLUMNS);
     let mut lines = Vec::new();
-    for (run, row) in rows {
-        let groups = std::iter::once(&row.figures.all);
-        let roles = row.figures.roles.iter().filter(|_| row.figures.roles.len() > 1);
-        for group in groups.chain(roles).filter(|_| row.consistency.valid()) {
+    for (run, row) in rows.iter().filter(|(_, row)| row.consistency.valid()) {
+        for group in row.figures.groups() {
             for (way, of) in group.directions() {
-                let role = if group.role.is_empty() { "all" } else { &group.role };
                 let mut line: Vec<Datum> =
-                    vec![run.plan.name.as_str().into(), role.into(), way.into()];
+                    vec![run.plan.name.as_str().into(), group.name().into(), way.into()];
                 line.extend([Some(of.iops), Some(of.bytes_per_s)].map(Datum::from));
                 line.extend([Some(of.ops), Some(of.bytes)].map(Datum::from));
                 line.push(Some(group.depth_seen).into());
                 line.push(of.latency.mean_ns.into());
                 line.extend([of.latency.min_ns, of.latency.max_ns].map(Datum::from));
-                let value = |q| of.latency.quantile(q).and_then(Quantile::value_ns);
-                line.extend(PERCENTILES.map(|(q, _)| Datum::from(value(q))));
+                line.extend(PERCENTILES.map(|(q, _)| Datum::from(of.latency.at(q))));
                 lines.push(line);
             }
         }
