@@ -162,48 +162,39 @@ fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, Strin
             0 => String::new(),
             trimmed => format!("; {} trimmed", bytes::rough(trimmed)),
         };
-        lines.push((
-            "written",
-            format!(
-                "{} in {}{}; flushes: {}{trimmed}",
-                bytes::rough(figures.written_bytes),
-                duration::span(figures.churn_ns),
-                at(figures.written_bytes_per_s),
-                count(figures.flushes),
-            ),
-        ));
+        let written = format!(
+            "{} in {}{}; flushes: {}{trimmed}",
+            bytes::rough(figures.written_bytes),
+            duration::span(figures.churn_ns),
+            at(figures.written_bytes_per_s),
+            count(figures.flushes),
+        );
+        lines.push(("written", written));
     }
     if run.plan.mode.sweeps() {
-        lines.push((
-            "read back",
-            format!(
-                "{} of {} blocks in {}{}",
-                count(figures.swept_blocks),
-                count(figures.sweep_blocks),
-                duration::span(figures.sweep_ns),
-                at(figures.swept_bytes_per_s),
-            ),
-        ));
+        let read = format!(
+            "{} of {} blocks in {}{}",
+            count(figures.swept_blocks),
+            count(figures.sweep_blocks),
+            duration::span(figures.sweep_ns),
+            at(figures.swept_bytes_per_s),
+        );
+        lines.push(("read back", read));
     }
-    lines.push((
-        "checks",
-        format!(
-            "{}; {} of them while the block was being written; {} more of blocks with no expected \
-             content",
-            count(figures.checked),
-            count(figures.uncertain),
-            count(figures.unrequired),
-        ),
-    ));
-    lines.push((
-        "failed",
-        format!(
-            "{} blocks; {} wrong once and right when read again; {} unreadable",
-            count(figures.failed()),
-            count(figures.transient_blocks),
-            count(figures.unreadable_blocks),
-        ),
-    ));
+    let checks = format!(
+        "{}; {} of them while the block was being written; {} more of blocks with no expected \
+         content",
+        count(figures.checked),
+        count(figures.uncertain),
+        count(figures.unrequired),
+    );
+    let failed = format!(
+        "{} blocks; {} wrong once and right when read again; {} unreadable",
+        count(figures.failed()),
+        count(figures.transient_blocks),
+        count(figures.unreadable_blocks),
+    );
+    lines.extend([("checks", checks), ("failed", failed)]);
     let latencies = [
         ("reads", figures.read_latency_ns),
         ("writes", figures.write_latency_ns),
