@@ -91,7 +91,7 @@ impl Identity {
     }
 
     /// An identity that holds if `residual <= tolerance`; a NaN does not hold.
-    fn new(
+    pub(crate) fn new(
         code: &'static str,
         severity: Severity,
         residual: f64,

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::figures::figures;
 use iosonde_model::record::WitnessRun;
 use iosonde_model::record::run::Run;
+use iosonde_stats::Ratio;
 use iosonde_stats::ratio::ROUNDS_FOR_INTERVAL;
-use iosonde_stats::{Quantile, Ratio};
 
 /// Ratios that differ from one by less than this share are alike.
 pub const TOLERANCE: f64 = 0.05;
@@ -110,7 +110,7 @@ fn seen(run: &Run) -> Seen {
     let moved = |job: &iosonde_model::record::JobRun| job.read.ops + job.write.ops + job.trim.ops;
     let ops: u64 = run.jobs.iter().map(moved).sum();
     let latency = figures(run).all.total.latency;
-    let quantile = |q| latency.quantile(q).and_then(Quantile::value_ns);
+    let quantile = |q| latency.at(q);
     Seen {
         iops: ops as f64 * 1e9 / run.measured_ns.max(1) as f64,
         p50_ns: quantile(0.5),

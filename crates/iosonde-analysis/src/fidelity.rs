@@ -44,7 +44,7 @@ pub struct Fidelity {
     pub notes: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Dimension {
     /// A stable name (`sizes`).
     pub code: &'static str,
@@ -122,53 +122,27 @@ pub fn fidelity(recorded: &Observed, regenerated: &Observed, speed: Speed) -> Fi
         Speed::Times(factor) => (recorded.faster(factor), regenerated),
         Speed::Max => (recorded.clone(), regenerated),
     };
-    let free = |_: &()| "replayed without the clock of the recording (--speed max)".to_string();
-    let clock = if speed == Speed::Max { Err(free(&())) } else { Ok(()) };
+    let timed = |score: fn(&Observed, &Observed) -> Known<Scored>| match speed {
+        Speed::Max => Err("replayed without the clock of the recording (--speed max)".to_string()),
+        Speed::Times(_) => score(&one, other),
+    };
     let ks = "1 - Kolmogorov-Smirnov distance";
-    let ratio = "smaller / larger";
+    let (ratio, difference) = ("smaller / larger", "1 - difference");
+    let largest = "1 - largest difference of the cumulative sums";
+    let rates = "device bytes per second, journal included";
     let dimensions = vec![
         dimension("sizes", "request size", ks, by_way(&one, other, sizes)),
         dimension("mix", "reads, writes, discards", "1 - total variation", mix(&one, other)),
         dimension("depth", "queue depth while busy", ks, depth(&one, other)),
-        dimension(
-            "gaps",
-            "inter-arrival time",
-            ks,
-            clock.clone().and_then(|()| by_way(&one, other, gaps)),
-        ),
-        dimension(
-            "sequential",
-            "sequential fraction",
-            "1 - difference",
-            by_way(&one, other, sequential),
-        ),
+        dimension("gaps", "inter-arrival time", ks, timed(|one, other| by_way(one, other, gaps))),
+        dimension("sequential", "sequential fraction", difference, by_way(&one, other, sequential)),
         dimension("working_set", "bytes touched", ratio, by_way(&one, other, working_set)),
         dimension("skew", "accesses by region, hot to cold", ks, by_way(&one, other, skew)),
         dimension("syncs", "syncs per write request", ratio, syncs(&one, other)),
-        dimension(
-            "rate",
-            "requests over time",
-            "1 - largest difference of the cumulative sums",
-            clock.clone().and_then(|()| rate(&one, other)),
-        ),
-        dimension(
-            "device_rate",
-            "device bytes per second, journal included",
-            ratio,
-            clock.clone().and_then(|()| device_rate(&one, other)),
-        ),
-        dimension(
-            "flushes",
-            "device flushes per second",
-            ratio,
-            clock.and_then(|()| flushes(&one, other)),
-        ),
-        dimension(
-            "journal",
-            "journal's share of the bytes",
-            "1 - difference",
-            journal(&one, other),
-        ),
+        dimension("rate", "requests over time", largest, timed(rate)),
+        dimension("device_rate", rates, ratio, timed(device_rate)),
+        dimension("flushes", "device flushes per second", ratio, timed(flushes)),
+        dimension("journal", "journal's share of the bytes", difference, journal(&one, other)),
     ];
     let scores: Vec<f64> = dimensions.iter().filter_map(|dimension| dimension.score).collect();
     let failed = other.failed.clone().filter(|_| other.failed != one.failed);
@@ -185,16 +159,7 @@ fn dimension(
     method: &'static str,
     scored: Known<Scored>,
 ) -> Dimension {
-    let empty = Dimension {
-        code,
-        title,
-        method,
-        score: None,
-        ways: Vec::new(),
-        recorded: String::new(),
-        regenerated: String::new(),
-        no_data: String::new(),
-    };
+    let empty = Dimension { code, title, method, ..Dimension::default() };
     match scored {
         Ok(Scored { score, ways, formatted: [recorded, regenerated] }) => {
             Dimension { score: Some(score.clamp(0.0, 1.0)), ways, recorded, regenerated, ..empty }

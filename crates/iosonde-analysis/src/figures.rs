@@ -5,6 +5,7 @@
 //! cost cover the whole window, for which only sums are recorded.
 
 mod durable;
+mod groups;
 mod rate;
 pub(crate) mod stalled;
 mod tally;
@@ -189,32 +190,6 @@ pub struct LatencyFigures {
     pub five_nines: Quantile,
 }
 
-impl GroupFigures {
-    /// Every direction with operations, with its name.
-    pub fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionFigures)> {
-        let all = [
-            ("read", &self.read),
-            ("write", &self.write),
-            ("trim", &self.trim),
-            ("sync", &self.sync),
-        ];
-        all.into_iter().filter(|(_, each)| each.ops > 0)
-    }
-
-    /// Mean number of requests of one direction in flight: its part of the depth by Little's law.
-    pub fn depth_of(&self, direction: &DirectionFigures) -> f64 {
-        let time = |of: &DirectionFigures| of.ops as f64 * of.latency.mean_ns.unwrap_or(0.0);
-        let all: f64 = self.directions().map(|(_, each)| time(each)).sum();
-        if all > 0.0 { self.depth_seen * time(direction) / all } else { self.depth_seen }
-    }
-
-    /// Whether the depth is more than a label: requests do not complete within submission, or the
-    /// requested depth is one per job.
-    pub fn has_depth(&self, inline: bool) -> bool {
-        !inline || self.depth_asked == u64::from(self.jobs)
-    }
-}
-
 impl DirectionFigures {
     /// Half the interval of the rate, as a share of it, where it is known.
     pub(crate) fn iops_half_width(&self) -> Option<f64> {
@@ -236,6 +211,11 @@ impl LatencyFigures {
             .iter()
             .chain([&self.five_nines])
             .find(|quantile| (quantile.q - q).abs() < 1e-9)
+    }
+
+    /// The value of that quantile, ns, if it is known.
+    pub fn at(&self, q: f64) -> Option<u64> {
+        self.quantile(q).and_then(Quantile::value_ns)
     }
 
     /// The same without its values if they would mislead; the reason is reported elsewhere.

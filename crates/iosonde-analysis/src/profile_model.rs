@@ -20,7 +20,7 @@ mod sizes;
 use places::Layout;
 use rows::{Row, rows};
 
-use crate::replayed;
+use crate::{experiment, replayed};
 use iosonde_model::record::profile::{Class, Method, Op, ProfileRun, Subject};
 use iosonde_model::spec::{Access, Draw, Pace, Role, Rw, Sizes, Threads, Workload};
 use iosonde_model::units::{bytes, count};
@@ -180,10 +180,8 @@ fn subject(run: &ProfileRun) -> String {
 
 /// Lower case, digits and hyphens; `otherwise` if nothing is left.
 fn slug(text: &str, otherwise: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let text: String = text.chars().map(plain).collect();
-    let parts: Vec<&str> = text.split('-').filter(|part| !part.is_empty()).collect();
-    if parts.is_empty() { otherwise.into() } else { parts.join("-") }
+    let slug = experiment::slug(text);
+    if slug.is_empty() { otherwise.into() } else { slug }
 }
 
 fn unique(name: &str, roles: &[Role]) -> String {

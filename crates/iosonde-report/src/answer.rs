@@ -13,7 +13,6 @@ use iosonde_analysis::pursuit::Class;
 use iosonde_analysis::verdict::{Assessment, Confidence, Kind, ReportedFinding, Verdict, verdict};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
-use iosonde_stats::Quantile;
 use serde::Serialize;
 
 use super::clean::clean;
@@ -269,8 +268,7 @@ fn without_stalls(row: &Assessment) -> String {
 /// `; p50 1.20 ms, p99 3.40 ms`, as far as they are known.
 fn median_and_p99(latency: &LatencyFigures) -> String {
     let known = [(0.5, "p50"), (0.99, "p99")].map(|(quantile, name)| {
-        let value = latency.quantile(quantile).and_then(Quantile::value_ns);
-        value.map(|ns| format!("{name} {}", duration::latency(ns as f64)))
+        latency.at(quantile).map(|ns| format!("{name} {}", duration::latency(ns as f64)))
     });
     let known: Vec<String> = known.into_iter().flatten().collect();
     if known.is_empty() { String::new() } else { format!("; {}", known.join(", ")) }
@@ -283,10 +281,7 @@ fn figures_of(rows: &[&(&Run, &Assessment)]) -> String {
     let most = |figure: fn(&GroupFigures) -> f64| {
         rows.iter().max_by(|a, b| figure(&all(a)).total_cmp(&figure(&all(b))))
     };
-    let p99 = |group: &GroupFigures| {
-        let value = group.total.latency.quantile(0.99).and_then(Quantile::value_ns);
-        value.map_or(-1.0, |ns| ns as f64)
-    };
+    let p99 = |group: &GroupFigures| group.total.latency.at(0.99).map_or(-1.0, |ns| ns as f64);
     let mut parts = Vec::new();
     if let Some(row) = most(|group| group.total.iops) {
         let iops = count::significant_or_whole(all(row).total.iops);

@@ -1,11 +1,11 @@
 //! Two sets of runs beside each other, as the sections of a page.
 
 use super::chart::{
-    Arrangement, Axis, ChartError, Figure, Kind, Line, Marker, Marks, Measured, Panel, Plot, Point,
-    Quantity, Scale, style,
+    Axis, ChartError, Figure, Kind, Line, Marker, Marks, Measured, Panel, Plot, Point, Quantity,
+    Scale, style,
 };
 use super::comparison_text::{gate_line, notes, percent, rows, runs, within};
-use super::report::{Block, Column, Entry, Picture, Section, Table};
+use super::report::{Block, Column, Picture, Section, Table};
 use iosonde_analysis::comparison::{Cell, Comparison, Row};
 
 /// What is compared, a table and a figure for each cell, and what came of the gates.
@@ -52,14 +52,9 @@ fn subject(compared: &Comparison) -> Section {
 }
 
 fn table(cell: &Cell) -> Table {
-    let columns = [("Metric", false), ("A", true), ("B", true), ("B/A [95 %]", true), ("p", true)]
-        .map(|(title, is_number)| Column { title: title.into(), is_number });
-    let entries = rows(cell).into_iter().map(|row| row.into_iter().map(Entry::of).collect());
-    Table {
-        caption: "One value per run, medians over runs.".into(),
-        columns: columns.into_iter().chain([Column::words("Verdict")]).collect(),
-        rows: entries.collect(),
-    }
+    let mut columns = Column::all(&["Metric"], &["A", "B", "B/A [95 %]", "p"]);
+    columns.push(Column::words("Verdict"));
+    Table::of_texts("One value per run, medians over runs.", columns, rows(cell))
 }
 
 /// The ratio of each metric with its interval; `None` where no metric has one.
@@ -89,19 +84,14 @@ fn ratios(cell: &Cell, tolerance: f64) -> Result<Option<Figure>, ChartError> {
         ..Plot::default()
     };
     let names = known.iter().rev().map(|(row, _)| row.metric.clone()).collect();
-    Ok(Some(Figure {
-        title: "Change from A to B".into(),
-        subtitle: cell.cell.clone(),
-        arrangement: Arrangement::Stacked,
-        panels: vec![Panel {
-            title: String::new(),
-            x: Axis::new("change", Quantity::Share, scale),
-            y: Axis::names("", names),
-            marks: Marks::Plot(plot),
-            height: 40.0 + 26.0 * known.len() as f64,
-        }],
-        notes: Vec::new(),
-    }))
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::new("change", Quantity::Share, scale),
+        y: Axis::names("", names),
+        marks: Marks::Plot(plot),
+        height: 40.0 + 26.0 * known.len() as f64,
+    };
+    Ok(Some(Figure::stacked("Change from A to B", &cell.cell, vec![panel])))
 }
 
 #[cfg(test)]

@@ -220,14 +220,8 @@ fn picture(name: &str, caption: &str, figure: Drawn) -> Option<Block> {
 }
 
 fn table(levels: &[Level]) -> Table {
-    let columns = vec![
-        Column::numbers("depth"),
-        Column::numbers("IOPS"),
-        Column::numbers("95 % interval"),
-        Column::numbers("mean latency"),
-        Column::numbers("p99"),
-        Column::words("remark"),
-    ];
+    let mut columns = Column::all(&[], &["depth", "IOPS", "95 % interval", "mean latency", "p99"]);
+    columns.push(Column::words("remark"));
     let rows = levels.iter().map(row).collect();
     Table { caption: "Points, each over 3 repeats".into(), columns, rows }
 }
@@ -253,11 +247,6 @@ fn row(level: &Level) -> Vec<Entry> {
     row
 }
 
-fn named(name: &str, columns: &[&str], rows: Vec<Vec<Datum>>) -> DataSet {
-    let columns = columns.iter().map(|column| (*column).to_owned()).collect();
-    DataSet { name: name.into(), columns, rows }
-}
-
 fn trials_data(trials: &[Trial]) -> DataSet {
     let columns = ["queue_depth", "repeat", "status", "iops", "latency_mean_ns", "latency_p99_ns"];
     let rows = trials.iter().map(|trial| {
@@ -272,7 +261,7 @@ fn trials_data(trials: &[Trial]) -> DataSet {
             number(trial.p99_ns),
         ]
     });
-    named("trials", &columns, rows.collect())
+    DataSet::new("trials", columns, rows)
 }
 
 fn points_data(levels: &[Level]) -> DataSet {
@@ -303,7 +292,7 @@ fn points_data(levels: &[Level]) -> DataSet {
             number(level.p99_ns),
         ]
     });
-    named("points", &columns, rows.collect())
+    DataSet::new("points", columns, rows)
 }
 
 fn course_data() -> DataSet {
@@ -311,7 +300,7 @@ fn course_data() -> DataSet {
         let start = Datum::Integer(u64::from(at) * 1_000_000_000);
         vec![start, Datum::Number(second(at).round())]
     });
-    named("course", &["start_ns", "iops"], rows.collect())
+    DataSet::new("course", ["start_ns", "iops"], rows)
 }
 
 #[cfg(test)]

@@ -43,18 +43,17 @@ pub struct Form {
     /// Name of the table and of its file.
     pub name: &'static str,
     /// Its own columns, behind those of [`IDENTITY`].
-    own: &'static [(&'static str, Kind)],
+    own: &'static [Columns],
 }
 
+/// Columns that stand beside each other and hold values of one kind.
+type Columns = (Kind, &'static [&'static str]);
+
 /// The columns with which each row of each table begins.
-pub const IDENTITY: [(&str, Kind); 7] = [
-    ("result", Kind::Text),
-    ("started", Kind::Time),
-    ("verb", Kind::Text),
-    ("host", Kind::Text),
-    ("device_model", Kind::Text),
-    ("device_firmware", Kind::Text),
-    ("device_serial", Kind::Text),
+const IDENTITY: [Columns; 3] = [
+    (Kind::Text, &["result"]),
+    (Kind::Time, &["started"]),
+    (Kind::Text, &["verb", "host", "device_model", "device_firmware", "device_serial"]),
 ];
 
 /// The four tables.
@@ -62,60 +61,35 @@ pub const TABLES: [Form; 4] = [
     Form {
         name: "results",
         own: &[
-            ("program_version", Kind::Text),
-            ("command", Kind::Text),
-            ("complete", Kind::Text),
-            ("exit_code", Kind::Integer),
-            ("verdict", Kind::Text),
-            ("confidence", Kind::Text),
-            ("target", Kind::Text),
-            ("target_kind", Kind::Text),
-            ("filesystem", Kind::Text),
-            ("device_transport", Kind::Text),
-            ("device_bytes", Kind::Integer),
-            ("kernel", Kind::Text),
-            ("cpu_model", Kind::Text),
-            ("virtualization", Kind::Text),
+            (Kind::Text, &["program_version", "command", "complete"]),
+            (Kind::Integer, &["exit_code"]),
+            (Kind::Text, &["verdict", "confidence", "target", "target_kind"]),
+            (Kind::Text, &["filesystem", "device_transport"]),
+            (Kind::Integer, &["device_bytes"]),
+            (Kind::Text, &["kernel", "cpu_model", "virtualization"]),
         ],
     },
     Form {
         name: "metrics",
         own: &[
-            ("run", Kind::Text),
-            ("load", Kind::Text),
-            ("role", Kind::Text),
-            ("direction", Kind::Text),
-            ("metric", Kind::Text),
-            ("value", Kind::Number),
-            ("low", Kind::Number),
-            ("high", Kind::Number),
+            (Kind::Text, &["run", "load", "role", "direction", "metric"]),
+            (Kind::Number, &["value", "low", "high"]),
         ],
     },
     Form {
         name: "intervals",
         own: &[
-            ("run", Kind::Text),
-            ("load", Kind::Text),
-            ("direction", Kind::Text),
-            ("start_ns", Kind::Integer),
-            ("end_ns", Kind::Integer),
-            ("operations_count", Kind::Integer),
-            ("moved_bytes", Kind::Integer),
-            ("latency_p50_ns", Kind::Integer),
-            ("latency_p99_ns", Kind::Integer),
-            ("latency_max_ns", Kind::Integer),
+            (Kind::Text, &["run", "load", "direction"]),
+            (Kind::Integer, &["start_ns", "end_ns", "operations_count", "moved_bytes"]),
+            (Kind::Integer, &["latency_p50_ns", "latency_p99_ns", "latency_max_ns"]),
         ],
     },
     Form {
         name: "findings",
         own: &[
-            ("run", Kind::Text),
-            ("load", Kind::Text),
-            ("code", Kind::Text),
-            ("severity", Kind::Text),
-            ("strength", Kind::Text),
-            ("effect_share", Kind::Number),
-            ("text", Kind::Text),
+            (Kind::Text, &["run", "load", "code", "severity", "strength"]),
+            (Kind::Number, &["effect_share"]),
+            (Kind::Text, &["text"]),
         ],
     },
 ];
@@ -123,7 +97,8 @@ pub const TABLES: [Form; 4] = [
 impl Form {
     /// All columns, in the order of the cells of a row.
     pub fn columns(&self) -> impl Iterator<Item = (&'static str, Kind)> {
-        IDENTITY.into_iter().chain(self.own.iter().copied())
+        let all = IDENTITY.into_iter().chain(self.own.iter().copied());
+        all.flat_map(|(kind, names)| names.iter().map(move |name| (*name, kind)))
     }
 }
 
@@ -231,9 +206,8 @@ fn metrics(of: &FleetRun) -> Vec<Vec<Datum>> {
         );
         rows.push(row);
     };
-    let roles = figures.roles.iter().filter(|_| figures.roles.len() > 1);
-    for group in std::iter::once(&figures.all).chain(roles) {
-        let role = if group.role.is_empty() { "all" } else { &group.role };
+    for group in figures.groups() {
+        let role = group.name();
         let total = std::iter::once(("total", &group.total));
         for (direction, figures) in total.chain(group.directions()) {
             of_direction(figures).into_iter().for_each(|metric| add(role, direction, metric));
@@ -287,11 +261,7 @@ fn of_direction(figures: &DirectionFigures) -> Vec<Metric> {
         with("latency_mean_ns", latency.mean_ns, latency.mean_interval_ns.ok()),
     ];
     let ends = [("latency_min_ns", latency.min_ns), ("latency_max_ns", latency.max_ns)];
-    metrics.extend(ends.map(|(name, value)| Metric {
-        name: name.into(),
-        value: value.map(|ns| ns as f64),
-        interval: None,
-    }));
+    metrics.extend(ends.map(|(name, value)| with(name, value.map(|ns| ns as f64), None)));
     metrics.extend(latency.quantiles.iter().map(percentile));
     metrics.retain(|metric| metric.value.is_some());
     metrics

@@ -6,7 +6,6 @@ use iosonde_analysis::hosts::{Common, HostFigures, HostsCell, HostsFigures, Serv
 use iosonde_model::record::Manifest;
 use iosonde_model::record::hosts::HostsRun;
 use iosonde_model::units::{bytes, count, duration};
-use iosonde_stats::Quantile;
 use serde_json::{Value, json};
 
 use super::answer::hosts::{end_words, many, slow_words};
@@ -156,8 +155,7 @@ fn table_of_cells(cells: &[HostsCell]) -> Table {
             [low, high].map(count::significant_or_whole).join(" to ")
         });
         let quantile = |q: f64| {
-            let value = cell.latency.quantile(q).and_then(Quantile::value_ns);
-            Entry::of(value.map_or("n/a".into(), |ns| duration::latency(ns as f64)))
+            Entry::of(cell.latency.at(q).map_or("n/a".into(), |ns| duration::latency(ns as f64)))
         };
         let least = cell.least.as_ref().map_or("n/a".into(), |(name, iops)| {
             format!("{name} {}", count::significant_or_whole(*iops))
@@ -237,25 +235,14 @@ fn table_of_load(load: &HostsFigures) -> Table {
     });
     Table {
         caption: String::new(),
-        columns: vec![
-            Column::words("Host"),
-            Column::numbers("IOPS"),
-            Column::numbers("MB/s"),
-            Column::numbers("mean"),
-            Column::numbers("p50"),
-            Column::numbers("p99"),
-            Column::numbers("p99.9"),
-        ],
+        columns: Column::all(&["Host"], &["IOPS", "MB/s", "mean", "p50", "p99", "p99.9"]),
         rows: total.into_iter().chain(hosts).collect(),
     }
 }
 
 fn row(name: &str, (iops, rate): (f64, f64), latency: &LatencyFigures, trust: Trust) -> Vec<Entry> {
     let time = |ns: Option<f64>| Entry::of(ns.map_or("n/a".into(), duration::latency));
-    let quantile = |q: f64| {
-        let value = latency.quantile(q).and_then(Quantile::value_ns);
-        time(value.map(|ns| ns as f64))
-    };
+    let quantile = |q: f64| time(latency.at(q).map(|ns| ns as f64));
     let number = |value: f64| Entry { trust, ..Entry::of(count::significant_or_whole(value)) };
     vec![
         Entry::of(name),
@@ -275,26 +262,17 @@ fn table_of_hosts(record: &HostsRun) -> Table {
         };
         let targets: Vec<&str> = host.targets.iter().map(|target| target.path.as_str()).collect();
         vec![
-            Entry::of(&host.name),
-            Entry::of(&host.node),
-            Entry::of(&host.kernel),
-            Entry::of(targets.join(", ")),
-            Entry::of(clock(|clock| clock.round_trip_ns)),
-            Entry::of(end_words(host)),
+            host.name.clone(),
+            host.node.clone(),
+            host.kernel.clone(),
+            targets.join(", "),
+            clock(|clock| clock.round_trip_ns),
+            end_words(host),
         ]
     });
-    Table {
-        caption: String::new(),
-        columns: vec![
-            Column::words("Host"),
-            Column::words("Node"),
-            Column::words("Kernel"),
-            Column::words("Target"),
-            Column::numbers("Round trip"),
-            Column::words("End"),
-        ],
-        rows: rows.collect(),
-    }
+    let mut columns = Column::all(&["Host", "Node", "Kernel", "Target"], &["Round trip"]);
+    columns.push(Column::words("End"));
+    Table::of_texts("", columns, rows)
 }
 
 fn data(result: HostsResult<'_>) -> DataSet {
@@ -314,7 +292,7 @@ fn data(result: HostsResult<'_>) -> DataSet {
     ];
     let rows = result.rows().map(|(load, host)| {
         let total: &DirectionFigures = &host.row.figures.all.total;
-        let quantile = |q: f64| Datum::from(total.latency.quantile(q).and_then(Quantile::value_ns));
+        let quantile = |q: f64| Datum::from(total.latency.at(q));
         vec![
             Datum::from(load.title.as_str()),
             Datum::from(host.name.as_str()),
@@ -330,8 +308,7 @@ fn data(result: HostsResult<'_>) -> DataSet {
             Datum::from(host.closed_after_ns),
         ]
     });
-    let columns = columns.map(String::from).to_vec();
-    DataSet { name: "hosts".into(), columns, rows: rows.collect() }
+    DataSet::new("hosts", columns, rows)
 }
 
 /// The JSON document.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::answer::Answer;
 use super::clean::clean;
 use super::json::envelope;
-use super::report::{Block, Column, Entry, Section, Table};
+use super::report::{Block, Column, Section, Table};
 use super::wrap::{Text, table as columns, wrapped};
 use iosonde_analysis::ladder::{Counted, Ladder, Level};
 use iosonde_model::plan::ladder::{Call, LadderPlan};
@@ -116,23 +116,21 @@ fn heads(run: &LadderRun) -> Vec<String> {
 
 /// The same as sections of a page: what each test says, and the calls.
 pub fn ladder_sections(run: &LadderRun, evaluated: &Ladder) -> Vec<Section> {
-    let section = |name: &str, heading: &str, columns: Vec<Column>, rows| {
-        let table = Table { caption: String::new(), columns, rows };
-        Section::new(name, heading, vec![Block::Table(table)])
+    let section = |name: &str, heading: &str, columns: Vec<Column>, rows: Vec<Vec<String>>| {
+        Section::new(name, heading, vec![Block::Table(Table::of_texts("", columns, rows))])
     };
     let tests = evaluated.ladder_tests.iter().map(|test| {
         let strength = test.strength.map_or("-", |strength| strength.word());
-        vec![Entry::of(test.code), Entry::of(strength), Entry::of(&test.words)]
+        vec![test.code.to_owned(), strength.to_owned(), test.words.clone()]
     });
-    let columns = ["Test", "Strength", "What it shows"].map(Column::words).into();
+    let columns = Column::all(&["Test", "Strength", "What it shows"], &[]);
     let mut sections = vec![section("tests", "Tests", columns, tests.collect())];
     if !evaluated.levels.is_empty() {
         let columns = heads(run).into_iter().map(|title| {
             let is_number = title != "call";
             Column { title, is_number }
         });
-        let rows = evaluated.levels.iter().map(|level| row(level).into_iter().map(Entry::of));
-        let rows = rows.map(Iterator::collect).collect();
+        let rows = evaluated.levels.iter().map(row).collect();
         sections.push(section("calls", "Calls", columns.collect(), rows));
     }
     sections

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::chart::{
-    Arrangement, Axis, Cell, ChartError, Figure, HeatMap, Kind, Marks, Panel, Quantity, Scale,
-};
+use crate::chart::{Axis, Cell, ChartError, Figure, HeatMap, Kind, Marks, Panel, Quantity, Scale};
 use iosonde_model::units::{count, duration};
 
 /// Columns of a map at most.
@@ -55,16 +53,12 @@ pub(crate) fn figure<'a>(
         }),
         height: if cells.len() < SPARSE { 110.0 } else { 190.0 },
     };
-    Ok(Figure {
-        title: title.into(),
-        subtitle,
-        arrangement: Arrangement::Stacked,
-        panels: maps.iter().map(panel).collect(),
-        notes: vec![format!(
-            "A column is {} wide, a row a tenth of a decade high; white: none.",
-            duration::latency(width_ns)
-        )],
-    })
+    let note = format!(
+        "A column is {} wide, a row a tenth of a decade high; white: none.",
+        duration::latency(width_ns)
+    );
+    let figure = Figure::stacked(title, subtitle, maps.iter().map(panel).collect());
+    Ok(Figure { notes: vec![note], ..figure })
 }
 
 /// Requests by time and latency, in as many columns as can be distinguished.

@@ -199,6 +199,37 @@ pub enum Datum {
     Text(String),
 }
 
+/// The percentiles that tables of runs and of jobs have, with their headings.
+pub(crate) const PERCENTILES: [(f64, &str); 5] =
+    [(0.5, "p50"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+/// The names of their columns in data sets.
+pub(crate) const PERCENTILE_COLUMNS: [&str; 5] =
+    ["latency_p50_ns", "latency_p95_ns", "latency_p99_ns", "latency_p99_9_ns", "latency_p99_99_ns"];
+
+impl Table {
+    /// A table of texts alone.
+    pub fn of_texts(
+        caption: impl Into<String>,
+        columns: Vec<Column>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Table {
+        let entries = |row: Vec<String>| row.into_iter().map(Entry::of).collect();
+        let rows = rows.into_iter().map(entries).collect();
+        Table { caption: caption.into(), columns, rows }
+    }
+}
+
+impl DataSet {
+    pub fn new(
+        name: &str,
+        columns: impl IntoIterator<Item = impl Into<String>>,
+        rows: impl IntoIterator<Item = Vec<Datum>>,
+    ) -> DataSet {
+        let columns = columns.into_iter().map(Into::into).collect();
+        DataSet { name: name.into(), columns, rows: rows.into_iter().collect() }
+    }
+}
+
 impl Entry {
     /// An entry that is nothing but its text.
     pub fn of(text: impl Into<String>) -> Entry {
@@ -215,6 +246,12 @@ impl Column {
     /// A column of numbers.
     pub fn numbers(title: impl Into<String>) -> Column {
         Column { title: title.into(), is_number: true }
+    }
+
+    /// Columns of words, and behind them columns of numbers.
+    pub fn all(words: &[&str], numbers: &[&str]) -> Vec<Column> {
+        let words = words.iter().map(|title| Column::words(*title));
+        words.chain(numbers.iter().map(|title| Column::numbers(*title))).collect()
     }
 }
 

@@ -17,13 +17,11 @@ use iosonde_stats::dependent::NoInterval;
 
 use super::answer::Answer;
 use super::report::{
-    Block, Column, DataSet, Datum, Entry, Picture, Report, Section, Source, Table, Trust, Warning,
+    Block, Column, DataSet, Datum, Entry, PERCENTILE_COLUMNS, PERCENTILES, Picture, Report,
+    Section, Source, Table, Trust, Warning,
 };
 use super::wording::capital;
 
-/// Percentiles that are shown.
-const SHOWN: [(f64, &str); 5] =
-    [(0.5, "p50"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
 /// Most findings that are reported as warnings.
 const MOST: usize = 20;
 
@@ -161,15 +159,13 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
 
 /// A row for each direction of each run, and of each role where a run has several.
 fn table(rows: &[(&Run, &Assessment)]) -> Table {
-    let mut columns = ["run", "role", "direction"].map(Column::words).to_vec();
-    columns.extend(["IOPS", "MB/s", "depth", "mean"].map(Column::numbers));
-    columns.extend(SHOWN.map(|(_, name)| Column::numbers(name)));
+    let words = ["run", "role", "direction"];
+    let mut columns = Column::all(&words, &["IOPS", "MB/s", "depth", "mean"]);
+    columns.extend(PERCENTILES.map(|(_, name)| Column::numbers(name)));
     columns.push(Column::numbers("max"));
     let mut lines = Vec::new();
     for (_, row) in rows {
-        let groups = std::iter::once(&row.figures.all);
-        let roles = row.figures.roles.iter().filter(|_| row.figures.roles.len() > 1);
-        for group in groups.chain(roles) {
+        for group in row.figures.groups() {
             for (way, direction) in group.directions() {
                 lines.push(line(row, group, way, direction));
             }
@@ -190,8 +186,7 @@ fn line(row: &Assessment, group: &GroupFigures, way: &str, of: &DirectionFigures
         Trust::Good
     };
     let entry = |text: String| Entry { text, more: String::new(), trust };
-    let role = if group.role.is_empty() { "all" } else { &group.role };
-    let mut line = vec![Entry::of(&row.title), Entry::of(role), Entry::of(way)];
+    let mut line = vec![Entry::of(&row.title), Entry::of(group.name()), Entry::of(way)];
     line.push(Entry {
         more: of
             .iops_interval
@@ -215,7 +210,7 @@ fn line(row: &Assessment, group: &GroupFigures, way: &str, of: &DirectionFigures
         more: interval(of.latency.mean_interval_ns, duration::latency),
         ..entry(duration::latency(ns))
     }));
-    for (q, _) in SHOWN {
+    for (q, _) in PERCENTILES {
         line.push(of.latency.quantile(q).map_or(Entry::of("n/a"), |each| quantile(each, trust)));
     }
     line.push(of.latency.max_ns.map_or(Entry::of("n/a"), |ns| entry(duration::latency(ns as f64))));
@@ -338,34 +333,28 @@ fn present<const N: usize>(facts: [(&str, Option<String>); N]) -> Vec<(String, S
 }
 
 fn data(rows: &[(&Run, &Assessment)]) -> Vec<DataSet> {
-    let mut columns = ["run", "role", "direction"].map(str::to_owned).to_vec();
-    columns.extend(
-        ["iops", "bandwidth_bytes_per_s", "operations_count", "moved_bytes", "in_flight_count"]
-            .map(str::to_owned),
-    );
-    columns.extend(["latency_mean_ns", "latency_min_ns", "latency_max_ns"].map(str::to_owned));
-    columns.extend(SHOWN.map(|(_, name)| format!("latency_{}_ns", name.replace('.', "_"))));
+    let columns = ["run", "role", "direction", "iops", "bandwidth_bytes_per_s", "operations_count"]
+        .into_iter()
+        .chain(["moved_bytes", "in_flight_count"])
+        .chain(["latency_mean_ns", "latency_min_ns", "latency_max_ns"])
+        .chain(PERCENTILE_COLUMNS);
     let mut lines = Vec::new();
-    for (run, row) in rows {
-        let groups = std::iter::once(&row.figures.all);
-        let roles = row.figures.roles.iter().filter(|_| row.figures.roles.len() > 1);
-        for group in groups.chain(roles).filter(|_| row.consistency.valid()) {
+    for (run, row) in rows.iter().filter(|(_, row)| row.consistency.valid()) {
+        for group in row.figures.groups() {
             for (way, of) in group.directions() {
-                let role = if group.role.is_empty() { "all" } else { &group.role };
                 let mut line: Vec<Datum> =
-                    vec![run.plan.name.as_str().into(), role.into(), way.into()];
+                    vec![run.plan.name.as_str().into(), group.name().into(), way.into()];
                 line.extend([Some(of.iops), Some(of.bytes_per_s)].map(Datum::from));
                 line.extend([Some(of.ops), Some(of.bytes)].map(Datum::from));
                 line.push(Some(group.depth_of(of)).into());
                 line.push(of.latency.mean_ns.into());
                 line.extend([of.latency.min_ns, of.latency.max_ns].map(Datum::from));
-                let value = |q| of.latency.quantile(q).and_then(Quantile::value_ns);
-                line.extend(SHOWN.map(|(q, _)| Datum::from(value(q))));
+                line.extend(PERCENTILES.map(|(q, _)| Datum::from(of.latency.at(q))));
                 lines.push(line);
             }
         }
     }
-    vec![DataSet { name: "figures".into(), columns, rows: lines }, series(rows)]
+    vec![DataSet::new("figures", columns, lines), series(rows)]
 }
 
 /// Operations and bytes of each interval and direction.
@@ -388,5 +377,5 @@ fn series(rows: &[(&Run, &Assessment)]) -> DataSet {
             }));
         }
     }
-    DataSet { name: "series".into(), columns: columns.map(str::to_owned).to_vec(), rows: lines }
+    DataSet::new("series", columns, lines)
 }

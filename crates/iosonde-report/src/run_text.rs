@@ -168,7 +168,7 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
     line(out, &cpu(figures));
     let overhead = run.backend.tool_overhead_ps as f64 / 1e3;
     if overhead > 0.0 {
-        let median = figures.all.total.latency.quantile(0.5).and_then(Quantile::value_ns);
+        let median = figures.all.total.latency.at(0.5);
         let share = median.filter(|ns| *ns > 0).map_or(String::new(), |ns| {
             match overhead * 100.0 / ns as f64 {
                 percent if percent < 0.01 => " (below 0.01 % of the median)".into(),
@@ -238,7 +238,7 @@ fn in_short(name: &str, latency: &LatencyFigures) -> String {
     let Some(mean_ns) = latency.mean_ns else { return format!("    {name}: n/a") };
     let (scale, unit) = scale(mean_ns);
     let shown = |ns: Option<f64>| ns.map_or("n/a".into(), |ns| count::significant(ns / scale));
-    let at = |q: f64| latency.quantile(q).and_then(Quantile::value_ns).map(|ns| ns as f64);
+    let at = |q: f64| latency.at(q).map(|ns| ns as f64);
     format!(
         "    {name} ({unit}): avg={}, p50={}, p99={}, max={}",
         count::significant(mean_ns / scale),

@@ -10,7 +10,6 @@ use super::json::json_line;
 use iosonde_analysis::figures::LatencyFigures;
 use iosonde_analysis::intervals::{self, DIRECTIONS, Interval};
 use iosonde_model::record::run::Run;
-use iosonde_stats::Quantile;
 
 /// Name and version of a row; the version grows with every incompatible change.
 pub const SCHEMA: &str = "iosonde.series/1";
@@ -51,7 +50,6 @@ pub(crate) fn rows(run: &Run, width_ns: u64) -> Vec<Row<'_>> {
     for of in DIRECTIONS.into_iter().filter(|(_, of)| jobs.iter().any(|job| of(job).ops > 0)) {
         for (interval, latency) in intervals::over_time(&jobs, &[of], run.measured_ns, width_ns) {
             let latency = LatencyFigures::of(&latency);
-            let percentile = |q| latency.quantile(q).and_then(Quantile::value_ns);
             rows.push(Row {
                 workload: &run.plan.name,
                 direction: of.0,
@@ -59,10 +57,10 @@ pub(crate) fn rows(run: &Run, width_ns: u64) -> Vec<Row<'_>> {
                 iops: interval.iops(),
                 bytes_per_s: interval.bytes_per_s().round() as u64,
                 mean_ns: latency.mean_ns.map(|mean_ns| mean_ns.round() as u64),
-                p50_ns: percentile(0.5),
-                p90_ns: percentile(0.9),
-                p99_ns: percentile(0.99),
-                p999_ns: percentile(0.999),
+                p50_ns: latency.at(0.5),
+                p90_ns: latency.at(0.9),
+                p99_ns: latency.at(0.99),
+                p999_ns: latency.at(0.999),
                 max_ns: latency.max_ns,
                 backlog_ns: intervals::backlog_ns(&jobs, &interval),
             });

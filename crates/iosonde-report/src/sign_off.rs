@@ -239,11 +239,10 @@ impl SignOff {
                 counted(steady, stages().count()),
             ]
         });
-        let columns = ["Device", "Path", "Model", "Serial", "Size"].map(Column::words);
-        let counts = ["Complete", "Steady"].map(Column::numbers);
+        let words = ["Device", "Path", "Model", "Serial", "Size"];
         Table {
             caption: "Experiments that are complete, and stages in rounds that were steady".into(),
-            columns: columns.into_iter().chain(counts).collect(),
+            columns: Column::all(&words, &["Complete", "Steady"]),
             rows: rows.collect(),
         }
     }

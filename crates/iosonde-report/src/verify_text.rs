@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::answer::Answer;
 use super::clean::clean;
 use super::ladder_text::COLUMNS;
-use super::report::{Block, Column, Entry, Section, Table};
+use super::report::{Block, Column, Section, Table};
 use super::wrap::{Text, wrapped as broken};
 use iosonde_analysis::verify::{FailureDetails, OpDetails, VerifyFigures, VerifyJudgement};
 use iosonde_model::plan::VerifyPlan;
@@ -92,11 +92,8 @@ fn remarks(judged: &VerifyJudgement) -> Vec<(&'static str, String)> {
 /// The same as sections of a page: figures, remarks, and the failures that say most.
 pub fn verify_sections(run: &VerifyRun, judged: &VerifyJudgement) -> Vec<Section> {
     let rows = figures(run, &judged.figures).into_iter();
-    let table = Table {
-        caption: String::new(),
-        columns: ["Of", "Figures"].map(Column::words).into(),
-        rows: rows.map(|(name, words)| vec![Entry::of(name), Entry::of(words)]).collect(),
-    };
+    let rows = rows.map(|(name, words)| vec![name.to_owned(), words]);
+    let table = Table::of_texts("", Column::all(&["Of", "Figures"], &[]), rows);
     let mut sections = vec![Section::new("figures", "Figures", vec![Block::Table(table)])];
     let groups = groups(&judged.failures);
     if !groups.is_empty() {
@@ -104,24 +101,21 @@ pub fn verify_sections(run: &VerifyRun, judged: &VerifyJudgement) -> Vec<Section
             let failure = &group[0];
             let found = failure.found.as_ref().map_or("-", |found| found.words.as_str());
             vec![
-                Entry::of(thousands(failure.offset)),
-                Entry::of(thousands(group.len() as u64)),
-                Entry::of(&failure.words),
-                Entry::of(&failure.expected.words),
-                Entry::of(found),
+                thousands(failure.offset),
+                thousands(group.len() as u64),
+                failure.words.clone(),
+                failure.expected.words.clone(),
+                found.to_owned(),
             ]
         };
-        let words = ["What", "Expected", "Found"].map(Column::words);
-        let numbers = ["Offset", "Blocks"].map(Column::numbers);
-        let table = Table {
-            caption: format!(
-                "{} of {} places; the report below has the operations around them.",
-                groups.len().min(IN_FULL),
-                groups.len()
-            ),
-            columns: numbers.into_iter().chain(words).collect(),
-            rows: groups.iter().take(IN_FULL).map(row).collect(),
-        };
+        let caption = format!(
+            "{} of {} places; the report below has the operations around them.",
+            groups.len().min(IN_FULL),
+            groups.len()
+        );
+        let mut columns = Column::all(&[], &["Offset", "Blocks"]);
+        columns.extend(Column::all(&["What", "Expected", "Found"], &[]));
+        let table = Table::of_texts(caption, columns, groups.iter().take(IN_FULL).map(row));
         sections.insert(0, Section::new("failures", "Failures", vec![Block::Table(table)]));
     }
     let remarks = remarks(judged).into_iter().map(|(name, words)| format!("{name}: {words}"));
@@ -168,48 +162,39 @@ fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, Strin
             0 => String::new(),
             trimmed => format!("; {} trimmed", bytes::rough(trimmed)),
         };
-        lines.push((
-            "written",
-            format!(
-                "{} in {}{}; flushes: {}{trimmed}",
-                bytes::rough(figures.written_bytes),
-                duration::span(figures.churn_ns),
-                at(figures.written_bytes_per_s),
-                count(figures.flushes),
-            ),
-        ));
+        let written = format!(
+            "{} in {}{}; flushes: {}{trimmed}",
+            bytes::rough(figures.written_bytes),
+            duration::span(figures.churn_ns),
+            at(figures.written_bytes_per_s),
+            count(figures.flushes),
+        );
+        lines.push(("written", written));
     }
     if run.plan.mode.sweeps() {
-        lines.push((
-            "read back",
-            format!(
-                "{} of {} blocks in {}{}",
-                count(figures.swept_blocks),
-                count(figures.sweep_blocks),
-                duration::span(figures.sweep_ns),
-                at(figures.swept_bytes_per_s),
-            ),
-        ));
+        let read = format!(
+            "{} of {} blocks in {}{}",
+            count(figures.swept_blocks),
+            count(figures.sweep_blocks),
+            duration::span(figures.sweep_ns),
+            at(figures.swept_bytes_per_s),
+        );
+        lines.push(("read back", read));
     }
-    lines.push((
-        "checks",
-        format!(
-            "{}; {} of them while the block was being written; {} more of blocks with no expected \
-             content",
-            count(figures.checked),
-            count(figures.uncertain),
-            count(figures.unrequired),
-        ),
-    ));
-    lines.push((
-        "failed",
-        format!(
-            "{} blocks; {} wrong once and right when read again; {} unreadable",
-            count(figures.failed()),
-            count(figures.transient_blocks),
-            count(figures.unreadable_blocks),
-        ),
-    ));
+    let checks = format!(
+        "{}; {} of them while the block was being written; {} more of blocks with no expected \
+         content",
+        count(figures.checked),
+        count(figures.uncertain),
+        count(figures.unrequired),
+    );
+    let failed = format!(
+        "{} blocks; {} wrong once and right when read again; {} unreadable",
+        count(figures.failed()),
+        count(figures.transient_blocks),
+        count(figures.unreadable_blocks),
+    );
+    lines.extend([("checks", checks), ("failed", failed)]);
     let latencies = [
         ("reads", figures.read_latency_ns),
         ("writes", figures.write_latency_ns),

@@ -134,9 +134,7 @@ impl Measure {
             Measure::Bandwidth => (of.ops > 0).then_some(of.bytes_per_s),
             Measure::Durable => figures.durable.as_ref().and_then(|durable| durable.bytes_per_s),
             Measure::Mean => of.latency.mean_ns,
-            Measure::Quantile(q) => {
-                of.latency.quantile(q).and_then(|quantile| quantile.value_ns()).map(|ns| ns as f64)
-            }
+            Measure::Quantile(q) => of.latency.at(q).map(|ns| ns as f64),
             Measure::Max => of.latency.max_ns.map(|ns| ns as f64),
             Measure::SyncMean => all.sync.latency.mean_ns,
             Measure::Syncs => (all.sync.ops > 0).then_some(all.sync.iops),

@@ -20,6 +20,13 @@ pub(super) struct Scored {
 /// requests of a burst. How fast that is belongs to the CPU and not to the load.
 const AT_ONCE_NS: u64 = 1 << 13;
 
+impl Scored {
+    /// A dimension that has no directions.
+    fn whole(score: f64, formatted: [String; 2]) -> Known<Scored> {
+        Ok(Scored { score, ways: Vec::new(), formatted })
+    }
+}
+
 type OfWay = fn(&Moved, &Moved) -> Known<(f64, [String; 2])>;
 
 /// The score of each direction that both have, weighted by its share of the recorded requests.
@@ -126,11 +133,7 @@ pub(super) fn mix(one: &Observed, other: &Observed) -> Known<Scored> {
         format!("{} / {} / {} %", share(counts[0]), share(counts[1]), share(counts[2]))
     };
     let distance = total_variation(&mine, &theirs).ok_or("one of the two has no requests")?;
-    Ok(Scored {
-        score: 1.0 - distance,
-        ways: Vec::new(),
-        formatted: [formatted(mine), formatted(theirs)],
-    })
+    Scored::whole(1.0 - distance, [formatted(mine), formatted(theirs)])
 }
 
 pub(super) fn depth(one: &Observed, other: &Observed) -> Known<Scored> {
@@ -143,8 +146,7 @@ pub(super) fn depth(one: &Observed, other: &Observed) -> Known<Scored> {
         let sum: f64 = of.iter().map(|(level, ns)| *level as f64 * *ns as f64).sum();
         format!("mean {}", count::significant(sum / whole.max(1.0)))
     };
-    let formatted = [formatted(&mine), formatted(&theirs)];
-    Ok(Scored { score: ks(&mine, &theirs)?, ways: Vec::new(), formatted })
+    Scored::whole(ks(&mine, &theirs)?, [formatted(&mine), formatted(&theirs)])
 }
 
 pub(super) fn syncs(one: &Observed, other: &Observed) -> Known<Scored> {
@@ -161,7 +163,7 @@ pub(super) fn syncs(one: &Observed, other: &Observed) -> Known<Scored> {
     let per_write = [mine as f64 / writes(one) as f64, theirs as f64 / writes(other) as f64];
     let score = likeness(per_write[0], per_write[1]).ok_or("neither has syncs")?;
     let formatted = per_write.map(|share| format!("{} per write", count::significant(share)));
-    Ok(Scored { score, ways: Vec::new(), formatted })
+    Scored::whole(score, formatted)
 }
 
 pub(super) fn rate(one: &Observed, other: &Observed) -> Known<Scored> {
@@ -174,11 +176,7 @@ pub(super) fn rate(one: &Observed, other: &Observed) -> Known<Scored> {
             count::significant(course.length_ns() / 1e9)
         )
     };
-    Ok(Scored {
-        score: 1.0 - distance,
-        ways: Vec::new(),
-        formatted: [formatted(&mine), formatted(&theirs)],
-    })
+    Scored::whole(1.0 - distance, [formatted(&mine), formatted(&theirs)])
 }
 
 /// Bytes per second of each direction of either, weighted by the larger of both.
@@ -211,12 +209,11 @@ pub(super) fn flushes(one: &Observed, other: &Observed) -> Known<Scored> {
     let rates = [&mine, &theirs].map(|of| of.flushes as f64 * 1e9 / of.length_ns);
     let score = likeness(rates[0], rates[1]).ok_or("neither has flushes")?;
     let formatted = rates.map(|rate| format!("{} per second", count::significant(rate)));
-    Ok(Scored { score, ways: Vec::new(), formatted })
+    Scored::whole(score, formatted)
 }
 
 pub(super) fn journal(one: &Observed, other: &Observed) -> Known<Scored> {
     let (mine, theirs) = (one.device.clone()?, other.device.clone()?);
     let shares = [&mine, &theirs].map(|of| of.journal_bytes as f64 / of.all_bytes().max(1) as f64);
-    let formatted = shares.map(count::percent);
-    Ok(Scored { score: 1.0 - (shares[0] - shares[1]).abs(), ways: Vec::new(), formatted })
+    Scored::whole(1.0 - (shares[0] - shares[1]).abs(), shares.map(count::percent))
 }

@@ -241,11 +241,7 @@ impl Observed {
         if !jobs.has_series {
             observed.course = Err(reason.into());
         }
-        if jobs.is_unclear {
-            observed.depth = Err(reason.into());
-            observed.everyone = Err(reason.into());
-        }
-        if jobs.has_preparation {
+        if jobs.is_unclear || jobs.has_preparation {
             observed.depth = Err(reason.into());
             observed.everyone = Err(reason.into());
         }

@@ -22,7 +22,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let total = &case.figures.all.total;
-    let lag_ns = total.lag.as_ref()?.quantile(0.99)?.value_ns()?;
+    let lag_ns = total.lag.as_ref()?.at(0.99)?;
     let words = format!(
         "Operations were submitted up to {} late (p99) although slots were free: the latencies \
          include the client's own delay; give it more CPUs, or a lower rate per job.",

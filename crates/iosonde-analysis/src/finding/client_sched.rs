@@ -1,7 +1,6 @@
 //! `client_sched`: the host stalled threads for long enough to show in the tail.
 
 use iosonde_model::units::duration;
-use iosonde_stats::Quantile;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
@@ -36,7 +35,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(finding) = pause(case) {
         return Some(finding);
     }
-    let p99 = case.figures.all.total.latency.quantile(0.99).and_then(Quantile::value_ns);
+    let p99 = case.figures.all.total.latency.at(0.99);
     let late = p99.and_then(|p99| Some((p99, late(case, p99)?)));
     let steal = cpu_shares(case).map(|[.., steal]| steal).filter(|share| *share > STEAL);
     let of_others = late.and_then(|_| busiest(case));

@@ -3,7 +3,7 @@
 
 use iosonde_model::plan::Order;
 use iosonde_model::units::duration;
-use iosonde_stats::{Histogram, Quantile};
+use iosonde_stats::Histogram;
 
 use super::ram_backed::is_memory;
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
@@ -43,7 +43,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if case.empty_share() > 0.01 {
         return None;
     }
-    let fast = case.figures.all.read.latency.quantile(0.10).and_then(Quantile::value_ns)?;
+    let fast = case.figures.all.read.latency.at(0.10)?;
     if fast >= FLASH_READ_NS {
         return None;
     }

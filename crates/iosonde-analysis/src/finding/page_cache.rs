@@ -2,7 +2,6 @@
 
 use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::units::duration;
-use iosonde_stats::Quantile;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
 
@@ -33,7 +32,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let device = case.device_read_share().filter(|_| case.empty_share() <= 0.01);
     let cached = case.cached_share().filter(|share| *share > CACHED);
-    let median = case.figures.all.read.latency.quantile(0.5).and_then(Quantile::value_ns);
+    let median = case.figures.all.read.latency.at(0.5);
     let (strength, words) = match (device, cached, median) {
         (Some(share), _, _) if share < DEVICE_SHARE => (
             Strength::Proven,

@@ -84,7 +84,7 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
     let of = |op: Op| Tally::of(own(op));
     let (read, write, discard) = (of(Op::Read), of(Op::Write), of(Op::Discard));
     let is_device = |t: &&Traffic| t.class == Class::DeviceFlush;
-    let device_flushes: u64 = own(Op::Flush).filter(is_device).map(|t| t.requests).sum();
+    let flushes: u64 = own(Op::Flush).filter(is_device).map(|t| t.requests).sum();
     let sent_flushes: u64 = own(Op::Flush).filter(|t| !is_device(t)).map(|t| t.requests).sum();
     let (begun, ending) = device.counters_within.unwrap_or((start, end));
     // What a counter rose by while requests were traced, at least and at most.
@@ -104,55 +104,23 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
     let edge = |requests: u64| edge(requests) + crossing;
     // The kernel counts write-zeroes, and on many versions the empty request that an fsync sends,
     // among the writes.
-    let side = |what, traced: (u64, u64), kernel, edge| Side { what, traced, kernel, edge };
     let writes = write.requests + sent_flushes + discard.requests;
+    let read_bytes = bytes(rose(|counters| counters.read_sectors));
+    let written_bytes = bytes(rose(|counters| counters.write_sectors));
+    let reads_counted = rose(|counters| counters.reads);
+    let writes_counted = rose(|counters| counters.writes);
+    let flushes_counted = rose(|counters| counters.flushes);
+    let exactly = |traced: u64| (traced, traced);
+    let written = (write.bytes, write.bytes + discard.bytes);
     let sides = [
-        (
-            "read_bytes",
-            side(
-                "bytes read",
-                (read.bytes, read.bytes),
-                bytes(rose(|counters| counters.read_sectors)),
-                edge_bytes(&read),
-            ),
-        ),
-        (
-            "write_bytes",
-            side(
-                "bytes written",
-                (write.bytes, write.bytes + discard.bytes),
-                bytes(rose(|counters| counters.write_sectors)),
-                edge_bytes(&write),
-            ),
-        ),
-        (
-            "reads",
-            side(
-                "reads",
-                (read.requests, read.requests),
-                rose(|counters| counters.reads),
-                edge(read.requests),
-            ),
-        ),
-        (
-            "writes",
-            side(
-                "writes",
-                (write.requests, writes),
-                rose(|counters| counters.writes),
-                edge(writes),
-            ),
-        ),
-        (
-            "flushes",
-            side(
-                "flushes of the cache",
-                (device_flushes, device_flushes),
-                rose(|counters| counters.flushes),
-                edge(device_flushes),
-            ),
-        ),
+        ("read_bytes", "bytes read", exactly(read.bytes), read_bytes, edge_bytes(&read)),
+        ("write_bytes", "bytes written", written, written_bytes, edge_bytes(&write)),
+        ("reads", "reads", exactly(read.requests), reads_counted, edge(read.requests)),
+        ("writes", "writes", (write.requests, writes), writes_counted, edge(writes)),
+        ("flushes", "flushes of the cache", exactly(flushes), flushes_counted, edge(flushes)),
     ];
+    let sides =
+        sides.map(|(code, what, traced, kernel, edge)| (code, Side { what, traced, kernel, edge }));
     let used = sides.into_iter().filter(|(_, side)| side.traced.1 > 0 || side.kernel.1 > 0);
     used.map(|(code, side)| side.identity(code, name)).collect()
 }
@@ -380,9 +348,7 @@ fn slight(entry: Identity, off: u64) -> Identity {
 }
 
 fn entry(code: &'static str, residual: f64, tolerance: f64, equation: String) -> Identity {
-    let ok = residual <= tolerance;
-    let severity = Severity::Invalid;
-    Identity { code, equation, residual, tolerance, ok, severity, explained: false }
+    Identity::new(code, Severity::Invalid, residual, tolerance, equation)
 }
 
 #[cfg(test)]

@@ -39,6 +39,26 @@ const GAP: f64 = 22.0;
 const SAMPLE: f64 = 28.0;
 
 impl Figure {
+    /// Panels one below the other, without notes.
+    pub fn stacked(
+        title: impl Into<String>,
+        subtitle: impl Into<String>,
+        panels: Vec<Panel>,
+    ) -> Figure {
+        let (title, subtitle, arrangement) = (title.into(), subtitle.into(), Arrangement::Stacked);
+        Figure { title, subtitle, arrangement, panels, notes: Vec::new() }
+    }
+
+    /// The same beside each other.
+    pub fn side_by_side(
+        title: impl Into<String>,
+        subtitle: impl Into<String>,
+        panels: Vec<Panel>,
+    ) -> Figure {
+        let arrangement = Arrangement::SideBySide;
+        Figure { arrangement, ..Figure::stacked(title, subtitle, panels) }
+    }
+
     /// The figure as SVG. Its ground and colours are fixed: a dark page puts it on a white card.
     ///
     /// For programs each bar and point has `data-x`, `data-y` and `data-s` (its series), without

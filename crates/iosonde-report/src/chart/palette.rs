@@ -65,57 +65,30 @@ impl Shape {
     }
 }
 
+const fn look(
+    colour: &'static str,
+    ink: &'static str,
+    shape: Shape,
+    dash: &'static str,
+    hatch: &'static str,
+) -> Style {
+    Style { colour, dash, hatch, shape, ink }
+}
+
 /// Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is lost on white, and
 /// with grey in place of black, which is the ink.
 const STYLES: [Style; 7] = [
-    Style { colour: "#0072b2", dash: "", hatch: "", shape: Shape::Circle, ink: "#00588a" },
-    Style {
-        colour: "#d55e00",
-        dash: "7 3",
-        hatch: "M0 6L6 0",
-        shape: Shape::Square,
-        ink: "#a84a00",
-    },
-    Style {
-        colour: "#009e73",
-        dash: "2 2.5",
-        hatch: "M0 3H6",
-        shape: Shape::Triangle,
-        ink: "#00714f",
-    },
-    Style {
-        colour: "#cc79a7",
-        dash: "8 3 2 3",
-        hatch: "M0 0L6 6",
-        shape: Shape::Diamond,
-        ink: "#9b4674",
-    },
-    Style {
-        colour: "#e69f00",
-        dash: "12 4",
-        hatch: "M3 0V6",
-        shape: Shape::Inverted,
-        ink: "#855b00",
-    },
-    Style {
-        colour: "#56b4e9",
-        dash: "5 2 1.5 2 1.5 2",
-        hatch: "M0 3H6M3 0V6",
-        shape: Shape::Pentagon,
-        ink: "#1c6a96",
-    },
-    Style {
-        colour: "#555555",
-        dash: "3 3",
-        hatch: "M0 0L6 6M0 6L6 0",
-        shape: Shape::Bar,
-        ink: "#444444",
-    },
+    look("#0072b2", "#00588a", Shape::Circle, "", ""),
+    look("#d55e00", "#a84a00", Shape::Square, "7 3", "M0 6L6 0"),
+    look("#009e73", "#00714f", Shape::Triangle, "2 2.5", "M0 3H6"),
+    look("#cc79a7", "#9b4674", Shape::Diamond, "8 3 2 3", "M0 0L6 6"),
+    look("#e69f00", "#855b00", Shape::Inverted, "12 4", "M3 0V6"),
+    look("#56b4e9", "#1c6a96", Shape::Pentagon, "5 2 1.5 2 1.5 2", "M0 3H6M3 0V6"),
+    look("#555555", "#444444", Shape::Bar, "3 3", "M0 0L6 6M0 6L6 0"),
 ];
 
 /// What has no value: failed, not reached.
-pub(super) const NOTHING: Style =
-    Style { colour: "#8a8a8a", dash: "", hatch: "M0 6L6 0", shape: Shape::Circle, ink: "#444444" };
+pub(super) const NOTHING: Style = look("#8a8a8a", "#444444", Shape::Circle, "", "M0 6L6 0");
 /// Lines across a plot.
 pub(super) const ACROSS: &str = "#444444";
 

@@ -38,22 +38,12 @@ fn advance(character: char, bold: bool) -> u16 {
     let index = (character as usize).checked_sub(32);
     let widths = if bold { &BOLD_WIDTHS } else { &WIDTHS };
     let listed = index.and_then(|index| widths.get(index)).copied();
-    match character {
-        'µ' => {
-            if bold {
-                736
-            } else {
-                636
-            }
-        }
-        '·' => {
-            if bold {
-                380
-            } else {
-                318
-            }
-        }
-        '–' => 556,
+    match (character, bold) {
+        ('µ', false) => 636,
+        ('µ', true) => 736,
+        ('·', false) => 318,
+        ('·', true) => 380,
+        ('–', _) => 556,
         _ => listed.unwrap_or(OTHER_WIDTH),
     }
 }

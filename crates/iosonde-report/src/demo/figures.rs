@@ -1,9 +1,7 @@
 //! The pictures of the demonstration.
 
 use super::{Drawn, Level, SECONDS, second};
-use crate::chart::{
-    Arrangement, Axis, Band, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, style,
-};
+use crate::chart::{Axis, Band, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, style};
 use crate::report::Trust;
 use iosonde_model::units::count::thousands;
 use iosonde_model::units::duration;
@@ -116,13 +114,8 @@ fn x_axis(levels: &[&Level]) -> Result<Axis, crate::chart::ChartError> {
 }
 
 fn figure(title: &str, x: Axis, y: Axis, marks: Marks) -> Drawn {
-    Ok(Figure {
-        title: title.into(),
-        subtitle: "an invented device; nothing was measured".into(),
-        arrangement: Arrangement::Stacked,
-        panels: vec![Panel { title: String::new(), x, y, marks, height: 250.0 }],
-        notes: Vec::new(),
-    })
+    let panel = Panel { title: String::new(), x, y, marks, height: 250.0 };
+    Ok(Figure::stacked(title, "an invented device; nothing was measured", vec![panel]))
 }
 
 fn whole(value: f64) -> String {

@@ -4,8 +4,8 @@
 
 use super::view::unit;
 use crate::chart::{
-    Arrangement, Axis, ChartError, Edge, Figure, Kind, Line, Marker, Marks, Panel, Plot, Point,
-    Quantity, Scale, style,
+    Axis, ChartError, Edge, Figure, Kind, Line, Marker, Marks, Panel, Plot, Point, Quantity, Scale,
+    style,
 };
 use iosonde_analysis::experiment::rounds::Tracked;
 use iosonde_analysis::experiment::{StageFacts, Steadiness};
@@ -127,8 +127,7 @@ fn figure(
     let verdict = steadiness.verdict();
     let seconds = count::setting(facts.stage.seconds);
     let subtitle = format!("{verdict}; rounds of {seconds} s for each cell");
-    let arrangement = Arrangement::Stacked;
-    let figure = Figure { title, subtitle, arrangement, panels, notes };
+    let figure = Figure { notes, ..Figure::stacked(title, subtitle, panels) };
     Ok(Some(figure).filter(|figure| !figure.panels.is_empty()))
 }
 

@@ -4,8 +4,7 @@
 use super::notes::{self, Looks};
 use super::view::{View, unit};
 use crate::chart::{
-    Arrangement, Axis, ChartError, Edge, Figure, Kind, Line, Marks, Measured, Panel, Plot,
-    Quantity, Scale,
+    Axis, ChartError, Edge, Figure, Kind, Line, Marks, Measured, Panel, Plot, Quantity, Scale,
 };
 use iosonde_analysis::experiment::Measure;
 use iosonde_analysis::experiment::measure::Quantity as Kinds;
@@ -136,13 +135,9 @@ impl<'a> Sheet<'a> {
         }
         notes.extend(self.notes);
         notes.extend(notes::of_standing(view, self.looks));
-        (!self.panels.is_empty()).then(|| Figure {
-            title: notes::title(view, what),
-            subtitle: notes::subtitle(view),
-            arrangement: Arrangement::Stacked,
-            panels: self.panels,
-            notes,
-        })
+        let (title, subtitle) = (notes::title(view, what), notes::subtitle(view));
+        let figure = Figure { notes, ..Figure::stacked(title, subtitle, self.panels) };
+        Some(figure).filter(|figure| !figure.panels.is_empty())
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn points(study: &Study) -> DataSet {
             rows.push(row);
         }
     }
-    DataSet { name: "points".into(), columns, rows }
+    DataSet::new("points", columns, rows)
 }
 
 /// A row for each run, in the order in which they were carried out.
@@ -80,7 +80,7 @@ pub(super) fn trials(study: &Study) -> DataSet {
         row.extend(Measure::all().map(value));
         rows.push(row);
     }
-    DataSet { name: "trials".into(), columns, rows }
+    DataSet::new("trials", columns, rows)
 }
 
 /// The long form: a row for each figure of each run. What is of the run as a whole stands with the
@@ -112,7 +112,7 @@ pub(super) fn metrics(study: &Study) -> DataSet {
             }
         }
     }
-    DataSet { name: "metrics".into(), columns, rows }
+    DataSet::new("metrics", columns, rows)
 }
 
 /// Columns for the levels of all axes of all stages: by quantity with its unit where an axis has

@@ -72,12 +72,8 @@ pub(super) fn conclusion(name: &str, answer: &Answer) -> Section {
 }
 
 fn small(table: &AnswerTable) -> Table {
-    let entries = |row: &Vec<String>| row.iter().map(Entry::of).collect();
-    Table {
-        caption: table.caption.clone(),
-        columns: table.columns.iter().map(Column::words).collect(),
-        rows: table.rows.iter().map(entries).collect(),
-    }
+    let columns = table.columns.iter().map(Column::words).collect();
+    Table::of_texts(&table.caption, columns, table.rows.clone())
 }
 
 fn table(facts: &StageFacts) -> Table {

@@ -25,8 +25,7 @@ const COLUMNS: [&str; 13] = [
 /// per second); `None` without rounds.
 pub(super) fn windows(study: &Study) -> Option<DataSet> {
     let rows: Vec<Vec<Datum>> = study.stages.iter().flat_map(of_stage).collect();
-    let columns = COLUMNS.map(str::to_owned).to_vec();
-    (!rows.is_empty()).then(|| DataSet { name: "windows".into(), columns, rows })
+    (!rows.is_empty()).then(|| DataSet::new("windows", COLUMNS, rows))
 }
 
 fn of_stage(facts: &StageFacts) -> Vec<Vec<Datum>> {

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::chart::{
-    Arrangement, Axis, Bar, BarSeries, Bars, ChartError, Curve, Figure, Kind, Marks, Measured,
-    Panel, Quantity, Scale, style,
+    Axis, Bar, BarSeries, Bars, ChartError, Curve, Edge, Figure, Kind, Line, Marks, Measured,
+    Panel, Plot, Point, Quantity, Scale, style,
 };
-use crate::chart::{Edge, Line, Plot, Point};
-use crate::profile_figures::distribution::{Times, body_and_tail, thin_note};
+use crate::profile_figures::distribution::{Times, body_and_tail};
 use crate::report::Picture;
 use crate::wording::capital;
 use iosonde_model::plan::IoKind;
@@ -75,19 +74,16 @@ fn bars_of(rows: &[Row<'_>], way: IoKind) -> Result<Option<Figure>, ChartError> 
     let values = series.iter().flat_map(|each| each.values.iter().flatten());
     let values: Vec<f64> = values.filter_map(|bar| bar.value.number()).collect();
     let scale = Scale::fit(Kind::Linear, values.into_iter().chain([0.0]))?;
-    Ok(Some(Figure {
-        title: format!("{} latency", capital(way.word())),
-        subtitle: "mean of the whole latency; percentiles of what fio has them of".into(),
-        arrangement: Arrangement::Stacked,
-        panels: vec![Panel {
-            title: String::new(),
-            x: Axis::names("job", jobs.iter().map(|(row, _)| row.name.clone()).collect()),
-            y: Axis::new("latency", Quantity::Latency, scale),
-            marks: Marks::Bars(Bars { series, labelled: jobs.len() <= 4, stacked: false }),
-            height: 240.0,
-        }],
-        notes: Vec::new(),
-    }))
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::names("job", jobs.iter().map(|(row, _)| row.name.clone()).collect()),
+        y: Axis::new("latency", Quantity::Latency, scale),
+        marks: Marks::Bars(Bars { series, labelled: jobs.len() <= 4, stacked: false }),
+        height: 240.0,
+    };
+    let title = format!("{} latency", capital(way.word()));
+    let subtitle = "mean of the whole latency; percentiles of what fio has them of";
+    Ok(Some(Figure::stacked(title, subtitle, vec![panel])))
 }
 
 /// Throughput and latency over the one option in which the results differ.
@@ -184,13 +180,9 @@ fn sweep_of(
     if !latencies.is_empty() {
         panels.push(panel("Latency (logarithmic)", Quantity::Latency, Kind::Log10, latencies)?);
     }
-    Ok(Some(Figure {
-        title: format!("{} throughput and latency over {option}", capital(way.word())),
-        subtitle: "as fio printed them; one run each, so without intervals".into(),
-        arrangement: Arrangement::SideBySide,
-        panels,
-        notes: Vec::new(),
-    }))
+    let title = format!("{} throughput and latency over {option}", capital(way.word()));
+    let subtitle = "as fio printed them; one run each, so without intervals";
+    Ok(Some(Figure::side_by_side(title, subtitle, panels)))
 }
 
 /// Distribution and tail of every job whose bins are there.
@@ -212,13 +204,8 @@ pub(super) fn distributions(rows: &[Row<'_>]) -> Vec<Picture> {
                 histogram,
             })
             .collect();
-        let figure = body_and_tail(&times, "latency").map(|panels| Figure {
-            title: format!("{} latency", capital(way.word())),
-            subtitle: "from fio's bins".into(),
-            arrangement: Arrangement::SideBySide,
-            notes: thin_note(&panels).into_iter().collect(),
-            panels,
-        });
+        let title = format!("{} latency", capital(way.word()));
+        let figure = body_and_tail(title, "from fio's bins", &times);
         let caption = format!("How the {} latencies are distributed, and their tail.", way.word());
         picture(&format!("distribution-{}", way.word()), figure, &caption)
     });
@@ -273,19 +260,15 @@ fn figure(
     let plot = Plot { curves, ..Plot::default() };
     let x = Scale::fit(Kind::Time, plot.xs().into_iter().chain([0.0]))?;
     let y = Scale::fit(Kind::Linear, plot.ys(Edge::Left).into_iter().chain([0.0]))?;
-    Ok(Figure {
-        title: format!("{title} over time"),
-        subtitle: "from fio's logs; the mean of the values that fall together".into(),
-        arrangement: Arrangement::Stacked,
-        panels: vec![Panel {
-            title: String::new(),
-            x: Axis::new("time since the start", Quantity::Time, x),
-            y: Axis::new(unit, quantity, y),
-            marks: Marks::Plot(plot),
-            height: 240.0,
-        }],
-        notes: Vec::new(),
-    })
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::new("time since the start", Quantity::Time, x),
+        y: Axis::new(unit, quantity, y),
+        marks: Marks::Plot(plot),
+        height: 240.0,
+    };
+    let subtitle = "from fio's logs; the mean of the values that fall together";
+    Ok(Figure::stacked(format!("{title} over time"), subtitle, vec![panel]))
 }
 
 /// The values of one direction as steps: each stands from the time before it to its own, and those

@@ -1,6 +1,6 @@
 //! Jobs of fio as tables, for people and for programs.
 
-use crate::report::{Column, DataSet, Datum, Entry, Table, Trust};
+use crate::report::{Column, DataSet, Datum, Entry, PERCENTILE_COLUMNS, PERCENTILES, Table, Trust};
 use iosonde_analysis::foreign::in_flight;
 use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{ForeignDirection, ForeignLatency, ForeignLog, LogKind};
@@ -9,10 +9,6 @@ use iosonde_stats::Histogram;
 use iosonde_stats::quantile::{EARNED_FROM, Quantile};
 
 use super::Row;
-
-/// The percentiles that are shown, per cent.
-pub(super) const SHOWN: [(f64, &str); 5] =
-    [(50.0, "p50"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
 
 /// A percentile of a distribution, if it has the samples for it.
 pub(super) fn earned(latency: &ForeignLatency, per_cent: f64) -> Option<u64> {
@@ -24,9 +20,9 @@ pub(super) fn earned(latency: &ForeignLatency, per_cent: f64) -> Option<u64> {
 
 /// One row for each direction of each job, and what can be said of all together.
 pub(super) fn jobs(rows: &[Row<'_>]) -> Table {
-    let mut columns = vec![Column::words("job"), Column::words("direction")];
-    columns.extend(["IOPS", "MB/s", "in flight", "mean"].map(Column::numbers));
-    columns.extend(SHOWN.map(|(_, name)| Column::numbers(name)));
+    let words = ["job", "direction"];
+    let mut columns = Column::all(&words, &["IOPS", "MB/s", "in flight", "mean"]);
+    columns.extend(PERCENTILES.map(|(_, name)| Column::numbers(name)));
     columns.push(Column::numbers("max"));
     let mut lines = Vec::new();
     for row in rows {
@@ -69,7 +65,7 @@ fn line(row: &Row<'_>, direction: &ForeignDirection) -> Vec<Entry> {
         trust,
     }));
     let spread = direction.spread();
-    for (per_cent, _) in SHOWN {
+    for per_cent in PERCENTILES.map(|(q, _)| q * 100.0) {
         entries.push(match spread.map(|(name, latency)| (name, earned(latency, per_cent))) {
             Some((name, Some(ns))) => {
                 Entry { text: duration::latency(ns as f64), more: format!("of {name}"), trust }
@@ -149,7 +145,7 @@ fn together(rows: &[Row<'_>]) -> Vec<Vec<Entry>> {
         let mean = (ops > 0.0).then(|| duration::latency(time / ops));
         line.push(Entry::of(mean.unwrap_or("n/a".into())));
         let histogram = merged.iter().find(|(of, _)| *of == way).map(|(_, histogram)| histogram);
-        for (per_cent, _) in SHOWN {
+        for per_cent in PERCENTILES.map(|(q, _)| q * 100.0) {
             line.push(match histogram {
                 Some(histogram) => of_bins(histogram, per_cent),
                 None => bound(&directions, per_cent),
@@ -188,13 +184,11 @@ fn bound(directions: &[&ForeignDirection], per_cent: f64) -> Entry {
 
 /// The same for programs.
 pub(super) fn data(rows: &[Row<'_>]) -> DataSet {
-    let mut columns: Vec<String> = ["job", "host", "direction", "iodepth", "numjobs"]
+    let columns = ["job", "host", "direction", "iodepth", "numjobs"]
         .into_iter()
         .chain(["iops", "bandwidth_bytes_per_s", "operations_count", "moved_bytes", "runtime_ns"])
         .chain(["in_flight_count", "latency_mean_ns", "latency_min_ns", "latency_max_ns"])
-        .map(str::to_owned)
-        .collect();
-    columns.extend(SHOWN.map(|(_, name)| format!("latency_{}_ns", name.replace('.', "_"))));
+        .chain(PERCENTILE_COLUMNS);
     let mut lines = Vec::new();
     for row in rows {
         for direction in &row.job.directions {
@@ -219,11 +213,11 @@ pub(super) fn data(rows: &[Row<'_>]) -> DataSet {
                 Datum::from(whole.map(|latency| latency.max_ns)),
             ];
             let percentile = |per_cent| spread.and_then(|latency| earned(latency, per_cent));
-            line.extend(SHOWN.map(|(per_cent, _)| Datum::from(percentile(per_cent))));
+            line.extend(PERCENTILES.map(|(q, _)| Datum::from(percentile(q * 100.0))));
             lines.push(line);
         }
     }
-    DataSet { name: "jobs".into(), columns, rows: lines }
+    DataSet::new("jobs", columns, lines)
 }
 
 /// Most rows of a log that are reported again: the file itself has the others.
@@ -231,7 +225,7 @@ const MAX_ROWS: usize = 100_000;
 
 /// The values of logs for programs, in the long form.
 pub(super) fn log_data(logs: &[ForeignLog]) -> Option<DataSet> {
-    let columns = ["job", "metric", "direction", "time_ns", "value"].map(str::to_owned).to_vec();
+    let columns = ["job", "metric", "direction", "time_ns", "value"];
     let mut rows = Vec::new();
     for log in logs {
         let (metric, scale) = match log.kind {
@@ -252,5 +246,5 @@ pub(super) fn log_data(logs: &[ForeignLog]) -> Option<DataSet> {
             ]
         }));
     }
-    (!rows.is_empty()).then(|| DataSet { name: "logs".into(), columns, rows })
+    (!rows.is_empty()).then(|| DataSet::new("logs", columns, rows))
 }

@@ -1,6 +1,6 @@
 //! A profile beside that of its replay: the same distributions in one picture.
 
-use super::distribution::{Times, body, body_and_tail, thin_note};
+use super::distribution::{Times, body, body_and_tail};
 use super::over_time::percentiles;
 use super::pool::{Flow, Pool, by_flow, in_file_name, subject};
 use super::sizes::Classes;
@@ -34,26 +34,20 @@ pub fn comparison(
     let both: Vec<(Flow, [&Pool; 2])> =
         ours.iter().filter_map(|(flow, one)| Some((*flow, [one, theirs.get(flow)?]))).collect();
     let title = |what: &str| format!("{what}, {RECORDED} and {REGENERATED}");
+    let subtitle = formatted([subject(recorded), subject(regenerated)]);
     let figure = |what: &str, arrangement, panels: Vec<Panel>| Figure {
-        title: title(what),
-        subtitle: formatted([subject(recorded), subject(regenerated)]),
         arrangement,
-        panels,
-        notes: Vec::new(),
+        ..Figure::stacked(title(what), &subtitle, panels)
     };
     let mut drawn: Vec<Drawn> = Vec::new();
     for (flow, pools) in &both {
         let times = times(pools.map(|pool| &pool.latency));
         if times.len() == 2 {
             let op = flow.word().0;
-            let panels = body_and_tail(&times, "latency")?;
-            let thin = thin_note(&panels);
-            let mut figure =
-                figure(&format!("Latency of {op} requests"), Arrangement::SideBySide, panels);
             let amount = |run, pool: &Pool| format!("{} ({})", subject(run), pool.amount());
-            figure.subtitle =
-                formatted([amount(recorded, pools[0]), amount(regenerated, pools[1])]);
-            figure.notes.extend(thin);
+            let amounts = formatted([amount(recorded, pools[0]), amount(regenerated, pools[1])]);
+            let heading = title(&format!("Latency of {op} requests"));
+            let figure = body_and_tail(heading, amounts, &times)?;
             drawn.push((format!("compared-latency-{}", in_file_name(op)), figure));
         }
     }

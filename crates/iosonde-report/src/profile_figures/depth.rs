@@ -3,9 +3,7 @@
 use super::Drawn;
 use super::pool::{in_file_name, subject};
 use super::sizes::share_axis;
-use crate::chart::{
-    Arrangement, Axis, Bar, BarSeries, Bars, ChartError, Figure, Marks, Panel, Style, style,
-};
+use crate::chart::{Axis, Bar, BarSeries, Bars, ChartError, Figure, Marks, Panel, Style, style};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Depth, ProfiledDevice};
 use iosonde_model::units::count::percent;
@@ -18,16 +16,10 @@ pub(super) fn depths(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
     let mut drawn = Vec::new();
     for device in run.devices.iter().filter(|device| device.program_depth.max > 0) {
         let name = device.facts.name.as_str();
-        let figure = Figure {
-            title: format!("Requests in flight on {name}"),
-            subtitle: subject(run),
-            arrangement: Arrangement::Stacked,
-            panels: panels(device)?,
-            notes: vec![
-                "From the first request to the end. 0: the device had nothing to do for them."
-                    .into(),
-            ],
-        };
+        let title = format!("Requests in flight on {name}");
+        let note = "From the first request to the end. 0: the device had nothing to do for them.";
+        let figure = Figure::stacked(title, subject(run), panels(device)?);
+        let figure = Figure { notes: vec![note.into()], ..figure };
         drawn.push((format!("depth-{}", in_file_name(name)), figure));
     }
     Ok(drawn)

@@ -3,7 +3,7 @@
 use super::Drawn;
 use super::pool::{Flow, Pool, by_device, in_file_name, subject};
 use crate::chart::{
-    Arrangement, Axis, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, Style, style,
+    Axis, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, Style, style,
 };
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::SyncKind;
@@ -50,16 +50,12 @@ pub(super) fn latencies(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
             format!("Not drawn: {part}, always below {}.", duration::latency(SHORTEST_NS as f64))
         };
         notes.extend(short.into_iter().map(missing));
-        let panels = body_and_tail(&parts, "latency")?;
-        notes.extend(thin_note(&panels));
-        let figure = Figure {
-            title: format!("Latency of {op} requests on {device}"),
-            subtitle: format!("{} · {}", subject(run), pool.amount()),
-            arrangement: Arrangement::SideBySide,
-            panels,
-            notes,
-        };
-        drawn.push((in_file_name(&format!("latency-{op}-{device}")), figure));
+        let title = format!("Latency of {op} requests on {device}");
+        let subtitle = format!("{} · {}", subject(run), pool.amount());
+        let figure = body_and_tail(title, subtitle, &parts)?;
+        notes.extend(figure.notes);
+        let name = in_file_name(&format!("latency-{op}-{device}"));
+        drawn.push((name, Figure { notes, ..figure }));
     }
     Ok(drawn)
 }
@@ -89,14 +85,8 @@ pub(super) fn syncs(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     if times.is_empty() {
         return Ok(None);
     }
-    let panels = body_and_tail(&times, "latency")?;
-    let figure = Figure {
-        title: "Latency of the calls that make data durable".into(),
-        subtitle: subject(run),
-        arrangement: Arrangement::SideBySide,
-        notes: thin_note(&panels).into_iter().collect(),
-        panels,
-    };
+    let title = "Latency of the calls that make data durable";
+    let figure = body_and_tail(title, subject(run), &times)?;
     Ok(Some(("latency-syncs".into(), figure)))
 }
 
@@ -120,7 +110,7 @@ fn parts(pool: &Pool) -> (Vec<Times<'_>>, Vec<&'static str>) {
 }
 
 /// What thin curves mean, if there are any.
-pub(crate) fn thin_note(panels: &[Panel]) -> Option<String> {
+fn thin_note(panels: &[Panel]) -> Option<String> {
     let thin = |panel: &Panel| match &panel.marks {
         Marks::Plot(plot) => plot.curves.iter().any(|curve| curve.rough),
         _ => false,
@@ -130,15 +120,20 @@ pub(crate) fn thin_note(panels: &[Panel]) -> Option<String> {
     panels.iter().any(thin).then(note)
 }
 
-/// The distribution twice: evenly, and with a logarithmic tail. At least one must hold values.
-pub(crate) fn body_and_tail(times: &[Times], what: &str) -> Result<Vec<Panel>, ChartError> {
+/// The distribution of latencies twice: evenly, and with a logarithmic tail. At least one must hold
+/// values.
+pub(crate) fn body_and_tail(
+    title: impl Into<String>,
+    subtitle: impl Into<String>,
+    times: &[Times],
+) -> Result<Figure, ChartError> {
     let scale = time_scale(times)?;
     let all = times.iter().map(|t| t.histogram.count()).max().unwrap_or(1).max(10);
     let tail_scale = Scale::fit(Kind::Log10, [1.0 / all as f64, 1.0])?;
     let from = scale.ends().0;
     let panel = |title: &str, y: Axis, curves: Vec<Curve>| Panel {
         title: title.into(),
-        x: Axis::new(format!("{what} (logarithmic)"), Quantity::Latency, scale),
+        x: Axis::new("latency (logarithmic)", Quantity::Latency, scale),
         y,
         marks: Marks::curves(Vec::new(), curves),
         height: 290.0,
@@ -146,10 +141,12 @@ pub(crate) fn body_and_tail(times: &[Times], what: &str) -> Result<Vec<Panel>, C
     let share = Scale::exactly(Kind::Linear, 0.0, 1.0)?;
     let body = Axis::new("share within that time", Quantity::Share, share);
     let tail = Axis::new("fraction slower (logarithmic)", Quantity::Share, tail_scale);
-    Ok(vec![
+    let panels = vec![
         panel("Distribution", body, times.iter().map(|t| cumulative(t, scale.ends())).collect()),
         panel("Tail: the slowest", tail, times.iter().flat_map(|t| exceeding(t, from)).collect()),
-    ])
+    ];
+    let notes = thin_note(&panels).into_iter().collect();
+    Ok(Figure { notes, ..Figure::side_by_side(title, subtitle, panels) })
 }
 
 /// One panel with the distribution alone.

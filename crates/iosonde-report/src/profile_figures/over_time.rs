@@ -2,7 +2,7 @@
 
 use super::pool::subject;
 use super::{Drawn, word};
-use crate::chart::{Arrangement, Band, ChartError, Curve, Figure, Panel, Style, style};
+use crate::chart::{Band, ChartError, Curve, Figure, Panel, Style, style};
 use crate::latency_map::{self, Column};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::TrafficSeries;
@@ -68,17 +68,12 @@ pub(super) fn rates(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     if !bandwidth.is_empty() {
         panels.push(panel("Bandwidth", "MB/s", bandwidth)?);
     }
-    let figure = Figure {
-        title: "Requests and bandwidth over time".into(),
-        subtitle: subject(run),
-        arrangement: Arrangement::Stacked,
-        panels,
-        notes: vec![format!(
-            "Requests of the program and write-back of its pages, per {}.",
-            latency(series[0].counters.width_ns as f64)
-        )],
-    };
-    Ok(Some(("rates-over-time".into(), figure)))
+    let note = format!(
+        "Requests of the program and write-back of its pages, per {}.",
+        latency(series[0].counters.width_ns as f64)
+    );
+    let figure = Figure::stacked("Requests and bandwidth over time", subject(run), panels);
+    Ok(Some(("rates-over-time".into(), Figure { notes: vec![note], ..figure })))
 }
 
 /// Steps of a rate per second. The last interval counts as long as it lasted; if that is less than

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::Drawn;
 use super::pool::{in_file_name, subject};
 use crate::chart::{
-    Arrangement, Axis, Cell, ChartError, Curve, Figure, HeatMap, Kind, Marks, Panel, Plot,
-    Quantity, Scale, Style,
+    Axis, Cell, ChartError, Curve, Figure, HeatMap, Kind, Marks, Panel, Plot, Quantity, Scale,
+    Style,
 };
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Chunk, Places};
@@ -50,14 +50,8 @@ pub(super) fn places(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
         if places.lost_bytes > 0 {
             notes.push(format!("Not in it: {}.", bytes::rough(places.lost_bytes)));
         }
-        let figure = Figure {
-            title: format!("Places on {device}"),
-            subtitle: subject(run),
-            arrangement: Arrangement::Stacked,
-            panels,
-            notes,
-        };
-        drawn.push((format!("places-{}", in_file_name(device)), figure));
+        let figure = Figure::stacked(format!("Places on {device}"), subject(run), panels);
+        drawn.push((format!("places-{}", in_file_name(device)), Figure { notes, ..figure }));
     }
     Ok(drawn)
 }

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Drawn;
 use super::pool::{by_flow, subject};
 use crate::chart::{
-    Arrangement, Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity,
-    Scale, style,
+    Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity, Scale, style,
 };
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::bytes;
@@ -37,19 +36,13 @@ pub(super) fn sizes(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
             .collect();
         classes.panel(title.into(), series)
     };
-    let figure = Figure {
-        title: "Sizes of requests".into(),
-        subtitle: subject(run),
-        arrangement: Arrangement::Stacked,
-        panels: vec![
-            panel("Share of the requests of an operation", |_| 1)?,
-            panel("Share of its bytes", |size| size)?,
-        ],
-        notes: vec![
-            "As the block layer sends them: it merges and splits what the program asks for.".into(),
-        ],
-    };
-    Ok(Some(("sizes".into(), figure)))
+    let panels = vec![
+        panel("Share of the requests of an operation", |_| 1)?,
+        panel("Share of its bytes", |size| size)?,
+    ];
+    let note = "As the block layer sends them: it merges and splits what the program asks for.";
+    let figure = Figure::stacked("Sizes of requests", subject(run), panels);
+    Ok(Some(("sizes".into(), Figure { notes: vec![note.into()], ..figure })))
 }
 
 /// Sizes that stand together: each alone, or by powers of two where there are too many.

@@ -3,8 +3,7 @@
 use super::Drawn;
 use super::pool::subject;
 use crate::chart::{
-    Arrangement, Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity,
-    Scale, style,
+    Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity, Scale, style,
 };
 use iosonde_analysis::profile::syncs::{KindFigures, syncs};
 use iosonde_analysis::profile::{PartFigures, SyncPart};
@@ -37,21 +36,15 @@ pub(super) fn sync_parts(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> 
         marks: Marks::Bars(bars),
         height: 240.0,
     };
-    let figure = Figure {
-        title: "Where the time of sync calls goes".into(),
-        subtitle: format!("{} · {}", subject(run), calls.collect::<Vec<_>>().join(", ")),
-        arrangement: Arrangement::SideBySide,
-        panels: vec![
-            panel("Per call", Axis::new("mean time", Quantity::Latency, time_scale), times),
-            panel("Shares", Axis::new("share of the time", Quantity::Share, share_scale), shares),
-        ],
-        notes: vec![
-            "By what was in flight: a flush, else journal or metadata, else data of the program. \
-             None of these: waiting for a CPU, for locks, or for I/O of others."
-                .into(),
-        ],
-    };
-    Ok(Some(("sync-parts".into(), figure)))
+    let subtitle = format!("{} · {}", subject(run), calls.collect::<Vec<_>>().join(", "));
+    let panels = vec![
+        panel("Per call", Axis::new("mean time", Quantity::Latency, time_scale), times),
+        panel("Shares", Axis::new("share of the time", Quantity::Share, share_scale), shares),
+    ];
+    let note = "By what was in flight: a flush, else journal or metadata, else data of the \
+                program. None of these: waiting for a CPU, for locks, or for I/O of others.";
+    let figure = Figure::side_by_side("Where the time of sync calls goes", subtitle, panels);
+    Ok(Some(("sync-parts".into(), Figure { notes: vec![note.into()], ..figure })))
 }
 
 /// A bar for each kind, of its parts, the first at the foot.

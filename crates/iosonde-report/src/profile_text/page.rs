@@ -1,6 +1,6 @@
 //! The parts of a profile's report that a page shows as lists and tables.
 
-use crate::report::{self, Block, Column, Entry, Picture, Section};
+use crate::report::{self, Block, Column, Picture, Section};
 use iosonde_analysis::profile::Figures;
 use iosonde_model::record::ProfileRun;
 
@@ -59,9 +59,6 @@ fn captioned(caption: &str, table: Option<cells::Table>) -> Vec<Block> {
         title: (*title).to_owned(),
         is_number: !is_words,
     };
-    vec![Block::Table(report::Table {
-        caption: caption.to_owned(),
-        columns: table.heads.iter().map(column).collect(),
-        rows: table.rows.into_iter().map(|row| row.into_iter().map(Entry::of).collect()).collect(),
-    })]
+    let columns = table.heads.iter().map(column).collect();
+    vec![Block::Table(report::Table::of_texts(caption, columns, table.rows))]
 }

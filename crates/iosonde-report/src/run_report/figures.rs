@@ -1,10 +1,10 @@
 //! A run as pictures: throughput and latency over time, and the distribution of latencies.
 
 use crate::chart::{
-    Arrangement, Axis, Band, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, style,
+    Axis, Band, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, style,
 };
 use crate::latency_map::{self, Column};
-use crate::profile_figures::distribution::{Times, body_and_tail, thin_note};
+use crate::profile_figures::distribution::{Times, body_and_tail};
 use crate::report::Picture;
 use iosonde_analysis::{Assessment, intervals};
 use iosonde_model::record::run::Run;
@@ -93,13 +93,8 @@ fn throughput(run: &Run, subject: &str) -> Result<Figure, ChartError> {
     if !bandwidth.is_empty() {
         panels.push(panel("Bandwidth", "MB/s", bandwidth)?);
     }
-    Ok(Figure {
-        title: "Throughput over time".into(),
-        subtitle: subject.into(),
-        arrangement: Arrangement::Stacked,
-        panels,
-        notes: vec![format!("A step is {} wide.", duration::latency(width as f64))],
-    })
+    let notes = vec![format!("A step is {} wide.", duration::latency(width as f64))];
+    Ok(Figure { notes, ..Figure::stacked("Throughput over time", subject, panels) })
 }
 
 /// p50 and p99 of each interval, with the band between them.
@@ -142,17 +137,15 @@ fn course(run: &Run, subject: &str) -> Result<Figure, ChartError> {
             height: 190.0,
         });
     }
-    Ok(Figure {
-        title: "Latency over time".into(),
-        subtitle: subject.into(),
-        arrangement: Arrangement::Stacked,
-        panels,
-        notes: vec![format!(
-            "A step is {} wide; one with fewer than 370 requests has no p99 and is left out.",
-            duration::latency(width as f64)
-        )],
-    })
-    .and_then(|figure| if figure.panels.is_empty() { Err(ChartError::Empty) } else { Ok(figure) })
+    if panels.is_empty() {
+        return Err(ChartError::Empty);
+    }
+    let note = format!(
+        "A step is {} wide; one with fewer than 370 requests has no p99 and is left out.",
+        duration::latency(width as f64)
+    );
+    let figure = Figure::stacked("Latency over time", subject, panels);
+    Ok(Figure { notes: vec![note], ..figure })
 }
 
 fn distribution(run: &Run, row: &Assessment, subject: &str) -> Result<Figure, ChartError> {
@@ -177,12 +170,5 @@ fn distribution(run: &Run, row: &Assessment, subject: &str) -> Result<Figure, Ch
             histogram,
         })
         .collect();
-    let panels = body_and_tail(&times, "latency")?;
-    Ok(Figure {
-        title: "Latency".into(),
-        subtitle: subject.into(),
-        arrangement: Arrangement::SideBySide,
-        notes: thin_note(&panels).into_iter().collect(),
-        panels,
-    })
+    body_and_tail("Latency", subject, &times)
 }

@@ -1,8 +1,7 @@
 //! All rows of a check in one picture.
 
 use crate::chart::{
-    Arrangement, Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity,
-    Scale, style,
+    Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity, Scale, style,
 };
 use iosonde_analysis::Assessment;
 use iosonde_analysis::reference::{PlacedRow, Placement, place};
@@ -41,19 +40,14 @@ pub(super) fn overview(rows: &[(&Run, &Assessment)], subject: &str) -> Result<Fi
     let least = positive.iter().copied().fold(f64::INFINITY, f64::min);
     let y = Scale::fit(Kind::Log10, positive.into_iter().chain([least / 2.0]))?;
     let names = rows.iter().map(|(_, row)| row.title.clone()).collect();
-    Ok(Figure {
-        title: "Bandwidth of each workload".into(),
-        subtitle: subject.into(),
-        arrangement: Arrangement::Stacked,
-        panels: vec![Panel {
-            title: String::new(),
-            x: Axis::names("", names),
-            y: Axis::new("MB/s (log)", Quantity::Count, y),
-            marks: Marks::Bars(Bars { series, labelled: true, stacked: false }),
-            height: 300.0,
-        }],
-        notes: Vec::new(),
-    })
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::names("", names),
+        y: Axis::new("MB/s (log)", Quantity::Count, y),
+        marks: Marks::Bars(Bars { series, labelled: true, stacked: false }),
+        height: 300.0,
+    };
+    Ok(Figure::stacked("Bandwidth of each workload", subject, vec![panel]))
 }
 
 fn bar(title: &str, what: &str, bytes_per_s: f64) -> Bar {

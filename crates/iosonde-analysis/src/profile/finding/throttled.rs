@@ -2,9 +2,10 @@
 
 use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::Op;
+use iosonde_model::record::profile::{Class, Op};
 
 use super::super::Figures;
+use super::super::traffic::Tally;
 use super::{Detect, percent};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
@@ -26,8 +27,9 @@ const REQUESTS: u64 = 10;
 /// Smallest share of the program's bytes that were traced: it may be blocked on others.
 const TRACED: f64 = 0.9;
 
-/// Compares the time blocked of the mean thread, which at least one of them is, with the time in which
-/// anybody had a request in flight on any device. Syncs wait for more than requests.
+/// Compares the time blocked of the mean thread, which at least one of them is, with the latencies of
+/// all requests for the program and of the journals, which are in flight no longer than their sum.
+/// Syncs wait for more than requests.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let own = figures.program.as_ref().filter(|own| own.requests() >= REQUESTS)?;
     let calls = run.calls?;
@@ -39,13 +41,9 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     }
     let threads: u32 = run.groups.iter().map(|group| group.threads).sum();
     let blocked = figures.machine.program_io_delay? / f64::from(threads.max(1));
-    let in_flight: u64 = run
-        .devices
-        .iter()
-        .flat_map(|device| &device.depth.time_ns)
-        .filter_map(|(level, ns)| (*level > 0).then_some(*ns))
-        .sum();
-    let in_flight = in_flight as f64 / run.measured_ns.max(1) as f64;
+    let for_it = Tally::of(run.traffic.iter().filter(|each| each.class != Class::Other));
+    let latencies = for_it.queued.sum() + for_it.device_time.sum();
+    let in_flight = latencies as f64 / run.measured_ns.max(1) as f64;
     let held = blocked - figures.waits.in_syncs.unwrap_or(0.0);
     if held < BLOCKED || held < TIMES * in_flight {
         return None;
