@@ -138,7 +138,7 @@ impl Tables {
         Ok(Tables::Files(files))
     }
 
-    /// Whether anybody still reads them: a closed pipe is no error.
+    /// Whether anybody still reads them.
     fn append(&mut self, rows: Rows) -> Result<bool, Failure> {
         let written = match self {
             Tables::Stdout(out) => TABLES.iter().zip(rows).try_for_each(|(form, rows)| {
@@ -148,16 +148,13 @@ impl Tables {
                 files.iter_mut().zip(rows).try_for_each(|((_, table), rows)| table.append(rows))
             }
         };
-        match written {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-            written => written.map(|()| true).map_err(unwritten),
-        }
+        is_read(written)
     }
 
     /// Writes what is left; files get their names.
     fn finish(self, args: &ReportArgs, results: usize) -> Result<(), Failure> {
         let files = match self {
-            Tables::Stdout(mut out) => return out.flush().map_err(unwritten),
+            Tables::Stdout(mut out) => return is_read(out.flush()).map(|_| ()),
             Tables::Files(files) => files,
         };
         for (pending, table) in files {
@@ -182,6 +179,14 @@ fn parquet(form: fleet::Form, file: File) -> Result<TableFile, Failure> {
 #[cfg(not(feature = "parquet"))]
 fn parquet(_: fleet::Form, _: File) -> Result<TableFile, Failure> {
     Err(wrong("--output-format: this program was built without Parquet; ndjson has the same rows"))
+}
+
+/// Whether anybody still reads what was written: a closed pipe is no error.
+fn is_read(written: io::Result<()>) -> Result<bool, Failure> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true).map_err(unwritten),
+    }
 }
 
 fn unwritten(error: io::Error) -> Failure {

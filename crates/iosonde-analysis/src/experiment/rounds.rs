@@ -140,6 +140,7 @@ impl Steadiness {
             (true, Some(start)) => {
                 format!("steady in rounds {} to {}", start + 1, start + self.window_rounds)
             }
+            _ if self.rounds == 0 => "no round was carried out".into(),
             _ if self.rounds == 1 => "not steady after 1 round".into(),
             _ => format!("not steady after {} rounds", self.rounds),
         }
