@@ -224,9 +224,9 @@ impl Ends {
             return entry;
         }
         let equation = format!(
-            "{}; the reported depth is too high, because {} completions were not seen",
+            "{}; the reported depth is too high, because the end of {} was not seen",
             entry.equation,
-            count::thousands(self.unseen)
+            count::of(self.unseen, "request")
         );
         let all_ns: u64 = depth.time_ns.iter().map(|(_, ns)| ns).sum();
         let added_ns = self.unseen as f64 * all_ns as f64;
@@ -399,7 +399,7 @@ mod tests {
         let depth = entries.broken().find(|entry| entry.code == "depth").unwrap();
         assert_eq!(depth.severity, Severity::Note, "{depth:?}");
         assert!(depth.explained && depth.residual > depth.tolerance, "{depth:?}");
-        assert!(depth.equation.contains("5 completions were not seen"), "{depth:?}");
+        assert!(depth.equation.contains("the end of 5 requests was not seen"), "{depth:?}");
     }
 
     #[test]

@@ -32,12 +32,12 @@ pub(super) fn stacks(out: &mut Text, run: &ProfileRun) {
         if all == 0 {
             continue;
         }
-        let (head, sum) = match kind {
-            StackKind::Request => ("requests begin", bytes::rough(all)),
-            StackKind::Wait => ("threads wait", duration::span(all)),
+        let (what, sum) = match kind {
+            StackKind::Request => ("request", bytes::rough(all)),
+            StackKind::Wait => ("wait", duration::span(all)),
         };
         let stacks = count::of(of_kind.len() as u64, "stack");
-        let head = format!("{} {head} ({sum}) at {stacks}", count::thousands(seen));
+        let head = format!("{} ({sum}) at {stacks}", count::of(seen, what));
         out.hanging("  ", &head);
         for stack in of_kind.iter().take(ROWS) {
             let share = percent(stack.amount as f64 / all as f64);
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(text(&run), "");
         run.stacks = vec![stack(&["main", "flush", "write"], 30), stack(&["write"], 10)];
         let shown = text(&run);
-        assert!(shown.contains("40 requests begin (160 KiB) at 2 stacks"), "{shown}");
+        assert!(shown.contains("40 requests (160 KiB) at 2 stacks"), "{shown}");
         let line =
             "- 75% app: iomap_dio_rw < ext4_file_write_iter < vfs_write | write < flush < main";
         assert!(shown.contains(line), "{shown}");

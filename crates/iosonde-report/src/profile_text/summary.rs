@@ -61,7 +61,7 @@ fn rates(out: &mut Text, run: &ProfileRun, figures: &Figures, side: &Side) {
     }
     let errors: u64 = side.ops.iter().map(|op| op.errors).sum();
     if errors > 0 {
-        labelled(out, "Errors:", &format!("{} requests ended with one", count::thousands(errors)));
+        labelled(out, "Errors:", &format!("{} ended with one", count::of(errors, "request")));
     }
     if let Some(all) = figures.everybody.as_ref().filter(|all| all.requests() > side.requests()) {
         let (read, write) = (all.op(Op::Read), all.op(Op::Write));
