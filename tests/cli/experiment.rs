@@ -2,7 +2,9 @@
 //! and what is left in the folder.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use iosonde_rig::skip;
 use rustix::process::Signal;
@@ -420,6 +422,50 @@ fn a_file_with_foreign_content_is_only_read() {
     let words = format!("{words} --overwrite-file photos.img");
     place.iosonde(&words).end().exits(0);
     assert_ne!(fs::read(&path).unwrap(), content);
+}
+
+#[test]
+fn a_file_that_another_process_has_open_is_only_read() {
+    let place = Place::new();
+    let path = place.hole("data", 8 << 20);
+    place.file("small.toml", SMALL.as_bytes());
+    let mut holder = Command::new("sleep");
+    let mut holder = holder.arg("600").stdin(fs::File::open(&path).unwrap()).spawn().unwrap();
+    let words = "experiment run small.toml data --seconds 200ms --eta-interval 100ms";
+    let running = place.iosonde(words).start().until_stderr("depth:");
+    let running = running.until("second run", || trials_so_far(&place) >= 2);
+    running.signal(Signal::INT).end().exits(130).says("is only read");
+    let resume = format!("experiment resume {}", only(&place).display());
+    // It is free again, and the runs to come are as those before.
+    holder.kill().and_then(|()| holder.wait()).unwrap();
+    place.iosonde(&resume).end().exits(0).says("is only read");
+    assert_eq!(path.metadata().unwrap().blocks(), 0, "nothing was written");
+}
+
+#[test]
+fn a_consent_is_asked_for_only_where_the_first_command_had_one() {
+    for (consent, hint) in [("", false), ("--overwrite-file data", true)] {
+        let place = Place::new();
+        let path = match hint {
+            false => place.hole("data", 8 << 20),
+            true => place.file("data", &vec![7; 8 << 20]),
+        };
+        place.file("small.toml", SMALL.as_bytes());
+        let words = format!("experiment run small.toml data --eta-interval 100ms {consent}");
+        let running = place.iosonde(&words).start().until_stderr("depth:");
+        let running = running.until("first run", || trials_so_far(&place) >= 1);
+        // Its own folder comes before its target, which it has open.
+        let resume = |folder: &Path| format!("experiment resume {}", folder.display());
+        let second = place.iosonde(&resume(&only(&place))).end().exits(1);
+        let second = second.says("another command is writing to it");
+        assert!(!second.err.contains("is in use"), "{second}");
+        running.signal(Signal::INT).end().exits(130);
+        let mut holder = Command::new("sleep");
+        let mut holder = holder.arg("600").stdin(fs::File::open(&path).unwrap()).spawn().unwrap();
+        let ended = place.iosonde(&resume(&only(&place))).end().exits(5).says("is in use");
+        holder.kill().and_then(|()| holder.wait()).unwrap();
+        assert_eq!(ended.err.contains("begun with consent"), hint, "{ended}");
+    }
 }
 
 #[test]

@@ -100,7 +100,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         usual_bytes: experiment.size,
         seed,
         dry_run: args.dry_run,
-        must_write: false,
+        was_written: None,
     };
     let resolved = resolve_target(&options, &place)?;
     let before_bytes = resolved.layout_bytes(&experiment.stages)

@@ -1,18 +1,18 @@
 //! Goes on with an experiment where it stopped, if nothing has changed that its cells depend on.
 
-use std::path::Path;
-
 use serde_json::json;
 
 use super::ResumeArgs;
 use super::execution::{session, size};
 use super::resolved_target::{TargetOptions, resolve_target};
+use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::note;
 use crate::cli::place::Place;
 use crate::cli::report::read_manifest;
 use iosonde_analysis::experiment::Study;
+use iosonde_model::record::RunFolder;
 use iosonde_model::record::checksums::{Altered, Change, alterations};
 use iosonde_model::record::experiment::{ExperimentRun, RequestedTarget};
 use iosonde_model::record::experiment_folder::ExperimentFolder;
@@ -22,6 +22,10 @@ use iosonde_model::units::bytes;
 pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failure> {
     args.common.output_format.supports("experiment resume")?;
     let altered = args.accept.read_to_resume(&args.folder)?;
+    if RunFolder::is_in_use(&args.folder) {
+        let message = format!("{}: another command is writing to it", args.folder.display());
+        return Err(Failure::new(Exit::Environment, message));
+    }
     let place = Place::find()?;
     let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
     let limit_bytes = size("--max-written", &args.max_written)?;
@@ -47,10 +51,9 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         usual_bytes: run.experiment.size,
         seed: run.seed,
         dry_run: false,
-        must_write: run.target.is_laid_out,
+        was_written: Some(run.target.is_laid_out),
     };
-    let resolved =
-        resolve_target(&options, &place).map_err(|failure| as_before(failure, &args.folder))?;
+    let resolved = resolve_target(&options, &place).map_err(|failure| as_before(failure, args))?;
     let found = resolved.found(&target, &place);
     same_way(&run.target, &found)?;
     if !is_same_device(&run.target, &found) || found.used_bytes != run.target.used_bytes {
@@ -98,12 +101,18 @@ fn altered_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<Strin
     Ok(altered.filter(is_run).map(|each| each.name).collect())
 }
 
+/// Whether the first command was given a consent to write, and this one is not.
+fn lacks_consent(args: &ResumeArgs) -> bool {
+    let first = read_manifest(&args.folder).ok().flatten();
+    !args.consent.is_given() && first.is_some_and(|first| ConsentArgs::is_in(&first.command))
+}
+
 /// What the first command was allowed to do, this one must be, or cells would be missing for ever.
-fn as_before(failure: Failure, folder: &Path) -> Failure {
-    if failure.exit != Exit::Refused {
+fn as_before(failure: Failure, args: &ResumeArgs) -> Failure {
+    if failure.exit != Exit::Refused || !lacks_consent(args) {
         return failure;
     }
-    let folder = folder.display();
+    let folder = args.folder.display();
     let hint = failure.hint.map_or(String::new(), |hint| format!("{hint}; "));
     let hint = format!(
         "{hint}the experiment was begun with consent to write: give the same option to `iosonde \
