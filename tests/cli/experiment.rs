@@ -356,6 +356,27 @@ fn what_was_killed_goes_on_too() {
 }
 
 #[test]
+fn lost_and_damaged_runs_of_a_complete_experiment_are_carried_out_again() {
+    let place = Place::new();
+    place.file("small.toml", SMALL.as_bytes());
+    let words = format!("experiment run small.toml {SIM} --ioengine sim --seconds 100ms");
+    place.iosonde(&words).end().exits(0);
+    let folder = only(&place);
+    let names = trials(&folder);
+    let run = |name: &String| folder.join("trials").join(name);
+    fs::remove_file(run(&names[0])).unwrap();
+    fs::write(run(&names[1]), "{").unwrap();
+    let resume = format!("experiment resume {}", folder.display());
+    place.iosonde(&resume).end().exits(6).says(&names[0]).says(&names[1]);
+    let ended = place.iosonde(&format!("{resume} --accept-altered")).end().exits(0);
+    ended.says(&format!("{} is gone", names[0])).says(&format!("{} is set aside", names[1]));
+    place.iosonde("report").arg(only(&place)).end().exits(0).lacks("altered");
+    let whole = trials(&only(&place)).iter().filter(|name| name.ends_with(".json.zst")).count();
+    assert_eq!(whole, names.len());
+    place.iosonde(&resume).end().exits(2).says("nothing to resume");
+}
+
+#[test]
 fn what_is_gone_on_with_stays_whatever_goes_wrong() {
     let place = Place::new();
     fs::create_dir(place.work().join("disk")).unwrap();

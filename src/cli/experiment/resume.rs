@@ -31,7 +31,8 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     let limit_bytes = size("--max-written", &args.max_written)?;
     let max_written_bytes = limit_bytes.or(old.run.max_written_bytes);
     let run = ExperimentRun { max_written_bytes, ..old.run.clone() };
-    if nothing_missing(&old)? {
+    let lost = lost_runs(&old, &altered)?;
+    if lost.is_empty() && nothing_missing(&old)? {
         return Err(wrong(format!(
             "`{}` is complete: nothing to resume; `iosonde report` shows the report",
             args.folder.display()
@@ -72,8 +73,11 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     // The kernel name may have changed.
     let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
     keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
-    for name in altered_runs(&old, &altered)? {
-        note(&format!("warning: {name} is set aside, and carried out again"));
+    // A complete experiment no longer is.
+    keeper.announce();
+    for Altered { name, change } in lost {
+        let how = if change == Change::Missing { "gone" } else { "set aside" };
+        note(&format!("warning: {name} is {how}, and carried out again"));
         keeper
             .set_aside(&name)
             .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))?;
@@ -89,16 +93,16 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     session(&place, resolved, keeper, (study, altered), &args.common)?.execute(Some(&old))
 }
 
-/// Runs that are not as they were kept, where that was accepted: no figure is made from them.
-fn altered_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<String>, Failure> {
+/// Runs that are gone or not as they were kept, where that was accepted: no figure is made from
+/// them.
+fn lost_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<Altered>, Failure> {
     if accepted.is_empty() {
         return Ok(Vec::new());
     }
     let altered = alterations(old.path()).map_err(wrong)?.into_iter();
-    let is_run = |each: &Altered| {
-        each.name.starts_with("trials/") && matches!(each.change, Change::Content { .. })
-    };
-    Ok(altered.filter(is_run).map(|each| each.name).collect())
+    let is_lost = |change: &Change| matches!(change, Change::Content { .. } | Change::Missing);
+    let is_run = |each: &Altered| each.name.starts_with("trials/") && is_lost(&each.change);
+    Ok(altered.filter(is_run).collect())
 }
 
 /// Whether the first command was given a consent to write, and this one is not.
