@@ -225,7 +225,11 @@ impl Session<'_> {
             }
         }
         self.progress.clear();
-        let early = self.study.stages.iter().any(|facts| !facts.laid_out.ended_early.is_empty());
+        // Where no cell can be run, nothing is left to do.
+        let is_early = |facts: &StageFacts| {
+            !facts.laid_out.ended_early.is_empty() && facts.why_not_run().is_none()
+        };
+        let early = self.study.stages.iter().any(is_early);
         complete &= !early && !has_lost_runs(&self.study);
         self.study.conclude();
         let nothing = self.study.stages.iter().all(|facts| facts.trials.is_empty());
