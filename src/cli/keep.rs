@@ -234,6 +234,11 @@ impl Keeper {
         self.folder.as_mut().map_or(Ok(()), |folder| folder.set_aside(name))
     }
 
+    /// Files that were stored and are gone; they are listed no longer.
+    pub(crate) fn forget_gone(&mut self) -> Vec<String> {
+        self.folder.as_mut().map_or(Vec::new(), RunFolder::forget_gone)
+    }
+
     /// A cell whose record exists already.
     pub(crate) fn count_cell(&mut self, name: &str) {
         self.manifest.cells.push(name.into());

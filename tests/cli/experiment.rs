@@ -377,6 +377,25 @@ fn lost_and_damaged_runs_of_a_complete_experiment_are_carried_out_again() {
 }
 
 #[test]
+fn records_that_are_removed_while_it_runs_are_missed() {
+    let place = Place::new();
+    place.file("small.toml", SMALL.as_bytes());
+    place.hole("data", 8 << 20);
+    let words = "experiment run small.toml data --eta-interval 100ms";
+    let running = place.iosonde(words).start().until_stderr("depth:");
+    let running = running.until("second run", || trials_so_far(&place) >= 2);
+    let folder = only(&place);
+    trials(&folder)
+        .iter()
+        .for_each(|name| fs::remove_file(folder.join("trials").join(name)).unwrap());
+    let ended = running.end().exits(1).says("removed by others during the experiment");
+    ended.prints("low: not everything was run");
+    let resume = format!("experiment resume {}", only(&place).display());
+    place.iosonde(&resume).end().exits(0);
+    assert_eq!(trials(&only(&place)).len(), 6);
+}
+
+#[test]
 fn what_is_gone_on_with_stays_whatever_goes_wrong() {
     let place = Place::new();
     fs::create_dir(place.work().join("disk")).unwrap();

@@ -132,6 +132,11 @@ impl Checksums {
         self.files.insert(to.into(), vec![sum]);
     }
 
+    /// The names of all files.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
     /// A file is gone, and listed no longer.
     pub(super) fn forget(&mut self, name: &str) {
         self.files.remove(name);
