@@ -15,6 +15,8 @@ use iosonde_model::units::count;
 
 /// The consent about files; all others are about devices, or about either.
 const FILES: &str = "--overwrite-file";
+/// The consent about devices.
+const DEVICES: &str = "--destroy-data";
 
 /// Consents, each of which names what may be destroyed.
 #[derive(Args, Debug)]
@@ -42,7 +44,7 @@ impl ConsentArgs {
     fn given(&self) -> [(&'static str, &[String]); 5] {
         [
             (FILES, &self.overwrite_file),
-            ("--destroy-data", &self.destroy_data),
+            (DEVICES, &self.destroy_data),
             ("--overwrite-signature", &self.overwrite_signature),
             ("--accept-unseen-processes", &self.accept_unseen_processes),
             ("--accept-unseen", &self.inspect.accept_unseen),
@@ -52,6 +54,11 @@ impl ConsentArgs {
     /// Whether anything was agreed to.
     pub(crate) fn is_given(&self) -> bool {
         self.given().iter().any(|(_, words)| !words.is_empty())
+    }
+
+    /// Whether a command line has a consent to write.
+    pub(crate) fn is_in(words: &[String]) -> bool {
+        words.iter().any(|word| [FILES, DEVICES].iter().any(|option| word.starts_with(option)))
     }
 
     /// The identities of devices that may be written.

@@ -33,6 +33,8 @@ pub(crate) struct Keeper {
     resumed: bool,
     /// Whether it holds what stood on a device that may be written by now.
     has_undo: bool,
+    /// Whether it is stored without a cell, too.
+    stays: bool,
 }
 
 impl Keeper {
@@ -185,7 +187,15 @@ impl Keeper {
         let folder = open(now_ns, salt);
         folder.iter().for_each(|folder| watchdog::results_in(folder.path()));
         (
-            Keeper { folder: None, manifest, option, lost: false, resumed: false, has_undo: false },
+            Keeper {
+                folder: None,
+                manifest,
+                option,
+                lost: false,
+                resumed: false,
+                has_undo: false,
+                stays: false,
+            },
             folder,
         )
     }
@@ -224,9 +234,19 @@ impl Keeper {
         self.folder.as_mut().map_or(Ok(()), |folder| folder.set_aside(name))
     }
 
+    /// Files that were stored and are gone; they are listed no longer.
+    pub(crate) fn forget_gone(&mut self) -> Vec<String> {
+        self.folder.as_mut().map_or(Vec::new(), RunFolder::forget_gone)
+    }
+
     /// A cell whose record exists already.
     pub(crate) fn count_cell(&mut self, name: &str) {
         self.manifest.cells.push(name.into());
+    }
+
+    /// Stores the folder without a cell, too: that there is none is the result.
+    pub(crate) fn stay(&mut self) {
+        self.stays = true;
     }
 
     /// Whether an opened result folder could no longer be written.
@@ -276,7 +296,7 @@ impl Keeper {
 
     /// Whether nobody would miss this folder.
     fn is_empty(&self) -> bool {
-        self.manifest.cells.is_empty() && !self.resumed && !self.has_undo
+        self.manifest.cells.is_empty() && !self.resumed && !self.has_undo && !self.stays
     }
 
     /// Writes to the folder, if there is one; whether that was done. Where it fails the folder is

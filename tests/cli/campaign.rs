@@ -176,6 +176,27 @@ fn a_device_that_is_gone_stops_alone() {
     resume.says("No such file").says("stop: f: second.toml not begun");
 }
 
+#[test]
+fn what_can_never_be_run_is_no_more_to_do() {
+    let place = place();
+    let refused = MINI.replace("block-size = ", "engine = \"libaio\", block-size = ");
+    let single = refused.lines().filter(|line| !line.starts_with("rounds")).collect::<Vec<_>>();
+    place.file("mini.toml", refused.as_bytes());
+    place.file("second.toml", single.join("\n").as_bytes());
+    let one = FLEET.split("[[device]]\nname = \"f\"").next().unwrap();
+    let experiments = &FLEET[FLEET.find("[[experiment]]").unwrap()..];
+    place.file("fleet.toml", format!("{one}{experiments}").as_bytes());
+    let ended = place.iosonde("campaign run fleet.toml --output out").end().exits(7);
+    let why = "stage depth: a simulated device supports no other engine";
+    let ended = ended.says(&format!("mini.toml: exit code 7: nothing can be run: {why}"));
+    let ended = ended.says(&format!("second.toml: exit code 7: nothing can be run: {why}"));
+    ended.lacks("campaign resume");
+    place.iosonde("campaign status out").end().exits(0).lacks("campaign resume");
+    let run = format!("experiment run mini.toml {} --ioengine sim", "servers=8,read=1ms");
+    let ended = place.iosonde(&run).end().exits(7).prints("Open report.html");
+    ended.prints("No run can be used: stage depth: a simulated").lacks("partial: ");
+}
+
 /// Points with latencies all over the scale, on a simulated device and on a file: what a campaign
 /// stores of each, tables, pictures and pages included, stays below 50 kB.
 #[test]

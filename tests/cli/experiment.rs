@@ -2,7 +2,9 @@
 //! and what is left in the folder.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use iosonde_rig::skip;
 use rustix::process::Signal;
@@ -354,6 +356,46 @@ fn what_was_killed_goes_on_too() {
 }
 
 #[test]
+fn lost_and_damaged_runs_of_a_complete_experiment_are_carried_out_again() {
+    let place = Place::new();
+    place.file("small.toml", SMALL.as_bytes());
+    let words = format!("experiment run small.toml {SIM} --ioengine sim --seconds 100ms");
+    place.iosonde(&words).end().exits(0);
+    let folder = only(&place);
+    let names = trials(&folder);
+    let run = |name: &String| folder.join("trials").join(name);
+    fs::remove_file(run(&names[0])).unwrap();
+    fs::write(run(&names[1]), "{").unwrap();
+    let resume = format!("experiment resume {}", folder.display());
+    place.iosonde(&resume).end().exits(6).says(&names[0]).says(&names[1]);
+    let ended = place.iosonde(&format!("{resume} --accept-altered")).end().exits(0);
+    ended.says(&format!("{} is gone", names[0])).says(&format!("{} is set aside", names[1]));
+    place.iosonde("report").arg(only(&place)).end().exits(0).lacks("altered");
+    let whole = trials(&only(&place)).iter().filter(|name| name.ends_with(".json.zst")).count();
+    assert_eq!(whole, names.len());
+    place.iosonde(&resume).end().exits(2).says("nothing to resume");
+}
+
+#[test]
+fn records_that_are_removed_while_it_runs_are_missed() {
+    let place = Place::new();
+    place.file("small.toml", SMALL.as_bytes());
+    place.hole("data", 8 << 20);
+    let words = "experiment run small.toml data --eta-interval 100ms";
+    let running = place.iosonde(words).start().until_stderr("depth:");
+    let running = running.until("second run", || trials_so_far(&place) >= 2);
+    let folder = only(&place);
+    trials(&folder)
+        .iter()
+        .for_each(|name| fs::remove_file(folder.join("trials").join(name)).unwrap());
+    let ended = running.end().exits(1).says("removed by others during the experiment");
+    ended.prints("low: not everything was run");
+    let resume = format!("experiment resume {}", only(&place).display());
+    place.iosonde(&resume).end().exits(0);
+    assert_eq!(trials(&only(&place)).len(), 6);
+}
+
+#[test]
 fn what_is_gone_on_with_stays_whatever_goes_wrong() {
     let place = Place::new();
     fs::create_dir(place.work().join("disk")).unwrap();
@@ -420,6 +462,50 @@ fn a_file_with_foreign_content_is_only_read() {
     let words = format!("{words} --overwrite-file photos.img");
     place.iosonde(&words).end().exits(0);
     assert_ne!(fs::read(&path).unwrap(), content);
+}
+
+#[test]
+fn a_file_that_another_process_has_open_is_only_read() {
+    let place = Place::new();
+    let path = place.hole("data", 8 << 20);
+    place.file("small.toml", SMALL.as_bytes());
+    let mut holder = Command::new("sleep");
+    let mut holder = holder.arg("600").stdin(fs::File::open(&path).unwrap()).spawn().unwrap();
+    let words = "experiment run small.toml data --seconds 200ms --eta-interval 100ms";
+    let running = place.iosonde(words).start().until_stderr("depth:");
+    let running = running.until("second run", || trials_so_far(&place) >= 2);
+    running.signal(Signal::INT).end().exits(130).says("is only read");
+    let resume = format!("experiment resume {}", only(&place).display());
+    // It is free again, and the runs to come are as those before.
+    holder.kill().and_then(|()| holder.wait()).unwrap();
+    place.iosonde(&resume).end().exits(0).says("is only read");
+    assert_eq!(path.metadata().unwrap().blocks(), 0, "nothing was written");
+}
+
+#[test]
+fn a_consent_is_asked_for_only_where_the_first_command_had_one() {
+    for (consent, hint) in [("", false), ("--overwrite-file data", true)] {
+        let place = Place::new();
+        let path = match hint {
+            false => place.hole("data", 8 << 20),
+            true => place.file("data", &vec![7; 8 << 20]),
+        };
+        place.file("small.toml", SMALL.as_bytes());
+        let words = format!("experiment run small.toml data --eta-interval 100ms {consent}");
+        let running = place.iosonde(&words).start().until_stderr("depth:");
+        let running = running.until("first run", || trials_so_far(&place) >= 1);
+        // Its own folder comes before its target, which it has open.
+        let resume = |folder: &Path| format!("experiment resume {}", folder.display());
+        let second = place.iosonde(&resume(&only(&place))).end().exits(1);
+        let second = second.says("another command is writing to it");
+        assert!(!second.err.contains("is in use"), "{second}");
+        running.signal(Signal::INT).end().exits(130);
+        let mut holder = Command::new("sleep");
+        let mut holder = holder.arg("600").stdin(fs::File::open(&path).unwrap()).spawn().unwrap();
+        let ended = place.iosonde(&resume(&only(&place))).end().exits(5).says("is in use");
+        holder.kill().and_then(|()| holder.wait()).unwrap();
+        assert_eq!(ended.err.contains("begun with consent"), hint, "{ended}");
+    }
 }
 
 #[test]

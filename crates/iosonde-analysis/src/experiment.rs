@@ -16,6 +16,7 @@ pub mod gate;
 mod knee;
 mod load;
 pub mod measure;
+mod missing;
 mod mix;
 mod offered;
 mod order;
@@ -375,7 +376,9 @@ impl StageFacts {
         if !facts.laid_out.skipped.is_empty() {
             return facts;
         }
-        if let Some(steadiness) = &facts.steadiness {
+        if let Some(steadiness) = &facts.steadiness
+            && facts.why_not_run().is_none()
+        {
             facts.answers.push(("rounds".into(), steadiness.answer(&facts)));
         }
         if facts.stage.search.is_some() {
@@ -461,21 +464,6 @@ impl StageFacts {
 }
 
 impl Study {
-    /// Why it is not complete: the first stage that ended before its time, or else the first run
-    /// that an I/O error ended; empty if there is neither.
-    pub fn missing(&self) -> String {
-        let early = self.stages.iter().find(|facts| !facts.laid_out.ended_early.is_empty());
-        if let Some(facts) = early {
-            return format!("stage {}: {}", facts.stage.name, facts.laid_out.ended_early);
-        }
-        let runs =
-            self.stages.iter().flat_map(|facts| facts.trials.iter().map(move |t| (facts, t)));
-        let failed = runs.into_iter().find(|(_, trial)| trial.has_failed());
-        failed.map_or_else(String::new, |(facts, trial)| {
-            format!("stage {}: {}", facts.stage.name, trial.failure())
-        })
-    }
-
     /// The stage of this name.
     pub fn stage(&self, name: &str) -> Option<&StageFacts> {
         self.stages.iter().find(|facts| facts.stage.name == name)

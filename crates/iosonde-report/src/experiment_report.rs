@@ -74,7 +74,11 @@ fn answer(study: &Study) -> Vec<String> {
     let points = || study.stages.iter().flat_map(|facts| &facts.points);
     let is_empty = points().next().is_some() && !points().any(Point::is_usable);
     match is_empty && !said.iter().any(|sentence| sentence.contains(NONE_USABLE)) {
-        true => [format!("{NONE_USABLE}.")].into_iter().chain(said).collect(),
+        true => {
+            let why = study.why_not_run().filter(|_| said.is_empty());
+            let why = why.map_or(String::new(), |why| format!(": {why}"));
+            [format!("{NONE_USABLE}{why}.")].into_iter().chain(said).collect()
+        }
         false => said,
     }
 }

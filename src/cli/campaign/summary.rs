@@ -178,7 +178,7 @@ fn identity(study: &Study) -> Option<Identity> {
 
 /// The stages in rounds, each with its verdict.
 fn steadiness(study: &Study) -> Vec<SignedStage> {
-    let judged = study.stages.iter().filter(|facts| facts.laid_out.skipped.is_empty());
+    let judged = study.stages.iter().filter(|facts| facts.why_not_run().is_none());
     let judged = judged.filter_map(|facts| Some((facts, facts.steadiness.as_ref()?)));
     judged
         .map(|(facts, steadiness)| SignedStage {

@@ -32,7 +32,7 @@ use iosonde_model::record::experiment::{
 };
 use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::spec::experiment::{Needs, Stage};
-use iosonde_model::units::bytes;
+use iosonde_model::units::{bytes, count};
 use iosonde_report::point_line;
 
 /// Inputs of an experiment run.
@@ -100,7 +100,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         usual_bytes: experiment.size,
         seed,
         dry_run: args.dry_run,
-        must_write: false,
+        was_written: None,
     };
     let resolved = resolve_target(&options, &place)?;
     let before_bytes = resolved.layout_bytes(&experiment.stages)
@@ -225,7 +225,15 @@ impl Session<'_> {
             }
         }
         self.progress.clear();
-        let early = self.study.stages.iter().any(|facts| !facts.laid_out.ended_early.is_empty());
+        if self.has_lost_records() {
+            exit = exit.or_graver(Exit::Environment);
+            complete = false;
+        }
+        // Where no cell can be run, nothing is left to do.
+        let is_early = |facts: &StageFacts| {
+            !facts.laid_out.ended_early.is_empty() && facts.why_not_run().is_none()
+        };
+        let early = self.study.stages.iter().any(is_early);
         complete &= !early && !has_lost_runs(&self.study);
         self.study.conclude();
         let nothing = self.study.stages.iter().all(|facts| facts.trials.is_empty());
@@ -235,6 +243,16 @@ impl Session<'_> {
         let target = &self.resolved.words;
         let study = (&self.study, self.altered.as_slice(), target.as_str());
         Ok(self.printer.conclude(study, complete, exit, self.keeper))
+    }
+
+    /// Whether something removed files while the experiment ran.
+    fn has_lost_records(&mut self) -> bool {
+        let gone = self.keeper.forget_gone();
+        let Some(first) = gone.first() else { return false };
+        let count = count::of(gone.len() as u64, "stored file");
+        note(&format!("error: {count} removed by others during the experiment, first {first}"));
+        self.keeper.log(&json!({ "event": "removed by others", "files": gone }));
+        true
     }
 
     /// Whether the region is written before the first stage: not if the preconditioning of that

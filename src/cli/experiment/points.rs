@@ -59,7 +59,7 @@ pub(in crate::cli) fn points(words: &[String]) -> Result<Vec<PlannedPoint>, Fail
         usual_bytes: experiment.size,
         seed: args.randseed.unwrap_or_else(place::fresh_seed),
         dry_run: true,
-        must_write: false,
+        was_written: None,
     };
     let resolved = resolve_target(&options, &place)?;
     let mut points = Vec::new();

@@ -76,7 +76,13 @@ impl Printer {
             self.output.value(&json!(report_json(&analysed)));
         }
         let exit = self.output.end(exit);
-        let verdict = analysed.answer.first().cloned().unwrap_or_default();
+        let verdict = match study.why_not_run() {
+            Some(why) => {
+                keeper.stay();
+                format!("nothing can be run: {why}")
+            }
+            None => analysed.answer.first().cloned().unwrap_or_default(),
+        };
         if let Some(path) = keeper.close(complete, exit.code(), &verdict) {
             let path = clean(&path.display().to_string());
             note(&format!("results stored in {path}: open report.html"));
@@ -124,7 +130,7 @@ pub(crate) fn end_of(study: &Study) -> Exit {
         if ends.into_iter().any(ends_with) {
             exit = exit.or_graver(Exit::Environment);
         }
-        let judged = facts.steadiness.as_ref().filter(|_| facts.laid_out.skipped.is_empty());
+        let judged = facts.steadiness.as_ref().filter(|_| facts.why_not_run().is_none());
         if judged.is_some_and(|steadiness| !steadiness.is_steady && !steadiness.is_cut_off) {
             exit = exit.or_graver(Exit::Missed);
         }

@@ -11,7 +11,7 @@ use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::open::{self, Direct};
-use iosonde_engine::target::{Held, Intent, TargetError, purge, write_cache};
+use iosonde_engine::target::{GateError, Held, Intent, TargetError, purge, write_cache};
 use iosonde_model::plan::precondition::{active_range, pass_bytes};
 use iosonde_model::plan::{Engine, EngineKind, Plan, Setting, Target};
 use iosonde_model::record::experiment::RequestedTarget;
@@ -138,8 +138,9 @@ pub(super) struct TargetOptions<'a> {
     pub(super) usual_bytes: Option<u64>,
     pub(super) seed: u64,
     pub(super) dry_run: bool,
-    /// Whether the runs before were allowed to write: those to come must be, too.
-    pub(super) must_write: bool,
+    /// Whether the runs before were allowed to write, if there are any: those to come are, too, or
+    /// are not.
+    pub(super) was_written: Option<bool>,
 }
 
 /// Opens or creates the target.
@@ -250,8 +251,8 @@ fn direct(options: &TargetOptions<'_>) -> Direct {
     if options.target.buffered { Direct::Never } else { Direct::Preferred }
 }
 
-/// A file or device: written if allowed, and otherwise only read, with a message. A consent means
-/// that it is to be written, so that a wrong one is an error.
+/// A file or device: written if allowed and not in use, and otherwise only read, with a message. A
+/// consent means that it is to be written, so that a wrong one is an error.
 fn existing(
     options: &TargetOptions<'_>,
     path: &Path,
@@ -266,24 +267,28 @@ fn existing(
     // Root may open files without write permission.
     let is_protected = facts.is_ok_and(|facts| facts.permissions().readonly());
     let agreed = options.consent.is_given();
+    let must_write = agreed || options.was_written == Some(true);
+    let may_write = !is_device && !is_protected && options.was_written != Some(false);
+    let mut in_use = false;
     if is_protected && !is_device {
         options.consent.none("the target is not writable")?;
     }
-    if (!is_device && !is_protected) || agreed || options.must_write {
+    if may_write || must_write {
         match open::existing(path, &intent(true), direct(options)) {
             Ok(held) => {
                 place::print_link(&held);
                 options.consent.were_needed(std::slice::from_ref(&held), options.dry_run)?;
                 return Ok((held, false, None));
             }
-            Err(TargetError::Foreign { .. } | TargetError::Shared { .. })
-                if !agreed && !options.must_write => {}
+            Err(TargetError::Foreign { .. } | TargetError::Shared { .. }) if !must_write => {}
+            Err(TargetError::Gate(GateError::InUse { .. })) if !must_write => in_use = true,
             Err(error) => return Err(error.into()),
         }
     }
     let held = open::existing(path, &intent(false), direct(options))?;
     let reason = match (is_device, is_protected) {
         (true, _) => "the target is only read; --destroy-data=ID permits writes",
+        (false, _) if in_use => "the target is in use by another process",
         (false, true) => "the target is not writable",
         (false, false) => "the target is only read; --overwrite-file=NAME permits writes",
     };

@@ -1,18 +1,18 @@
 //! Goes on with an experiment where it stopped, if nothing has changed that its cells depend on.
 
-use std::path::Path;
-
 use serde_json::json;
 
 use super::ResumeArgs;
 use super::execution::{session, size};
 use super::resolved_target::{TargetOptions, resolve_target};
+use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::note;
 use crate::cli::place::Place;
 use crate::cli::report::read_manifest;
 use iosonde_analysis::experiment::Study;
+use iosonde_model::record::RunFolder;
 use iosonde_model::record::checksums::{Altered, Change, alterations};
 use iosonde_model::record::experiment::{ExperimentRun, RequestedTarget};
 use iosonde_model::record::experiment_folder::ExperimentFolder;
@@ -22,12 +22,17 @@ use iosonde_model::units::bytes;
 pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failure> {
     args.common.output_format.supports("experiment resume")?;
     let altered = args.accept.read_to_resume(&args.folder)?;
+    if RunFolder::is_in_use(&args.folder) {
+        let message = format!("{}: another command is writing to it", args.folder.display());
+        return Err(Failure::new(Exit::Environment, message));
+    }
     let place = Place::find()?;
     let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
     let limit_bytes = size("--max-written", &args.max_written)?;
     let max_written_bytes = limit_bytes.or(old.run.max_written_bytes);
     let run = ExperimentRun { max_written_bytes, ..old.run.clone() };
-    if nothing_missing(&old)? {
+    let lost = lost_runs(&old, &altered)?;
+    if lost.is_empty() && nothing_missing(&old)? {
         return Err(wrong(format!(
             "`{}` is complete: nothing to resume; `iosonde report` shows the report",
             args.folder.display()
@@ -47,10 +52,9 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         usual_bytes: run.experiment.size,
         seed: run.seed,
         dry_run: false,
-        must_write: run.target.is_laid_out,
+        was_written: Some(run.target.is_laid_out),
     };
-    let resolved =
-        resolve_target(&options, &place).map_err(|failure| as_before(failure, &args.folder))?;
+    let resolved = resolve_target(&options, &place).map_err(|failure| as_before(failure, args))?;
     let found = resolved.found(&target, &place);
     same_way(&run.target, &found)?;
     if !is_same_device(&run.target, &found) || found.used_bytes != run.target.used_bytes {
@@ -69,8 +73,11 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     // The kernel name may have changed.
     let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
     keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
-    for name in altered_runs(&old, &altered)? {
-        note(&format!("warning: {name} is set aside, and carried out again"));
+    // A complete experiment no longer is.
+    keeper.announce();
+    for Altered { name, change } in lost {
+        let how = if change == Change::Missing { "gone" } else { "set aside" };
+        note(&format!("warning: {name} is {how}, and carried out again"));
         keeper
             .set_aside(&name)
             .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))?;
@@ -86,24 +93,30 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     session(&place, resolved, keeper, (study, altered), &args.common)?.execute(Some(&old))
 }
 
-/// Runs that are not as they were kept, where that was accepted: no figure is made from them.
-fn altered_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<String>, Failure> {
+/// Runs that are gone or not as they were kept, where that was accepted: no figure is made from
+/// them.
+fn lost_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<Altered>, Failure> {
     if accepted.is_empty() {
         return Ok(Vec::new());
     }
     let altered = alterations(old.path()).map_err(wrong)?.into_iter();
-    let is_run = |each: &Altered| {
-        each.name.starts_with("trials/") && matches!(each.change, Change::Content { .. })
-    };
-    Ok(altered.filter(is_run).map(|each| each.name).collect())
+    let is_lost = |change: &Change| matches!(change, Change::Content { .. } | Change::Missing);
+    let is_run = |each: &Altered| each.name.starts_with("trials/") && is_lost(&each.change);
+    Ok(altered.filter(is_run).collect())
+}
+
+/// Whether the first command was given a consent to write, and this one is not.
+fn lacks_consent(args: &ResumeArgs) -> bool {
+    let first = read_manifest(&args.folder).ok().flatten();
+    !args.consent.is_given() && first.is_some_and(|first| ConsentArgs::is_in(&first.command))
 }
 
 /// What the first command was allowed to do, this one must be, or cells would be missing for ever.
-fn as_before(failure: Failure, folder: &Path) -> Failure {
-    if failure.exit != Exit::Refused {
+fn as_before(failure: Failure, args: &ResumeArgs) -> Failure {
+    if failure.exit != Exit::Refused || !lacks_consent(args) {
         return failure;
     }
-    let folder = folder.display();
+    let folder = args.folder.display();
     let hint = failure.hint.map_or(String::new(), |hint| format!("{hint}; "));
     let hint = format!(
         "{hint}the experiment was begun with consent to write: give the same option to `iosonde \

@@ -231,7 +231,7 @@ impl Line<'_> {
         let runs = words::interval(knee.interval, runs(self.points), count::significant);
         match knee.state {
             State::OutsideSweep(Side::First) => answer.say(format!(
-                "{}: the knee is outside the sweep, at or below {at} ({does}){}.",
+                "{}: the knee is outside the sweep, at or below {at} ({does}). Set {at}{}.",
                 self.name,
                 self.beyond(point)
             )),

@@ -79,7 +79,15 @@ pub fn trial(
         arrivals: Arrivals::Poisson,
         paced: Vec::new(),
     };
-    for (parameter, value) in &all {
+    // The directions are known before what depends on them.
+    let is_direction = |(parameter, _): &&&(Parameter, Value)| *parameter == Parameter::Rw;
+    for (parameter, value) in all.iter().filter(is_direction) {
+        draft.set(*parameter, value)?;
+    }
+    for (parameter, _) in &all {
+        effective(*parameter, &draft.workload.roles)?;
+    }
+    for (parameter, value) in all.iter().filter(|each| !is_direction(each)) {
         draft.set(*parameter, value)?;
     }
     draft.finish()?;
@@ -89,6 +97,28 @@ pub fn trial(
     plan.name = stage.name.clone();
     plan.title = if names.is_empty() { stage.heading().into() } else { names.join(", ") };
     Ok(Trial { plan, cache: draft.cache })
+}
+
+/// What the directions of the roles leave without effect is refused: its label would be wrong.
+fn effective(parameter: Parameter, roles: &[Role]) -> Result<(), TrialError> {
+    let (has_effect, why): (fn(&Role) -> bool, _) = match parameter {
+        Parameter::ReadPercent => (|role| role.rw.is_mixed(), "nothing mixes reads and writes"),
+        Parameter::ReadRate => (only_reads, "no role only reads"),
+        Parameter::WriteRate => (only_writes, "no role only writes"),
+        _ => return Ok(()),
+    };
+    if roles.iter().any(has_effect) {
+        return Ok(());
+    }
+    Err(TrialError::Word(format!("{} has no effect: {why}", parameter.word())))
+}
+
+fn only_reads(role: &Role) -> bool {
+    role.rw.read_percent(50) == 100
+}
+
+fn only_writes(role: &Role) -> bool {
+    role.rw.read_percent(50) == 0
 }
 
 /// The workload that everything else changes: one that is named, or one role.
@@ -173,8 +203,8 @@ impl Draft {
                 role.sync.in_flight *= u64::from(whole > 0);
             }),
             Parameter::Rate => self.pace(number, |_| true),
-            Parameter::ReadRate => self.pace(number, |role| role.rw.read_percent(50) == 100),
-            Parameter::WriteRate => self.pace(number, |role| role.rw.read_percent(50) == 0),
+            Parameter::ReadRate => self.pace(number, only_reads),
+            Parameter::WriteRate => self.pace(number, only_writes),
             Parameter::Compress => {
                 let percent = number.clamp(0.0, 100.0) as u8;
                 self.roles().for_each(|role| role.data.compress_percent = percent);
@@ -451,6 +481,31 @@ mod tests {
             "name = \"read-rate\"\nvalues = [0]",
         );
         assert!(none[0].as_ref().unwrap_err().to_string().contains("every rate is 0"));
+    }
+
+    #[test]
+    fn what_the_directions_leave_without_effect_is_refused() {
+        let refused = |set: &str, axis: &str| {
+            let all = trials(set, axis);
+            all.iter().map(|trial| trial.as_ref().unwrap_err().to_string()).collect::<Vec<_>>()
+        };
+        let shares = "name = \"read-percent\"\nvalues = [0, 50, 100]";
+        let mixed = "read-percent has no effect: nothing mixes reads and writes";
+        assert_eq!(refused("rw = \"randread\"", shares), [mixed; 3]);
+        assert_eq!(refused("workload = \"mixed-load\"", shares), [mixed; 3]);
+        let writes = "name = \"write-rate\"\nvalues = [0, 50]";
+        let none = "write-rate has no effect: no role only writes";
+        assert_eq!(refused("rw = \"randread\"", writes), [none; 2]);
+        let reads = "name = \"read-rate\"\nvalues = [0, 50]";
+        let none = "read-rate has no effect: no role only reads";
+        assert_eq!(refused("rw = \"randwrite\"", reads), [none; 2]);
+        let axis = "name = \"rw\"\nvalues = [\"write\", \"randwrite\"]";
+        assert_eq!(refused("read-rate = 50", axis), [none; 2]);
+        let axis = "name = \"rw\"\nvalues = [\"read\", \"write\"]";
+        let of_random = refused("random-percent = 50", axis);
+        assert!(of_random.iter().all(|why| why.contains("has no effect")), "{of_random:?}");
+        let mixes = plans("rw = \"randrw\"", shares).into_iter();
+        assert!(mixes.map(|plan| plan.nominal_read_percent).eq([0, 50, 100]));
     }
 
     #[test]

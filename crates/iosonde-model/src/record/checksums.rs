@@ -132,6 +132,16 @@ impl Checksums {
         self.files.insert(to.into(), vec![sum]);
     }
 
+    /// The names of all files.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
+    /// A file is gone, and listed no longer.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.files.remove(name);
+    }
+
     /// The finished list: each file once, and the checksum of all lines.
     pub(super) fn sealed(&self) -> String {
         let latest = |sums: &Vec<Checksum>| sums.last().cloned().unwrap_or_default();

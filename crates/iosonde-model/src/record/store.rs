@@ -195,18 +195,32 @@ impl RunFolder {
         log.is_ok_and(|(log, _)| matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Gives a file of a folder that is gone on with a name that is not read any more.
+    /// Gives a file of a folder that is gone on with a name that is not read any more. One that is
+    /// gone is listed no longer.
     ///
     /// # Errors
     /// If it cannot be renamed.
     pub fn set_aside(&mut self, name: &str) -> io::Result<()> {
         let aside = format!("{name}.damaged");
         let (from, to) = (self.partial.join(name), self.partial.join(&aside));
+        if is_gone(&from) {
+            self.checksums.forget(name);
+            return Ok(());
+        }
         let sum = checksum_of(&from)?;
         self.announce(&aside, sum.clone())?;
         fs::rename(from, to)?;
         self.checksums.rename(name, &aside, sum);
         Ok(())
+    }
+
+    /// Files that were kept and are gone; they are listed no longer.
+    pub fn forget_gone(&mut self) -> Vec<String> {
+        let names = self.checksums.names();
+        let gone = names.filter(|name| is_gone(&self.partial.join(name)));
+        let gone: Vec<String> = gone.map(str::to_owned).collect();
+        gone.iter().for_each(|name| self.checksums.forget(name));
+        gone
     }
 
     /// Adds a line to the event log.
@@ -281,6 +295,10 @@ fn replaced(place: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
     }
     sync_dir(place)?;
     Ok(file)
+}
+
+fn is_gone(path: &Path) -> bool {
+    path.symlink_metadata().is_err()
 }
 
 fn create_new(path: &Path) -> io::Result<File> {

@@ -230,6 +230,17 @@ fn a_straight_line_and_a_flat_one_have_no_knee_within() {
 }
 
 #[test]
+fn what_follows_a_knee_at_the_lower_edge_is_a_sentence() {
+    for (seed, scatter) in [(11, 0.01), (1, 0.002), (3, 0.08)] {
+        let words = said(&noisy(seed, scatter, |depth| 4_000.0 * depth.powf(0.05)));
+        let Some((_, after)) = words.split_once("at or below iodepth 1 (") else { continue };
+        assert!(after.contains(" IOPS at ") && after.contains("). Set iodepth 1"), "{words}");
+        return;
+    }
+    panic!("no knee at the lower edge");
+}
+
+#[test]
 fn a_maximum_that_only_the_last_level_shows_is_not_stated() {
     // 300 servers: the last level is on the rise, or a little below it.
     for (below, seed) in [(1.0, 1), (1.0, 2), (0.97, 3), (0.97, 4)] {
