@@ -154,8 +154,8 @@ pub(super) struct ResultArgs {
     pub(super) results: Option<PathBuf>,
 }
 
-/// What says what is written is not among the help of a check, which is given it by its ledger or by
-/// the log of its witness.
+/// What says what is written is not among the help of a check, which is given it by its ledger or
+/// by the log of its witness.
 pub(super) fn of_check(check: clap::Command) -> clap::Command {
     let others = RegionArgs::augment_args(clap::Command::default());
     let others = ConsentArgs::augment_args(OpArgs::augment_args(others));

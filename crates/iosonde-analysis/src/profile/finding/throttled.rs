@@ -11,7 +11,7 @@ use super::{Detect, percent};
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "throttled",
     meaning: "The program was blocked on I/O for much longer than requests were in flight.",
-    method: "time blocked on I/O, by the kernel's delay accounting, and time with requests in flight",
+    method: "time blocked on I/O, by delay accounting, and time with requests in flight",
     action: "Look for a limit of its cgroup: io.max, or blkio.throttle.* of version 1.",
     subject: "I/O held before it becomes a request",
     severity: Severity::Limit,
@@ -27,9 +27,9 @@ const REQUESTS: u64 = 10;
 /// Smallest share of the program's bytes that were traced: it may be blocked on others.
 const TRACED: f64 = 0.9;
 
-/// Compares the time blocked of the mean thread, which at least one of them is, with the latencies of
-/// all requests for the program and of the journals, which are in flight no longer than their sum.
-/// Syncs wait for more than requests.
+/// Compares the time blocked of the mean thread, which at least one of them is, with the latencies
+/// of all requests for the program and of the journals, which are in flight no longer than their
+/// sum. Syncs wait for more than requests.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let own = figures.program.as_ref().filter(|own| own.requests() >= REQUESTS)?;
     let calls = run.calls?;
