@@ -23,7 +23,8 @@ pub(super) fn method(study: &Study) -> Vec<String> {
     let mut said = vec![format!(
         "Begun {}. The unit of replication is the run; the interval of a figure of a cell is the \
          95 % interval of the mean of its runs (as of log-normal values; of the mean latency of \
-         an open loop, as of values with a normal reciprocal), and ± is one sample standard deviation.",
+         an open loop, as of values with a normal reciprocal), and ± is one sample standard \
+         deviation.",
         utc(run.started_unix_ns)
     )];
     said.extend(intervals(study));

@@ -18,7 +18,7 @@ use super::draw::draw;
 /// The screen that stderr is, while keys are read from stdin.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// Never dropped: that panics where the terminal is gone, and nothing of it outlives the process.
+    /// Never dropped: that panics where the terminal is gone, and leaves nothing behind.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<Stderr>>>,
 }
 
