@@ -391,6 +391,9 @@ fn no_more_is_written_than_was_allowed() {
         let document = verify(&place, &words).end().exits(0).json();
         let written = document["figures"]["written_bytes"].as_u64().unwrap();
         assert!((128 << 10..=256 << 10).contains(&written), "{mode}: {written}");
+        if mode.contains("ledger") {
+            verify(&place, "check data --ledger ledger").end().exits(0);
+        }
     }
 }
 

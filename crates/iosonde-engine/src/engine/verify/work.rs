@@ -377,8 +377,11 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         if self.pending.is_none() {
             self.pending = self.draw(now_ns, stopping);
         }
-        // What waits for blocks of others may do so for ever, if they have gone.
-        let Some(op) = self.pending.filter(|_| !stopping) else { return self.finish_churn() };
+        // What waits for blocks of others may do so for ever, if they have gone. The write that would
+        // be one too many stays: operations up to it have been done.
+        let Some(op) = self.pending.filter(|_| !stopping && !self.is_exhausted) else {
+            return self.finish_churn();
+        };
         if op.way == IoKind::Sync {
             if self.shared.flush_observer.is_some() {
                 self.phase = Phase::ReportedFlush;
@@ -413,7 +416,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
             self.begun_bytes += u64::from(op.blocks) * u64::from(self.plan.block_bytes);
             self.is_exhausted = self.begun_bytes > self.written_limit;
         }
-        (!self.is_exhausted).then_some(op)
+        Some(op)
     }
 
     /// Nothing more is drawn. A ring is emptied first.
