@@ -236,7 +236,9 @@ impl Keeper {
 
     /// Files that were stored and are gone; they are listed no longer.
     pub(crate) fn forget_gone(&mut self) -> Vec<String> {
-        self.folder.as_mut().map_or(Vec::new(), RunFolder::forget_gone)
+        let gone = self.folder.as_mut().map_or(Vec::new(), RunFolder::forget_gone);
+        self.manifest.cells.retain(|cell| !gone.contains(cell));
+        gone
     }
 
     /// A cell whose record exists already.

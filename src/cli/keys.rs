@@ -31,6 +31,7 @@ impl Keys {
         if !is_screen || !is_in_foreground() {
             return None;
         }
+        restore_on_panic();
         let before = tcgetattr(stdin()).ok()?;
         let mut changed = before.clone();
         // Signals stay as they are, and so does output.
@@ -52,6 +53,15 @@ impl Drop for Keys {
             let _ = thread.join();
         }
     }
+}
+
+/// A panic ends the process before anything is dropped.
+fn restore_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        restore();
+        report(panic);
+    }));
 }
 
 /// Puts the terminal back as it was.

@@ -138,6 +138,7 @@ fn supervise(worker: &Worker, mut orders: PipeWriter, mut code: PipeReader) -> E
         match worker.try_wait() {
             Ok(Some(Ok(code))) => return ExitCode::from(code as u8),
             Ok(Some(Err(signal))) => {
+                keys::put_back(terminal.as_ref());
                 end_by(signal);
                 return ExitCode::from(128 + signal as u8);
             }

@@ -240,6 +240,11 @@ impl Session<'_> {
         if nothing && matches!(exit, Exit::Signal(_)) {
             return Err(Failure::new(exit, "interrupted before anything was measured"));
         }
+        if self.resolved.is_in_use() && self.study.why_not_run().is_some() {
+            let why = "is in use by another process, and every cell writes";
+            let message = format!("{} {why}; nothing was measured", self.resolved.words);
+            return Err(Failure::new(Exit::Refused, message));
+        }
         let target = &self.resolved.words;
         let study = (&self.study, self.altered.as_slice(), target.as_str());
         Ok(self.printer.conclude(study, complete, exit, self.keeper))

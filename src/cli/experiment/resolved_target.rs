@@ -65,6 +65,11 @@ impl ResolvedTarget {
 
 /// What is written before the runs.
 impl ResolvedTarget {
+    /// Whether it is only read for now, because others use it.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.reads_only.as_deref() == Some(IN_USE)
+    }
+
     /// Bytes that preparing the region writes; none where the preconditioning of the first stage
     /// does that.
     pub(super) fn layout_bytes(&self, stages: &[Stage]) -> u64 {
@@ -142,6 +147,9 @@ pub(super) struct TargetOptions<'a> {
     /// are not.
     pub(super) was_written: Option<bool>,
 }
+
+/// Why a target is only read that could be written later.
+const IN_USE: &str = "the target is in use by another process";
 
 /// Opens or creates the target.
 pub(super) fn resolve_target(
@@ -267,6 +275,10 @@ fn existing(
     // Root may open files without write permission.
     let is_protected = facts.is_ok_and(|facts| facts.permissions().readonly());
     let agreed = options.consent.is_given();
+    if agreed && options.was_written == Some(false) {
+        let why = "the experiment was begun without writing: start a new one to write";
+        return Err(wrong(format!("`{}`: {why}", path.display())));
+    }
     let must_write = agreed || options.was_written == Some(true);
     let may_write = !is_device && !is_protected && options.was_written != Some(false);
     let mut in_use = false;
@@ -288,7 +300,7 @@ fn existing(
     let held = open::existing(path, &intent(false), direct(options))?;
     let reason = match (is_device, is_protected) {
         (true, _) => "the target is only read; --destroy-data=ID permits writes",
-        (false, _) if in_use => "the target is in use by another process",
+        (false, _) if in_use => IN_USE,
         (false, true) => "the target is not writable",
         (false, false) => "the target is only read; --overwrite-file=NAME permits writes",
     };

@@ -102,7 +102,8 @@ pub(in crate::cli) fn is_folder(path: &Path) -> bool {
 
 /// Whether a folder is that of a campaign's course: its results lie beside it.
 pub(in crate::cli) fn is_of_campaign(path: &Path) -> bool {
-    path.join("campaign.json").exists()
+    let manifest = read_manifest(path).ok().flatten();
+    manifest.is_some_and(|manifest| manifest.verb == "campaign")
 }
 
 /// Reads a result folder or one record.

@@ -66,8 +66,8 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         answer.find("enough-iodepth", at(enough, "iodepth"));
         answer.find("enough-block-size", at(enough, "block-size"));
         answer.say(format!(
-            "{} (depth, block size) reaches {} of that with the fewest bytes in flight, {}.",
-            enough.name(),
+            "{} reaches {} of that with the fewest bytes in flight, {}.",
+            name(enough),
             count::percent(1.0 - ENOUGH_WITHIN),
             words::size(in_flight)
         ));

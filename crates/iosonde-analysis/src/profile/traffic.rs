@@ -150,11 +150,17 @@ pub(super) fn uses(run: &ProfileRun, device: &str) -> bool {
     run.traffic.iter().any(|row| row.device == device && own(row))
 }
 
-/// Whether a disk lies below another one that the program uses: requests that a kernel thread makes
-/// there may carry out the program's.
+/// Whether what others did on a disk may have been the program's: it moved half as many bytes or more
+/// on devices above it, which kernel threads carry out below.
 pub(super) fn carries(run: &ProfileRun, disk: &str) -> bool {
-    let lies_below = |device: &&ProfiledDevice| device.beneath.iter().any(|name| name == disk);
-    run.devices.iter().filter(lies_below).any(|device| uses(run, &device.facts.name))
+    let is_above = |device: &&ProfiledDevice| device.beneath.iter().any(|name| name == disk);
+    let moved = |device: &str, is_counted: fn(Class) -> bool| -> u64 {
+        let rows = run.traffic.iter().filter(|row| row.device == device && is_counted(row.class));
+        rows.map(|row| row.bytes).sum()
+    };
+    let above = run.devices.iter().filter(is_above);
+    let own: u64 = above.map(|device| moved(&device.facts.name, Class::is_of_the_program)).sum();
+    own > 0 && own * 2 >= moved(disk, |class| class == Class::Other)
 }
 
 /// Requests, their bytes and the sum of their latencies.

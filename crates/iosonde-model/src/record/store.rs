@@ -214,12 +214,13 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Files that were kept and are gone; they are listed no longer.
+    /// Files that were kept and are gone; but for the log, which goes on, they are listed no longer.
     pub fn forget_gone(&mut self) -> Vec<String> {
         let names = self.checksums.names();
         let gone = names.filter(|name| is_gone(&self.partial.join(name)));
         let gone: Vec<String> = gone.map(str::to_owned).collect();
-        gone.iter().for_each(|name| self.checksums.forget(name));
+        let others = gone.iter().filter(|name| *name != LOG);
+        others.for_each(|name| self.checksums.forget(name));
         gone
     }
 

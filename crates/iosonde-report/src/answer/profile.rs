@@ -16,11 +16,10 @@ impl Answer {
     pub fn of_profile(run: &ProfileRun, figures: &Figures) -> Answer {
         let load = match &figures.program {
             Some(side) if side.requests() > 0 => load(side),
-            Some(_) => {
-                let traced: Vec<&str> =
-                    run.devices.iter().map(|device| device.facts.name.as_str()).collect();
-                format!("no request reached {}", traced.join(", "))
-            }
+            Some(_) => match run.devices.as_slice() {
+                [one] => format!("no request reached {}", one.facts.name),
+                _ => "no request reached a device".to_owned(),
+            },
             None => match &figures.calls {
                 Some(calls) => format!(
                     "{} read and {} written, by its counters",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
@@ -79,6 +80,6 @@ fn give_back_on_panic() {
 
 /// Nothing can be done where the terminal is gone.
 fn give_back() {
-    let _ = execute!(stderr(), LeaveAlternateScreen);
+    let _ = execute!(stderr(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }

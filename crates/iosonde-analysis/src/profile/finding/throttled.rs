@@ -2,10 +2,10 @@
 
 use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op};
+use iosonde_model::record::profile::Op;
 
 use super::super::Figures;
-use super::super::traffic::Tally;
+use super::super::traffic::{Tally, uses};
 use super::{Detect, percent};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
@@ -28,8 +28,8 @@ const REQUESTS: u64 = 10;
 const TRACED: f64 = 0.9;
 
 /// Compares the time blocked of the mean thread, which at least one of them is, with the latencies
-/// of all requests for the program and of the journals, which are in flight no longer than their
-/// sum. Syncs wait for more than requests.
+/// of all requests on its devices, which are in flight no longer than their sum: it may wait for
+/// those of others. Syncs wait for more than requests.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let own = figures.program.as_ref().filter(|own| own.requests() >= REQUESTS)?;
     let calls = run.calls?;
@@ -41,8 +41,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     }
     let threads: u32 = run.groups.iter().map(|group| group.threads).sum();
     let blocked = figures.machine.program_io_delay? / f64::from(threads.max(1));
-    let for_it = Tally::of(run.traffic.iter().filter(|each| each.class != Class::Other));
-    let latencies = for_it.queued.sum() + for_it.device_time.sum();
+    let there = Tally::of(run.traffic.iter().filter(|each| uses(run, &each.device)));
+    let latencies = there.queued.sum() + there.device_time.sum();
     let in_flight = latencies as f64 / run.measured_ns.max(1) as f64;
     let held = blocked - figures.waits.in_syncs.unwrap_or(0.0);
     if held < BLOCKED || held < TIMES * in_flight {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::profile::finding::tests::{ask, words};
     use iosonde_fixtures::profile::{Flow, profile_of, with_syncs};
-    use iosonde_model::record::profile::SyncKind;
+    use iosonde_model::record::profile::{Class, SyncKind};
 
     #[test]
     fn time_blocked_without_requests_is_reported() {
@@ -76,9 +76,14 @@ mod tests {
         let expected =
             "blocked on I/O for 98 % of the time, but requests were in flight for 0.400 %";
         assert!(message.contains(expected), "{message}");
-        // The same with requests in flight, in syncs, or on a device that is not traced.
+        // The same with requests in flight, its own or others', in syncs, or on a device that is not
+        // traced.
         let slow = Flow { device_ns: 20_000_000, ..few };
         let mut waits = profile_of(&[slow]);
+        waits.io_delay_ns = run.io_delay_ns;
+        assert_eq!(ask(detect, &waits), None);
+        let others = Flow { class: Class::Other, requests: 50_000, ..few };
+        let mut waits = profile_of(&[few, others]);
         waits.io_delay_ns = run.io_delay_ns;
         assert_eq!(ask(detect, &waits), None);
         let mut syncs = run.clone();
