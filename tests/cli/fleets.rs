@@ -201,7 +201,8 @@ fn runs_of_experiments_and_campaigns_have_rows_and_are_compared() {
     assert_eq!(results.lines().count(), 2, "{results}");
     let metrics = fs::read_to_string(place.work().join("rows/metrics.ndjson")).unwrap();
     assert!(metrics.lines().count() > 20, "{metrics}");
-    let words = "compare demo/devices/array demo/devices/array";
+    place.iosonde("campaign demo --output again").end().exits(0);
+    let words = "compare demo/devices/array again/devices/array";
     place.iosonde(words).end().prints("queue-depth, iodepth=8");
     let experiment = listing(&place.work().join("demo/devices/array/02-queue-depth"));
     let trial = listing(&experiment[0].join("trials"));
