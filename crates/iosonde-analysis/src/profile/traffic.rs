@@ -150,8 +150,8 @@ pub(super) fn uses(run: &ProfileRun, device: &str) -> bool {
     run.traffic.iter().any(|row| row.device == device && own(row))
 }
 
-/// Whether what others did on a disk may have been the program's: it moved half as many bytes or more
-/// on devices above it, which kernel threads carry out below.
+/// Whether what others did on a disk may have been the program's: it moved half as many bytes or
+/// more on devices above it, which kernel threads carry out below.
 pub(super) fn carries(run: &ProfileRun, disk: &str) -> bool {
     let is_above = |device: &&ProfiledDevice| device.beneath.iter().any(|name| name == disk);
     let moved = |device: &str, is_counted: fn(Class) -> bool| -> u64 {

@@ -214,7 +214,8 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Files that were kept and are gone; but for the log, which goes on, they are listed no longer.
+    /// Files that were kept and are gone; but for the log, which goes on, they are not listed any
+    /// more.
     pub fn forget_gone(&mut self) -> Vec<String> {
         let names = self.checksums.names();
         let gone = names.filter(|name| is_gone(&self.partial.join(name)));

@@ -76,8 +76,8 @@ mod tests {
         let expected =
             "blocked on I/O for 98 % of the time, but requests were in flight for 0.400 %";
         assert!(message.contains(expected), "{message}");
-        // The same with requests in flight, its own or others', in syncs, or on a device that is not
-        // traced.
+        // The same with requests in flight, its own or others', in syncs, or on a device that is
+        // not traced.
         let slow = Flow { device_ns: 20_000_000, ..few };
         let mut waits = profile_of(&[slow]);
         waits.io_delay_ns = run.io_delay_ns;

@@ -377,8 +377,8 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         if self.pending.is_none() {
             self.pending = self.draw(now_ns, stopping);
         }
-        // What waits for blocks of others may do so for ever, if they have gone. The write that would
-        // be one too many stays: operations up to it have been done.
+        // What waits for blocks of others may do so for ever, if they have gone. The write that
+        // would be one too many stays: operations up to it have been done.
         let Some(op) = self.pending.filter(|_| !stopping && !self.is_exhausted) else {
             return self.finish_churn();
         };
