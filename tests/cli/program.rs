@@ -239,6 +239,15 @@ impl Running {
         self
     }
 
+    /// The same to the process that does the work, where another one supervises it.
+    pub(crate) fn signal_worker(self, signal: Signal) -> Running {
+        let own = self.child.0.id();
+        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
+        let worker = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
+        kill_process(Pid::from_raw(worker.unwrap()).unwrap(), signal).unwrap();
+        self
+    }
+
     /// Waits until that is so.
     pub(crate) fn until(self, what: &str, mut is_so: impl FnMut() -> bool) -> Running {
         let started = Instant::now();

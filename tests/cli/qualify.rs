@@ -142,7 +142,7 @@ fn a_kill_loses_no_line_of_the_log() {
     let running = running.until("purge in the log", || log().contains("purge|f|"));
     assert!(!is_done(), "it stands there before the experiment has ended");
     // The experiment ends, and the campaign does not see it.
-    let running = running.signal(Signal::STOP).until("end of the experiment", is_done);
+    let running = running.signal_worker(Signal::STOP).until("end of the experiment", is_done);
     running.signal(Signal::KILL).end();
     assert!(!log().contains("finish|f|"), "{}", log());
     place.iosonde("campaign resume out").end().exits(0);
