@@ -31,7 +31,7 @@ impl Keys {
         if !is_screen || !is_in_foreground() {
             return None;
         }
-        restore_on_panic();
+        before_panic(restore);
         let before = tcgetattr(stdin()).ok()?;
         let mut changed = before.clone();
         // Signals stay as they are, and so does output.
@@ -55,11 +55,12 @@ impl Drop for Keys {
     }
 }
 
-/// A panic ends the process before anything is dropped.
-fn restore_on_panic() {
+/// Gives the terminal back before the message of a panic, which ends the process before anything is
+/// dropped.
+pub(super) fn before_panic(give_back: fn()) {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        restore();
+        give_back();
         report(panic);
     }));
 }

@@ -15,6 +15,7 @@ use ratatui::crossterm::terminal::{
 
 use super::View;
 use super::draw::draw;
+use crate::cli::keys::before_panic;
 
 /// The screen that stderr is, while keys are read from stdin.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl Screen {
         if is_dumb || !stderr().is_terminal() || !stdin().is_terminal() {
             return None;
         }
-        give_back_on_panic();
+        before_panic(give_back);
         enable_raw_mode().ok()?;
         let screen = execute!(stderr(), EnterAlternateScreen)
             .and_then(|()| Terminal::new(CrosstermBackend::new(stderr())));
@@ -67,15 +68,6 @@ impl Drop for Screen {
         let _ = self.terminal.show_cursor();
         give_back();
     }
-}
-
-/// A panic ends the process before anything is dropped; its message is for the terminal as it was.
-fn give_back_on_panic() {
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        give_back();
-        report(panic);
-    }));
 }
 
 /// Nothing can be done where the terminal is gone.

@@ -155,6 +155,11 @@ mod tests {
         let mut stacked = profile_of(&[Flow::default(), other, beside]);
         stacked.devices[1].beneath = vec!["vda".into()];
         assert_eq!(ask(detect, &stacked), None);
+        // It moved much less there than others did below.
+        let little = Flow { requests: 1_000, ..beside };
+        let mut stacked = profile_of(&[Flow::default(), other, little]);
+        stacked.devices[1].beneath = vec!["vda".into()];
+        assert!(ask(detect, &stacked).is_some());
         // Where the program only read its own file.
         let start = Flow { device: "sdb", requests: 20, ..Flow::default() };
         let busy = Flow { device: "sdb", ..other };
