@@ -253,9 +253,9 @@ impl LatencyFigures {
             overflow: histogram.overflow(),
             quantiles: QUANTILES
                 .iter()
-                .map(|q| Quantile::over_time(histogram, batches, *q))
+                .map(|q| Quantile::over_time(histogram, batches, of_loop, *q))
                 .collect(),
-            five_nines: Quantile::over_time(histogram, batches, FIVE_NINES),
+            five_nines: Quantile::over_time(histogram, batches, of_loop, FIVE_NINES),
         }
     }
 }

@@ -6,6 +6,7 @@ use iosonde_model::plan::{LatencyGoal, LatencyTarget, Pursuit};
 use iosonde_model::record::ControlledRun;
 use iosonde_model::record::controlled::{Bound, Judgement, Phase, Pursued};
 use iosonde_model::record::run::Run;
+use iosonde_stats::dependent::Loop;
 use iosonde_stats::sequential::{Bin, Verdict, design_effect, fewest_for_a_pass, wald};
 use iosonde_stats::summary::{Summary, autocorrelation_time};
 use iosonde_stats::{Histogram, Quantile};
@@ -128,6 +129,7 @@ pub fn pursuit(run: &Run) -> Option<PursuitFigures> {
         achieved: Quantile::over_time(
             &latency,
             batches.as_deref().map_err(|reason| *reason),
+            Loop::Closed,
             target.quantile,
         ),
         violations: (ops > 0.0).then(|| exceeded / ops),

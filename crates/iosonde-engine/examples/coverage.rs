@@ -17,17 +17,25 @@ use iosonde_model::plan::Arrivals;
 use iosonde_model::record::Run;
 use iosonde_model::spec::Direction;
 use iosonde_stats::Histogram;
-use iosonde_stats::quantile::ranks;
+use iosonde_stats::dependent::{self, EffectiveSize};
 use scene::Scene;
 
 /// What a line of the table is about.
 struct Case {
     name: &'static str,
     device: &'static str,
-    /// Poisson arrivals per second; `None` for 32 in flight.
-    per_s: Option<f64>,
+    load: Load,
     seconds: u64,
 }
+
+#[derive(Clone, Copy)]
+enum Load {
+    /// A closed loop with so many requests in flight.
+    Closed(u32),
+    /// An open loop with so many Poisson arrivals per second.
+    Open(f64),
+}
+use Load::{Closed, Open};
 
 /// Figures of the table.
 const FIGURES: [&str; 5] = ["IOPS", "mean", "p50", "p99", "p99.9"];
@@ -42,26 +50,48 @@ const TRUTH_RUNS: u64 = 100;
 const TRUTH_LENGTHS: u64 = 10;
 
 fn cases() -> Vec<Case> {
-    let case = |name, device, per_s, seconds| Case { name, device, per_s, seconds };
+    let case = |name, device, load, seconds| Case { name, device, load, seconds };
     let memoryless = "servers=4,read=exp:1ms";
     let single = "servers=1,read=exp:1ms";
     let constant = "servers=1,read=250us";
     let slow = "servers=1,read=2ms";
     let bucket = "servers=32,read=exp:1ms,rate=2000,burst=100";
+    let many = "servers=64,read=exp:8ms";
+    let modes = "servers=1,read=bimodal:0.9:200us:8200us";
+    let tail = "servers=16,read=bimodal:0.98:300us:5ms";
+    let disk = "rpm=7200";
+    let shared = "servers=4,read=exp:1ms,neighbour=30";
+    let frozen = "servers=4,read=exp:1ms,stall-every=1s,stall-for=50ms";
     vec![
-        case("M/M/4, 32 in flight, 10 s", memoryless, None, 10),
-        case("M/M/4, 32 in flight, 60 s", memoryless, None, 60),
-        case("token bucket, 32 in flight, 10 s", bucket, None, 10),
-        case("M/M/4 at 80 %, 10 s", memoryless, Some(3_200.0), 10),
-        case("M/M/4 at 80 %, 60 s", memoryless, Some(3_200.0), 60),
-        case("M/M/4 at 95 %, 10 s", memoryless, Some(3_800.0), 10),
-        case("M/M/4 at 95 %, 60 s", memoryless, Some(3_800.0), 60),
-        case("M/M/1 at 80 %, 10 s", single, Some(800.0), 10),
-        case("M/M/1 at 95 %, 10 s", single, Some(950.0), 10),
-        case("M/D/1 at 90 %, 450/s, 10 s", slow, Some(450.0), 10),
-        case("M/D/1 at 95 %, 10 s", constant, Some(3_800.0), 10),
-        case("M/D/1 at 95 %, 60 s", constant, Some(3_800.0), 60),
-        case("token bucket at 95 %, 60 s", bucket, Some(1_900.0), 60),
+        case("M/M/4, depth 1, 10 s", memoryless, Closed(1), 10),
+        case("M/M/4, depth 32, 10 s", memoryless, Closed(32), 10),
+        case("M/M/4, depth 32, 60 s", memoryless, Closed(32), 60),
+        case("M/M/1, depth 8, 10 s", single, Closed(8), 10),
+        case("64 servers, depth 128, 10 s", many, Closed(128), 10),
+        case("token bucket, depth 32, 10 s", bucket, Closed(32), 10),
+        case("a tenth takes 8 ms, depth 8, 10 s", modes, Closed(8), 10),
+        case("1 in 50 takes 5 ms, depth 8, 10 s", tail, Closed(8), 10),
+        case("disk, depth 1, 10 s", disk, Closed(1), 10),
+        case("disk, depth 8, 60 s", disk, Closed(8), 60),
+        case("neighbour of 30 %, depth 8, 10 s", shared, Closed(8), 10),
+        case("50 ms frozen per s, depth 8, 10 s", frozen, Closed(8), 10),
+        case("M/M/4 at 50 %, 10 s", memoryless, Open(2_000.0), 10),
+        case("M/M/4 at 80 %, 10 s", memoryless, Open(3_200.0), 10),
+        case("M/M/4 at 80 %, 60 s", memoryless, Open(3_200.0), 60),
+        case("M/M/4 at 95 %, 10 s", memoryless, Open(3_800.0), 10),
+        case("M/M/4 at 95 %, 60 s", memoryless, Open(3_800.0), 60),
+        case("M/M/1 at 80 %, 10 s", single, Open(800.0), 10),
+        case("M/M/1 at 95 %, 10 s", single, Open(950.0), 10),
+        case("M/D/1 at 90 %, 450/s, 10 s", slow, Open(450.0), 10),
+        case("M/D/1 at 95 %, 10 s", constant, Open(3_800.0), 10),
+        case("M/D/1 at 95 %, 60 s", constant, Open(3_800.0), 60),
+        case("64 servers at 80 %, 10 s", many, Open(6_400.0), 10),
+        case("token bucket at 95 %, 60 s", bucket, Open(1_900.0), 60),
+        case("a tenth takes 8 ms, 60 %, 10 s", modes, Open(600.0), 10),
+        case("1 in 50 takes 5 ms, 20,000/s, 10 s", tail, Open(20_000.0), 10),
+        case("disk at 60/s, 60 s", disk, Open(60.0), 60),
+        case("neighbour of 30 %, 1,600/s, 10 s", shared, Open(1_600.0), 10),
+        case("50 ms frozen per s, 2,000/s, 10 s", frozen, Open(2_000.0), 10),
     ]
 }
 
@@ -84,7 +114,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let row = |cells: Vec<String>| format!("| {} | {} |", case.name, cells.join(" | "));
         lines[0].push(row(counts.iter().map(|count| count.cell(runs)).collect()));
-        lines[1].push(row(of_cells(&all, truth)));
+        lines[1].push(row(of_cells(&all, &counts, truth)));
         eprintln!("{} is done", case.name);
     }
     for lines in lines {
@@ -95,8 +125,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Cells of each size, of all runs: no run is in two of a size.
-fn of_cells(runs: &[Figures], truth: [f64; FIGURES.len()]) -> Vec<String> {
+/// Cells of each size, of all runs, of which so much is known: no run is in two of a size.
+fn of_cells(
+    runs: &[Figures],
+    known: &[Count; FIGURES.len()],
+    truth: [f64; FIGURES.len()],
+) -> Vec<String> {
     let quantiles = QUANTILES.map(Measure::Quantile);
     let measures = [Measure::Iops, Measure::Mean].into_iter().chain(quantiles);
     let of_size = |figure: usize, measure: Measure, repeats: usize| {
@@ -110,12 +144,15 @@ fn of_cells(runs: &[Figures], truth: [f64; FIGURES.len()]) -> Vec<String> {
                 failed: 0,
             };
             let interval = point.spread(measure, Direction::Total).and_then(|of| of.interval);
-            count.add(&Seen { figure, interval, independent: None }, truth);
+            count.add(&Seen { figure, value: None, interval, independent: None }, truth);
         }
         count
     };
     let cell = |(figure, measure): (usize, Measure)| {
         let counts = REPEATS.map(|repeats| (repeats, of_size(figure, measure, repeats)));
+        if known[figure].is_constant() {
+            return "constant".to_owned();
+        }
         if counts.iter().all(|(_, count)| count.given == 0) {
             return "n/a".to_owned();
         }
@@ -127,9 +164,13 @@ fn of_cells(runs: &[Figures], truth: [f64; FIGURES.len()]) -> Vec<String> {
 
 /// One run on the simulated device.
 fn simulate(case: &Case, seed: u64, seconds: u64, warmup_ns: u64) -> Result<Run, Box<dyn Error>> {
-    let Case { device, per_s, .. } = *case;
-    let per_s = per_s.map(|per_s| (per_s, Arrivals::Poisson));
-    Scene { device, writes: false, iodepth: 32, per_s, warmup_ns, seconds }.run(seed)
+    let (iodepth, per_s) = match case.load {
+        Closed(iodepth) => (iodepth, None),
+        Open(per_s) => (1, Some((per_s, Arrivals::Poisson))),
+    };
+    // What recurs is at another place in each run.
+    let warmup_ns = warmup_ns + seed * 617_000_000 % 1_000_000_000;
+    Scene { device: case.device, writes: false, iodepth, per_s, warmup_ns, seconds }.run(seed)
 }
 
 /// The figures of very long runs, in the order of [`FIGURES`].
@@ -140,7 +181,7 @@ fn truth(case: &Case) -> Result<[f64; FIGURES.len()], Box<dyn Error>> {
         let seconds = TRUTH_LENGTHS * case.seconds;
         let run = simulate(case, 1_000_000 + seed, seconds, case.seconds * 1_000_000_000)?;
         let read = &run.jobs[0].read;
-        all.merge(if case.per_s.is_some() { &read.response } else { &read.latency });
+        all.merge(if matches!(case.load, Open(_)) { &read.response } else { &read.latency });
         (ops, ns) = (ops + read.ops, ns + run.measured_ns);
     }
     let [p50, p99, p999] = QUANTILES.map(|q| all.quantile(q).unwrap_or(0) as f64);
@@ -150,6 +191,8 @@ fn truth(case: &Case) -> Result<[f64; FIGURES.len()], Box<dyn Error>> {
 /// A figure of a run: which one, its interval, and the interval of independent operations.
 struct Seen {
     figure: usize,
+    /// Its value, and by what share of it that may be off in every run alike.
+    value: Option<(f64, f64)>,
     interval: Option<(f64, f64)>,
     independent: Option<(f64, f64)>,
 }
@@ -158,17 +201,32 @@ fn seen(run: &Run, figures: &Figures) -> Vec<Seen> {
     let total: &DirectionFigures = &figures.all.total;
     let read = &run.jobs[0].read;
     let histogram = if read.response.count() > 0 { &read.response } else { &read.latency };
+    // An edge of the window cuts an operation; a bucket is a 128th of its lower edge wide.
+    let (cut, bucket) = (2.0 / total.ops as f64, 1.0 / 128.0);
     let mut all = vec![
-        Seen { figure: 0, interval: total.iops_interval.and_then(Result::ok), independent: None },
-        Seen { figure: 1, interval: total.latency.mean_interval_ns.ok(), independent: None },
+        Seen {
+            figure: 0,
+            value: Some((total.iops, cut)),
+            interval: total.iops_interval.and_then(Result::ok),
+            independent: None,
+        },
+        Seen {
+            figure: 1,
+            value: total.latency.mean_ns.map(|mean_ns| (mean_ns, cut)),
+            interval: total.latency.mean_interval_ns.ok(),
+            independent: None,
+        },
     ];
     for (at, q) in QUANTILES.into_iter().enumerate() {
-        let interval = total.latency.quantile(q).and_then(|each| each.interval()?.ok());
-        let independent = ranks(histogram.count(), q).and_then(|(low, high)| {
-            Some((histogram.rank(low)?.0 as f64, histogram.rank(high)?.1 as f64))
+        let quantile = total.latency.quantile(q);
+        let size = EffectiveSize::of(histogram.count() as f64);
+        let floats = |(low, high): (u64, u64)| (low as f64, high as f64);
+        all.push(Seen {
+            figure: 2 + at,
+            value: quantile.and_then(|each| Some((each.value_ns()? as f64, bucket))),
+            interval: quantile.and_then(|each| each.interval()?.ok()).map(floats),
+            independent: dependent::quantile(histogram, size, q).map(floats),
         });
-        let interval = interval.map(|(low, high)| (low as f64, high as f64));
-        all.push(Seen { figure: 2 + at, interval, independent });
     }
     all
 }
@@ -180,11 +238,17 @@ struct Count {
     held: u64,
     /// As if operations were independent.
     independent: Option<u64>,
+    /// The least and the largest value, and by what share each may be off.
+    values: Option<(f64, f64, f64)>,
 }
 
 impl Count {
     fn add(&mut self, seen: &Seen, truth: [f64; FIGURES.len()]) {
         let holds = |(low, high): (f64, f64)| (low..=high).contains(&truth[seen.figure]);
+        if let Some((value, error)) = seen.value {
+            let (least, most, _) = self.values.unwrap_or((value, value, error));
+            self.values = Some((least.min(value), most.max(value), error));
+        }
         self.given += u64::from(seen.interval.is_some());
         self.held += u64::from(seen.interval.is_some_and(holds));
         if let Some(interval) = seen.independent {
@@ -192,11 +256,19 @@ impl Count {
         }
     }
 
+    /// Whether no value differs from another by more than it may be off.
+    fn is_constant(self) -> bool {
+        self.values.is_some_and(|(least, most, error)| most <= least * (1.0 + error))
+    }
+
     /// `95 %, n/a in 2 % (42 %)`: of the intervals, of the runs, as if independent.
     fn cell(self, runs: u64) -> String {
         let percent = |part: u64, of: u64| format!("{:.0} %", 100.0 * part as f64 / of as f64);
         let was =
             self.independent.map_or(String::new(), |held| format!(" ({})", percent(held, runs)));
+        if self.given > 0 && self.given == self.held && self.is_constant() {
+            return "constant".to_owned();
+        }
         // The share of so few says nothing.
         if self.given * 20 < runs {
             return format!("n/a in {}{was}", percent(runs - self.given, runs));

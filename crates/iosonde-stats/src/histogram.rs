@@ -223,37 +223,67 @@ impl Histogram {
     /// The range `[low, high]` in ns in which the value of this rank, `1..=count()`, lies, never
     /// outside minimum and maximum; `None` if there is no such rank.
     ///
-    /// Where both neighbours of its bucket hold at least half as many values, those of the bucket
-    /// are taken to be evenly spread, each in a part of its own. Otherwise the range is the bucket:
-    /// they may all be the same.
+    /// Unless its bucket has more than twice the values of those beside it, by more than chance,
+    /// its values are taken to be evenly spread, each in a part of its own. Otherwise the range is
+    /// the bucket: they may all be the same.
     pub fn rank(&self, rank: u64) -> Option<(u64, u64)> {
+        self.part(rank).map(|(_, range)| range)
+    }
+
+    /// The same of an end of an interval: where values are evenly spread, the middle of the part,
+    /// for its outer edge would make every interval too wide.
+    pub fn place(&self, rank: u64) -> Option<(u64, u64)> {
+        let (is_even, (low, high)) = self.part(rank)?;
+        let middle = low + (high - low) / 2;
+        Some(if is_even { (middle, middle) } else { (low, high) })
+    }
+
+    /// Where the value of this rank lies, and whether that is a part of evenly spread values, ns.
+    fn part(&self, rank: u64) -> Option<(bool, (u64, u64))> {
         if rank == 0 || rank > self.count {
             return None;
         }
+        let within = |(low, high): (u64, u64)| {
+            (low.clamp(self.min, self.max), high.clamp(self.min, self.max))
+        };
         let mut before = 0;
         for (index, count) in self.counts.iter().enumerate() {
             if before + count >= rank {
-                let (low, high) = self.part(index, rank - before);
-                return Some((low.clamp(self.min, self.max), high.clamp(self.min, self.max)));
+                let (low, high) = (lower_edge(index), upper_edge(index));
+                if !self.is_evenly_spread(index) {
+                    return Some((false, within((low, high))));
+                }
+                let width = (high - low + 1) as f64;
+                let edge = |values: u64| (width * values as f64 / *count as f64) as u64;
+                let nth = rank - before;
+                let part = (low + edge(nth - 1), (low + edge(nth)).min(high));
+                return Some((true, within(part)));
             }
             before += count;
         }
         // Among the overflow only the bound and the maximum are known.
-        Some(((1 << MAX_BITS).max(self.min), self.max))
+        Some((false, ((1 << MAX_BITS).max(self.min), self.max)))
     }
 
-    /// Where in a bucket its `nth` value lies, ns.
-    fn part(&self, index: usize, nth: u64) -> (u64, u64) {
-        let (low, high) = (lower_edge(index), upper_edge(index));
-        let at = |index: usize| self.counts.get(index).copied().unwrap_or(0);
-        let count = at(index);
-        let least = at(index.saturating_sub(1)).min(at(index + 1));
-        if least * 2 < count {
-            return (low, high);
-        }
-        let width = (high - low + 1) as f64;
-        let edge = |values: u64| (width * values as f64 / count as f64) as u64;
-        (low + edge(nth - 1), (low + edge(nth)).min(high))
+    /// Whether a bucket has at most twice as many values as those on either side of it, within
+    /// three standard deviations of a Poisson count.
+    fn is_evenly_spread(&self, index: usize) -> bool {
+        const REACH: usize = 4;
+        let mean = |beside: &[u64]| beside.iter().sum::<u64>() as f64 / REACH as f64;
+        let below = mean(&self.counts[index.saturating_sub(REACH)..index]);
+        let above = mean(&self.counts[index + 1..self.counts.len().min(index + 1 + REACH)]);
+        let twice = 2.0 * below.min(above);
+        self.counts[index] as f64 <= twice + 3.0 * (twice + 1.0).sqrt()
+    }
+
+    /// Whether most of a range of values holds none: half of it or more, by their logarithms, and
+    /// a quarter of a value at least.
+    pub fn is_split(&self, (low, high): (u64, u64)) -> bool {
+        let within = bucket(low)..=bucket(high).min(BUCKETS - 1);
+        let occupied: Vec<usize> = within.filter(|index| self.counts[*index] > 0).collect();
+        let empty = |pair: &[usize]| lower_edge(pair[1]) as f64 / upper_edge(pair[0]).max(1) as f64;
+        let widest = occupied.windows(2).map(empty).fold(1.0, f64::max);
+        widest >= 1.25 && widest.ln() * 2.0 >= (high as f64 / low.max(1) as f64).ln()
     }
 
     /// The bucket that holds the value of this rank; `None` if no bucket does.

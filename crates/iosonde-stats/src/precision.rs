@@ -28,8 +28,8 @@ pub enum Measure {
     Rate,
     /// Mean latency of such a loop, ns.
     Mean(Loop),
-    /// A quantile of the latency, ns.
-    Quantile(f64),
+    /// A quantile of the latency of such a loop, ns.
+    Quantile(f64, Loop),
 }
 
 /// A figure and half the width of its 95 % interval, the longer side.
@@ -123,17 +123,17 @@ impl Sequential {
         let ratio = match self.measure {
             Measure::Rate => dependent::rate(&self.intervals),
             Measure::Mean(of_loop) => dependent::mean(&self.intervals, of_loop),
-            Measure::Quantile(q) => return self.quantile(q),
+            Measure::Quantile(q, of_loop) => return self.quantile(q, of_loop),
         };
         ratio.ok().map(|ratio| Known { value: ratio.value, half_width: ratio.half_width })
     }
 
-    fn quantile(&self, q: f64) -> Option<Known> {
+    fn quantile(&self, q: f64, of_loop: Loop) -> Option<Known> {
         if self.all.count() as f64 * (1.0 - q) < FEWEST_BEYOND {
             return None;
         }
         let value = self.all.quantile(q)?;
-        let size = dependent::effective_size(&self.all, &self.intervals, q).ok()?;
+        let size = dependent::effective_size(&self.all, &self.intervals, q, of_loop).ok()?;
         let (low, high) = dependent::quantile(&self.all, size, q)?;
         let wider = value.saturating_sub(low).max(high.saturating_sub(value));
         Some(Known { value: value as f64, half_width: wider as f64 / value.max(1) as f64 })
@@ -242,7 +242,7 @@ mod tests {
         within("mean", coverage(mean, |seed| latencies(0.0, seed)));
         for (q, width) in [(0.5, 0.02), (0.99, 0.04)] {
             let truth = -(1.0f64 - q).ln() * 1e6;
-            let what = (Measure::Quantile(q), width, truth);
+            let what = (Measure::Quantile(q, Loop::Open), width, truth);
             within(&format!("p{}", 100.0 * q), coverage(what, |seed| latencies(0.0, seed)));
         }
     }
@@ -266,7 +266,7 @@ mod tests {
             let middle = (low + high) / 2.0;
             if above(middle) > 0.01 { low = middle } else { high = middle }
         }
-        let what = (Measure::Quantile(0.99), 0.08, low);
+        let what = (Measure::Quantile(0.99, Loop::Open), 0.08, low);
         within("p99, 0.8", coverage(what, |seed| latencies(0.8, seed)));
     }
 

@@ -1,16 +1,18 @@
 //! Quantiles with their right to exist: a distribution-free interval, and no value without enough
 //! samples beyond it.
 //!
-//! The interval is that of order statistics: ranks `l` and `u` such that at most 2.5 % of the
-//! binomial distribution lies outside on either side, of as many independent values as the
-//! [dependent](super::dependent) ones of a run are worth. Ranks are looked up in a histogram, which
-//! gives the [range](Histogram::rank) of their values; its outer ends are those of the interval, so
-//! that the error of the buckets is inside.
+//! The interval is that of order statistics: such that 2.5 % of the binomial distribution lies
+//! outside on either side, of as many independent values as the [dependent](super::dependent) ones
+//! of a run are worth. Half of the probability of a count belongs to either side of it (mid-P:
+//! Lancaster, "Significance tests in discrete distributions", JASA 56, 1961), and ends lie between
+//! ranks (Nyblom, "Note on interpolated order statistics", Statistics & Probability Letters 14,
+//! 1992): whole ranks that leave out at most 2.5 % would leave out less. The ends are looked up in
+//! a histogram, which gives the [place](Histogram::place) of their values.
 
 use serde::Serialize;
 
 use super::Histogram;
-use super::dependent::{self, Batch, NoInterval};
+use super::dependent::{self, Batch, Loop, NoInterval};
 
 /// Probability left outside a two-sided interval, on each side.
 const TAIL: f64 = 0.025;
@@ -59,47 +61,64 @@ pub enum Estimate {
     },
 }
 
-/// How far a value can be trusted, by the number of independent samples expected beyond it.
+/// How far a value can be trusted, by the number of independent samples expected beyond it, and by
+/// whether there are values on either side.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// 100 or more: the value alone.
     Solid,
+    /// 100 or more, of which some are on the other side of a gap: its interval reaches over a range
+    /// of values that do not occur, so that it may be at either end.
+    BetweenModes,
     /// 10 to 100, or an unknown number: the value with its interval.
     WithInterval,
     /// Fewer than 10: the value is a rough one.
     LowConfidence,
 }
 
+impl Standing {
+    /// What to add to an interval; empty if nothing.
+    pub fn remark(self) -> &'static str {
+        match self {
+            Standing::Solid | Standing::WithInterval => "",
+            Standing::BetweenModes => ", between two modes",
+            Standing::LowConfidence => ", low confidence",
+        }
+    }
+}
+
 impl Quantile {
     /// The quantile `q` (`0 < q < 1`) of a histogram of ns. Without knowing when each value was
     /// measured there is no interval.
     pub fn of(histogram: &Histogram, q: f64) -> Quantile {
-        Quantile::over_time(histogram, Err(NoInterval::OnlyWhole), q)
+        Quantile::over_time(histogram, Err(NoInterval::OnlyWhole), Loop::Closed, q)
     }
 
     /// The same of values that are also in batches of equal time; or why they are not.
     pub fn over_time(
         histogram: &Histogram,
         batches: Result<&[Batch], NoInterval>,
+        of_loop: Loop,
         q: f64,
     ) -> Quantile {
         let n = histogram.count();
         let rare = q.min(1.0 - q);
-        let Some((low_ns, high_ns)) = histogram
-            .quantile_range(q)
-            .filter(|_| n as f64 * rare + 1e-9 >= EARNED_FROM && ranks(n, q).is_some())
+        let Some((low_ns, high_ns)) =
+            histogram.quantile_range(q).filter(|_| n as f64 * rare + 1e-9 >= EARNED_FROM)
         else {
             let needs = (EARNED_FROM / rare - 1e-6).ceil() as u64;
             return Quantile { q, n, estimate: Estimate::NotEarned { needs } };
         };
-        let size = batches.and_then(|batches| dependent::effective_size(histogram, batches, q));
+        let size =
+            batches.and_then(|batches| dependent::effective_size(histogram, batches, q, of_loop));
         let interval = size
             .and_then(|size| dependent::quantile(histogram, size, q).ok_or(NoInterval::RunLonger));
         let beyond = size.map_or(n as f64, |size| size.towards_rare.min(n as f64)) * rare + 1e-9;
         let standing = match beyond {
             _ if beyond < INTERVAL_FROM => Standing::LowConfidence,
             _ if beyond < SOLID_FROM || interval.is_err() => Standing::WithInterval,
+            _ if interval.is_ok_and(|ends| histogram.is_split(ends)) => Standing::BetweenModes,
             _ => Standing::Solid,
         };
         let range_ns = high_ns - low_ns;
@@ -136,6 +155,11 @@ impl Quantile {
         matches!(self.estimate, Estimate::Value { standing: Standing::Solid, .. })
     }
 
+    /// Whether it may be at either end of a gap between values.
+    pub fn is_between_modes(&self) -> bool {
+        matches!(self.estimate, Estimate::Value { standing: Standing::BetweenModes, .. })
+    }
+
     /// Whether there is a value, and a rough one.
     pub fn is_rough(&self) -> bool {
         matches!(self.estimate, Estimate::Value { standing: Standing::LowConfidence, .. })
@@ -150,49 +174,41 @@ impl Quantile {
     }
 }
 
-/// Ranks `(l, u)`, `1..=n`, of the two-sided 95 % interval for the quantile `q` of `n` independent
-/// samples; `None` if `n` is too small for one.
-pub fn ranks(n: u64, q: f64) -> Option<(u64, u64)> {
-    if n == 0 || !(0.0 < q && q < 1.0) {
+/// Shares of the values below the two ends of the 95 % interval for the quantile `q` of `n`
+/// independent samples; `None` if `n` is too small for one.
+pub fn shares_below(n: u64, q: f64) -> Option<(f64, f64)> {
+    let rare = q.min(1.0 - q);
+    if !(0.0 < q && q < 1.0) || n as f64 * rare + 1e-9 < EARNED_FROM {
         return None;
     }
-    let rare = q.min(1.0 - q);
     // The recurrence starts at (1 - rare)^n, which must not underflow.
     let (few, many) = if n as f64 * -(-rare).ln_1p() < 600.0 {
-        binomial_tails(n, rare)?
+        (binomial_quantile(n, rare, TAIL), binomial_quantile(n, rare, 1.0 - TAIL))
     } else {
         let centre = n as f64 * rare;
         let reach = NORMAL * (centre * (1.0 - rare)).sqrt();
-        (((centre - reach).floor() as u64).saturating_sub(1), (centre + reach).ceil() as u64)
+        (centre - reach, centre + reach)
     };
     // `few` and `many` count the rarer side: below for q < 1/2, above otherwise.
-    let (low, high) = if q < 0.5 {
-        (few + 1, many)
-    } else {
-        ((n + 1).checked_sub(many).filter(|rank| *rank > 0)?, n - few)
-    };
-    (high <= n).then_some((low, high))
+    let (few, many) = (few / n as f64, many / n as f64);
+    Some(if q < 0.5 { (few, many) } else { (1.0 - many, 1.0 - few) })
 }
 
-/// For `Y ~ Bin(n, p)`: the largest `a` with `P(Y <= a) <= TAIL` and the smallest `b` with
-/// `P(Y >= b) <= TAIL`; `None` if there is no such `a`.
-fn binomial_tails(n: u64, p: f64) -> Option<(u64, u64)> {
+/// For `Y ~ Bin(n, p)`: where `P(Y < y) + P(Y = y) / 2` is `share`, between whole numbers by a
+/// straight line.
+fn binomial_quantile(n: u64, p: f64, share: f64) -> f64 {
     let odds = p / (1.0 - p);
     let mut mass = (n as f64 * (-p).ln_1p()).exp();
-    let mut below = 0.0;
-    let mut few = None;
+    let (mut below, mut previous) = (0.0, 0.0);
     for k in 0..=n {
-        // Here `below` is P(Y < k).
-        if 1.0 - below <= TAIL {
-            return few.map(|few| (few, k));
+        let here = below + mass / 2.0;
+        if here >= share {
+            return (k as f64 - (here - share) / (here - previous)).max(0.0);
         }
-        below += mass;
-        if below <= TAIL {
-            few = Some(k);
-        }
+        (below, previous) = (below + mass, here);
         mass *= odds * (n - k) as f64 / (k + 1) as f64;
     }
-    few.map(|few| (few, n + 1))
+    n as f64
 }
 
 #[cfg(test)]
@@ -202,35 +218,69 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_exists_from_the_published_sample_sizes_on() {
-        for (q, first) in
-            [(0.5, 6), (0.9, 36), (0.95, 72), (0.99, 368), (0.999, 3_688), (0.9999, 36_887)]
-        {
-            assert!(ranks(first, q).is_some(), "{q}");
-            assert!(ranks(first - 1, q).is_none(), "{q}");
+    fn ends_agree_with_the_tables_of_order_statistics() {
+        // Whole ranks that leave out at most 2.5 % on either side: n = 10 gives the 2nd and the
+        // 9th, n = 20 the 6th and the 15th (standard tables). A share of 0.5 / n is a rank of 1.
+        for (n, whole) in [(10, 2.0), (20, 6.0)] {
+            let (low, high) = shares_below(n, 0.5).unwrap();
+            let rank = low * n as f64 + 0.5;
+            assert!((rank - whole).abs() < 0.5, "{n}: {rank}");
+            assert!((low + high - 1.0).abs() < 1e-9);
+        }
+        // Mirror images, and no end from fewer samples than carry one.
+        let (low, high) = shares_below(1_000, 0.05).unwrap();
+        let (other_low, other_high) = shares_below(1_000, 0.95).unwrap();
+        assert!((low + other_high - 1.0).abs() < 1e-9 && (high + other_low - 1.0).abs() < 1e-9);
+        assert!(shares_below(370, 0.99).is_some() && shares_below(369, 0.99).is_none());
+    }
+
+    #[test]
+    fn exact_and_normal_ends_agree_where_they_meet() {
+        // Beyond (1 - p)^-n = e^600 the normal distribution is taken.
+        let [exact, normal] = [59_000, 60_000].map(|n| {
+            let (low, high) = shares_below(n, 0.99).unwrap();
+            let reach = NORMAL * (0.0099 / n as f64).sqrt();
+            ((low - 0.99) / reach, (high - 0.99) / reach)
+        });
+        assert!((normal.0 + 1.0).abs() < 1e-9 && (normal.1 - 1.0).abs() < 1e-9);
+        assert!((exact.0 + 1.0).abs() < 0.03 && (exact.1 - 1.0).abs() < 0.03, "{exact:?}");
+    }
+
+    #[test]
+    fn ends_leave_out_five_per_cent_on_average() {
+        // Of uniform values, the share below the true quantile is a binomial count.
+        for (n, q) in [(40, 0.5), (1_000, 0.9), (5_000, 0.99), (30_000, 0.999)] {
+            let (low, high) = shares_below(n, q).unwrap();
+            let mut chance = crate::chance::Chance::new(n);
+            let held = (0..2_000)
+                .filter(|_| {
+                    let below = (0..n).filter(|_| chance.unit() < q).count() as f64 / n as f64;
+                    // The ends are places between values: half of a tie is out.
+                    low <= below && below <= high
+                })
+                .count();
+            assert!((1_860..=1_940).contains(&held), "{n} {q}: {held}");
         }
     }
 
     #[test]
-    fn known_ranks_of_the_median() {
-        // Standard tables: n = 10 gives the 2nd and 9th, n = 20 the 6th and 15th.
-        assert_eq!(ranks(6, 0.5), Some((1, 6)));
-        assert_eq!(ranks(10, 0.5), Some((2, 9)));
-        assert_eq!(ranks(20, 0.5), Some((6, 15)));
-        // Mirror images.
-        let (low, high) = ranks(1_000, 0.05).unwrap();
-        assert_eq!(ranks(1_000, 0.95), Some((1_001 - high, 1_001 - low)));
-    }
-
-    #[test]
-    fn exact_and_normal_ranks_agree_where_they_meet() {
-        let n = 59_000;
-        let (low, high) = ranks(n, 0.99).unwrap();
-        let reach = NORMAL * (n as f64 * 0.0099).sqrt();
-        assert!((low as f64 - (n as f64 * 0.99 - reach)).abs() < 2.5);
-        assert!((high as f64 - (n as f64 * 0.99 + reach)).abs() < 2.5);
-        let (low, high) = ranks(70_000, 0.99).unwrap();
-        assert!(low < 69_300 && high > 69_300 && high - low < 120);
+    fn a_percentile_at_a_gap_is_between_modes() {
+        // One in so many takes 5 ms.
+        let of = |every: f64| {
+            let mut chance = crate::chance::Chance::new(4);
+            let mut value = || match chance.unit() * every < 1.0 {
+                true => 5_000_000,
+                false => 300_000 + chance.bits() % 50_000,
+            };
+            let (all, batches) = dealt((0..60_000).map(|_| value()));
+            Quantile::over_time(&all, Ok(&batches), Loop::Closed, 0.99)
+        };
+        assert!(of(100.0).is_between_modes() && !of(100.0).is_solid(), "{:?}", of(100.0));
+        assert!(of(50.0).is_solid(), "{:?}", of(50.0));
+        // The far tail of one mode is thin, and no gap.
+        let (all, batches) =
+            dealt((1..=20_000u64).map(|i| (-1e6 * (1.0 - i as f64 / 20_001.0).ln()) as u64));
+        assert!(Quantile::over_time(&all, Ok(&batches), Loop::Closed, 0.99).is_solid());
     }
 
     /// Dealt to batches in turn, as if they were independent.
@@ -249,7 +299,7 @@ mod tests {
 
     fn of_ramp(n: u64, q: f64) -> Quantile {
         let (all, batches) = dealt((1..=n).map(|i| i * 1_000));
-        Quantile::over_time(&all, Ok(&batches), q)
+        Quantile::over_time(&all, Ok(&batches), Loop::Closed, q)
     }
 
     #[test]
@@ -273,7 +323,7 @@ mod tests {
         let whole = Quantile::of(&all, 0.5);
         assert_eq!(whole.interval(), Some(Err(NoInterval::OnlyWhole)));
         assert_eq!(whole.value_ns(), of_ramp(9_000, 0.5).value_ns());
-        let few = Quantile::over_time(&all, Ok(&batches[..19]), 0.5);
+        let few = Quantile::over_time(&all, Ok(&batches[..19]), Loop::Closed, 0.5);
         assert_eq!(few.interval(), Some(Err(NoInterval::RunLonger)));
     }
 
@@ -295,7 +345,8 @@ mod tests {
         let covered = (0..1_000)
             .filter(|_| {
                 let (all, batches) = dealt((0..600).map(|_| uniform()));
-                let interval = Quantile::over_time(&all, Ok(&batches), 0.9).interval().unwrap();
+                let interval =
+                    Quantile::over_time(&all, Ok(&batches), Loop::Closed, 0.9).interval().unwrap();
                 interval.is_ok_and(|(low, high)| (low..=high).contains(&900_000_000))
             })
             .count();

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::{self, Control, Medium, Unwatched};
 use iosonde_fixtures::{Load, run_of};
-use iosonde_model::plan::{Arrivals, Engine, EngineKind, Pace, Plan, Rate, Stop};
+use iosonde_model::plan::{Arrivals, Engine, EngineKind, Order, Pace, Plan, Rate, Stop};
 use iosonde_model::record::Run;
 
 /// What is run on what.
@@ -46,6 +46,7 @@ impl Scene {
         plan.interval_ns = 10_000_000;
         plan.intervals_per_histogram = 10;
         plan.jobs[0].batch = 1;
+        plan.jobs[0].order = Order::Uniform;
         plan.jobs[0].seed = seed;
         if let Some((per_s, arrivals)) = self.per_s.clone() {
             plan.jobs[0].iodepth = 4_096;

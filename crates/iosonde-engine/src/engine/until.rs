@@ -323,7 +323,7 @@ impl<'a> Watcher<'a> {
 
 fn measure(precision: Precision, of_loop: Loop) -> Measure {
     match precision.metric {
-        Metric::Quantile(q) => Measure::Quantile(q),
+        Metric::Quantile(q) => Measure::Quantile(q, of_loop),
         Metric::Mean => Measure::Mean(of_loop),
         // The others are refused: they have no interval.
         Metric::Iops | Metric::Bandwidth | Metric::Durable | Metric::Max => Measure::Rate,
