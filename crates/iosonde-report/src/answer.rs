@@ -265,10 +265,18 @@ fn without_stalls(row: &Assessment) -> String {
     }
 }
 
-/// `; p50 1.20 ms, p99 3.40 ms`, as far as they are known.
+/// `; p50 1.20 ms, p99 3.40 ms`, as far as they are known: of a wide interval its ends, such as
+/// `p99 300 us to 5.00 ms`.
 fn median_and_p99(latency: &LatencyFigures) -> String {
+    let words = |ns: u64| duration::latency(ns as f64);
     let known = [(0.5, "p50"), (0.99, "p99")].map(|(quantile, name)| {
-        latency.at(quantile).map(|ns| format!("{name} {}", duration::latency(ns as f64)))
+        let quantile = latency.quantile(quantile)?;
+        match quantile.interval()? {
+            Ok((low, high)) if quantile.is_wide() => {
+                Some(format!("{name} {} to {}", words(low), words(high)))
+            }
+            _ => Some(format!("{name} {}", words(quantile.value_ns()?))),
+        }
     });
     let known: Vec<String> = known.into_iter().flatten().collect();
     if known.is_empty() { String::new() } else { format!("; {}", known.join(", ")) }
@@ -303,12 +311,40 @@ mod tests {
     use super::*;
     use iosonde_analysis::assess;
     use iosonde_fixtures::{Load, run_of};
+    use iosonde_stats::Histogram;
+    use iosonde_stats::chance::Chance;
+    use iosonde_stats::dependent::{Batch, Loop};
 
     fn answer(runs: &[Run], earlier: Option<&str>) -> Answer {
         let assessed: Vec<Assessment> = runs.iter().map(|run| assess(run, None)).collect();
         let pairs: Vec<(&Run, &Assessment)> = runs.iter().zip(&assessed).collect();
         let complete = assessed.iter().all(|row| row.complete);
         Answer::of_runs(&pairs, complete, &verdict(&assessed).if_complete(complete), earlier)
+    }
+
+    #[test]
+    fn a_percentile_between_two_modes_has_both_ends() {
+        let mut chance = Chance::new(4);
+        let mut part = || {
+            let mut part = Histogram::new();
+            (0..1_200).for_each(|_| {
+                part.record(if chance.unit() < 0.01 { 5_000_000 } else { 300_000 });
+            });
+            part
+        };
+        let parts: Vec<Histogram> = (0..50).map(|_| part()).collect();
+        let mut all = Histogram::new();
+        parts.iter().for_each(|part| all.merge(part));
+        let batch = |part: &Histogram| Batch {
+            span_ns: 100_000_000,
+            amount: part.count(),
+            latency: part.occupied().collect(),
+            overflow: 0,
+            sum_ns: part.sum(),
+        };
+        let batches: Vec<Batch> = parts.iter().map(batch).collect();
+        let latency = LatencyFigures::over_time(&all, Loop::Closed, Ok(&batches));
+        assert_eq!(median_and_p99(&latency), "; p50 301 µs, p99 300 µs to 5.00 ms");
     }
 
     #[test]

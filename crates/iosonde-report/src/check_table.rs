@@ -377,8 +377,8 @@ fn notes(figures: &Figures) -> Vec<String> {
         Estimate::Value { standing: Standing::Solid, .. } => {}
         Estimate::Value { interval: Ok((low, high)), standing, .. } => {
             let [low, high] = [low, high].map(|ns| duration::latency(ns as f64));
-            let remark = standing.remark();
-            notes.push(format!("p99: 95 % interval {low} to {high}, n={n}{remark}"));
+            let rough = if standing == Standing::LowConfidence { ", low confidence" } else { "" };
+            notes.push(format!("p99: 95 % interval {low} to {high}, n={n}{rough}"));
         }
         // Marked in its cell, and explained once below the table.
         Estimate::Value { interval: Err(_), .. } => {}

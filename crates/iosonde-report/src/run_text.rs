@@ -360,7 +360,7 @@ fn interval(quantile: &Quantile, scale: f64, unit: &str) -> Option<String> {
                 "95 % interval {} to {} {unit}{}",
                 count::significant(low as f64 / scale),
                 count::significant(high as f64 / scale),
-                standing.remark()
+                if standing == Standing::LowConfidence { ", low confidence" } else { "" }
             )
         }
         Estimate::Value { .. } => return None,

@@ -115,8 +115,9 @@ impl Batch {
 #[serde(rename_all = "snake_case")]
 pub enum NoInterval {
     /// The run is shorter than 20 autocorrelation times (10 for the mean latency of an open loop)
-    /// or 20 batches, or saw operations in fewer of them than that, or fewer than 20 bursts of
-    /// values beyond the percentile.
+    /// or 20 batches, or saw operations in fewer of them than that, fewer than 20 bursts of values
+    /// beyond the percentile, or the worth of fewer than four independent ones; or the requests of
+    /// an open loop waited for so long that it may be without end.
     RunLonger,
     /// The record has the figure for the whole run only.
     OnlyWhole,
@@ -190,35 +191,58 @@ pub fn mean(batches: &[Batch], of_loop: Loop) -> Result<Ratio, NoInterval> {
         Loop::Closed => ratio(&sums, &counts, FEWEST_INDEPENDENT),
         Loop::Open => {
             let mean = ratio(&sums, &counts, FEWEST_INDEPENDENT_OF_OPEN_LOOP)?;
-            let least = of_waiting(batches, &sums, &counts);
+            let least = Waiting::of(batches, &sums, &counts).half_width_of(mean.value);
             Ok(Ratio { half_width: mean.half_width.max(least), ..mean })
         }
     };
     mean.and_then(|mean| if mean.half_width < 1.0 { Ok(mean) } else { Err(NoInterval::RunLonger) })
 }
 
-/// Half the interval of the mean latency of a queue near saturation that waits as long, as a share
-/// of the mean; 0 where latencies do not depend on earlier ones.
-///
-/// The standard error of its mean waiting time is `L sqrt(8 / (v n))` of that time, with `L`
-/// requests waiting on average, `n` requests made, and `v` the sum of the squared coefficients of
-/// variation of gaps and services (Whitt, as above, from reflected Brownian motion). `v` is 1 if
-/// one of the two is exponential and the other constant. Waiting is what the mean latency is above
-/// that of the quickest batch. Of one direction of a mixed load it is too small, by the root of its
-/// share of the requests: they wait for all.
-fn of_waiting(batches: &[Batch], sums: &[f64], counts: &[f64]) -> f64 {
-    let (sum, count): (f64, f64) = (sums.iter().sum(), counts.iter().sum());
-    let common = sum / count;
-    let excess: Vec<f64> = sums.iter().zip(counts).map(|(sum, of)| sum - common * of).collect();
-    let dependence = Dependence::of(&excess);
-    if dependence.time - dependence.error <= 1.0 {
-        return 0.0;
+/// What waiting for earlier requests adds to latencies, and how well a run can know it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Waiting {
+    /// Latency without it: that of the quickest batch, ns.
+    served_ns: f64,
+    /// Half the 95 % interval of the time spent waiting, as a share of it; 0 where latencies do not
+    /// depend on earlier ones.
+    half_width: f64,
+}
+
+impl Waiting {
+    const NONE: Waiting = Waiting { served_ns: 0.0, half_width: 0.0 };
+
+    /// By a queue near saturation that waits as long.
+    ///
+    /// The standard error of its mean waiting time is `L sqrt(8 / (v n))` of that time, with `L`
+    /// requests waiting on average, `n` requests made, and `v` the sum of the squared coefficients
+    /// of variation of gaps and services (Whitt, as above, from reflected Brownian motion). `v` is
+    /// 1 if one of the two is exponential and the other constant. Of one direction of a mixed load
+    /// it is too small, by the root of its share of the requests: they wait for all.
+    fn of(batches: &[Batch], sums: &[f64], counts: &[f64]) -> Waiting {
+        let (sum, count): (f64, f64) = (sums.iter().sum(), counts.iter().sum());
+        let common = sum / count;
+        let excess: Vec<f64> = sums.iter().zip(counts).map(|(sum, of)| sum - common * of).collect();
+        let dependence = Dependence::of(&excess);
+        if dependence.time - dependence.error <= 1.0 {
+            return Waiting::NONE;
+        }
+        let each = sums.iter().zip(counts).filter(|(_, of)| **of > 0.0).map(|(sum, of)| sum / of);
+        let served_ns = each.fold(common, f64::min);
+        let span_ns: f64 = batches.iter().map(|batch| batch.span_ns as f64).sum();
+        let waiting = (common - served_ns) * count / span_ns;
+        Waiting { served_ns, half_width: NORMAL * waiting * (8.0 / count).sqrt() }
     }
-    let served = sums.iter().zip(counts).filter(|(_, of)| **of > 0.0).map(|(sum, of)| sum / of);
-    let waiting_ns = common - served.fold(common, f64::min);
-    let span_ns: f64 = batches.iter().map(|batch| batch.span_ns as f64).sum();
-    let waiting = waiting_ns * count / span_ns;
-    NORMAL * waiting * (8.0 / count).sqrt() * waiting_ns / common
+
+    /// Half the interval of a mean latency, as a share of it.
+    fn half_width_of(self, mean_ns: f64) -> f64 {
+        self.half_width * (1.0 - self.served_ns / mean_ns)
+    }
+
+    /// How high the upper end of a latency is at least, ns: what exceeds the service is waiting.
+    fn least_upper_end(self, value_ns: f64) -> f64 {
+        let waited_ns = (value_ns - self.served_ns).max(0.0);
+        value_ns - waited_ns + waited_ns / (1.0 - self.half_width)
+    }
 }
 
 /// About half of the interval of the rate, as a share of it, even of a window too short for an
@@ -280,15 +304,14 @@ pub struct EffectiveSize {
     pub own: f64,
     /// For the end of its interval on the side of the rarer values; at most as large.
     pub towards_rare: f64,
-    /// How far above the quantile the upper end is at least, as a share of that end: what a
-    /// saturated queue that waits as long does not know of its mean.
-    pub waiting: f64,
+    /// What of it is waiting, of which a run may have seen too little.
+    pub waiting: Waiting,
 }
 
 impl EffectiveSize {
     /// The same on both sides, where values do not wait for each other without end.
     pub fn of(size: f64) -> EffectiveSize {
-        EffectiveSize { own: size, towards_rare: size, waiting: 0.0 }
+        EffectiveSize { own: size, towards_rare: size, waiting: Waiting::NONE }
     }
 }
 
@@ -323,8 +346,8 @@ pub fn effective_size(
     if of_loop == Loop::Closed {
         return Ok(EffectiveSize::of(own));
     }
-    let waiting = of_waiting(batches, &of(batches, |each| each.sum_ns as f64), &counts);
-    if waiting >= 1.0 {
+    let waiting = Waiting::of(batches, &of(batches, |each| each.sum_ns as f64), &counts);
+    if waiting.half_width >= 1.0 {
         return Err(NoInterval::RunLonger);
     }
     if own * q.min(1.0 - q) >= WELL_SEEN {
@@ -347,8 +370,8 @@ fn size_of_share(beyond: &[f64], counts: &[f64]) -> Result<f64, NoInterval> {
     Ok(sum.size / design_effect * (NORMAL / sum.t).powi(2))
 }
 
-/// The interval of the quantile `q` of `all`, ns, from its [`effective_size`]; `None` if that is
-/// too small for one.
+/// The interval of the quantile `q` of `all`, ns, from its [`effective_size`], no end beyond the
+/// largest value; `None` if that size is too small for one.
 pub fn quantile(all: &Histogram, size: EffectiveSize, q: f64) -> Option<(u64, u64)> {
     let own = shares_below(size.own as u64, q)?;
     let towards_rare = shares_below(size.towards_rare as u64, q)?;
@@ -357,8 +380,8 @@ pub fn quantile(all: &Histogram, size: EffectiveSize, q: f64) -> Option<(u64, u6
         let rank = (share * all.count() as f64 + 0.5).round() as u64;
         all.place(rank.clamp(1, all.count()))
     };
-    let least = all.quantile(q)? as f64 / (1.0 - size.waiting);
-    Some((at(low)?.0, at(high)?.1.max(least as u64)))
+    let least = size.waiting.least_upper_end(all.quantile(q)? as f64) as u64;
+    Some((at(low)?.0, at(high)?.1.max(least.min(all.max()?))))
 }
 
 /// Whether values occur in less than half of the batches.

@@ -276,16 +276,6 @@ impl Histogram {
         self.counts[index] as f64 <= twice + 3.0 * (twice + 1.0).sqrt()
     }
 
-    /// Whether most of a range of values holds none: half of it or more, by their logarithms, and
-    /// a quarter of a value at least.
-    pub fn is_split(&self, (low, high): (u64, u64)) -> bool {
-        let within = bucket(low)..=bucket(high).min(BUCKETS - 1);
-        let occupied: Vec<usize> = within.filter(|index| self.counts[*index] > 0).collect();
-        let empty = |pair: &[usize]| lower_edge(pair[1]) as f64 / upper_edge(pair[0]).max(1) as f64;
-        let widest = occupied.windows(2).map(empty).fold(1.0, f64::max);
-        widest >= 1.25 && widest.ln() * 2.0 >= (high as f64 / low.max(1) as f64).ln()
-    }
-
     /// The bucket that holds the value of this rank; `None` if no bucket does.
     pub fn bucket_of_rank(&self, rank: u64) -> Option<u32> {
         let mut seen = 0;

@@ -120,12 +120,19 @@ impl Sequential {
 
     /// The current estimate.
     fn known(&self) -> Option<Known> {
-        let ratio = match self.measure {
-            Measure::Rate => dependent::rate(&self.intervals),
-            Measure::Mean(of_loop) => dependent::mean(&self.intervals, of_loop),
-            Measure::Quantile(q, of_loop) => return self.quantile(q, of_loop),
-        };
-        ratio.ok().map(|ratio| Known { value: ratio.value, half_width: ratio.half_width })
+        match self.measure {
+            Measure::Rate => {
+                let rate = dependent::rate(&self.intervals).ok()?;
+                Some(Known { value: rate.value, half_width: rate.half_width })
+            }
+            Measure::Mean(of_loop) => {
+                let mean = dependent::mean(&self.intervals, of_loop).ok()?;
+                let (low, high) = mean.latency_bounds();
+                let wider = (mean.value - low).max(high - mean.value);
+                Some(Known { value: mean.value, half_width: wider / mean.value })
+            }
+            Measure::Quantile(q, of_loop) => self.quantile(q, of_loop),
+        }
     }
 
     fn quantile(&self, q: f64, of_loop: Loop) -> Option<Known> {

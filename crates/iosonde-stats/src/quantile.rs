@@ -4,10 +4,9 @@
 //! The interval is that of order statistics: such that 2.5 % of the binomial distribution lies
 //! outside on either side, of as many independent values as the [dependent](super::dependent) ones
 //! of a run are worth. Half of the probability of a count belongs to either side of it (mid-P:
-//! Lancaster, "Significance tests in discrete distributions", JASA 56, 1961), and ends lie between
-//! ranks (Nyblom, "Note on interpolated order statistics", Statistics & Probability Letters 14,
-//! 1992): whole ranks that leave out at most 2.5 % would leave out less. The ends are looked up in
-//! a histogram, which gives the [place](Histogram::place) of their values.
+//! Lancaster, "Significance tests in discrete distributions", JASA 56, 1961): whole ranks of so few
+//! values that leave out at most 2.5 % would leave out less. The ends, rounded to the nearest rank
+//! of all values, are looked up in a histogram, which gives the [place](Histogram::place) of theirs.
 
 use serde::Serialize;
 
@@ -61,31 +60,16 @@ pub enum Estimate {
     },
 }
 
-/// How far a value can be trusted, by the number of independent samples expected beyond it, and by
-/// whether there are values on either side.
+/// How far a value can be trusted, by the number of independent samples expected beyond it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// 100 or more: the value alone.
+    /// 100 or more, and an interval that is not [wide](Quantile::is_wide): the value alone.
     Solid,
-    /// 100 or more, of which some are on the other side of a gap: its interval reaches over a range
-    /// of values that do not occur, so that it may be at either end.
-    BetweenModes,
-    /// 10 to 100, or an unknown number: the value with its interval.
+    /// 10 to 100, an unknown number, or a wide interval: the value with its interval.
     WithInterval,
     /// Fewer than 10: the value is a rough one.
     LowConfidence,
-}
-
-impl Standing {
-    /// What to add to an interval; empty if nothing.
-    pub fn remark(self) -> &'static str {
-        match self {
-            Standing::Solid | Standing::WithInterval => "",
-            Standing::BetweenModes => ", between two modes",
-            Standing::LowConfidence => ", low confidence",
-        }
-    }
 }
 
 impl Quantile {
@@ -117,8 +101,7 @@ impl Quantile {
         let beyond = size.map_or(n as f64, |size| size.towards_rare.min(n as f64)) * rare + 1e-9;
         let standing = match beyond {
             _ if beyond < INTERVAL_FROM => Standing::LowConfidence,
-            _ if beyond < SOLID_FROM || interval.is_err() => Standing::WithInterval,
-            _ if interval.is_ok_and(|ends| histogram.is_split(ends)) => Standing::BetweenModes,
+            _ if beyond < SOLID_FROM || interval.map_or(true, is_wide) => Standing::WithInterval,
             _ => Standing::Solid,
         };
         let range_ns = high_ns - low_ns;
@@ -155,9 +138,10 @@ impl Quantile {
         matches!(self.estimate, Estimate::Value { standing: Standing::Solid, .. })
     }
 
-    /// Whether it may be at either end of a gap between values.
-    pub fn is_between_modes(&self) -> bool {
-        matches!(self.estimate, Estimate::Value { standing: Standing::BetweenModes, .. })
+    /// Whether the ends of its interval differ by more than a factor of 2. Those of so many samples
+    /// of one mode do not: it lies between two, and may be either.
+    pub fn is_wide(&self) -> bool {
+        matches!(self.estimate, Estimate::Value { interval: Ok(ends), .. } if is_wide(ends))
     }
 
     /// Whether there is a value, and a rough one.
@@ -172,6 +156,11 @@ impl Quantile {
             Estimate::Value { .. } => None,
         }
     }
+}
+
+/// Whether an interval is too wide for its value to stand alone.
+fn is_wide((low, high): (u64, u64)) -> bool {
+    high > 2 * low.max(1)
 }
 
 /// Shares of the values below the two ends of the 95 % interval for the quantile `q` of `n`
@@ -215,6 +204,7 @@ fn binomial_quantile(n: u64, p: f64, share: f64) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::dependent::EffectiveSize;
     use super::*;
 
     #[test]
@@ -264,23 +254,42 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_at_a_gap_is_between_modes() {
-        // One in so many takes 5 ms.
+    fn a_percentile_between_two_modes_does_not_stand_alone() {
+        // One in so many takes 5 ms; of all others, one in 10,000 lies between.
         let of = |every: f64| {
             let mut chance = crate::chance::Chance::new(4);
             let mut value = || match chance.unit() * every < 1.0 {
                 true => 5_000_000,
+                false if chance.unit() < 1e-4 => 350_000 + chance.bits() % 4_650_000,
                 false => 300_000 + chance.bits() % 50_000,
             };
             let (all, batches) = dealt((0..60_000).map(|_| value()));
             Quantile::over_time(&all, Ok(&batches), Loop::Closed, 0.99)
         };
-        assert!(of(100.0).is_between_modes() && !of(100.0).is_solid(), "{:?}", of(100.0));
+        assert!(of(100.0).is_wide() && !of(100.0).is_solid(), "{:?}", of(100.0));
         assert!(of(50.0).is_solid(), "{:?}", of(50.0));
-        // The far tail of one mode is thin, and no gap.
-        let (all, batches) =
-            dealt((1..=20_000u64).map(|i| (-1e6 * (1.0 - i as f64 / 20_001.0).ln()) as u64));
-        assert!(Quantile::over_time(&all, Ok(&batches), Loop::Closed, 0.99).is_solid());
+        // The far tail of one mode is thin, and not wide: so is that of a Pareto distribution with
+        // an infinite mean.
+        let values = (1..=40_000u64).map(|at| (1e5 / (1.0 - at as f64 / 40_001.0)) as u64);
+        let (all, batches) = dealt(values);
+        let heavy = Quantile::over_time(&all, Ok(&batches), Loop::Closed, 0.99);
+        assert!(heavy.is_solid(), "{heavy:?}");
+    }
+
+    #[test]
+    fn an_interval_holds_its_value() {
+        let mut chance = crate::chance::Chance::new(8);
+        let mut all = Histogram::new();
+        (0..5_000).for_each(|_| all.record((-1e6 * (1.0 - chance.unit()).ln()) as u64));
+        all.record_many(3_000_000, 500);
+        for q in [0.01, 0.1, 0.5, 0.9, 0.95, 0.99] {
+            for size in [400.0, 1_000.0, 5_500.0, 110_000.0] {
+                let (low, high) = dependent::quantile(&all, EffectiveSize::of(size), q).unwrap();
+                let value = all.quantile(q).unwrap();
+                assert!((low..=high).contains(&value), "{q} {size}: {low} {value} {high}");
+            }
+        }
+        assert_eq!(dependent::quantile(&Histogram::new(), EffectiveSize::of(1e3), 0.5), None);
     }
 
     /// Dealt to batches in turn, as if they were independent.

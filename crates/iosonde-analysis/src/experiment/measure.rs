@@ -146,14 +146,14 @@ impl Measure {
     /// Whether a run has the worth of 100 independent values beyond a rare percentile: percentiles
     /// of fewer are off by more than runs differ. Of all else, whether it has enough operations:
     /// the median of a run is off by less, and which runs know theirs well depends on what they
-    /// saw. No percentile between two modes is solid: the mean of such is neither.
+    /// saw. A percentile between two modes is not solid: the mean over runs is neither.
     pub(super) fn is_solid(self, figures: &Figures, direction: Direction) -> bool {
         match self {
             Measure::Quantile(q) => {
                 let quantile = of_direction(figures, direction).latency.quantile(q);
                 let is_central = q.min(1.0 - q) >= CENTRAL;
                 let enough = is_central && figures.all.total.ops >= FEWEST_OPS;
-                quantile.is_some_and(|of| of.is_solid() || enough && !of.is_between_modes())
+                quantile.is_some_and(|of| of.is_solid() || enough && !of.is_wide())
             }
             _ => figures.all.total.ops >= FEWEST_OPS,
         }
