@@ -284,6 +284,8 @@ fn a_folder_that_takes_nothing_is_said_before_the_command_is_run() {
         let ended = place.iosonde(&format!("profile -o {folder} -- touch ran")).end();
         ended.exits(125).says("results cannot be stored").silent();
     }
+    let ended = place.iosonde("profile -o file -- touch ran").end();
+    ended.says("file: it is no folder");
     assert!(!place.work().join("ran").exists());
     // Where we chose the place ourselves, the command comes first.
     let call = place.iosonde("profile -- touch ran").env("XDG_STATE_HOME", "/proc/none");

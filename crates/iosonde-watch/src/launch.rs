@@ -27,6 +27,12 @@ pub(super) fn hold(words: &[OsString]) -> Result<HeldCommand, WatchError> {
 /// Whether the command would be found, and may be executed.
 pub(super) fn find(words: &[OsString]) -> Result<(), WatchError> {
     let Some(first) = words.first() else { return Ok(()) };
+    if first.is_empty() {
+        return Err(WatchError::NotFound {
+            command: "the command is empty".into(),
+            reason: "name a program after --",
+        });
+    }
     let command = first.to_string_lossy().into_owned();
     let (places, reason): (Vec<PathBuf>, _) = if first.as_bytes().contains(&b'/') {
         (vec![first.into()], "no such file")
@@ -36,7 +42,6 @@ pub(super) fn find(words: &[OsString]) -> Result<(), WatchError> {
         let places = std::env::split_paths(&path).map(|folder| folder.join(first)).collect();
         (places, "command not found in PATH")
     };
-    let places: Vec<PathBuf> = places.into_iter().filter(|_| !first.is_empty()).collect();
     let is_executable = |path: &PathBuf| {
         path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     };
@@ -140,5 +145,7 @@ mod tests {
         assert_eq!(said(&["no-such-cmd"]), "no-such-cmd: command not found in PATH");
         assert!(said(&["/proc"]).starts_with("/proc cannot be executed: Permission denied"));
         assert!(matches!(run(&["a\0b"]), Err(WatchError::System { .. })));
+        let empty = find(&[OsString::new()]).unwrap_err().to_string();
+        assert_eq!(empty, "the command is empty: name a program after --");
     }
 }

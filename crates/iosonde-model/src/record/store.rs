@@ -308,6 +308,9 @@ fn create_new(path: &Path) -> io::Result<File> {
 }
 
 fn private_dirs(path: &Path) -> io::Result<()> {
+    if path.exists() && !path.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no folder"));
+    }
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
