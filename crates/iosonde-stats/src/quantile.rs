@@ -6,7 +6,8 @@
 //! of a run are worth. Half of the probability of a count belongs to either side of it (mid-P:
 //! Lancaster, "Significance tests in discrete distributions", JASA 56, 1961): whole ranks of so few
 //! values that leave out at most 2.5 % would leave out less. The ends, rounded to the nearest rank
-//! of all values, are looked up in a histogram, which gives the [place](Histogram::place) of theirs.
+//! of all values, are looked up in a histogram, which gives the [place](Histogram::place) of
+//! theirs.
 
 use serde::Serialize;
 

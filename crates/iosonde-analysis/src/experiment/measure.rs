@@ -146,14 +146,12 @@ impl Measure {
     /// Whether a run has the worth of 100 independent values beyond a rare percentile: percentiles
     /// of fewer are off by more than runs differ. Of all else, whether it has enough operations:
     /// the median of a run is off by less, and which runs know theirs well depends on what they
-    /// saw. A percentile between two modes is not solid: the mean over runs is neither.
+    /// saw. A rare percentile between two modes is not solid: the mean over runs is neither.
     pub(super) fn is_solid(self, figures: &Figures, direction: Direction) -> bool {
         match self {
-            Measure::Quantile(q) => {
+            Measure::Quantile(q) if q.min(1.0 - q) < CENTRAL => {
                 let quantile = of_direction(figures, direction).latency.quantile(q);
-                let is_central = q.min(1.0 - q) >= CENTRAL;
-                let enough = is_central && figures.all.total.ops >= FEWEST_OPS;
-                quantile.is_some_and(|of| of.is_solid() || enough && !of.is_wide())
+                quantile.is_some_and(Quantile::is_solid)
             }
             _ => figures.all.total.ops >= FEWEST_OPS,
         }

@@ -35,7 +35,7 @@ pub struct Spread {
     pub std_dev: Option<f64>,
     /// The 95 % interval of that mean, as of log-normal values, or for the mean latency of an open
     /// loop as of values with a normal reciprocal. `None` for one run, where a value is not
-    /// positive, and for percentiles that are not solid in each run.
+    /// positive, and for rare percentiles that are not [solid](Measure) in each run.
     pub interval: Option<(f64, f64)>,
 }
 
