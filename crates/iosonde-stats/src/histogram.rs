@@ -553,6 +553,18 @@ mod tests {
         same.record_many(values[10_000], 1_000);
         let (low, high) = same.rank(10_500).unwrap();
         assert!(low <= values[10_000] && values[10_000] <= high && high - low == 16_383);
+        // The end of an interval is one place among even values, and the bucket where they may be
+        // the same. A few values in a thin tail do not tell; many with none beside do.
+        assert!(even.place(10_000).is_some_and(|(low, high)| low == high));
+        assert_eq!(same.place(10_500), same.rank(10_500));
+        for (count, is_place) in [(2, true), (20, false)] {
+            let mut tail = even.clone();
+            tail.record_many(9_000_000, count);
+            tail.record(20_000_000);
+            let (low, high) = tail.place(20_001).unwrap();
+            assert_eq!(low == high, is_place, "{count}: {low} {high}");
+            assert!(low <= 9_000_000 + 40_000 && 9_000_000 - 40_000 <= high, "{low} {high}");
+        }
         // At an end there are none beside.
         assert_eq!(even.rank(1).map(|(low, _)| low), Some(1_200_000));
     }

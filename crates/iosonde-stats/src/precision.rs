@@ -236,6 +236,20 @@ mod tests {
     }
 
     #[test]
+    fn a_mean_is_known_by_the_longer_side_of_its_interval() {
+        let mut sequential = Sequential::new(Measure::Mean(Loop::Open), 1e-3);
+        let mut batch = latencies(0.8, 1);
+        let batches: Vec<Batch> = (0..100).map(|_| batch()).collect();
+        for batch in &batches {
+            sequential.add(batch.clone());
+        }
+        let (low, high) = dependent::mean(&batches, Loop::Open).unwrap().latency_bounds();
+        let known = sequential.known().unwrap();
+        assert!(high - known.value > known.value - low, "{low} {known:?} {high}");
+        assert!((known.value * (1.0 + known.half_width) - high).abs() < 1e-6 * high, "{known:?}");
+    }
+
+    #[test]
     fn rates_are_known_as_well_as_said() {
         for coefficient in [0.0, 0.5, 0.8] {
             let what = (Measure::Rate, 0.05, 100_000.0);
