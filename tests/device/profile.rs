@@ -8,6 +8,7 @@ mod file_systems;
 mod latency;
 mod machine;
 mod places;
+mod run_delay;
 mod stacks;
 mod syncs;
 mod whose;

@@ -216,6 +216,10 @@ struct signal_struct {
 	atomic_t live;
 } relocated;
 
+struct sched_info {
+	u64 run_delay;
+} relocated;
+
 struct task_struct {
 	s32 pid;
 	s32 tgid;
@@ -225,6 +229,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct task_io_accounting ioac;
 	struct task_delay_info *delays;
+	struct sched_info sched_info;
 	unsigned in_iowait : 1;
 } relocated;
 

@@ -323,6 +323,7 @@ struct counts {
 	u64 storage_written;
 	u64 cancelled;
 	u64 io_delay_ns;
+	u64 run_delay_ns;
 	u64 ended_threads;
 	u64 dirtied_bytes;
 	u64 written_back_bytes;

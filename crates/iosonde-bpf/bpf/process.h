@@ -73,6 +73,8 @@ int process_exit(u64 *ctx)
 		if (delays)
 			COUNT(io_delay_ns, FIELD(delays, blkio_delay));
 	}
+	if (HAS(struct task_struct, sched_info) && HAS(struct sched_info, run_delay))
+		COUNT(run_delay_ns, FIELD(task, sched_info.run_delay));
 	signal = FIELD(task, signal);
 	if (signal && FIELD(signal, live.counter) == 0)
 		*alive = 0;
@@ -111,7 +113,8 @@ static __attribute__((noinline)) int wait_ends(u32 tid)
 	return 0;
 }
 
-/* Of all switches of the machine, those from and to a thread that waits for I/O: it says so itself. */
+/* Of all switches of the machine, those from and to a thread that waits for I/O: it says so itself. One
+ * that goes on without having been woken up had not to wait. */
 SEC("tp_btf/sched_switch")
 int io_wait(u64 *ctx)
 {
@@ -121,6 +124,17 @@ int io_wait(u64 *ctx)
 		wait_begins();
 	if (waits_for_io(next))
 		wait_ends(next->pid);
+	return 0;
+}
+
+/* From here on it waits for a CPU, on a busy machine for much longer than for I/O. */
+SEC("tp_btf/sched_wakeup")
+int io_wait_over(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+
+	if (waits_for_io(task))
+		wait_ends(task->pid);
 	return 0;
 }
 

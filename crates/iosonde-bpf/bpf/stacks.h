@@ -50,31 +50,36 @@ int stack_request(u64 *ctx)
 	return 0;
 }
 
-/* A thread that gives up its CPU because it waits, not because it is preempted; and one that goes on. */
+/* A thread that gives up its CPU because it waits, not because it is preempted. */
 SEC("tp_btf/sched_switch")
 int stack_switch(u64 *ctx)
 {
-	struct task_struct *next = (struct task_struct *)ctx[2];
-	u64 id = current_pid_tgid(), now;
-	u32 tid = (u32)id, next_tid;
-	struct blocked fresh = {}, *blocked;
+	u64 id = current_pid_tgid();
+	u32 tid = (u32)id;
+	struct blocked fresh = {};
 
-	if (!has_begun())
+	if (ctx[0] || !ctx[3] || ctx[3] & TASK_DEAD || !tid || !has_begun() || !is_followed(id >> 32))
 		return 0;
-	now = ktime_ns();
-	if (!ctx[0] && ctx[3] && !(ctx[3] & TASK_DEAD) && tid && is_followed(id >> 32)) {
-		fresh.since_ns = now;
-		take_stack(ctx, &fresh.key, STACK_OF_WAIT);
-		if (map_update(&blocked_threads, &tid, &fresh, ANY))
-			COUNT(lost_stacks, 1);
-	}
-	next_tid = FIELD(next, pid);
-	blocked = map_lookup(&blocked_threads, &next_tid);
-	if (blocked) {
-		fresh = *blocked;
-		count_stack(&fresh.key, now - fresh.since_ns);
-		map_delete(&blocked_threads, &next_tid);
-	}
+	fresh.since_ns = ktime_ns();
+	take_stack(ctx, &fresh.key, STACK_OF_WAIT);
+	if (map_update(&blocked_threads, &tid, &fresh, ANY))
+		COUNT(lost_stacks, 1);
+	return 0;
+}
+
+/* It may go on. When it gets a CPU is no part of what it waited for. */
+SEC("tp_btf/sched_wakeup")
+int stack_wakeup(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	u32 tid = FIELD(task, pid);
+	struct blocked ended, *blocked = map_lookup(&blocked_threads, &tid);
+
+	if (!blocked)
+		return 0;
+	ended = *blocked;
+	count_stack(&ended.key, ktime_ns() - ended.since_ns);
+	map_delete(&blocked_threads, &tid);
 	return 0;
 }
 

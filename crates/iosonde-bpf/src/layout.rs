@@ -434,6 +434,8 @@ shared! {
         cancelled: u64,
         /// Time waited for block I/O by delay accounting, ns.
         io_delay_ns: u64,
+        /// Time that threads which ended were ready to run and had no CPU, ns.
+        run_delay_ns: u64,
         /// Threads that ended.
         ended_threads: u64,
         /// Bytes of pages made dirty.

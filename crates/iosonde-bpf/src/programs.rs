@@ -22,7 +22,7 @@ pub struct Program {
 
 /// One line per program: function, tracepoint, what it provides, whether all depends on it. They
 /// are loaded in this order, those that take longest to verify first.
-const PROGRAMS: [(&str, &str, &str, bool); 23] = [
+const PROGRAMS: [(&str, &str, &str, bool); 25] = [
     ("rq_issue", "block_rq_issue", "requests", true),
     ("rq_complete", "block_rq_complete", "requests", true),
     ("io_start", "block_io_start", "requests", true),
@@ -43,8 +43,10 @@ const PROGRAMS: [(&str, &str, &str, bool); 23] = [
     ("round_end", "writeback_written", FILE_SYSTEMS, false),
     ("rq_insert", "block_rq_insert", "requests", true),
     ("io_wait", "sched_switch", WAITS, false),
+    ("io_wait_over", "sched_wakeup", WAITS, false),
     (STACK_REQUEST, "block_io_start", "stacks of requests", false),
-    ("stack_switch", "sched_switch", "stacks of waits", false),
+    ("stack_switch", "sched_switch", STACKS_OF_WAITS, false),
+    ("stack_wakeup", "sched_wakeup", STACKS_OF_WAITS, false),
     (METER, "block_rq_complete", "the cost of counting time", false),
 ];
 
@@ -75,6 +77,8 @@ const FILE_SYSTEMS: &str = "file systems";
 
 /// What [`Options::waits`] provides.
 pub const WAITS: &str = "time the program waited for block I/O";
+
+const STACKS_OF_WAITS: &str = "stacks of waits";
 
 /// Nothing is known of the page cache without both of them.
 const PAGE_ADDED: &str = "mm_filemap_add_to_page_cache";
@@ -199,9 +203,9 @@ fn wanted(types: &Types, begins: Beginning, options: &Options) -> Vec<Wanted> {
             "io_start" => begins.number != 0,
             "rq_insert" => begins.number != 1,
             METER => !options.meter,
-            "io_wait" => !options.waits,
+            "io_wait" | "io_wait_over" => !options.waits,
             "uring_submit" => !options.layers,
-            STACK_REQUEST | "stack_switch" => !options.stacks,
+            STACK_REQUEST | "stack_switch" | "stack_wakeup" => !options.stacks,
             "call_enter" | "call_exit" => options.without.contains(&Part::Calls),
             "page_added" => !types.has(PAGES_READ) || options.without.contains(&Part::Cache),
             "pages_read" => options.without.contains(&Part::Cache),

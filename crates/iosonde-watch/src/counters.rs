@@ -43,11 +43,20 @@ struct Member {
     first_switches: (u64, u64),
     last_switches: (u64, u64),
     peak_rss_bytes: u64,
-    /// Ticks of each thread, first and last.
-    delays: BTreeMap<u32, (u64, u64)>,
+    /// Delays of each thread, first and last.
+    delays: BTreeMap<u32, (Delays, Delays)>,
     lives: bool,
     /// Its calls could be read at least once.
     is_readable: bool,
+}
+
+/// How long a thread has waited since it began; `None` where the kernel does not account it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delays {
+    /// For block I/O, ticks.
+    block: Option<u64>,
+    /// For a CPU, ns.
+    run: Option<u64>,
 }
 
 /// The totals.
@@ -57,6 +66,7 @@ pub(super) struct Charged {
     /// All but the span.
     pub(super) cpu: ProcessUse,
     pub(super) io_delay_ns: Option<u64>,
+    pub(super) run_delay_ns: Option<u64>,
     pub(super) missing: Vec<Missing>,
 }
 
@@ -100,12 +110,13 @@ impl Tally {
             member.last_switches = (voluntary, involuntary);
             member.peak_rss_bytes = member.peak_rss_bytes.max(peak);
         }
-        if self.delays {
-            for tid in processes::threads(root, pid) {
-                let Some(ticks) = processes::block_delay(root, pid, tid) else { continue };
-                let first = if is_new && was_here { ticks } else { 0 };
-                member.delays.entry(tid).or_insert((first, ticks)).1 = ticks;
-            }
+        for tid in processes::threads(root, pid) {
+            let now = Delays {
+                block: self.delays.then(|| processes::block_delay(root, pid, tid)).flatten(),
+                run: processes::run_delay(root, pid, tid),
+            };
+            let first = if is_new && was_here { now } else { Delays::default() };
+            member.delays.entry(tid).or_insert((first, now)).1 = now;
         }
         if is_new && was_here {
             member.first = member.last;
@@ -124,7 +135,7 @@ impl Tally {
     pub(super) fn sums(&self) -> Charged {
         let is_member = |pid: u32| self.members.range((pid, 0)..=(pid, u64::MAX)).next().is_some();
         let mut sums = [0i128; 9];
-        let (mut voluntary, mut involuntary, mut peak, mut ticks) = (0u64, 0u64, 0u64, 0u64);
+        let (mut voluntary, mut involuntary, mut peak) = (0u64, 0u64, 0u64);
         for member in self.members.values() {
             // A process whose parent was in the tree has become part of the parent's charge.
             let counts = member.lives || !is_member(member.parent);
@@ -134,8 +145,6 @@ impl Tally {
             voluntary += member.last_switches.0.saturating_sub(member.first_switches.0);
             involuntary += member.last_switches.1.saturating_sub(member.first_switches.1);
             peak = peak.max(member.peak_rss_bytes);
-            let waited = member.delays.values();
-            ticks += waited.map(|(first, last)| last.saturating_sub(*first)).sum::<u64>();
         }
         let sums = sums.map(|sum| u64::try_from(sum).unwrap_or(0));
         let readable = self.members.values().any(|member| member.is_readable);
@@ -149,9 +158,20 @@ impl Tally {
                 involuntary_switches: involuntary,
                 max_rss_bytes: peak,
             },
-            io_delay_ns: self.delays.then(|| ticks.saturating_mul(tick_ns())),
+            io_delay_ns: self
+                .delays
+                .then(|| self.delay(|delays| delays.block).unwrap_or(0).saturating_mul(tick_ns())),
+            run_delay_ns: self.delay(|delays| delays.run),
             missing: self.missing(),
         }
+    }
+
+    /// How long all threads have waited since the start; `None` if that is known of none.
+    fn delay(&self, of: fn(&Delays) -> Option<u64>) -> Option<u64> {
+        let threads = self.members.values().flat_map(|member| member.delays.values());
+        let each = threads
+            .filter_map(|(first, last)| Some(of(last)?.saturating_sub(of(first).unwrap_or(0))));
+        each.reduce(|sum, more| sum + more)
     }
 
     fn missing(&self) -> Vec<Missing> {
@@ -235,6 +255,7 @@ mod tests {
         );
         fs::write(place.join("stat"), &stat).unwrap();
         fs::write(thread.join("stat"), &stat).unwrap();
+        fs::write(thread.join("schedstat"), format!("1 {value} 1\n")).unwrap();
         let io = ["rchar", "wchar", "syscr", "syscw"].map(|name| format!("{name}: {value}\n"));
         let more = format!("read_bytes: {value}\nwrite_bytes: {value}\n");
         let cancelled = format!("cancelled_write_bytes: {value}\n");
@@ -299,6 +320,7 @@ mod tests {
         assert_eq!(charged.calls.unwrap().written_bytes, 23);
         assert_eq!(charged.cpu.voluntary_switches, 323);
         assert_eq!(charged.io_delay_ns, Some(323 * tick_ns()));
+        assert_eq!(charged.run_delay_ns, Some(323));
     }
 
     #[test]
@@ -334,6 +356,12 @@ mod tests {
         tally.look(&root, [10]);
         let charged = tally.sums();
         assert_eq!((charged.calls, charged.io_delay_ns), (None, None));
+        assert_eq!(charged.run_delay_ns, Some(40));
+        // This one is accounted by nearly every kernel.
+        fs::remove_file(dir.path().join("proc/10/task/10/schedstat")).unwrap();
+        let mut tally = Tally::new(&root, 0, false);
+        tally.look(&root, [10]);
+        assert_eq!(tally.sums().run_delay_ns, None);
         let whats: Vec<&str> = charged.missing.iter().map(|each| each.what.as_str()).collect();
         let expected = ["read and write calls", "time the program waited for block I/O"];
         assert_eq!(whats, expected);

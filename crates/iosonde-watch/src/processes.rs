@@ -60,6 +60,12 @@ pub(super) fn block_delay(root: &Root, pid: u32, tid: u32) -> Option<u64> {
     rest.split_whitespace().nth(42 - 3)?.parse().ok()
 }
 
+/// Time that a thread was ready to run and had no CPU, ns.
+pub(super) fn run_delay(root: &Root, pid: u32, tid: u32) -> Option<u64> {
+    let text = root.text(format!("/proc/{pid}/task/{tid}/schedstat"))?;
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Threads of a process.
 pub(super) fn threads(root: &Root, pid: u32) -> Vec<u32> {
     let names = root.names(format!("/proc/{pid}/task"));
@@ -207,6 +213,9 @@ mod tests {
         }
         let (_dir, root) = recorded(&[("proc/42/task/43/stat", STAT)]);
         assert_eq!(block_delay(&root, 42, 43), Some(99));
+        let (_dir, root) = recorded(&[("proc/42/task/43/schedstat", "184317325 838680424 51\n")]);
+        assert_eq!(run_delay(&root, 42, 43), Some(838_680_424));
+        assert_eq!(run_delay(&root, 42, 44), None);
     }
 
     #[test]

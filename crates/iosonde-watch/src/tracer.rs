@@ -103,6 +103,8 @@ pub struct Traced {
     pub file_systems: Vec<FileSystemRun>,
     /// Time that threads which have ended waited for block I/O by delay accounting, ns.
     pub io_delay_ns: Option<u64>,
+    /// Time that threads which have ended waited for a CPU, ns; 0 if the kernel does not account it.
+    pub run_delay_ns: Option<u64>,
     /// Time that all threads waited for I/O, ns, where the kernel does not account it.
     pub waits_ns: Option<u64>,
     pub places: Vec<Places>,
@@ -320,6 +322,7 @@ impl Tracer {
             io_delay_ns: exits
                 .filter(|_| accounts_delays(&self.root))
                 .map(|counts| counts.io_delay_ns),
+            run_delay_ns: exits.map(|counts| counts.run_delay_ns),
             waits_ns: counts
                 .as_ref()
                 .filter(|_| self.times_waits())
@@ -357,8 +360,9 @@ impl Tracer {
 
     /// Whether waits for I/O are timed by a program of ours.
     fn times_waits(&self) -> bool {
-        let mut programs = self.collector.programs().iter();
-        programs.any(|program| program.provides == WAITS && program.refused.is_none())
+        let programs = self.collector.programs().iter();
+        let mut of_waits = programs.filter(|program| program.provides == WAITS).peekable();
+        of_waits.peek().is_some() && of_waits.all(|program| program.refused.is_none())
     }
 
     fn devices(&mut self, now_ns: u64) -> Vec<TracedDevice> {

@@ -147,6 +147,7 @@ pub fn watch<'a>(
     if let Some(charged) = charged {
         run.calls = charged.calls;
         run.io_delay_ns = charged.io_delay_ns;
+        run.run_delay_ns = charged.run_delay_ns;
         run.cpu = Some(match reaped.filter(|_| is_command) {
             Some(reaped) => used(&reaped, run.measured_ns),
             None => ProcessUse { span_ns: run.measured_ns, ..charged.cpu },

@@ -20,6 +20,7 @@ mod overwrites;
 mod page_cache;
 mod partial_blocks;
 mod queue_time;
+mod run_delay;
 mod strided;
 mod sync_bound;
 mod sync_small_writes;
@@ -58,6 +59,7 @@ pub const DETECTORS: &[Detector<Detect>] = &[
     page_cache::DETECTOR,
     partial_blocks::DETECTOR,
     queue_time::DETECTOR,
+    run_delay::DETECTOR,
     strided::DETECTOR,
     sync_bound::DETECTOR,
     sync_small_writes::DETECTOR,

@@ -44,6 +44,11 @@ pub struct MachineFigures {
     /// The same over the time measured; 1 is one task always.
     #[serde(skip)]
     pub program_io_delay: Option<f64>,
+    /// Time the program's tasks were ready to run and had no CPU, ns.
+    pub program_run_delay_ns: Option<u64>,
+    /// The same over the time measured; 1 is one task always.
+    #[serde(skip)]
+    pub program_run_delay: Option<f64>,
     /// CPU time of the collector over the profile; 1 is one CPU.
     #[serde(rename = "collector_cpus")]
     pub collector_cpu: Option<f64>,
@@ -127,6 +132,8 @@ pub(super) fn machine(run: &ProfileRun) -> MachineFigures {
             .map(|cpu| per_second(cpu.involuntary_switches, cpu.span_ns)),
         program_io_delay_ns: run.io_delay_ns,
         program_io_delay: run.io_delay_ns.and_then(of_time),
+        program_run_delay_ns: run.run_delay_ns,
+        program_run_delay: run.run_delay_ns.and_then(of_time),
         collector_cpu: (collector.span_ns > 0)
             .then(|| of_span(collector.cpu_user_ns + collector.cpu_system_ns, collector.span_ns)),
     }

@@ -147,6 +147,14 @@ pub(super) fn processor(out: &mut Text, run: &ProfileRun, figures: &Figures) {
         _ => no_data(Some("delay accounting is off: sysctl kernel.task_delayacct=1")),
     };
     labelled(out, "IO Delay:", &waited);
+    if let (Some(ns), Some(share)) = (run.run_delay_ns, machine.program_run_delay) {
+        let words = format!(
+            "the program's tasks were ready for {} and had no CPU ({} of the time of one)",
+            duration::latency(ns as f64),
+            percent(share)
+        );
+        labelled(out, "Run Delay:", &words);
+    }
     if let Some(share) = machine.io_pressure {
         let words = format!("some task waited for I/O {} of the time", percent(share));
         labelled(out, "IO Pressure:", &words);

@@ -14,6 +14,8 @@ const FILES: usize = 3;
 const ROOM: usize = 60;
 /// Share of the requests of others that is worth a word.
 const OTHERS: f64 = 0.01;
+/// Share of the time without a CPU that is worth a word.
+const NO_CPU: f64 = 0.02;
 
 /// `Waits:` and `Files:`, where there is something to say.
 pub(super) fn waits(out: &mut Text, figures: &Figures) {
@@ -46,12 +48,15 @@ fn is_sum(file: &FileRun) -> bool {
 }
 
 pub(super) fn shares(figures: &Figures) -> Vec<String> {
-    let waits = &figures.waits;
+    let (waits, machine) = (&figures.waits, &figures.machine);
     let mut words = Vec::new();
-    let of_threads =
-        [("blocked on I/O", figures.machine.program_io_delay), ("in syncs", waits.in_syncs)];
-    for (what, share) in of_threads {
-        let Some(share) = share.filter(|share| *share > 0.0) else { continue };
+    let of_threads = [
+        ("blocked on I/O", machine.program_io_delay, 0.0),
+        ("in syncs", waits.in_syncs, 0.0),
+        ("ready, but without a CPU", machine.program_run_delay, NO_CPU),
+    ];
+    for (what, share, least) in of_threads {
+        let Some(share) = share.filter(|share| *share > least) else { continue };
         let share = if share > 1.0 {
             format!("{} threads at once", count::significant(share))
         } else {

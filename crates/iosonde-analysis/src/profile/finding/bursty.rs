@@ -6,7 +6,7 @@ use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::count;
 
 use super::super::{Figures, Process};
-use super::{Detect, own, percent, plural};
+use super::{Detect, own, percent, plural, run_delay};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "bursty",
@@ -23,8 +23,12 @@ const MATTERS: f64 = 0.2;
 /// Share of requests of the device's maximum size at or above which they are parts of larger calls.
 const SPLIT: f64 = 0.5;
 
-/// Reports the most frequent kind of requests that arrives this way.
+/// Reports the most frequent kind of requests that arrives this way. Those of a program that gets no
+/// CPU for a while do so, whatever it does.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    if run_delay::share(figures).is_some() {
+        return None;
+    }
     let all = figures.program.as_ref()?.requests().max(1);
     let kind = figures.arrivals.iter().find(|kind| {
         kind.process == Process::Bursty
@@ -72,6 +76,10 @@ mod tests {
         let mut run = profile_of(&[flow]);
         let message = words(detect, &run);
         assert!(message.contains("The reads of `app` on vda arrive in bursts"), "{message}");
+        // While others have the CPUs.
+        run.run_delay_ns = Some(8_000_000_000);
+        assert_eq!(ask(detect, &run), None);
+        run.run_delay_ns = None;
         // The same requests as parts of larger calls.
         run.devices[0].facts.max_sectors_kb = Some(4);
         assert_eq!(ask(detect, &run), None);

@@ -1,0 +1,75 @@
+//! `run_delay`: the program was ready to run and had no CPU.
+
+use crate::finding::{Detector, Finding, Severity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::units::duration;
+
+use super::super::Figures;
+use super::{Detect, percent};
+
+pub(super) const DETECTOR: Detector<Detect> = Detector {
+    code: "run_delay",
+    meaning: "The program was ready to run for much of the time, but had no CPU.",
+    method: "the kernel's run delay of its threads, and their time on CPUs and blocked on I/O",
+    action: "Find who uses the CPUs, or whether a CPU limit holds it, before judging the storage.",
+    subject: "CPUs that it did not get",
+    severity: Severity::Limit,
+    detect,
+};
+
+/// Smallest share of the time, summed over threads.
+const TIME: f64 = 0.2;
+/// Smallest share of the time that its threads were ready, on a CPU or blocked on I/O.
+const SHARE: f64 = 0.25;
+
+/// The share of the time that its threads were ready and had no CPU, if it is worth a finding.
+/// Threads that wait for something else than storage do not count.
+pub(super) fn share(figures: &Figures) -> Option<f64> {
+    let ready = figures.machine.program_run_delay?;
+    let rest = figures.waits.on_cpu? + figures.machine.program_io_delay.unwrap_or(0.0);
+    (ready >= TIME && ready >= SHARE * (ready + rest)).then_some(ready)
+}
+
+/// Its threads may have taken the CPUs from each other: what they used says so.
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let ready = share(figures)?;
+    let on_cpu = figures.waits.on_cpu?;
+    let words = format!(
+        "Its threads were ready to run for {} without a CPU ({} of the time of one), and {} on one \
+         ({}): other programs, a CPU limit, or more threads than CPUs delay its I/O, not the storage.",
+        duration::latency(run.run_delay_ns? as f64),
+        percent(ready),
+        duration::latency(on_cpu * run.measured_ns as f64),
+        percent(on_cpu),
+    );
+    let finding = DETECTOR.found(Strength::Proven, words);
+    Some(finding.with("run_delay_time_share", ready).with("on_cpu", on_cpu))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of};
+
+    #[test]
+    fn time_without_a_cpu_is_reported_where_it_is_a_part_of_the_whole() {
+        // 10 s, of which 3 on a CPU and 5 blocked on I/O.
+        let mut run = profile_of(&[Flow::default()]);
+        assert_eq!(ask(detect, &run), None, "not accounted");
+        run.run_delay_ns = Some(6_800_000_000);
+        let message = words(detect, &run);
+        let expected =
+            "ready to run for 6.80 s without a CPU (68 % of the time of one), and 3.00 s";
+        assert!(message.contains(expected), "{message}");
+        // What a switch costs, and what a fifth of the time is to eight busy threads.
+        run.run_delay_ns = Some(300_000_000);
+        assert_eq!(ask(detect, &run), None);
+        run.run_delay_ns = Some(2_100_000_000);
+        assert_eq!(ask(detect, &run), None, "a fifth of what they did");
+        run.io_delay_ns = Some(0);
+        assert!(ask(detect, &run).is_some());
+        run.io_delay_ns = Some(60_000_000_000);
+        assert_eq!(ask(detect, &run), None);
+    }
+}
