@@ -129,7 +129,7 @@ fn asked(directory: &Path, queries: &[String]) -> Option<Vec<Vec<Value>>> {
 
 #[test]
 fn ten_thousand_results_answer_the_questions_of_the_page() {
-    let place = Place::new();
+    let place = Place::for_many_files();
     let root = fleet(&place, HOSTS, 4);
     let words = format!("report {} --output-format parquet --output fleet", root.display());
     place.iosonde(&words).end().exits(0).says("10,000 results in fleet");

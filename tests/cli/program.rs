@@ -24,8 +24,18 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Place {
+        Place::on(ScratchDir::new().unwrap())
+    }
+
+    /// In memory, where there is a directory there: a file system may discard the blocks of each file
+    /// that is removed, and wait for that.
+    pub(crate) fn for_many_files() -> Place {
+        let in_memory = ScratchDir::below(Path::new("/dev/shm")).or_else(|_| ScratchDir::new());
+        Place::on(in_memory.unwrap())
+    }
+
+    fn on(dir: ScratchDir) -> Place {
         default_signals_for_children();
-        let dir = ScratchDir::new().unwrap();
         for name in ["home", "work"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }

@@ -48,7 +48,7 @@ pub(crate) struct ProgramArgs {
 }
 
 /// The programs of the table.
-const SHOWN: [&str; 8] = [
+const SHOWN: [&str; 9] = [
     "io_start",
     "rq_issue",
     "rq_complete",
@@ -57,11 +57,12 @@ const SHOWN: [&str; 8] = [
     "call_enter",
     "call_exit",
     "io_wait",
+    "io_wait_over",
 ];
 /// The program that does nothing, whose time is what the count itself costs.
 const METER: &str = "meter";
 /// Of these, those that run for everybody, with or without requests.
-const FOR_ALL: [&str; 3] = ["call_enter", "call_exit", "io_wait"];
+const FOR_ALL: [&str; 4] = ["call_enter", "call_exit", "io_wait", "io_wait_over"];
 /// The program that runs once per request.
 const PER_REQUEST: &str = "rq_complete";
 
