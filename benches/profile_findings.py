@@ -1,0 +1,189 @@
+"""How often the findings of a profile are right, on programs whose behaviour is known.
+
+    python3 benches/profile_findings.py [--runs N] [--only TEXT] [BINARY]
+
+Each line is N profiles (20) of a program on ext4, on a loop device over memory: of a program that does
+what a finding is about, or of one that looks alike and does not. It prints the share of profiles with the
+finding that must be made, and what else was found beside it. A look-alike has the finding that must not be
+made in brackets, and its share in the same column.
+
+Needs root, fio, taskset, a version 1 blkio cgroup and 1.2 GiB of /dev/shm. Nothing else should run: a
+program that gets no CPU does not behave as it would. Exit code 1 if a line is wrong in more than a tenth.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+from disk import Disk
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Of the file that is read, MiB.
+SIZE = 64
+
+
+def fio(words):
+    return f"fio --name=f --filename=f --size={SIZE}m --output=/dev/null {words}"
+
+
+READ = fio("--rw=randread --bs=4k --direct=1 --ioengine=psync ")
+RING = fio("--rw=randread --bs=4k --direct=1 --ioengine=io_uring --iodepth=16 ")
+WRITE = fio("--rw=randwrite --bs=4k --direct=1 --ioengine=psync ")
+
+
+@contextlib.contextmanager
+def alone(_):
+    yield []
+
+
+@contextlib.contextmanager
+def limited(disk):
+    """In a cgroup that may read 300 times per second."""
+    group = pathlib.Path("/sys/fs/cgroup/blkio") / f"findings-{os.getpid()}"
+    number = pathlib.Path(f"/sys/class/block/{disk.name}/dev").read_text().strip()
+    group.mkdir()
+    try:
+        (group / "blkio.throttle.read_iops_device").write_text(f"{number} 300")
+        yield ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"]
+    finally:
+        group.rmdir()
+
+
+@contextlib.contextmanager
+def beside(words, disk):
+    """Beside another program."""
+    other = subprocess.Popen(words.split(), cwd=disk.place, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield []
+    finally:
+        os.killpg(other.pid, signal.SIGKILL)
+        other.wait()
+
+
+def busy(disk):
+    return beside("taskset -c 0 python3 -c while(True):pass", disk)
+
+
+def neighbour(disk):
+    return beside("fio --name=n --filename=g --size=64m --rw=randread --bs=4k --direct=1 "
+                  "--ioengine=psync --time_based --runtime=60", disk)
+
+
+# What the program does, in what surroundings, the program, the finding in question and whether it must be
+# made.
+CASES = (
+    ("fsync after each write of 4 KiB", alone, fio("--rw=write --bs=4k --fsync=1 --number_ios=3000"),
+     "sync_small_writes", True),
+    ("one fsync after 64 MiB", alone, "dd if=/dev/zero of=f bs=1M count=64 conv=fsync",
+     "sync_small_writes", False),
+    ("fsync after each write of 1 MiB", alone, fio("--rw=write --bs=1m --fsync=1 --loops=4"),
+     "sync_bound", True),
+    ("an fsync per 64 writes with pauses", alone,
+     fio("--rw=write --bs=16k --fsync=64 --thinktime=2ms --number_ios=800"), "sync_bound", False),
+    ("O_DSYNC", alone, "dd if=/dev/zero of=f bs=4k count=2000 conv=notrunc oflag=direct,dsync",
+     "durable_writes", True),
+    ("O_DIRECT", alone, "dd if=/dev/zero of=f bs=4k count=2000 conv=notrunc oflag=direct",
+     "durable_writes", False),
+    ("random reads one at a time", alone, READ + "--number_ios=20000", "latency_bound_reads", True),
+    ("random reads at depth 16", alone, RING + "--number_ios=50000", "latency_bound_reads", False),
+    ("reads with pauses", alone, READ + "--number_ios=1000 --thinktime=2ms", "latency_bound_reads",
+     False),
+    ("limit of 300 reads/s", limited, "dd if=f of=/dev/null bs=4k count=600 iflag=direct", "throttled",
+     True),
+    ("own pace of 300 reads/s", alone, READ + "--number_ios=600 --rate_iops=300", "throttled", False),
+    ("nice 19 beside a busy loop on its CPU", busy,
+     "taskset -c 0 nice -n 19 dd if=f of=/dev/null bs=4k count=300 iflag=direct", "run_delay", True),
+    ("the same, and the loop on the other CPU", busy,
+     "taskset -c 1 nice -n 19 dd if=f of=/dev/null bs=4k count=16000 iflag=direct", "run_delay", False),
+    ("another program reads the disk", neighbour, READ + "--number_ios=20000", "other_traffic", True),
+    ("alone", alone, READ + "--number_ios=20000", "other_traffic", False),
+    ("200 reads, then a pause of 20 ms", alone,
+     READ + "--number_ios=10000 --thinktime=20ms --thinktime_blocks=200", "bursty", True),
+    ("Poisson arrivals of 1,000/s", alone,
+     RING + "--number_ios=2000 --rate_iops=1000 --rate_process=poisson", "bursty", False),
+    ("reads by a Zipf distribution of 1.3", alone,
+     RING + "--number_ios=50000 --random_distribution=zipf:1.3", "hot_spot", True),
+    ("uniform reads", alone, RING + "--number_ios=50000", "hot_spot", False),
+    ("reads of 4 KiB, each 64 KiB further", alone,
+     fio("--rw=read:60k --bs=4k --direct=1 --ioengine=psync"), "strided", True),
+    ("sequential reads of 4 KiB", alone, fio("--rw=read --bs=4k --direct=1 --ioengine=psync"),
+     "strided", False),
+    ("random writes, each block eight times", alone,
+     fio("--rw=randwrite --bs=4k --direct=1 --ioengine=psync --norandommap --io_size=64m "
+         "--size=8m"), "overwrites", True),
+    ("random writes, each block once", alone, WRITE, "overwrites", False),
+    ("64 MiB are read six times with O_DIRECT", alone,
+     fio("--rw=read --bs=64k --direct=1 --ioengine=psync --loops=6"), "fits_in_memory", True),
+    ("64 MiB are read once", alone, fio("--rw=read --bs=64k --direct=1 --ioengine=psync"),
+     "fits_in_memory", False),
+    ("256 MiB are written through the page cache", alone,
+     "sh -c 'dd if=/dev/zero of=h bs=1M count=256 conv=fsync'", "buffered_stream", True),
+    ("256 MiB are written with O_DIRECT", alone,
+     "dd if=/dev/zero of=h bs=1M count=256 oflag=direct", "buffered_stream", False),
+    ("64 MiB are read once and eleven times from memory", alone, "sh -c 'cat f f f f f f f f f f f f > /dev/null'",
+     "page_cache", True),
+    ("64 MiB are read once from the device", alone, "sh -c 'cat f > /dev/null'", "page_cache", False),
+    ("32 MiB are written and not synced", alone, "dd if=/dev/zero of=h bs=1M count=32", "dirty_left",
+     True),
+    ("32 MiB are written and synced", alone, "dd if=/dev/zero of=h bs=1M count=32 conv=fsync",
+     "dirty_left", False),
+    ("1,000 files of 1 KiB, each synced", alone,
+     "sh -c 'for i in $(seq 1000); do head -c 1024 /dev/zero > s$i; sync s$i; done'", "journal", True),
+    ("64 MiB in one file", alone, "dd if=/dev/zero of=h bs=1M count=64 conv=fsync", "journal", False),
+)
+
+
+def findings(binary, disk, surroundings, command):
+    """Codes of the findings of one profile. The caches have forgotten what was done before."""
+    subprocess.run("rm -f g h s[0-9]*; sync -f .; echo 3 > /proc/sys/vm/drop_caches", shell=True,
+                   check=True, cwd=disk.place)
+    subprocess.run(["fallocate", "-l", "64M", "g"], check=True, cwd=disk.place)
+    with tempfile.TemporaryDirectory(prefix="findings-") as results, surroundings(disk) as within:
+        words = [binary, "profile", "-d", disk.name, "--json", "-o", results, "--", *within]
+        words += ["sh", "-c", f"exec {command}"]
+        ran = subprocess.run(words, capture_output=True, text=True, cwd=disk.place)
+        report = next(pathlib.Path(results).glob("*/report.json"), None)
+        text = report.read_text() if report else ran.stdout or ran.stderr
+    if ran.returncode:
+        sys.exit(f"error: {' '.join(words)}: exit code {ran.returncode}: {ran.stderr}")
+    return {finding["code"] for finding in json.loads(text[text.index("{"):])["findings"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--only", default="")
+    parser.add_argument("binary", nargs="?", default=str(ROOT / "target/release/iosonde"))
+    asked = parser.parse_args()
+    binary = str(pathlib.Path(asked.binary).resolve())
+    wrong = 0
+    print("| program | finding | made | beside it |")
+    print("| --- | --- | ---: | --- |")
+    with Disk(640) as disk:
+        disk.format()
+        disk.mount()
+        subprocess.run("head -c 64M /dev/urandom > f; sync -f f", shell=True, check=True, cwd=disk.place)
+        for name, surroundings, command, code, must in CASES:
+            if asked.only not in name:
+                continue
+            others = collections.Counter()
+            for _ in range(asked.runs):
+                others.update(findings(binary, disk, surroundings, command))
+            made = others.pop(code, 0)
+            wrong += (asked.runs - made if must else made) > asked.runs / 10
+            beside = ", ".join(f"`{other}` {n / asked.runs:.0%}" for other, n in others.most_common())
+            shown = f"`{code}`" if must else f"(`{code}`)"
+            print(f"| {name} | {shown} | {made / asked.runs:.0%} | {beside} |", flush=True)
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()
