@@ -5,7 +5,7 @@
 
 mod begin;
 mod configure;
-mod demo;
+pub(super) mod demo;
 mod events;
 mod execution;
 mod export;

@@ -24,7 +24,6 @@ use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::import::fio_json::{fio_json, is_fio_json};
 use iosonde_model::record::import::fio_log::{fio_log, kind_of};
 use iosonde_model::record::import::{ForeignLog, MAX_BYTES};
-use iosonde_report::demo;
 use iosonde_report::explain::{explain, explain_text};
 use iosonde_report::fio_report::{FioResults, fio_report};
 use iosonde_report::report::Report;
@@ -106,7 +105,7 @@ pub(crate) struct ReportArgs {
     /// Remove the results that --prune prints
     #[arg(long, requires = "prune")]
     remove: bool,
-    /// Print an example report with made-up numbers
+    /// Print an example: the report of an experiment that was recorded on a simulated device
     #[arg(long)]
     demo: bool,
 }
@@ -145,7 +144,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
         return explain_metric(word, args.output_format);
     }
     if args.demo {
-        return deliver_report(args, &demo::report(), None);
+        return study::demo(args);
     }
     // Checked here: the parser drops a requirement that conflicts with another.
     if args.remove && args.prune.is_none() {

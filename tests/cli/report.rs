@@ -234,6 +234,6 @@ fn metrics_are_explained_and_the_demonstration_is_reported() {
     place.iosonde("report --explain token_bucket").end().exits(0).prints("next:     Plan with");
     let code = place.iosonde("report --explain 7 --output-format json").end().exits(0);
     code.prints(r#""kind": "exit_code""#);
-    place.iosonde("report --demo").end().exits(0).prints("invented");
+    place.iosonde("report --demo").end().exits(0).prints("the knee is at iodepth 7.99");
     place.iosonde("report --demo --output-format html").end().exits(0).prints("<!doctype html>");
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod browser;
+#[path = "../../crates/iosonde-report/src/sample.rs"]
+mod sample;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +12,14 @@ use std::process::Command;
 
 use browser::{Browser, Page};
 use iosonde_report::report::{Block, Report};
-use iosonde_report::{demo, html};
+// `sample` has its types from the root of the crate, as within iosonde-report.
+use iosonde_report::{chart, html, report};
 use iosonde_rig::{skip, skip_part};
 use serde_json::json;
 
 /// The demonstration in a browser, unless there is none.
 fn opened(width: u32) -> Option<(Browser, Page)> {
-    shown(&demo::report(), width)
+    shown(&sample::report(), width)
 }
 
 /// A report in a browser, unless there is none.
@@ -40,9 +43,9 @@ fn shown(report: &Report, width: u32) -> Option<(Browser, Page)> {
 fn a_page_loads_whole_without_a_complaint_or_the_network() {
     let Some((mut browser, page)) = opened(1200) else { return };
     let heading = page.value(&mut browser, "document.querySelector('h1').textContent");
-    assert_eq!(heading, json!(demo::report().title));
+    assert_eq!(heading, json!(sample::report().title));
     let figures = page.value(&mut browser, "document.querySelectorAll('figure svg').length");
-    assert_eq!(figures, json!(demo::report().pictures().count()));
+    assert_eq!(figures, json!(sample::report().pictures().count()));
     // The script ran, and the policy let the style through.
     let display = "getComputedStyle(document.querySelector('.picture svg')).display";
     assert_eq!(page.value(&mut browser, display), json!("block"));
@@ -67,7 +70,7 @@ fn a_page_loads_whole_without_a_complaint_or_the_network() {
 fn a_hostile_name_does_nothing_but_stand_there() {
     let name = "\"'><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>\
                 <style>body { display: none }</style><!--";
-    let mut report = demo::report();
+    let mut report = sample::report();
     report.title = name.into();
     report.environment = vec![(name.into(), name.into())];
     report.data[0].name = name.into();
@@ -157,7 +160,7 @@ fn keys_enlarge_a_figure_and_put_it_back() {
     page.until(&mut browser, is_open, |value| value == &json!(false));
     let back = "[document.querySelectorAll('.picture svg').length, \
                 document.activeElement.className, document.querySelectorAll('#zoom svg').length]";
-    let figures = demo::report().pictures().count();
+    let figures = sample::report().pictures().count();
     page.until(&mut browser, back, |value| value == &json!([figures, "picture", 0]));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
@@ -197,11 +200,11 @@ fn the_data_can_be_saved() {
     );
     let names = ["trials.csv", "points.csv", "course.csv", "report.json"];
     assert_eq!(saved[0], json!(names));
-    for (at, data) in demo::report().data.iter().enumerate() {
+    for (at, data) in sample::report().data.iter().enumerate() {
         assert_eq!(saved[1][at], json!(iosonde_report::csv(data)), "as the program writes it");
     }
     let document: serde_json::Value = serde_json::from_str(saved[1][3].as_str().unwrap()).unwrap();
-    assert_eq!(document, iosonde_report::report_json(&demo::report()));
+    assert_eq!(document, iosonde_report::report_json(&sample::report()));
 }
 
 #[test]

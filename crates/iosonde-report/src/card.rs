@@ -106,11 +106,11 @@ mod tests {
 
     use super::*;
     use crate::chart::png;
-    use crate::demo;
+    use crate::sample;
 
     #[test]
     fn a_card_has_title_and_answer_and_its_size_whatever_the_names() {
-        let mut report = demo::report();
+        let mut report = sample::report();
         report.title = "check on /dev/nvme0n1, WWWWWWW WWWWWWW WWWWWWW WWWWWWW WWWWWWW".into();
         let svg = card(&report);
         assert!(svg.contains("Confidence: "), "{svg}");

@@ -194,8 +194,8 @@ mod tests {
     }
 
     #[test]
-    fn the_demo_names_its_units() {
-        for data in &super::super::demo::report().data {
+    fn the_sample_names_its_units() {
+        for data in &super::super::sample::report().data {
             assert_eq!(columns_without_unit(data), Vec::<String>::new());
         }
     }

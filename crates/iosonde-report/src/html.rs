@@ -212,15 +212,15 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::demo;
     use crate::report::{Entry, Table};
+    use crate::sample;
 
     const HOSTILE: &str =
         "\"'><script>alert(1)</script><img src=x onerror=alert(1)>\u{202e}</title></style>&{}";
 
-    /// The demonstration with a hostile name wherever one can stand.
+    /// The sample with a hostile name wherever one can stand.
     fn hostile() -> Report {
-        let mut report = demo::report();
+        let mut report = sample::report();
         let name = HOSTILE.to_owned();
         report.title = name.clone();
         report.question = name.clone();
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn hostile_names_stay_text_everywhere() {
-        let (plain, page) = (html(&demo::report()).unwrap(), html(&hostile()).unwrap());
+        let (plain, page) = (html(&sample::report()).unwrap(), html(&hostile()).unwrap());
         assert!(!page.contains("<script>alert"), "a script came in");
         assert!(!page.contains("<img"), "an element came in");
         assert!(!page.contains('\u{202e}'), "a turn of direction came in");
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn one_script_and_one_style_are_allowed_by_their_hashes() {
-        let page = html(&demo::report()).unwrap();
+        let page = html(&sample::report()).unwrap();
         let between = |open: &str, close: &str| {
             let from = page.find(open).unwrap() + open.len();
             &page[from..from + page[from..].find(close).unwrap()]
@@ -323,12 +323,12 @@ mod tests {
     #[test]
     fn the_skeleton_is_small_and_the_page_too() {
         assert!(STYLE.len() + SCRIPT.len() < 30_000);
-        assert!(html(&demo::report()).unwrap().len() < 500_000);
+        assert!(html(&sample::report()).unwrap().len() < 500_000);
     }
 
     #[test]
     fn what_forbids_the_use_of_numbers_stands_before_them() {
-        let mut report = demo::report();
+        let mut report = sample::report();
         let page = html(&report).unwrap();
         let at = |words: &str| page.find(words).unwrap();
         assert!(at("id=\"severe\"") < at("id=\"answer\""));
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn headings_tables_and_figures_can_be_found_by_who_cannot_see() {
-        let page = html(&demo::report()).unwrap();
+        let page = html(&sample::report()).unwrap();
         assert_eq!(page.matches("<h1").count(), 1);
         assert!(!page.contains("<h3"));
         assert_eq!(page.matches("<table").count(), page.matches("<caption").count());
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(page.matches("<svg aria-label=\"").count(), page.matches("<svg ").count());
         assert!(page.contains("lang=\"en\"") && page.contains("name=\"viewport\""));
         let empty = Table { caption: "none".into(), columns: Vec::new(), rows: Vec::new() };
-        let mut report = demo::report();
+        let mut report = sample::report();
         report.sections[0].blocks = vec![Block::Table(empty)];
         assert!(html(&report).is_ok());
     }

@@ -15,7 +15,6 @@ mod comparison_page;
 pub mod comparison_text;
 pub mod cross_check_text;
 pub mod datasets;
-pub mod demo;
 pub mod doctor_text;
 pub mod experiment_figures;
 pub mod experiment_report;
@@ -51,6 +50,8 @@ pub mod report_json;
 pub mod run_report;
 pub mod run_text;
 pub mod runs_text;
+#[cfg(test)]
+mod sample;
 pub mod selftest_text;
 pub mod series;
 pub mod sign_off;

@@ -195,13 +195,13 @@ fn is_count(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo;
     use crate::golden::assert_golden;
     use crate::report::{Column, Entry};
+    use crate::sample;
 
     #[test]
-    fn the_demonstration_is_rendered_as_kept() {
-        let mut report = demo::report();
+    fn the_sample_is_rendered_as_kept() {
+        let mut report = sample::report();
         report.source.program = "iosonde".into();
         assert_golden("report.md", &markdown(&report));
     }

@@ -195,12 +195,13 @@ fn padded(text: &str, to: usize, at_end: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo;
     use crate::golden::assert_golden;
+    use crate::report::Column;
+    use crate::sample;
 
     #[test]
-    fn the_demonstration_is_rendered_as_kept() {
-        let mut report = demo::report();
+    fn the_sample_is_rendered_as_kept() {
+        let mut report = sample::report();
         report.source.program = "iosonde".into();
         let text = plain(&report, 100);
         assert!(text.lines().all(|line| width(line) <= 100), "{text}");
@@ -226,7 +227,7 @@ mod tests {
 
     #[test]
     fn severe_warnings_come_before_the_answer() {
-        let mut report = demo::report();
+        let mut report = sample::report();
         report.source.complete = false;
         let text = plain(&report, 80);
         let at = |words: &str| text.find(words);

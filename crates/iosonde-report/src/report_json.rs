@@ -63,14 +63,14 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::demo;
     use crate::golden::closed;
+    use crate::sample;
 
     const SCHEMA_FILE: &str = include_str!("../../../schema/iosonde-report-2.schema.json");
 
     #[test]
     fn the_document_fits_its_schema() {
-        let document = report_json(&demo::report());
+        let document = report_json(&sample::report());
         let validator = jsonschema::validator_for(&closed(SCHEMA_FILE)).unwrap();
         let faults: Vec<String> = validator
             .iter_errors(&document)
@@ -86,13 +86,13 @@ mod tests {
             .map(|block| &block["kind"])
             .collect();
         for kind in ["words", "list", "table", "picture"] {
-            assert!(kinds.contains(&&json!(kind)), "the demo has no {kind}: {kinds:?}");
+            assert!(kinds.contains(&&json!(kind)), "the sample has no {kind}: {kinds:?}");
         }
     }
 
     #[test]
     fn a_number_that_is_none_is_null() {
-        let mut report = demo::report();
+        let mut report = sample::report();
         report.data[0].rows[0][0] = super::super::report::Datum::Number(f64::INFINITY);
         let document = report_json(&report);
         assert_eq!(document["data"][0]["rows"][0][0], Value::Null);

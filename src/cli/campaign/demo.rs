@@ -25,17 +25,19 @@ pub(super) fn demo(args: &DemoArgs) -> Result<Exit, Failure> {
             "--output: `{shown}` holds something else; give a new directory or an empty one"
         )));
     }
-    unpack(&args.output)
+    unpack(&args.output, "")
         .map_err(|error| Failure::new(Exit::Environment, format!("--output: {shown}: {error}")))?;
     note("recorded on simulated devices: nothing is measured here");
     note(&format!("unpacked in {shown}; to report on it: iosonde campaign report {shown}"));
     summary::report(&args.output, args.output_format, None)
 }
 
-fn unpack(output: &Path) -> std::io::Result<()> {
+/// Writes the files below a folder of the recorded campaign; `""` is all of it.
+pub(in crate::cli) fn unpack(output: &Path, below: &str) -> std::io::Result<()> {
     let text = zstd::bulk::decompress(RECORDED, MOST_BYTES)?;
     let files: BTreeMap<&Path, String> = serde_json::from_slice(&text)?;
     for (name, content) in files {
+        let Ok(name) = name.strip_prefix(below) else { continue };
         let path = output.join(name);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;

@@ -1,20 +1,27 @@
 //! The report of an experiment, from its folder.
 
+use std::fs::{self, DirEntry};
 use std::path::Path;
 
 use super::kept::clock_warning;
 use super::write::deliver_report;
 use super::{ReportArgs, recheck};
+use crate::cli::campaign::demo::unpack;
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::experiment::{documents, end_of, study};
 use crate::cli::output::note;
 use crate::cli::report::kept::{read_manifest, unfinished_words};
 use crate::cli::screen;
+use iosonde_analysis::experiment::Study;
 use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::units::bytes;
 use iosonde_report::clean::clean;
 use iosonde_report::experiment_report::experiment_report;
 use iosonde_report::experiment_text::experiment_text;
+use iosonde_report::report::Report;
+
+/// The experiment of the recorded campaign that `--demo` renders; its one result is a folder there.
+const DEMO: &str = "devices/array/02-queue-depth";
 
 /// Renders an experiment again, or checks its folder against its records.
 pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
@@ -46,17 +53,35 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
     if let Some(words) = clock_warning(study.run.started_unix_ns) {
         note(&format!("warning: {words}"));
     }
-    let text = {
-        let target = &study.run.target;
-        let size = match target.bytes {
-            0 => String::new(),
-            bytes => format!(" ({})", bytes::exact(bytes)),
-        };
-        let target = format!("{}{size}", target.path);
-        let folder = clean(&path.display().to_string());
-        experiment_text(&study, &analysed, &target, Some(&folder), screen::columns())
-    };
+    let text = text(&study, &analysed, Some(&clean(&path.display().to_string())));
     let shown = deliver_report(args, &analysed, Some(text))?;
     // What was not steady is shown, and a script learns of it.
     Ok(if exit == Exit::Missed { shown.or_graver(exit) } else { shown })
+}
+
+/// What `report` prints of an experiment; `folder` is where an interrupted one can be continued.
+fn text(study: &Study, analysed: &Report, folder: Option<&str>) -> String {
+    let target = &study.run.target;
+    let size = match target.bytes {
+        0 => String::new(),
+        bytes => format!(" ({})", bytes::exact(bytes)),
+    };
+    let target = format!("{}{size}", target.path);
+    experiment_text(study, analysed, &target, folder, screen::columns())
+}
+
+/// Renders an experiment of the recorded campaign.
+pub(super) fn demo(args: &ReportArgs) -> Result<Exit, Failure> {
+    let folder = std::env::temp_dir().join(format!("iosonde-demo-{}", std::process::id()));
+    let failed =
+        |error| Failure::new(Exit::Environment, format!("--demo: {}: {error}", folder.display()));
+    fs::create_dir(&folder).map_err(failed)?;
+    let read = unpack(&folder, DEMO).and_then(|()| fs::read_dir(&folder)?.collect());
+    let read = read.map_err(failed).and_then(|results: Vec<DirEntry>| study(&results[0].path()));
+    fs::remove_dir_all(&folder).map_err(failed)?;
+    let study = read?;
+    note("recorded on a simulated device: nothing is measured here");
+    let command = ["iosonde", "report", "--demo"].map(str::to_owned);
+    let analysed = experiment_report(&study, &command, true, Exit::Done.code());
+    deliver_report(args, &analysed, Some(text(&study, &analysed, None)))
 }

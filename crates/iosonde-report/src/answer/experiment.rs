@@ -78,11 +78,11 @@ fn reason(warning: &Warning) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo;
+    use crate::sample;
 
     #[test]
     fn the_first_sentences_and_the_gravest_warning_are_the_answer() {
-        let mut report = demo::report();
+        let mut report = sample::report();
         let found = Answer::of_report(&report, None);
         assert!(found.result.starts_with(&report.answer[0]), "{found:?}");
         assert!(!found.confidence.is_empty() && !found.next.is_empty());

@@ -1,11 +1,13 @@
-//! A report with invented numbers, to try what renders one: every kind of block is in it.
+//! A report with invented numbers, to test what renders one: every kind of block is in it. The
+//! tests of the page in a browser (`tests/html`) include this file too.
 //!
 //! Its device has 8 servers of 100 µs each, so its knee is at a depth of 8 and its
 //! ceiling at 80,000 operations per second. Nothing was measured.
 
+#[path = "sample/figures.rs"]
 mod figures;
 
-use super::report::{
+use crate::report::{
     Block, Column, DataSet, Datum, Entry, Picture, Report, Section, Source, Table, Trust, Warning,
 };
 use iosonde_model::units::count::thousands;
@@ -45,7 +47,7 @@ struct Level {
     trust: Trust,
 }
 
-pub fn report() -> Report {
+pub(crate) fn report() -> Report {
     let trials = trials();
     let levels = levels(&trials);
     Report {
