@@ -16,7 +16,7 @@ use iosonde_model::record::undo::Undo;
 use iosonde_model::record::{checksums, given};
 use iosonde_model::units::{bytes, count};
 use iosonde_report::clean::clean;
-use iosonde_report::table;
+use iosonde_report::{Rule, table};
 
 /// Largest manifest that is read, bytes.
 const MAX_MANIFEST: u64 = 1 << 20;
@@ -213,7 +213,7 @@ pub(crate) fn list(directory: &Path) -> Result<String, Failure> {
 fn listed(rows: &[Vec<String>]) -> String {
     match rows {
         [] => String::new(),
-        rows => table(&COLUMNS, rows, "  ", screen::wrap_at().unwrap_or(usize::MAX)) + "\n",
+        rows => table(&COLUMNS, rows, Rule::None, screen::wrap_at().unwrap_or(usize::MAX)) + "\n",
     }
 }
 

@@ -19,7 +19,7 @@ use super::clean::clean;
 use super::cross_check_text::cross_check_text;
 use super::pursuit_text::pursuit_note;
 use super::verdict_text::{expectations_text, verdict_text};
-use super::wrap::{hanging, table, width};
+use super::wrap::{Rule, hanging, table, width};
 
 /// A column of the table.
 struct Column {
@@ -241,7 +241,7 @@ fn placement_text(placement: &Placement, screen: usize) -> String {
         })
         .collect();
     // Without headings.
-    let text = table(&heads, &rows, "  ", screen);
+    let text = table(&heads, &rows, Rule::None, screen);
     out.extend(text.lines().filter(|line| !line.trim().is_empty()).flat_map(|line| [line, "\n"]));
     out
 }

@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::clean::clean;
-use super::wrap::{Text, table as columns};
+use super::wrap::{Rule, Text, table as columns};
 use iosonde_analysis::comparison::contrast::{BETTER, FEWEST, FEWEST_ROUNDS, MOST};
 use iosonde_analysis::comparison::gate::Outcome;
 use iosonde_analysis::comparison::{Cell, Comparison, Gated, Row, Verdict};
@@ -56,7 +56,7 @@ fn table(out: &mut Text, cell: &Cell) {
         .chain(numbers)
         .chain([("B/A [95 %]", true), ("p", false), ("verdict", true)])
         .collect::<Vec<_>>();
-    out.push_str(&columns(&heads, &rows(cell), "  ", out.columns));
+    out.push_str(&columns(&heads, &rows(cell), Rule::None, out.columns));
     for missing in &cell.missing {
         let metric = clean(&missing.metric);
         out.hanging(&format!("  {metric:<11} n/a: "), &clean(&missing.reason));

@@ -7,7 +7,7 @@ use iosonde_model::spec::Direction;
 use super::answer::Answer;
 use super::clean::clean;
 use super::report::Report;
-use super::wrap::{Text, table};
+use super::wrap::{Rule, Text, table};
 
 /// Columns of the text at most.
 const COLUMNS: usize = 120;
@@ -77,7 +77,7 @@ fn stage(out: &mut Text, facts: &StageFacts, report: &Report) {
         let is_marked = rows.iter().any(|row| row.last().is_some_and(|mark| !mark.is_empty()));
         let shown = if is_marked { heads.len() } else { heads.len() - 1 };
         let rows: Vec<Vec<String>> = rows.iter().map(|row| row[..shown].to_vec()).collect();
-        out.push_str(&table(&heads[..shown], &rows, "  ", out.columns));
+        out.push_str(&table(&heads[..shown], &rows, Rule::None, out.columns));
         for point in &facts.points {
             if let Standing::LowConfidence(why) | Standing::Failed(why) = &point.standing {
                 out.hanging(&format!("    {}: ", clean(&point.name())), &clean(why));

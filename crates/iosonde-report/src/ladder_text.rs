@@ -7,7 +7,7 @@ use super::answer::Answer;
 use super::clean::clean;
 use super::json::envelope;
 use super::report::{Block, Column, Section, Table};
-use super::wrap::{Text, table as columns, wrapped};
+use super::wrap::{Rule, Text, table as columns, wrapped};
 use iosonde_analysis::ladder::{Counted, Ladder, Level};
 use iosonde_model::plan::ladder::{Call, LadderPlan};
 use iosonde_model::record::run::Outcome;
@@ -95,7 +95,7 @@ fn table(out: &mut Text, run: &LadderRun, evaluated: &Ladder) {
     let heads: Vec<(&str, bool)> =
         heads.iter().map(|head| (head.as_str(), head == "call")).collect();
     let rows: Vec<Vec<String>> = evaluated.levels.iter().map(row).collect();
-    out.push_str(&columns(&heads, &rows, "  ", out.columns));
+    out.push_str(&columns(&heads, &rows, Rule::None, out.columns));
     if evaluated.layers.iter().any(|layer| !matches!(layer.counted, Counted::Unknown(_))) {
         out.hanging("  ", "(under a device: calls during which its flush count rose)");
     }

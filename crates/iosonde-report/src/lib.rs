@@ -90,4 +90,4 @@ pub use verify_json::verify_json;
 pub use verify_text::verify_sections;
 pub use verify_text::{verify_heading, verify_text};
 pub use workload_toml::workload_toml;
-pub use wrap::{table, wrapped};
+pub use wrap::{Rule, table, wrapped};

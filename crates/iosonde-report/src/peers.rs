@@ -6,7 +6,7 @@ use super::answer::Answer;
 use super::clean::clean;
 use super::comparison_json::compare_json;
 use super::comparison_text::{figure, percent};
-use super::wrap::{Text, table};
+use super::wrap::{Rule, Text, table};
 use iosonde_analysis::comparison::peers::{FALSE_DISCOVERIES, FEWEST_PEERS, Group, Peers, Unlike};
 use iosonde_model::units::count;
 
@@ -41,7 +41,7 @@ pub fn peers_text(peers: &Peers, screen: usize) -> String {
             ("p", false),
         ];
         out.push('\n');
-        out.push_str(&table(&heads, &rows, "  ", out.columns));
+        out.push_str(&table(&heads, &rows, Rule::None, out.columns));
     }
     let tolerance = percent(peers.tolerance);
     let rate = FALSE_DISCOVERIES * 100.0;

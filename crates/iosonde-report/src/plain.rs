@@ -1,12 +1,10 @@
 //! A report for a terminal.
 
 use super::clean::clean;
-use super::report::{Block, Column, Entry, Report, Table, Trust, Warning};
+use super::report::{Block, Entry, Report, Table, Trust, Warning};
 use super::wording;
-use super::wrap::{hanging, width, wrapped};
+use super::wrap::{self, Rule, hanging, width, wrapped};
 
-/// Between the columns of a table.
-const GAP: usize = 2;
 /// Lines are never broken at fewer columns than this.
 const NARROWEST: usize = 40;
 
@@ -46,7 +44,7 @@ pub fn plain(report: &Report, columns: usize) -> String {
         page.heading("Environment");
         let widest = report.environment.iter().map(|(name, _)| width(&clean(name))).max();
         for (name, value) in &report.environment {
-            let name = padded(&clean(name), widest.unwrap_or(0), false);
+            let name = padded(&clean(name), widest.unwrap_or(0));
             page.words(&format!("  {name}  "), value);
         }
     }
@@ -119,46 +117,17 @@ impl Page {
         self.words("  ", &table.caption);
         let footnotes = wording::footnotes(table);
         let titles: Vec<String> = table.columns.iter().map(|column| clean(&column.title)).collect();
+        let heads: Vec<(&str, bool)> = titles
+            .iter()
+            .zip(&table.columns)
+            .map(|(title, column)| (title.as_str(), !column.is_number))
+            .collect();
         let rows = cells(table, &footnotes);
-        let fit = |at: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell));
-            cells.chain([width(&titles[at])]).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..titles.len()).map(fit).collect();
-        let all = 2 + widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
-        if all <= self.columns {
-            self.line(&titles, &table.columns, &widths);
-            let rule = "─".repeat(all - 2);
-            self.out.push_str(&format!("  {rule}\n"));
-            rows.iter().for_each(|row| self.line(row, &table.columns, &widths));
-        } else {
-            self.row_by_row(&titles, &rows);
-        }
+        self.out.push_str(&wrap::table(&heads, &rows, Rule::Line, self.columns));
         let signs = wording::legend(table).into_iter();
         let notes = footnotes.iter().enumerate();
         let notes = notes.map(|(at, note)| format!("({}) {note}", at + 1));
         signs.chain(notes).for_each(|words| self.words("  ", &words));
-    }
-
-    fn line(&mut self, cells: &[String], columns: &[Column], widths: &[usize]) {
-        let each = cells.iter().zip(columns).zip(widths);
-        let cells: Vec<String> =
-            each.map(|((cell, column), width)| padded(cell, *width, column.is_number)).collect();
-        let line = cells.join(&" ".repeat(GAP));
-        self.out.push_str(&format!("  {}\n", line.trim_end()));
-    }
-
-    /// A table that is too wide: each row as lines of a title and what stands under it.
-    fn row_by_row(&mut self, titles: &[String], rows: &[Vec<String>]) {
-        let widest = titles.iter().skip(1).map(|title| width(title)).max().unwrap_or(0);
-        for row in rows {
-            for (at, (title, cell)) in titles.iter().zip(row).enumerate() {
-                match at {
-                    0 => self.words("  ", &format!("{title} {cell}")),
-                    _ => self.words(&format!("    {}  ", padded(title, widest, false)), cell),
-                }
-            }
-        }
     }
 }
 
@@ -182,14 +151,13 @@ fn cells(table: &Table, footnotes: &[&str]) -> Vec<Vec<String>> {
     };
     let rooms: Vec<usize> = (0..table.columns.len()).map(room).collect();
     let cell = |(entry, room): (&Entry, &usize)| {
-        format!("{}{}", clean(&entry.text), padded(&sign(entry), *room, false))
+        format!("{}{}", clean(&entry.text), padded(&sign(entry), *room))
     };
     table.rows.iter().map(|row| row.iter().zip(&rooms).map(cell).collect()).collect()
 }
 
-fn padded(text: &str, to: usize, at_end: bool) -> String {
-    let free = " ".repeat(to.saturating_sub(width(text)));
-    if at_end { format!("{free}{text}") } else { format!("{text}{free}") }
+fn padded(text: &str, to: usize) -> String {
+    format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }
 
 #[cfg(test)]

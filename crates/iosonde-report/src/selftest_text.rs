@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::answer::Answer;
 use super::json::envelope;
-use super::wrap::{Text, table};
+use super::wrap::{Rule, Text, table};
 use iosonde_model::record::{Matrix, MatrixRow, Repetition};
 use iosonde_model::units::{count, duration};
 
@@ -47,7 +47,7 @@ pub fn selftest_text(
         let words = [row.fault.to_owned(), row.expected.to_owned()];
         words.into_iter().take(left.len()).chain(counts.map(count::thousands)).collect()
     });
-    out.push_str(&table(&heads, &rows.collect::<Vec<_>>(), "  ", out.columns));
+    out.push_str(&table(&heads, &rows.collect::<Vec<_>>(), Rule::None, out.columns));
     out.push('\n');
     let words = format!(
         "Without a fault: {} that look like one, {}; {} in one, {} checked, {}.",

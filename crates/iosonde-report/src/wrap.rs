@@ -69,17 +69,30 @@ impl fmt::Write for Text {
 /// Columns of a table: each with its heading, and whether its texts stand on the left.
 pub type Heads<'a> = [(&'a str, bool)];
 
+/// What divides the headings of a table from its rows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Rule {
+    /// Nothing.
+    None,
+    /// Dashes; bars divide the columns.
+    Dashes,
+    /// A line.
+    Line,
+}
+
 /// A table between two columns of space and the end of the screen; where it is too wide, each row
-/// becomes a block: its first text, and below it every other with its heading.
-pub fn table(heads: &Heads<'_>, rows: &[Vec<String>], gap: &str, screen: usize) -> String {
+/// becomes a block: its first text, and below it every other with its heading. Of a table with a
+/// line the first text has its heading, too.
+pub fn table(heads: &Heads<'_>, rows: &[Vec<String>], rule: Rule, screen: usize) -> String {
+    let gap = if rule == Rule::Dashes { " | " } else { "  " };
     let fit = |at: usize| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell));
         cells.chain([width(heads[at].0)]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..heads.len()).map(fit).collect();
-    let gaps = width(gap) * heads.len().saturating_sub(1);
-    if 2 + widths.iter().sum::<usize>() + gaps > screen {
-        return blocks(heads, rows, screen);
+    let all = widths.iter().sum::<usize>() + width(gap) * heads.len().saturating_sub(1);
+    if 2 + all > screen {
+        return blocks(heads, rows, rule, screen);
     }
     let line = |cells: &[&str]| {
         let cells = cells.iter().zip(heads).zip(&widths).map(|((cell, (_, is_left)), room)| {
@@ -89,9 +102,13 @@ pub fn table(heads: &Heads<'_>, rows: &[Vec<String>], gap: &str, screen: usize) 
         format!("  {}\n", cells.collect::<Vec<_>>().join(gap).trim_end())
     };
     let mut out = line(&heads.iter().map(|(head, _)| *head).collect::<Vec<_>>());
-    if gap.contains('|') {
-        let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-        out.push_str(&format!("  {}\n", rules.join("-|-")));
+    match rule {
+        Rule::None => {}
+        Rule::Dashes => {
+            let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+            out.push_str(&format!("  {}\n", rules.join("-|-")));
+        }
+        Rule::Line => out.push_str(&format!("  {}\n", "─".repeat(all))),
     }
     for row in rows {
         out.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
@@ -99,13 +116,14 @@ pub fn table(heads: &Heads<'_>, rows: &[Vec<String>], gap: &str, screen: usize) 
     out
 }
 
-fn blocks(heads: &Heads<'_>, rows: &[Vec<String>], screen: usize) -> String {
+fn blocks(heads: &Heads<'_>, rows: &[Vec<String>], rule: Rule, screen: usize) -> String {
     let room = heads.iter().skip(1).map(|(head, _)| width(head)).max().unwrap_or(0);
     let mut out = String::new();
     for row in rows {
         for (at, ((head, _), cell)) in heads.iter().zip(row).enumerate() {
             if at == 0 {
-                out.push_str(&hanging("  ", cell, screen));
+                let front = if rule == Rule::Line { format!("{head} ") } else { String::new() };
+                out.push_str(&hanging("  ", &format!("{front}{cell}"), screen));
             } else if !cell.is_empty() {
                 let free = " ".repeat(room - width(head));
                 out.push_str(&hanging(&format!("    {head}{free}  "), cell, screen));

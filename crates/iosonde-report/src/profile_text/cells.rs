@@ -1,6 +1,6 @@
 //! Cells, tables and rows of percentiles of a profile's report.
 
-use crate::wrap::{self, Text, width};
+use crate::wrap::{self, Rule, Text, width};
 use iosonde_analysis::profile::{Latency, Spread};
 use iosonde_model::units::count;
 
@@ -176,7 +176,7 @@ impl Table {
             .collect();
         // As blocks there is room for whole names.
         let fits = others + 2 + SHORTEST.max(width(self.heads[0].0)) <= screen;
-        wrap::table(&self.heads, if fits { &rows } else { &self.rows }, " | ", screen)
+        wrap::table(&self.heads, if fits { &rows } else { &self.rows }, Rule::Dashes, screen)
     }
 }
 
