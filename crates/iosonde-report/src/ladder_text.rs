@@ -1,7 +1,7 @@
 //! The fsync ladder as text and as a document.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::clean::clean;
@@ -165,11 +165,7 @@ pub fn ladder_json(run: &LadderRun, evaluated: &Ladder, exit_code: u8) -> Value 
         target: &'a TargetFacts,
         #[serde(flatten)]
         evaluated: &'a Ladder,
-        verdict: Verdict,
-    }
-    #[derive(Serialize)]
-    struct Verdict {
-        words: String,
+        verdict: Value,
     }
     let document = Document {
         complete: run.outcome == Outcome::Complete,
@@ -177,7 +173,7 @@ pub fn ladder_json(run: &LadderRun, evaluated: &Ladder, exit_code: u8) -> Value 
         plan: &run.plan,
         target: &run.target,
         evaluated,
-        verdict: Verdict { words: evaluated.words() },
+        verdict: json!({ "words": evaluated.words() }),
     };
     envelope(FSYNC_SCHEMA, "verify fsync", exit_code, document)
 }

@@ -27,12 +27,7 @@ pub(crate) fn environment<S: Serializer>(
     facts: &[(String, String)],
     to: S,
 ) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Fact<'a> {
-        name: &'a str,
-        value: &'a str,
-    }
-    to.collect_seq(facts.iter().map(|(name, value)| Fact { name, value }))
+    to.collect_seq(facts.iter().map(|(name, value)| json!({ "name": name, "value": value })))
 }
 
 /// An object with the kind of the block.
