@@ -5,260 +5,21 @@
 
 use clap::Command;
 
-/// Commands with their first screen, in which `NAME` stands for the command.
-const SCREENS: [(&[&str], &str); 18] = [
-    (
-        &[""],
-        "\
-Usage: iosonde VERB [OPTIONS]   (VERB -h, VERB --help)
-  check       is this storage healthy, and how fast?
-  run         measure one load, by fio's options
-  verify      does it return what was written?
-  profile     what does this program do to storage?
-  experiment  where is the knee, the crossover, the tail?
-  campaign    qualify many devices, unattended
-  compare     is the difference real?
-  report      show and find results; --explain WORD
-  doctor      what can be measured here?
-",
-    ),
-    (
-        &["check"],
-        "\
-Usage: iosonde check [OPTIONS] [PATH] [SIZE]
-Eight application workloads, one table, one verdict.
-  [PATH]           directory to measure; default: .
-  [SIZE]           of the test file; default: 256M to 1G
-  --quick          3 seconds per workload
-  --only NAMES     some workloads: --only database,cache
-  --read-only      measure without writing
-  --reference RUN  compare with a kept result
-  --dry-run        print what would be done and written
-  --help           every option, with examples
-",
-    ),
-    (
-        &["run"],
-        "\
-Usage: iosonde run [OPTIONS] [FILE|WORKLOAD]
-One load, by fio's options, a file, or a built-in name.
-  --path PATH      file, device or directory; with --size
-  --rw MODE        read, write, randread, randwrite, randrw
-  --bs SIZE        of one operation; default: 4k
-  --iodepth N      requests in flight per job; default: 1
-  --runtime TIME   length; default: 10 s
-  --show NAME      print a built-in workload
-  --dry-run        print the plan, and do nothing
-  --help           every option, with examples
-",
-    ),
-    (
-        &["verify"],
-        "\
-Usage: iosonde verify MODE [OPTIONS] [PATH]
-  flush      write everything once, flush, read it back
-  pipeline   a ring of jobs, each reads what another wrote
-  soak       overwrite, read, trim and flush at random
-  write      write now; `check` reads it back later
-  check      read back what `write` or `powercut` wrote
-  powercut   write until the power is cut; with `witness`
-  fsync      is fsync honoured?
-  selftest   test the verifier with injected faults
-  --help     more; verify MODE -h: options of a mode
-",
-    ),
-    (
-        &["verify write"],
-        "\
-Usage: iosonde verify write [OPTIONS] --ledger FILE [PATH]
-  [PATH]           file, device or directory
-  --ledger FILE    new file that records what was written
-  --size SIZE      of the region; in a directory: needed
-  --bs SIZE        of a block
-  --numjobs N      jobs, each in its part of the region
-  --runtime TIME   maximum time
-  --dry-run        print what would be done and written
-  --help           every option
-Then: iosonde verify check PATH --ledger FILE
-",
-    ),
-    (
-        &["verify soak", "verify flush", "verify pipeline"],
-        "\
-Usage: iosonde NAME [OPTIONS] [PATH]
-  [PATH]           file, device or directory
-  --size SIZE      of the region; in a directory: needed
-  --bs SIZE        of a block
-  --numjobs N      jobs, each in its part of the region
-  --runtime TIME   maximum time, then all is read back
-  --ops N          operations per job
-  --ioengine NAME  io_uring, psync, sim and others
-  --dry-run        print what would be done and written
-  --help           every option
-",
-    ),
-    (
-        &["verify check"],
-        "\
-Usage: iosonde verify check [OPTIONS] [PATH]
-Reads back what `write` or `powercut` wrote; writes nothing.
-  [PATH]             file or device
-  --ledger FILE      the ledger of `verify write`
-  --witness-log FILE the log of `verify witness`
-  --survived WHAT    which writes must be present
-  --dry-run          print what would be read
-  --help             every option
-",
-    ),
-    (
-        &["verify powercut"],
-        "\
-Usage: iosonde verify powercut --witness COMMAND [PATH]
-Writes, and reports each flush, until the power is cut.
-  [PATH]            file or device
-  --witness COMMAND `iosonde verify witness` elsewhere
-  --size SIZE       of the region
-  --flush-every N   writes of a job between its flushes
-  --runtime TIME    end after this time, without a cut
-  --dry-run         print what would be done and written
-  --help            every option; then: verify check -h
-",
-    ),
-    (
-        &["experiment resume"],
-        "\
-Usage: iosonde experiment resume [OPTIONS] FOLDER
-Runs what is missing, in the original order.
-  FOLDER           its folder, whose name ends in .partial
-  --accept-altered read results that were altered since
-  --help           every option
-",
-    ),
-    (
-        &["verify fsync"],
-        "\
-Usage: iosonde verify fsync [OPTIONS] PATH
-Does fsync reach the device? Each test states what it shows.
-  PATH             directory, file or device
-  --size SIZE      of the test file
-  --dry-run        print what would be done and written
-  --help           every option
-",
-    ),
-    (
-        &["profile"],
-        "\
-Usage: iosonde profile [OPTIONS] [-- COMMAND]
-What a program does to storage, traced in the kernel.
-  -- COMMAND       profile this command
-  -p PID           or a process that is running
-  --cgroup NAME    or a cgroup; --container NAME
-  --for 30         for 30 s; alone: the whole machine
-  --live           a view of the machine, each second
-  --emit FILE      write its I/O as a workload for `run`
-  -o DIR           keep the result here
-  --help           every option, with examples
-",
-    ),
-    (
-        &["experiment"],
-        "\
-Usage: iosonde experiment list|show|run|resume
-  list             the built-in experiments
-  show NAME        print its file, to start a new one from
-  run NAME [PATH]  run it: knee, crossover, tail
-  resume FOLDER    complete what was interrupted
-  --help           more; experiment run -h: its options
-",
-    ),
-    (
-        &["campaign"],
-        "\
-Usage: iosonde campaign ACTION [OPTIONS]
-  configure    make or change a campaign file, by a menu
-  check, plan  whether FILE is right, what it would run
-  run FILE     run it
-  resume DIR   complete what was interrupted
-  status DIR   its progress
-  report DIR   the results, and the sign-off
-  export fio FILE  one fio job file per point
-  demo         unpack a recorded one, to try report on
-  --help       more; campaign run -h: its options
-",
-    ),
-    (
-        &["experiment run"],
-        "\
-Usage: iosonde experiment run [OPTIONS] NAME [PATH]
-  NAME             built in (experiment list), or a file
-  [PATH]           directory, file or device
-  --quick          shorter runs, fewer repeats
-  --size SIZE      of the test file
-  --repeats N      runs of each point
-  --set NAME=VALUE change an option of every run
-  --results DIR    keep the result here
-  --dry-run        print the runs, their time and bytes
-  --help           every option
-",
-    ),
-    (
-        &["campaign run"],
-        "\
-Usage: iosonde campaign run [OPTIONS] FILE
-  FILE             a campaign file (campaign configure)
-  --preset NAME    change all experiments, as quick does
-  --set KEY=VALUE  change a field of it
-  --output DIR     keep the results here
-  --help           every option
-First: campaign check FILE, campaign plan FILE
-",
-    ),
-    (
-        &["compare"],
-        "\
-Usage: iosonde compare [OPTIONS] A B
-Is the difference real? A, B: results, or folders of them.
-  --run CMD        twice: measure both now, alternating
-  --tolerance 5%   differences below this do not count
-  --gate RULE      fail if it is missed: iops>-5%
-  --metrics LIST   only these: iops,p99
-  --peers PATH     find the device unlike its peers
-  --page FILE      write the comparison as a page
-  --help           every option, with examples
-",
-    ),
-    (
-        &["report"],
-        "\
-Usage: iosonde report [OPTIONS] [RESULT]
-Without RESULT: a list of what is kept.
-  [RESULT]         folder, last, last~2, or start of name
-  --output-format  html, markdown, csv, json, parquet, …
-  --output FILE    write it there
-  --card FILE      one picture (.png, .svg) for a ticket
-  --explain WORD   what a word of a report means
-  --prune KEEP     which are older than the newest KEEP
-  --recheck        judge it again by this version
-  --help           every option
-",
-    ),
-    (
-        &["doctor"],
-        "\
-Usage: iosonde doctor [OPTIONS] [PATH]
-What can be measured here, and what does measuring cost?
-  [PATH]           directory, file or device; default: .
-  --output-format  normal or json
-  --hosts LIST     on these hosts at the same time
-  --help           every option
-",
-    ),
-];
+/// Screens of commands, each below their names in brackets; `NAME` stands for the command.
+const SCREENS: &str = include_str!("first_screens.txt");
+
+/// Each screen with the names of its commands.
+fn screens() -> impl Iterator<Item = (Vec<&'static str>, &'static str)> {
+    SCREENS.split("\n[").filter_map(|screen| {
+        let (names, text) = screen.split_once("]\n")?;
+        Some((names.trim_start_matches('[').split(", ").collect(), text))
+    })
+}
 
 /// The command with a first screen in place of its help, and so for those below it, whose names
 /// begin with `name`.
 pub(super) fn instead_of_help(command: Command, name: &str) -> Command {
-    let screen = SCREENS.iter().find(|(names, _)| names.contains(&name));
+    let screen = screens().find(|(names, _)| names.contains(&name));
     let text = match screen {
         Some((_, text)) => text.replace("iosonde NAME", &format!("iosonde {name}")),
         None => first_options(&command, name),
@@ -361,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_first_screen_has_ten_lines_and_only_options_that_exist() {
-        for (names, text) in SCREENS {
+        for (names, text) in screens() {
             assert!(text.lines().count() <= 10, "{text}");
             let wide = text.lines().find(|line| line.chars().count() > 60);
             assert_eq!(wide, None);
@@ -410,7 +171,7 @@ mod tests {
     #[test]
     fn a_first_screen_lists_every_command_below() {
         for name in ["", "verify", "experiment", "campaign"] {
-            let (_, text) = SCREENS.iter().find(|(names, _)| names.contains(&name)).unwrap();
+            let (_, text) = screens().find(|(names, _)| names.contains(&name)).unwrap();
             let command = find(name);
             for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
                 assert!(text.contains(below.get_name()), "{name}: {}", below.get_name());
