@@ -109,15 +109,11 @@ fn unsustainable(row: &Assessment) -> bool {
     open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable)
 }
 
-fn is_corrupt(run: &Run) -> bool {
-    run.jobs.iter().any(|job| job.errors.contains_key("read EILSEQ"))
-}
-
 /// The exit code of one run.
 fn end_of(run: &Run, row: &Assessment) -> Exit {
     let outcome = match &run.outcome {
         // Whatever ended the run: what was read is not what was written.
-        _ if is_corrupt(run) => Exit::Corrupt,
+        _ if run.jobs.iter().any(|job| job.errors.contains_key("read EILSEQ")) => Exit::Corrupt,
         Outcome::Failed { .. } => Exit::Environment,
         Outcome::Interrupted { signal } => Exit::Signal(*signal),
         Outcome::Complete if run.jobs.iter().any(|job| !job.errors.is_empty()) => Exit::Environment,

@@ -94,11 +94,6 @@ impl Exit {
     fn severity(self) -> u8 {
         self.facts().1
     }
-
-    /// A stable name for programs.
-    fn word(self) -> &'static str {
-        self.facts().2
-    }
 }
 
 impl From<Exit> for ExitCode {
@@ -126,8 +121,9 @@ impl Failure {
         Failure { exit, message: message.into(), hint: None }
     }
 
+    /// A stable name for programs.
     pub(crate) fn kind(&self) -> &'static str {
-        self.exit.word()
+        self.exit.facts().2
     }
 
     /// What clap found, with its suggestion; its own prefix is dropped, ours is added on printing.

@@ -259,12 +259,8 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
     args.output_format.supports("experiment show")?;
     let mut output = Output::new(args.output_format);
     let (text, whole) = load::load_whole(&args.name)?;
-    output.file(&clean_lines(&text));
+    // A user's file may contain anything.
+    output.file(&text.lines().map(|line| format!("{}\n", clean(line))).collect::<String>());
     output.value(&json!({ "experiment": whole }));
     Ok(output.end(Exit::Done))
-}
-
-/// A user's file may contain anything.
-fn clean_lines(text: &str) -> String {
-    text.lines().map(|line| format!("{}\n", clean(line))).collect()
 }

@@ -212,7 +212,7 @@ impl Keeper {
 
     /// Stores a text under this name.
     pub(crate) fn keep_text(&mut self, name: &str, text: &str) {
-        self.write(|folder| folder.keep_text(name, text));
+        self.write(|folder| folder.keep_bytes(name, text.as_bytes()));
     }
 
     /// Writes the command before its end is known: a killed command cannot.
@@ -391,10 +391,8 @@ fn not_kept(option: &str, reason: &str) {
 
 /// The directory under which the results of a command are stored, if any.
 pub(crate) fn directory(requested: Option<&Path>) -> Option<PathBuf> {
-    requested.map(Path::to_path_buf).or_else(state_dir)
-}
-
-/// `$XDG_STATE_HOME/iosonde/runs`, or `~/.local/state/iosonde/runs`.
-fn state_dir() -> Option<PathBuf> {
-    Some(config::of_user("XDG_STATE_HOME", ".local/state")?.join("iosonde/runs"))
+    // `$XDG_STATE_HOME/iosonde/runs`, or `~/.local/state/iosonde/runs`.
+    requested
+        .map(Path::to_path_buf)
+        .or_else(|| Some(config::of_user("XDG_STATE_HOME", ".local/state")?.join("iosonde/runs")))
 }

@@ -109,7 +109,9 @@ fn carry_out(
                 return Ok(());
             }
         };
-        let order = chosen.unwrap_or_else(|| match rising(job.stage) && repeat == 0 {
+        // The first replicate of a stage that may end a rising sweep early runs in ascending order.
+        let is_rising = job.stage.until.worse_percent.is_some();
+        let order = chosen.unwrap_or_else(|| match is_rising && repeat == 0 {
             true => (0..job.laid_out.cells.len()).collect(),
             false => {
                 let cells = job.laid_out.cells.len();
@@ -320,12 +322,6 @@ fn is_known(stage: &Stage, cell: usize, finished: &[TrialFigures]) -> bool {
     // Law and Kelton's correction (method 2.8): the interval is of an estimate.
     let wanted = wanted / 100.0 / (1.0 + wanted / 100.0);
     width.is_some_and(|width| width <= wanted)
-}
-
-/// Whether the stage may end a rising sweep early; its first replicate then runs in ascending
-/// order.
-fn rising(stage: &Stage) -> bool {
-    stage.until.worse_percent.is_some()
 }
 
 /// Why a level is skipped: the two previous levels, all else being equal, are both shown to be

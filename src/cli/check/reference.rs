@@ -1,6 +1,6 @@
 //! What a check is compared with: classes of storage, the user's own among them, or a kept result.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::cli::config;
 use crate::cli::exit::{Failure, wrong};
@@ -21,7 +21,9 @@ const MAX_BYTES: u64 = 1 << 20;
 /// understood.
 pub(super) fn find(named: Option<&Path>) -> Result<References, Failure> {
     let mut classes = built_in().map_err(wrong)?;
-    if let Some(own) = own_file().filter(|path| path.exists()) {
+    // `~/.config/iosonde/references.toml`.
+    let own = config::directory().map(|directory| directory.join("references.toml"));
+    if let Some(own) = own.filter(|path| path.exists()) {
         classes.extend(read(&own)?);
     }
     let Some(path) = named else { return Ok((classes, None)) };
@@ -41,11 +43,6 @@ pub(super) fn find(named: Option<&Path>) -> Result<References, Failure> {
     }
     // What is named alone counts.
     Ok((read(path)?, None))
-}
-
-/// `~/.config/iosonde/references.toml`.
-fn own_file() -> Option<PathBuf> {
-    config::directory().map(|directory| directory.join("references.toml"))
 }
 
 fn read(path: &Path) -> Result<Vec<ReferenceClass>, Failure> {

@@ -65,7 +65,7 @@ fn gate(args: &CheckArgs, directory: &Path) -> Result<(), Failure> {
 
 /// The file or block device that is read; of a directory its largest file.
 fn readable(path: &Path, args: &CheckArgs) -> Result<Held, Failure> {
-    let found = metadata(path)?;
+    let found = path.metadata().map_err(|error| wrong(format!("`{}`: {error}", path.display())))?;
     let (target, found) = match found.is_dir() {
         true => largest(path)?.ok_or_else(|| too_small(path, "no such file"))?,
         false => (path.to_path_buf(), found),
@@ -87,10 +87,6 @@ fn readable(path: &Path, args: &CheckArgs) -> Result<Held, Failure> {
         true => Err(too_small(&target, &bytes::exact(held.bytes))),
         false => Ok(held),
     }
-}
-
-fn metadata(path: &Path) -> Result<Metadata, Failure> {
-    path.metadata().map_err(|error| wrong(format!("`{}`: {error}", path.display())))
 }
 
 fn too_small(path: &Path, found: &str) -> Failure {

@@ -270,11 +270,6 @@ impl Connection {
         }
     }
 
-    /// The agent's time of a time of the coordinator.
-    pub(super) fn there_ns(&self, here_ns: u64) -> u64 {
-        self.outcome.there_ns(here_ns)
-    }
-
     /// Asks for the time there.
     pub(super) fn ping(&mut self) {
         self.order(&Order::Ping { sent_ns: monotonic_ns() });

@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
         let farthest_ns = farthest_ns.map(|clock| clock.round_trip_ns).max().unwrap_or(0);
         let at_ns = monotonic_ns() + START_AFTER_NS + farthest_ns;
         for host in self.hosts.iter_mut().filter(|host| ready(host) == Some(cell)) {
-            let at_ns = host.there_ns(at_ns);
+            let at_ns = host.outcome.there_ns(at_ns);
             host.stage = Stage::Running(cell);
             host.order(&Order::Start { cell, at_ns });
         }

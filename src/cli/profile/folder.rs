@@ -8,7 +8,7 @@ use crate::cli::keep::{self, Keeper};
 use crate::cli::output::note;
 use iosonde_analysis::profile::{Against, Figures};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::export::{self, ExportError};
+use iosonde_model::record::export;
 use iosonde_report::json::json_text;
 use iosonde_report::profile_figures;
 use iosonde_report::profile_json::profile_json;
@@ -44,7 +44,9 @@ impl Folder {
         })?;
         for (name, is_ours) in [(TEXT, is_our_text as fn(&str) -> bool), (JSON, is_our_json)] {
             let path = folder.join(name);
-            export::probe(&path, &is_ours).map_err(|error| refused(&path, &error))?;
+            export::probe(&path, &is_ours).map_err(|error| {
+                Failure::new(Exit::Unprofiled, format!("{}: {error}", path.display()))
+            })?;
         }
         let has_document = folder.join(JSON).exists();
         let folder = folder.to_path_buf();
@@ -111,8 +113,4 @@ fn is_our_text(start: &str) -> bool {
 fn is_our_json(start: &str) -> bool {
     // Its schema stands further down: names are in the order of the alphabet.
     start.starts_with('{') && start.contains("\"all_requests\"")
-}
-
-fn refused(path: &Path, error: &ExportError) -> Failure {
-    Failure::new(Exit::Unprofiled, format!("{}: {error}", path.display()))
 }

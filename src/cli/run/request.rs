@@ -46,7 +46,8 @@ pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
     }
     let expectations = expectations(&args.run.expect)?;
     let engine = args.engine.engine(&args.target.paths())?;
-    let speed = args.speed.as_deref().map(speed).transpose()?;
+    let speed = args.speed.as_deref().map(Speed::parse).transpose();
+    let speed = speed.map_err(|error| not_so_fast(&error))?;
     let mut workload = match (&args.file, speed) {
         (Some(path), None) => super::file::workload(path)?,
         (Some(path), Some(speed)) => {
@@ -87,10 +88,6 @@ pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
         target.consent.none("nothing is written")?;
     }
     Ok(requested)
-}
-
-fn speed(text: &str) -> Result<Speed, Failure> {
-    Speed::parse(text).map_err(|error| not_so_fast(&error))
 }
 
 fn not_so_fast(error: &SpeedError) -> Failure {
