@@ -79,10 +79,6 @@ impl CheckTable {
         CheckTable { screen, rank }
     }
 
-    fn is_shown(self, column: &Column) -> bool {
-        column.rank <= self.rank.unwrap_or(0)
-    }
-
     /// Headings and a rule.
     pub fn header(self) -> String {
         if self.rank.is_none() {
@@ -135,7 +131,8 @@ impl CheckTable {
     /// Texts under their headings, or below each other where the screen is too narrow. A text too
     /// wide for its column takes the space it needs.
     fn line(self, texts: &[String; COLUMNS.len()]) -> String {
-        let shown = texts.iter().zip(&COLUMNS).filter(|(_, column)| self.is_shown(column));
+        let shown =
+            texts.iter().zip(&COLUMNS).filter(|(_, column)| column.rank <= self.rank.unwrap_or(0));
         if self.rank.is_none() {
             let lines =
                 shown.filter(|(text, _)| !text.is_empty()).map(|(text, column)| {

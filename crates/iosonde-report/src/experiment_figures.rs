@@ -135,10 +135,6 @@ fn cell_fault(stage: &Stage, figure: &Figure) -> Option<String> {
     Some(error.to_string().replace("rounds.track", "figure, cell"))
 }
 
-fn draw_of(kind: &str) -> Option<Draw> {
-    FIGURES.iter().find(|(known, _)| *known == kind).map(|(_, draw)| *draw)
-}
-
 /// Every picture that the stage names, in its order, with what was measured in each subtitle, as
 /// [`subject`] says it.
 ///
@@ -154,7 +150,8 @@ pub fn pictures_of(facts: &StageFacts, subject: &str) -> Result<Vec<Picture>, Ch
         figures.splice(0..0, missing);
     }
     for (place, requested) in figures.iter().enumerate() {
-        let Some(draw) = draw_of(&requested.kind) else { continue };
+        let draw = FIGURES.iter().find(|(kind, _)| *kind == requested.kind);
+        let Some((_, draw)) = draw else { continue };
         let Some(mut figure) = draw(facts, requested)? else { continue };
         if !subject.is_empty() {
             figure.subtitle = format!("{subject} · {}", figure.subtitle);

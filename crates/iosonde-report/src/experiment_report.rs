@@ -179,7 +179,9 @@ fn warnings(study: &Study) -> Vec<Warning> {
         for trial in &facts.trials {
             // A cache that was to answer is no warning.
             let through_cache = matches!(trial.cache.as_str(), "cold" | "warm");
-            let requested_comparison = |f: &&Finding| through_cache && is_of_the_cache(f);
+            let of_the_cache = ["page_cache", "buffered", "physics"];
+            let requested_comparison =
+                |f: &&Finding| through_cache && of_the_cache.contains(&f.code);
             let spoken = trial.findings.iter().filter(|f| f.severity >= Severity::Warning);
             let spoken = spoken.filter(|f| !requested_comparison(f));
             let spoken = spoken.filter(|finding| facts.limits_trust(trial, finding));
@@ -204,10 +206,6 @@ fn warnings(study: &Study) -> Vec<Warning> {
         }
     }
     element
-}
-
-fn is_of_the_cache(finding: &Finding) -> bool {
-    ["page_cache", "buffered", "physics"].contains(&finding.code)
 }
 
 #[cfg(test)]

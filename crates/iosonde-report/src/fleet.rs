@@ -7,7 +7,7 @@ mod ndjson;
 mod parquet;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
@@ -336,7 +336,7 @@ pub fn is_table(start: &str) -> bool {
 #[derive(Debug)]
 pub enum TableFile {
     /// JSON lines.
-    Ndjson(ndjson::Lines),
+    Ndjson(Form, BufWriter<File>),
     #[cfg(feature = "parquet")]
     Parquet(Box<parquet::Columns>),
 }
@@ -344,7 +344,7 @@ pub enum TableFile {
 impl TableFile {
     /// A file of JSON lines.
     pub fn ndjson(form: Form, file: File) -> TableFile {
-        TableFile::Ndjson(ndjson::Lines::new(form, file))
+        TableFile::Ndjson(form, BufWriter::new(file))
     }
 
     /// A Parquet file.
@@ -362,7 +362,9 @@ impl TableFile {
     /// If they cannot be written.
     pub fn append(&mut self, rows: Vec<Vec<Datum>>) -> io::Result<()> {
         match self {
-            TableFile::Ndjson(lines) => lines.append(&rows),
+            TableFile::Ndjson(form, file) => {
+                rows.iter().try_for_each(|row| file.write_all(line(*form, row).as_bytes()))
+            }
             #[cfg(feature = "parquet")]
             TableFile::Parquet(columns) => columns.append(rows),
         }
@@ -374,7 +376,7 @@ impl TableFile {
     /// If it cannot be written.
     pub fn finish(self) -> io::Result<()> {
         let file = match self {
-            TableFile::Ndjson(lines) => lines.finish()?,
+            TableFile::Ndjson(_, file) => file.into_inner().map_err(|error| error.into_error())?,
             #[cfg(feature = "parquet")]
             TableFile::Parquet(columns) => columns.finish()?,
         };

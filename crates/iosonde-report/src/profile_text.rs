@@ -46,9 +46,9 @@ pub fn profile_text(
     spreads::processor(&mut out, run, figures);
     out.push('\n');
     tables::threads(&mut out, run, figures);
-    tables::classes(&mut out, run, figures);
-    tables::flags(&mut out, figures);
-    file_systems::file_systems(&mut out, run);
+    tables::classes_table(run, figures).write_below(&mut out, "\nWho the Requests Are For");
+    tables::flags_table(figures).write_below(&mut out, "\nRequests by Flag");
+    file_systems::table(run).write_below(&mut out, "\nFile Systems, for All Programs");
     tables::syncs(&mut out, run, figures);
     tables::files(&mut out, figures);
     tables::cgroups(&mut out, figures);

@@ -32,7 +32,8 @@ impl Answer {
         let requests = figures.program.as_ref().map_or(0, Side::requests);
         let is_short = (1..FEW).contains(&requests);
         let is_idle = figures.program.as_ref().is_some_and(|side| side.requests() == 0);
-        let finding = figures.findings.iter().find(|finding| says_something(finding));
+        let says = |of: &&Finding| of.severity > Severity::Fact || !of.subject.is_empty();
+        let finding = figures.findings.iter().find(says);
         let found = finding.map(|finding| format!("; {}", finding.subject)).unwrap_or_default();
         let lost: u64 = run.lost.values().sum();
         let confidence = match () {
@@ -73,10 +74,6 @@ impl Answer {
         });
         Answer { result: format!("{load}{found}"), confidence, next }
     }
-}
-
-fn says_something(finding: &Finding) -> bool {
-    finding.severity > Severity::Fact || !finding.subject.is_empty()
 }
 
 fn load(side: &Side) -> String {

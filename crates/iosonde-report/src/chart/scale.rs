@@ -52,7 +52,7 @@ impl Scale {
             if !value.is_finite() {
                 return Err(ChartError::NotFinite { value });
             }
-            if kind.is_logarithmic() && value <= 0.0 {
+            if matches!(kind, Kind::Log2 | Kind::Log10) && value <= 0.0 {
                 return Err(ChartError::NotPositive { value });
             }
             if kind == Kind::Nines && !(0.0..1.0).contains(&value) {
@@ -183,12 +183,6 @@ impl Scale {
 
     fn holds(&self, value: f64) -> bool {
         self.place(value).is_some()
-    }
-}
-
-impl Kind {
-    fn is_logarithmic(self) -> bool {
-        matches!(self, Kind::Log2 | Kind::Log10)
     }
 }
 

@@ -147,11 +147,6 @@ impl Towers {
         }
         Ok(())
     }
-
-    /// Every value that is drawn, to fit a scale to.
-    pub fn values(&self) -> Vec<f64> {
-        self.towers.iter().filter_map(|tower| tower.value.number()).collect()
-    }
 }
 
 /// The colours of front, top and side; one of low confidence is hollow.

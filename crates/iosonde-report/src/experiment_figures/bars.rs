@@ -2,7 +2,7 @@
 
 use super::notes::capital;
 use super::sheet::{Sheet, common, titled};
-use super::view::{Facet, Layout, View, titles, unit};
+use super::view::{Layout, View, titles, unit};
 use crate::chart::{Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Scale, style};
 use iosonde_analysis::experiment::measure::Quantity;
 use iosonde_analysis::experiment::{Measure, Point, StageFacts};
@@ -26,20 +26,14 @@ pub(super) fn draw(
         let own: Vec<Measure> =
             measures.iter().copied().filter(|measure| measure.quantity() == quantity).collect();
         for facet in &view.facets {
-            for (heading, points) in groups(facet) {
-                panel(&view, &mut sheet, (&own, &heading), &points)?;
+            for series in &facet.series {
+                let heading = facet.named(series);
+                panel(&view, &mut sheet, (&own, &heading), &series.points)?;
             }
         }
     }
     measures.iter().for_each(|measure| sheet.note_unknown(*measure));
     Ok(sheet.finish(&titles(&measures)))
-}
-
-type Group<'a> = (String, Vec<&'a Point>);
-
-/// The panels of a facet: one for each series.
-fn groups<'a>(facet: &Facet<'a>) -> Vec<Group<'a>> {
-    facet.series.iter().map(|series| (facet.named(series), series.points.clone())).collect()
 }
 
 fn panel(

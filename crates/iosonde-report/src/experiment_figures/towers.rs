@@ -51,7 +51,7 @@ fn panel(
     let title = view.facts.stage.axes.iter().find(|axis| axis.name == view.requested.series);
     let title = title.map_or("", |axis| axis.heading()).to_owned();
     let towers = lowest_in_front(Towers { title, rows, towers });
-    let values = towers.values();
+    let values: Vec<f64> = towers.towers.iter().filter_map(|tower| tower.value.number()).collect();
     if values.is_empty() {
         return Ok(());
     }

@@ -135,7 +135,8 @@ impl Axes {
         for level in cells.flat_map(|cell| &cell.levels) {
             let (axis, is_number) = (level.axis.clone(), level.value.is_some());
             let unit = if is_number { unit(&axis) } else { "name" };
-            let name = format!("level_{}_{unit}", axis.replace(|c: char| !is_word(c), "_"));
+            let name =
+                format!("level_{}_{unit}", axis.replace(|c: char| !c.is_ascii_alphanumeric(), "_"));
             let column = AxisColumn { name, axis, is_number };
             if !columns.contains(&column) {
                 columns.push(column);
@@ -160,10 +161,6 @@ impl Axes {
         };
         self.columns.iter().map(datum).collect()
     }
-}
-
-fn is_word(c: char) -> bool {
-    c.is_ascii_alphanumeric()
 }
 
 /// What the levels of an axis are counted in.

@@ -1,35 +1,11 @@
 //! A table as JSON lines: one object per row, with the name of its table, without what is missing.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-
 use serde_json::{Map, Value};
 
 use super::{FLEET_SCHEMA, Form, Kind};
 use crate::json::json_line;
 use crate::report::Datum;
 use iosonde_model::record::store::timestamp;
-
-/// A file of JSON lines.
-#[derive(Debug)]
-pub struct Lines {
-    form: Form,
-    file: BufWriter<File>,
-}
-
-impl Lines {
-    pub(super) fn new(form: Form, file: File) -> Lines {
-        Lines { form, file: BufWriter::new(file) }
-    }
-
-    pub(super) fn append(&mut self, rows: &[Vec<Datum>]) -> io::Result<()> {
-        rows.iter().try_for_each(|row| self.file.write_all(line(self.form, row).as_bytes()))
-    }
-
-    pub(super) fn finish(self) -> io::Result<File> {
-        self.file.into_inner().map_err(|error| error.into_error())
-    }
-}
 
 /// A row as one line.
 pub(super) fn line(form: Form, row: &[Datum]) -> String {

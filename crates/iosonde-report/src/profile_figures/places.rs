@@ -43,7 +43,10 @@ pub(super) fn places(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
         let mut panels = Vec::new();
         for ((places, cells), title) in maps.iter().zip(cells).zip(titles) {
             let axis = Axis::new("place on the device", Quantity::Bytes, extent(cells.iter())?);
-            let title = format!("{title}; a column is {}", bytes::rough(width(places)));
+            let title = format!(
+                "{title}; a column is {}",
+                bytes::rough(merged(places).saturating_mul(places.chunk_bytes))
+            );
             panels.push(panel(&title, axis, heat(cells, Value::Requests, darkness)));
         }
         let mut notes = vec!["White: no request.".into()];
@@ -170,11 +173,6 @@ fn first(places: &Places) -> u64 {
 fn merged(places: &Places) -> u64 {
     let last = places.chunks.iter().map(|chunk| chunk.number).max().unwrap_or(0);
     ((last - first(places)) / COLUMNS).saturating_add(1)
-}
-
-/// Width of a column, bytes.
-fn width(places: &Places) -> u64 {
-    merged(places).saturating_mul(places.chunk_bytes)
 }
 
 /// One cell for each column and row with requests; chunk number `origin` lies at zero.

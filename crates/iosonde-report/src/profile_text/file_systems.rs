@@ -1,6 +1,5 @@
 //! The table of what file systems do.
 
-use crate::wrap::Text;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{FileSystemRun, FileSystemWork};
 use iosonde_model::units::count;
@@ -11,10 +10,6 @@ use super::cells::{Table, time};
 pub(super) const CAPTION: &str = "Work of file systems for all programs";
 
 /// What file systems do between calls and requests, if they did anything.
-pub(super) fn file_systems(out: &mut Text, run: &ProfileRun) {
-    table(run).write_below(out, "\nFile Systems, for All Programs");
-}
-
 pub(super) fn table(run: &ProfileRun) -> Table {
     let mut table = Table::new(&["Work"], &["Times", "Amount", "Time", "Mean"]);
     for each in &run.file_systems {

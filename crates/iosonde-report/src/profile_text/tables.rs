@@ -129,10 +129,6 @@ fn more(out: &mut Text, left: usize, what: &str) {
 }
 
 /// On whose behalf the requests were made.
-pub(super) fn classes(out: &mut Text, run: &ProfileRun, figures: &Figures) {
-    classes_table(run, figures).write_below(out, "\nWho the Requests Are For");
-}
-
 pub(super) fn classes_table(run: &ProfileRun, figures: &Figures) -> Table {
     let mut table =
         Table::new(&["Made for"], &["Requests", "Read MB", "Write MB", "Bytes", "p50", "p99"]);
@@ -152,10 +148,6 @@ pub(super) fn classes_table(run: &ProfileRun, figures: &Figures) -> Table {
 }
 
 /// Reads and writes by why they were made, where that differs.
-pub(super) fn flags(out: &mut Text, figures: &Figures) {
-    flags_table(figures).write_below(out, "\nRequests by Flag");
-}
-
 pub(super) fn flags_table(figures: &Figures) -> Table {
     let mut table = Table::new(&["Requests with"], &["Requests", "MB", "mean", "p50", "p99"]);
     if figures.flags.iter().all(|each| each.flag == Flag::None) {
