@@ -35,11 +35,6 @@ pub struct Side {
 }
 
 impl Side {
-    /// What identifies its records, as far as it is known.
-    fn records(&self) -> impl Iterator<Item = &str> {
-        self.runs.iter().filter_map(Observation::identical)
-    }
-
     /// Whether each of its runs has low confidence.
     fn is_in_doubt(&self) -> bool {
         !self.runs.is_empty() && self.runs.iter().all(|run| !run.doubts.is_empty())
@@ -272,7 +267,8 @@ fn warnings(a: &Side, b: &Side, requested: &Request) -> Vec<String> {
             ));
         }
     }
-    let [of_a, of_b] = [a, b].map(|side| side.records().collect::<BTreeSet<_>>());
+    let [of_a, of_b] = [a, b]
+        .map(|side| side.runs.iter().filter_map(Observation::identical).collect::<BTreeSet<_>>());
     // Those of rounds were measured now, each by itself.
     if !requested.in_rounds && !of_a.is_disjoint(&of_b) {
         all.push("the same run is on both sides: comparing a run with itself shows nothing".into());

@@ -183,7 +183,7 @@ impl Contrast {
         let (Some(interval), Some(interval_90)) = (self.interval, self.interval_90) else {
             return Verdict::TooFew;
         };
-        if corrected_p <= SIGNIFICANT && !holds(interval, 1.0) {
+        if corrected_p <= SIGNIFICANT && !(interval.0..=interval.1).contains(&1.0) {
             if !is_within(self.ratio, tolerance) {
                 let is_better = (self.ratio > 1.0) == (better == Better::Higher);
                 return if is_better { Verdict::Faster } else { Verdict::Slower };
@@ -233,7 +233,8 @@ impl Contrast {
     fn shows(&self, difference: f64, runs: usize, family: usize) -> bool {
         let level = SIGNIFICANT / 2.0 / family.max(1) as f64;
         let reach = self.reach(level, runs) + normal::quantile(POWER);
-        let can = self.least_p(runs) * family as f64 <= SIGNIFICANT;
+        let least_p = if self.paired { smallest_paired_p(runs) } else { smallest_p(runs, runs) };
+        let can = least_p * family as f64 <= SIGNIFICANT;
         can && difference >= reach * OF_MEDIAN * self.error(runs)
     }
 
@@ -264,10 +265,6 @@ impl Contrast {
     fn sides(&self) -> f64 {
         if self.paired { 1.0 } else { 2.0 }
     }
-
-    fn least_p(&self, runs: usize) -> f64 {
-        if self.paired { smallest_paired_p(runs) } else { smallest_p(runs, runs) }
-    }
 }
 
 /// How many times the observed spread the true one may be: the 95 % limit by the chi-square law
@@ -284,10 +281,6 @@ fn log_mean(values: &[f64]) -> f64 {
 
 fn ratios((low, high): (f64, f64)) -> (f64, f64) {
     (low.exp(), high.exp())
-}
-
-fn holds((low, high): (f64, f64), ratio: f64) -> bool {
-    low <= ratio && ratio <= high
 }
 
 fn is_within(ratio: f64, tolerance: f64) -> bool {

@@ -188,7 +188,7 @@ fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads
         parts.find(answer, if reads { "read" } else { "write" });
         format!(
             ": a transfer at {}, and {} (from two sizes; the block-size experiment fits more)",
-            parts.transfer(),
+            parts.between(parts.rate, bytes::per_second),
             parts.fixed()
         )
     });
@@ -235,10 +235,6 @@ impl Parts {
             answer.find(&format!("{key}_{word}_low"), low.max(0.0));
             answer.find(&format!("{key}_{word}_high"), high.max(0.0));
         }
-    }
-
-    fn transfer(&self) -> String {
-        self.between(self.rate, bytes::per_second)
     }
 
     fn fixed(&self) -> String {

@@ -74,12 +74,7 @@ fn ranking_of<'a>(
     rank(candidates.collect())
 }
 
-/// The setting that is shown to be best by a measure.
-pub fn best<'a>(points: &[&'a Point], measure: Measure) -> Option<&'a Point> {
-    best_of(points, measure, Direction::Total)
-}
-
-/// The same of one direction.
+/// The setting that is shown to be best by a measure in one direction.
 pub fn best_of<'a>(
     points: &[&'a Point],
     measure: Measure,

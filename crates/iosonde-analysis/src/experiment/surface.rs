@@ -145,7 +145,7 @@ pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     }
     let firsts: Vec<&Point> = smallest.iter().map(|(_, point)| *point).collect();
     let cost = |point: &Point| point.mean(Measure::CpuPerOp).unwrap_or(0.0);
-    let least = gate::best(&firsts, Measure::CpuPerOp);
+    let least = gate::best_of(&firsts, Measure::CpuPerOp, Direction::Total);
     let most = smallest.iter().max_by(|a, b| cost(a.1).total_cmp(&cost(b.1)));
     if let (Some(least), Some((name, most))) = (least, most)
         && let Some((of, _)) = smallest.iter().find(|(_, point)| point.cell == least.cell)

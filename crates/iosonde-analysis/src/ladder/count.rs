@@ -155,7 +155,8 @@ pub(super) fn ladder_test(run: &LadderRun, layers: &[LayerCount]) -> LadderTest 
         );
         (Strength::ConsistentWith, words)
     } else {
-        return LadderTest::silent("F1", format!("not available: {}", unknown(layers)));
+        let doubts = layers.iter().filter_map(doubt).collect::<Vec<_>>().join("; ");
+        return LadderTest::silent("F1", format!("not available: {doubts}"));
     };
     LadderTest::stating("F1", strength, format!("{words}{}", besides(run, layers)))
 }
@@ -188,10 +189,6 @@ fn doubt(layer: &LayerCount) -> Option<String> {
         )),
         _ => None,
     }
-}
-
-fn unknown(layers: &[LayerCount]) -> String {
-    layers.iter().filter_map(doubt).collect::<Vec<_>>().join("; ")
 }
 
 /// Why no device was found.

@@ -73,7 +73,10 @@ pub(super) fn threads(run: &ProfileRun) -> Vec<ThreadFigures> {
 /// Threads with requests.
 pub(super) fn counts(run: &ProfileRun) -> ThreadCounts {
     let mut counts = ThreadCounts::default();
-    for thread in run.threads.iter().filter(|thread| requests(thread) > 0) {
+    for thread in &run.threads {
+        if thread.reads + thread.writes + thread.others == 0 {
+            continue;
+        }
         let slot = match (thread.of_program, thread.of_kernel) {
             (true, _) => &mut counts.of_program,
             (false, true) => &mut counts.of_kernel,
@@ -105,10 +108,6 @@ pub(super) fn cgroups(run: &ProfileRun) -> Vec<CgroupFigures> {
         cgroup: cgroup.clone(),
     };
     run.cgroups.iter().map(figures).collect()
-}
-
-fn requests(thread: &ThreadRun) -> u64 {
-    thread.reads + thread.writes + thread.others
 }
 
 #[cfg(test)]
