@@ -128,7 +128,7 @@ pub(super) fn hint(error: &io::Error) -> String {
 
 impl Queue for UringQueue {
     forward!(field clock: now_ns);
-    forward!(field ring: buffer syscalls);
+    forward!(field ring: buffer enter syscalls);
 
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {
@@ -137,11 +137,6 @@ impl Queue for UringQueue {
 
     fn set_priority(&mut self, _slot: usize, priority: u16) {
         self.ring.set_priority(priority);
-    }
-
-    #[inline(always)]
-    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
-        self.ring.enter(wait_for, patience_ns)
     }
 
     #[inline(always)]

@@ -21,13 +21,6 @@ pub struct CommandTarget {
     pub block: Arc<OwnedFd>,
 }
 
-impl CommandTarget {
-    /// The same target through descriptors of its own.
-    fn namespace(&self) -> Result<Namespace, OpenError> {
-        self.namespace.try_clone().map_err(OpenError::Descriptor)
-    }
-}
-
 /// The queue of NVMe commands.
 pub struct CommandQueue {
     clock: Clock,
@@ -70,8 +63,10 @@ impl CommandQueue {
                 has_polled_queues(block)?;
             }
         }
-        let namespaces: Vec<Namespace> =
-            targets.iter().map(CommandTarget::namespace).collect::<Result<_, _>>()?;
+        let namespaces: Vec<Namespace> = targets
+            .iter()
+            .map(|target| target.namespace.try_clone().map_err(OpenError::Descriptor))
+            .collect::<Result<_, _>>()?;
         for namespace in &namespaces {
             fits(job, namespace)?;
         }
@@ -169,16 +164,11 @@ fn hint_of(engine: &Engine, error: &io::Error) -> String {
 
 impl Queue for CommandQueue {
     forward!(field clock: now_ns);
-    forward!(field ring: buffer syscalls);
+    forward!(field ring: buffer enter syscalls);
 
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {
         self.ring.push(slot, setup::request(&transfer));
-    }
-
-    #[inline(always)]
-    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
-        self.ring.enter(wait_for, patience_ns)
     }
 
     #[inline(always)]

@@ -15,7 +15,7 @@ const MAX_DROPPED: u64 = 20_000_000;
 /// Counts of one job.
 #[derive(Debug)]
 pub(super) struct ArrivalCounts {
-    counts: ArrivalsRun,
+    pub(super) counts: ArrivalsRun,
     last_due_ns: Option<u64>,
     /// Whatever was due by then found every slot in flight.
     starved_until_ns: Option<u64>,
@@ -96,9 +96,5 @@ impl ArrivalCounts {
             }
             pacer.taken(self.block_bytes, Follows::Unknown);
         }
-    }
-
-    pub(super) fn into_record(self) -> ArrivalsRun {
-        self.counts
     }
 }

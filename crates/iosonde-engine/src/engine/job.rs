@@ -342,7 +342,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         if std::mem::replace(&mut self.reaping.slept, true) {
             return Wait::LOOK;
         }
-        Wait { count, patience_ns: self.requests.mean_latency_ns() / 2 }
+        Wait { count, patience_ns: self.requests.tally.mean_latency_ns() / 2 }
     }
 
     /// Settles what is finished; gives how many of those were submitted in the same hand-over.
@@ -482,7 +482,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         report.errors = error_table(&self.requests.errors);
         report.touched = touched;
         let written = self.requests.tally.all_bytes[IoKind::Write as usize];
-        report.arrivals = self.requests.arrivals.into_record();
+        report.arrivals = self.requests.arrivals.counts;
         self.requests.tally.into_record(&mut report);
         (report, written, self.queue)
     }

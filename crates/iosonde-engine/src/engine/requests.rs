@@ -257,11 +257,6 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Mean latency so far, ns.
-    pub(super) fn mean_latency_ns(&self) -> u64 {
-        self.tally.mean_latency_ns()
-    }
-
     /// Counts a finished request, or sends the rest of it again, or files its error. Gives when it
     /// was submitted.
     #[inline(always)]

@@ -354,12 +354,6 @@ struct OpenLatency {
     lag: Histogram,
 }
 
-impl OpenLatency {
-    fn new() -> OpenLatency {
-        OpenLatency { response: Timed::new(true), lag: Histogram::new() }
-    }
-}
-
 /// Latencies that are known where handing over and waiting are apart.
 #[derive(Debug, Default)]
 struct ApartLatency {
@@ -376,7 +370,9 @@ impl Direction {
             crossing_ns: 0,
             counters: vec![Counter::default(); if used { MAX_COUNTERS } else { 0 }].into(),
             latency: Timed::new(used),
-            open: (used && job.is_open_loop()).then(|| Box::new(OpenLatency::new())),
+            open: (used && job.is_open_loop()).then(|| {
+                Box::new(OpenLatency { response: Timed::new(true), lag: Histogram::new() })
+            }),
             apart: (used && job.reap.slat).then(Box::default),
             priorities: of_way(job, way).into_iter().map(empty).collect(),
         }

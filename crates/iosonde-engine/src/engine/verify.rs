@@ -202,10 +202,6 @@ impl Shared {
     fn flush_failed(&self) -> bool {
         self.flush_failed.load(Ordering::Acquire)
     }
-
-    fn ops(&self) -> u64 {
-        self.ops.iter().map(|ops| ops.0.load(Ordering::Relaxed)).sum()
-    }
 }
 
 /// What one job brings along.
@@ -392,7 +388,7 @@ fn supervise(
         if over_since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= 2 * grace_ns) {
             break;
         }
-        let ops = shared.ops();
+        let ops = shared.ops.iter().map(|ops| ops.0.load(Ordering::Relaxed)).sum();
         let waits = plan.delay_ns > 0 && shared.go.load(Ordering::Relaxed);
         if ops != last_change.0 || waits && now_ns < last_change.1 + plan.delay_ns {
             last_change = (ops, if ops != last_change.0 { now_ns } else { last_change.1 });

@@ -70,12 +70,7 @@ pub enum VhostRefusal {
     },
     /// It cannot be looked at.
     #[error("cannot read the device behind `{path}` to see what it holds: {error}")]
-    Unread {
-        /// The socket.
-        path: PathBuf,
-        /// The device's answer.
-        error: io::Error,
-    },
+    Unread { path: PathBuf, error: io::Error },
 }
 
 /// What consent has to name: the socket's true path.

@@ -18,7 +18,10 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         let (owner, op) = match request.whose {
             Whose::Own(index) => (self.number, Some(index)),
             Whose::Swept => (self.number, None),
-            Whose::Given(_) => (self.producer(), Some(self.stream.index())),
+            Whose::Given(_) => {
+                let ends = self.job_inputs.ends.as_ref();
+                (ends.map_or(self.number, |ends| ends.producer), Some(self.stream.index()))
+            }
         };
         let failures = self.report.failures.len();
         let block_bytes = self.plan.block_bytes as usize;
@@ -80,10 +83,6 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
             };
             self.checker.reread(&buffer[at..at + block_bytes], allowed, failure);
         }
-    }
-
-    fn producer(&self) -> usize {
-        self.job_inputs.ends.as_ref().map_or(self.number, |ends| ends.producer)
     }
 }
 
