@@ -97,11 +97,6 @@ impl Plan {
         self.jobs.iter().any(Job::changes)
     }
 
-    /// Whether any job reads.
-    pub fn reads(&self) -> bool {
-        self.jobs.iter().any(Job::reads)
-    }
-
     /// When this job ends.
     pub fn stop_of(&self, job: &Job) -> Stop {
         job.span.stop.unwrap_or(self.stop)

@@ -188,11 +188,6 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether it is of this run and does not stand where it belongs.
-    fn is_displaced(&self) -> bool {
-        matches!(self.sector, Sector::Moved(_) | Sector::Elsewhere)
-    }
-
     fn stray(&self, at: u32) -> Option<Stray> {
         let Stamp { offset, index, .. } =
             self.stamp.filter(|_| self.sector == Sector::Elsewhere)?;
@@ -251,7 +246,7 @@ fn may_stand<C: Comparisons>(sector: Sector, allowed: Allowed<'_>) -> bool {
 fn class_of_displaced(seen: &[Seen], offset: u64, sector_bytes: usize) -> Option<Class> {
     let displaced: Vec<(usize, Stamp)> = (0..)
         .zip(seen)
-        .filter(|(_, seen)| seen.is_displaced())
+        .filter(|(_, seen)| matches!(seen.sector, Sector::Moved(_) | Sector::Elsewhere))
         .filter_map(|(at, seen)| Some((at, seen.stamp?)))
         .collect();
     let (first_at, first) = *displaced.first()?;

@@ -93,7 +93,7 @@ pub fn describe(plan: &Plan) -> String {
             order_words(&job.order),
             job.region_start,
             job.region_start + job.region_bytes,
-            special_words(job),
+            span_words(job) + &load_words(job),
         ));
     }
     out
@@ -121,11 +121,6 @@ fn sizes_words(job: &Job) -> String {
         (true, _) => one(read),
         _ => one(other),
     }
-}
-
-/// What else is not as usual, each after a comma.
-fn special_words(job: &Job) -> String {
-    span_words(job) + &load_words(job)
 }
 
 /// When it begins and ends, and by which engine, where it has its own.

@@ -82,7 +82,7 @@ impl Plan {
         }
         let done = match precision.direction {
             Direction::Total => true,
-            Direction::Read => self.reads(),
+            Direction::Read => self.jobs.iter().any(|job| job.reads()),
             Direction::Write => self.jobs.iter().any(|job| job.writes_data()),
         };
         if !done {

@@ -116,14 +116,6 @@ impl RunFolder {
         self.keep_bytes(name, &packed(&text)?)
     }
 
-    /// Keeps a text, in the same way.
-    ///
-    /// # Errors
-    /// As [`keep`](RunFolder::keep).
-    pub fn keep_text(&mut self, name: &str, text: &str) -> io::Result<()> {
-        self.keep_bytes(name, text.as_bytes())
-    }
-
     /// Keeps bytes, in the same way. The name may have one folder in front of it.
     ///
     /// # Errors

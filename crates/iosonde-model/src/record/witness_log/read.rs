@@ -94,7 +94,10 @@ impl WitnessLog {
                 if piece.len() as u64 >= MAX_LOGGED_BYTES {
                     return Err(damaged("it has no end".into()));
                 }
-                notes.push(torn(number));
+                notes.push(format!(
+                    "line {number} of the witness's log, the last, is cut off and was not taken \
+                     into account"
+                ));
                 // It may have been the answer to the flush that is under way.
                 for job in heard.jobs.iter_mut().filter(|job| job.pending_ops.is_some()) {
                     job.submitted_at_most_flush = job.submitted_at_most_flush.saturating_add(1);
@@ -123,10 +126,6 @@ impl WitnessLog {
         let (jobs, ended) = (heard.jobs, heard.ended);
         Ok(WitnessLog { header, jobs, ended, first_unix_ns, last_unix_ns, notes })
     }
-}
-
-fn torn(line: u64) -> String {
-    format!("line {line} of the witness's log, the last, is cut off and was not taken into account")
 }
 
 /// Time and text of a line of the log.
