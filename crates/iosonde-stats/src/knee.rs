@@ -118,7 +118,8 @@ pub struct Knee {
 pub fn knee(levels: &[Level], seed: u64) -> Knee {
     let mut levels: Vec<&Level> = levels.iter().filter(|level| level.is_sound()).collect();
     levels.sort_by(|a, b| a.n.total_cmp(&b.n));
-    let points: Vec<Point> = levels.iter().filter_map(|level| level.point()).collect();
+    let points: Vec<Point> =
+        levels.iter().filter_map(|level| point(level.n, &level.repeats())).collect();
     let cross = asymptotes_cross(&points);
     let (state, place) = place(&points, cross);
     let bootstrap = Bootstrap::new(seed).resamples(RESAMPLES);
@@ -196,10 +197,6 @@ impl Level {
             return self.rates.iter().map(closed).collect();
         }
         self.rates.iter().copied().zip(self.latencies.iter().copied()).collect()
-    }
-
-    fn point(&self) -> Option<Point> {
-        point(self.n, &self.repeats())
     }
 }
 

@@ -173,14 +173,11 @@ impl Sums {
         Sums { variation, running }
     }
 
-    fn of_part(&self, start: usize, end: usize) -> f64 {
-        self.running[end] - self.running[start]
-    }
-
     /// The best place to divide a part, and how much variation that explains.
     fn split(&self, start: usize, end: usize, shortest: usize) -> Option<(usize, f64)> {
         let last = end.checked_sub(shortest)?;
-        let square = |from: usize, to: usize| self.of_part(from, to).powi(2) / (to - from) as f64;
+        let sum = |from: usize, to: usize| self.running[to] - self.running[from];
+        let square = |from: usize, to: usize| sum(from, to).powi(2) / (to - from) as f64;
         let places = (start + shortest..=last)
             .map(|at| (at, square(start, at) + square(at, end) - square(start, end)));
         places.max_by(|one, other| one.1.total_cmp(&other.1))
