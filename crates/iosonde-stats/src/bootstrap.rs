@@ -110,43 +110,9 @@ impl Bootstrap {
         Bootstrap { resamples, ..self }
     }
 
-    /// With another nominal coverage.
-    pub fn level(self, level: f64) -> Bootstrap {
-        Bootstrap { level, ..self }
-    }
-
-    /// The interval of a statistic of one sample; `None` as for [`Bootstrap::interval`].
-    pub fn of_one(
-        &self,
-        sample: &[f64],
-        statistic: impl Fn(&[f64]) -> Option<f64> + Sync,
-    ) -> Option<Interval> {
-        self.interval(&[sample], |groups| statistic(&groups[0]))
-    }
-
-    /// The interval of a statistic of two samples, each resampled apart.
-    pub fn of_two(
-        &self,
-        one: &[f64],
-        other: &[f64],
-        statistic: impl Fn(&[f64], &[f64]) -> Option<f64> + Sync,
-    ) -> Option<Interval> {
-        self.interval(&[one, other], |groups| statistic(&groups[0], &groups[1]))
-    }
-
-    /// The mean of a sample.
-    pub fn mean(&self, sample: &[f64]) -> Option<Interval> {
-        self.of_one(sample, |values| Summary::of(values).map(|summary| summary.mean))
-    }
-
-    /// The median of a sample.
-    pub fn median(&self, sample: &[f64]) -> Option<Interval> {
-        self.of_one(sample, median)
-    }
-
     /// The median of `one` divided by that of `other`.
     pub fn ratio_of_medians(&self, one: &[f64], other: &[f64]) -> Option<Interval> {
-        self.of_two(one, other, |one, other| Some(median(one)? / median(other)?))
+        self.interval(&[one, other], |both| Some(median(&both[0])? / median(&both[1])?))
     }
 
     /// The interval of a statistic of several groups, each resampled apart. `None` if a group has
@@ -408,6 +374,14 @@ mod tests {
         held.count() as f64 / trials as f64
     }
 
+    fn mean(bootstrap: Bootstrap, sample: &[f64]) -> Option<Interval> {
+        bootstrap.interval(&[sample], |groups| Summary::of(&groups[0]).map(|all| all.mean))
+    }
+
+    fn middle(bootstrap: Bootstrap, sample: &[f64]) -> Option<Interval> {
+        bootstrap.interval(&[sample], |groups| median(&groups[0]))
+    }
+
     fn normal(chance: &mut Chance) -> f64 {
         100.0 + 5.0 * chance.normal()
     }
@@ -440,16 +414,16 @@ mod tests {
         let share = coverage(20, 1.0, skewed, medians);
         assert!(promised.contains(&share), "ratio of medians: {share}");
         let share =
-            coverage(20, 1.0, skewed, |sample, seed| bootstrap(seed).median(sample).unwrap());
+            coverage(20, 1.0, skewed, |sample, seed| middle(bootstrap(seed), sample).unwrap());
         assert!(promised.contains(&share), "median of 20: {share}");
         let share =
-            coverage(40, 100.0, normal, |sample, seed| bootstrap(seed).mean(sample).unwrap());
+            coverage(40, 100.0, normal, |sample, seed| mean(bootstrap(seed), sample).unwrap());
         assert!((0.92..0.97).contains(&share), "mean of 40: {share}");
     }
 
     #[test]
     fn three_values_give_a_range_and_no_interval() {
-        assert_eq!(Bootstrap::new(1).median(&[1.0, 2.0, 4.0]), None);
+        assert_eq!(middle(Bootstrap::new(1), &[1.0, 2.0, 4.0]), None);
         let of =
             |fewest| over_repeats((1..=200).map(|i| Some(f64::from(i))).collect(), fewest, 0.95);
         let range = of(3).unwrap();
@@ -467,30 +441,30 @@ mod tests {
         let with = |threads| {
             let bootstrap = Bootstrap { threads, ..Bootstrap::new(1).resamples(2_100) };
             assert_eq!(bootstrap.threads_for(sample.len()) > 1, threads > 1);
-            bootstrap.mean(&sample).unwrap()
+            mean(bootstrap, &sample).unwrap()
         };
         assert_eq!(with(1), with(2));
         assert_eq!(with(1), with(3));
-        assert_ne!(with(1), Bootstrap::new(2).resamples(2_100).mean(&sample).unwrap());
+        assert_ne!(with(1), mean(Bootstrap::new(2).resamples(2_100), &sample).unwrap());
     }
 
     #[test]
     fn percentiles_of_a_known_law() {
         // The mean of n values spreads by sigma / sqrt(n), sigma that of the sample itself.
         let sample: Vec<f64> = (0..100).map(f64::from).collect();
-        let interval = Bootstrap::new(1).mean(&sample).unwrap();
+        let interval = mean(Bootstrap::new(1), &sample).unwrap();
         let reach = 1.96 * 28.866 / 10.0;
         assert!((interval.low - (49.5 - reach)).abs() < 0.3, "{interval:?}");
         assert!((interval.high - (49.5 + reach)).abs() < 0.3, "{interval:?}");
         assert_eq!(interval.method, Method::Bca);
-        let narrower = Bootstrap::new(1).level(0.9).mean(&sample).unwrap();
+        let narrower = mean(Bootstrap { level: 0.9, ..Bootstrap::new(1) }, &sample).unwrap();
         assert!((narrower.high - 49.5) / (interval.high - 49.5) < 0.9);
     }
 
     #[test]
     fn a_long_right_tail_moves_the_accelerated_interval_to_the_right() {
         let sample = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 2.0, 9.0];
-        let accelerated = Bootstrap::new(1).mean(&sample).unwrap();
+        let accelerated = mean(Bootstrap::new(1), &sample).unwrap();
         let plain = |values: &[Vec<f64>]| Summary::of(&values[0]).map(|summary| summary.mean);
         let plain =
             over_repeats(Bootstrap::new(1).replicates(&[&sample], plain), sample.len(), 0.95);
@@ -513,9 +487,9 @@ mod tests {
 
     #[test]
     fn what_has_no_spread_or_no_value() {
-        let same = Bootstrap::new(1).median(&[7.0; 12]).unwrap();
+        let same = middle(Bootstrap::new(1), &[7.0; 12]).unwrap();
         assert_eq!((same.low, same.high), (7.0, 7.0));
-        assert_eq!(Bootstrap::new(1).mean(&[1.0]), None);
+        assert_eq!(mean(Bootstrap::new(1), &[1.0]), None);
         assert_eq!(Bootstrap::new(1).ratio_of_medians(&[1.0, 2.0], &[0.0, 0.0]), None);
         let (none, zero) = (log_normal_mean(&[1.0]), log_normal_mean(&[1.0, 0.0]));
         assert_eq!((none, zero), (None, None));

@@ -65,11 +65,6 @@ pub fn dies_rate(dies: f64, most: f64, n: f64) -> f64 {
     most * n / (n + dies - 1.0)
 }
 
-/// Throughput that no closed loop of `n` requests exceeds.
-pub fn bound(base_response: f64, most: f64, n: f64) -> f64 {
-    (n / base_response).min(most)
-}
-
 /// A model that was fitted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
@@ -276,7 +271,6 @@ mod tests {
         assert_eq!(erlang_c(4, 4.0), None);
         // One server: N = rho / (1 - rho).
         assert!((mmc_rate(1, 1.0, 3.0) - 0.75).abs() < 1e-9);
-        assert_eq!((bound(0.5, 8.0, 2.0), bound(0.5, 8.0, 32.0)), (4.0, 8.0));
     }
 
     #[test]

@@ -112,11 +112,6 @@ impl SizeModel {
         };
         SizeModel::of_latencies(&sizes.iter().map(inverse).collect::<Vec<_>>(), seed)
     }
-
-    /// Seconds per request of a size, by the model.
-    pub fn seconds(&self, bytes: u64) -> f64 {
-        self.fixed_s + bytes as f64 / self.bandwidth
-    }
 }
 
 fn fit(bytes: &[u64], times: &[Vec<f64>], seed: u64) -> Result<SizeModel, NoLine> {
@@ -302,7 +297,9 @@ mod tests {
         assert!((model.bandwidth / 167e6 - 1.0).abs() < 0.001, "{model:?}");
         assert!((model.fixed_s / 134e-6 - 1.0).abs() < 0.005);
         assert!((model.crossover_bytes / 1024.0 - 22.0).abs() < 0.3);
-        assert!((model.seconds(256 * KIB) / 1.70e-3 - 1.0).abs() < 0.003);
+        assert!(
+            ((model.fixed_s + (256 * KIB) as f64 / model.bandwidth) / 1.70e-3 - 1.0).abs() < 0.003
+        );
         assert!(model.is_one_line && model.largest_residual < 1e-9 && model.step.is_none());
     }
 

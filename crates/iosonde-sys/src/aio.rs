@@ -67,11 +67,6 @@ impl Aio {
         self.syscalls
     }
 
-    /// The files, in their order.
-    pub fn files(&self) -> &[OwnedFd] {
-        &self.files
-    }
-
     /// The bytes of a slot that is ours.
     ///
     /// # Panics

@@ -192,11 +192,6 @@ impl Server {
         Ok(())
     }
 
-    /// Bytes that one `read` can ask for.
-    pub fn read_bytes(&self) -> usize {
-        self.pool().idle.first_mut().map_or(0, |ring| ring.buffer(0).len())
-    }
-
     /// Makes durable what was written, outside of a run.
     ///
     /// # Errors

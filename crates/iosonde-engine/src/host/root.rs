@@ -91,12 +91,6 @@ impl Root {
         super::mount::device_number(&number)
     }
 
-    /// Whether there is a plain file at `path`.
-    #[must_use]
-    pub fn is_file(&self, path: impl AsRef<Path>) -> bool {
-        self.path(path).is_file()
-    }
-
     /// Whether there is anything at `path`.
     #[must_use]
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {

@@ -10,9 +10,6 @@ use super::comparisons::{Comparison, Comparisons};
 /// Set in a generation: the change was a trim.
 const TRIM: u32 = 1 << 31;
 
-/// Bytes of memory per block, without the bit.
-pub const BYTES_PER_BLOCK: u64 = size_of::<Entry>() as u64;
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     /// The last change that was acknowledged.
@@ -276,8 +273,9 @@ mod tests {
     #[test]
     fn a_tebibyte_of_4_kib_blocks_fits_into_4_gib() {
         let blocks = (1u64 << 40) / 4096;
-        assert!(blocks * BYTES_PER_BLOCK + blocks / 8 < 4 << 30);
-        assert_eq!(BYTES_PER_BLOCK, 12);
+        let bytes_per_block = size_of::<Entry>() as u64;
+        assert!(blocks * bytes_per_block + blocks / 8 < 4 << 30);
+        assert_eq!(bytes_per_block, 12);
     }
 
     #[test]

@@ -235,11 +235,6 @@ impl OpStream {
         op
     }
 
-    /// What goes the other way than reads.
-    pub fn other(&self) -> IoKind {
-        self.other
-    }
-
     /// The block that was trimmed is written, or the next one is trimmed.
     #[inline(never)]
     fn trim_write(&mut self) -> Option<Op> {

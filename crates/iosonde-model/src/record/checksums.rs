@@ -237,16 +237,6 @@ impl Checksums {
         whole.filter(|end| !text[*end..].contains(&b'\n'))
     }
 
-    /// How many files are listed.
-    pub fn len(&self) -> usize {
-        self.files.len()
-    }
-
-    /// Whether no file is listed.
-    pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
-    }
-
     /// Whether what was read of a file is what was kept of it.
     ///
     /// # Errors
@@ -483,7 +473,7 @@ mod tests {
         // Going on with it forgets what was only announced, and nothing else.
         fs::write(folder.join(SUMS), &sums).unwrap();
         let (resumed, text) = Checksums::resumed(&folder).unwrap();
-        assert_eq!((resumed.len(), &text), (3, &resumed.sealed()));
+        assert_eq!((resumed.files.len(), &text), (3, &resumed.sealed()));
         fs::write(folder.join(SUMS), &text).unwrap();
         assert_eq!(alterations(&folder).unwrap(), []);
         for bit in 0..before.len() * 8 {
