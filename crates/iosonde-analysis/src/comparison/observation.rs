@@ -42,7 +42,6 @@ pub struct Observation {
     /// The cell: the title of the workload, and its levels in an experiment.
     pub cell: String,
     /// Seed of its random numbers; `None` in older baselines.
-    #[serde(default)]
     pub seed: Option<u64>,
     /// The facts that must be equal.
     pub identity: Identity,
@@ -58,7 +57,6 @@ pub struct Observation {
     #[serde(default)]
     pub within: BTreeMap<String, (f64, f64)>,
     /// Why it cannot be compared, if so.
-    #[serde(default)]
     pub left_out: Option<String>,
     /// Why its numbers have low confidence.
     #[serde(default)]

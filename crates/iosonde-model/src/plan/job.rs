@@ -77,7 +77,6 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Priorities::is_none")]
     pub priorities: Priorities,
     /// Its own engine, where the jobs of a run differ in it.
-    #[serde(default)]
     pub engine: Option<Engine>,
     /// When it begins and ends, where that is not when the run does.
     #[serde(default)]

@@ -31,13 +31,10 @@ pub struct ExperimentRun {
     /// What is measured, as it was given.
     pub target: RequestedTarget,
     /// Bytes that it may write in all; `None` for no limit.
-    #[serde(default)]
     pub max_written_bytes: Option<u64>,
     /// Bytes written to the drive before it, by the drive's own count, where it has one.
-    #[serde(default)]
     pub drive_written_before: Option<u64>,
     /// Temperature of the device above which no run begins, degrees Celsius; `None` for no limit.
-    #[serde(default)]
     pub max_temperature_c: Option<u32>,
     /// Start, ns since 1970.
     pub started_unix_ns: u64,
@@ -98,7 +95,6 @@ pub struct StageRun {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub purges: Vec<Purged>,
     /// The write cache of the device, where the stage set it.
-    #[serde(default)]
     pub write_cache: Option<CacheSetting>,
     /// Runs that waited for a quiet machine.
     #[serde(default)]
@@ -124,7 +120,6 @@ pub struct Preparation {
     /// End, ns since 1970.
     pub ended_unix_ns: u64,
     /// The purge that came first.
-    #[serde(default)]
     pub purge: Option<Purged>,
     /// What was decided on leaving out a part of it, and why; empty where that was not requested.
     #[serde(default, skip_serializing_if = "String::is_empty")]

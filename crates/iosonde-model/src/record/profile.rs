@@ -40,7 +40,6 @@ pub struct ProfileRun {
     /// How long the kernel was watched afterwards for pages that the program had left dirty, ns.
     pub settle_ns: u64,
     /// Why pages that the program dirtied may have gone where nobody watched, if so.
-    #[serde(default)]
     pub unwatched: Option<String>,
     /// The machine.
     pub host: HostFacts,
@@ -69,7 +68,6 @@ pub struct ProfileRun {
     /// What the program asked of the kernel by read and write calls; `None` where not seen.
     pub calls: Option<CallCounts>,
     /// Read calls at the page cache; `None` where not seen.
-    #[serde(default)]
     pub page_cache: Option<PageCache>,
     /// What file systems did, in the order of [`FileSystemWork::ALL`]; empty in earlier records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -53,13 +53,10 @@ pub struct Run {
     /// The timed fsync that ends a writing run.
     pub final_sync: Option<SyncResult>,
     /// What was done to meet the latency target, if there is one.
-    #[serde(default)]
     pub controlled: Option<ControlledRun>,
     /// How well the figure was known that decides when the run ends, if there is one.
-    #[serde(default)]
     pub precision: Option<PrecisionRun>,
     /// Where the time of the I/O calls went, if that was asked.
-    #[serde(default)]
     pub layers: Option<LayersRun>,
 }
 

@@ -18,10 +18,8 @@ pub struct Campaign {
     /// Name, as printed.
     pub name: String,
     /// Where the results go: a directory of its own.
-    #[serde(default)]
     pub output: Option<String>,
     /// Devices at once, at most; all of them if absent.
-    #[serde(default)]
     pub parallel: Option<usize>,
     /// Profiles that the devices have in turn, in the order of the file.
     #[serde(default)]

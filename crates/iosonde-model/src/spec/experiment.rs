@@ -46,7 +46,6 @@ pub struct Experiment {
     #[serde(default)]
     pub conclude: Vec<String>,
     /// The published procedure that it follows, where it does.
-    #[serde(default)]
     pub procedure: Option<Procedure>,
     /// Its stages, in order.
     #[serde(default, rename = "stage")]
@@ -113,23 +112,17 @@ pub struct Stage {
     #[serde(default = "hundred")]
     pub active_range_percent: u8,
     /// How the target is purged before anything else.
-    #[serde(default)]
     pub purge: Option<Purge>,
     /// The device's volatile write cache during the stage; it is restored afterwards.
-    #[serde(default)]
     pub write_cache: Option<Switch>,
     /// How long the device must have been powered before, as far as this machine knows (`3h`).
-    #[serde(default)]
     pub energised_for: Option<String>,
     /// Writes before the first run.
-    #[serde(default)]
     pub precondition: Option<Precondition>,
     /// Rounds until a steady state, in place of repeats.
-    #[serde(default)]
     pub rounds: Option<Rounds>,
     /// Search for the best cell, in place of runs of all cells; `repeats` are then the runs of each
     /// cell near the best.
-    #[serde(default)]
     pub search: Option<Search>,
     /// Whether each writing run ends with a timed fsync.
     #[serde(default)]

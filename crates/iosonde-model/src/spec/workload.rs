@@ -74,10 +74,8 @@ pub struct Role {
     #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
     pub block_size: Option<u64>,
     /// Percentage of reads in a mixed role, `0..=100`; the workload's nominal share if absent.
-    #[serde(default)]
     pub read_percent: Option<u8>,
     /// Requests kept in flight by each thread; the run's default if absent.
-    #[serde(default)]
     pub iodepth: Option<u32>,
     /// Whether the threads share the region or divide it.
     #[serde(default)]
@@ -90,7 +88,6 @@ pub struct Role {
     pub access: Access,
     /// Share of a random role's operations whose offset is drawn, percent; each of the others
     /// begins where the one before it ended. All if absent.
-    #[serde(default)]
     pub random_percent: Option<f64>,
     /// Which of the run's targets it uses, in turn, counted from 0; empty means all.
     #[serde(default)]
@@ -112,7 +109,6 @@ pub struct Role {
     pub block_align: Option<u64>,
     /// From the start of one sequential operation to the start of the next, bytes, negative for
     /// descending; adjoining if absent.
-    #[serde(default)]
     pub stride: Option<i64>,
     /// When operations are due.
     #[serde(default)]
@@ -130,7 +126,6 @@ pub struct Role {
     #[serde(default)]
     pub data: Data,
     /// Requests handed over at once, at most; chosen by depth if absent.
-    #[serde(default)]
     pub batch: Option<u32>,
     /// How completions are waited for.
     #[serde(default)]
@@ -142,7 +137,6 @@ pub struct Role {
     #[serde(default)]
     pub priorities: Priorities,
     /// Its own engine, where the roles of a workload differ in it.
-    #[serde(default)]
     pub engine: Option<Engine>,
     /// When its threads begin and end, where that is not when the run does.
     #[serde(default)]
@@ -155,7 +149,6 @@ pub struct Role {
     pub strides: Strides,
     /// Operations of a run of random offsets: the first is drawn, the others follow it or, with
     /// `run-repeats`, begin where it does.
-    #[serde(default)]
     pub run_length: Option<u64>,
     /// Whether all operations of such a run have one place.
     #[serde(default)]
@@ -164,13 +157,10 @@ pub struct Role {
     #[serde(default)]
     pub limits: Limits,
     /// Its share of a common pace.
-    #[serde(default)]
     pub flow: Option<Flow>,
     /// Its part in commits.
-    #[serde(default)]
     pub commit: Option<Commit>,
     /// Its own seed.
-    #[serde(default)]
     pub seed: Option<u64>,
     /// The operations it repeats one by one, instead of drawing them; ends with the last.
     #[serde(default)]

@@ -50,7 +50,6 @@ pub struct SyncRun {
     /// From call to return, ns.
     pub latency: Histogram,
     /// Where that time went; `None` in records of earlier versions.
-    #[serde(default)]
     pub phases: Option<SyncPhases>,
 }
 

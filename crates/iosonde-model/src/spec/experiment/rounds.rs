@@ -75,7 +75,6 @@ pub struct Rounds {
     #[serde(default)]
     pub hold: u32,
     /// The rounds end when this many times the active range was written in them.
-    #[serde(default)]
     pub max_passes: Option<f64>,
 }
 

@@ -10,7 +10,6 @@ pub struct Search {
     #[serde(default = "iops")]
     pub best: String,
     /// The latency that a cell may have (`p99<=2ms`); any if absent.
-    #[serde(default)]
     pub limit: Option<String>,
     /// Runs at most.
     #[serde(default = "most")]
