@@ -68,16 +68,10 @@ pub enum Incomparable {
     Different(Vec<Difference>),
     /// They have no cell in common.
     #[error("no cell is on both sides: A has {a}; B has {b}")]
-    NoCommonCell {
-        /// Cells of A.
-        a: String,
-        /// Cells of B.
-        b: String,
-    },
+    NoCommonCell { a: String, b: String },
     /// A side has no usable run.
     #[error("no run of {side} can be compared: {why}")]
     NothingLeft {
-        /// Name of the side.
         side: String,
         /// What was left out, and why.
         why: String,

@@ -61,40 +61,27 @@ const COMPARISONS: [(&str, Comparison); 4] = [
 pub enum ExpectationError {
     /// No comparison in it.
     #[error("found `{text}`, expected METRIC OP VALUE with one of <= >= < >, such as p99<=2ms")]
-    Comparison {
-        /// The text as given.
-        text: String,
-    },
+    Comparison { text: String },
     /// The metric is unknown.
     #[error(transparent)]
     Metric(#[from] UnknownMetric),
     /// The workload is unknown.
     #[error("found the workload `{found}`, expected one of {known}{hint}")]
     Workload {
-        /// The name as given.
         found: String,
-        /// The names that there are.
         known: String,
         /// `; did you mean …?`, or nothing.
         hint: String,
     },
     /// The value is not a quantity of the metric's kind.
     #[error("in `{text}`: {source}")]
-    Value {
-        /// The text as given.
-        text: String,
-        /// Why.
-        source: UnitError,
-    },
+    Value { text: String, source: UnitError },
     /// A durable rate exists only for writes.
     #[error(
         "found `{text}`: only writes have a durable rate; use durable without the prefix \
         read."
     )]
-    DurableRead {
-        /// The text as given.
-        text: String,
-    },
+    DurableRead { text: String },
 }
 
 /// Whether an expectation was met.

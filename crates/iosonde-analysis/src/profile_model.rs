@@ -60,22 +60,14 @@ pub enum NotEnough {
          profile again where the kernel's tracepoints are available (see `iosonde doctor`)",
         if .reason.is_empty() { String::new() } else { format!(" ({reason})") }
     )]
-    NoRequests {
-        /// What was missing.
-        reason: String,
-    },
+    NoRequests { reason: String },
     /// The program did hardly any I/O.
     #[error(
         "no workload can be derived from this profile: {found} request(s) of the program reached \
          a device, expected at least {needed}; profile a longer run, or one whose data is not in \
          the page cache yet"
     )]
-    Idle {
-        /// Requests seen.
-        found: u64,
-        /// Requests needed.
-        needed: u64,
-    },
+    Idle { found: u64, needed: u64 },
 }
 
 /// Fewest requests for a meaningful distribution.

@@ -211,7 +211,6 @@ pub enum OpenError {
     Buffers {
         /// What was asked of the system.
         bytes: u64,
-        /// Its answer.
         error: io::Error,
     },
     /// Too few huge pages.
@@ -225,7 +224,6 @@ pub enum OpenError {
         page_bytes: usize,
         /// How many a job needs.
         pages: usize,
-        /// The kernel's answer.
         error: io::Error,
     },
     /// No memory on this node.
@@ -233,12 +231,7 @@ pub enum OpenError {
         "the buffers cannot be on NUMA node {node}: {error}; `ls /sys/devices/system/node` shows \
          the nodes that there are"
     )]
-    Node {
-        /// The node asked for.
-        node: u32,
-        /// The kernel's answer.
-        error: io::Error,
-    },
+    Node { node: u32, error: io::Error },
     /// The engine or the target cannot do what the job asks for.
     #[error("{0}")]
     Unable(String),
@@ -256,7 +249,6 @@ pub enum OpenError {
     /// io_uring refused.
     #[error("io_uring cannot be set up: {error}{hint}")]
     Ring {
-        /// The kernel's answer.
         error: io::Error,
         /// Likely cause, and how to fix it.
         hint: String,

@@ -102,12 +102,7 @@ pub enum EngineError {
     Open(#[from] OpenError),
     /// The system gives no thread.
     #[error("cannot start a thread for job {job}: {error}; ask for a smaller --numjobs")]
-    Thread {
-        /// Which job.
-        job: usize,
-        /// The system's answer.
-        error: std::io::Error,
-    },
+    Thread { job: usize, error: std::io::Error },
     /// The plan's engine needs another medium.
     #[error(
         "the {0} engine cannot run on this target; give another --ioengine, or a target for it \

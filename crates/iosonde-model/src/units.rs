@@ -18,34 +18,21 @@ mod words;
 pub enum UnitError {
     /// Nothing there.
     #[error("found nothing, expected {expected}")]
-    Empty {
-        /// What is accepted.
-        expected: &'static str,
-    },
+    Empty { expected: &'static str },
     /// Not a number.
     #[error("found `{found}`, expected {expected}")]
-    Malformed {
-        /// The text as given.
-        found: String,
-        /// What is accepted.
-        expected: &'static str,
-    },
+    Malformed { found: String, expected: &'static str },
     /// Unknown unit.
     #[error("found the unit `{unit}` in `{found}`, expected {expected}")]
     Unit {
-        /// The text as given.
         found: String,
         /// The part that is not a unit.
         unit: String,
-        /// What is accepted.
         expected: &'static str,
     },
     /// Too large for 64 bits.
     #[error("`{found}` is too large")]
-    Overflow {
-        /// The text as given.
-        found: String,
-    },
+    Overflow { found: String },
 }
 
 /// Splits `12.5ms` into a number and a unit. Digits with at most one point; no sign, no exponent.

@@ -81,7 +81,6 @@ pub enum ChartError {
     /// A value that its scale does not reach.
     #[error("{axis}: found {value}, expected {from} to {to}; fit the scale to all values")]
     Outside {
-        /// Title of the axis.
         axis: String,
         value: f64,
         /// Lower end of the scale.

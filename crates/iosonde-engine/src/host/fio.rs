@@ -50,7 +50,6 @@ pub enum FioError {
     /// It ended with an error.
     #[error("fio ended with exit code {code}: {said}")]
     Failed {
-        /// Its exit code.
         code: i32,
         /// The last line of what it said.
         said: String,

@@ -18,20 +18,10 @@ pub enum TargetError {
     NotADirectory(PathBuf),
     /// Neither a file nor a device nor a directory.
     #[error("`{path}` is a {kind}; expected a file, a block device or a directory")]
-    WrongKind {
-        path: PathBuf,
-        /// What it is.
-        kind: &'static str,
-    },
+    WrongKind { path: PathBuf, kind: &'static str },
     /// The system refuses.
     #[error("cannot {what} `{path}`: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
+    System { what: &'static str, path: PathBuf, error: io::Error },
     /// Not enough room, known before the start.
     #[error(
         "{wanted} requested, but only {free} are free in `{path}`, of which {reserve} stay \
@@ -41,7 +31,6 @@ pub enum TargetError {
         path: PathBuf,
         /// Size asked for.
         wanted: String,
-        /// Free space.
         free: String,
         /// What is left for others.
         reserve: String,
@@ -57,11 +46,7 @@ pub enum TargetError {
         "{free} are free in `{path}`; a tenth of it must be at least 256 MiB, so 2.56 GiB are \
          needed. Free some space, or give a size"
     )]
-    TooFull {
-        path: PathBuf,
-        /// Free space.
-        free: String,
-    },
+    TooFull { path: PathBuf, free: String },
     /// Content that may be somebody's.
     #[error(
         "`{path}` holds data that this program did not write ({found}); writing would destroy it. \
@@ -113,11 +98,7 @@ pub enum TargetError {
     #[error(
         "`{path}` does not support direct I/O ({reason}); repeat with --direct 0 for buffered I/O"
     )]
-    NoDirect {
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    NoDirect { path: PathBuf, reason: String },
 }
 
 fn missing(path: &Path) -> String {

@@ -55,11 +55,7 @@ pub enum GateError {
     )]
     Unidentified(PathBuf),
     #[error("`{path}` is in use and is not written: {uses}")]
-    InUse {
-        path: PathBuf,
-        /// Each use.
-        uses: String,
-    },
+    InUse { path: PathBuf, uses: String },
     /// The kernel refuses writes.
     #[error("`{0}` is read-only; clear that (blockdev --setrw) or choose another device")]
     ReadOnly(PathBuf),

@@ -27,7 +27,6 @@ pub enum PassthroughError {
     )]
     NotGeneric {
         path: PathBuf,
-        /// What it is.
         kind: &'static str,
         /// What to give instead.
         instead: String,
@@ -62,7 +61,6 @@ pub enum PassthroughError {
     #[error("`{path}` does not identify its namespace: {error}{hint}")]
     Unidentified {
         path: PathBuf,
-        /// Why.
         error: io::Error,
         /// Likely cause, and how to fix it.
         hint: &'static str,

@@ -40,12 +40,7 @@ pub struct Saved {
 pub enum RestoreError {
     /// The files do not belong together, or were altered.
     #[error("what was saved of `{path}` is damaged ({what}); nothing was written")]
-    Damaged {
-        /// The device.
-        path: String,
-        /// What is wrong.
-        what: String,
-    },
+    Damaged { path: String, what: String },
     /// No such device is here.
     #[error(
         "found no block device with the identity {id} and {bytes} B, which `{path}` had; connect \
@@ -54,7 +49,6 @@ pub enum RestoreError {
     Absent {
         /// The path that it had.
         path: String,
-        /// Its identity.
         id: String,
         /// Its size.
         bytes: u64,

@@ -28,7 +28,6 @@ pub enum VhostRefusal {
          would destroy it. Serve a device that holds only zeros, or what this program wrote"
     )]
     Foreign {
-        /// The socket.
         path: PathBuf,
         /// What was found, and where.
         found: Foreign,
@@ -40,7 +39,6 @@ pub enum VhostRefusal {
          --inspect-time gives more time to read"
     )]
     Uninspected {
-        /// The socket.
         path: PathBuf,
         /// How much was inspected.
         seen: Seen,
@@ -53,7 +51,6 @@ pub enum VhostRefusal {
          it. If it may be written, repeat with --destroy-data={id}"
     )]
     NoConsent {
-        /// The socket.
         path: PathBuf,
         /// What the consent must name.
         id: String,
@@ -61,7 +58,6 @@ pub enum VhostRefusal {
     /// Consent for another device.
     #[error("--destroy-data: found `{found}`, but the device behind `{path}` is `{id}`")]
     OtherConsent {
-        /// The socket.
         path: PathBuf,
         /// What the consent must name.
         id: String,

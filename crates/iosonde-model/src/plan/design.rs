@@ -45,7 +45,6 @@ pub enum DesignError {
         stage: String,
         /// The axis, or `set`.
         axis: String,
-        /// What is wrong.
         source: ParameterError,
     },
     /// An axis without levels, or with levels given in two ways.
@@ -72,11 +71,9 @@ pub enum DesignError {
         stage: String,
         /// Combinations.
         cells: String,
-        /// Runs of each.
         repeats: u32,
         /// Both multiplied.
         trials: String,
-        /// How long they take.
         time: String,
     },
     /// A figure that no earlier stage finds.

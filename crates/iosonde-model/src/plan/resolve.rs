@@ -67,7 +67,6 @@ pub enum Refusal {
          use --iodepth 1 with more --numjobs, or --ioengine io_uring"
     )]
     Depth {
-        /// Its name.
         engine: &'static str,
         /// What was asked.
         found: u32,
@@ -93,7 +92,6 @@ pub enum Refusal {
         what: &'static str,
         /// What was asked.
         found: u64,
-        /// What is accepted.
         expected: &'static str,
     },
     /// Words that contradict each other, or have no effect together.

@@ -27,16 +27,10 @@ pub struct ExperimentFolder {
 pub enum FolderError {
     /// The system says no.
     #[error("`{path}`: {error}")]
-    System {
-        /// What was read.
-        path: PathBuf,
-        /// Why not.
-        error: io::Error,
-    },
+    System { path: PathBuf, error: io::Error },
     /// It is not what it should be.
     #[error("`{path}`: {what}")]
     Malformed {
-        /// What was read.
         path: PathBuf,
         /// What was found, and what was expected.
         what: String,

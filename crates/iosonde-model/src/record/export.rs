@@ -18,10 +18,7 @@ const GLANCE: usize = 4096;
 pub enum ExportError {
     /// What bears the name is not a file.
     #[error("found {found}, expected a regular file or a name that is free")]
-    NotAFile {
-        /// What it is.
-        found: &'static str,
-    },
+    NotAFile { found: &'static str },
     /// The file is not one of ours.
     #[error(
         "the file exists and contains something else; choose another name, or remove it \

@@ -26,7 +26,6 @@ pub enum ImportError {
     /// Longer, deeper or wider than is read.
     #[error("{place}: found {found}, which is more than is read; expected at most {most}")]
     TooLarge {
-        /// Where.
         place: String,
         /// What was found there.
         found: String,

@@ -40,12 +40,7 @@ pub enum LatencyTargetError {
     Comparison(String),
     /// The limit is not a time above 0.
     #[error("in `{text}`: {source}")]
-    Limit {
-        /// As typed.
-        text: String,
-        /// Why.
-        source: UnitError,
-    },
+    Limit { text: String, source: UnitError },
 }
 
 impl LatencyTarget {

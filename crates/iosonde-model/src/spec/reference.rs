@@ -61,11 +61,7 @@ pub enum ReferenceError {
     },
     /// A kind of storage is not known.
     #[error("class `{class}`: found storage `{found}`, expected {}", KINDS.join(", "))]
-    Kind {
-        class: String,
-        /// The word.
-        found: String,
-    },
+    Kind { class: String, found: String },
 }
 
 /// What a class can be.

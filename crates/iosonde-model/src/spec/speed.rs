@@ -28,10 +28,7 @@ pub enum SpeedError {
         "has no effect: no role of `{workload}` has a rate, recorded arrivals, a pause or phases, \
          so it already runs as fast as possible; give its roles a rate, or omit the option"
     )]
-    NoPace {
-        /// Its name.
-        workload: String,
-    },
+    NoPace { workload: String },
 }
 
 impl Speed {

@@ -174,30 +174,20 @@ pub enum FaultError {
     /// An unknown kind.
     #[error("found the fault `{found}`, expected one of {accepted}{}", meant(*nearest))]
     Kind {
-        /// The word.
         found: String,
-        /// What is accepted.
         accepted: String,
         /// What may have been meant.
         nearest: Option<&'static str>,
     },
     /// A value that the kind does not take.
     #[error("the fault `{word}`: found the value `{found}`, expected {expected}")]
-    Value {
-        /// The kind.
-        word: &'static str,
-        /// The value.
-        found: String,
-        /// What is accepted.
-        expected: &'static str,
-    },
+    Value { word: &'static str, found: String, expected: &'static str },
     /// A time that is none.
     #[error(
         "found `{found}` after the fault's colon, expected nth=N, every=N, after=N (N from 1) or \
          all{}", meant(*nearest)
     )]
     When {
-        /// The text.
         found: String,
         /// What may have been meant.
         nearest: Option<&'static str>,

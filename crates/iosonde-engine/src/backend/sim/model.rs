@@ -34,9 +34,7 @@ pub enum ModelError {
     /// An unknown key.
     #[error("found the key `{found}` in the simulated device, expected one of {accepted}{hint}")]
     Key {
-        /// The key.
         found: String,
-        /// What is accepted.
         accepted: String,
         /// What may have been meant.
         hint: String,
@@ -49,18 +47,13 @@ pub enum ModelError {
         "found `{found}` without `{needs}` in the simulated device: it has no effect; add {needs}=…"
     )]
     Ineffective {
-        /// The key that was given.
         found: &'static str,
         /// The key that it needs.
         needs: &'static str,
     },
     /// A value that is not understood.
     #[error("simulated device, {key}: {error}")]
-    Value {
-        key: &'static str,
-        /// What is wrong.
-        error: UnitError,
-    },
+    Value { key: &'static str, error: UnitError },
 }
 
 /// Every key, with its default.

@@ -56,7 +56,6 @@ pub enum LedgerError {
          program that wrote it, or a newer one"
     )]
     NewerVersion {
-        /// Its version.
         found: u64,
         /// Ours.
         known: u64,
@@ -64,7 +63,6 @@ pub enum LedgerError {
     /// Written by an older program.
     #[error("the ledger is of version {found}, this program reads version {known}; {OTHER_BLOCKS}")]
     OlderVersion {
-        /// Its version.
         found: u64,
         /// Ours.
         known: u64,
@@ -85,7 +83,6 @@ pub enum LedgerError {
     /// What it says cannot be trusted.
     #[error("the ledger is damaged in {place}: {found}; use another copy, or write again")]
     Damaged {
-        /// Where.
         place: String,
         /// What is wrong there.
         found: String,
