@@ -80,9 +80,7 @@ impl Both {
             Some(_) => Exit::Environment,
         }
     }
-}
 
-impl Both {
     /// Stores the rounds in addition to the first run, which is stored separately: ours from the
     /// second one on, and all of the other program.
     pub(crate) fn keep(&self, keeper: &mut Keeper, cell: &str) {

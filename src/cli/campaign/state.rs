@@ -81,9 +81,7 @@ impl Step<'_> {
             _ => State::Partial(folder, trials),
         })
     }
-}
 
-impl Step<'_> {
     /// Why it is not complete, as far as its records say; empty if they do not.
     pub(super) fn missing(&self) -> String {
         match self.state() {

@@ -61,10 +61,7 @@ impl ResolvedTarget {
             ..requested.clone()
         }
     }
-}
 
-/// What is written before the runs.
-impl ResolvedTarget {
     /// Whether it is only read for now, because others use it.
     pub(super) fn is_in_use(&self) -> bool {
         self.reads_only.as_deref() == Some(IN_USE)

@@ -79,9 +79,7 @@ impl End {
         let passes_once = passes_once && ns.is_none();
         Ok(End { stop, passes_once })
     }
-}
 
-impl End {
     /// A job that repeats a list ends with it, or by its time.
     pub(super) fn of_list(job: &FioJob, role: &Role) -> End {
         let moving = role.listed.iter().filter(|op| op.bytes > 0);
