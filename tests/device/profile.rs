@@ -4,6 +4,7 @@
 
 mod cache;
 mod counts;
+mod direct;
 mod file_systems;
 mod latency;
 mod machine;

@@ -89,29 +89,48 @@ inlined int end_of(struct bio *bio, void *function)
 	return word;
 }
 
-/* The kernel's I/O call that a direct request belongs to; NULL if it does not tell. */
-inlined struct kiocb *call_of_bio(struct bio *bio)
-{
-	int end = end_of(bio, bio->bi_end_io);
-	void *private = bio->bi_private;
+/* A bio as it was sent, before the block layer split it. */
+struct whole {
+	struct bio *bio;
+	void *private;
+	int end;
+};
 
-	/* One that was too large is split: the parts point to what is left of it. */
-#pragma unroll
-	for (int level = 0; level < 3; level++) {
-		if (end != END_PART)
-			break;
-		bio = private;
-		end = end_of(bio, FIELD(bio, bi_end_io));
-		private = FIELD(bio, bi_private);
-	}
-	if (end == END_FILE && HAS(struct iomap_dio, iocb))
+inlined struct whole left_of(struct whole part)
+{
+	struct bio *bio = part.private;
+
+	return (struct whole){ bio, FIELD(bio, bi_private), end_of(bio, FIELD(bio, bi_end_io)) };
+}
+
+/* One that was too large is split: the parts point to what is left of it. */
+inlined struct whole whole_of(struct bio *bio)
+{
+	struct whole whole = { bio, bio->bi_private, end_of(bio, bio->bi_end_io) };
+
+	if (whole.end != END_PART)
+		return whole;
+	whole = left_of(whole);
+	if (whole.end != END_PART)
+		return whole;
+	whole = left_of(whole);
+	return whole.end == END_PART ? left_of(whole) : whole;
+}
+
+/* The kernel's I/O call that a direct request belongs to; NULL if it does not tell. */
+inlined struct kiocb *call_of_whole(struct whole whole)
+{
+	/* No field of `whole` within READ: it would be looked for in the kernel's types, too. */
+	void *private = whole.private;
+
+	if (whole.end == END_FILE && HAS(struct iomap_dio, iocb))
 		return READ((struct iomap_dio *)private, iocb);
 	if (!HAS(struct blkdev_dio, bio))
 		return 0;
-	if (end == END_DISK)
+	if (whole.end == END_DISK)
 		return READ((struct blkdev_dio *)private, iocb);
-	if (end == END_DISK_ASYNC) {
-		u64 dio = bio_address(bio) - OFFSET(struct blkdev_dio, bio);
+	if (whole.end == END_DISK_ASYNC) {
+		u64 dio = bio_address(whole.bio) - OFFSET(struct blkdev_dio, bio);
 
 		return READ((struct blkdev_dio *)dio, iocb);
 	}
@@ -122,20 +141,20 @@ inlined u64 call_of_request(struct request *rq)
 {
 	struct bio *bio = rq->bio;
 
-	return bio ? (u64)call_of_bio(bio) : 0;
+	return bio ? (u64)call_of_whole(whole_of(bio)) : 0;
 }
 
 /* The thread that waits for a small direct request on a block device, which belongs to no call that
  * could be asked; NULL if none is known. */
 inlined struct thread *waiter_of(struct bio *bio)
 {
-	struct completion *done;
+	struct whole whole = whole_of(bio);
+	struct completion *done = whole.private;
 	struct task_struct *task;
 	u64 first;
 
-	if (!HAS(struct completion, wait.task_list) || end_of(bio, bio->bi_end_io) != END_WAIT)
+	if (!HAS(struct completion, wait.task_list) || whole.end != END_WAIT)
 		return 0;
-	done = bio->bi_private;
 	first = (u64)FIELD(done, wait.task_list.next);
 	/* A list without entries points to itself. */
 	if (!first || first == (u64)done + OFFSET(struct completion, wait.task_list))
@@ -148,15 +167,17 @@ inlined struct thread *waiter_of(struct bio *bio)
 
 /* The file of a direct request of btrfs, which wraps each; its types are not known where it is a
  * module. */
-inlined struct inode *inode_of_btrfs(struct bio *bio)
+inlined struct inode *inode_of_btrfs(struct whole whole)
 {
 	struct btrfs_inode *of;
 	struct inode *inode;
+	u64 wrap;
 
 	if (!HAS(struct btrfs_bio, inode) || !HAS(struct btrfs_inode, vfs_inode) ||
-	    end_of(bio, bio->bi_end_io) != END_BTRFS)
+	    whole.end != END_BTRFS)
 		return 0;
-	of = FIELD((struct btrfs_bio *)(bio_address(bio) - OFFSET(struct btrfs_bio, bio)), inode);
+	wrap = bio_address(whole.bio) - OFFSET(struct btrfs_bio, bio);
+	of = FIELD((struct btrfs_bio *)wrap, inode);
 	inode = (struct inode *)((u64)of + OFFSET(struct btrfs_inode, vfs_inode));
 	return of && (READ(inode, i_mode) & S_IFMT) == S_IFREG ? inode : 0;
 }
@@ -178,7 +199,8 @@ inlined int is_memory(struct page *page, struct inode *inode)
  * tells; then `direct` says whether the memory is a program's own, or the kernel's. */
 inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
 {
-	struct kiocb *iocb = call_of_bio(bio);
+	struct whole whole = whole_of(bio);
+	struct kiocb *iocb = call_of_whole(whole);
 	struct bio_vec *vector;
 	struct page *page;
 	struct inode *inode;
@@ -206,14 +228,14 @@ inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
 		return 0;
 	if (mapping & MAPPING_FLAGS) {
 		*direct = 1;
-		return inode_of_btrfs(bio);
+		return inode_of_btrfs(whole);
 	}
 	inode = READ((struct address_space *)mapping, host);
 	if (!inode || (unsigned long)READ(inode, i_mapping) != mapping)
 		return 0;
 	if (is_memory(page, inode)) {
 		*direct = 1;
-		return inode_of_btrfs(bio);
+		return inode_of_btrfs(whole);
 	}
 	return inode;
 }
