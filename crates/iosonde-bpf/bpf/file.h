@@ -17,8 +17,8 @@ inlined u64 bio_address(struct bio *bio)
 enum end {
 	END_OTHER, /* nothing */
 	END_FILE, /* direct I/O on a file, by iomap */
-	END_DISK, /* direct I/O on a block device, waited for */
-	END_DISK_ASYNC, /* the same, not waited for */
+	END_DISK, /* direct I/O on a block device, of several bios */
+	END_DISK_ASYNC, /* the same of one, not waited for */
 	END_PART, /* split off a larger one */
 	END_WAIT, /* handed over and waited for at once */
 	END_BTRFS, /* a request of btrfs, for a file or not */
@@ -117,6 +117,13 @@ inlined struct whole whole_of(struct bio *bio)
 	return whole.end == END_PART ? left_of(whole) : whole;
 }
 
+/* Whether the thread of a large direct request on a block device waits for it: in the place of the
+ * call is the thread then. */
+inlined int is_waited_for(struct blkdev_dio *dio)
+{
+	return !HAS(struct blkdev_dio, flags) || READ(dio, flags) & DIO_IS_SYNC;
+}
+
 /* The kernel's I/O call that a direct request belongs to; NULL if it does not tell. */
 inlined struct kiocb *call_of_whole(struct whole whole)
 {
@@ -127,7 +134,7 @@ inlined struct kiocb *call_of_whole(struct whole whole)
 		return READ((struct iomap_dio *)private, iocb);
 	if (!HAS(struct blkdev_dio, bio))
 		return 0;
-	if (whole.end == END_DISK)
+	if (whole.end == END_DISK && !is_waited_for(private))
 		return READ((struct blkdev_dio *)private, iocb);
 	if (whole.end == END_DISK_ASYNC) {
 		u64 dio = bio_address(whole.bio) - OFFSET(struct blkdev_dio, bio);
@@ -167,32 +174,54 @@ inlined struct thread *waiter_of(struct bio *bio)
 
 /* The file of a direct request of btrfs, which wraps each; its types are not known where it is a
  * module. */
-inlined struct inode *inode_of_btrfs(struct whole whole)
+inlined struct inode *inode_of_btrfs(struct bio *bio)
 {
 	struct btrfs_inode *of;
 	struct inode *inode;
-	u64 wrap;
 
-	if (!HAS(struct btrfs_bio, inode) || !HAS(struct btrfs_inode, vfs_inode) ||
-	    whole.end != END_BTRFS)
+	if (!HAS(struct btrfs_bio, inode) || !HAS(struct btrfs_inode, vfs_inode))
 		return 0;
-	wrap = bio_address(whole.bio) - OFFSET(struct btrfs_bio, bio);
-	of = FIELD((struct btrfs_bio *)wrap, inode);
+	of = FIELD((struct btrfs_bio *)(bio_address(bio) - OFFSET(struct btrfs_bio, bio)), inode);
 	inode = (struct inode *)((u64)of + OFFSET(struct btrfs_inode, vfs_inode));
 	return of && (READ(inode, i_mode) & S_IFMT) == S_IFREG ? inode : 0;
 }
 
-/* Whether a page of a file's cache is the memory of a direct request: one that is read or written for its
- * file is locked or marked. */
-inlined int is_memory(struct page *page, struct inode *inode)
+/* The inode of a block device, of which the kernel has one however its node is named. */
+inlined struct inode *inode_of_device(struct bio *bio)
+{
+	struct block_device *device = FIELD(bio, bi_bdev);
+
+	if (!HAS(struct bdev_inode, vfs_inode) || !device)
+		return 0;
+	return (struct inode *)((u64)device - OFFSET(struct bdev_inode, bdev) +
+				OFFSET(struct bdev_inode, vfs_inode));
+}
+
+/* Whether a page is read or written for its own file, or as swap: it is locked or marked. */
+inlined int is_of_its_own(struct page *page)
 {
 	u64 flags = 0;
 
-	if ((READ(inode, i_mode) & S_IFMT) != S_IFREG)
-		return 0;
 	read_kernel(&flags, sizeof(flags), page);
-	return !(flags >> ENUM_VALUE(enum pageflags, PG_locked) & 1 ||
-		 flags >> ENUM_VALUE(enum pageflags, PG_writeback) & 1);
+	return flags >> ENUM_VALUE(enum pageflags, PG_locked) & 1 ||
+	       flags >> ENUM_VALUE(enum pageflags, PG_writeback) & 1;
+}
+
+/* Whether a page of a file's cache is the memory of a direct request. */
+inlined int is_memory(struct page *page, struct inode *inode)
+{
+	return (READ(inode, i_mode) & S_IFMT) == S_IFREG && !is_of_its_own(page);
+}
+
+/* The inode of a direct request that belongs to no call. No file system hands over the memory of a
+ * program and waits for it at once: that is direct I/O on the device itself. */
+inlined struct inode *inode_of_memory(struct whole whole, struct page *page)
+{
+	if (whole.end == END_BTRFS)
+		return inode_of_btrfs(whole.bio);
+	if (whole.end == END_DISK || (whole.end == END_WAIT && !is_of_its_own(page)))
+		return inode_of_device(whole.bio);
+	return 0;
 }
 
 /* The inode whose data a request carries: by its direct I/O, or by the page cache. NULL if neither
@@ -228,14 +257,14 @@ inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
 		return 0;
 	if (mapping & MAPPING_FLAGS) {
 		*direct = 1;
-		return inode_of_btrfs(whole);
+		return inode_of_memory(whole, page);
 	}
 	inode = READ((struct address_space *)mapping, host);
 	if (!inode || (unsigned long)READ(inode, i_mapping) != mapping)
 		return 0;
 	if (is_memory(page, inode)) {
 		*direct = 1;
-		return inode_of_btrfs(whole);
+		return inode_of_memory(whole, page);
 	}
 	return inode;
 }

@@ -122,6 +122,7 @@ struct iomap_dio {
 
 struct blkdev_dio {
 	struct kiocb *iocb;
+	u32 flags;
 	struct {
 	} bio;
 } relocated;
@@ -165,12 +166,19 @@ struct block_device {
 	u32 bd_dev;
 } relocated;
 
+struct bdev_inode {
+	struct block_device bdev;
+	struct {
+	} vfs_inode;
+} relocated;
+
 struct bvec_iter {
 	u32 bi_size;
 } relocated;
 
 struct bio {
 	struct bio *bi_next;
+	struct block_device *bi_bdev;
 	struct bvec_iter bi_iter;
 	void *bi_end_io;
 	void *bi_private;
@@ -289,6 +297,7 @@ enum req_flag_bits {
 };
 
 enum {
+	DIO_IS_SYNC = 2,
 	PF_KTHREAD = 0x00200000,
 	PF_IO_WORKER = 0x00000010,
 	TASK_DEAD = 0x80,
