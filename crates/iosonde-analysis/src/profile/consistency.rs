@@ -50,8 +50,7 @@ pub(super) fn consistency(run: &ProfileRun) -> Consistency {
     for device in visible.filter(|device| concerns(run, &device.facts.name)) {
         entries.extend(counted(run, device));
         let all = little("depth", device, &device.depth, requests(run, device, |_| true));
-        let own = requests(run, device, |traffic| traffic.class.is_of_the_program());
-        let own = little("program_depth", device, &device.program_depth, own);
+        let own = program_depth(run, device);
         let ends =
             Ends { unseen: unseen(run, device), edge: edge(requests(run, device, |_| true)) };
         entries.extend(all.map(|entry| ends.excuse(entry, &device.depth)));
@@ -201,6 +200,17 @@ fn little(
     );
     let by_level = relative(area, area.clamp(low, high));
     Some(note(entry(code, by_level, LITTLE + crossing, equation)))
+}
+
+fn program_depth(run: &ProfileRun, device: &ProfiledDevice) -> Option<Identity> {
+    let own = requests(run, device, |traffic| traffic.class.is_of_the_program());
+    little("program_depth", device, &device.program_depth, own)
+}
+
+/// Whether the time with requests of the program in flight is that of its requests: one whose
+/// completion was not seen stays in flight, though it may have ended at once.
+pub(super) fn is_depth_known(run: &ProfileRun, device: &ProfiledDevice) -> bool {
+    program_depth(run, device).is_none_or(|entry| entry.ok)
 }
 
 /// Requests of a device that were counted but whose completion was not seen.

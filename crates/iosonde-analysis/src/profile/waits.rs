@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::Class;
+use iosonde_model::record::profile::{Class, ProfiledDevice};
 
+use super::consistency::is_depth_known;
 use super::traffic::{Tally, carries, program_window_ns, share, uses, while_it_ran};
 
 /// Shares of the time measured, unless noted. They overlap: a sync waits for requests, and other
@@ -12,7 +13,7 @@ use super::traffic::{Tally, carries, program_window_ns, share, uses, while_it_ra
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WaitFigures {
     /// Of the time up to the end of its last request (as for its rates), with a request of the
-    /// program in flight; on the busiest device.
+    /// program in flight; on the busiest device. `None` if too many completions were lost to tell.
     pub in_flight: Option<f64>,
     /// Of the latency of its requests, spent in the device; the rest before it.
     pub in_device: Option<f64>,
@@ -33,15 +34,17 @@ pub(super) fn waits(run: &ProfileRun) -> WaitFigures {
     let all = while_it_ran(run, there()).requests;
     let others = while_it_ran(run, there().filter(|each| each.class == Class::Other)).requests;
     let of_time = |ns: u64| share(ns, program_window_ns(run));
-    let busy = run.devices.iter().map(|device| {
+    let busy_ns = |device: &&ProfiledDevice| {
         let levels = device.program_depth.time_ns.iter().filter(|(level, _)| *level > 0);
         levels.map(|(_, ns)| ns).sum::<u64>()
-    });
+    };
+    let busiest = run.devices.iter().max_by_key(busy_ns).filter(|_| own.requests > 0);
+    let known = busiest.filter(|device| is_depth_known(run, device));
     let syncs = || run.syncs.iter().map(|sync| sync.latency.sum()).sum::<u128>();
     let parts = own.queued.sum() + own.device_time.sum();
     let cpu = run.cpu.as_ref().filter(|cpu| cpu.span_ns > 0);
     WaitFigures {
-        in_flight: busy.max().filter(|_| own.requests > 0).and_then(of_time).map(|at| at.min(1.0)),
+        in_flight: known.map(|device| busy_ns(&device)).and_then(of_time).map(|at| at.min(1.0)),
         in_device: (parts > 0).then(|| own.device_time.sum() as f64 / parts as f64),
         in_syncs: (!run.syncs.is_empty() && run.measured_ns > 0)
             .then(|| syncs() as f64 / run.measured_ns as f64),
@@ -78,5 +81,20 @@ mod tests {
         assert_eq!(elsewhere.for_others, Some(0.0));
         let idle = super::waits(&profile_of(&[]));
         assert_eq!((idle.in_flight, idle.in_syncs, idle.for_others), (None, None, None));
+    }
+    #[test]
+    fn a_depth_that_lost_completions_made_too_high_is_no_share_of_the_time() {
+        let run = profile_of(&[Flow { requests: 1_000, ..Flow::default() }]);
+        let known = waits(&run).in_flight;
+        assert!(known.is_some_and(|share| share < 0.2), "{known:?}");
+        // Two of its requests stay in flight: they change nothing where that is short.
+        let times = |ns: u64| {
+            let mut run = run.clone();
+            run.traffic[0].requests += 2;
+            run.devices[0].program_depth.time_ns.push((2, ns));
+            waits(&run).in_flight
+        };
+        assert!(times(1_000_000).is_some());
+        assert_eq!(times(8_000_000_000), None);
     }
 }
