@@ -160,7 +160,7 @@ pub fn main() -> ExitCode {
             output.text(&error.render().to_string());
             return output.end(Exit::Done).into();
         }
-        Err(error) if is_profile => Err(profile::misused(Failure::usage(&error), &words)),
+        Err(error) if is_profile => Err(profile::misused(&error, &words)),
         Err(error) => Err(run::explained(&error, &words)
             .or_else(|| experiment::explained(&error))
             .unwrap_or_else(|| Failure::usage(&error))),

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use against::Beside;
 use clap::Args;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use emit::Emitted;
 use folder::Folder;
 use live::LiveView;
@@ -251,11 +252,20 @@ impl From<WatchError> for Failure {
 }
 
 /// Usage errors end like all our own failures, with codes distinct from those of commands.
-pub(super) fn misused(failure: Failure, words: &[String]) -> Failure {
+pub(super) fn misused(error: &clap::Error, words: &[String]) -> Failure {
     let has_dashes = words.iter().any(|word| word == "--");
     let hint = "the command must follow --, as in: iosonde profile -- dd if=/dev/zero of=test";
-    let hint = failure.hint.or_else(|| (!has_dashes).then(|| hint.into()));
-    Failure { exit: Exit::Unprofiled, hint, ..failure }
+    let hint = (!has_dashes && begins_command(error)).then(|| hint.to_owned());
+    Failure { exit: Exit::Unprofiled, hint, ..Failure::usage(error) }
+}
+
+/// Whether a word that is no option stands where only options may stand.
+fn begins_command(error: &clap::Error) -> bool {
+    let word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => word,
+        _ => return false,
+    };
+    !word.starts_with('-')
 }
 
 #[cfg(test)]

@@ -349,6 +349,11 @@ fn a_usage_error_is_125_and_says_how_to_fix_it() {
     ] {
         place.iosonde(words).end().exits(125).says(says).silent();
     }
+    // A command is not what is wrong.
+    for words in ["profile --jsn", "profile -p x", "profile --for", "profile -p 1 --cgroup /"] {
+        let ended = place.iosonde(words).end().exits(125);
+        assert!(!ended.err.contains("must follow --"), "{words}: {ended}");
+    }
     assert!(!place.work().join("ran").exists());
     assert!(place.kept().is_empty());
 }
