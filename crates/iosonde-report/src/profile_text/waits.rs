@@ -14,6 +14,8 @@ const FILES: usize = 3;
 const ROOM: usize = 60;
 /// Share of the requests of others that is worth a word.
 const OTHERS: f64 = 0.01;
+/// The same from which on it would be rounded to all of them.
+const NEARLY_ALL: f64 = 0.995;
 /// Share of the time without a CPU that is worth a word.
 const NO_CPU: f64 = 0.02;
 
@@ -83,7 +85,9 @@ pub(super) fn shares(figures: &Figures) -> Vec<String> {
         words.push(format!("on a CPU {}", percent(share)));
     }
     if let Some(share) = waits.for_others.filter(|share| *share >= OTHERS) {
-        words.push(format!("{} of the requests were for others", percent(share)));
+        // The program has requests on these devices.
+        let share = if share >= NEARLY_ALL { "nearly all".to_owned() } else { percent(share) };
+        words.push(format!("{share} of the requests were for others"));
     }
     words
 }
@@ -117,6 +121,17 @@ mod tests {
         assert!(text.contains("in flight 50% of the 10.0 s until the last had ended"), "{text}");
         let depth = figures.devices[0].program_depth.as_ref();
         assert_eq!(depth.and_then(|depth| depth.busy_share), figures.waits.in_flight);
+    }
+
+    #[test]
+    fn not_all_requests_are_for_others_where_some_are_the_programs() {
+        let said = |requests: u64| {
+            let other = Flow { class: Class::Other, requests, ..Flow::default() };
+            text_of(&figures(&profile_of(&[Flow { requests: 10, ..Flow::default() }, other])))
+        };
+        let text = said(100_000);
+        assert!(text.contains("; nearly all of the requests were for others"), "{text}");
+        assert!(said(90).contains("; 90% of the requests were for others"), "{}", said(90));
     }
 
     #[test]
