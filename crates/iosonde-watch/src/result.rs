@@ -37,7 +37,7 @@ const WITHOUT_DISK: [&str; 9] =
 /// Why dirty pages may be written where nothing is traced, if so.
 pub(super) fn unwatched(root: &Root, disks_are_chosen: bool) -> Option<String> {
     if disks_are_chosen {
-        return Some("only the selected disks were traced".into());
+        return Some(ProfileRun::SELECTED.into());
     }
     let mounts = mounts(root);
     let other = mounts.iter().find(|mount| WITHOUT_DISK.contains(&mount.filesystem.as_str()))?;

@@ -99,6 +99,11 @@ pub struct ProfileRun {
     pub lost: BTreeMap<String, u64>,
 }
 
+impl ProfileRun {
+    /// Why pages may be written where nothing is traced, if disks were selected.
+    pub const SELECTED: &str = "only the selected disks were traced";
+}
+
 /// What was watched.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "subject")]

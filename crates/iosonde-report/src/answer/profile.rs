@@ -66,13 +66,25 @@ impl Answer {
             Method::Counters => {
                 "Trace each request: repeat as root, or with CAP_BPF and CAP_PERFMON.".to_owned()
             }
-            Method::Tracepoints if is_idle => "Profile it while it does I/O".to_owned(),
+            Method::Tracepoints if is_idle => idle(run, figures).to_owned(),
             Method::Tracepoints if is_short => "Profile it while it does more I/O".to_owned(),
             Method::Tracepoints => "Replay it elsewhere: repeat with --emit app.toml, then \
                                     iosonde run app.toml --path PATH"
                 .to_owned(),
         });
         Answer { result: format!("{load}{found}"), confidence, next }
+    }
+}
+
+/// What helps where no request reached a traced disk.
+fn idle(run: &ProfileRun, figures: &Figures) -> &'static str {
+    let is_left = figures.findings.iter().any(|finding| finding.code == "dirty_left");
+    match (run.unwatched.as_deref() == Some(ProfileRun::SELECTED), is_left) {
+        (false, _) => "Profile it while it does I/O",
+        (true, false) => "Repeat it without -d: its files may be on another disk",
+        (true, true) => {
+            "Repeat it without -d and with --settle 40: its data may be elsewhere, or in memory"
+        }
     }
 }
 
@@ -102,7 +114,8 @@ fn load(side: &Side) -> String {
 mod tests {
     use super::*;
     use iosonde_analysis::profile::figures;
-    use iosonde_fixtures::profile::{by_counters, database};
+    use iosonde_fixtures::profile::{by_counters, database, profile_of};
+    use iosonde_model::record::profile::CallCounts;
 
     #[test]
     fn what_it_does_and_its_first_finding_stand_first() {
@@ -111,6 +124,24 @@ mod tests {
         assert!(found.result.starts_with("8,000 reads/s ("), "{found:?}");
         assert_eq!(found.confidence, "high");
         assert!(found.next.contains("--explain sync_small_writes"), "{found:?}");
+    }
+
+    #[test]
+    fn where_another_disk_was_selected_the_advice_is_to_trace_all() {
+        let next = |unwatched: Option<&str>, dirtied: u64| {
+            let mut run = profile_of(&[]);
+            run.unwatched = unwatched.map(str::to_owned);
+            let calls = CallCounts { storage_write_bytes: dirtied, ..CallCounts::default() };
+            run.calls = Some(calls);
+            let found = Answer::of_profile(&run, &figures(&run));
+            assert!(!found.result.contains("late write-back") || unwatched.is_none(), "{found:?}");
+            found.next
+        };
+        assert_eq!(next(None, 0), "Profile it while it does I/O");
+        let selected = Some(ProfileRun::SELECTED);
+        assert!(next(selected, 0).starts_with("Repeat it without -d: "));
+        assert!(next(selected, 100 << 20).starts_with("Repeat it without -d and with --settle 40"));
+        assert!(next(None, 100 << 20).starts_with("Add a sync"));
     }
 
     #[test]

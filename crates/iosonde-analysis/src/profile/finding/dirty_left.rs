@@ -58,7 +58,12 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         );
         let finding = DETECTOR.found_at(Severity::Fact, Strength::ConsistentWith, words);
         let finding = finding.with("dirtied_bytes", dirtied as f64);
-        return Some(finding.with("written_bytes", written as f64));
+        let mut finding = finding.with("written_bytes", written as f64);
+        if written == 0 {
+            // Nothing tells that it went to a device that is traced.
+            finding.subject.clear();
+        }
+        return Some(finding);
     }
     let words = format!(
         "It left {} in memory, {} of what it wrote: no request had written it to a device when \
@@ -168,6 +173,15 @@ mod tests {
         let unwatched = Some("only some disks were chosen".into());
         let chosen = words(detect, &ProfileRun { unwatched, ..run.clone() });
         assert!(chosen.contains("went elsewhere (only some disks were chosen)"), "{chosen}");
+        // It is late write-back where some of it was written there.
+        let subject = |flows: &[Flow]| {
+            let mut other = profile_of(flows);
+            (other.calls, other.unwatched) = (run.calls, Some(ProfileRun::SELECTED.into()));
+            ask(detect, &other).map(|finding| finding.subject)
+        };
+        let some = Flow { op: Op::Write, requests: 1_000, ..Flow::default() };
+        assert_eq!(subject(&[some]).as_deref(), Some("late write-back"));
+        assert_eq!(subject(&[]).as_deref(), Some(""));
         run.devices[0].invisible = Some("no queue".into());
         assert_eq!(ask(detect, &run), None);
     }

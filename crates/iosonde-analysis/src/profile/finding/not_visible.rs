@@ -10,7 +10,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "not_visible",
     meaning: "A device was used whose requests no tracepoint covers.",
     method: "counters of the devices, compared with the trace",
-    action: "Profile the device below it.",
+    action: "Use the figures of the disks below it; if there are none, repeat it on another disk.",
     subject: "an untraced device",
     severity: Severity::LowConfidence,
     detect,
