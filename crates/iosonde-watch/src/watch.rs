@@ -108,6 +108,7 @@ pub fn watch<'a>(
     say("watching");
     let (ended, ended_ns) = watch.until_end(running.as_ref())?;
     run.measured_ns = ended_ns - watch.began_ns;
+    let at_end = devices::counters(root);
     // While a command that has ended is not reaped, `/proc` still knows it.
     watch.look(ended_ns);
     let command = running.as_ref().map(RunningCommand::pid);
@@ -164,6 +165,7 @@ pub fn watch<'a>(
     for device in &mut run.devices {
         let of = |all: &devices::Counters| all.get(&device.facts.name).copied();
         device.counters_within = of(&begun).zip(of(&ending));
+        device.counters_at_end = of(&at_end);
     }
     run.source.missing.extend(result::missing(&run, root));
     if let Some(tracer) = tracer {

@@ -57,7 +57,7 @@ pub struct MachineFigures {
 /// The kernel's own counters of a device, requests of all programs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CounterFigures {
-    /// Time between the two readings, ns.
+    /// Time between the two readings, ns: up to the program's end, else to that of settling.
     pub window_ns: u64,
     /// Reads completed.
     pub reads: u64,
@@ -78,6 +78,9 @@ pub struct CounterFigures {
     pub write_mean_ns: Option<f64>,
     /// Share of the time with anything in flight.
     pub busy_share: Option<f64>,
+    /// Bytes written after that, while settling.
+    #[serde(skip)]
+    pub later_write_bytes: u64,
     /// Mean number in flight.
     pub depth_mean: Option<f64>,
 }
@@ -164,10 +167,13 @@ fn pressure(run: &ProfileRun) -> Option<f64> {
     Some(waited as f64 * 1e3 / ns as f64)
 }
 
-/// The counters of a device over the profile, settling included.
+/// The counters of a device while the program ran; over all the time watched where a record does
+/// not have them at its end.
 pub(super) fn counters(run: &ProfileRun, device: &ProfiledDevice) -> Option<CounterFigures> {
-    let (start, end) = device.counters?;
-    let window_ns = watched_ns(run);
+    let (start, settled) = device.counters?;
+    let at_end = device.counters_at_end.filter(|_| run.measured_ns > 0);
+    let window_ns = at_end.map_or_else(|| watched_ns(run), |_| run.measured_ns);
+    let end = at_end.unwrap_or(settled);
     let sectors = |before: u64, after: u64| after.saturating_sub(before).saturating_mul(512);
     let count = |before: u64, after: u64| after.saturating_sub(before);
     let (reads, writes) = (count(start.reads, end.reads), count(start.writes, end.writes));
@@ -183,12 +189,14 @@ pub(super) fn counters(run: &ProfileRun, device: &ProfiledDevice) -> Option<Coun
         read_bytes: sectors(start.read_sectors, end.read_sectors),
         writes,
         write_bytes: sectors(start.write_sectors, end.write_sectors),
+        later_write_bytes: sectors(end.write_sectors, settled.write_sectors),
         discards: count(start.discards, end.discards),
         flushes: count(start.flushes, end.flushes),
         merges: count(start.read_merges + start.write_merges, end.read_merges + end.write_merges),
         read_mean_ns: mean(reads, start.read_ms, end.read_ms),
         write_mean_ns: mean(writes, start.write_ms, end.write_ms),
-        busy_share: of_time(start.busy_ms, end.busy_ms),
+        // In ticks, which are coarse.
+        busy_share: of_time(start.busy_ms, end.busy_ms).map(|share| share.min(1.0)),
         depth_mean: of_time(start.weighted_ms, end.weighted_ms),
     })
 }
@@ -218,6 +226,7 @@ mod tests {
 
     use super::*;
     use iosonde_fixtures::profile::{by_counters, database};
+    use iosonde_model::record::facts::DeviceCounters;
 
     #[test]
     fn the_machine_and_the_program_of_a_known_profile() {
@@ -268,5 +277,23 @@ mod tests {
         assert_eq!((figures.busy_share, figures.depth_mean), (Some(0.25), Some(0.25)));
         let calls = calls(&run).unwrap();
         assert_eq!(calls.storage_read_bytes_per_s, 20_480_000.0);
+    }
+
+    #[test]
+    fn what_a_device_did_after_the_end_is_apart() {
+        let mut run = by_counters();
+        run.settle_ns = 2 * run.measured_ns;
+        let device = &mut run.devices[0];
+        let (start, settled) = device.counters.unwrap();
+        assert_eq!(counters(&run, &run.devices[0]).unwrap().later_write_bytes, 0);
+        let device = &mut run.devices[0];
+        device.counters_at_end = Some(settled);
+        device.counters = Some((
+            start,
+            DeviceCounters { write_sectors: settled.write_sectors + 2048, ..settled },
+        ));
+        let figures = counters(&run, &run.devices[0]).unwrap();
+        assert_eq!((figures.window_ns, figures.reads), (10_000_000_000, 50_000));
+        assert_eq!(figures.later_write_bytes, 1 << 20);
     }
 }

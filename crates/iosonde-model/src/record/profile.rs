@@ -217,6 +217,9 @@ pub struct ProfiledDevice {
     /// may or may not have been traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters_within: Option<(DeviceCounters, DeviceCounters)>,
+    /// The same when what is profiled had ended, before settling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters_at_end: Option<DeviceCounters>,
     /// Requests in flight, everybody's.
     pub depth: Depth,
     /// Requests of the program in flight (its own, and write-back of its pages).

@@ -212,9 +212,13 @@ fn counters(out: &mut Text, figures: &Figures) {
     for device in &figures.devices {
         let Some(counters) = device.counters else { continue };
         let per_s = |amount: u64| amount as f64 * 1e9 / counters.window_ns.max(1) as f64;
+        let later = match counters.later_write_bytes {
+            0 => String::new(),
+            later => format!("; {} MB written after the end", megabytes(later)),
+        };
         let words = format!(
-            "Read {} | Write {}; {} reads/s, {} writes/s, {} flushes; busy {} (everybody's, by the \
-             kernel's counters)",
+            "Read {} | Write {}; {} reads/s, {} writes/s, {} flushes; busy {}{later} (everybody's, \
+             by the kernel's counters)",
             megabytes_per_s(per_s(counters.read_bytes)),
             megabytes_per_s(per_s(counters.write_bytes)),
             rate(per_s(counters.reads)),
