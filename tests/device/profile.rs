@@ -9,6 +9,7 @@ mod file_systems;
 mod latency;
 mod machine;
 mod places;
+mod renamed;
 mod run_delay;
 mod stacks;
 mod syncs;

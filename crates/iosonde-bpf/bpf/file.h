@@ -285,7 +285,7 @@ inlined struct dentry *dentry_of(struct inode *inode)
 	return (struct dentry *)((u64)link - offset);
 }
 
-/* The names of a file, its own first; once per file. */
+/* The names of a file, its own first. */
 inlined void name_file(struct file_use *file, struct inode *inode)
 {
 	struct dentry *dentry = dentry_of(inode);
@@ -301,6 +301,37 @@ inlined void name_file(struct file_use *file, struct inode *inode)
 		file->names = level + 1;
 		dentry = parent;
 	}
+}
+
+/* Whether an inode that was kept is still that of the file, and has a name: one that was given up has
+ * something else in the place of its names. */
+inlined int is_still(struct inode *inode, u64 device, u64 number, u64 generation)
+{
+	struct super_block *sb = FIELD(inode, i_sb);
+	struct dentry *dentry = dentry_of(inode);
+
+	return sb && FIELD(sb, s_dev) == (u32)device && FIELD(inode, i_ino) == number &&
+	       FIELD(inode, i_generation) == (u32)generation && dentry &&
+	       FIELD(dentry, d_inode) == inode;
+}
+
+/* Reads the names of a file again, which may have moved since its first request. User space runs it
+ * with the file's place, and with what its inode must still be. */
+SEC("raw_tp/names_again")
+int names_again(u64 *ctx)
+{
+	u32 place = ctx[0];
+	struct file_use *file = map_lookup(&file_data, &place);
+	struct inode *inode;
+
+	if (!file || !file->kept_inode)
+		return 0;
+	inode = (struct inode *)file->kept_inode;
+	if (!is_still(inode, ctx[1], ctx[2], ctx[3]))
+		return 0;
+	file->is_whole = 0;
+	name_file(file, inode);
+	return 0;
 }
 
 /* Where a file is counted; its place is made with its names if it is not there. */
@@ -331,10 +362,13 @@ apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 		return 0;
 	since_ns = ktime_ns();
 	place.since = (u32)since_ns;
-	__builtin_memset(fresh, 0, sizeof(*fresh));
+	/* Names end with a zero; what another file left behind it is not read. */
+	__builtin_memset(fresh, 0, sizeof(*fresh) - sizeof(fresh->name));
 	fresh->since_ns = since_ns;
-	if (inode && key.kind == FILE_NAMED)
+	if (inode && key.kind == FILE_NAMED) {
+		fresh->kept_inode = inode;
 		name_file(fresh, (struct inode *)inode);
+	}
 	map_update(&file_data, &place.place, fresh, ANY);
 	times = map_lookup(&file_times, &place.place);
 	if (times)

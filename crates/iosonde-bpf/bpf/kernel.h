@@ -71,6 +71,7 @@ struct qstr {
 } relocated;
 
 struct dentry {
+	struct inode *d_inode;
 	struct dentry *d_parent;
 	struct qstr d_name;
 } relocated;

@@ -211,6 +211,7 @@ struct file_use {
 	u64 sequential;
 	u32 names; /* how many of them are there, the last component first */
 	u32 is_whole; /* whether the last of them is the file system's root */
+	u64 kept_inode; /* the kernel's, to read the names again */
 	char name[NAMES][NAME_BYTES];
 };
 

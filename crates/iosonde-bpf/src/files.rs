@@ -1,10 +1,36 @@
 //! The tables of files: each has a numbered place for its counts, which user space empties.
 
+use aya::Ebpf;
 use aya::maps::Array;
+use aya::programs::{RawTracePoint, RawTracePointRunOptions, TestRun};
 
 use crate::{Collector, FileKey, FilePlace, FileUse, Times, chain};
 
+/// The program that reads the names of a file again: at no event, but whenever it is run from here.
+const NAMES_AGAIN: &str = "names_again";
+
+/// Loads it. Where it cannot be, names stay those of the first request.
+pub(crate) fn load(ebpf: &mut Ebpf) {
+    let program = ebpf.program_mut(NAMES_AGAIN).and_then(|program| program.try_into().ok());
+    let _ = program.map(|program: &mut RawTracePoint| program.load());
+}
+
 impl Collector {
+    /// Reads the names of the file at a place again, which may have moved since its first request;
+    /// they stay if the kernel does not know the file any longer.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn read_names_again(&self, key: &FileKey, place: u32) -> Result<(), String> {
+        let program = self.ebpf.program(NAMES_AGAIN).ok_or("not in the object")?;
+        let program: &RawTracePoint = program.try_into().map_err(|error| chain(&error))?;
+        let mut options = RawTracePointRunOptions::new();
+        let key = [u64::from(key.device), key.inode, u64::from(key.generation)];
+        options.args[0] = u64::from(place);
+        options.args[1..4].copy_from_slice(&key);
+        program.test_run(options).map(drop).map_err(|error| chain(&error))
+    }
+
     /// Files with the places of their counts.
     ///
     /// # Errors

@@ -353,6 +353,8 @@ shared! {
         names: u32,
         /// Whether the root of the file system was reached.
         is_whole: u32,
+        /// Internal.
+        kept_inode: u64,
         /// Its names, its own first.
         name: [[u8; NAME_BYTES]; NAMES],
     }
@@ -370,6 +372,7 @@ impl FileUse {
         sequential: 0,
         names: 0,
         is_whole: 0,
+        kept_inode: 0,
         name: [[0; NAME_BYTES]; NAMES],
     };
 

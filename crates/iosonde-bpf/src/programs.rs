@@ -247,6 +247,7 @@ pub(crate) fn attach(
         }
         programs.push(Program { tracepoint, provides, refused });
     }
+    crate::files::load(ebpf);
     Ok(programs)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use iosonde_bpf::layout::FILE_PLACES;
+use iosonde_bpf::layout::{FILE_NAMED, FILE_PLACES};
 use iosonde_bpf::{Collector, FileKey, FileUse};
 
 use super::times::Sums;
@@ -24,6 +24,15 @@ impl Done {
     fn at(place: u32, collector: &Collector) -> Result<Done, String> {
         let times = Sums::of(&collector.file_times(place)?);
         Ok(Done { counts: collector.file(place)?, times })
+    }
+
+    /// The same with its names as they are now, if the kernel still knows them.
+    fn of(key: &FileKey, place: u32, collector: &Collector) -> Result<Done, String> {
+        if key.kind == FILE_NAMED {
+            // Else it keeps the names of its first request.
+            let _ = collector.read_names_again(key, place);
+        }
+        Done::at(place, collector)
     }
 
     fn add(&mut self, more: &Done) {
@@ -88,7 +97,7 @@ impl Files {
     fn collect(&mut self, collector: &Collector) -> Result<Vec<u32>, String> {
         let mut places = Vec::new();
         for (key, place) in std::mem::take(&mut self.leaving) {
-            self.add(key, Done::at(place, collector)?);
+            self.add(key, Done::of(&key, place, collector)?);
             places.push(place);
         }
         Ok(places)
@@ -136,7 +145,7 @@ impl Files {
     ) -> Result<(Vec<(FileKey, Done)>, Done), String> {
         self.collect(collector)?;
         for (key, place) in collector.files()? {
-            self.add(key, Done::at(place.place, collector)?);
+            self.add(key, Done::of(&key, place.place, collector)?);
         }
         self.rest.add(&Done::at(0, collector)?);
         Ok((self.kept.into_iter().collect(), self.rest))
