@@ -27,8 +27,8 @@ impl Place {
         Place::on(ScratchDir::new().unwrap())
     }
 
-    /// In memory, where there is a directory there: a file system may discard the blocks of each file
-    /// that is removed, and wait for that.
+    /// In memory, where there is a directory there: a file system may discard the blocks of each
+    /// file that is removed, and wait for that.
     pub(crate) fn for_many_files() -> Place {
         let in_memory = ScratchDir::below(Path::new("/dev/shm")).or_else(|_| ScratchDir::new());
         Place::on(in_memory.unwrap())

@@ -103,7 +103,8 @@ pub struct Traced {
     pub file_systems: Vec<FileSystemRun>,
     /// Time that threads which have ended waited for block I/O by delay accounting, ns.
     pub io_delay_ns: Option<u64>,
-    /// Time that threads which have ended waited for a CPU, ns; 0 if the kernel does not account it.
+    /// Time that threads which have ended waited for a CPU, ns; 0 if the kernel does not account
+    /// it.
     pub run_delay_ns: Option<u64>,
     /// Time that all threads waited for I/O, ns, where the kernel does not account it.
     pub waits_ns: Option<u64>,

@@ -81,8 +81,8 @@ pub struct ProfileRun {
     /// Time the program's tasks waited for block I/O, ns, by delay accounting or, where the kernel
     /// does not account it, by our own programs; `None` without both.
     pub io_delay_ns: Option<u64>,
-    /// Time the program's tasks were ready to run and had no CPU, ns; `None` where not accounted, and
-    /// in earlier records.
+    /// Time the program's tasks were ready to run and had no CPU, ns; `None` where not accounted,
+    /// and in earlier records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_delay_ns: Option<u64>,
     /// The machine, once per interval.

@@ -23,8 +23,8 @@ const MATTERS: f64 = 0.2;
 /// Share of requests of the device's maximum size at or above which they are parts of larger calls.
 const SPLIT: f64 = 0.5;
 
-/// Reports the most frequent kind of requests that arrives this way. Those of a program that gets no
-/// CPU for a while do so, whatever it does.
+/// Reports the most frequent kind of requests that arrives this way. Those of a program that gets
+/// no CPU for a while do so, whatever it does.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     if run_delay::share(figures).is_some() {
         return None;

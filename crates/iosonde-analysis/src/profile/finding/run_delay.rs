@@ -36,7 +36,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let on_cpu = figures.waits.on_cpu?;
     let words = format!(
         "Its threads were ready to run for {} without a CPU ({} of the time of one), and {} on one \
-         ({}): other programs, a CPU limit, or more threads than CPUs delay its I/O, not the storage.",
+         ({}): other programs, a CPU limit, or more threads than CPUs delay its I/O, not the \
+         storage.",
         duration::latency(run.run_delay_ns? as f64),
         percent(ready),
         duration::latency(on_cpu * run.measured_ns as f64),
