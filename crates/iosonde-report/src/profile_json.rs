@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::json::envelope;
+use iosonde_analysis::consistency::Identity;
 use iosonde_analysis::profile::{
-    Against, CgroupFigures, DeviceFigures, Figures, FileFigures, ThreadFigures,
+    Against, CgroupFigures, DeviceFigures, Figures, FileFigures, Latency, ThreadFigures,
 };
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::facts::{DeviceFacts, HostFacts};
@@ -36,10 +37,10 @@ pub fn profile_json(
         files: figures.files.iter().map(file).collect(),
         cgroups: figures.cgroups.iter().map(cgroup).collect(),
         file_systems: &run.file_systems,
-        consistency: json!({
-            "balanced": figures.consistency.valid(),
-            "entries": figures.consistency.entries,
-        }),
+        consistency: Consistency {
+            balanced: figures.consistency.valid(),
+            entries: &figures.consistency.entries,
+        },
         against,
         lost: &run.lost,
     };
@@ -56,11 +57,11 @@ struct Document<'a> {
     #[serde(flatten)]
     figures: &'a Figures,
     devices: Vec<Device<'a>>,
-    threads: Vec<Value>,
-    files: Vec<Value>,
-    cgroups: Vec<Value>,
+    threads: Vec<Thread<'a>>,
+    files: Vec<File<'a>>,
+    cgroups: Vec<Cgroup<'a>>,
     file_systems: &'a [FileSystemRun],
-    consistency: Value,
+    consistency: Consistency<'a>,
     against: &'a [Against],
     lost: &'a BTreeMap<String, u64>,
 }
@@ -72,55 +73,106 @@ struct Device<'a> {
     facts: &'a DeviceFacts,
 }
 
-fn thread(figures: &ThreadFigures) -> Value {
+#[derive(Serialize)]
+struct Consistency<'a> {
+    balanced: bool,
+    entries: &'a [Identity],
+}
+
+#[derive(Serialize)]
+struct Thread<'a> {
+    name: &'a str,
+    tid: Option<u32>,
+    pid: u32,
+    of_program: bool,
+    of_kernel: bool,
+    reads: u64,
+    writes: u64,
+    others: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+    requests_per_s: f64,
+    sequential_share: Option<f64>,
+    syncs: u64,
+    sync_time_ns: u64,
+    sync_time_share: Option<f64>,
+}
+
+fn thread(figures: &ThreadFigures) -> Thread<'_> {
     let thread = &figures.thread;
-    json!({
-        "name": thread.name,
-        "tid": thread.tid,
-        "pid": thread.pid,
-        "of_program": thread.of_program,
-        "of_kernel": thread.of_kernel,
-        "reads": thread.reads,
-        "writes": thread.writes,
-        "others": thread.others,
-        "read_bytes": thread.read_bytes,
-        "write_bytes": thread.write_bytes,
-        "requests_per_s": figures.requests_per_s,
-        "sequential_share": figures.sequential_share,
-        "syncs": thread.syncs,
-        "sync_time_ns": thread.sync_ns,
-        "sync_time_share": figures.sync_share,
-    })
+    Thread {
+        name: &thread.name,
+        tid: thread.tid,
+        pid: thread.pid,
+        of_program: thread.of_program,
+        of_kernel: thread.of_kernel,
+        reads: thread.reads,
+        writes: thread.writes,
+        others: thread.others,
+        read_bytes: thread.read_bytes,
+        write_bytes: thread.write_bytes,
+        requests_per_s: figures.requests_per_s,
+        sequential_share: figures.sequential_share,
+        syncs: thread.syncs,
+        sync_time_ns: thread.sync_ns,
+        sync_time_share: figures.sync_share,
+    }
 }
 
-fn file(figures: &FileFigures) -> Value {
+#[derive(Serialize)]
+struct File<'a> {
+    path: &'a str,
+    device: &'a str,
+    inode: u64,
+    reads: u64,
+    writes: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+    write_back_bytes: u64,
+    direct_bytes: u64,
+    sequential_share: Option<f64>,
+    read_latency_ns: &'a Latency,
+    write_latency_ns: &'a Latency,
+}
+
+fn file(figures: &FileFigures) -> File<'_> {
     let file = &figures.file;
-    json!({
-        "path": file.path,
-        "device": file.device,
-        "inode": file.inode,
-        "reads": file.reads,
-        "writes": file.writes,
-        "read_bytes": file.read_bytes,
-        "write_bytes": file.write_bytes,
-        "write_back_bytes": file.write_back_bytes,
-        "direct_bytes": file.direct_bytes,
-        "sequential_share": figures.sequential_share,
-        "read_latency_ns": figures.read_ns,
-        "write_latency_ns": figures.write_ns,
-    })
+    File {
+        path: &file.path,
+        device: &file.device,
+        inode: file.inode,
+        reads: file.reads,
+        writes: file.writes,
+        read_bytes: file.read_bytes,
+        write_bytes: file.write_bytes,
+        write_back_bytes: file.write_back_bytes,
+        direct_bytes: file.direct_bytes,
+        sequential_share: figures.sequential_share,
+        read_latency_ns: &figures.read_ns,
+        write_latency_ns: &figures.write_ns,
+    }
 }
 
-fn cgroup(figures: &CgroupFigures) -> Value {
+#[derive(Serialize)]
+struct Cgroup<'a> {
+    path: &'a str,
+    requests: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+    read_latency_ns: &'a Latency,
+    write_latency_ns: &'a Latency,
+}
+
+fn cgroup(figures: &CgroupFigures) -> Cgroup<'_> {
     let cgroup = &figures.cgroup;
-    json!({
-        "path": cgroup.path,
-        "requests": cgroup.requests,
-        "read_bytes": cgroup.read_bytes,
-        "write_bytes": cgroup.write_bytes,
-        "read_latency_ns": figures.read_ns,
-        "write_latency_ns": figures.write_ns,
-    })
+    Cgroup {
+        path: &cgroup.path,
+        requests: cgroup.requests,
+        read_bytes: cgroup.read_bytes,
+        write_bytes: cgroup.write_bytes,
+        read_latency_ns: &figures.read_ns,
+        write_latency_ns: &figures.write_ns,
+    }
 }
 
 #[cfg(test)]
