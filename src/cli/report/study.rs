@@ -81,6 +81,7 @@ pub(super) fn demo(args: &ReportArgs) -> Result<Exit, Failure> {
     fs::remove_dir_all(&folder).map_err(failed)?;
     let study = read?;
     note("recorded on a simulated device: nothing is measured here");
+    note("report.html is what --output-format html prints");
     let command = ["iosonde", "report", "--demo"].map(str::to_owned);
     let analysed = experiment_report(&study, &command, true, Exit::Done.code());
     deliver_report(args, &analysed, Some(text(&study, &analysed, None)))
