@@ -33,6 +33,18 @@ def fio(words):
     return f"fio --name=f --filename=f --size={SIZE}m --output=/dev/null {words}"
 
 
+# Reads of 64 KiB at random places, one at a time by one thread.
+RANDOM = """python3 -c 'import mmap, os, random
+buffer = mmap.mmap(-1, 65536)
+file = os.open("f", os.O_RDONLY | os.O_DIRECT)
+for _ in range(4000):
+    os.preadv(file, [buffer], 65536 * random.randrange(1024))'"""
+# Writes of 64 KiB, each synced.
+SYNCED = """python3 -c 'import os
+file = os.open("h", os.O_WRONLY | os.O_CREAT)
+for _ in range(2000):
+    os.write(file, bytes(65536))
+    os.fsync(file)'"""
 READ = fio("--rw=randread --bs=4k --direct=1 --ioengine=psync ")
 RING = fio("--rw=randread --bs=4k --direct=1 --ioengine=io_uring --iodepth=16 ")
 WRITE = fio("--rw=randwrite --bs=4k --direct=1 --ioengine=psync ")
@@ -73,7 +85,7 @@ def busy(disk):
 
 
 def neighbour(disk):
-    return beside("fio --name=n --filename=g --size=64m --rw=randread --bs=4k --direct=1 "
+    return beside("fio --name=n --thread --filename=g --size=64m --rw=randread --bs=4k --direct=1 "
                   "--ioengine=psync --time_based --runtime=60", disk)
 
 
@@ -84,15 +96,14 @@ CASES = (
      "sync_small_writes", True),
     ("one fsync after 64 MiB", alone, "dd if=/dev/zero of=f bs=1M count=64 conv=fsync",
      "sync_small_writes", False),
-    ("fsync after each write of 1 MiB", alone, fio("--rw=write --bs=1m --fsync=1 --loops=4"),
-     "sync_bound", True),
+    ("fsync after each write of 64 KiB", alone, SYNCED, "sync_bound", True),
     ("an fsync per 64 writes with pauses", alone,
      fio("--rw=write --bs=16k --fsync=64 --thinktime=2ms --number_ios=800"), "sync_bound", False),
     ("O_DSYNC", alone, "dd if=/dev/zero of=f bs=4k count=2000 conv=notrunc oflag=direct,dsync",
      "durable_writes", True),
     ("O_DIRECT", alone, "dd if=/dev/zero of=f bs=4k count=2000 conv=notrunc oflag=direct",
      "durable_writes", False),
-    ("random reads one at a time", alone, READ + "--number_ios=20000", "latency_bound_reads", True),
+    ("random reads one at a time", alone, RANDOM, "latency_bound_reads", True),
     ("random reads at depth 16", alone, RING + "--number_ios=50000", "latency_bound_reads", False),
     ("reads with pauses", alone, READ + "--number_ios=1000 --thinktime=2ms", "latency_bound_reads",
      False),
@@ -109,8 +120,8 @@ CASES = (
      READ + "--number_ios=10000 --thinktime=20ms --thinktime_blocks=200", "bursty", True),
     ("Poisson arrivals of 1,000/s", alone,
      RING + "--number_ios=2000 --rate_iops=1000 --rate_process=poisson", "bursty", False),
-    ("reads by a Zipf distribution of 1.3", alone,
-     RING + "--number_ios=50000 --random_distribution=zipf:1.3", "hot_spot", True),
+    ("nine in ten reads in a tenth of the file", alone,
+     RING + "--number_ios=50000 --random_distribution=zoned:90/10:10/90", "hot_spot", True),
     ("uniform reads", alone, RING + "--number_ios=50000", "hot_spot", False),
     ("reads of 4 KiB, each 64 KiB further", alone,
      fio("--rw=read:60k --bs=4k --direct=1 --ioengine=psync"), "strided", True),
@@ -143,9 +154,8 @@ CASES = (
 
 def findings(binary, disk, surroundings, command):
     """Codes of the findings of one profile. The caches have forgotten what was done before."""
-    subprocess.run("rm -f g h s[0-9]*; sync -f .; echo 3 > /proc/sys/vm/drop_caches", shell=True,
+    subprocess.run("rm -f h s[0-9]*; sync -f .; echo 3 > /proc/sys/vm/drop_caches", shell=True,
                    check=True, cwd=disk.place)
-    subprocess.run(["fallocate", "-l", "64M", "g"], check=True, cwd=disk.place)
     with tempfile.TemporaryDirectory(prefix="findings-") as results, surroundings(disk) as within:
         words = [binary, "profile", "-d", disk.name, "--json", "-o", results, "--", *within]
         words += ["sh", "-c", f"exec {command}"]
@@ -170,7 +180,8 @@ def main():
     with Disk(640) as disk:
         disk.format()
         disk.mount()
-        subprocess.run("head -c 64M /dev/urandom > f; sync -f f", shell=True, check=True, cwd=disk.place)
+        subprocess.run("head -c 64M /dev/urandom | tee f > g; sync -f f", shell=True, check=True,
+                       cwd=disk.place)
         for name, surroundings, command, code, must in CASES:
             if asked.only not in name:
                 continue

@@ -25,6 +25,8 @@ const LARGEST_KIB: u32 = 1280;
 const SIZES: f64 = 1.0 / 32.0;
 /// Tolerance of Little's law.
 const LITTLE: f64 = 0.02;
+/// The same for a share that is read roughly.
+const ROUGHLY: f64 = 0.1;
 /// Level at or above which levels are lower edges of buckets, and the width of those buckets.
 const COARSE_FROM: u32 = 64;
 const COARSE: f64 = 1.0 / 32.0;
@@ -207,10 +209,10 @@ fn program_depth(run: &ProfileRun, device: &ProfiledDevice) -> Option<Identity> 
     little("program_depth", device, &device.program_depth, own)
 }
 
-/// Whether the time with requests of the program in flight is that of its requests: one whose
-/// completion was not seen stays in flight, though it may have ended at once.
-pub(super) fn is_depth_known(run: &ProfileRun, device: &ProfiledDevice) -> bool {
-    program_depth(run, device).is_none_or(|entry| entry.ok)
+/// Whether the time with requests of the program in flight is roughly that of its requests: one
+/// whose completion was not seen stays in flight, though it may have ended at once.
+pub(super) fn is_depth_roughly_known(run: &ProfileRun, device: &ProfiledDevice) -> bool {
+    program_depth(run, device).is_none_or(|entry| entry.ok || entry.residual < ROUGHLY)
 }
 
 /// Requests of a device that were counted but whose completion was not seen.
