@@ -1,14 +1,15 @@
 """How often the findings of a profile are right, on programs whose behaviour is known.
 
-    python3 benches/profile_findings.py [--runs N] [--only TEXT] [BINARY]
+    python3 benches/profile_findings.py [--runs N] [--only TEXT] [--slow DIR] [BINARY]
 
 Each line is N profiles (20) of a program on ext4, on a loop device over memory or a disk: of a program that does
 what a finding is about, or of one that looks alike and does not. It prints the share of profiles with the
 finding that must be made, and what else was found beside it. A look-alike has the finding that must not be
 made in brackets, and its share in the same column.
 
-Needs root, fio, taskset, a version 1 blkio cgroup and 1.2 GiB of /dev/shm. Nothing else should run: a
-program that gets no CPU does not behave as it would. Exit code 1 if a line is wrong in more than a tenth.
+Needs root, fio, taskset, two CPUs, a version 1 blkio cgroup, 640 MiB of /dev/shm and 192 MiB on a disk that
+is slower than memory. Nothing else should run: a program that gets no CPU does not behave as it would. Exit
+code 1 if a line is wrong in more than a tenth of its profiles.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -169,6 +171,14 @@ def findings(binary, disk, surroundings, command):
     return {finding["code"] for finding in json.loads(text[text.index("{"):])["findings"]}
 
 
+def check_needs():
+    missing = [name for name in ("fio", "taskset", "losetup", "mkfs.ext4") if not shutil.which(name)]
+    if not pathlib.Path("/sys/fs/cgroup/blkio").is_dir():
+        missing.append("a version 1 blkio cgroup")
+    if os.geteuid() or os.cpu_count() < 2 or missing:
+        sys.exit(f"error: this needs root, two CPUs and {', '.join(missing) or 'nothing else'}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=20)
@@ -176,6 +186,7 @@ def main():
     parser.add_argument("--slow", default="/var/tmp", help="folder of a disk slower than memory")
     parser.add_argument("binary", nargs="?", default=str(ROOT / "target/release/iosonde"))
     asked = parser.parse_args()
+    check_needs()
     binary = str(pathlib.Path(asked.binary).resolve())
     wrong = 0
     print("| program | finding | made | beside it |")

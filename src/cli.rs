@@ -29,6 +29,7 @@ mod recorded;
 mod report;
 mod results;
 mod run;
+mod scratch;
 mod screen;
 mod share;
 mod supervisor;

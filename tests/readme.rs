@@ -270,11 +270,22 @@ fn the_summary_lists_each_page() {
 fn each_link_leads_somewhere() {
     for (page, text) in pages() {
         let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        let local = links.filter(|link| !link.contains("://") && !link.starts_with('#'));
-        for link in local {
-            let path = link.split('#').next().unwrap_or(link);
-            let folder = Path::new(&page).parent().unwrap();
-            assert!(root().join(folder).join(path).exists(), "{page}: {link}");
+        for link in links.filter(|link| !link.contains("://")) {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let folder = root().join(Path::new(&page).parent().unwrap());
+            let target = if path.is_empty() { root().join(&page) } else { folder.join(path) };
+            assert!(target.exists(), "{page}: {link}");
+            if !anchor.is_empty() && target.extension().is_some_and(|name| name == "md") {
+                let text = fs::read_to_string(target).unwrap();
+                let headings = text.lines().filter(|line| line.starts_with('#')).map(anchor_of);
+                assert!(headings.into_iter().any(|name| name == anchor), "{page}: {link}");
+            }
         }
     }
+}
+
+/// How a link names a heading.
+fn anchor_of(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+    text.chars().filter(|char| char.is_alphanumeric() || "-_".contains(*char)).collect()
 }

@@ -122,6 +122,8 @@ mod tests {
 
     #[test]
     fn a_first_screen_has_ten_lines_and_only_options_that_exist() {
+        let headers = SCREENS.lines().filter(|line| line.starts_with('['));
+        assert_eq!(screens().count(), headers.count());
         for (names, text) in screens() {
             assert!(text.lines().count() <= 10, "{text}");
             let wide = text.lines().find(|line| line.chars().count() > 60);

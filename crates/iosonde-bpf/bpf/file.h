@@ -117,8 +117,8 @@ inlined struct whole whole_of(struct bio *bio)
 	return whole.end == END_PART ? left_of(whole) : whole;
 }
 
-/* Whether the thread of a large direct request on a block device waits for it: in the place of the
- * call is the thread then. */
+/* Whether the thread of a large direct request on a block device waits for it: its field `iocb` holds the
+ * thread then. */
 inlined int is_waited_for(struct blkdev_dio *dio)
 {
 	return !HAS(struct blkdev_dio, flags) || READ(dio, flags) & DIO_IS_SYNC;
@@ -151,8 +151,8 @@ inlined u64 call_of_request(struct request *rq)
 	return bio ? (u64)call_of_whole(whole_of(bio)) : 0;
 }
 
-/* The thread that waits for a small direct request on a block device, which belongs to no call that
- * could be asked; NULL if none is known. */
+/* The thread that waits for a direct request on a block device, which belongs to no call that could be
+ * asked; NULL if none is known. */
 inlined struct thread *waiter_of(struct bio *bio)
 {
 	struct whole whole = whole_of(bio);
@@ -160,6 +160,10 @@ inlined struct thread *waiter_of(struct bio *bio)
 	struct task_struct *task;
 	u64 first;
 
+	if (whole.end == END_DISK && HAS(struct blkdev_dio, iocb) && is_waited_for(whole.private)) {
+		task = (struct task_struct *)FIELD((struct blkdev_dio *)done, iocb);
+		return task ? thread_of(FIELD(task, pid)) : 0;
+	}
 	if (!HAS(struct completion, wait.task_list) || whole.end != END_WAIT)
 		return 0;
 	first = (u64)FIELD(done, wait.task_list.next);

@@ -102,28 +102,29 @@ static __attribute__((noinline)) int wait_begins(void)
 	return 0;
 }
 
-static __attribute__((noinline)) int wait_ends(u32 tid)
+static __attribute__((noinline)) int wait_ends(u32 tid, u32 was_woken)
 {
 	struct thread *thread = thread_of(tid);
 
 	if (!thread || !thread->wait_since_ns)
 		return 0;
-	COUNT(io_delay_ns, ktime_ns() - thread->wait_since_ns);
+	if (was_woken)
+		COUNT(io_delay_ns, ktime_ns() - thread->wait_since_ns);
 	thread->wait_since_ns = 0;
 	return 0;
 }
 
 /* Of all switches of the machine, those from and to a thread that waits for I/O: it says so itself. One
- * that goes on without having been woken up had not to wait. */
+ * that is preempted does not wait yet, and one that goes on without a wake-up did not have to wait. */
 SEC("tp_btf/sched_switch")
 int io_wait(u64 *ctx)
 {
 	struct task_struct *next = (struct task_struct *)ctx[2];
 
-	if (waits_for_io((struct task_struct *)ctx[1]))
+	if (!ctx[0] && waits_for_io((struct task_struct *)ctx[1]))
 		wait_begins();
 	if (waits_for_io(next))
-		wait_ends(next->pid);
+		wait_ends(next->pid, 0);
 	return 0;
 }
 
@@ -134,7 +135,7 @@ int io_wait_over(u64 *ctx)
 	struct task_struct *task = (struct task_struct *)ctx[0];
 
 	if (waits_for_io(task))
-		wait_ends(task->pid);
+		wait_ends(task->pid, 1);
 	return 0;
 }
 

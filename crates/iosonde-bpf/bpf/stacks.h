@@ -50,15 +50,22 @@ int stack_request(u64 *ctx)
 	return 0;
 }
 
-/* A thread that gives up its CPU because it waits, not because it is preempted. */
+/* A thread that gives up its CPU because it waits, not because it is preempted. One that goes on without
+ * a wake-up did not have to wait. */
 SEC("tp_btf/sched_switch")
 int stack_switch(u64 *ctx)
 {
+	struct task_struct *next = (struct task_struct *)ctx[2];
 	u64 id = current_pid_tgid();
-	u32 tid = (u32)id;
+	u32 tid = (u32)id, next_tid;
 	struct blocked fresh = {};
 
-	if (ctx[0] || !ctx[3] || ctx[3] & TASK_DEAD || !tid || !has_begun() || !is_followed(id >> 32))
+	if (!has_begun())
+		return 0;
+	next_tid = FIELD(next, pid);
+	if (map_lookup(&blocked_threads, &next_tid))
+		map_delete(&blocked_threads, &next_tid);
+	if (ctx[0] || !ctx[3] || ctx[3] & TASK_DEAD || !tid || !is_followed(id >> 32))
 		return 0;
 	fresh.since_ns = ktime_ns();
 	take_stack(ctx, &fresh.key, STACK_OF_WAIT);

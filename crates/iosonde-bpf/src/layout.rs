@@ -435,7 +435,8 @@ shared! {
         storage_written: u64,
         /// Bytes truncated before they were written.
         cancelled: u64,
-        /// Time waited for block I/O by delay accounting, ns.
+        /// Time waited for block I/O, ns: by delay accounting of threads that ended, or of all by
+        /// the programs.
         io_delay_ns: u64,
         /// Time that threads which ended were ready to run and had no CPU, ns.
         run_delay_ns: u64,

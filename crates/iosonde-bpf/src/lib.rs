@@ -43,8 +43,8 @@ pub struct Options {
     pub disks: Vec<(u32, u32)>,
     /// Whether the spans of [`Layers`] are measured, too.
     pub layers: bool,
-    /// Whether the time in which followed threads wait for I/O is counted at each switch of the
-    /// machine; else the kernel's delay accounting of threads that end is.
+    /// Whether the time in which followed threads wait for I/O is counted at each switch and
+    /// wake-up of the machine; else the kernel's delay accounting of threads that end is.
     pub waits: bool,
     /// Whether the stacks at which requests begin and threads wait are taken.
     pub stacks: bool,

@@ -80,6 +80,9 @@ pub const WAITS: &str = "time the program waited for block I/O";
 
 const STACKS_OF_WAITS: &str = "stacks of waits";
 
+/// Of these, both are needed.
+const PAIRS: [[&str; 2]; 2] = [["io_wait", "io_wait_over"], ["stack_switch", "stack_wakeup"]];
+
 /// Nothing is known of the page cache without both of them.
 const PAGE_ADDED: &str = "mm_filemap_add_to_page_cache";
 const PAGES_READ: &str = "mm_filemap_get_pages";
@@ -236,10 +239,16 @@ pub(crate) fn attach(
     options: &Options,
 ) -> Result<Vec<Program>, AttachError> {
     let wanted = wanted(types, begins, options);
-    let mut loaded = load(ebpf, types, &wanted);
+    let loaded = load(ebpf, types, &wanted);
     let mut programs = Vec::new();
     for Wanted { function, tracepoint, provides, is_vital } in wanted {
-        let is_loaded = loaded.remove(function).unwrap_or(Err("not in the object".to_owned()));
+        let is_loaded = loaded.get(function).cloned();
+        let is_loaded = is_loaded.unwrap_or(Err("not in the object".to_owned()));
+        // One without the other would count waits that do not end, or none.
+        let pair = PAIRS.iter().find(|pair| pair.contains(&function));
+        let others =
+            pair.into_iter().flatten().filter_map(|other| loaded.get(*other)?.clone().err());
+        let is_loaded = is_loaded.and_then(|()| others.into_iter().next().map_or(Ok(()), Err));
         let refused = is_loaded.and_then(|()| attach_one(ebpf, function, tracepoint)).err();
         let tracepoint = tracepoint.to_owned();
         if let Some(reason) = refused.clone().filter(|_| is_vital) {

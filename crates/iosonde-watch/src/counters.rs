@@ -31,6 +31,8 @@ pub(super) struct Tally {
     began_ticks: u64,
     /// Whether the kernel accounts delays.
     delays: bool,
+    /// Whether the delays of every thread are read each time, not only when its process is new.
+    pub(super) reads_threads: bool,
     /// Whether context switches are wanted, which requires reading every thread.
     switches: bool,
 }
@@ -73,12 +75,9 @@ pub(super) struct Charged {
 impl Tally {
     /// `began_ns` is on CLOCK_BOOTTIME.
     pub(super) fn new(root: &Root, began_ns: u64, switches: bool) -> Tally {
-        Tally {
-            members: BTreeMap::new(),
-            began_ticks: began_ns / tick_ns(),
-            delays: accounts_delays(root),
-            switches,
-        }
+        let delays = accounts_delays(root);
+        let began_ticks = began_ns / tick_ns();
+        Tally { members: BTreeMap::new(), began_ticks, delays, reads_threads: delays, switches }
     }
 
     /// Samples these processes, and treats all others seen before as ended.
@@ -110,13 +109,16 @@ impl Tally {
             member.last_switches = (voluntary, involuntary);
             member.peak_rss_bytes = member.peak_rss_bytes.max(peak);
         }
-        for tid in processes::threads(root, pid) {
+        let are_read = is_new || self.reads_threads;
+        for tid in if are_read { processes::threads(root, pid) } else { Vec::new() } {
             let now = Delays {
                 block: self.delays.then(|| processes::block_delay(root, pid, tid)).flatten(),
                 run: processes::run_delay(root, pid, tid),
             };
             let first = if is_new && was_here { now } else { Delays::default() };
-            member.delays.entry(tid).or_insert((first, now)).1 = now;
+            let (_, last) = member.delays.entry(tid).or_insert((first, now));
+            // One that has just ended keeps what was last seen.
+            *last = Delays { block: now.block.or(last.block), run: now.run.or(last.run) };
         }
         if is_new && was_here {
             member.first = member.last;
@@ -321,6 +323,21 @@ mod tests {
         assert_eq!(charged.cpu.voluntary_switches, 323);
         assert_eq!(charged.io_delay_ns, Some(323 * tick_ns()));
         assert_eq!(charged.run_delay_ns, Some(323));
+    }
+
+    #[test]
+    fn a_thread_that_ends_while_it_is_looked_at_keeps_its_delays() {
+        let (dir, root) = machine();
+        let mut tally = Tally::new(&root, 0, false);
+        record(dir.path(), 10, 1, LATER, 7);
+        tally.look(&root, [10]);
+        tally.reads_threads = true;
+        for name in ["stat", "schedstat"] {
+            fs::remove_file(dir.path().join("proc/10/task/10").join(name)).unwrap();
+        }
+        tally.look(&root, [10]);
+        let charged = tally.sums();
+        assert_eq!((charged.io_delay_ns, charged.run_delay_ns), (Some(7 * tick_ns()), Some(7)));
     }
 
     #[test]

@@ -66,7 +66,8 @@ pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over
         run.calls = traced.calls.or(run.calls);
         run.io_delay_ns = traced.io_delay_ns.or(run.io_delay_ns);
         // Of a kernel that does not account it, the tracer has zero.
-        run.run_delay_ns = traced.run_delay_ns.filter(|_| run.run_delay_ns.is_some());
+        let known = traced.run_delay_ns.filter(|_| run.run_delay_ns.is_some());
+        run.run_delay_ns = known.or(run.run_delay_ns);
     }
     if let Some(waits_ns) = traced.waits_ns {
         run.source.missing.retain(|missing| missing.what != WAITS);

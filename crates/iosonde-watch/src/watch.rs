@@ -76,6 +76,7 @@ pub fn watch<'a>(
     let is_command = matches!(scope.who, Who::Command(_));
     let mut tally = (!scope.is_machine()).then(|| Tally::new(root, boottime_ns(), !is_command));
     if let Some(tally) = &mut tally {
+        tally.reads_threads |= tracer.is_none();
         tally.look(root, members.iter().copied());
     }
     let before = (machine_switches(root), usage_of_process());
@@ -104,11 +105,16 @@ pub fn watch<'a>(
     let before_begin = devices::counters(root);
     watch.begin();
     let begun = devices::counters(root);
+    // What it waited for a CPU to get there is no part of its run.
+    let held_ns = held.as_ref().and_then(|held| processes::run_delay(root, held.pid(), held.pid()));
     let running = held.map(|held| launch::release(root, held, &requested.command)).transpose()?;
     say("watching");
     let (ended, ended_ns) = watch.until_end(running.as_ref())?;
     run.measured_ns = ended_ns - watch.began_ns;
     let at_end = devices::counters(root);
+    if let Some(tally) = &mut watch.tally {
+        tally.reads_threads = true;
+    }
     // While a command that has ended is not reaped, `/proc` still knows it.
     watch.look(ended_ns);
     let command = running.as_ref().map(RunningCommand::pid);
@@ -170,7 +176,10 @@ pub fn watch<'a>(
     run.source.missing.extend(result::missing(&run, root));
     if let Some(tracer) = tracer {
         let is_over = is_command && members.iter().eq(command.iter());
-        result::fill_in(&mut run, root, tracer.finish(end_ns), is_over);
+        let mut traced = tracer.finish(end_ns);
+        let held_ns = held_ns.unwrap_or(0);
+        traced.run_delay_ns = traced.run_delay_ns.map(|ns| ns.saturating_sub(held_ns));
+        result::fill_in(&mut run, root, traced, is_over);
     }
     Ok(run)
 }

@@ -1,19 +1,20 @@
 //! Measures both sides now, alternating: a new process per run, pairs in a seeded random order.
 
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 use super::{CompareArgs, contrasted, note, place, print, request_text};
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::keep::Keeper;
 use crate::cli::recorded::{Record, record};
+use crate::cli::scratch::scratch;
 use crate::cli::words::split;
 use iosonde_analysis::comparison::contrast::{FEWEST_ROUNDS, SIGNIFICANT};
 use iosonde_analysis::comparison::observation::METRICS;
@@ -63,7 +64,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         return Err(too_few(rounds, tests, fewest));
     }
     let place = place::Place::find()?;
-    let scratch = Scratch::new(requested.seed)?;
+    let scratch = Scratch(scratch()?);
     let open = |verb| {
         let mut keeper = Keeper::open(args.results.as_deref(), verb, words);
         keeper.keep("host.json", &place.host);
@@ -169,26 +170,10 @@ fn command(text: &str) -> Result<Vec<String>, Failure> {
     Ok(words)
 }
 
-/// Temporary directory for results of the runs, removed afterwards.
-struct Scratch {
-    path: PathBuf,
-}
+/// Where the runs store their results.
+struct Scratch(TempDir);
 
 impl Scratch {
-    fn new(seed: u64) -> Result<Scratch, Failure> {
-        let name = format!("iosonde-compare-{:x}-{seed:x}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let made = DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|error| {
-            let message = format!(
-                "`{}` cannot be created: {error}; set TMPDIR to another directory",
-                path.display()
-            );
-            Failure::new(Exit::Environment, message)
-        })?;
-        Ok(Scratch { path })
-    }
-
     /// Runs one command line; `None` if a signal ended it.
     fn measure(
         &self,
@@ -200,7 +185,7 @@ impl Scratch {
         let failed =
             |why: String| Failure::new(Exit::Environment, format!("--run: `{text}`: {why}"));
         let said = |error: std::io::Error| failed(error.to_string());
-        let (results, errors) = (self.path.join("results"), self.path.join("stderr"));
+        let (results, errors) = (self.0.path().join("results"), self.0.path().join("stderr"));
         let program = std::env::current_exe().map_err(said)?;
         let child = Command::new(program)
             .args(words)
@@ -240,13 +225,6 @@ impl Scratch {
             Record::Run(run) => Ok(Some(*run)),
             Record::Profile(_) => Err(failed("stored no record of a run".into())),
         }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // If left behind it is a few records in the temporary directory.
-        let _ = fs::remove_dir_all(&self.path);
     }
 }
 

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use super::kept::clock_warning;
 use super::write::deliver_report;
-use super::{ReportArgs, recheck};
+use super::{Form, ReportArgs, recheck};
 use crate::cli::campaign::demo::unpack;
 use crate::cli::exit::{Exit, Failure, wrong};
 use crate::cli::experiment::{documents, end_of, study};
 use crate::cli::output::note;
 use crate::cli::report::kept::{read_manifest, unfinished_words};
+use crate::cli::scratch::scratch;
 use crate::cli::screen;
 use iosonde_analysis::experiment::Study;
 use iosonde_model::record::checksums::is_unfinished;
@@ -72,16 +73,15 @@ fn text(study: &Study, analysed: &Report, folder: Option<&str>) -> String {
 
 /// Renders an experiment of the recorded campaign.
 pub(super) fn demo(args: &ReportArgs) -> Result<Exit, Failure> {
-    let folder = std::env::temp_dir().join(format!("iosonde-demo-{}", std::process::id()));
-    let failed =
-        |error| Failure::new(Exit::Environment, format!("--demo: {}: {error}", folder.display()));
-    fs::create_dir(&folder).map_err(failed)?;
-    let read = unpack(&folder, DEMO).and_then(|()| fs::read_dir(&folder)?.collect());
-    let read = read.map_err(failed).and_then(|results: Vec<DirEntry>| study(&results[0].path()));
-    fs::remove_dir_all(&folder).map_err(failed)?;
-    let study = read?;
+    let folder = scratch()?;
+    let results = unpack(folder.path(), DEMO).and_then(|()| fs::read_dir(&folder)?.collect());
+    let results: Vec<DirEntry> =
+        results.map_err(|error| Failure::new(Exit::Environment, format!("--demo: {error}")))?;
+    let study = study(&results[0].path())?;
     note("recorded on a simulated device: nothing is measured here");
-    note("report.html is what --output-format html prints");
+    if args.output_format == Form::Normal {
+        note("its page: iosonde report --demo --output-format html --output report.html");
+    }
     let command = ["iosonde", "report", "--demo"].map(str::to_owned);
     let analysed = experiment_report(&study, &command, true, Exit::Done.code());
     deliver_report(args, &analysed, Some(text(&study, &analysed, None)))

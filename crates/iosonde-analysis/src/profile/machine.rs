@@ -57,7 +57,8 @@ pub struct MachineFigures {
 /// The kernel's own counters of a device, requests of all programs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CounterFigures {
-    /// Time between the two readings, ns: up to the program's end, else to that of settling.
+    /// Time between the two readings, ns. The second is at the program's end; in records without
+    /// one there, after settling.
     pub window_ns: u64,
     /// Reads completed.
     pub reads: u64,
@@ -79,7 +80,6 @@ pub struct CounterFigures {
     /// Share of the time with anything in flight.
     pub busy_share: Option<f64>,
     /// Bytes written after that, while settling.
-    #[serde(skip)]
     pub later_write_bytes: u64,
     /// Mean number in flight.
     pub depth_mean: Option<f64>,

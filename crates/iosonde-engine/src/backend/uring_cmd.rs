@@ -164,7 +164,12 @@ fn hint_of(engine: &Engine, error: &io::Error) -> String {
 
 impl Queue for CommandQueue {
     forward!(field clock: now_ns);
-    forward!(field ring: buffer enter syscalls);
+    forward!(field ring: buffer syscalls);
+
+    #[inline(always)]
+    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
+        self.ring.enter(wait_for, patience_ns)
+    }
 
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {

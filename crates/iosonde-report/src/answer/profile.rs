@@ -66,7 +66,9 @@ impl Answer {
             Method::Counters => {
                 "Trace each request: repeat as root, or with CAP_BPF and CAP_PERFMON.".to_owned()
             }
-            Method::Tracepoints if is_idle => idle(run, figures).to_owned(),
+            Method::Tracepoints if is_idle || are_writes_unseen(figures) => {
+                idle(run, figures).to_owned()
+            }
             Method::Tracepoints if is_short => "Profile it while it does more I/O".to_owned(),
             Method::Tracepoints => "Replay it elsewhere: repeat with --emit app.toml, then \
                                     iosonde run app.toml --path PATH"
@@ -76,7 +78,13 @@ impl Answer {
     }
 }
 
-/// What helps where no request reached a traced disk.
+/// Whether none of its writes reached a traced disk.
+fn are_writes_unseen(figures: &Figures) -> bool {
+    let mut findings = figures.findings.iter();
+    findings.any(|finding| finding.code == "dirty_left" && finding.subject.is_empty())
+}
+
+/// What helps where no request, or no write, reached a traced disk.
 fn idle(run: &ProfileRun, figures: &Figures) -> &'static str {
     let is_left = figures.findings.iter().any(|finding| finding.code == "dirty_left");
     match (run.unwatched.as_deref() == Some(ProfileRun::SELECTED), is_left) {

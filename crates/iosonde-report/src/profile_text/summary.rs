@@ -4,7 +4,7 @@ use crate::wrap::Text;
 use iosonde_analysis::profile::{Figures, OpFigures, Side, missing};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{FileRun, Method, Op};
-use iosonde_model::units::{count, duration};
+use iosonde_model::units::{bytes, count, duration};
 
 use super::cells::{maybe_percent, megabytes, megabytes_per_s, percent, rate};
 use super::{labelled, no_data};
@@ -214,7 +214,7 @@ fn counters(out: &mut Text, figures: &Figures) {
         let per_s = |amount: u64| amount as f64 * 1e9 / counters.window_ns.max(1) as f64;
         let later = match counters.later_write_bytes {
             0 => String::new(),
-            later => format!("; {} MB written after the end", megabytes(later)),
+            later => format!("; {} written after the end", bytes::rough(later)),
         };
         let words = format!(
             "Read {} | Write {}; {} reads/s, {} writes/s, {} flushes; busy {}{later} (everybody's, \

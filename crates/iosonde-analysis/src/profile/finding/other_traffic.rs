@@ -34,8 +34,9 @@ const WAITS: f64 = 0.02;
 
 /// Reports the device where others had the largest share.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
-    let waits = [figures.waits.in_flight, figures.waits.in_syncs];
-    if waits.into_iter().flatten().all(|share| share < WAITS) {
+    // A share in flight that is not known says nothing.
+    let hardly = |share: Option<f64>| share.is_some_and(|share| share < WAITS);
+    if hardly(figures.waits.in_flight) && figures.waits.in_syncs.is_none_or(|share| share < WAITS) {
         return None;
     }
     let mut worst: Option<(f64, Finding)> = None;

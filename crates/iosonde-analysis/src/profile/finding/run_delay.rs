@@ -11,7 +11,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "run_delay",
     meaning: "The program was ready to run for much of the time, but had no CPU.",
     method: "the kernel's run delay of its threads, and their time on CPUs and blocked on I/O",
-    action: "Find who uses the CPUs, or whether a CPU limit holds it, before judging the storage.",
+    action: "Find what uses the CPUs, or whether a CPU limit holds it, before judging the storage.",
     subject: "CPUs that it did not get",
     severity: Severity::Limit,
     detect,
@@ -21,6 +21,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const TIME: f64 = 0.2;
 /// Smallest share of the time that its threads were ready, on a CPU or blocked on I/O.
 const SHARE: f64 = 0.25;
+/// Share of all CPUs that it may use from which on its own threads had most of them.
+const OWN: f64 = 0.5;
 
 /// The share of the time that its threads were ready and had no CPU, if it is worth a finding.
 /// Threads that wait for something else than storage do not count.
@@ -30,14 +32,18 @@ pub(super) fn share(figures: &Figures) -> Option<f64> {
     (ready >= TIME && ready >= SHARE * (ready + rest)).then_some(ready)
 }
 
-/// Its threads may have taken the CPUs from each other: what they used says so.
+/// What its threads used themselves says whether they had the CPUs that they waited for.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let ready = share(figures)?;
     let on_cpu = figures.waits.on_cpu?;
+    let of_all = on_cpu / f64::from(run.host.cpus_allowed.unwrap_or(1));
+    let who = match of_all >= OWN {
+        true => "its own threads had most of the CPUs",
+        false => "other programs had the CPUs, or a limit held it",
+    };
     let words = format!(
         "Its threads were ready to run for {} without a CPU ({} of the time of one), and {} on one \
-         ({}): other programs, a CPU limit, or more threads than CPUs delay its I/O, not the \
-         storage.",
+         ({}): {who}. That time is not the storage's.",
         duration::latency(run.run_delay_ns? as f64),
         percent(ready),
         duration::latency(on_cpu * run.measured_ns as f64),
@@ -63,6 +69,16 @@ mod tests {
         let expected =
             "ready to run for 6.80 s without a CPU (68 % of the time of one), and 3.00 s";
         assert!(message.contains(expected), "{message}");
+        assert!(message.contains("other programs had the CPUs, or a limit held it"), "{message}");
+        run.host.cpus_allowed = Some(1);
+        if let Some(cpu) = &mut run.cpu {
+            cpu.cpu_user_ns = 4_000_000_000;
+        }
+        let message = words(detect, &run);
+        assert!(message.contains("its own threads had most of the CPUs"), "{message}");
+        if let Some(cpu) = &mut run.cpu {
+            cpu.cpu_user_ns = 1_000_000_000;
+        }
         // What a switch costs, and what a fifth of the time is to eight busy threads.
         run.run_delay_ns = Some(300_000_000);
         assert_eq!(ask(detect, &run), None);

@@ -11,7 +11,7 @@ use super::{Detect, percent};
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "throttled",
     meaning: "The program was blocked on I/O for much longer than requests were in flight.",
-    method: "time blocked on I/O, by delay accounting, and time with requests in flight",
+    method: "time blocked on I/O and time with requests in flight",
     action: "Look for a limit of its cgroup: io.max, or blkio.throttle.* of version 1.",
     subject: "I/O held before it becomes a request",
     severity: Severity::Limit,
