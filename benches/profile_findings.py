@@ -41,12 +41,17 @@ buffer = mmap.mmap(-1, 4096)
 file = os.open("f", os.O_RDONLY | os.O_DIRECT)
 for _ in range(4000):
     os.preadv(file, [buffer], 4096 * random.randrange(16384))'"""
-# Writes of 64 KiB, each synced.
-SYNCED = """python3 -c 'import os
+
+
+def synced(size):
+    """Writes of this size, each synced."""
+    return f"""python3 -c 'import os
 file = os.open("h", os.O_WRONLY | os.O_CREAT)
 for _ in range(2000):
-    os.write(file, bytes(65536))
+    os.write(file, bytes({size}))
     os.fsync(file)'"""
+
+
 READ = fio("--rw=randread --bs=4k --direct=1 --ioengine=psync ")
 RING = fio("--rw=randread --bs=4k --direct=1 --ioengine=io_uring --iodepth=16 ")
 WRITE = fio("--rw=randwrite --bs=4k --direct=1 --ioengine=psync ")
@@ -94,11 +99,10 @@ def neighbour(disk):
 # What the program does, in what surroundings, the program, the finding in question and whether it must be
 # made.
 CASES = (
-    ("fsync after each write of 4 KiB", alone, fio("--rw=write --bs=4k --fsync=1 --number_ios=3000"),
-     "sync_small_writes", True),
+    ("fsync after each write of 4 KiB", alone, synced(4096), "sync_small_writes", True),
     ("one fsync after 64 MiB", alone, "dd if=/dev/zero of=f bs=1M count=64 conv=fsync",
      "sync_small_writes", False),
-    ("fsync after each write of 64 KiB", alone, SYNCED, "sync_bound", True),
+    ("fsync after each write of 64 KiB", alone, synced(65536), "sync_bound", True),
     ("an fsync per 64 writes with pauses", alone,
      fio("--rw=write --bs=16k --fsync=64 --thinktime=2ms --number_ios=800"), "sync_bound", False),
     ("O_DSYNC", alone, "dd if=/dev/zero of=f bs=4k count=2000 conv=notrunc oflag=direct,dsync",
@@ -157,9 +161,10 @@ ON_SLOW = {"random reads one at a time"}
 
 
 def findings(binary, disk, surroundings, command):
-    """Codes of the findings of one profile. The caches have forgotten what was done before."""
-    subprocess.run("rm -f h s[0-9]*; sync -f .; echo 3 > /proc/sys/vm/drop_caches", shell=True,
-                   check=True, cwd=disk.place)
+    """Codes of the findings of one profile. The page cache has nothing of the disk at its begin."""
+    subprocess.run("rm -f h s[0-9]*", shell=True, check=True, cwd=disk.place)
+    disk.unmount()
+    disk.mount()
     with tempfile.TemporaryDirectory(prefix="findings-") as results, surroundings(disk) as within:
         words = [binary, "profile", "-d", disk.name, "--json", "-o", results, "--", *within]
         words += ["sh", "-c", f"exec {command}"]
