@@ -116,7 +116,7 @@ def by_path(report, place):
     deleted and created again counts as one."""
     files = {}
     for file in report["files"]:
-        path = file["path"].removesuffix(" (deleted)")
+        path = file["path"].removesuffix(" (deleted or moved)")
         if path.startswith(f"{place}/"):
             read, write = files.get(path, (0, 0))
             files[path] = (read + file["read_bytes"], write + file["write_bytes"])
