@@ -142,12 +142,12 @@ CASES = (
     ("64 MiB are read once", alone, fio("--rw=read --bs=64k --direct=1 --ioengine=psync"),
      "fits_in_memory", False),
     ("256 MiB are written through the page cache", alone,
-     "sh -c 'dd if=/dev/zero of=h bs=1M count=256 conv=fsync'", "buffered_stream", True),
+     "dd if=/dev/zero of=h bs=1M count=256 conv=fsync", "buffered_stream", True),
     ("256 MiB are written with O_DIRECT", alone,
      "dd if=/dev/zero of=h bs=1M count=256 oflag=direct", "buffered_stream", False),
-    ("64 MiB are read once and eleven times from memory", alone, "sh -c 'cat f f f f f f f f f f f f > /dev/null'",
-     "page_cache", True),
-    ("64 MiB are read once from the device", alone, "sh -c 'cat f > /dev/null'", "page_cache", False),
+    ("64 MiB are read once and eleven times from memory", alone,
+     "cat f f f f f f f f f f f f > /dev/null", "page_cache", True),
+    ("64 MiB are read once from the device", alone, "cat f > /dev/null", "page_cache", False),
     ("32 MiB are written and not synced", alone, "dd if=/dev/zero of=h bs=1M count=32", "dirty_left",
      True),
     ("32 MiB are written and synced", alone, "dd if=/dev/zero of=h bs=1M count=32 conv=fsync",
@@ -177,11 +177,14 @@ def findings(binary, disk, surroundings, command):
 
 
 def check_needs():
-    missing = [name for name in ("fio", "taskset", "losetup", "mkfs.ext4") if not shutil.which(name)]
-    if not pathlib.Path("/sys/fs/cgroup/blkio").is_dir():
-        missing.append("a version 1 blkio cgroup")
-    if os.geteuid() or os.cpu_count() < 2 or missing:
-        sys.exit(f"error: this needs root, two CPUs and {', '.join(missing) or 'nothing else'}")
+    tools = ("fio", "taskset", "losetup", "mkfs.ext4")
+    needs = {name: shutil.which(name) is not None for name in tools}
+    needs["root"] = os.geteuid() == 0
+    needs["a second CPU"] = os.cpu_count() > 1
+    needs["a version 1 blkio cgroup"] = pathlib.Path("/sys/fs/cgroup/blkio").is_dir()
+    missing = [need for need, is_there in needs.items() if not is_there]
+    if missing:
+        sys.exit(f"error: missing: {', '.join(missing)}")
 
 
 def main():

@@ -242,13 +242,7 @@ pub(crate) fn attach(
     let loaded = load(ebpf, types, &wanted);
     let mut programs = Vec::new();
     for Wanted { function, tracepoint, provides, is_vital } in wanted {
-        let is_loaded = loaded.get(function).cloned();
-        let is_loaded = is_loaded.unwrap_or(Err("not in the object".to_owned()));
-        // One without the other would count waits that do not end, or none.
-        let pair = PAIRS.iter().find(|pair| pair.contains(&function));
-        let others =
-            pair.into_iter().flatten().filter_map(|other| loaded.get(*other)?.clone().err());
-        let is_loaded = is_loaded.and_then(|()| others.into_iter().next().map_or(Ok(()), Err));
+        let is_loaded = whole_fate(&loaded, function);
         let refused = is_loaded.and_then(|()| attach_one(ebpf, function, tracepoint)).err();
         let tracepoint = tracepoint.to_owned();
         if let Some(reason) = refused.clone().filter(|_| is_vital) {
@@ -262,6 +256,15 @@ pub(crate) fn attach(
 
 /// Why a program was refused, if it was.
 type Fate = Result<(), String>;
+
+/// Of one of a pair, that of both: without the other it would count waits that do not end, or none.
+fn whole_fate(loaded: &BTreeMap<String, Fate>, function: &str) -> Fate {
+    let pair = PAIRS.iter().find(|pair| pair.contains(&function));
+    let needed = pair.map_or_else(|| vec![function], |pair| pair.to_vec());
+    needed.into_iter().try_for_each(|one| {
+        loaded.get(one).cloned().unwrap_or_else(|| Err("not in the object".to_owned()))
+    })
+}
 
 /// Loads the programs side by side, as far as there are CPUs and threads: the kernel verifies each
 /// on its own, and three of them take most of the time that a profile needs to start.

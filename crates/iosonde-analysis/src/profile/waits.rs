@@ -95,7 +95,7 @@ mod tests {
             run.devices[0].program_depth.time_ns.push((2, ns));
             waits(&run).in_flight
         };
-        assert!(times(5_000_000).is_some(), "off by a twentieth");
+        assert!(times(5_000_000).is_some(), "off by less than a tenth");
         assert_eq!(times(8_000_000_000), None);
     }
 }

@@ -32,12 +32,13 @@ pub(super) fn share(figures: &Figures) -> Option<f64> {
     (ready >= TIME && ready >= SHARE * (ready + rest)).then_some(ready)
 }
 
-/// What its threads used themselves says whether they had the CPUs that they waited for.
+/// What its threads used themselves says whether they had the CPUs that they waited for, unless a
+/// limit holds them below that.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let ready = share(figures)?;
     let on_cpu = figures.waits.on_cpu?;
     let of_all = on_cpu / f64::from(run.host.cpus_allowed.unwrap_or(1));
-    let who = match of_all >= OWN {
+    let who = match of_all >= OWN && run.host.cpu_quota_milli.is_none() {
         true => "its own threads had most of the CPUs",
         false => "other programs had the CPUs, or a limit held it",
     };
@@ -76,6 +77,8 @@ mod tests {
         }
         let message = words(detect, &run);
         assert!(message.contains("its own threads had most of the CPUs"), "{message}");
+        run.host.cpu_quota_milli = Some(700);
+        assert!(words(detect, &run).contains("or a limit held it"));
         if let Some(cpu) = &mut run.cpu {
             cpu.cpu_user_ns = 1_000_000_000;
         }
