@@ -15,7 +15,7 @@ enum { LAST_PAGE = 8 }; /* sectors */
 /* Whether a request goes on where an earlier one of the thread ended, or in its last page, which an
  * append writes again; a stream that has gone on once may stay there. It is kept; one that began only
  * now may be pushed out by the next, so that random requests do not hide the streams among them. */
-apart int sequence(struct thread *thread, u64 begin, u64 end)
+inlined int sequence(struct thread *thread, u64 begin, u64 end)
 {
 	s64 distance;
 	int kind = APART;
@@ -103,23 +103,31 @@ inlined u32 is_sampled(u64 chance)
 	return !(chance * 0x9e3779b97f4a7c15ULL >> (64 - BLOCK_SAMPLE_SHIFT));
 }
 
+/* Whether a chunk is left out, or all of its blocks from the first to the last that are touched, as of most
+ * small requests. */
+inlined int is_left_out(struct sampling *sampling, u64 hash, u32 first, u32 last, u64 chance)
+{
+	const u32 stretch = 1 << BLOCK_SAMPLE_SHIFT;
+	u32 kept = hash >> (64 - BLOCK_SAMPLE_SHIFT);
+
+	if (hash & ((1ULL << (sampling->chunk_shift & 31)) - 1))
+		return 1;
+	return sampling->block_shift && !is_sampled(chance) && last - first < stretch - 1 &&
+	       ((kept - first) & (stretch - 1)) > last - first;
+}
+
 apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op, u64 chance)
 {
 	struct chunk_key key = { .disk = disk, .number = number };
-	const u32 stretch = 1 << BLOCK_SAMPLE_SHIFT;
 	u32 first = span & 255, last = span >> 8 & 255, zero = 0, shift, counted;
 	struct sampling *sampling = map_lookup(&sampling_state, &zero);
 	u64 hash = hash_of(number), kept;
 	struct chunk *chunk;
 
-	if (!sampling || hash & ((1ULL << (sampling->chunk_shift & 31)) - 1))
+	if (!sampling || is_left_out(sampling, hash, first, last, chance))
 		return 0;
 	shift = sampling->block_shift;
 	counted = !shift || is_sampled(chance);
-	/* Most small requests touch no block that is kept. */
-	if (!counted && last - first < stretch - 1 &&
-	    (((u32)(hash >> (64 - BLOCK_SAMPLE_SHIFT)) - first) & (stretch - 1)) > last - first)
-		return 0;
 	kept = kept_blocks(hash, shift);
 	if (!shift && __sync_fetch_and_add(&sampling->marks, 1) >= MARKS_KEPT)
 		sampling->block_shift = BLOCK_SAMPLE_SHIFT;
@@ -158,13 +166,8 @@ apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op, u64 chance)
 
 enum { BLOCKS_PER_CHUNK_SHIFT = CHUNK_SHIFT - BLOCK_SHIFT };
 
-apart int mark_places(u32 disk, u64 sector, u32 bytes, u32 op, u64 chance)
+apart int mark_chunks(u32 disk, u64 first, u64 last, u32 op, u64 chance)
 {
-	u64 first = sector >> (BLOCK_SHIFT - SIZE_SHIFT);
-	u64 last = (sector + (bytes >> SIZE_SHIFT) - 1) >> (BLOCK_SHIFT - SIZE_SHIFT);
-
-	if (bytes < 1 << SIZE_SHIFT)
-		return 0;
 	for (int i = 0; i < 9 && first <= last; i++) {
 		u64 chunk = first >> BLOCKS_PER_CHUNK_SHIFT;
 		u64 end = (chunk + 1) << BLOCKS_PER_CHUNK_SHIFT;
@@ -176,6 +179,23 @@ apart int mark_places(u32 disk, u64 sector, u32 bytes, u32 op, u64 chance)
 	if (first <= last)
 		COUNT(lost_chunk_bytes, (last - first + 1) << BLOCK_SHIFT);
 	return 0;
+}
+
+/* The blocks of a request are touched. */
+inlined void mark_places(u32 disk, u64 sector, u32 bytes, u32 op, u64 chance)
+{
+	u64 first = sector >> (BLOCK_SHIFT - SIZE_SHIFT);
+	u64 last = (sector + (bytes >> SIZE_SHIFT) - 1) >> (BLOCK_SHIFT - SIZE_SHIFT);
+	u64 chunk = first >> BLOCKS_PER_CHUNK_SHIFT;
+	u32 zero = 0;
+	struct sampling *sampling = map_lookup(&sampling_state, &zero);
+
+	if (!sampling || bytes < 1 << SIZE_SHIFT)
+		return;
+	if (last >> BLOCKS_PER_CHUNK_SHIFT != chunk)
+		mark_chunks(disk, first, last, op, chance);
+	else if (!is_left_out(sampling, hash_of(chunk), first & 255, last & 255, chance))
+		mark_chunk(disk, chunk, (u32)(first & 255) | (u32)(last & 255) << 8, op, chance);
 }
 
 #endif

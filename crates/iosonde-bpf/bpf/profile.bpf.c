@@ -253,7 +253,7 @@ inlined void lapse(u64 key, u64 now)
 	drop_flight(key, former);
 }
 
-static __attribute__((noinline)) int begin(struct request *rq, u64 now)
+inlined int begin(struct request *rq, u64 now)
 {
 	struct flight flight = {};
 	struct thread *thread;
@@ -321,7 +321,7 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 	return 1;
 }
 
-apart int count_in_file(struct flight *flight, struct file_place *at, u32 bytes, u32 is_first)
+inlined int count_in_file(struct flight *flight, struct file_place *at, u32 bytes, u32 is_first)
 {
 	struct file_use *file;
 	u32 place;
@@ -406,7 +406,7 @@ apart int count_part(struct parts *parts)
 }
 
 /* What was merged into one request may be of several files. */
-static __attribute__((noinline)) int count_in_files(struct flight *flight, struct request *rq,
+inlined int count_in_files(struct flight *flight, struct request *rq,
 						    u32 bytes, u32 bios)
 {
 	struct parts parts = {};
@@ -431,8 +431,7 @@ static __attribute__((noinline)) int count_in_files(struct flight *flight, struc
 }
 
 /* The request has its final size and its place in the order of requests. */
-static __attribute__((noinline)) int count(struct flight *flight, struct request *rq, u32 bytes,
-					   u32 bios)
+inlined int count(struct flight *flight, struct request *rq, u32 bytes, u32 bios)
 {
 	struct thread *thread;
 	u64 sector;
@@ -558,7 +557,7 @@ int rq_merge(u64 *ctx)
 	return 0;
 }
 
-apart int tally_end(struct flight *flight, u32 bytes, u64 now)
+inlined int tally_end(struct flight *flight, u32 bytes, u64 now)
 {
 	struct slot *slot;
 	u32 index;
@@ -598,6 +597,13 @@ apart int tally_end(struct flight *flight, u32 bytes, u64 now)
 	return 0;
 }
 
+/* One that ends without having been issued. */
+static __attribute__((noinline)) int count_unissued(struct flight *flight, struct request *rq,
+						    u32 bytes)
+{
+	return count(flight, rq, bytes, 0);
+}
+
 SEC("tp_btf/block_rq_complete")
 int rq_complete(u64 *ctx)
 {
@@ -625,7 +631,7 @@ int rq_complete(u64 *ctx)
 		return 0;
 	now = ktime_ns();
 	if (!flight->is_counted)
-		count(flight, rq, bytes, 0);
+		count_unissued(flight, rq, bytes);
 	tally_end(flight, flight->done_bytes, now);
 	count_written(flight, flight->done_bytes);
 	if (wants_layers && flight->class == CLASS_PROGRAM)

@@ -108,49 +108,63 @@ static __attribute__((noinline)) u32 group_of_thread(char *comm)
 	return group_of((char *)__builtin_preserve_access_index(&leader->comm));
 }
 
-/* The running thread's entry, made if it is not there; NULL if the table is full. */
-static __attribute__((noinline)) struct thread *this_thread(void)
+/* The entry of the running thread, which has none; NULL if the table is full. */
+static __attribute__((noinline)) struct thread *new_thread(void)
 {
 	u64 id = current_pid_tgid();
-	u32 tid = (u32)id, tgid = id >> 32, zero = 0, now = generation(), place;
-	struct thread *thread = thread_of(tid);
+	u32 tid = (u32)id, tgid = id >> 32, zero = 0, place;
+	struct thread *thread = 0, *fresh = map_lookup(&thread_scratch, &zero);
+	struct task_struct *task = current_task();
 
-	if (!thread) {
-		struct thread *fresh = map_lookup(&thread_scratch, &zero);
-		struct task_struct *task = current_task();
+	if (!fresh)
+		return 0;
+	__builtin_memset(fresh, 0, sizeof(*fresh));
+	fresh->tid = tid;
+	fresh->tgid = tgid;
+	fresh->generation = generation();
+	fresh->of_program = is_followed(tgid);
+	fresh->of_kernel = !!(FIELD(task, flags) & PF_KTHREAD);
+	current_comm(fresh->comm, sizeof(fresh->comm));
+	if (fresh->of_program)
+		fresh->group = group_of_thread(fresh->comm);
+	place = free_place(&thread_free, &thread_count, THREAD_PLACES);
+	if (place) {
+		map_update(&thread_data, &place, fresh, ANY);
+		/* An interrupt may have been first. */
+		if (map_update(&threads, &tid, &place, NOEXIST))
+			map_push(&thread_free, &place, ANY);
+		thread = thread_of(tid);
+	}
+	if (!thread)
+		COUNT(lost_threads, 1);
+	return thread;
+}
 
-		if (!fresh)
-			return 0;
-		__builtin_memset(fresh, 0, sizeof(*fresh));
-		fresh->tid = tid;
-		fresh->tgid = tgid;
-		fresh->generation = now;
-		fresh->of_program = is_followed(tgid);
-		fresh->of_kernel = !!(FIELD(task, flags) & PF_KTHREAD);
-		current_comm(fresh->comm, sizeof(fresh->comm));
-		if (fresh->of_program)
-			fresh->group = group_of_thread(fresh->comm);
-		place = free_place(&thread_free, &thread_count, THREAD_PLACES);
-		if (place) {
-			map_update(&thread_data, &place, fresh, ANY);
-			/* An interrupt may have been first. */
-			if (map_update(&threads, &tid, &place, NOEXIST))
-				map_push(&thread_free, &place, ANY);
-			thread = thread_of(tid);
-		}
-		if (!thread)
-			COUNT(lost_threads, 1);
-		return thread;
-	}
-	if (thread->generation != now) {
-		/* Followed since, or another thread that got the number of one that has ended. */
-		thread->generation = now;
-		thread->inode = 0;
-		thread->tgid = tgid;
-		thread->of_program = is_followed(tgid);
-		current_comm(thread->comm, sizeof(thread->comm));
-		thread->group = thread->of_program ? group_of_thread(thread->comm) : 0;
-	}
+/* The running thread is followed since, or another one that got the number of one that has ended. */
+static __attribute__((noinline)) int renew_thread(struct thread *thread)
+{
+	u32 tgid = current_pid_tgid() >> 32;
+
+	if (!thread)
+		return 0;
+	thread->generation = generation();
+	thread->inode = 0;
+	thread->tgid = tgid;
+	thread->of_program = is_followed(tgid);
+	current_comm(thread->comm, sizeof(thread->comm));
+	thread->group = thread->of_program ? group_of_thread(thread->comm) : 0;
+	return 0;
+}
+
+/* The running thread's entry, made if it is not there; NULL if the table is full. */
+inlined struct thread *this_thread(void)
+{
+	struct thread *thread = thread_of((u32)current_pid_tgid());
+
+	if (!thread)
+		return new_thread();
+	if (thread->generation != generation())
+		renew_thread(thread);
 	return thread;
 }
 
