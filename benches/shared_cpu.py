@@ -1,20 +1,26 @@
 """What a profile costs a program that shares one CPU with its device.
 
-    python3 benches/shared_cpu.py [--rounds N] [--seconds S] [BINARY]
+    python3 benches/shared_cpu.py [--rounds N] [--seconds S] [--beside NAME=BINARY]... [BINARY]
 
 fio reads a loop device over memory at depth 32, all the time. fio and the kernel's unbound workers, which
-do the device's work, are kept on CPU 0, so that whatever is done for a request is lost to the next one. Each round
-is a window without a profile, one under `iosonde profile`, and one without again; the rates are those of
-the kernel's counters of the device. Printed are the medians over the rounds, of the loss with the
-quartiles, and how far the two windows without a profile are apart (the control).
+do the device's work, are kept on CPU 0, so that whatever is done for a request is lost to the next one. Watched in
+turn are by BINARY, by others (`--beside`), and by the bpftrace script of the bench, if it is there. Each round
+is a window without a watcher, one with it, one without again, and one with it in which the kernel
+counts the time of its programs; the rates are those of the kernel's counters of the device. Printed are the
+medians over the rounds: the loss with its quartiles; how far the two windows without a watcher are apart (the
+control); what a request takes longer; and of that, the programs themselves, less what counting their time
+takes: as long as the shortest run of any of them.
 
 Needs root, fio, losetup, two CPUs and 300 MiB of /dev/shm. Nothing else should run. The CPUs of the unbound
-workers are those from before when it ends.
+workers and `kernel.bpf_stats_enabled` are those from before when it ends.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
+import shutil
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -24,8 +30,10 @@ from disk import Disk
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKERS = pathlib.Path("/sys/devices/virtual/workqueue/cpumask")
+COUNTING = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+BPFTRACE = "bpftrace"
+TRACEFS = pathlib.Path("/sys/kernel/tracing")
 LOAD_CPU = 0
-SIZES = ("4k", "8k", "16k")
 
 
 def fio(device, size):
@@ -46,59 +54,122 @@ def rate(disk, seconds):
     return (reads(disk) - before) / (time.monotonic() - since)
 
 
-def profiled(binary, pid, disk, seconds):
-    """The same under a profile that has begun."""
-    begin_s, end_s = 1, 0.5
-    with tempfile.TemporaryDirectory() as folder:
-        words = [binary, "profile", "-p", str(pid), "--for", str(seconds + begin_s + end_s), "-o", folder]
-        profile = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(begin_s)
-        seen = rate(disk, seconds)
-        assert profile.poll() is None, "the profile ended too early"
-        assert profile.wait() == 0, f"the profile failed: exit code {profile.returncode}"
-    return seen
+class Watcher:
+    """One that has begun: `iosonde profile`, or bpftrace."""
+
+    def __init__(self, binary, pid, seconds):
+        self.folder = tempfile.TemporaryDirectory()
+        words = [binary, "profile", "-p", str(pid), "--for", str(seconds), "-o", self.folder.name]
+        if binary == BPFTRACE:
+            words = [binary, str(ROOT / "benches/profile.bt")]
+        silent = subprocess.DEVNULL
+        self.process = subprocess.Popen(words, stdout=silent, stderr=silent)
+        # bpftrace compiles its script first.
+        time.sleep(3 if binary == BPFTRACE else 1)
+
+    def counts(self):
+        """Runs and their time of each of its programs, by the kernel, ns."""
+        programs = {}
+        for file in pathlib.Path("/proc", str(self.process.pid), "fdinfo").iterdir():
+            try:
+                fields = dict(line.split(":\t", 1) for line in file.read_text().splitlines() if ":\t" in line)
+            except FileNotFoundError:
+                continue
+            if "run_time_ns" in fields:
+                programs[fields["prog_id"]] = (int(fields["run_cnt"]), int(fields["run_time_ns"]))
+        return programs
+
+    def end(self):
+        assert self.process.poll() is None, f"{self.process.args} ended too early"
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+        self.folder.cleanup()
 
 
-def measure(asked, disk, size):
+def programs_of(watcher, disk, seconds):
+    """Of each kernel program that runs with the requests: runs per request, and ns per run."""
+    before, requests = watcher.counts(), reads(disk)
+    time.sleep(seconds)
+    after, requests = watcher.counts(), reads(disk) - requests
+    ran = [[now - then for now, then in zip(counts, before[id])] for id, counts in after.items()]
+    return [(runs / requests, ns / runs) for runs, ns in ran if runs > requests / 4]
+
+
+def net_ns(programs, least):
+    """Time of programs per request, without what counting it takes, ns."""
+    return sum(runs * (ns - least) for runs, ns in programs)
+
+
+def measure(asked, disk, size, watchers):
     program = fio(disk.device, size)
+    rounds = {name: [] for name in watchers}
     try:
         time.sleep(2)
-        rounds = []
         for _ in range(asked.rounds):
-            before = rate(disk, asked.seconds)
-            during = profiled(asked.binary, program.pid, disk, asked.seconds)
-            after = rate(disk, asked.seconds)
-            rounds.append((statistics.mean((before, after)), during, abs(before / after - 1)))
+            for name, binary in watchers.items():
+                before = rate(disk, asked.seconds)
+                watcher = Watcher(binary, program.pid, 4 * asked.seconds + 10)
+                during = rate(disk, asked.seconds)
+                COUNTING.write_text("1")
+                programs = programs_of(watcher, disk, asked.seconds)
+                COUNTING.write_text("0")
+                watcher.end()
+                after = rate(disk, asked.seconds)
+                without = statistics.mean((before, after))
+                rounds[name].append((without, during, abs(before / after - 1), programs))
     finally:
         program.kill()
         program.wait()
-    without, during, control = (statistics.median(of) for of in zip(*rounds))
-    losses = [100 * (1 - during / without) for without, during, _ in rounds]
-    low, loss, high = statistics.quantiles(losses, n=4)
-    more_ns = statistics.median(1e9 / during - 1e9 / without for without, during, _ in rounds)
-    print(f"| {size} | {without:,.0f} | {during:,.0f} | {loss:.1f} ({low:.1f} to {high:.1f}) "
-          f"| {more_ns:.0f} | {100 * control:.1f} |", flush=True)
+    least = min(ns for of in rounds.values() for *_, programs in of for _, ns in programs)
+    for name, of in rounds.items():
+        of = [(*rates, net_ns(programs, least)) for *rates, programs in of]
+        without, during, control, programs_ns = (statistics.median(one) for one in zip(*of))
+        losses = [100 * (1 - during / without) for without, during, *_ in of]
+        low, loss, high = statistics.quantiles(losses, n=4)
+        more_ns = statistics.median(1e9 / during - 1e9 / without for without, during, *_ in of)
+        print(f"| {size} | {name} | {without:,.0f} | {during:,.0f} | {loss:.1f} ({low:.1f} to {high:.1f}) "
+              f"| {100 * control:.1f} | {more_ns:.0f} | {programs_ns:.0f} |", flush=True)
+
+
+@contextlib.contextmanager
+def tracefs():
+    """Mounted, as bpftrace needs it."""
+    own = not any(TRACEFS.iterdir())
+    if own:
+        subprocess.run(["mount", "-t", "tracefs", "none", TRACEFS], check=True)
+    try:
+        yield
+    finally:
+        if own:
+            subprocess.run(["umount", TRACEFS], check=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--beside", action="append", default=[], metavar="NAME=BINARY")
+    parser.add_argument("--sizes", default="4k,8k,16k")
     parser.add_argument("binary", nargs="?", default=str(ROOT / "target/release/iosonde"))
     asked = parser.parse_args()
-    allowed = WORKERS.read_text()
-    with Disk(256) as disk:
+    watchers = {"iosonde": asked.binary} | dict(other.split("=", 1) for other in asked.beside)
+    if shutil.which(BPFTRACE):
+        watchers[BPFTRACE] = BPFTRACE
+    allowed, counting = WORKERS.read_text(), COUNTING.read_text()
+    with tracefs(), Disk(256) as disk:
         disk.fill()
         # The device reads the file in memory itself, past the page cache above it.
         subprocess.run(["losetup", "--direct-io=on", disk.device], check=True)
         try:
             WORKERS.write_text(f"{1 << LOAD_CPU:x}")
-            print("| size | IOPS without | under a profile | lost, % (quartiles) | ns per request | control, % |")
-            print("| --- | ---: | ---: | ---: | ---: | ---: |")
-            for size in SIZES:
-                measure(asked, disk, size)
+            print("| size | watched by | IOPS without | with | lost, % (quartiles) | control, % "
+                  "| ns per request | programs, ns |")
+            print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+            for size in asked.sizes.split(","):
+                measure(asked, disk, size, watchers)
         finally:
             WORKERS.write_text(allowed)
+            COUNTING.write_text(counting)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ use iosonde_model::units::{bytes, count, duration};
 
 /// Requests below which figures say little of the rest.
 const FEW: u64 = 30;
+/// Share of the time below which a wait for storage is not what the program's time goes to.
+const SLIGHT: f64 = 0.05;
 
 impl Answer {
     /// What the program does to storage, by its weightiest finding.
@@ -32,7 +34,11 @@ impl Answer {
         let requests = figures.program.as_ref().map_or(0, Side::requests);
         let is_short = (1..FEW).contains(&requests);
         let is_idle = figures.program.as_ref().is_some_and(|side| side.requests() == 0);
-        let says = |of: &&Finding| of.severity > Severity::Fact || !of.subject.is_empty();
+        let is_slight = is_slight(figures);
+        // How requests are arranged is of no concern where they take hardly any time.
+        let says = |of: &&Finding| {
+            of.severity > Severity::Fact || (!of.subject.is_empty() && !is_slight)
+        };
         let finding = figures.findings.iter().find(says);
         let found = finding.map(|finding| format!("; {}", finding.subject)).unwrap_or_default();
         let lost: u64 = run.lost.values().sum();
@@ -70,12 +76,22 @@ impl Answer {
                 idle(run, figures).to_owned()
             }
             Method::Tracepoints if is_short => "Profile it while it does more I/O".to_owned(),
+            Method::Tracepoints if is_slight => {
+                "Look beyond storage, which takes less than 5 % of the program's time".to_owned()
+            }
             Method::Tracepoints => "Replay it elsewhere: repeat with --emit app.toml, then \
                                     iosonde run app.toml --path PATH"
                 .to_owned(),
         });
         Answer { result: format!("{load}{found}"), confidence, next }
     }
+}
+
+/// Whether requests in flight, syncs and other waits for I/O each take a slight part of the time.
+fn is_slight(figures: &Figures) -> bool {
+    let Some(in_flight) = figures.waits.in_flight else { return false };
+    let shares = [Some(in_flight), figures.waits.in_syncs, figures.machine.program_io_delay];
+    shares.into_iter().flatten().all(|share| share < SLIGHT)
 }
 
 /// Whether none of its writes reached a traced disk.
@@ -122,7 +138,7 @@ fn load(side: &Side) -> String {
 mod tests {
     use super::*;
     use iosonde_analysis::profile::figures;
-    use iosonde_fixtures::profile::{by_counters, database, profile_of};
+    use iosonde_fixtures::profile::{Flow, by_counters, database, profile_of};
     use iosonde_model::record::profile::CallCounts;
 
     #[test]
@@ -150,6 +166,24 @@ mod tests {
         assert!(next(selected, 0).starts_with("Repeat it without -d: "));
         assert!(next(selected, 100 << 20).starts_with("Repeat it without -d and with --settle 40"));
         assert!(next(None, 100 << 20).starts_with("Add a sync"));
+    }
+
+    #[test]
+    fn bursts_of_a_program_that_hardly_waits_for_storage_are_not_its_answer() {
+        let bursts = Flow { op: Op::Write, burst: 100, ..Flow::default() };
+        let answer = |requests| {
+            let mut run = profile_of(&[Flow { requests, ..bursts }]);
+            run.io_delay_ns = Some(requests * 100_000);
+            let figures = figures(&run);
+            assert!(figures.findings.iter().any(|finding| finding.code == "bursty"));
+            Answer::of_profile(&run, &figures)
+        };
+        let busy = answer(50_000);
+        assert!(busy.result.ends_with("; bursts of requests"), "{busy:?}");
+        assert!(busy.next.contains("--explain bursty"), "{busy:?}");
+        let slight = answer(500);
+        assert!(!slight.result.contains("bursts"), "{slight:?}");
+        assert!(slight.next.starts_with("Look beyond storage, "), "{slight:?}");
     }
 
     #[test]

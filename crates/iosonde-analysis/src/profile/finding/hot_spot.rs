@@ -23,24 +23,35 @@ const SHARE: f64 = 0.8;
 const CHUNKS: u64 = 20;
 
 /// Reports the most uneven device.
-fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let uneven = figures.places.iter().filter(|place| place.chunks >= CHUNKS);
     let known = uneven.filter_map(|place| Some((place, place.hot_share?)));
     let (place, share) = known.max_by(|a, b| a.1.total_cmp(&b.1))?;
     if share < SHARE {
         return None;
     }
+    let hot = bytes::rough(place.chunks * place.chunk_bytes / 5);
+    let (writes, sense) = match are_mostly_writes(run, &place.device) {
+        // Those that must be durable reach the device, cached or not.
+        true => (", mostly writes,", format!("{hot} in all")),
+        false => ("", format!("a cache of {hot} would absorb most of them")),
+    };
     let words = format!(
-        "{} of the requests on {} go to a fifth of the {} chunks of {} touched: a cache of {} \
-         would absorb most of them.",
+        "{} of the requests on {}{writes} go to a fifth of the {} chunks of {} touched: {sense}.",
         percent(share),
         place.device,
         count::thousands(place.chunks),
         bytes::rough(place.chunk_bytes),
-        bytes::rough(place.chunks * place.chunk_bytes / 5),
     );
     let finding = DETECTOR.found(Strength::Proven, words).with("device", place.device.as_str());
     Some(finding.with("hot_share", share))
+}
+
+fn are_mostly_writes(run: &ProfileRun, device: &str) -> bool {
+    let places = run.places.iter().filter(|places| places.device == device);
+    let chunks = || places.clone().flat_map(|places| &places.chunks);
+    let reads: u64 = chunks().map(|chunk| chunk.reads).sum();
+    chunks().map(|chunk| chunk.writes).sum::<u64>() > reads
 }
 
 #[cfg(test)]
@@ -63,5 +74,12 @@ mod tests {
             message.contains("89 % of the requests on vda go to a fifth of the 100"),
             "{message}"
         );
+        assert!(message.contains("a cache of 20.0 MiB would absorb most"), "{message}");
+        for chunk in &mut run.places[0].chunks {
+            chunk.writes = std::mem::take(&mut chunk.reads);
+        }
+        let message = words(detect, &run);
+        assert!(message.contains("on vda, mostly writes, go to a fifth"), "{message}");
+        assert!(message.ends_with("touched: 20.0 MiB in all."), "{message}");
     }
 }
