@@ -3,13 +3,13 @@
     python3 benches/shared_cpu.py [--rounds N] [--seconds S] [--beside NAME=BINARY]... [BINARY]
 
 fio reads a loop device over memory at depth 32, all the time. fio and the kernel's unbound workers, which
-do the device's work, are kept on CPU 0, so that whatever is done for a request is lost to the next one. Watched in
-turn are by BINARY, by others (`--beside`), and by the bpftrace script of the bench, if it is there. Each round
-is a window without a watcher, one with it, one without again, and one with it in which the kernel
-counts the time of its programs; the rates are those of the kernel's counters of the device. Printed are the
+do the device's work, are kept on CPU 0, so that whatever is done for a request is lost to the next one. It is
+watched in turn by BINARY, by others (`--beside`), and by the bench's bpftrace script, if bpftrace is installed.
+Each round is a window without a watcher, one with it, one with it in which the kernel counts the time of its
+programs, and one without again; the rates are those of the kernel's counters of the device. Printed are the
 medians over the rounds: the loss with its quartiles; how far the two windows without a watcher are apart (the
-control); what a request takes longer; and of that, the programs themselves, less what counting their time
-takes: as long as the shortest run of any of them.
+control); what a request takes longer; and of that, the programs themselves, less the cost of counting, taken as
+the mean time of the shortest program of all watchers: only figures of one run compare.
 
 Needs root, fio, losetup, two CPUs and 300 MiB of /dev/shm. Nothing else should run. The CPUs of the unbound
 workers and `kernel.bpf_stats_enabled` are those from before when it ends.
@@ -55,7 +55,7 @@ def rate(disk, seconds):
 
 
 class Watcher:
-    """One that has begun: `iosonde profile`, or bpftrace."""
+    """`iosonde profile`, or bpftrace, which is ended when the `with` block ends."""
 
     def __init__(self, binary, pid, seconds):
         self.folder = tempfile.TemporaryDirectory()
@@ -64,8 +64,24 @@ class Watcher:
             words = [binary, str(ROOT / "benches/profile.bt")]
         silent = subprocess.DEVNULL
         self.process = subprocess.Popen(words, stdout=silent, stderr=silent)
+
+    def __enter__(self):
         # bpftrace compiles its script first.
-        time.sleep(3 if binary == BPFTRACE else 1)
+        attached = -1
+        while attached != len(self.counts()) or not attached:
+            assert self.process.poll() is None, f"{self.process.args} ended too early"
+            attached = len(self.counts())
+            time.sleep(1)
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(10)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.folder.cleanup()
 
     def counts(self):
         """Runs and their time of each of its programs, by the kernel, ns."""
@@ -78,12 +94,6 @@ class Watcher:
             if "run_time_ns" in fields:
                 programs[fields["prog_id"]] = (int(fields["run_cnt"]), int(fields["run_time_ns"]))
         return programs
-
-    def end(self):
-        assert self.process.poll() is None, f"{self.process.args} ended too early"
-        self.process.send_signal(signal.SIGINT)
-        self.process.wait()
-        self.folder.cleanup()
 
 
 def programs_of(watcher, disk, seconds):
@@ -108,12 +118,11 @@ def measure(asked, disk, size, watchers):
         for _ in range(asked.rounds):
             for name, binary in watchers.items():
                 before = rate(disk, asked.seconds)
-                watcher = Watcher(binary, program.pid, 4 * asked.seconds + 10)
-                during = rate(disk, asked.seconds)
-                COUNTING.write_text("1")
-                programs = programs_of(watcher, disk, asked.seconds)
-                COUNTING.write_text("0")
-                watcher.end()
+                with Watcher(binary, program.pid, 4 * asked.seconds + 30) as watcher:
+                    during = rate(disk, asked.seconds)
+                    COUNTING.write_text("1")
+                    programs = programs_of(watcher, disk, asked.seconds)
+                    COUNTING.write_text("0")
                 after = rate(disk, asked.seconds)
                 without = statistics.mean((before, after))
                 rounds[name].append((without, during, abs(before / after - 1), programs))
@@ -132,6 +141,16 @@ def measure(asked, disk, size, watchers):
 
 
 @contextlib.contextmanager
+def kept(path):
+    """What stands in this file of the kernel is written back at the end."""
+    before = path.read_text()
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
+@contextlib.contextmanager
 def tracefs():
     """Mounted, as bpftrace needs it."""
     own = not any(TRACEFS.iterdir())
@@ -146,30 +165,32 @@ def tracefs():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=8, help="two at least")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--beside", action="append", default=[], metavar="NAME=BINARY")
     parser.add_argument("--sizes", default="4k,8k,16k")
     parser.add_argument("binary", nargs="?", default=str(ROOT / "target/release/iosonde"))
     asked = parser.parse_args()
+    if asked.rounds < 2 or not all("=" in other for other in asked.beside):
+        parser.error("two rounds at least, and NAME=BINARY for --beside")
     watchers = {"iosonde": asked.binary} | dict(other.split("=", 1) for other in asked.beside)
-    if shutil.which(BPFTRACE):
-        watchers[BPFTRACE] = BPFTRACE
-    allowed, counting = WORKERS.read_text(), COUNTING.read_text()
-    with tracefs(), Disk(256) as disk:
+    with contextlib.ExitStack() as stack:
+        if shutil.which(BPFTRACE):
+            watchers[BPFTRACE] = BPFTRACE
+            stack.enter_context(tracefs())
+        disk = stack.enter_context(Disk(256))
         disk.fill()
         # The device reads the file in memory itself, past the page cache above it.
         subprocess.run(["losetup", "--direct-io=on", disk.device], check=True)
-        try:
-            WORKERS.write_text(f"{1 << LOAD_CPU:x}")
-            print("| size | watched by | IOPS without | with | lost, % (quartiles) | control, % "
-                  "| ns per request | programs, ns |")
-            print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-            for size in asked.sizes.split(","):
-                measure(asked, disk, size, watchers)
-        finally:
-            WORKERS.write_text(allowed)
-            COUNTING.write_text(counting)
+        stack.enter_context(kept(WORKERS))
+        stack.enter_context(kept(COUNTING))
+        WORKERS.write_text(f"{1 << LOAD_CPU:x}")
+        COUNTING.write_text("0")
+        print("| size | watched by | IOPS without | with | lost, % (quartiles) | control, % "
+              "| ns per request | programs, ns |")
+        print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+        for size in asked.sizes.split(","):
+            measure(asked, disk, size, watchers)
 
 
 if __name__ == "__main__":

@@ -114,3 +114,33 @@ fn log_forces_of_xfs_are_counted_as_the_file_system_does() {
     let others = of(FileSystemWork::LogForceOfOthers);
     assert!(own >= 8 && own + others <= all, "{own} {others} {all}: {:?}", run.source.missing);
 }
+
+#[test]
+fn direct_io_on_volumes_of_the_device_mapper_is_of_its_file() {
+    let dir = ScratchDir::new().unwrap();
+    let disk = image(dir.path(), "disk", 64 * MIB);
+    if Command::new("mkfs.ext4").arg("-q").arg(&disk).status().is_err() {
+        return skip("mkfs.ext4 is not installed");
+    }
+    let Some(machine) = machine(&["dmsetup"]) else { return };
+    let machine = machine.modules(&["nvme", "ext4", "dm-mod"]).drive("disk", &disk, "");
+    let machine = machine.options(&["-device", "nvme,drive=disk,serial=SN"]);
+    let mut guest = boot(&machine, &["/dev/nvme0n1"]);
+    let sectors = 64 * MIB / 512;
+    // One volume on another; the disk splits what is larger than it takes.
+    sh(&mut guest, &format!("dmsetup create low --table '0 {sectors} linear /dev/nvme0n1 0'"));
+    sh(&mut guest, &format!("dmsetup create high --table '0 {sectors} linear /dev/dm-0 0'"));
+    sh(&mut guest, "mkdir -p /mnt && mount -t ext4 /dev/dm-1 /mnt && sync");
+    let write = "dd if=/dev/zero of=/mnt/file bs=4M count=4 oflag=direct";
+    sh(&mut guest, &format!("iosonde profile -o /tmp/out -- {write}"));
+    let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
+    let run: ProfileRun = serde_json::from_str(&ran.stdout).unwrap();
+    let written = |path: &str| {
+        let files = run.files.iter().filter(|file| file.path == path);
+        files.map(|file| file.write_bytes).sum::<u64>()
+    };
+    assert_eq!(written("/mnt/file"), 16 * MIB, "{:?}", run.files);
+    // Nothing is missing of the volumes, whose disk is traced.
+    let report = sh(&mut guest, "cat /tmp/out/report.txt");
+    assert!(!report.contains("not_visible"), "{report}");
+}

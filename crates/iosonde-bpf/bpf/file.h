@@ -22,6 +22,7 @@ enum end {
 	END_PART, /* split off a larger one */
 	END_WAIT, /* handed over and waited for at once */
 	END_BTRFS, /* a request of btrfs, for a file or not */
+	END_CLONE, /* made by the device mapper for one that it was sent */
 };
 
 const char symbol_format[] = "%ps";
@@ -65,6 +66,9 @@ apart int end_by_name(u64 function)
 		return END_WAIT;
 	if (IS_NAMED(name, "btrfs_simple_end_io") || IS_NAMED(name, "btrfs_orig_write_end_io"))
 		return END_BTRFS;
+	/* The kernel adds the name of a module. */
+	if (IS_NAMED(name, "clone_endio") || IS_NAMED(name, "clone_endio [dm_mod]"))
+		return END_CLONE;
 	return END_OTHER;
 }
 
@@ -103,17 +107,36 @@ inlined struct whole left_of(struct whole part)
 	return (struct whole){ bio, FIELD(bio, bi_private), end_of(bio, FIELD(bio, bi_end_io)) };
 }
 
-/* One that was too large is split: the parts point to what is left of it. */
+/* The one that the device mapper was sent; its types are those of a module on most kernels. */
+inlined struct whole original_of(struct whole clone)
+{
+	u64 address = bio_address(clone.bio) - OFFSET(struct dm_target_io, clone);
+	struct dm_io *io;
+	struct bio *bio = 0;
+
+	if (HAS(struct dm_target_io, clone) && HAS(struct dm_io, orig_bio)) {
+		io = FIELD((struct dm_target_io *)address, io);
+		bio = io ? FIELD(io, orig_bio) : 0;
+	}
+	if (!bio)
+		return (struct whole){ clone.bio, 0, END_OTHER };
+	return (struct whole){ bio, FIELD(bio, bi_private), end_of(bio, FIELD(bio, bi_end_io)) };
+}
+
+/* One that was too large is split: the parts point to what is left of it. So are those that the device mapper
+ * makes, on the disk below it, and those that it was sent. A volume may lie on another. */
 inlined struct whole whole_of(struct bio *bio)
 {
 	struct whole whole = { bio, bio->bi_private, end_of(bio, bio->bi_end_io) };
 
-	if (whole.end != END_PART)
-		return whole;
-	whole = left_of(whole);
-	if (whole.end != END_PART)
-		return whole;
-	whole = left_of(whole);
+	if (whole.end == END_PART)
+		whole = left_of(whole);
+	if (whole.end == END_PART)
+		whole = left_of(whole);
+	if (whole.end == END_CLONE)
+		whole = original_of(whole);
+	if (whole.end == END_CLONE)
+		whole = original_of(whole);
 	return whole.end == END_PART ? left_of(whole) : whole;
 }
 

@@ -139,6 +139,16 @@ struct btrfs_bio {
 	} bio;
 } relocated;
 
+struct dm_io {
+	struct bio *orig_bio;
+} relocated;
+
+struct dm_target_io {
+	struct dm_io *io;
+	struct {
+	} clone;
+} relocated;
+
 struct kernfs_node {
 	u64 id;
 } relocated;

@@ -15,7 +15,7 @@ enum { LAST_PAGE = 8 }; /* sectors */
 /* Whether a request goes on where an earlier one of the thread ended, or in its last page, which an
  * append writes again; a stream that has gone on once may stay there. It is kept; one that began only
  * now may be pushed out by the next, so that random requests do not hide the streams among them. */
-inlined int sequence(struct thread *thread, u64 begin, u64 end)
+apart int sequence(struct thread *thread, u64 begin, u64 end)
 {
 	s64 distance;
 	int kind = APART;
@@ -72,10 +72,30 @@ inlined u64 hash_of(u64 number)
 	return number ^ number >> 32;
 }
 
-/* Every 16th block of a chunk, from one that its hash chooses; each block before that. */
-inlined u64 kept_blocks(u64 hash, u32 shift)
+/* Of each 16 blocks of a chunk one is kept: which, in 4 bits for each of its 16 groups. Every 16th block
+ * would be all or none of those that a load with a stride touches. */
+inlined u64 kept_of_groups(u64 hash)
 {
-	return shift ? 0x0001000100010001ULL << (hash >> (64 - BLOCK_SAMPLE_SHIFT)) : ~0ULL;
+	return (hash >> 32 | hash << 32) * 0x9e3779b97f4a7c15ULL;
+}
+
+/* The block of a group that is kept. */
+inlined u32 kept_in(u64 groups, u32 group)
+{
+	return group << 4 | (groups >> (group << 2 & 63) & 15);
+}
+
+/* Those of 64 neighbouring blocks that are kept, a bit each; every one before blocks are sampled. */
+inlined u64 kept_blocks(u64 groups, u32 shift, u32 word)
+{
+	u64 kept = 0;
+
+	if (!shift)
+		return ~0ULL;
+#pragma unroll
+	for (u32 group = 0; group < 4; group++)
+		kept |= 1ULL << (kept_in(groups, word * 4 + group) & 63);
+	return kept;
 }
 
 /* A new chunk. When there are many, only those are kept whose hash ends in one more zero; user space
@@ -103,32 +123,38 @@ inlined u32 is_sampled(u64 chance)
 	return !(chance * 0x9e3779b97f4a7c15ULL >> (64 - BLOCK_SAMPLE_SHIFT));
 }
 
-/* Whether a chunk is left out, or all of its blocks from the first to the last that are touched, as of most
- * small requests. */
+/* Whether nothing of a request is kept: not its chunk, or none of the blocks from the first to the last. So
+ * it is for most small requests. */
 inlined int is_left_out(struct sampling *sampling, u64 hash, u32 first, u32 last, u64 chance)
 {
-	const u32 stretch = 1 << BLOCK_SAMPLE_SHIFT;
-	u32 kept = hash >> (64 - BLOCK_SAMPLE_SHIFT);
+	u64 groups = kept_of_groups(hash);
+	u32 low, high;
 
 	if (hash & ((1ULL << (sampling->chunk_shift & 31)) - 1))
 		return 1;
-	return sampling->block_shift && !is_sampled(chance) && last - first < stretch - 1 &&
-	       ((kept - first) & (stretch - 1)) > last - first;
+	if (!sampling->block_shift || is_sampled(chance) || last >> 4 > (first >> 4) + 1)
+		return 0;
+	low = kept_in(groups, first >> 4);
+	high = kept_in(groups, last >> 4);
+	return (low < first || low > last) && (high < first || high > last);
 }
 
+/* A request goes on within the block in which the one before it ended, which is no second write to it. */
+enum { GOES_ON = 1 << 16 };
+
+/* The span is its first block, its last one from the eighth bit on, and whether it goes on. */
 apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op, u64 chance)
 {
 	struct chunk_key key = { .disk = disk, .number = number };
 	u32 first = span & 255, last = span >> 8 & 255, zero = 0, shift, counted;
 	struct sampling *sampling = map_lookup(&sampling_state, &zero);
-	u64 hash = hash_of(number), kept;
+	u64 groups = kept_of_groups(hash_of(number));
 	struct chunk *chunk;
 
-	if (!sampling || is_left_out(sampling, hash, first, last, chance))
+	if (!sampling)
 		return 0;
 	shift = sampling->block_shift;
 	counted = !shift || is_sampled(chance);
-	kept = kept_blocks(hash, shift);
 	if (!shift && __sync_fetch_and_add(&sampling->marks, 1) >= MARKS_KEPT)
 		sampling->block_shift = BLOCK_SAMPLE_SHIFT;
 	chunk = map_lookup(&chunks, &key);
@@ -143,9 +169,11 @@ apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op, u64 chance)
 	/* Each counts for those that are left out, too. */
 	if (counted)
 		__sync_fetch_and_add(op == OP_READ ? &chunk->reads : &chunk->writes, 1 << shift);
+	if (span & GOES_ON && ++first > last)
+		return 0;
 #pragma unroll
 	for (u32 word = 0; word < 4; word++) {
-		u64 mask = bits(first, last, word) & kept, before;
+		u64 mask = bits(first, last, word) & kept_blocks(groups, shift, word), before;
 
 		if (!mask)
 			continue;
@@ -166,14 +194,26 @@ apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op, u64 chance)
 
 enum { BLOCKS_PER_CHUNK_SHIFT = CHUNK_SHIFT - BLOCK_SHIFT };
 
+inlined void mark_if_kept(struct sampling *sampling, u32 disk, u64 chunk, u32 span, u32 op, u64 chance)
+{
+	if (!is_left_out(sampling, hash_of(chunk), span & 255, span >> 8 & 255, chance))
+		mark_chunk(disk, chunk, span, op, chance);
+}
+
+/* Blocks of several chunks. */
 apart int mark_chunks(u32 disk, u64 first, u64 last, u32 op, u64 chance)
 {
+	u32 zero = 0;
+	struct sampling *sampling = map_lookup(&sampling_state, &zero);
+
+	if (!sampling)
+		return 0;
 	for (int i = 0; i < 9 && first <= last; i++) {
 		u64 chunk = first >> BLOCKS_PER_CHUNK_SHIFT;
 		u64 end = (chunk + 1) << BLOCKS_PER_CHUNK_SHIFT;
 		u64 stop = last < end ? last : end - 1;
 
-		mark_chunk(disk, chunk, (u32)(first & 255) | (u32)(stop & 255) << 8, op, chance);
+		mark_if_kept(sampling, disk, chunk, (first & 255) | (stop & 255) << 8, op, chance);
 		first = end;
 	}
 	if (first <= last)
@@ -181,21 +221,23 @@ apart int mark_chunks(u32 disk, u64 first, u64 last, u32 op, u64 chance)
 	return 0;
 }
 
-/* The blocks of a request are touched. */
-inlined void mark_places(u32 disk, u64 sector, u32 bytes, u32 op, u64 chance)
+/* Marks the blocks of a request. Most requests lie in one chunk and are left out, without a call. */
+inlined void mark_places(struct flight *flight, u64 sector, u32 bytes)
 {
 	u64 first = sector >> (BLOCK_SHIFT - SIZE_SHIFT);
 	u64 last = (sector + (bytes >> SIZE_SHIFT) - 1) >> (BLOCK_SHIFT - SIZE_SHIFT);
-	u64 chunk = first >> BLOCKS_PER_CHUNK_SHIFT;
-	u32 zero = 0;
+	u64 chunk = first >> BLOCKS_PER_CHUNK_SHIFT, chance = flight->start_ns;
+	u32 zero = 0, span = (first & 255) | (last & 255) << 8;
 	struct sampling *sampling = map_lookup(&sampling_state, &zero);
 
 	if (!sampling || bytes < 1 << SIZE_SHIFT)
 		return;
-	if (last >> BLOCKS_PER_CHUNK_SHIFT != chunk)
-		mark_chunks(disk, first, last, op, chance);
-	else if (!is_left_out(sampling, hash_of(chunk), first & 255, last & 255, chance))
-		mark_chunk(disk, chunk, (u32)(first & 255) | (u32)(last & 255) << 8, op, chance);
+	if (flight->kind == SEQUENTIAL && sector & ((1 << (BLOCK_SHIFT - SIZE_SHIFT)) - 1))
+		span |= GOES_ON;
+	if (last >> BLOCKS_PER_CHUNK_SHIFT == chunk)
+		mark_if_kept(sampling, flight->disk, chunk, span, flight->op, chance);
+	else
+		mark_chunks(flight->disk, first + !!(span & GOES_ON), last, flight->op, chance);
 }
 
 #endif

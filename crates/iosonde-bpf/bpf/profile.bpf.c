@@ -263,7 +263,7 @@ inlined int begin(struct request *rq, u64 now)
 	u32 flags, bytes, group = 0;
 	int index, slot;
 
-	if (!rq || !has_begun())
+	if (!has_begun())
 		return 0;
 	flight.disk = disk_of(rq);
 	thread = this_thread();
@@ -321,22 +321,18 @@ inlined int begin(struct request *rq, u64 now)
 	return 1;
 }
 
-inlined int count_in_file(struct flight *flight, struct file_place *at, u32 bytes, u32 is_first)
+inlined void count_in_file(struct flight *flight, struct file_place *at, u32 bytes, u32 is_first)
 {
-	struct file_use *file;
-	u32 place;
+	u32 place = at->place;
+	struct file_use *file = map_lookup(&file_data, &place);
 
-	if (!flight || !at)
-		return 0;
-	place = at->place;
-	file = map_lookup(&file_data, &place);
 	if (file && (u32)file->since_ns != at->since) {
 		/* It has been emptied meanwhile. */
 		place = 0;
 		file = map_lookup(&file_data, &place);
 	}
 	if (!file)
-		return 0;
+		return;
 	if (flight->op == OP_READ) {
 		__sync_fetch_and_add(&file->reads, is_first);
 		__sync_fetch_and_add(&file->read_bytes[flight->is_direct & 1], bytes);
@@ -348,7 +344,6 @@ inlined int count_in_file(struct flight *flight, struct file_place *at, u32 byte
 	}
 	if (flight->kind == SEQUENTIAL && is_first)
 		__sync_fetch_and_add(&file->sequential, 1);
-	return 0;
 }
 
 /* Bios of a request that are looked at; of one that was never issued, none. */
@@ -406,23 +401,12 @@ apart int count_part(struct parts *parts)
 }
 
 /* What was merged into one request may be of several files. */
-inlined int count_in_files(struct flight *flight, struct request *rq,
-						    u32 bytes, u32 bios)
+static __attribute__((noinline)) int count_parts(struct flight *flight, struct request *rq, u32 bytes,
+						 u32 bios)
 {
-	struct parts parts = {};
-	struct bio *bio;
+	struct parts parts = { .flight = *flight, .place = flight->file, .bytes = bytes };
 
-	if (!flight || !rq)
-		return 0;
-	bio = rq->bio;
-	parts.place = flight->file;
-	if (flight->is_direct || !bio || !bio->bi_next) {
-		count_in_file(flight, &parts.place, bytes, 1);
-		return 0;
-	}
-	parts.flight = *flight;
-	parts.bio = bio_address(bio);
-	parts.bytes = bytes;
+	parts.bio = bio_address(rq->bio);
 	for (u32 i = 0; i < bios && parts.bio && parts.bytes; i++)
 		count_part(&parts);
 	if (parts.bytes)
@@ -430,16 +414,23 @@ inlined int count_in_files(struct flight *flight, struct request *rq,
 	return 0;
 }
 
+inlined void count_in_files(struct flight *flight, struct request *rq, u32 bytes, u32 bios)
+{
+	struct bio *bio = rq->bio;
+
+	if (flight->is_direct || !bio || !bio->bi_next)
+		count_in_file(flight, &flight->file, bytes, 1);
+	else
+		count_parts(flight, rq, bytes, bios);
+}
+
 /* The request has its final size and its place in the order of requests. */
-inlined int count(struct flight *flight, struct request *rq, u32 bytes, u32 bios)
+inlined void count(struct flight *flight, struct request *rq, u32 bytes, u32 bios)
 {
 	struct thread *thread;
-	u64 sector;
+	u64 sector = rq->__sector;
 	int kind = APART;
 
-	if (!flight || !rq)
-		return 0;
-	sector = rq->__sector;
 	flight->is_counted = 1;
 	flight->bytes = bytes;
 	thread = thread_of(flight->tid);
@@ -465,9 +456,8 @@ inlined int count(struct flight *flight, struct request *rq, u32 bytes, u32 bios
 		if (flight->has_file)
 			count_in_files(flight, rq, bytes, bios);
 		if (HAS_PART(PLACES))
-			mark_places(flight->disk, sector, bytes, flight->op, flight->start_ns);
+			mark_places(flight, sector, bytes);
 	}
-	return 0;
 }
 
 SEC("tp_btf/block_io_start")
@@ -557,19 +547,14 @@ int rq_merge(u64 *ctx)
 	return 0;
 }
 
-inlined int tally_end(struct flight *flight, u32 bytes, u64 now)
+inlined void tally_end(struct flight *flight, u32 bytes, u64 now)
 {
-	struct slot *slot;
-	u32 index;
-	u64 total;
+	u32 index = flight->slot;
+	struct slot *slot = map_lookup(&slot_data, &index);
+	u64 total = now - flight->start_ns;
 
-	if (!flight)
-		return 0;
-	index = flight->slot;
-	slot = map_lookup(&slot_data, &index);
 	if (!slot)
-		return 0;
-	total = now - flight->start_ns;
+		return;
 	slot->requests += 1;
 	slot->durable += flight->is_durable;
 	slot->errors += flight->has_error;
@@ -594,14 +579,14 @@ inlined int tally_end(struct flight *flight, u32 bytes, u64 now)
 	tally_flag(flight, bytes, total);
 	tally_file(flight, total);
 	tally_cgroup(flight, bytes, &total);
-	return 0;
 }
 
-/* One that ends without having been issued. */
+/* One that ends without having been issued: seldom, so it is a call. */
 static __attribute__((noinline)) int count_unissued(struct flight *flight, struct request *rq,
 						    u32 bytes)
 {
-	return count(flight, rq, bytes, 0);
+	count(flight, rq, bytes, 0);
+	return 0;
 }
 
 SEC("tp_btf/block_rq_complete")

@@ -140,13 +140,11 @@ static __attribute__((noinline)) struct thread *new_thread(void)
 	return thread;
 }
 
-/* The running thread is followed since, or another one that got the number of one that has ended. */
+/* The number belongs to another thread now, or the thread has been followed since. */
 static __attribute__((noinline)) int renew_thread(struct thread *thread)
 {
 	u32 tgid = current_pid_tgid() >> 32;
 
-	if (!thread)
-		return 0;
 	thread->generation = generation();
 	thread->inode = 0;
 	thread->tgid = tgid;
@@ -157,7 +155,7 @@ static __attribute__((noinline)) int renew_thread(struct thread *thread)
 }
 
 /* The running thread's entry, made if it is not there; NULL if the table is full. */
-inlined struct thread *this_thread(void)
+static __attribute__((noinline)) struct thread *this_thread(void)
 {
 	struct thread *thread = thread_of((u32)current_pid_tgid());
 
@@ -180,7 +178,12 @@ inlined struct thread *counted_thread(void)
 	thread = thread_of((u32)id);
 	if (thread && thread->generation == control_of[0])
 		return thread->of_program ? thread : 0;
-	return is_followed(id >> 32) ? this_thread() : 0;
+	if (!is_followed(id >> 32))
+		return 0;
+	if (!thread)
+		return new_thread();
+	renew_thread(thread);
+	return thread;
 }
 
 inlined u32 disk_of(struct request *rq)

@@ -93,13 +93,14 @@ impl fmt::Debug for Collector {
     }
 }
 
-/// The kernel's types that the programs need.
+/// The kernel's types that the programs need, and those of the device mapper, where it is a module.
 fn types() -> Result<Types, AttachError> {
     let kernel = std::fs::read("/sys/kernel/btf/vmlinux");
     let kernel = kernel.map_err(|error| AttachError::NoTypes(error.to_string()))?;
+    let module = std::fs::read("/sys/kernel/btf/dm_mod").unwrap_or_default();
     let programs = Object::parse(OBJECT).map_err(|error| AttachError::Maps(chain(&error)))?;
     let programs = programs.btf.map(|types| types.to_bytes()).unwrap_or_default();
-    Types::pick(&kernel, &programs).map_err(AttachError::NoTypes)
+    Types::pick(&kernel, &module, &programs).map_err(AttachError::NoTypes)
 }
 
 /// What a thread has found.

@@ -50,17 +50,22 @@ pub(crate) struct Types {
 }
 
 impl Types {
-    /// Picks what the programs need; both as the kernel writes types (BTF).
+    /// Picks what the programs need of the kernel's types and of a module's, whose numbers go
+    /// on; all as the kernel writes types (BTF).
     ///
     /// # Errors
     /// In words, if something else is read.
-    pub(crate) fn pick(kernel: &[u8], programs: &[u8]) -> Result<Types, String> {
+    pub(crate) fn pick(kernel: &[u8], module: &[u8], programs: &[u8]) -> Result<Types, String> {
         let programs = Table::read(programs)?;
         let names: HashSet<&[u8]> = (1..programs.end())
             .filter(|id| is_with_parts(programs.kind(*id)))
             .map(|id| without_flavour(programs.name(id)))
             .collect();
-        let kernel = Table::read(kernel)?;
+        let mut kernel = Table::read(kernel)?;
+        let of_module = kernel.end();
+        if !module.is_empty() {
+            kernel.append(Table::read(module)?);
+        }
         let (mut roots, mut tracepoints) = (Vec::new(), Vec::new());
         let mut numbers = HashMap::new();
         let mut cast = None;
@@ -71,6 +76,8 @@ impl Types {
                     numbers.insert(kernel.name(id).to_vec(), id);
                     tracepoints.push(id);
                 }
+                // A module may have types of its own under names of the kernel's.
+                _ if id >= of_module && numbers.contains_key(kernel.name(id)) => {}
                 of if is_with_parts(of) && names.contains(kernel.name(id)) => {
                     if of == kind::STRUCT {
                         numbers.entry(kernel.name(id).to_vec()).or_insert(id);
@@ -142,6 +149,13 @@ impl Table {
             at += HEAD + parts(info).ok_or_else(what)?;
         }
         Ok(Table { words, strings, begins })
+    }
+
+    fn append(&mut self, more: Table) {
+        let begin = self.words.len();
+        self.begins.extend(more.begins.iter().skip(1).map(|at| begin + at));
+        self.words.extend(more.words);
+        self.strings.extend(more.strings);
     }
 
     fn end(&self) -> u32 {
@@ -313,7 +327,7 @@ mod tests {
         let mut programs = Picked::default();
         let name = programs.string(b"a___old\0");
         programs.words.extend([name, kind::STRUCT << 24, 0]);
-        let types = Types::pick(&table(), &programs.written()).unwrap();
+        let types = Types::pick(&table(), &[], &programs.written()).unwrap();
         assert_eq!((types.number("a"), types.number("b"), types.cast), (6, 0, Some(7)));
         assert!(types.has("block_io_start") && !types.has("block_rq_insert"));
         let id = |name, kind| types.tracepoints.id_by_type_name_kind(name, kind).ok();
@@ -321,6 +335,30 @@ mod tests {
         let id = |name, kind| types.named.id_by_type_name_kind(name, kind).ok();
         assert_eq!(id("a", BtfKind::Struct), Some(1));
         assert_eq!((id("int", BtfKind::Int), id("b", BtfKind::Struct)), (Some(2), Some(3)));
+    }
+
+    #[test]
+    fn types_of_a_module_go_on_with_the_numbers_and_strings_of_the_kernel() {
+        let kernel = table();
+        let of_kernel = Table::read(&kernel).unwrap();
+        let (types, strings) = (of_kernel.end(), of_kernel.strings.len() as u32);
+        let mut module = Picked::default();
+        let names = [&b"io\0"[..], b"member\0", b"a\0"].map(|name| module.string(name) + strings);
+        let [io, member, a] = names;
+        // The second has the name of a structure of the kernel, and is not taken for it.
+        module.words.extend([io, kind::STRUCT << 24 | 1, 8, member, 2, 32]);
+        module.words.extend([a, kind::STRUCT << 24, 0]);
+        let mut programs = Picked::default();
+        for name in [&b"io\0"[..], b"a\0"] {
+            let name = programs.string(name);
+            programs.words.extend([name, kind::STRUCT << 24, 0]);
+        }
+        let types_of = |module: &[u8]| Types::pick(&kernel, module, &programs.written()).unwrap();
+        let found = types_of(&module.written());
+        assert_eq!((found.number("io"), found.number("a")), (types, 6));
+        let id = |name| found.named.id_by_type_name_kind(name, BtfKind::Struct).ok();
+        assert!(id("io").is_some() && id("b").is_some());
+        assert_eq!(types_of(&[]).number("io"), 0);
     }
 
     #[test]
@@ -350,9 +388,9 @@ mod tests {
 
     #[test]
     fn what_is_no_table_of_types_is_refused() {
-        assert!(Types::pick(&[0; 64], &table()).is_err());
+        assert!(Types::pick(&[0; 64], &[], &table()).is_err());
         let whole = table();
-        assert!(Types::pick(&whole[..whole.len() - 30], &table()).is_err());
-        assert!(Types::pick(&whole[..10], &table()).is_err());
+        assert!(Types::pick(&whole[..whole.len() - 30], &[], &table()).is_err());
+        assert!(Types::pick(&whole[..10], &[], &table()).is_err());
     }
 }

@@ -21,9 +21,14 @@ impl Sampling {
         hash_of(chunk) & ((1 << (self.chunk_shift & 31)) - 1) == 0
     }
 
-    /// Those of 64 neighbouring blocks of a chunk that are in the sample, a bit each.
-    pub fn kept_blocks(&self, chunk: u64) -> u64 {
-        if self.block_shift == 0 { !0 } else { 0x0001_0001_0001_0001 << (hash_of(chunk) >> 60) }
+    /// The blocks of a chunk that are in the sample, a bit each.
+    pub fn kept_blocks(&self, chunk: u64) -> [u64; 4] {
+        if self.block_shift == 0 {
+            return [!0; 4];
+        }
+        let groups = hash_of(chunk).rotate_left(32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let in_group = |group: usize| 1 << (16 * (group % 4) as u64 + (groups >> (4 * group) & 15));
+        std::array::from_fn(|word| (4 * word..4 * word + 4).map(in_group).sum())
     }
 }
 
@@ -77,10 +82,18 @@ mod tests {
         assert_eq!(kept(0), 80_000);
         assert!((9_500..10_500).contains(&kept(3)), "{}", kept(3));
         assert!((0..80_000).all(|chunk| !of(0, 4).keeps(chunk) || of(0, 3).keeps(chunk)));
-        assert!((0..100).all(|chunk| of(0, 0).kept_blocks(chunk) == !0));
-        assert!((0..100).all(|chunk| of(4, 0).kept_blocks(chunk).count_ones() == 4));
-        // Not the same blocks in each chunk: a stride would meet all or none of them.
-        let first = (0..1600).filter(|chunk| of(4, 0).kept_blocks(*chunk) & 1 == 1).count();
-        assert!((60..140).contains(&first), "{first}");
+        assert!((0..100).all(|chunk| of(0, 0).kept_blocks(chunk) == [!0; 4]));
+        let words = |chunk| of(4, 0).kept_blocks(chunk);
+        assert!((0..100).all(|chunk| words(chunk).map(u64::count_ones) == [4; 4]));
+        // A stride meets neither all nor none of them, within a chunk nor over several, which may
+        // be a sample themselves.
+        let first = |word: u64| (word & 0x0001_0001_0001_0001).count_ones() as usize;
+        let firsts = |chunk| words(chunk).into_iter().map(first).sum::<usize>();
+        let all: usize = (0..1600).map(firsts).sum();
+        assert!((1_450..1_750).contains(&all), "{all}");
+        let sampled = (0..).filter(|chunk| of(0, 6).keeps(*chunk)).take(1_600);
+        let all: usize = sampled.map(firsts).sum();
+        assert!((1_450..1_750).contains(&all), "{all}");
+        assert!((0..1_600).all(|chunk| firsts(chunk) < 10));
     }
 }

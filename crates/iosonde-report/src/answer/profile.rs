@@ -10,8 +10,10 @@ use iosonde_model::units::{bytes, count, duration};
 
 /// Requests below which figures say little of the rest.
 const FEW: u64 = 30;
-/// Share of the time below which a wait for storage is not what the program's time goes to.
+/// Share of the time below which waits for storage are not what the program's time goes to.
 const SLIGHT: f64 = 0.05;
+/// Share of the time on a CPU, or ready for one, above which they are.
+const MOSTLY: f64 = 0.8;
 
 impl Answer {
     /// What the program does to storage, by its weightiest finding.
@@ -34,10 +36,10 @@ impl Answer {
         let requests = figures.program.as_ref().map_or(0, Side::requests);
         let is_short = (1..FEW).contains(&requests);
         let is_idle = figures.program.as_ref().is_some_and(|side| side.requests() == 0);
-        let is_slight = is_slight(figures);
-        // How requests are arranged is of no concern where they take hardly any time.
+        let is_of_cpus = is_of_cpus(run, figures);
+        // What is only information is of no concern where storage takes hardly any time.
         let says = |of: &&Finding| {
-            of.severity > Severity::Fact || (!of.subject.is_empty() && !is_slight)
+            of.severity > Severity::Fact || (!of.subject.is_empty() && !is_of_cpus)
         };
         let finding = figures.findings.iter().find(says);
         let found = finding.map(|finding| format!("; {}", finding.subject)).unwrap_or_default();
@@ -76,9 +78,10 @@ impl Answer {
                 idle(run, figures).to_owned()
             }
             Method::Tracepoints if is_short => "Profile it while it does more I/O".to_owned(),
-            Method::Tracepoints if is_slight => {
-                "Look beyond storage, which takes less than 5 % of the program's time".to_owned()
-            }
+            Method::Tracepoints if is_of_cpus => format!(
+                "Look at its CPU time first: waits for storage take less than {:.0} % of its time",
+                SLIGHT * 100.0
+            ),
             Method::Tracepoints => "Replay it elsewhere: repeat with --emit app.toml, then \
                                     iosonde run app.toml --path PATH"
                 .to_owned(),
@@ -87,11 +90,23 @@ impl Answer {
     }
 }
 
-/// Whether requests in flight, syncs and other waits for I/O each take a slight part of the time.
-fn is_slight(figures: &Figures) -> bool {
-    let Some(in_flight) = figures.waits.in_flight else { return false };
-    let shares = [Some(in_flight), figures.waits.in_syncs, figures.machine.program_io_delay];
-    shares.into_iter().flatten().all(|share| share < SLIGHT)
+/// Whether the time of a program goes to its CPUs. That few waits were seen does not tell: a limit
+/// that holds asynchronous I/O, or the commit for a write that must be durable, is not among them.
+fn is_of_cpus(run: &ProfileRun, figures: &Figures) -> bool {
+    let Some(side) = figures.program.as_ref().filter(|_| run.unwatched.is_none()) else {
+        return false;
+    };
+    let depths = figures.devices.iter().filter_map(|device| device.program_depth.as_ref());
+    let busy: Option<f64> = depths.map(|depth| depth.busy_share).sum();
+    let (Some(busy), Some(blocked)) = (busy, figures.machine.program_io_delay) else {
+        return false;
+    };
+    // Of the time that it ran, also where its pages were written later.
+    let in_flight = busy * side.window_ns as f64 / figures.window_ns.max(1) as f64;
+    let waits = in_flight + blocked + figures.waits.in_syncs.unwrap_or_default();
+    let runs = figures.waits.on_cpu.unwrap_or_default();
+    let ready = figures.machine.program_run_delay.unwrap_or_default();
+    waits < SLIGHT && runs + ready > MOSTLY
 }
 
 /// Whether none of its writes reached a traced disk.
@@ -169,21 +184,29 @@ mod tests {
     }
 
     #[test]
-    fn bursts_of_a_program_that_hardly_waits_for_storage_are_not_its_answer() {
+    fn bursts_of_a_program_whose_time_goes_to_the_cpus_are_not_its_answer() {
         let bursts = Flow { op: Op::Write, burst: 100, ..Flow::default() };
-        let answer = |requests| {
+        let answer = |requests, io_delay_ns, cpu_ns| {
             let mut run = profile_of(&[Flow { requests, ..bursts }]);
-            run.io_delay_ns = Some(requests * 100_000);
+            run.io_delay_ns = io_delay_ns;
+            run.cpu.as_mut().unwrap().cpu_user_ns = cpu_ns;
             let figures = figures(&run);
             assert!(figures.findings.iter().any(|finding| finding.code == "bursty"));
             Answer::of_profile(&run, &figures)
         };
-        let busy = answer(50_000);
-        assert!(busy.result.ends_with("; bursts of requests"), "{busy:?}");
-        assert!(busy.next.contains("--explain bursty"), "{busy:?}");
-        let slight = answer(500);
+        const SECOND: u64 = 1_000_000_000;
+        let slight = answer(500, Some(SECOND / 20), 9 * SECOND);
         assert!(!slight.result.contains("bursts"), "{slight:?}");
-        assert!(slight.next.starts_with("Look beyond storage, "), "{slight:?}");
+        assert!(slight.next.starts_with("Look at its CPU time first: "), "{slight:?}");
+        // In flight, blocked all the same, nobody knows, or it waits for what was not seen.
+        for other in [
+            answer(50_000, Some(SECOND / 20), 9 * SECOND),
+            answer(500, Some(SECOND), 9 * SECOND),
+            answer(500, None, 9 * SECOND),
+            answer(500, Some(SECOND / 20), SECOND),
+        ] {
+            assert!(!other.next.starts_with("Look at its CPU time"), "{other:?}");
+        }
     }
 
     #[test]

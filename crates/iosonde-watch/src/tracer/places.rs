@@ -27,7 +27,7 @@ impl Tracer {
         for (key, chunk) in chunks.into_iter().filter(|(key, _)| sampling.keeps(key.number)) {
             let kept = sampling.kept_blocks(key.number);
             let ones = |words: [u64; 4]| {
-                let each = words.iter().map(|word| (word & kept).count_ones());
+                let each = words.iter().zip(kept).map(|(word, kept)| (word & kept).count_ones());
                 each.sum::<u32>() << sampling.block_shift
             };
             let both: [u64; 4] = std::array::from_fn(|at| chunk.read[at] | chunk.written[at]);

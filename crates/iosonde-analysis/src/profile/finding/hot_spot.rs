@@ -2,16 +2,17 @@
 
 use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, count};
 
-use super::super::Figures;
+use super::super::{Figures, PlaceFigures};
 use super::{Detect, percent};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "hot_spot",
     meaning: "Most requests go to a small part of the range.",
     method: "requests by chunk of 1 MiB",
-    action: "Cache the hot part, or put it on faster storage.",
+    action: "Put the hot part on faster storage; where it is mostly read, cache it.",
     subject: "hot spots",
     severity: Severity::Fact,
     detect,
@@ -21,6 +22,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const SHARE: f64 = 0.8;
 /// Fewest chunks to report.
 const CHUNKS: u64 = 20;
+/// How often each block is read on average at least where a cache would help.
+const TIMES: u64 = 2;
 
 /// Reports the most uneven device.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
@@ -31,13 +34,12 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         return None;
     }
     let hot = bytes::rough(place.chunks * place.chunk_bytes / 5);
-    let (writes, sense) = match are_mostly_writes(run, &place.device) {
-        // Those that must be durable reach the device, cached or not.
-        true => (", mostly writes,", format!("{hot} in all")),
-        false => ("", format!("a cache of {hot} would absorb most of them")),
+    let sense = match is_mostly_read_again(run, place) {
+        true => format!("a cache of {hot} would absorb most of them"),
+        false => format!("{hot} in all"),
     };
     let words = format!(
-        "{} of the requests on {}{writes} go to a fifth of the {} chunks of {} touched: {sense}.",
+        "{} of the requests on {} go to a fifth of the {} chunks of {} touched: {sense}.",
         percent(share),
         place.device,
         count::thousands(place.chunks),
@@ -47,11 +49,16 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     Some(finding.with("hot_share", share))
 }
 
-fn are_mostly_writes(run: &ProfileRun, device: &str) -> bool {
-    let places = run.places.iter().filter(|places| places.device == device);
-    let chunks = || places.clone().flat_map(|places| &places.chunks);
-    let reads: u64 = chunks().map(|chunk| chunk.reads).sum();
-    chunks().map(|chunk| chunk.writes).sum::<u64>() > reads
+/// Whether most requests are reads of what was read before: a cache absorbs neither the first read
+/// of a block nor a write that must be durable.
+fn is_mostly_read_again(run: &ProfileRun, place: &PlaceFigures) -> bool {
+    let own = run.traffic.iter().filter(|each| {
+        each.device == place.device && matches!(each.class, Class::Program | Class::WriteBack)
+    });
+    let of = |op: Op| own.clone().filter(move |each| each.op == op);
+    let requests = |op| of(op).map(|each| each.requests).sum::<u64>();
+    let read_bytes: u64 = of(Op::Read).map(|each| each.bytes).sum();
+    requests(Op::Read) > requests(Op::Write) && read_bytes > TIMES * place.read_set_bytes
 }
 
 #[cfg(test)]
@@ -75,11 +82,18 @@ mod tests {
             "{message}"
         );
         assert!(message.contains("a cache of 20.0 MiB would absorb most"), "{message}");
+        // Each block once, and writes.
         for chunk in &mut run.places[0].chunks {
-            chunk.writes = std::mem::take(&mut chunk.reads);
+            chunk.read_blocks = 256;
         }
         let message = words(detect, &run);
-        assert!(message.contains("on vda, mostly writes, go to a fifth"), "{message}");
+        assert!(message.ends_with("touched: 20.0 MiB in all."), "{message}");
+        let writes = Flow { op: Op::Write, ..Flow::default() };
+        run.traffic = profile_of(&[writes]).traffic;
+        for chunk in &mut run.places[0].chunks {
+            chunk.read_blocks = 1;
+        }
+        let message = words(detect, &run);
         assert!(message.ends_with("touched: 20.0 MiB in all."), "{message}");
     }
 }

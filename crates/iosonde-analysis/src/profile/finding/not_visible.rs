@@ -2,6 +2,7 @@
 
 use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::ProfiledDevice;
 
 use super::super::Figures;
 use super::Detect;
@@ -16,9 +17,11 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Reports the first such device with any I/O, as far as known.
+/// Reports the first such device with any I/O, as far as known. Nothing is missing of one whose
+/// requests are traced on the disks below it.
 fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
-    let hidden = run.devices.iter().filter(|device| super::super::moved(device));
+    let used = run.devices.iter().filter(|device| super::super::moved(device));
+    let hidden = used.filter(|device| !is_traced(run, device));
     let (device, reason) =
         hidden.filter_map(|device| Some((device, device.invisible.as_ref()?))).next()?;
     let name = &device.facts.name;
@@ -28,6 +31,17 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     );
     let finding = DETECTOR.found(Strength::Proven, words).with("device", name.as_str());
     Some(finding.with("reason", reason.as_str()))
+}
+
+fn is_traced(run: &ProfileRun, device: &ProfiledDevice) -> bool {
+    let below = &device.beneath;
+    let are_selected = run.unwatched.as_deref() == Some(ProfileRun::SELECTED);
+    // A disk without I/O is not part of the record, unless disks were selected.
+    let is_traced_below = |name: &String| {
+        let disk = run.devices.iter().find(|each| each.facts.name == *name);
+        disk.map_or(!are_selected, |disk| is_traced(run, disk))
+    };
+    device.invisible.is_none() || (!below.is_empty() && below.iter().all(is_traced_below))
 }
 
 #[cfg(test)]
@@ -46,5 +60,18 @@ mod tests {
         assert!(message.contains("The requests on zram0 cannot be traced: it has no"), "{message}");
         run.devices[1].counters = Some((DeviceCounters::default(), DeviceCounters::default()));
         assert_eq!(ask(detect, &run), None);
+    }
+
+    #[test]
+    fn of_a_volume_whose_disk_is_traced_nothing_is_missing() {
+        let mut run = profile_of(&[Flow::default(), Flow { device: "dm-0", ..Flow::default() }]);
+        run.devices[1].invisible = Some("it has no request queue".into());
+        run.devices[1].beneath = vec!["vda".into(), "idle".into()];
+        assert_eq!(ask(detect, &run), None);
+        run.unwatched = Some(ProfileRun::SELECTED.into());
+        assert!(ask(detect, &run).is_some());
+        run.unwatched = None;
+        run.devices[0].invisible = Some("it has none either".into());
+        assert!(ask(detect, &run).is_some());
     }
 }

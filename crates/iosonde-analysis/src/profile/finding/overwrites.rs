@@ -21,11 +21,14 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const SHARE: f64 = 0.5;
 /// Fewest bytes written to report.
 const FROM_BYTES: u64 = 16 << 20;
+/// Fewest distinct blocks that were looked at: of fewer, the number of all is a guess.
+const BLOCKS: u64 = 32;
 
 /// Reports the device with the most bytes written this way.
 fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let often = figures.places.iter().filter(|place| {
         place.written_bytes >= FROM_BYTES
+            && place.write_set_bytes >= BLOCKS * place.one_block_in * place.block_bytes
             && place.overwrite_share.is_some_and(|share| share >= SHARE)
     });
     let place = often.max_by_key(|place| place.written_bytes)?;

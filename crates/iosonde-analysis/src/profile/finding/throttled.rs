@@ -24,8 +24,10 @@ const BLOCKED: f64 = 0.3;
 const TIMES: f64 = 4.0;
 /// Fewest requests to report.
 const REQUESTS: u64 = 10;
-/// Smallest share of the program's bytes that were traced: it may be blocked on others.
-const TRACED: f64 = 0.9;
+/// Largest share of the program's bytes that were not traced: it may be blocked on these.
+const UNTRACED: f64 = 0.1;
+/// As many bytes are of no concern: what a program prints, and itself.
+const SLIGHT_BYTES: u64 = 4 << 20;
 
 /// Compares the time blocked of the mean thread, which at least one of them is, with the latencies
 /// of all requests on its devices, which are in flight no longer than their sum: it may wait for
@@ -33,10 +35,12 @@ const TRACED: f64 = 0.9;
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let own = figures.program.as_ref().filter(|own| own.requests() >= REQUESTS)?;
     let calls = run.calls?;
-    let is_traced = |op, moved: u64| own.op(op).bytes as f64 >= TRACED * moved as f64;
-    if !is_traced(Op::Read, calls.storage_read_bytes)
-        || !is_traced(Op::Write, calls.storage_write_bytes)
-    {
+    let ways = [(Op::Read, calls.storage_read_bytes), (Op::Write, calls.storage_write_bytes)];
+    let is_traced = |(op, moved): (Op, u64)| {
+        let untraced = moved.saturating_sub(own.op(op).bytes);
+        untraced <= SLIGHT_BYTES || untraced as f64 <= UNTRACED * moved as f64
+    };
+    if !ways.into_iter().all(is_traced) {
         return None;
     }
     let threads: u32 = run.groups.iter().map(|group| group.threads).sum();

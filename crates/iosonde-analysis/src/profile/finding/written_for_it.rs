@@ -52,19 +52,30 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         percent(share),
         bytes::rough(written),
         message.join(", "),
-        waited(run),
+        waited(run, figures),
     );
     let finding = DETECTOR.found(Strength::Proven, words).with("write_back_bytes", written as f64);
     Some(finding.with("write_back_share", share))
 }
 
-/// Whether its threads waited for these writes: syncs do.
-fn waited(run: &ProfileRun) -> String {
+/// Share of the time blocked on I/O from which on its threads may have waited for these writes.
+const BLOCKED: f64 = 0.05;
+
+/// Whether its threads waited for these writes: syncs do, and so does who dirties more than it may.
+fn waited(run: &ProfileRun, figures: &Figures) -> String {
     let syncs_ns: u128 = run.syncs.iter().map(|sync| sync.latency.sum()).sum();
     if syncs_ns > 0 {
         return format!(
             "Its sync calls, {} in all, may have waited for them.",
             duration::latency(syncs_ns as f64)
+        );
+    }
+    let blocked = figures.machine.program_io_delay;
+    if let Some(share) = blocked.filter(|share| *share >= BLOCKED) {
+        return format!(
+            "Its threads were blocked on I/O for {} of the time, and may have waited for them, as \
+             at the limit of dirty pages.",
+            percent(share.min(1.0))
         );
     }
     "Its own threads did not wait for these writes, but they delay requests that threads wait for."
