@@ -38,9 +38,8 @@ impl Answer {
         let is_idle = figures.program.as_ref().is_some_and(|side| side.requests() == 0);
         let is_of_cpus = is_of_cpus(run, figures);
         // What is only information is of no concern where storage takes hardly any time.
-        let says = |of: &&Finding| {
-            of.severity > Severity::Fact || (!of.subject.is_empty() && !is_of_cpus)
-        };
+        let says =
+            |of: &&Finding| of.severity > Severity::Fact || (!of.subject.is_empty() && !is_of_cpus);
         let finding = figures.findings.iter().find(says);
         let found = finding.map(|finding| format!("; {}", finding.subject)).unwrap_or_default();
         let lost: u64 = run.lost.values().sum();
