@@ -77,7 +77,8 @@ class Watcher:
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGINT)
         try:
-            self.process.wait(10)
+            # bpftrace prints its tables first.
+            self.process.wait(60)
         finally:
             self.process.kill()
             self.process.wait()

@@ -1,6 +1,7 @@
 //! Profiles on an older kernel: requests are attributed later, some tracepoints are not there, and
 //! stacks have the device's own driver.
 
+use std::path::Path;
 use std::process::Command;
 
 use iosonde_model::record::ProfileRun;
@@ -11,14 +12,29 @@ use iosonde_rig::{ScratchDir, skip};
 
 use crate::inside::{MIB, boot, boot_with_nvme, image, machine, sh};
 
+/// The record of the profile in `/tmp/out` of the guest.
+fn record(guest: &mut Guest) -> ProfileRun {
+    let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+/// Has this tool make a file system; false if it is not installed.
+fn is_made(tool: &str, disk: &Path) -> bool {
+    let Ok(made) = Command::new(tool).arg("-q").arg(disk).status() else {
+        skip(format!("{tool} is not installed"));
+        return false;
+    };
+    assert!(made.success(), "{tool}: {made}");
+    true
+}
+
 #[test]
 fn stacks_are_taken_and_a_missing_tracepoint_is_named() {
     let dir = ScratchDir::new().unwrap();
     let Some(mut guest) = boot_with_nvme(dir.path()) else { return };
     let script = "dd if=/dev/zero of=/dev/nvme0n1 bs=64k count=64 oflag=direct; sleep 1";
     sh(&mut guest, &format!("iosonde profile --stacks -o /tmp/out -- sh -c '{script}'"));
-    let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
-    let run: ProfileRun = serde_json::from_str(&ran.stdout).unwrap();
+    let run = record(&mut guest);
     let of = |kind: StackKind, thread: &str| -> Vec<&StackRun> {
         let all = run.stacks.iter();
         all.filter(|stack| stack.kind == kind && stack.thread == thread).collect()
@@ -50,8 +66,7 @@ fn syncs_by_io_uring_are_counted() {
     let load = "iosonde run --path /dev/nvme0n1 --destroy-data=SN --ioengine io_uring \
                 --rw randwrite --bs 4k --iodepth 4 --number-ios 64 --fsync 4 --output-format json";
     sh(&mut guest, &format!("iosonde profile -o /tmp/out -- {load} > /tmp/run.json"));
-    let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
-    let run: ProfileRun = serde_json::from_str(&ran.stdout).unwrap();
+    let run = record(&mut guest);
     let of_uring = run.syncs.iter().filter(|sync| sync.kind == SyncKind::IoUring);
     let calls: u64 = of_uring.map(|sync| sync.calls).sum();
     assert_eq!(calls, 64 / 4, "{:?}", run.source.missing);
@@ -61,8 +76,8 @@ fn syncs_by_io_uring_are_counted() {
 fn commits_of_a_file_system_that_is_a_module_are_counted() {
     let dir = ScratchDir::new().unwrap();
     let disk = image(dir.path(), "disk", 64 * MIB);
-    if Command::new("mkfs.ext4").arg("-q").arg(&disk).status().is_err() {
-        return skip("mkfs.ext4 is not installed");
+    if !is_made("mkfs.ext4", &disk) {
+        return;
     }
     let Some(machine) = machine(&[]) else { return };
     let machine = machine.modules(&["nvme", "ext4"]).drive("disk", &disk, "");
@@ -78,8 +93,7 @@ fn commits_of_a_file_system_that_is_a_module_are_counted() {
     let script = format!("for i in 1 2 3 4 5 6 7 8; do {write}; done");
     sh(&mut guest, &format!("iosonde profile -o /tmp/out -- sh -c '{script}'"));
     let all = transactions(&mut guest) - before;
-    let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
-    let run: ProfileRun = serde_json::from_str(&ran.stdout).unwrap();
+    let run = record(&mut guest);
     let commits = run.file_systems.iter().find(|run| run.work == FileSystemWork::Commit).unwrap();
     assert!((8..=all).contains(&commits.times), "{all} {commits:?} {:?}", run.source.missing);
     assert!(commits.amount >= commits.times, "{commits:?}");
@@ -89,8 +103,8 @@ fn commits_of_a_file_system_that_is_a_module_are_counted() {
 fn log_forces_of_xfs_are_counted_as_the_file_system_does() {
     let dir = ScratchDir::new().unwrap();
     let disk = image(dir.path(), "disk", 320 * MIB);
-    if Command::new("mkfs.xfs").arg("-q").arg(&disk).status().is_err() {
-        return skip("mkfs.xfs is not installed");
+    if !is_made("mkfs.xfs", &disk) {
+        return;
     }
     let Some(machine) = machine(&[]) else { return };
     let machine = machine.modules(&["nvme", "xfs"]).drive("disk", &disk, "");
@@ -107,8 +121,7 @@ fn log_forces_of_xfs_are_counted_as_the_file_system_does() {
     let script = format!("for i in 1 2 3 4 5 6 7 8; do {write}; done");
     sh(&mut guest, &format!("iosonde profile -o /tmp/out -- sh -c '{script}'"));
     let all = forces(&mut guest) - before;
-    let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
-    let run: ProfileRun = serde_json::from_str(&ran.stdout).unwrap();
+    let run = record(&mut guest);
     let of = |work| run.file_systems.iter().find(|run| run.work == work).map_or(0, |run| run.times);
     let own = of(FileSystemWork::LogForceOfProgram);
     let others = of(FileSystemWork::LogForceOfOthers);
@@ -119,8 +132,8 @@ fn log_forces_of_xfs_are_counted_as_the_file_system_does() {
 fn direct_io_on_volumes_of_the_device_mapper_is_of_its_file() {
     let dir = ScratchDir::new().unwrap();
     let disk = image(dir.path(), "disk", 64 * MIB);
-    if Command::new("mkfs.ext4").arg("-q").arg(&disk).status().is_err() {
-        return skip("mkfs.ext4 is not installed");
+    if !is_made("mkfs.ext4", &disk) {
+        return;
     }
     let Some(machine) = machine(&["dmsetup"]) else { return };
     let machine = machine.modules(&["nvme", "ext4", "dm-mod"]).drive("disk", &disk, "");
@@ -133,8 +146,7 @@ fn direct_io_on_volumes_of_the_device_mapper_is_of_its_file() {
     sh(&mut guest, "mkdir -p /mnt && mount -t ext4 /dev/dm-1 /mnt && sync");
     let write = "dd if=/dev/zero of=/mnt/file bs=4M count=4 oflag=direct";
     sh(&mut guest, &format!("iosonde profile -o /tmp/out -- {write}"));
-    let ran = guest.run("cat /tmp/out/*-profile-*/01-profile.json").unwrap();
-    let run: ProfileRun = serde_json::from_str(&ran.stdout).unwrap();
+    let run = record(&mut guest);
     let written = |path: &str| {
         let files = run.files.iter().filter(|file| file.path == path);
         files.map(|file| file.write_bytes).sum::<u64>()

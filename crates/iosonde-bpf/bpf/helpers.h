@@ -8,8 +8,8 @@
 #define SEC(name) __attribute__((section(name), used))
 /* What every request passes: where the kernel guards its returns, a call takes 5 to 15 ns. */
 #define inlined static inline __attribute__((always_inline))
-/* What few pass. Not static: the verifier looks at it once, on its own, not at each call. Pointers to
- * structures may then be null for all it knows. */
+/* What few pass, or what has too many ways for the verifier to follow in line. Not static: it looks at it
+ * once, on its own, not at each call. Pointers to structures may then be null for all it knows. */
 #define apart __attribute__((noinline))
 
 /* A map as the loader finds it: a number is the length of an array type, a type is a pointer. */

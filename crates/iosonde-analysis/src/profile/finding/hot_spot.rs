@@ -2,7 +2,7 @@
 
 use crate::finding::{Detector, Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op};
+use iosonde_model::record::profile::{Op, Traffic};
 use iosonde_model::units::{bytes, count};
 
 use super::super::{Figures, PlaceFigures};
@@ -52,9 +52,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
 /// Whether most requests are reads of what was read before: a cache absorbs neither the first read
 /// of a block nor a write that must be durable.
 fn is_mostly_read_again(run: &ProfileRun, place: &PlaceFigures) -> bool {
-    let own = run.traffic.iter().filter(|each| {
-        each.device == place.device && matches!(each.class, Class::Program | Class::WriteBack)
-    });
+    let is_own = |each: &&Traffic| each.device == place.device && each.class.is_of_the_program();
+    let own = run.traffic.iter().filter(is_own);
     let of = |op: Op| own.clone().filter(move |each| each.op == op);
     let requests = |op| of(op).map(|each| each.requests).sum::<u64>();
     let read_bytes: u64 = of(Op::Read).map(|each| each.bytes).sum();
