@@ -1,10 +1,10 @@
-//! How does I/O leave the process? One narrow seam, [`Queue`], and one file per backend.
+//! How I/O leaves the process: one trait, [`Queue`], and one file per backend.
 //!
-//! A backend knows no workload, no plan beyond one job's depth and block size, and no statistics.
-//! Calls are statically dispatched: the engine's loop is compiled once per backend.
+//! A backend has no workload and no statistics; its queues are set up from single jobs of the plan.
+//! Calls from the job loop are statically dispatched: it is compiled once per backend.
 
-/// The engines of files and block devices, each with its queue: whoever chooses among them is
-/// derived from this list.
+/// The engines for files and block devices, each with its queue type. The code that selects an
+/// engine is generated from this list.
 macro_rules! of_files {
     ($derive:ident) => {
         $derive! {
@@ -17,8 +17,8 @@ macro_rules! of_files {
     };
 }
 
-/// Writes these calls of a [`Queue`], which something else answers: what is in the field `$to` of
-/// this one, if `$by` is `field`.
+/// Implements these [`Queue`] methods by delegation through the macro `$by`; with `field`, to the
+/// field `$to`.
 macro_rules! forward {
     ($by:ident $to:tt: $($call:ident)*) => { $(forward! { @$call $by $to })* };
     (@now_ns $by:ident $to:tt) => {
@@ -73,7 +73,7 @@ macro_rules! forward {
     };
 }
 
-/// The same call of what a queue has in this field.
+/// Delegates a call to this field of the queue.
 macro_rules! field {
     ($queue:ident $field:tt $call:ident $arguments:tt) => { $queue.$field.$call $arguments };
 }
@@ -102,57 +102,56 @@ use iosonde_model::plan::{IoKind, Job};
 /// One transfer between a slot's buffer and the target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Transfer {
-    /// Which way.
+    /// Read, write, trim or sync.
     pub way: IoKind,
-    /// Which of the plan's targets, counted from 0.
+    /// Index of the target in the plan, from 0.
     pub target: u16,
     /// First byte on the target.
     pub offset: u64,
     /// First byte within the slot's buffer.
     pub skip: u32,
-    /// Length, bytes; 0 for [`IoKind::Sync`], which reports 0 moved when it succeeds.
+    /// Length, bytes; 0 for [`IoKind::Sync`], whose result is 0 on success.
     pub bytes: u32,
 }
 
-/// A sleeper wakes 50 µs late or more on real time.
+/// Margin for late wake-ups from a sleep, ns; they are 50 µs or more on real time.
 const SLEEPER_LATE_NS: u64 = 100_000;
 
 /// One queue, owned by one job on one thread.
 ///
-/// Slots `0..depth` are the caller's until pushed and again after being reaped. Every pushed slot
-/// comes back exactly once, with the bytes moved or a negated errno.
+/// The caller owns the slots `0..depth` until they are pushed and again once they are reaped. Every
+/// pushed slot is reaped exactly once, with the bytes moved or a negated errno.
 pub trait Queue {
-    /// By how much a wait may end too late, ns: who has an appointment looks again and again for so
-    /// long before it.
+    /// How late a wait may end, ns. A caller with a deadline spins for this long before it.
     const WAKES_LATE_NS: u64 = SLEEPER_LATE_NS;
 
-    /// Whether time passes only when a job moves its clock: none may then sleep for another.
+    /// Whether time passes only when a job advances its clock. No job may then sleep for another.
     const IS_VIRTUAL: bool = false;
 
-    /// Now, ns, on the clock that all queues of a run share.
+    /// Current time, ns; all queues of a run share the time base.
     fn now_ns(&self) -> u64;
 
-    /// The buffer of a slot that is the caller's.
+    /// Buffer of a slot that the caller owns.
     fn buffer(&mut self, slot: usize) -> &mut [u8];
 
-    /// Stages a transfer; `enter` hands it over.
+    /// Stages a transfer; `enter` submits it.
     fn push(&mut self, slot: usize, transfer: Transfer);
 
-    /// Gives the transfer that was staged last, on this slot, a priority of its own, as
-    /// ioprio_set(2) has it. A plan asks for it only where the engine can
-    /// (`plan::effect`); the others have nothing to do here.
+    /// Sets the I/O priority (ioprio_set(2)) of the transfer staged last, on this slot. A plan has
+    /// priorities only where the engine supports them (`plan::effect`); other queues ignore the
+    /// call.
     fn set_priority(&mut self, _slot: usize, _priority: u16) {}
 
-    /// Hands over what is staged and, if `wait_for > 0`, waits until that many requests are
-    /// finished, at most `patience_ns` (where the queue can give up waiting at all: a synchronous
-    /// one cannot). With `wait_for` 0 nothing is waited for.
+    /// Submits what is staged and, if `wait_for > 0`, waits until that many requests are finished,
+    /// for at most `patience_ns` (a synchronous queue cannot stop early). With `wait_for` 0 it does
+    /// not wait.
     ///
     /// # Errors
     /// EAGAIN or EBUSY: reap, then try again. Anything else: this queue is dead.
     fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()>;
 
-    /// Returns once it is `until_ns`: asleep while that is far, spinning for the last stretch. On
-    /// virtual time it moves the clock there.
+    /// Waits until `until_ns`: sleeps while that is far off, and spins for the last stretch. On
+    /// virtual time it advances the clock.
     fn pause(&mut self, until_ns: u64) {
         loop {
             let left_ns = until_ns.saturating_sub(self.now_ns());
@@ -167,37 +166,37 @@ pub trait Queue {
         }
     }
 
-    /// Gives back every finished slot.
+    /// Reports every finished slot with its result.
     fn reap(&mut self, done: impl FnMut(usize, i32));
 
-    /// Gives back what the target lent and others may use once the job has ended. Nothing follows.
+    /// Returns resources that the target lent and others may use after the job. No request follows.
     fn give_back(&mut self) {}
 
     /// System calls made for I/O so far.
     fn syscalls(&self) -> u64;
 
-    /// What was found out when the queue was set up.
+    /// Facts found when the queue was set up.
     fn facts(&self) -> QueueFacts;
 }
 
-/// Who drives queues, whatever they are.
+/// Code that drives queues of any backend.
 pub(crate) trait Driver {
-    /// What comes of it.
+    /// Result of the drive.
     type Result;
 
-    /// Drives queues that are opened by this function, each on the thread that uses it.
+    /// Drives queues opened by this function, each on the thread that uses it.
     fn drive<Q, O>(self, open: O) -> Self::Result
     where
         Q: Queue + 'static,
         O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static;
 }
 
-/// What a queue found out when it was set up.
+/// Facts found when a queue was set up.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct QueueFacts {
     /// Features in effect.
     pub features: Vec<String>,
-    /// Features tried in vain, each with the reason.
+    /// Features that were tried and refused, each with the reason.
     pub missing: Vec<String>,
     /// Page size behind the buffers, bytes; 0 where there are none.
     pub buffer_page_bytes: u64,
@@ -209,7 +208,7 @@ pub enum OpenError {
     /// No memory for buffers.
     #[error("{bytes} B of I/O buffers: {error}; ask for a smaller --iodepth, --numjobs or --bs")]
     Buffers {
-        /// What was asked of the system.
+        /// Memory requested.
         bytes: u64,
         error: io::Error,
     },
@@ -220,25 +219,25 @@ pub enum OpenError {
          /proc/meminfo shows what is free), or ask for no huge pages"
     )]
     HugePages {
-        /// Size of one, bytes.
+        /// Page size, bytes.
         page_bytes: usize,
-        /// How many a job needs.
+        /// Pages that a job needs.
         pages: usize,
         error: io::Error,
     },
-    /// No memory on this node.
+    /// The buffers cannot be placed on this NUMA node.
     #[error(
         "the buffers cannot be on NUMA node {node}: {error}; `ls /sys/devices/system/node` shows \
          the nodes that there are"
     )]
     Node { node: u32, error: io::Error },
-    /// The engine or the target cannot do what the job asks for.
+    /// The engine or the target cannot do what the job needs.
     #[error("{0}")]
     Unable(String),
-    /// The kernel does not let the thread run where it was asked to.
+    /// The kernel does not let the thread run on any of the requested CPUs.
     #[error("the CPUs {cpus:?} of --cpus-allowed: the kernel gives this process none of them")]
     Cpus {
-        /// What was asked.
+        /// Requested CPUs.
         cpus: Vec<u32>,
     },
     /// The target's descriptor cannot be shared.
@@ -259,10 +258,10 @@ pub enum OpenError {
          the device has no polled queues"
     )]
     Polling(String),
-    /// A vhost-user server whose queues are set up for another plan.
+    /// The vhost-user queues are set up for another plan.
     #[error("the vhost-user connection has no queue for this job")]
     NoQueue,
-    /// A vhost-user server that cannot carry out the plan.
+    /// The vhost-user server cannot carry out the plan.
     #[error(transparent)]
     Vhost(#[from] vhost::AdmitError),
 }

@@ -1,11 +1,11 @@
-//! A queue of whichever engine, called through a pointer: for a loop that does so much per request
-//! that a call does not show, and that would otherwise be compiled once per engine.
+//! A queue of any engine behind a pointer, for a loop with so much work per request that an
+//! indirect call does not matter, and that would otherwise be compiled once per engine.
 
 use std::io;
 
 use super::{Queue, QueueFacts, Transfer};
 
-/// A queue whose type is known only when it runs.
+/// A queue whose type is known only at run time.
 pub(crate) struct AnyQueue(Box<dyn Calls>);
 
 impl AnyQueue {
@@ -15,7 +15,7 @@ impl AnyQueue {
     }
 }
 
-/// [`Queue`], as far as a pointer can have it.
+/// [`Queue`] as a dyn-compatible trait.
 trait Calls {
     fn now_ns(&self) -> u64;
     fn buffer(&mut self, slot: usize) -> &mut [u8];

@@ -9,13 +9,13 @@ use iosonde_sys::{Clock, Direction, Slab, syscall};
 use super::{OpenError, Queue, QueueFacts, Transfer, setup};
 use iosonde_model::plan::{Engine, IoKind, Job};
 
-/// How an engine reads and writes.
+/// The system calls with which an engine reads and writes.
 pub trait Call {
-    /// A plain read or write: bytes moved, or the negated errno. It must be inlined into the loop.
+    /// Reads or writes without flags: bytes moved, or the negated errno. It must be inlined.
     fn transfer(file: BorrowedFd<'_>, way: Direction, buffer: &mut [u8], offset: u64) -> i32;
 }
 
-/// The queue of an engine that makes this call. Its only slot is 0.
+/// The queue of an engine with these calls. Its only slot is 0.
 #[derive(Debug)]
 pub struct BlockingQueue<C> {
     call: PhantomData<C>,
@@ -23,16 +23,16 @@ pub struct BlockingQueue<C> {
     files: Vec<OwnedFd>,
     slab: Slab,
     is_staged: bool,
-    /// What was staged last. It is read field by field: a copy of the whole is read wider than it
-    /// was written, and the processor waits for that between the two stamps.
+    /// The transfer staged last. It is read field by field: a copy of the whole would load wider
+    /// than it was stored, and that stall would fall between the two time stamps.
     transfer: Transfer,
-    /// Whether that is a plain read or write.
+    /// Whether it is a read, or a write without flags.
     plain: bool,
     finished: Option<i32>,
     syscalls: u64,
     write_flags: u32,
     sync_data_only: bool,
-    /// Which targets are block devices.
+    /// Whether each target is a block device.
     devices: Vec<bool>,
 }
 
@@ -66,7 +66,7 @@ impl<C: Call> BlockingQueue<C> {
         })
     }
 
-    /// What is neither a plain read nor a plain write.
+    /// Executes a sync, a trim, or a write with flags.
     #[cold]
     #[inline(never)]
     fn execute(&mut self) -> i32 {
@@ -87,7 +87,7 @@ impl<C: Call> BlockingQueue<C> {
     }
 }
 
-/// The bytes of the slot that move.
+/// Range of the slot's buffer that is transferred.
 #[inline(always)]
 fn range(transfer: &Transfer) -> (usize, usize) {
     (transfer.skip as usize, transfer.skip as usize + transfer.bytes as usize)

@@ -1,8 +1,8 @@
-//! A queue whose syncs are calls of the job's own thread, as a program makes them.
+//! A queue whose syncs are blocking calls of the job's own thread, as in an application.
 //!
 //! io_uring hands a sync to a worker thread, which costs more than a fast device's flush. In a
 //! group commit nothing else is in flight when a sync is sent, and nothing is sent until it has
-//! ended: the thread may as well wait in the call.
+//! ended, so the thread can wait in the call.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,20 +12,20 @@ use iosonde_sys::syscall;
 use super::{Queue, QueueFacts, Transfer, setup};
 use iosonde_model::plan::{IoKind, Job};
 
-/// The queue of everything else, and the sync at hand.
+/// The queue for all other requests, and the sync in progress.
 pub struct CallingQueue<Q> {
     queue: Q,
     files: Vec<OwnedFd>,
     data_only: bool,
-    /// Slot and target of a sync that is staged.
+    /// Slot and target of a staged sync.
     staged: Option<(usize, u16)>,
-    /// Slot and result of a sync that has ended.
+    /// Slot and result of a finished sync.
     finished: Option<(usize, i32)>,
     calls: u64,
 }
 
 impl<Q: Queue> CallingQueue<Q> {
-    /// A queue for a job with group commits on one target, with files of its own.
+    /// A queue for a job with group commits on one target; `files` are duplicate descriptors.
     pub fn new(job: &Job, queue: Q, files: Vec<OwnedFd>) -> CallingQueue<Q> {
         let data_only = setup::syncs_data_only(job);
         CallingQueue { queue, files, data_only, staged: None, finished: None, calls: 0 }

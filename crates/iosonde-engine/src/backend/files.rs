@@ -1,5 +1,5 @@
-//! The engines of files and block devices: which queue each has, and one type for all of them
-//! where jobs of a run have engines of their own.
+//! The queue of each engine for files and block devices, and one queue type for all of them, used
+//! when jobs of a run have different engines.
 
 use std::borrow::Borrow;
 use std::os::fd::OwnedFd;
@@ -12,17 +12,17 @@ use super::uring::UringQueue;
 use super::{Driver, OpenError, Queue};
 use iosonde_model::plan::{Engine, EngineKind, Job};
 
-/// Makes of the list of engines what chooses among them.
+/// Generates the code that selects an engine from the list of engines.
 macro_rules! declare {
     ($($kind:ident => $queue:ty,)*) => {
-        /// The queue of any engine of files.
+        /// The queue of any engine for files.
         #[allow(clippy::large_enum_variant, reason = "one per job, and it is never moved")]
         pub enum FileQueue {
             $(
                 #[doc = concat!("That of [`EngineKind::", stringify!($kind), "`].")]
                 $kind($queue),
             )*
-            /// io_uring whose syncs are calls of the job's own thread.
+            /// io_uring, with syncs as blocking calls of the job's own thread.
             Calling(CallingQueue<UringQueue>),
         }
 
@@ -30,7 +30,7 @@ macro_rules! declare {
             /// A queue of this engine for this job.
             ///
             /// # Errors
-            /// Those of the engine, or that it does not work on files.
+            /// If the engine's queue cannot be opened, or the engine does not work on files.
             pub fn open(
                 job: &Job,
                 engine: &Engine,
@@ -54,7 +54,7 @@ macro_rules! declare {
             }
         }
 
-        /// Has these files driven by the queues of this engine; `None` if it works on no files.
+        /// Drives these files with queues of this engine; `None` if it does not work on files.
         pub(crate) fn drive<D: Driver>(
             engine: Engine,
             files: Vec<Arc<OwnedFd>>,
@@ -69,7 +69,7 @@ macro_rules! declare {
             }
         }
 
-        /// The same call of whichever queue it is.
+        /// Calls the method on the queue of any variant.
         macro_rules! each {
             ($any:ident FileQueue $call:ident $arguments:tt) => {
                 match $any {
@@ -83,7 +83,7 @@ macro_rules! declare {
 
 of_files!(declare);
 
-/// Descriptors of its own for a queue.
+/// Duplicates the descriptors for one queue.
 pub(crate) fn duplicate<F: Borrow<OwnedFd>>(files: &[F]) -> Result<Vec<OwnedFd>, OpenError> {
     let own = |file: &F| file.borrow().try_clone().map_err(OpenError::Descriptor);
     files.iter().map(own).collect()

@@ -1,4 +1,4 @@
-//! The kernel's older asynchronous interface (io_submit), for comparison with what uses it.
+//! The kernel's older asynchronous interface (io_submit), for comparison with its users.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,8 +28,8 @@ impl LibaioQueue {
     /// A queue for this job, on the calling thread.
     ///
     /// # Errors
-    /// If there is no memory, the system's limit on such requests is reached, or the job asks for
-    /// what this interface does not have.
+    /// If there is no memory, the system's limit on AIO requests is reached, or libaio cannot do
+    /// what the job needs.
     pub fn open(
         job: &Job,
         engine: &Engine,
@@ -56,7 +56,7 @@ impl LibaioQueue {
         Ok(queue)
     }
 
-    /// Before Linux 4.18, and on file systems that have no sync, only a request tells.
+    /// Only a request shows whether the kernel (from Linux 4.18) and the file system can sync.
     fn prove_sync(&mut self, job: &Job) -> Result<(), OpenError> {
         let first = job.targets.first().copied().unwrap_or(0);
         let sync = Transfer { way: IoKind::Sync, target: first, offset: 0, skip: 0, bytes: 0 };
@@ -76,7 +76,7 @@ impl LibaioQueue {
     }
 }
 
-/// What the kernel's refusal of a context means.
+/// Explains why the kernel refused an AIO context.
 fn refused(job: &Job, error: &io::Error) -> OpenError {
     let hint = match error.raw_os_error() {
         Some(EAGAIN) => {

@@ -1,4 +1,4 @@
-//! Files mapped into memory: an operation is a copy, and what it waits for is a page fault.
+//! Files mapped into memory: an operation is a copy, which waits in page faults.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +13,7 @@ use iosonde_model::plan::{EachWrite, Engine, IoKind, Job};
 pub struct MmapQueue {
     clock: Clock,
     files: Vec<OwnedFd>,
-    /// One for each target; those that the job does not use have none.
+    /// One per target; `None` for targets that the job does not use.
     mappings: Vec<Option<Mapping>>,
     slab: Slab,
     staged: Option<Transfer>,

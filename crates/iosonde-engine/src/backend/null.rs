@@ -1,5 +1,5 @@
-//! Completes at once and touches nothing: the tool's own ceiling. With counting on, a test aid, it
-//! counts the bytes written to each block.
+//! A queue that completes every request at once and moves no data: the tool's own ceiling. As a
+//! test aid it can count the bytes written to each block.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// A counter for each whole block of `target_bytes`.
+    /// A counter for each block of `target_bytes`, a partial last one included.
     pub fn new(target_bytes: u64, block_bytes: u64) -> Counts {
         let blocks = target_bytes.div_ceil(block_bytes);
         Counts { block_bytes, bytes: (0..blocks).map(|_| AtomicU32::new(0)).collect() }

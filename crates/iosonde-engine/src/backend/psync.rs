@@ -1,4 +1,4 @@
-//! `pread` and `pwrite`: true depth 1, and the floor of every latency.
+//! `pread` and `pwrite`: one blocking call at a time, the lower bound of latency.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,7 +9,7 @@ use super::blocking::{BlockingQueue, Call};
 /// The queue of `pread` and `pwrite`.
 pub type PsyncQueue = BlockingQueue<Pread>;
 
-/// The calls.
+/// `pread` and `pwrite` as the calls of a [`BlockingQueue`].
 #[derive(Debug)]
 pub struct Pread;
 

@@ -1,4 +1,4 @@
-//! `preadv2` and `pwritev2`: the request is a vector of one buffer.
+//! `preadv2` and `pwritev2` with a vector of one buffer.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -11,7 +11,7 @@ use super::blocking::{BlockingQueue, Call};
 /// The queue of `preadv2` and `pwritev2`.
 pub type Pvsync2Queue = BlockingQueue<Preadv2>;
 
-/// The calls.
+/// `preadv2` and `pwritev2` as the calls of a [`BlockingQueue`].
 #[derive(Debug)]
 pub struct Preadv2;
 
@@ -53,7 +53,7 @@ mod tests {
                 Transfer { way: IoKind::Write, target: 0, offset: 4096, skip: 0, bytes: 4096 };
             queue.push(0, write);
             queue.enter(1, 0).unwrap();
-            // No buffered write is atomic: EOPNOTSUPP, also from a kernel that knows no such flag.
+            // No buffered write is atomic: EOPNOTSUPP, also from a kernel without RWF_ATOMIC.
             queue.reap(|_, result| assert_eq!(result, expected));
             let mut block = [0; 4096];
             std::os::unix::fs::FileExt::read_exact_at(&file, &mut block, 4096).unwrap();

@@ -1,5 +1,5 @@
-//! What the backends for files have in common before their first request: buffers, and whether the
-//! job's operations are possible at all.
+//! Set-up shared by the backends for files: buffers, and checks that the job's operations are
+//! possible.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,14 +12,14 @@ use super::{OpenError, Transfer};
 use iosonde_model::plan::{EachWrite, Engine, IoKind, Job, NumaMode, SyncCall};
 use iosonde_model::spec::Priority;
 
-/// The same request in the words of those who make system calls.
+/// Converts a transfer to a request of `iosonde_sys`.
 #[inline(always)]
 pub(super) fn request(transfer: &Transfer) -> Request {
     let Transfer { way, target, offset, skip, bytes } = *transfer;
     Request { way: direction(way), target, offset, skip, bytes }
 }
 
-/// The same way in the words of those who make system calls.
+/// Converts a kind of operation to a direction of `iosonde_sys`.
 #[inline(always)]
 pub(super) fn direction(way: IoKind) -> Direction {
     match way {
@@ -30,7 +30,7 @@ pub(super) fn direction(way: IoKind) -> Direction {
     }
 }
 
-/// The buffers of a job: one slot per request in flight, where the job wants them.
+/// The buffers of a job: one slot per request in flight, with the job's memory placement.
 pub(super) fn slab(job: &Job) -> Result<Slab, OpenError> {
     let place = &job.place;
     let spread = match place.numa_mode {
@@ -53,7 +53,7 @@ pub(super) fn slab(job: &Job) -> Result<Slab, OpenError> {
     })
 }
 
-/// How the ring of a job is set up, whatever its requests are.
+/// Ring options of a job, the same for plain requests and NVMe commands.
 pub(super) fn ring_options(job: &Job, engine: &Engine) -> RingOptions {
     RingOptions {
         depth: job.iodepth,
@@ -68,7 +68,7 @@ pub(super) fn ring_options(job: &Job, engine: &Engine) -> RingOptions {
     }
 }
 
-/// What each write of the job promises, as a flag of the system call.
+/// Flags of each write of the job: its durability, and whether it is atomic.
 pub(super) fn write_flags(job: &Job) -> u32 {
     let durable = match job.sync.each_write {
         EachWrite::Accepted => 0,
@@ -78,22 +78,20 @@ pub(super) fn write_flags(job: &Job) -> u32 {
     durable | if job.sync.atomic { syscall::ATOMIC } else { 0 }
 }
 
-/// Whether the job's syncs leave out metadata that reading does not need.
+/// Whether the job's syncs skip metadata that reads do not need (fdatasync).
 pub(super) fn syncs_data_only(job: &Job) -> bool {
     job.sync.call == SyncCall::Fdatasync
 }
 
-/// Whether the job sends syncs at all.
 pub(super) fn syncs(job: &Job) -> bool {
     job.syncs()
 }
 
-/// Whether the job trims at all.
 pub(super) fn trims(job: &Job) -> bool {
     job.discards()
 }
 
-/// Refuses what polled completions are not for.
+/// Refuses trims and syncs, which cannot have polled completions.
 pub(super) fn polls_only(job: &Job) -> Result<(), OpenError> {
     if trims(job) || syncs(job) {
         let message = "polled completions (--hipri) are for reads and writes only, and this job \
@@ -103,7 +101,7 @@ pub(super) fn polls_only(job: &Job) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Whether the kernel takes the priorities of the job's requests: it refuses each request else.
+/// Checks that the kernel accepts the priorities of the job's requests, before it refuses each one.
 pub(super) fn may_have_priorities(job: &Job) -> Result<(), OpenError> {
     match job.priorities.all().find(|one| !thread::may_have_io_priority(one.number())) {
         Some(Priority { class, level, hint, .. }) => Err(OpenError::Unable(format!(
@@ -115,7 +113,7 @@ pub(super) fn may_have_priorities(job: &Job) -> Result<(), OpenError> {
     }
 }
 
-/// The targets of a job, of those that there are.
+/// Number and file of each target of a job; target 0 if the job lists none.
 pub(super) fn targets<'a>(
     job: &Job,
     files: &'a [OwnedFd],
@@ -125,7 +123,7 @@ pub(super) fn targets<'a>(
     numbers.into_iter().filter_map(file)
 }
 
-/// Finds out, without giving anything back, whether every target of a job that trims can be.
+/// Checks that every target of a job that trims can be trimmed, without freeing any space.
 pub(super) fn can_trim(job: &Job, files: &[OwnedFd]) -> Result<(), OpenError> {
     if !trims(job) {
         return Ok(());

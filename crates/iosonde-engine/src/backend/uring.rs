@@ -18,11 +18,11 @@ pub struct UringQueue {
 }
 
 impl UringQueue {
-    /// A queue for this job, on the calling thread, which alone may use it.
+    /// A queue for this job, which only the calling thread may use.
     ///
     /// # Errors
-    /// If there is no memory, the kernel refuses a ring, polling was asked for and does not work,
-    /// or the job trims what cannot be trimmed.
+    /// If there is no memory, the kernel refuses the ring or a priority, polling was requested and
+    /// does not work, or a target of a job that trims cannot be trimmed.
     pub fn open(
         job: &Job,
         engine: &Engine,
@@ -52,7 +52,7 @@ impl UringQueue {
 /// How long the first polled request may take.
 const POLLING_PATIENCE_NS: u64 = 10_000_000_000;
 
-/// Set-up succeeds even where the device has no polled queues; only a request tells.
+/// Set-up succeeds even where the device has no polled queues; only a request shows it.
 fn prove_polling(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
     let target = job.targets.first().copied().unwrap_or(0);
     let (offset, bytes) = (job.region_start, job.block_bytes as u32);
@@ -73,7 +73,7 @@ fn prove_polling(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
     }
 }
 
-/// A device that discards is not enough: the ring must be able to ask it.
+/// Checks that io_uring can discard; a device that can discard is not enough.
 fn prove_discard(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
     let devices: Vec<u16> = setup::targets(job, ring.files())
         .filter(|(_, file)| is_block_device(file.as_fd()))
@@ -90,7 +90,7 @@ fn prove_discard(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// The same of a set-up: of a CPU that is not to be had, the kernel says what it says of any
+/// Hint for a failed set-up. The kernel reports an unusable CPU with the same error as any invalid
 /// option.
 pub(super) fn hint_of(engine: &Engine, error: &io::Error) -> String {
     match engine.sqpoll_cpu {
@@ -117,7 +117,7 @@ pub(super) fn hint(error: &io::Error) -> String {
             locked_memory_limit()
         ),
         _ => match error.raw_os_error() {
-            // ENFILE and EMFILE have no kind of their own.
+            // ENFILE and EMFILE have no `io::ErrorKind`.
             Some(23 | 24) => {
                 "; raise the limit on open files (ulimit -n), or lower --numjobs".into()
             }

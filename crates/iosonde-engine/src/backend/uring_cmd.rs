@@ -1,5 +1,5 @@
-//! io_uring with NVMe commands (fio's `io_uring_cmd`): from a namespace's generic device to the
-//! drive, past the block layer.
+//! NVMe commands over io_uring (fio's `io_uring_cmd`): they go to a namespace's generic device and
+//! bypass the block layer.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,10 +14,10 @@ use iosonde_model::plan::{Engine, Job};
 
 #[derive(Clone, Debug)]
 pub struct CommandTarget {
-    /// The namespace, through its generic device: where the commands go.
+    /// The namespace as its generic device, which takes the commands.
     pub namespace: Arc<Namespace>,
-    /// The block device of the same namespace. No request goes through it; whoever writes holds it,
-    /// so that nobody else can have it.
+    /// The block device of the same namespace. The load never uses it; a writer holds it open
+    /// exclusively.
     pub block: Arc<OwnedFd>,
 }
 
@@ -28,11 +28,11 @@ pub struct CommandQueue {
     page_bytes: u64,
 }
 
-/// The most logical blocks that a command has.
+/// Most logical blocks of one command.
 const MOST_BLOCKS: u64 = 1 << 16;
 /// How long the first read may take.
 const PATIENCE_SECONDS: u32 = 10;
-/// As Linux numbers them on every architecture.
+/// Errno values of Linux (asm-generic).
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
 const EINVAL: i32 = 22;
@@ -40,12 +40,12 @@ const ENOTTY: i32 = 25;
 const EOPNOTSUPP: i32 = 95;
 
 impl CommandQueue {
-    /// A queue for this job, on the calling thread, which alone may use it.
+    /// A queue for this job, which only the calling thread may use.
     ///
     /// # Errors
-    /// If there is no memory, the kernel refuses a ring or the commands, a block is larger than a
-    /// command can be, polling was requested and the drive has no polled queues, or the job trims
-    /// what cannot be trimmed.
+    /// If there is no memory, the kernel refuses the ring or the commands, a block does not fit in
+    /// one command, polling was requested and the drive has no polled queues, or a target of a job
+    /// that trims cannot be trimmed.
     pub fn open(
         job: &Job,
         engine: &Engine,
@@ -82,7 +82,7 @@ impl CommandQueue {
     }
 }
 
-/// Whether a block of the job is a command at all.
+/// Checks that a block of the job fits in one command.
 fn fits(job: &Job, namespace: &Namespace) -> Result<(), OpenError> {
     let most_bytes = MOST_BLOCKS << namespace.shape().block_shift;
     if job.block_bytes <= most_bytes {
@@ -95,14 +95,14 @@ fn fits(job: &Job, namespace: &Namespace) -> Result<(), OpenError> {
     )))
 }
 
-/// What the kernel says of the queues of a block device.
+/// A number from the sysfs queue directory of a block device.
 fn queue_fact(block: &OwnedFd, name: &str) -> Option<u64> {
     let number = fstat(block).ok()?.st_rdev;
     let place = format!("/sys/dev/block/{}:{}/queue/{name}", major(number), minor(number));
     std::fs::read_to_string(place).ok()?.trim().parse().ok()
 }
 
-/// Without polled queues the drive would answer by interrupts, and nothing would tell.
+/// Without polled queues the drive would complete by interrupt, and nothing would show it.
 fn has_polled_queues(block: &OwnedFd) -> Result<(), OpenError> {
     match queue_fact(block, "io_poll") {
         Some(1) => Ok(()),
@@ -114,8 +114,8 @@ fn has_polled_queues(block: &OwnedFd) -> Result<(), OpenError> {
     }
 }
 
-/// Only a command tells whether the kernel takes it from this user, of this size, and with
-/// registered buffers. It reads, which changes nothing.
+/// Only a command shows whether the kernel accepts one from this user, of this size, and with
+/// registered buffers. The trial is a read, which changes nothing.
 fn prove(ring: &mut CommandRing, job: &Job, target: u16, block: &OwnedFd) -> Result<(), OpenError> {
     let (offset, bytes) = (job.region_start, job.block_bytes as u32);
     let read = Request { way: Direction::Read, target, offset, skip: 0, bytes };
@@ -137,7 +137,7 @@ fn prove(ring: &mut CommandRing, job: &Job, target: u16, block: &OwnedFd) -> Res
                  split: give a smaller --bs"
             )
         }
-        // Whatever else fails is an outcome of the load.
+        // Other failures are outcomes of the load.
         _ => return Ok(()),
     };
     let error = errno_name(-first);

@@ -1,6 +1,6 @@
 //! A block device served by another process over a vhost-user socket: one connection, one virtqueue
-//! per job, memory that both sides see. The server is woken by an event and, where it polls, not at
-//! all; so I/O leaves this process without a system call.
+//! per job, shared memory. An event wakes the server unless it polls; I/O to a polling server needs
+//! no system call.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::{OpenError, Queue, QueueFacts, Transfer};
 use iosonde_model::plan::{IoKind, Job, Plan};
 use iosonde_model::units::bytes;
 
-/// A server with its queues, set up or not yet.
+/// A server and its queues.
 #[derive(Debug)]
 pub struct Server {
     path: PathBuf,
@@ -23,7 +23,7 @@ pub struct Server {
     pool: Mutex<Pool>,
 }
 
-/// What is connected and used by no job.
+/// Connection and rings that no job uses.
 #[derive(Default)]
 struct Pool {
     fresh: Option<Connection>,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// Why a plan cannot be carried out on this server. All of it is known before the first request.
+/// Why a plan cannot be carried out on this server; found before the first request.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmitError {
     /// The device refuses writes.
@@ -51,37 +51,37 @@ pub enum AdmitError {
     /// The device has no discard.
     #[error("the device offers no discard; trims cannot be measured here")]
     NoDiscard,
-    /// A discard that is too long.
+    /// A trim is larger than the device's largest discard.
     #[error(
         "a trim of {found}: the device takes at most {most} in one request; give a smaller --bs"
     )]
     LongDiscard {
-        /// What was asked.
+        /// Size of a trim.
         found: String,
-        /// What the device takes.
+        /// Largest discard of the device.
         most: String,
     },
-    /// Durability of each single write.
+    /// The plan makes each write durable.
     #[error(
         "virtio-blk has no synchronous writes (O_SYNC, O_DSYNC, FUA); use --fdatasync 1 instead"
     )]
     EachWrite,
-    /// Several targets.
+    /// The plan has several targets.
     #[error("{0} targets: a run has one vhost-user connection; give one socket")]
     Targets(usize),
-    /// Memory of one node.
+    /// The plan places buffers on a NUMA node.
     #[error("a NUMA node for the buffers has no effect here: the server maps them too")]
     Node,
-    /// The server is no longer there, or another client was faster.
+    /// The server is gone, or another client holds the connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Queues or buffers.
+    /// Queues or buffers could not be set up.
     #[error("{0}")]
     SetUp(#[from] SetUpError),
 }
 
 impl AdmitError {
-    /// Whether asking for something else would succeed.
+    /// Whether a different plan could succeed.
     pub fn is_usage_error(&self) -> bool {
         !matches!(
             self,
@@ -96,11 +96,11 @@ impl AdmitError {
     }
 }
 
-/// A single request outside of a run takes no longer, or the server hangs.
+/// Timeout of a single request outside of a run.
 const SINGLE_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Server {
-    /// Connects, and asks what the device is.
+    /// Connects, and reads what the device offers.
     ///
     /// # Errors
     /// If there is no usable vhost-user-blk server behind the socket.
@@ -111,12 +111,12 @@ impl Server {
         Ok(Server { path: path.into(), facts, pool })
     }
 
-    /// What the device says about itself.
+    /// Features and limits that the device reports.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// The socket, as given.
+    /// Path of the socket, as given.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -124,7 +124,7 @@ impl Server {
     /// Checks a plan against the device, and sets up its queues.
     ///
     /// # Errors
-    /// If the device cannot do what the plan asks, or has too few or too small queues.
+    /// If the device cannot carry out the plan, or has too few or too small queues.
     pub fn admit(&self, plan: &Plan) -> Result<(), AdmitError> {
         let facts = &self.facts;
         if plan.targets.len() > 1 {
@@ -155,8 +155,8 @@ impl Server {
         self.prepare(&plan.jobs)
     }
 
-    /// Has one idle queue for each job: those of before if they fit, else new ones on a connection
-    /// of their own, for queues are set up once per connection.
+    /// Provides one idle queue per job. Existing queues are reused if they fit; otherwise new ones
+    /// get a new connection, because queues are set up once per connection.
     fn prepare(&self, jobs: &[Job]) -> Result<(), AdmitError> {
         let shapes: Vec<Shape> = jobs.iter().map(shape).collect();
         let mut pool = self.pool();
@@ -177,25 +177,25 @@ impl Server {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads from the device, outside of a run; the plan has been admitted.
+    /// Reads from the device outside of a run; the plan must have been admitted.
     ///
     /// # Errors
-    /// The device's answer, or that there is none within 10 s.
+    /// If the device returns an error, or does not answer within 10 s.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let mut pool = self.pool();
         let ring = pool.idle.first_mut().ok_or(io::ErrorKind::NotConnected)?;
         let length = into.len();
-        // A server that answers without filling the buffer must not show what was there before.
+        // If the server answers without filling the buffer, its old content must not show.
         ring.buffer(0)[..length].fill(0);
         self.single(ring, Request::Read, offset, length as u32)?;
         into.copy_from_slice(&ring.buffer(0)[..length]);
         Ok(())
     }
 
-    /// Makes durable what was written, outside of a run.
+    /// Flushes the device, outside of a run.
     ///
     /// # Errors
-    /// The device's answer, or that there is none within 10 s.
+    /// If the device returns an error, or does not answer within 10 s.
     pub fn flush(&self) -> io::Result<()> {
         let mut pool = self.pool();
         let ring = pool.idle.first_mut().ok_or(io::ErrorKind::NotConnected)?;
@@ -220,8 +220,8 @@ impl Server {
         if answer < 0 { Err(io::Error::from_raw_os_error(-answer)) } else { Ok(()) }
     }
 
-    /// Whether the server may still answer: a silent one is slow while somebody listens on its
-    /// socket, and gone once nobody does.
+    /// Fails if the server is gone. A silent server is only slow while a process listens on its
+    /// socket.
     fn lives(&self) -> io::Result<()> {
         match is_listening(&self.path) {
             Err(error)
@@ -244,14 +244,14 @@ impl Server {
     }
 }
 
-/// Slots and buffers of a job's queue.
+/// Shape of the queue that a job needs.
 fn shape(job: &Job) -> Shape {
     Shape { slots: job.iodepth as usize, slot_bytes: job.block_bytes as usize }
 }
 
-/// Without a completion for this long, it is asked whether the server still lives.
+/// After this long without a completion, the queue checks that the server still runs, ns.
 const SILENCE_NS: u64 = 1_000_000_000;
-/// The clock is read once in so many looks in vain.
+/// Polls without a completion per reading of the clock.
 const LOOKS_PER_CLOCK: u32 = 1024;
 
 /// The queue of one job.
@@ -259,21 +259,21 @@ const LOOKS_PER_CLOCK: u32 = 1024;
 pub struct VhostQueue {
     clock: Clock,
     server: Arc<Server>,
-    /// Given back when the job has ended.
+    /// Returned to the pool when the job has ended.
     ring: Option<Ring>,
     staged: Vec<(usize, Transfer)>,
-    /// Finished when `enter` returned. What comes in later belongs to a later time, and is left for
-    /// the next hand-over.
+    /// Requests finished when `enter` returned. Later ones have a later completion time and are
+    /// left for the next call.
     seen: usize,
     silence: Silence,
     syscalls: u64,
 }
 
-/// For how long nothing has been finished while something was in flight.
+/// Time without a completion while requests are in flight.
 #[derive(Debug, Default)]
 struct Silence {
     looks: u32,
-    /// When it was first noticed, ns; 0 while there is none.
+    /// When the silence was first noticed, ns; 0 while there is none.
     since_ns: u64,
 }
 
@@ -301,7 +301,7 @@ impl VhostQueue {
         }
     }
 
-    /// Puts what is staged into the ring, and wakes the server if it asks for that.
+    /// Puts the staged requests into the ring, and notifies the server if it requests that.
     #[inline(always)]
     fn hand_over(&mut self) -> io::Result<()> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
@@ -321,7 +321,7 @@ impl VhostQueue {
         Ok(())
     }
 
-    /// Sleeps until `wait_for` requests are finished.
+    /// Sleeps until `wait_for` requests are finished or `patience_ns` is over.
     #[cold]
     fn sleep(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
         let until_ns = self.clock.now_ns() + patience_ns;
@@ -341,7 +341,7 @@ impl VhostQueue {
         }
     }
 
-    /// A dead server never says so: after a second without an answer, its socket is asked.
+    /// A dead server sends nothing, so its socket is checked after a second without a completion.
     #[cold]
     fn heed_silence(&mut self, now_ns: u64) -> io::Result<()> {
         if self.silence.since_ns == 0 {
@@ -394,7 +394,7 @@ impl Queue for VhostQueue {
         });
     }
 
-    /// A ring to which the server owes nothing serves what comes after the run.
+    /// Returns a ring with nothing in flight to the pool, for requests after the run.
     fn give_back(&mut self) {
         if let Some(ring) = self.ring.take_if(|ring| ring.in_flight() == 0) {
             self.server.pool().idle.push(ring);
