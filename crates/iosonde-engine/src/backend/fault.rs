@@ -1,10 +1,9 @@
-//! Storage that does wrong on purpose: one decorator around any queue.
+//! Fault injection: a decorator around any queue.
 //!
-//! With it a verifier shows that it would have noticed, on a simulated device and on a real one. It
-//! takes no slot of its own. What is done later, or twice, goes out on the slot of a request that
-//! has just completed, and whose completion is reported when that is done too. Several faults at
-//! once are several decorators. Requests that are not struck pass as they are, with a few words
-//! noted about each.
+//! It shows that a verifier detects faults, on a simulated device and on a real one. It uses no
+//! slot of its own: a delayed or duplicate write goes out on the slot of a request that has just
+//! completed, and that completion is reported after the write. Several faults need several
+//! decorators. Requests that are not struck pass unchanged.
 
 mod alter;
 mod held;
@@ -28,45 +27,45 @@ pub use site::Site;
 use held::Held;
 use settle::{Kept, Role};
 
-/// What it takes to answer a request without doing it, ns: else virtual time would stand still.
+/// Time to answer a request without the inner queue, ns; with 0, virtual time would stand still.
 const ANSWER_NS: u64 = 1_000;
 
-/// A queue that does wrong to some of the requests that pass through it.
+/// A queue that injects one fault into some of its requests.
 pub struct FaultQueue<Q: Queue> {
     inner: Q,
     injection: Injection,
-    /// Which requests can be struck.
+    /// Kind of requests that can be struck.
     way: IoKind,
     site: Site,
     log: FaultLog,
     chance: Chance,
-    /// Requests so far that could have been struck.
+    /// Eligible requests so far.
     eligible: u64,
-    /// Requests so far; the number of a request is this count, itself included.
+    /// Requests pushed so far. The number of a request is this count, itself included.
     pushed: u64,
-    /// By slot.
+    /// Indexed by slot.
     flights: Vec<Flight>,
-    /// Requests that the inner queue has.
+    /// Requests in flight in the inner queue.
     in_flight: usize,
-    /// Those among them with a role.
+    /// Those of them with a role.
     special: usize,
-    /// Answered without the inner queue, and not yet handed over by `enter`.
+    /// Requests answered without the inner queue since the last `enter`.
     answered: Vec<(usize, i32)>,
-    /// To be reported at the next `reap`.
+    /// Completions to report at the next `reap`.
     ready: Vec<(usize, i32)>,
-    /// Empty between calls; its memory is used again and again.
+    /// Buffer of `collect`, empty between calls; kept to avoid allocations.
     back: Vec<(usize, i32)>,
     held: Held,
-    /// Writes that were done, and whose content a later one is given.
+    /// Completed writes whose content a later write is to store.
     kept: VecDeque<Kept>,
 }
 
-/// What the inner queue does for a slot.
+/// The request of a slot in the inner queue.
 struct Flight {
     is_out: bool,
     number: u64,
     transfer: Transfer,
-    /// What is still to be done when it comes back; nothing for most.
+    /// Action on completion; `None` for most requests.
     role: Option<Box<Role>>,
 }
 
@@ -80,7 +79,7 @@ impl Flight {
 }
 
 impl<Q: Queue> FaultQueue<Q> {
-    /// Puts this fault into a queue. What is done wrong is noted in the log.
+    /// Wraps a queue. Every injected fault is noted in the log.
     pub fn new(inner: Q, injection: Injection, site: Site, log: FaultLog) -> FaultQueue<Q> {
         let mut chance = Chance::new(site.seed);
         let injection = Injection { when: injection.when.drawn(&mut chance), ..injection };
@@ -104,12 +103,12 @@ impl<Q: Queue> FaultQueue<Q> {
         }
     }
 
-    /// The fault, with the strike that the seed drew.
+    /// The fault, with the request number drawn from the seed.
     pub fn injection(&self) -> Injection {
         self.injection
     }
 
-    /// Gives a transfer to the inner queue.
+    /// Pushes a transfer to the inner queue.
     #[inline(always)]
     fn send(&mut self, slot: usize, number: u64, transfer: Transfer, role: Option<Box<Role>>) {
         if slot >= self.flights.len() {
@@ -121,7 +120,7 @@ impl<Q: Queue> FaultQueue<Q> {
         self.inner.push(slot, transfer);
     }
 
-    /// Whether nothing has to be watched: what the inner queue gives back can pass as it is.
+    /// Whether completions of the inner queue can pass unchanged.
     #[inline(always)]
     fn is_plain(&self) -> bool {
         self.special == 0
@@ -130,7 +129,7 @@ impl<Q: Queue> FaultQueue<Q> {
             && self.held.is_empty()
     }
 
-    /// Whether no request of the inner queue touches this place.
+    /// Whether no request in flight overlaps this range.
     fn is_quiet(flights: &[Flight], target: u16, offset: u64, bytes: u64) -> bool {
         !flights.iter().any(|flight| {
             flight.is_out
@@ -149,8 +148,8 @@ impl<Q: Queue> FaultQueue<Q> {
         self.log.note(Injected { kind, offset, bytes, elsewhere });
     }
 
-    /// `enter` while something has to be watched: some completions are not the caller's, and lead
-    /// to further requests, which are handed over before this returns.
+    /// `enter` where `is_plain` is false: some completions are not the caller's and lead to further
+    /// requests, which are submitted before this returns.
     #[cold]
     fn enter_watching(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
         if !self.answered.is_empty() {
@@ -171,7 +170,7 @@ impl<Q: Queue> FaultQueue<Q> {
         }
     }
 
-    /// Takes what the inner queue has finished; what is to follow a completion is staged.
+    /// Reaps the inner queue, and stages the requests that follow from its completions.
     fn collect(&mut self) {
         let mut back = std::mem::take(&mut self.back);
         self.inner.reap(|slot, result| back.push((slot, result)));

@@ -16,7 +16,7 @@ pub struct LibaioQueue {
     page_bytes: u64,
 }
 
-/// EAGAIN, EINVAL and ENOSYS as Linux numbers them on every architecture.
+/// EAGAIN, EINVAL and ENOSYS of Linux (asm-generic).
 const EAGAIN: i32 = 11;
 const EINVAL: i32 = 22;
 const ENOSYS: i32 = 38;

@@ -1,9 +1,9 @@
-//! A simulated device in virtual time: the true engine runs against a known truth in milliseconds.
+//! A simulated device in virtual time: the real engine meets known behaviour in milliseconds.
 //!
-//! A [`Device`] answers, for a request that arrives now, when it will be finished and how. Models
-//! compose: the servers stand innermost, and each further file of this folder wraps what is inside
-//! it. All jobs share one device, and are stepped in the order of their own clocks, so that
-//! requests reach it in the order of time.
+//! A [`Device`] decides for an arriving request when it completes and how. Models compose: the
+//! servers are innermost, and each other model of this folder wraps a device. All jobs share one
+//! device and are stepped in the order of their clocks, so that requests reach it in the order of
+//! time.
 
 pub mod bucket;
 pub mod cache;
@@ -57,17 +57,17 @@ pub struct SimQueue {
     now_ns: u64,
     buffer: Vec<u8>,
     block_bytes: usize,
-    /// From one slot's buffer to the next; 0 where all share one.
+    /// Distance between the buffers of two slots; 0 where all share one.
     stride_bytes: usize,
-    /// What is stored; without it, no bytes move.
+    /// Data stored; without it, no bytes move.
     store: Option<Store>,
     staged: Vec<(usize, Transfer)>,
-    /// In flight, earliest completion first; slot and result come along.
+    /// Completion time, slot and result of each request in flight, earliest completion first.
     in_flight: BinaryHeap<Reverse<(u64, usize, i32)>>,
     finished: Vec<(usize, i32)>,
 }
 
-/// The device's memory, and what each slot wants of it.
+/// The device's memory, and the request of each slot.
 struct Store {
     memory: SharedMemory,
     requested: Vec<Requested>,
@@ -76,7 +76,7 @@ struct Store {
 #[derive(Clone, Copy)]
 struct Requested {
     transfer: Transfer,
-    /// How far a sync reaches.
+    /// A sync covers the changes before this mark.
     mark: u64,
 }
 
@@ -97,8 +97,8 @@ impl SimQueue {
         }
     }
 
-    /// A queue for this job whose transfers really move bytes, each when it is completed, between a
-    /// buffer per slot and this memory, which stands for every target.
+    /// A queue for this job that moves bytes at completion, between a buffer per slot and this
+    /// memory, which represents every target.
     pub fn with_memory(job: &Job, device: SharedDevice, memory: SharedMemory) -> SimQueue {
         let (depth, block_bytes) = (job.iodepth as usize, job.block_bytes as usize);
         let transfer = Transfer { way: IoKind::Sync, target: 0, offset: 0, skip: 0, bytes: 0 };
@@ -111,7 +111,7 @@ impl SimQueue {
         }
     }
 
-    /// Moves on to the earliest completion.
+    /// Advances the clock to the earliest completion.
     fn advance(&mut self) {
         if let Some(Reverse((done_ns, slot, result))) = self.in_flight.pop() {
             self.now_ns = self.now_ns.max(done_ns);
@@ -120,8 +120,7 @@ impl SimQueue {
         }
     }
 
-    /// Does what was asked of the memory, as far as the device's answer says; gives how far it
-    /// went.
+    /// Applies a request to the memory, up to the device's result; returns the bytes moved.
     fn move_bytes(&mut self, slot: usize, result: i32) -> i32 {
         let start = slot * self.stride_bytes;
         let Some(store) = self.store.as_mut().filter(|_| result >= 0) else { return result };
@@ -225,7 +224,7 @@ mod tests {
         Transfer { way, target: 0, offset: block * BLOCK as u64, skip: 0, bytes }
     }
 
-    /// Waits for all; gives what came back, in its order.
+    /// Waits for `count` requests; returns the completions in order.
     fn all(queue: &mut SimQueue, count: u32) -> Vec<(usize, i32)> {
         queue.enter(count, u64::MAX).unwrap();
         let mut back = Vec::new();
@@ -240,7 +239,7 @@ mod tests {
         queue.buffer(0).fill(1);
         queue.buffer(1).fill(9);
         queue.push(0, transfer(IoKind::Write, 2));
-        // Sent at the same time, and answered first: it finds what was there before.
+        // Sent at the same time, but completed first: it reads the old content.
         queue.push(1, transfer(IoKind::Read, 2));
         assert_eq!(all(&mut queue, 1), [(1, BLOCK as i32)]);
         assert!(queue.buffer(1).iter().all(|byte| *byte == 0));

@@ -1,10 +1,10 @@
-//! Bytes on their way that arrive as others. Each gives the range that is not as it was.
+//! Alterations of the bytes of a write. Each function returns the range that has changed.
 
 use std::ops::Range;
 
 use iosonde_model::plan::chance::Chance;
 
-/// Flips so many bits of one block.
+/// Flips this many distinct bits of one block.
 pub(super) fn flip(bytes: &mut [u8], block: usize, bits: u8, chance: &mut Chance) -> Range<usize> {
     let Range { start, end } = piece(bytes.len(), block, chance);
     let mut flipped = Vec::with_capacity(usize::from(bits));
@@ -21,31 +21,31 @@ pub(super) fn flip(bytes: &mut [u8], block: usize, bits: u8, chance: &mut Chance
     first..last
 }
 
-/// Makes one byte another.
+/// Changes one byte.
 pub(super) fn byte(bytes: &mut [u8], chance: &mut Chance) -> Range<usize> {
     let at = chance.below(bytes.len() as u64) as usize;
     bytes[at] ^= 1 + chance.below(255) as u8;
     at..at + 1
 }
 
-/// Makes one sector zeros.
+/// Fills one sector with zeros.
 pub(super) fn zero(bytes: &mut [u8], sector: usize, chance: &mut Chance) -> Range<usize> {
     let range = piece(bytes.len(), sector, chance);
     bytes[range.clone()].fill(0);
     range
 }
 
-/// Overwrites an aligned run of 32 to 256 bytes.
+/// Changes every byte of an aligned run of 32 to 256 bytes.
 pub(super) fn corrupt(bytes: &mut [u8], chance: &mut Chance) -> Range<usize> {
     let range = piece(bytes.len(), 32 << chance.below(4), chance);
     for byte in &mut bytes[range.clone()] {
-        // No byte by chance as it was: so the run is as long as it says.
+        // Never 0, so that no byte keeps its value by chance.
         *byte ^= 1 + chance.below(255) as u8;
     }
     range
 }
 
-/// Two sectors exchange their places; there have to be two.
+/// Exchanges two sectors; there must be at least two.
 pub(super) fn swap(bytes: &mut [u8], sector: usize, chance: &mut Chance) -> Range<usize> {
     let [low, high] = two(bytes, sector, chance);
     let (front, back) = bytes.split_at_mut(high);
@@ -53,7 +53,7 @@ pub(super) fn swap(bytes: &mut [u8], sector: usize, chance: &mut Chance) -> Rang
     low..high + sector
 }
 
-/// One sector stands at the place of another, too; there have to be two.
+/// Copies one sector over another; there must be at least two.
 pub(super) fn copy(bytes: &mut [u8], sector: usize, chance: &mut Chance) -> Range<usize> {
     let [low, high] = two(bytes, sector, chance);
     let (from, to) = if chance.below(2) == 0 { (low, high) } else { (high, low) };
@@ -61,14 +61,14 @@ pub(super) fn copy(bytes: &mut [u8], sector: usize, chance: &mut Chance) -> Rang
     to..to + sector
 }
 
-/// All but the last sector stand one place later; the first stands twice.
+/// Moves each sector but the last to the place of the next; the first stays, too.
 pub(super) fn shift(bytes: &mut [u8], sector: usize) -> Range<usize> {
     let end = bytes.len() / sector * sector;
     bytes.copy_within(..end - sector, sector);
     sector..end
 }
 
-/// Where two different whole sectors begin, in their order.
+/// Offsets of two different whole sectors, in ascending order.
 fn two(bytes: &[u8], sector: usize, chance: &mut Chance) -> [usize; 2] {
     let sectors = (bytes.len() / sector) as u64;
     let one = chance.below(sectors);
@@ -76,7 +76,7 @@ fn two(bytes: &[u8], sector: usize, chance: &mut Chance) -> [usize; 2] {
     [one.min(other), one.max(other)].map(|index| index as usize * sector)
 }
 
-/// Makes one block another, by a forger.
+/// Replaces one block by what the forger makes of it.
 pub(super) fn forge(
     bytes: &mut [u8],
     block: usize,
@@ -88,7 +88,7 @@ pub(super) fn forge(
     range
 }
 
-/// One of the pieces of this length, of which the last may be shorter.
+/// Range of a random piece of this length; the last piece may be shorter.
 fn piece(length: usize, each: usize, chance: &mut Chance) -> Range<usize> {
     let start = chance.below(length.div_ceil(each) as u64) as usize * each;
     start..length.min(start + each)
@@ -100,7 +100,7 @@ mod tests {
 
     const BLOCK: usize = 4096;
 
-    /// Which bytes of a write of two blocks an alteration changes, over many seeds.
+    /// Alters a write of two blocks with many seeds, and passes the changed bytes to `expect`.
     fn check(
         alter: impl Fn(&mut [u8], &mut Chance) -> Range<usize>,
         expect: impl Fn(&[u8], usize),

@@ -1,15 +1,13 @@
-//! Writes that were acknowledged, and are done only some time after a sync that should have made
-//! them durable.
+//! Writes that were acknowledged but are done only after a sync that should have made them durable.
 //!
-//! A write that came in before anybody looked would have done no harm. So it waits until its place
-//! was written again, and then wins although it is older. A merely delayed one also comes once its
-//! place was read twice, so that whoever doubts what it read finds the same again; and in the end
-//! it comes anyway.
+//! Such a write is done once its place has been written again, so that the older data wins. With
+//! `delay` it is also done after two reads of its place, so that a verifier that reads again finds
+//! the same, and in any case after 1024 completions.
 
 use crate::backend::Transfer;
 use iosonde_model::plan::IoKind;
 
-/// Writes held back at most; while so many are, no further one is.
+/// Most writes held back at once; further ones are not struck.
 const HELD_MAX: usize = 256;
 /// Reads of its place after which a delayed write is done.
 const READS: u32 = 2;
@@ -23,9 +21,9 @@ pub(super) struct Due {
     pub(super) content: Vec<u8>,
 }
 
-/// What is held back. Requests are numbered in the order in which they were pushed.
+/// The writes held back. Requests are numbered in the order in which they were pushed.
 pub(super) struct Held {
-    /// Whether nothing but a later write to the same place makes one due.
+    /// Whether only a later write to the same place makes one due.
     until_rewritten: bool,
     writes: Vec<Waiting>,
 }
@@ -33,18 +31,18 @@ pub(super) struct Held {
 struct Waiting {
     write: Due,
     slot: usize,
-    /// The latest request when the acknowledgement was handed over: syncs after that should have
-    /// made it durable.
+    /// Number of the latest request when the write was acknowledged: syncs after it should have
+    /// made the write durable.
     acknowledged_at: Option<u64>,
-    /// The latest request when such a sync had completed.
+    /// Number of the latest request when such a sync had completed.
     synced_at: Option<u64>,
-    /// Completions since, and reads of its place among them.
+    /// Completions since then, and reads of its place among them.
     completions: u32,
     reads: u32,
 }
 
 impl Waiting {
-    /// Takes note that the request of this number has completed; says whether it is time now.
+    /// Notes the completion of this request; returns whether the write is due.
     fn is_due(&mut self, number: u64, transfer: &Transfer, until_rewritten: bool) -> bool {
         if self.synced_at.is_none_or(|synced_at| number <= synced_at) {
             return false;
@@ -78,14 +76,14 @@ impl Held {
         self.writes.push(Waiting { write, slot, acknowledged_at, synced_at, completions, reads });
     }
 
-    /// The caller was reported that the request of this slot is done.
+    /// Notes that the request of this slot was acknowledged to the caller.
     pub(super) fn acknowledged(&mut self, slot: usize, latest: u64) {
         for waiting in self.writes.iter_mut().filter(|waiting| waiting.slot == slot) {
             waiting.acknowledged_at.get_or_insert(latest);
         }
     }
 
-    /// The sync of this number has completed.
+    /// Notes that the sync of this number has completed.
     pub(super) fn synced(&mut self, number: u64, latest: u64) {
         for waiting in &mut self.writes {
             if waiting.acknowledged_at.is_some_and(|at| number > at) {
@@ -94,8 +92,8 @@ impl Held {
         }
     }
 
-    /// What becomes due as this request has completed, where `is_quiet` says that nothing else is
-    /// under way at a place (target, first byte, bytes).
+    /// The write that becomes due with this completion. `is_quiet` returns whether no request is in
+    /// flight at a place (target, first byte, bytes).
     pub(super) fn due(
         &mut self,
         number: u64,
@@ -119,14 +117,14 @@ impl Held {
 }
 
 impl Due {
-    /// Which of its bytes the transfer touches too.
+    /// Range of its bytes that the transfer overlaps.
     fn overlap(&self, transfer: &Transfer) -> Option<(usize, usize)> {
         overlap(self.offset, self.content.len(), transfer)
             .filter(|_| self.target == transfer.target)
     }
 }
 
-/// Which of the bytes from `offset` a transfer touches.
+/// Range that a transfer overlaps of the `bytes` from `offset`, relative to `offset`.
 pub(super) fn overlap(offset: u64, bytes: usize, transfer: &Transfer) -> Option<(usize, usize)> {
     let from = offset.max(transfer.offset);
     let to = (offset + bytes as u64).min(transfer.offset + u64::from(transfer.bytes));

@@ -1,4 +1,4 @@
-//! Which faults there are, when they strike, and how both are typed.
+//! The kinds of faults, when they strike, and their syntax.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,17 +8,17 @@ use iosonde_model::plan::chance::Chance;
 use iosonde_model::units::count;
 
 iosonde_model::words! {
-    /// What storage does wrong.
+    /// A kind of fault.
     #[derive(Clone, Copy, Debug, Eq, PartialEq)]
     pub enum Fault {
         /// A write is acknowledged and not done.
         Drop => "drop",
-        /// A write is acknowledged, and done only some time after the next sync: once its place has
-        /// been read twice, or written again.
+        /// A write is acknowledged and done only after the next sync: once its place has been read
+        /// twice or written again, or after 1024 completions.
         Delay => "delay",
-        /// Only the first sectors of a write are done: so many, or some that the seed draws.
+        /// Only the first sectors of a write are done: this many, or a number drawn from the seed.
         Tear(Option<u32> = None) => "tear",
-        /// So many bits, 1 to 8, of one block of a write are flipped.
+        /// This many bits, 1 to 8, of one block of a write are flipped.
         Flip(u8 = 1) => "flip",
         /// One byte of a write is changed.
         Byte => "byte",
@@ -32,22 +32,22 @@ iosonde_model::words! {
         Misdirect => "misdirect",
         /// A write is done at its place, and at another one too.
         Duplicate => "duplicate",
-        /// Two writes of one length exchange their places.
+        /// Two writes of equal length exchange their places.
         Swap => "swap",
         /// Two sectors of one write exchange their places.
         SwapSectors => "swap-sectors",
-        /// One sector of a write stands at the place of another, too.
+        /// One sector of a write also overwrites another sector of it.
         CopySector => "copy-sector",
-        /// The sectors of a write stand one place too late, but the first, which stands twice.
+        /// Each sector of a write arrives at the place of the next; the first also stays.
         ShiftSectors => "shift-sectors",
-        /// A write is acknowledged, and done only after a later one to the same place, on the other
-        /// side of a sync: the older wins.
+        /// A write is acknowledged, and done only after a sync and a later write to the same place:
+        /// the older data wins.
         Reorder => "reorder",
-        /// A write stores a block that nobody has written yet.
+        /// A write stores a valid-looking block that was never written.
         Phantom => "phantom",
-        /// A read gets the bytes of another place.
+        /// A read returns the bytes of another place.
         ReadMisdirect => "read-misdirect",
-        /// A read gets one bit flipped that is stored as it should be.
+        /// A read returns one flipped bit; the stored data is correct.
         ReadFlip => "read-flip",
         /// A sync fails with EIO, and is not done.
         SyncEio => "sync-eio",
@@ -57,7 +57,7 @@ iosonde_model::words! {
         WriteEio => "write-eio",
         /// A read fails with EIO.
         ReadEio => "read-eio",
-        /// Half of a write is done, and said to be.
+        /// Half of a write is done, and reported as a short write.
         Short => "short",
         /// A write fails with ENOSPC, and is not done.
         Enospc => "enospc",
@@ -65,7 +65,7 @@ iosonde_model::words! {
 }
 
 impl Fault {
-    /// Which requests it strikes.
+    /// Kind of requests that it strikes.
     pub fn way(self) -> IoKind {
         match self {
             Fault::ReadMisdirect | Fault::ReadFlip | Fault::ReadEio => IoKind::Read,
@@ -74,7 +74,7 @@ impl Fault {
         }
     }
 
-    /// The same kind with a value as typed.
+    /// The same kind with a value parsed from text.
     fn with_value(self, found: &str) -> Result<Fault, FaultError> {
         let fail =
             |expected| FaultError::Value { word: self.word(), found: found.into(), expected };
@@ -103,25 +103,25 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Which of the requests that a fault can strike it does strike, counted from 1 in each queue.
+/// Which of the eligible requests a fault strikes, counted from 1 in each queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum When {
-    /// One of the first few, drawn by the seed.
+    /// One of the first eight, drawn from the seed.
     Drawn,
-    /// This one alone.
+    /// Only this one.
     Nth(u64),
-    /// Every so many, from 1.
+    /// Every n-th; n is at least 1.
     Every(u64),
     All,
-    /// All but the first so many.
+    /// All but the first n.
     After(u64),
 }
 
-/// The last request that a drawn strike can fall on.
+/// Last request that a drawn strike can fall on.
 const DRAWN_MAX: u64 = 8;
 
 impl When {
-    /// The same with what the seed draws.
+    /// Replaces [`When::Drawn`] by a drawn number.
     pub(super) fn drawn(self, chance: &mut Chance) -> When {
         match self {
             When::Drawn => When::Nth(1 + chance.below(DRAWN_MAX)),
@@ -157,7 +157,6 @@ impl fmt::Display for When {
 /// One fault and when it strikes: `KIND[=VALUE][:WHEN]`, such as `tear=3:nth=5`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Injection {
-    /// What goes wrong.
     pub fault: Fault,
     pub when: When,
 }
@@ -168,7 +167,7 @@ impl fmt::Display for Injection {
     }
 }
 
-/// Why a fault was not understood.
+/// Why the description of a fault is not valid.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum FaultError {
     /// An unknown kind.
@@ -176,20 +175,20 @@ pub enum FaultError {
     Kind {
         found: String,
         accepted: String,
-        /// What may have been meant.
+        /// The closest known word.
         nearest: Option<&'static str>,
     },
     /// A value that the kind does not take.
     #[error("the fault `{word}`: found the value `{found}`, expected {expected}")]
     Value { word: &'static str, found: String, expected: &'static str },
-    /// A time that is none.
+    /// An invalid part after the colon.
     #[error(
         "found `{found}` after the fault's colon, expected nth=N, every=N, after=N (N from 1) or \
          all{}", meant(*nearest)
     )]
     When {
         found: String,
-        /// What may have been meant.
+        /// The closest known word.
         nearest: Option<&'static str>,
     },
 }

@@ -1,20 +1,20 @@
-//! What was really done wrong, so that nobody has to believe that a fault was.
+//! Log of the faults that were really injected.
 
 use std::sync::{Arc, Mutex};
 
 use super::kind::Fault;
 
-/// Faults that are remembered one by one; further ones are only counted.
+/// Faults that are listed; further ones are only counted.
 pub const REMEMBERED: usize = 1024;
 
-/// One fault that was done.
+/// One injected fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Injected {
-    /// What was done, with the value that the seed drew.
+    /// The kind, with the value drawn from the seed.
     pub kind: Fault,
-    /// First byte on the target that is not as it was acknowledged.
+    /// First byte on the target that differs from what was acknowledged.
     pub offset: u64,
-    /// How far what is wrong reaches, bytes; 0 for a sync.
+    /// Length of the affected range, bytes; 0 for a sync.
     pub bytes: u64,
     /// First byte of the other place, where there is one.
     pub elsewhere: Option<u64>,
@@ -27,12 +27,12 @@ pub struct FaultLog {
 }
 
 impl FaultLog {
-    /// How many faults were done.
+    /// Number of faults injected.
     pub fn count(&self) -> u64 {
         self.entries.lock().map_or(0, |entries| entries.0)
     }
 
-    /// The first [`REMEMBERED`] of them, in their order.
+    /// The first [`REMEMBERED`] faults, in order.
     pub fn entries(&self) -> Vec<Injected> {
         self.entries.lock().map_or_else(|_| Vec::new(), |entries| entries.1.clone())
     }

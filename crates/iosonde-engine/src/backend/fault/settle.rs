@@ -1,44 +1,44 @@
-//! A request on its way up: what is still to be done, and what the caller is reported.
+//! Completions: what is still to be done for a request, and what is reported to the caller.
 
 use super::held::Due;
 use super::{Fault, FaultQueue, Flight, Injected, Queue, Transfer, alter};
 use iosonde_model::plan::IoKind;
 
-/// Writes whose content is kept at most; then the oldest is forgotten.
+/// Most writes whose content is kept; then the oldest is dropped.
 const KEPT_MAX: usize = 256;
 
-/// A write that was done, with what it stored.
+/// A completed write and its content.
 pub(super) struct Kept {
     pub(super) target: u16,
     pub(super) offset: u64,
     pub(super) content: Vec<u8>,
 }
 
-/// What is to be done when a request comes back.
+/// Action when a request completes.
 pub(super) enum Role {
-    /// Something else was sent than was asked for.
+    /// The transfer sent differs from the one requested.
     Altered {
-        /// What makes it complete, bytes.
+        /// Result of a complete transfer, bytes.
         sent: u32,
-        /// What the caller is reported then.
+        /// Result reported to the caller in that case.
         reported: i32,
-        /// What stood in the buffer.
+        /// Original content of the buffer.
         original: Option<Vec<u8>>,
-        /// Where in the transfer the harm begins: what falls short of it did none.
+        /// Where in the transfer the harm begins, bytes; a shorter transfer did none.
         harm_at: u32,
         harm: Injected,
         /// Whether its content is kept.
         keeps: bool,
     },
-    /// Its content is kept.
+    /// The content of the write is kept.
     Keep,
-    /// It is done once more at another place.
+    /// The write is repeated at another place.
     Twin { elsewhere: u64 },
-    /// It has stored the content of an earlier write, whose place now gets this content.
+    /// It stored the content of an earlier write, whose place now gets the original content.
     Swapped { original: Vec<u8>, elsewhere: u64 },
-    /// A bit of what was read is flipped.
+    /// One bit of the data read is flipped.
     ReadFlip,
-    /// A request of ours on a slot of the caller's, whose own has completed with this answer.
+    /// An extra write on the slot of a caller's request that completed with this answer.
     Extra { answer: i32, original: Option<Vec<u8>>, harm: Option<Injected> },
 }
 
@@ -54,7 +54,7 @@ impl Role {
 }
 
 impl<Q: Queue> FaultQueue<Q> {
-    /// The inner queue has finished the request of a slot.
+    /// Handles the completion of a slot's request in the inner queue.
     pub(super) fn came_back(&mut self, slot: usize, result: i32) {
         let Flight { is_out, number, transfer, role } = &mut self.flights[slot];
         *is_out = false;
@@ -82,8 +82,8 @@ impl<Q: Queue> FaultQueue<Q> {
         self.ready.push((slot, result));
     }
 
-    /// Completes what a strike began. Gives what the caller is reported, or nothing if a further
-    /// request goes out first.
+    /// Completes what a strike began. Returns the result to report, or `None` if a further request
+    /// goes out first.
     fn settle(&mut self, slot: usize, transfer: Transfer, role: Role, result: i32) -> Option<i32> {
         let is_whole = is_whole(&transfer, result);
         match role {
@@ -132,13 +132,13 @@ impl<Q: Queue> FaultQueue<Q> {
         Some(result)
     }
 
-    /// Sends a further write of the same bytes on the slot of one that has completed.
+    /// Writes the same bytes at another place, on the slot of the completed request.
     fn follow(&mut self, slot: usize, transfer: Transfer, answer: i32, harm: Injected) {
         let role = Role::Extra { answer, original: None, harm: Some(harm) };
         self.send(slot, self.pushed, transfer, Some(Box::new(role)));
     }
 
-    /// A write that was held back and is due now.
+    /// The held write that is due now.
     fn due(&mut self, number: u64, transfer: &Transfer, result: i32) -> Option<Due> {
         if self.held.is_empty() || !is_whole(transfer, result) {
             return None;
@@ -148,7 +148,7 @@ impl<Q: Queue> FaultQueue<Q> {
         self.held.due(number, transfer, is_quiet)
     }
 
-    /// Does a write that was held back, on the slot of a request that has completed.
+    /// Sends a held write on the slot of the completed request.
     fn land(&mut self, slot: usize, answer: i32, due: Due) {
         let Due { target, offset, content } = due;
         let bytes = content.len() as u32;
@@ -156,7 +156,7 @@ impl<Q: Queue> FaultQueue<Q> {
         let buffer = self.moved(slot, &transfer);
         let original = buffer.to_vec();
         buffer.copy_from_slice(&content);
-        // Since the acknowledgement it stands in the log.
+        // It was logged when it was acknowledged.
         let role = Role::Extra { answer, original: Some(original), harm: None };
         self.send(slot, self.pushed, transfer, Some(Box::new(role)));
     }
@@ -169,7 +169,7 @@ impl<Q: Queue> FaultQueue<Q> {
         self.kept.push_back(Kept { target: transfer.target, offset: transfer.offset, content });
     }
 
-    /// Gives the caller its bytes back.
+    /// Restores the caller's bytes.
     fn restore(&mut self, slot: usize, transfer: &Transfer, original: Option<&[u8]>) {
         if let Some(original) = original {
             self.moved(slot, transfer).copy_from_slice(original);

@@ -1,28 +1,27 @@
-//! Where a fault may go: the region with its grid.
+//! Region and grid in which a fault strikes.
 
 use iosonde_model::plan::chance::Chance;
 
-/// What a fault has to know of the place where it strikes.
+/// Region, grid and seed of a fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Site {
     /// First byte of the region that may be written.
     pub region_start: u64,
-    /// Its length, bytes.
+    /// Length of the region, bytes.
     pub region_bytes: u64,
-    /// Grid of the blocks, from the start of the region, bytes; not 0.
+    /// Size of a block, bytes, on a grid from the start of the region; not 0.
     pub block_bytes: u64,
-    /// What a tear does not divide, bytes; not 0, and a block is a whole number of them.
+    /// Unit that a tear does not divide, bytes; not 0, and a divisor of the block size.
     pub sector_bytes: u64,
-    /// Seed of everything that is drawn.
+    /// Seed of all draws.
     pub seed: u64,
-    /// Makes of a block that is about to be written one that nobody has written yet, and that
-    /// nonetheless looks valid.
+    /// Replaces a block that is about to be written by a valid-looking one that was never written.
     pub forge: fn(&mut [u8]),
 }
 
 impl Site {
-    /// Another place for a transfer: in the region, on its grid, and apart from the right one.
-    /// `None` if there is none.
+    /// Draws another place for a transfer: in the region, on its grid, without overlap. `None` if
+    /// there is none.
     pub(super) fn elsewhere(&self, offset: u64, bytes: u64, chance: &mut Chance) -> Option<u64> {
         let (below, first_above, above) = self.choices(offset, bytes)?;
         let drawn = chance.below(below + above);
@@ -30,17 +29,17 @@ impl Site {
         Some(self.region_start + block * self.block_bytes)
     }
 
-    /// Whether there is one.
+    /// Whether there is another place for a transfer.
     pub(super) fn has_elsewhere(&self, offset: u64, bytes: u64) -> bool {
         self.choices(offset, bytes).is_some()
     }
 
-    /// How many places there are below, the first one above, and how many there are from there.
+    /// Places below a transfer, first block above it, and number of places from there.
     fn choices(&self, offset: u64, bytes: u64) -> Option<(u64, u64, u64)> {
         let from = offset.checked_sub(self.region_start)?;
         let first = from / self.block_bytes;
         let end = (from + bytes).div_ceil(self.block_bytes);
-        // A transfer that begins within a block covers more blocks than it is long.
+        // A transfer that begins within a block covers a block more.
         let length = end - first;
         let below = (first + 1).saturating_sub(length);
         let blocks = self.region_bytes / self.block_bytes;
@@ -48,8 +47,8 @@ impl Site {
         (length > 0 && below + above > 0).then_some((below, end, above))
     }
 
-    /// How many of the first sectors of a write are done when it is torn; within a block where
-    /// there are sectors within one, since whole blocks that are missing are not torn.
+    /// Draws how many of the first sectors of a torn write are done. Where a block has several
+    /// sectors, the tear is within a block, since missing whole blocks are not torn.
     pub(super) fn tear(&self, bytes: u64, chance: &mut Chance) -> u64 {
         let (sectors, per_block) = (self.sectors(bytes), self.block_bytes / self.sector_bytes);
         let mut drawn = 1 + chance.below(sectors - 1);
@@ -59,7 +58,7 @@ impl Site {
         drawn
     }
 
-    /// Sectors of a transfer, the last one perhaps in part.
+    /// Sectors of a transfer, a partial last one included.
     pub(super) fn sectors(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.sector_bytes)
     }
@@ -103,7 +102,7 @@ mod tests {
         assert!(!site(1).has_elsewhere(12_288, 4096));
         assert!(!site(5).has_elsewhere(12_288 + 4096, 3 * 4096));
         assert!(!site(5).has_elsewhere(0, 4096));
-        // The tail of a block and the head of the next cover two.
+        // The tail of one block and the head of the next touch two blocks.
         assert!(!site(3).has_elsewhere(12_288 + 512, 4096));
         assert!(site(4).has_elsewhere(12_288 + 512, 4096));
     }

@@ -1,4 +1,4 @@
-//! A request on its way down: is it struck, and what becomes of it?
+//! Pushed requests: whether one is struck, and what happens to it then.
 
 use std::ops::Range;
 
@@ -10,19 +10,19 @@ use super::{Fault, FaultQueue, Injected, Queue, Transfer, alter};
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
-/// How often another place is drawn until one is found where nothing is under way.
+/// Draws of another place before one with requests in flight is accepted.
 const DRAWS: usize = 8;
 
-/// What becomes of a struck request.
+/// How a struck request is handled.
 enum Course {
-    /// The caller gets this answer; the inner queue never hears of it.
+    /// The caller gets this result, and the inner queue nothing.
     Answer(i32),
     /// The inner queue gets this transfer.
     Send(Transfer, Role),
 }
 
 impl<Q: Queue> FaultQueue<Q> {
-    /// Pushes a request of a way that the fault strikes.
+    /// Pushes a request of the kind that the fault strikes.
     pub(super) fn push_or_strike(&mut self, slot: usize, transfer: Transfer) {
         match self.follow_up(slot, &transfer).or_else(|| self.strike(slot, &transfer)) {
             None => self.send(slot, self.pushed, transfer, None),
@@ -33,7 +33,7 @@ impl<Q: Queue> FaultQueue<Q> {
         }
     }
 
-    /// What an earlier strike has in store for this request.
+    /// Applies an earlier strike that waits for this request.
     fn follow_up(&mut self, slot: usize, transfer: &Transfer) -> Option<Course> {
         if self.kept.is_empty() {
             return None;
@@ -45,7 +45,7 @@ impl<Q: Queue> FaultQueue<Q> {
         }
     }
 
-    /// Counts a request that can be struck, and strikes it if it is its turn.
+    /// Counts an eligible request, and strikes it if it is its turn.
     #[inline]
     fn strike(&mut self, slot: usize, transfer: &Transfer) -> Option<Course> {
         if !self.is_eligible(transfer) {
@@ -124,13 +124,13 @@ impl<Q: Queue> FaultQueue<Q> {
         })
     }
 
-    /// Not done; the caller is reported this. That is the fault, or the beginning of it.
+    /// Logs the fault, and reports this result without doing the request.
     fn answer(&self, transfer: &Transfer, result: i32) -> Course {
         self.log.note(self.harm(transfer, 0..transfer.bytes as usize, None));
         Course::Answer(result)
     }
 
-    /// Only the first sectors are done.
+    /// Sends only the first sectors.
     fn cut(&self, transfer: &Transfer, kind: Fault, sectors: u64, reported: i32) -> Course {
         let sent = (sectors * self.site.sector_bytes) as u32;
         let harm = self.harm(transfer, sent as usize..transfer.bytes as usize, None);
@@ -139,7 +139,7 @@ impl<Q: Queue> FaultQueue<Q> {
         Course::Send(sent, Role::altered(&sent, reported, None, harm))
     }
 
-    /// Other bytes arrive; the caller gets its own back with the completion.
+    /// Alters the bytes sent; the completion restores the caller's.
     fn alter(&mut self, slot: usize, transfer: &Transfer) -> Course {
         let original = self.moved(slot, transfer).to_vec();
         let mut chance = self.chance.clone();
@@ -162,8 +162,7 @@ impl<Q: Queue> FaultQueue<Q> {
         Course::Send(*transfer, Role::altered(transfer, reported, Some(original), harm))
     }
 
-    /// A later write to the place of one that was kept stores that content again. It may have to be
-    /// kept itself.
+    /// Makes a write that overlaps a kept one store the kept content. It may be kept itself.
     #[cold]
     fn replay(&mut self, slot: usize, transfer: &Transfer) -> Option<Course> {
         let index = self.kept.iter().position(|kept| {
@@ -191,7 +190,7 @@ impl<Q: Queue> FaultQueue<Q> {
         ))
     }
 
-    /// A write of the same length to a place apart from one that was kept: both exchange places.
+    /// Exchanges a write with a kept one of the same length at another place.
     #[cold]
     fn swap(&mut self, slot: usize, transfer: &Transfer) -> Option<Course> {
         let bytes = u64::from(transfer.bytes);
@@ -208,7 +207,7 @@ impl<Q: Queue> FaultQueue<Q> {
         Some(Course::Send(*transfer, Role::Swapped { original, elsewhere: first.offset }))
     }
 
-    /// Another place for a transfer, where nothing is under way if that can be had.
+    /// Draws another place for a transfer, if possible one without requests in flight.
     fn elsewhere(&mut self, transfer: &Transfer) -> Option<u64> {
         let bytes = u64::from(transfer.bytes);
         let mut drawn = None;

@@ -6,7 +6,7 @@ use super::{Device, Served, Transfer};
 pub struct Bucket {
     inner: Box<dyn Device>,
     ns_per_token: u64,
-    /// The virtual schedule may lag behind by this much: the burst.
+    /// How far the schedule may run ahead of the clock, ns: the burst.
     slack_ns: u64,
     /// When the next token is due on a steady schedule, ns.
     due_ns: u64,

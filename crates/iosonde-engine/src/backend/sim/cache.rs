@@ -1,9 +1,9 @@
-//! A fast write cache: writes are quick until it is full, then as slow as what is behind it.
+//! A fast write cache: writes are quick until it is full, then as slow as the inner device.
 
 use super::{Device, Served, Transfer};
 use iosonde_model::plan::IoKind;
 
-/// Absorbs `bytes` of writes at `fast_ns` each; everything after that goes to the inner device.
+/// Completes `bytes` of writes and trims, and every sync, in `fast_ns` each; passes on all others.
 pub struct WriteCache {
     inner: Box<dyn Device>,
     room_bytes: u64,

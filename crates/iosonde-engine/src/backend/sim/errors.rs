@@ -1,17 +1,17 @@
-//! Requests that fail, fall short, or are refused for the moment.
+//! Requests that fail with an errno, or complete short.
 
 use super::{Device, Served, Transfer};
 
-/// What goes wrong with a chosen request.
+/// The fault of a chosen request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
     /// It fails with this errno.
     Errno(i32),
-    /// Half of it is moved, rounded up to 512 bytes.
+    /// Half of its bytes are moved, rounded up to 512.
     Short,
 }
 
-/// Lets every `every`-th request go wrong, once `after` have passed.
+/// Injects a fault into every `every`-th request after the first `after`.
 pub struct Faulty {
     inner: Box<dyn Device>,
     fault: Fault,

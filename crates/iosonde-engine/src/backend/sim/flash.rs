@@ -1,10 +1,10 @@
-//! Flash behind a translation layer: pages are never written in place, blocks are erased as a
-//! whole, and what is still valid in a block is copied first. Random overwrites therefore slow
-//! down until garbage collection keeps pace with them; what a fast region (SLC) absorbs is
-//! programmed again when there is time.
+//! Flash behind a translation layer: pages are never overwritten in place, blocks are erased as a
+//! whole, and the valid pages of a block are copied first. Random overwrites therefore slow down
+//! until garbage collection keeps pace with them. Pages in a fast region (SLC) are programmed again
+//! in idle time.
 //!
-//! The state outlives a run, as that of a device does: runs of one experiment share it. It holds no
-//! times, so that every run begins at its own zero.
+//! The state outlives a run: the runs of an experiment share it. It holds no times, because every
+//! run begins at its own zero.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,38 +18,38 @@ const NOWHERE: u32 = u32::MAX;
 /// Blocks that stay free, so that a collection always has a block to copy into.
 const RESERVE: usize = 2;
 
-/// What the flash is made of.
+/// Sizes and times of the flash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Geometry {
     /// Size that the host sees, bytes.
     pub bytes: u64,
-    /// Flash beyond that, percent of it.
+    /// Spare flash, percent of `bytes`.
     pub spare_percent: u64,
     /// Pages of an erase block.
     pub block_pages: u32,
-    /// Time that programming a page takes from the device as a whole, ns.
+    /// Time for which programming a page occupies the whole device, ns.
     pub program_ns: u64,
-    /// Fast region, bytes.
+    /// Size of the fast region, bytes.
     pub slc_bytes: u64,
-    /// Time to program a page there, ns.
+    /// Time to program a page in the fast region, ns.
     pub slc_program_ns: u64,
 }
 
-/// What is written where.
+/// Mapping between pages of the host and of the flash.
 #[derive(Clone)]
 struct State {
     geometry: Geometry,
-    /// Place of each page of the host.
+    /// Flash page of each page of the host.
     place: Vec<u32>,
-    /// The page of the host at each place.
+    /// Page of the host in each flash page.
     owner: Vec<u32>,
     /// Valid pages of each block.
     valid: Vec<u32>,
     free: Vec<u32>,
-    /// The block that is written, and its next page.
+    /// The block being filled, and its next page.
     open: (u32, u32),
     slc_used_pages: u64,
-    /// Pages that the host wrote, and pages that were programmed for them.
+    /// Pages written by the host, and pages programmed for them.
     written: u64,
     programmed: u64,
 }
@@ -64,7 +64,7 @@ impl fmt::Debug for SharedFlash {
     }
 }
 
-/// What has been written is no part of a description.
+/// Two descriptions are equal whatever was written to their devices.
 impl PartialEq for SharedFlash {
     fn eq(&self, _: &SharedFlash) -> bool {
         true
@@ -76,12 +76,12 @@ impl SharedFlash {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As new: nothing was ever written.
+    /// Makes the flash new: nothing was ever written.
     pub fn forget(&self) {
         *self.state() = None;
     }
 
-    /// Time without requests: what is in the fast region is programmed again.
+    /// Lets idle time pass: pages of the fast region are programmed again.
     pub fn rest(&self, ns: u64) {
         if let Some(state) = &mut *self.state() {
             state.fold(ns);
@@ -89,7 +89,7 @@ impl SharedFlash {
     }
 }
 
-/// Flash in front of the device that answers for everything else.
+/// Flash around the device that models all other latencies.
 pub struct Flash {
     inner: Box<dyn Device>,
     shared: SharedFlash,
@@ -98,7 +98,7 @@ pub struct Flash {
 }
 
 impl Flash {
-    /// Goes on with what was written so far.
+    /// Keeps what earlier runs wrote, unless the geometry differs.
     pub fn new(inner: Box<dyn Device>, geometry: Geometry, shared: SharedFlash) -> Flash {
         {
             let mut state = shared.state();
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// What fits into this time of the fast region's pages is programmed again.
+    /// Programs again as many pages of the fast region as fit into this time.
     fn fold(&mut self, ns: u64) {
         let pages = ns / self.geometry.program_ns.max(1);
         self.slc_used_pages = self.slc_used_pages.saturating_sub(pages);
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    /// Writes a page; how long that keeps the flash busy, ns.
+    /// Writes a page of the host; returns how long that keeps the flash busy, ns.
     fn write(&mut self, page: usize, geometry: Geometry) -> u64 {
         self.written += 1;
         let before = self.programmed;
@@ -181,7 +181,7 @@ impl State {
         programmed * geometry.program_ns
     }
 
-    /// Programs the next free page for a page of the host.
+    /// Programs the next free flash page with a page of the host.
     fn program(&mut self, page: usize) {
         let per_block = self.geometry.block_pages;
         if self.open.1 == per_block {
@@ -197,8 +197,8 @@ impl State {
         self.programmed += 1;
     }
 
-    /// Copies what is valid out of the block with the least of it, and erases that; `false` if
-    /// nothing would be gained.
+    /// Copies the valid pages out of the closed block with the fewest of them, and erases it;
+    /// `false` if nothing would be gained.
     fn collect(&mut self) -> bool {
         let per_block = self.geometry.block_pages;
         let open = self.open.0;
@@ -238,7 +238,7 @@ mod tests {
     const PAGES: u64 = 4096;
 
     impl SharedFlash {
-        /// Pages programmed for each page that the host wrote, so far.
+        /// Pages programmed per page written by the host so far.
         fn write_amplification(&self) -> Option<f64> {
             let state = self.state();
             let state = state.as_ref().filter(|state| state.written > 0)?;
@@ -251,7 +251,7 @@ mod tests {
         Model::parse(&words).unwrap()
     }
 
-    /// Writes so many pages, one after the other; the virtual time that each of so many parts took.
+    /// Writes this many pages one by one; returns the virtual time of each of the parts.
     fn write(model: &Model, pages: u64, parts: u64, place: impl Fn(u64) -> u64) -> Vec<u64> {
         let mut device = model.build(1);
         let (mut now_ns, mut begun_ns, mut took) = (0, 0, Vec::new());
@@ -310,7 +310,7 @@ mod tests {
     fn the_fast_region_fills_and_recovers_at_rest() {
         let model = model("slc=4M,slc-program=1us");
         let took = write(&model, PAGES, 4, |number| number);
-        // The first quarter of the device fits; the second does not, but for what was folded.
+        // The first quarter fits; the second does not, except for pages programmed meanwhile.
         assert!(took[1] > 5 * took[0], "{took:?}");
         model.rest(1_000_000_000);
         let again = write(&model, PAGES, 4, |number| number);
@@ -328,9 +328,8 @@ mod tests {
         assert!(took[0] < PAGES / 2 * 10_500, "{took:?}");
     }
 
-    /// After one single pass, random writes take as long as they do after ten random passes; after
-    /// one or two random passes they do not, and neither if the spare flash is another one than was
-    /// assumed.
+    /// After one single pass, random writes take as long as after ten random passes. They do not
+    /// after one or two random passes, nor if the assumed spare flash is wrong.
     #[test]
     fn a_single_pass_leaves_what_many_random_passes_do() {
         let pages = 16_384;

@@ -1,4 +1,4 @@
-//! What a simulated device holds: the bytes that were written, and what a power cut takes away.
+//! Content of a simulated device: the bytes written, and those that a power cut loses.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -6,25 +6,25 @@ use std::rc::Rc;
 
 use iosonde_model::plan::chance::Chance;
 
-/// Bytes that a volatile cache holds back at most; beyond that, what is oldest becomes durable.
+/// Capacity of the volatile cache, bytes; beyond it, the oldest changes become durable.
 const CACHE_BYTES: usize = 64 << 20;
 
 /// A memory that the queues of all jobs share.
 pub type SharedMemory = Rc<RefCell<Memory>>;
 
-/// The bytes of one simulated target, with a volatile cache if asked for.
+/// The bytes of one simulated target, with an optional volatile cache.
 #[derive(Clone, Debug)]
 pub struct Memory {
     bytes: Vec<u8>,
     cache: Option<Cache>,
 }
 
-/// What can still be taken away: each change with what stood there before.
+/// Changes that are not durable, each with the content before it.
 #[derive(Clone, Debug, Default)]
 struct Cache {
     /// Changes made so far, durable ones included.
     changes: u64,
-    /// The latest ones, the oldest first: those that nothing made durable.
+    /// The changes that are not durable, oldest first.
     undo: VecDeque<Undo>,
     held_bytes: usize,
 }
@@ -36,22 +36,22 @@ struct Undo {
 }
 
 impl Memory {
-    /// So many zeros, where every change is durable at once.
+    /// This many zeros; every change is durable at once.
     pub fn zeroed(length: usize) -> Memory {
         Memory::holding(vec![0; length])
     }
 
-    /// These bytes, where every change is durable at once.
+    /// These bytes; every change is durable at once.
     pub fn holding(bytes: Vec<u8>) -> Memory {
         Memory { bytes, cache: None }
     }
 
-    /// So many zeros behind a volatile cache: what no sync made durable is lost in a power cut.
+    /// This many zeros behind a volatile cache: a power cut loses the changes that were not synced.
     pub fn volatile(length: usize) -> Memory {
         Memory { bytes: vec![0; length], cache: Some(Cache::default()) }
     }
 
-    /// The same memory, to be given to several queues.
+    /// Makes the memory usable by several queues.
     pub fn shared(self) -> SharedMemory {
         Rc::new(RefCell::new(self))
     }
@@ -61,19 +61,19 @@ impl Memory {
         &self.bytes
     }
 
-    /// All bytes, to be changed past every queue and cache: such a change is durable.
+    /// All bytes, for durable changes that bypass queues and cache.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Reads; gives how many bytes there were before the end.
+    /// Reads; returns the bytes read, fewer at the end of the memory.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> usize {
         let (from, to) = self.span(offset, into.len());
         into[..to - from].copy_from_slice(&self.bytes[from..to]);
         to - from
     }
 
-    /// Writes; gives how many bytes there was room for before the end.
+    /// Writes; returns the bytes written, fewer at the end of the memory.
     pub fn write(&mut self, offset: u64, from: &[u8]) -> usize {
         let (start, end) = self.span(offset, from.len());
         self.note(start, end);
@@ -81,7 +81,7 @@ impl Memory {
         end - start
     }
 
-    /// Makes zeros; gives how many bytes there were before the end.
+    /// Writes zeros; returns their number, fewer at the end of the memory.
     pub fn zero(&mut self, offset: u64, length: usize) -> usize {
         let (from, to) = self.span(offset, length);
         self.note(from, to);
@@ -94,27 +94,26 @@ impl Memory {
         self.cache.as_ref().map_or(0, |cache| cache.changes)
     }
 
-    /// Makes durable what was changed before the mark was taken, and nothing else: a sync owes
-    /// nothing to what was finished after it was asked for.
+    /// Makes the changes before the mark durable, and no others: a sync need not cover writes that
+    /// completed after it was submitted.
     pub fn sync_until(&mut self, mark: u64) {
         if let Some(cache) = &mut self.cache {
             while cache.changes - (cache.undo.len() as u64) < mark && cache.make_oldest_durable() {}
         }
     }
 
-    /// The power fails: everything that is not durable is gone. Gives how many changes were.
+    /// Undoes every change that is not durable, as in a power cut; returns their number.
     pub fn power_cut(&mut self) -> usize {
         self.cut(usize::MAX, || false)
     }
 
-    /// The power fails, and each sector of this length has got as far as chance has it: any of its
-    /// versions since the durable one may have been stored. Gives how many changes were not
-    /// durable.
+    /// A power cut that leaves each sector of this length in any of its versions since the durable
+    /// one, by chance. Returns the number of changes that were not durable.
     pub fn power_cut_in_part(&mut self, sector_bytes: usize, chance: &mut Chance) -> usize {
         self.cut(sector_bytes, || chance.below(2) == 0)
     }
 
-    /// Undoes change after change, the latest first; a sector that is kept once stays as it is.
+    /// Undoes the changes, latest first. A sector for which `keeps` was once true stays unchanged.
     fn cut(&mut self, sector_bytes: usize, mut keeps: impl FnMut() -> bool) -> usize {
         let Some(cache) = &mut self.cache else { return 0 };
         let count = cache.undo.len();
@@ -138,13 +137,13 @@ impl Memory {
         count
     }
 
-    /// Where a transfer begins and ends, as far as there is memory.
+    /// Start and end of a transfer, within the memory.
     fn span(&self, offset: u64, length: usize) -> (usize, usize) {
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.bytes.len());
         (from, from.saturating_add(length).min(self.bytes.len()))
     }
 
-    /// Remembers what is about to be changed.
+    /// Records the content of a range that is about to be changed.
     fn note(&mut self, from: usize, to: usize) {
         if let Some(cache) = &mut self.cache {
             cache.changes += 1;
@@ -204,7 +203,7 @@ mod tests {
         let mut memory = Memory::volatile(LENGTH);
         memory.write(0, &[1; 1024]);
         let mark = memory.mark();
-        // Finished while the sync was under way: it owes nothing to this one.
+        // Completed while the sync was in flight, which does not cover it.
         memory.write(512, &[2; 1024]);
         memory.sync_until(mark);
         memory.zero(0, 256);

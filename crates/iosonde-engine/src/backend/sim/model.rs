@@ -1,4 +1,4 @@
-//! A simulated device in words: `servers=4,read=100us,write=exp:1ms,rate=5000,burst=100`.
+//! Description of a simulated device: `servers=4,read=100us,write=exp:1ms,rate=5000,burst=100`.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Model {
     runs: Runs,
 }
 
-/// Why a description was not understood.
+/// Why a description is not valid.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ModelError {
     /// A part without `=`.
@@ -36,7 +36,7 @@ pub enum ModelError {
     Key {
         found: String,
         accepted: String,
-        /// What may have been meant.
+        /// The closest known key.
         hint: String,
     },
     /// A key given twice.
@@ -90,13 +90,13 @@ const KEYS: [(&str, &str); 30] = [
     ("steal", "0"),
 ];
 
-/// A CPU is taken away once in this time.
+/// Period of the simulated CPU steal, ns.
 const STEAL_EVERY_NS: u64 = 10_000_000;
 
 /// Largest device whose flash is modelled, bytes.
 const LARGEST_FLASH_BYTES: u64 = 64 << 30;
 
-/// Keys that have an effect only with one of some others.
+/// Keys that have an effect only together with one of the listed keys.
 const NEEDS: &[(&str, &[&str])] = &[
     ("burst", &["rate"]),
     ("cache-latency", &["cache"]),
@@ -152,17 +152,17 @@ impl Model {
         let mut model =
             Model { words, bytes: 0, flash: SharedFlash::default(), runs: Runs::default() };
         model.bytes = model.size("size")?;
-        // Everything is read once here, so that `build` cannot meet a bad word later.
+        // Reads everything once, so that `build` cannot fail on a bad value later.
         model.try_build(0, 0)?;
         model.is_effective(&given)?;
         Ok(model)
     }
 
-    /// Whether each key that was given has an effect.
+    /// Checks that each given key has an effect.
     fn is_effective(&self, given: &[String]) -> Result<(), ModelError> {
         for (found, needs) in NEEDS.iter().filter(|(key, _)| given.iter().any(|one| one == key)) {
             let is_zero = |key: &&str| !self.word(key).contains(|c: char| ('1'..='9').contains(&c));
-            // A key that is itself switched off needs nothing.
+            // A key that is itself 0 needs nothing.
             if !is_zero(found) && needs.iter().all(is_zero) {
                 return Err(ModelError::Ineffective { found, needs: needs[0] });
             }
@@ -170,7 +170,7 @@ impl Model {
         Ok(())
     }
 
-    /// A new device; the seed fixes its chance.
+    /// A new device; the seed fixes its draws.
     pub fn build(&self, seed: u64) -> Box<dyn Device> {
         match self.try_build(seed, self.runs.next()) {
             Ok(device) => device,
@@ -178,7 +178,7 @@ impl Model {
         }
     }
 
-    /// Innermost first; a further model adds its lines here.
+    /// Builds the models, innermost first; a new model adds its lines here.
     fn try_build(&self, seed: u64, run: u64) -> Result<Box<dyn Device>, ModelError> {
         let servers = self.between("servers", 1, 65_536, "a number from 1 to 65,536")? as u32;
         let (read, write) = (self.latency("read")?, self.latency("write")?);
@@ -234,28 +234,28 @@ impl Model {
         Ok(device)
     }
 
-    /// What was written on it so far.
+    /// The flash that all devices of this description share.
     pub fn flash(&self) -> &SharedFlash {
         &self.flash
     }
 
-    /// Whether what was written makes a difference to later writes.
+    /// Whether earlier writes affect later ones.
     pub fn has_flash(&self) -> bool {
         self.word("flash") != "0"
     }
 
-    /// Whether it is a disk that turns.
+    /// Whether the device is a rotating disk.
     pub fn turns(&self) -> bool {
         self.word("rpm") != "0"
     }
 
-    /// As new.
+    /// Makes the device new.
     pub fn forget(&self) {
         self.flash.forget();
         self.runs.forget();
     }
 
-    /// Time without requests.
+    /// Lets idle time pass.
     pub fn rest(&self, ns: u64) {
         self.flash.rest(ns);
     }
@@ -335,8 +335,7 @@ impl Model {
         bytes::parse(self.word(key)).map_err(|error| ModelError::Value { key, error })
     }
 
-    /// How often something begins, and how long it lasts, ns: it ends before it begins again, or
-    /// never.
+    /// Period and length of a recurring event, ns. The length is at most the period; 0 is never.
     fn period(
         &self,
         (every, lasts): (&'static str, &'static str),
@@ -359,7 +358,7 @@ impl Model {
         duration::parse(self.word(key), 1).map_err(|error| ModelError::Value { key, error })
     }
 
-    /// A service time: without any, virtual time would stand still and a run would never end.
+    /// A service time. With 0, virtual time would stand still and a run would never end.
     fn some_time(&self, key: &'static str, text: &str) -> Result<u64, ModelError> {
         let fail = |error| ModelError::Value { key, error };
         match duration::parse(text, 1).map_err(fail)? {

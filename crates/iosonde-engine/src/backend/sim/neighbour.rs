@@ -1,4 +1,4 @@
-//! A neighbour: somebody else's requests to the same device.
+//! A neighbour: another user's requests to the same device.
 
 use super::{Device, Served, Transfer};
 use iosonde_model::plan::IoKind;
@@ -7,7 +7,7 @@ use iosonde_stats::chance::Chance;
 /// Size of a neighbour's request, bytes.
 const BYTES: u32 = 4096;
 
-/// Poisson arrivals of reads that are not ours.
+/// Adds a neighbour's reads with Poisson arrivals.
 pub struct Neighbour {
     inner: Box<dyn Device>,
     mean_gap_ns: f64,
@@ -16,7 +16,7 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// So many requests per second, at least one.
+    /// This many requests per second, at least one.
     pub fn new(inner: Box<dyn Device>, per_s: u64, seed: u64) -> Neighbour {
         let chance = Chance::of_part(seed, 2);
         let mut neighbour =
@@ -49,7 +49,7 @@ mod tests {
     use super::super::Model;
     use super::*;
 
-    /// What a closed loop of depth 1 gets in ten seconds.
+    /// Requests that a closed loop of depth 1 completes in ten seconds.
     fn done(device: &str) -> u64 {
         let mut device = Model::parse(device).unwrap().build(3);
         let read = Transfer { way: IoKind::Read, target: 0, offset: 0, skip: 0, bytes: 512 };

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Device, Served, Transfer};
 use iosonde_stats::chance::Chance;
 
-/// Runs of a device so far, shared by all of them.
+/// Number of runs of a device so far, shared by all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Runs(Arc<AtomicU64>);
 
-/// How often it ran is no part of a description.
+/// Two descriptions are equal whatever the number of their runs.
 impl PartialEq for Runs {
     fn eq(&self, _: &Runs) -> bool {
         true
@@ -23,7 +23,7 @@ impl Runs {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// As new.
+    /// Counts from 0 again.
     pub fn forget(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -39,7 +39,7 @@ impl Paced {
     /// Draws the factor from a log-normal law with this standard deviation in percent. Each run is
     /// slower than the one before by `drift` percent.
     pub fn new(inner: Box<dyn Device>, (noise, drift): (u64, u64), run: u64, seed: u64) -> Paced {
-        // The servers draw from the same seed.
+        // Another part of the seed than that of the servers.
         let mut chance = Chance::of_part(seed, 1);
         let slower = (1.0 - drift as f64 / 100.0).powi(i32::try_from(run).unwrap_or(i32::MAX));
         Paced { inner, factor: (noise as f64 / 100.0 * chance.normal()).exp() * slower }

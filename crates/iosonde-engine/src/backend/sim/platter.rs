@@ -1,10 +1,10 @@
-//! A disk that turns: one arm that seeks, a wait until the place comes by, and tracks that hold
-//! more on the outside than on the inside.
+//! A rotating disk: seeks of one arm, rotational latency, and tracks that hold more at the outside
+//! than at the inside.
 
 use super::{Device, Served, Transfer};
 use iosonde_model::plan::IoKind;
 
-/// What a disk is like.
+/// Geometry and timing of a disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Turning {
     /// Size of the disk, bytes.
@@ -15,12 +15,12 @@ pub struct Turning {
     pub seek_ns: f64,
     /// Bytes of the outermost track, where addresses begin.
     pub track_bytes: f64,
-    /// Bytes of the innermost track; in between they change evenly with the address.
+    /// Bytes of the innermost track; in between the size changes linearly with the address.
     pub inner_track_bytes: f64,
 }
 
 impl Turning {
-    /// Revolutions from the start of the disk to an address, if it is read without a stop.
+    /// Revolutions to read from the start of the disk to an address without a stop.
     fn turns(&self, offset: u64) -> f64 {
         let (outer, offset) = (self.track_bytes, offset as f64);
         let slope = (self.inner_track_bytes - outer) / self.bytes as f64;
@@ -32,18 +32,18 @@ impl Turning {
     }
 }
 
-/// Serves one request after the other, each after its seek and its wait; then comes what is inside.
+/// Serves one request at a time: seek, rotational latency, transfer, then the inner device.
 pub struct Platter {
     inner: Box<dyn Device>,
     disk: Turning,
-    /// Address behind the heads.
+    /// Address at which the heads are.
     head: u64,
     /// When the arm is free again, ns.
     free_ns: f64,
 }
 
 impl Platter {
-    /// A disk whose heads stand at its start.
+    /// A disk with its heads at its start.
     pub fn new(inner: Box<dyn Device>, disk: Turning) -> Platter {
         Platter { inner, disk, head: 0, free_ns: 0.0 }
     }
@@ -57,7 +57,7 @@ impl Device for Platter {
         let (disk, start) = (&self.disk, transfer.offset);
         let end = start + u64::from(transfer.bytes);
         let arrived_ns = self.free_ns.max(now_ns as f64) + disk.seek(self.head, start);
-        // A place that comes by within the rounding of a number is there now.
+        // A place within rounding error of the heads is reached at once.
         let ahead = (disk.turns(start) - arrived_ns / disk.turn_ns + 1e-7).rem_euclid(1.0) - 1e-7;
         let turns = ahead.max(0.0) + disk.turns(end) - disk.turns(start);
         self.free_ns = arrived_ns + turns * disk.turn_ns;
@@ -85,7 +85,7 @@ mod tests {
         let first = serve(&mut *device, 0, IoKind::Write, 0, 4096);
         let second = serve(&mut *device, first, IoKind::Write, 0, 4096);
         assert!((second - first).abs_diff(10_000_000) < 30_000, "{first} {second}");
-        // One track, asked for while the one before it is read, takes one turn.
+        // Each track, requested while the one before it is read, takes one turn.
         let mut device = Model::parse(DISK).unwrap().build(1);
         let all: Vec<u64> =
             (0..4).map(|at| serve(&mut *device, 0, IoKind::Read, at << 20, 1 << 20)).collect();

@@ -33,7 +33,7 @@ impl Latency {
     }
 }
 
-/// `c` servers, first come first served.
+/// Parallel servers with one queue, first come first served.
 #[derive(Debug)]
 pub struct Servers {
     /// When each server is free again, ns.

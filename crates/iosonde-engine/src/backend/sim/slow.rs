@@ -1,4 +1,4 @@
-//! Slow times: from time to time the device works slower by a factor.
+//! Slow periods: at regular intervals the device is slower by a factor.
 
 use super::{Device, Served, Transfer};
 
@@ -12,18 +12,18 @@ pub struct Slow {
 }
 
 impl Slow {
-    /// A device that is slow at times, for at most as long as the period.
+    /// A device that is slow at times; `length_ns` is limited to `every_ns`.
     pub fn new(inner: Box<dyn Device>, every_ns: u64, length_ns: u64, factor: u64) -> Slow {
         let every_ns = every_ns.max(1);
         Slow { inner, every_ns, length_ns: length_ns.min(every_ns), factor: factor.max(1) }
     }
 
-    /// The device's own time that passes in a slow time.
+    /// Device time that passes in `length_ns`.
     fn slowed_ns(&self) -> u64 {
         self.length_ns / self.factor
     }
 
-    /// The device's own time that passes in a period.
+    /// Device time that passes in `every_ns`.
     fn period_ns(&self) -> u64 {
         self.every_ns - self.length_ns + self.slowed_ns()
     }

@@ -1,8 +1,8 @@
-//! Stalls: from time to time the device answers nothing for a while.
+//! Stalls: at regular intervals the device completes nothing for a while.
 
 use super::{Device, Served, Transfer};
 
-/// Every `every_ns`, nothing is finished for `length_ns`.
+/// Every `every_ns`, no request completes for `length_ns`.
 pub struct Stalling {
     inner: Box<dyn Device>,
     every_ns: u64,

@@ -1,5 +1,4 @@
-//! A queue whose requests somebody sees, before anything can go wrong with them and once they have
-//! completed.
+//! A queue with a watcher, which sees each request when it is pushed and when it has completed.
 
 use super::memory::SharedMemory;
 use crate::backend::{Queue, Transfer};
@@ -14,7 +13,7 @@ pub trait Watcher {
     fn completed(&mut self, _slot: usize, _result: i32) {}
 }
 
-/// A queue and who sees its requests.
+/// A queue and its watcher.
 pub struct Watched<Q, W> {
     /// Dropped before the queue.
     watcher: W,
@@ -48,15 +47,15 @@ impl<Q: Queue, W: Watcher> Queue for Watched<Q, W> {
     }
 }
 
-/// A request, and the bytes that it puts in its place.
+/// A request, and the bytes that it stores.
 pub type Change = (Transfer, Vec<u8>);
 
-/// What the requests in flight are going to change, by slot.
+/// Changes that the requests in flight will make, by slot.
 #[derive(Default)]
 pub struct Changes(Vec<Option<Change>>);
 
 impl Changes {
-    /// A request was pushed; one that changes nothing is not kept.
+    /// Notes a pushed request; one that changes nothing is not kept.
     pub fn begin(&mut self, queue: &mut impl Queue, slot: usize, transfer: Transfer) {
         if self.0.len() <= slot {
             self.0.resize(slot + 1, None);
@@ -69,26 +68,26 @@ impl Changes {
         };
     }
 
-    /// A request has completed.
+    /// Takes the change of a request that has completed.
     pub fn end(&mut self, slot: usize) -> Option<Change> {
         self.0[slot].take()
     }
 
-    /// All that have not completed.
+    /// Takes the changes of all requests that have not completed.
     pub fn drain(&mut self) -> impl Iterator<Item = Change> {
         self.0.drain(..).flatten()
     }
 }
 
-/// Does acknowledged writes and trims in a second memory too, which no fault below can reach: what
-/// a simulated device should hold.
+/// Repeats acknowledged writes and trims in a second memory, which no inner fault can reach: what a
+/// simulated device should hold.
 pub struct Shadow {
     memory: SharedMemory,
     pending: Changes,
 }
 
 impl Shadow {
-    /// With this second memory.
+    /// A shadow in this second memory.
     pub fn new(memory: SharedMemory) -> Shadow {
         Shadow { memory, pending: Changes::default() }
     }
