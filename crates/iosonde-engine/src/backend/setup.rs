@@ -101,7 +101,7 @@ pub(super) fn polls_only(job: &Job) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Checks that the kernel accepts the priorities of the job's requests, before it refuses each one.
+/// Checks that the kernel accepts the priorities of the job's requests; else each one would fail.
 pub(super) fn may_have_priorities(job: &Job) -> Result<(), OpenError> {
     match job.priorities.all().find(|one| !thread::may_have_io_priority(one.number())) {
         Some(Priority { class, level, hint, .. }) => Err(OpenError::Unable(format!(

@@ -39,7 +39,7 @@ impl Site {
         let from = offset.checked_sub(self.region_start)?;
         let first = from / self.block_bytes;
         let end = (from + bytes).div_ceil(self.block_bytes);
-        // A transfer that begins within a block covers a block more.
+        // A transfer that begins within a block touches one block more.
         let length = end - first;
         let below = (first + 1).saturating_sub(length);
         let blocks = self.region_bytes / self.block_bytes;
