@@ -1,9 +1,9 @@
-//! How is storage made to prove itself? Every job writes, remembers and reads back its own part of
-//! the region; then all of it is read once more.
+//! Verification of storage: every job writes, remembers and reads back its own part of the region;
+//! then everything is read once more.
 //!
-//! The loop is that of a load: fill, submit, reap. What differs is that it knows what it wrote. All
-//! jobs finish writing before any begins to read everything back, so that a write that went astray
-//! late is found too.
+//! The loop is that of a load (fill, submit, reap), but it knows what it wrote. All jobs finish
+//! writing before any begins to read everything back, so that late misdirected writes are found,
+//! too.
 
 mod barrier;
 mod check;
@@ -38,26 +38,25 @@ use barrier::Barrier;
 use ring::Ends;
 use work::{Step, VerifyLoop};
 
-/// Remembers, outside of the process, how far a job is. It is notified before the operation
-/// happens.
+/// Records outside of the process how far a job is, before the operation is submitted.
 pub trait Journal: Send {
-    /// So many operations will have been submitted, the first `acked` of them are acknowledged, and
-    /// the first `durable` of these are durable.
+    /// `submitted` operations are about to be submitted in all, the first `acked` of them are
+    /// acknowledged, and the first `durable` of these are durable.
     ///
     /// # Errors
-    /// Whatever ends the run: what cannot be remembered must not be written.
+    /// If the note cannot be kept. This ends the run: nothing is written without a note.
     fn note(&mut self, submitted: u64, acked: u64, durable: u64) -> std::io::Result<()>;
 
-    /// This operation failed: whether it took place is not known.
+    /// This operation failed; it may or may not have taken place.
     ///
     /// # Errors
     /// As [`Journal::note`].
     fn failed(&mut self, op: u64) -> std::io::Result<()>;
 }
 
-/// Somebody who stays when the power goes.
+/// An observer that survives a power cut.
 pub trait FlushObserver: Send + Sync {
-    /// A flush is about to be sent, after so many operations that were acknowledged.
+    /// A flush is about to be sent, after `ops` acknowledged operations.
     ///
     /// # Errors
     /// Why the run must end.
@@ -70,20 +69,20 @@ pub trait FlushObserver: Send + Sync {
     fn after_flush(&self, job: usize, flush: u64, ops: u64) -> Result<(), String>;
 }
 
-/// What a run brings along beside its plan.
+/// Inputs of a run in addition to its plan.
 #[derive(Default)]
 pub struct RunInputs {
     /// For a check: what each job's part must hold.
     pub ledgers: Vec<Ledger>,
     /// The same where all jobs wrote one region.
     pub outcomes: Option<Outcomes>,
-    /// What must be found.
+    /// Which changes must be found.
     pub survival: Option<Survival>,
     /// One journal per job, or none.
     pub journals: Vec<Box<dyn Journal>>,
-    /// Who is reported around every flush.
+    /// Observer that is notified before and after every flush.
     pub flush_observer: Option<Arc<dyn FlushObserver>>,
-    /// A fault that every job's queue is given on purpose.
+    /// A fault to inject into every job's queue.
     pub fault: Option<(Injection, FaultLog)>,
 }
 
@@ -102,18 +101,17 @@ pub fn site(plan: &VerifyPlan, job: usize) -> Site {
     }
 }
 
-/// Watches a run of the verifier from the side.
+/// Observes a run of the verifier.
 pub trait VerifyObserver {
-    /// About twenty times a second; whether everything is being read back by now.
+    /// Called about twenty times a second; the flag is set while everything is read back.
     fn tick(&mut self, _progress: &Progress, _sweeping: bool) {}
-    /// All is written and flushed; now it is read back.
+    /// Everything is written and flushed, and is read back next.
     fn before_sweep(&mut self) {}
 }
 
-/// An observer that looks away.
 impl VerifyObserver for super::Unwatched {}
 
-/// What the engine saw.
+/// What the verifier measured.
 #[derive(Debug)]
 pub struct VerifyMeasured {
     /// How the run ended.
@@ -126,14 +124,14 @@ pub struct VerifyMeasured {
     pub jobs: Vec<VerifyJobRun>,
     /// CPU use of the process.
     pub process: ProcessUse,
-    /// What the first queue found out when it was set up.
+    /// Facts of the queue that was set up first.
     pub queue: QueueFacts,
 }
 
 /// Carries out a plan on real storage.
 ///
 /// # Errors
-/// If a queue or a thread cannot be had. I/O errors and damage are part of what was seen.
+/// If a queue or a thread cannot be set up. I/O errors and damage are part of the result.
 pub fn verify(
     plan: &VerifyPlan,
     medium: &Medium,
@@ -160,22 +158,22 @@ struct Proving<'a> {
 #[repr(align(64))]
 struct Line(AtomicU64);
 
-/// What the jobs of a run share.
+/// Data shared by the jobs of a run.
 struct Shared {
     plan: VerifyPlan,
     control: Arc<Control>,
     survival: Survival,
     flush_observer: Option<Arc<dyn FlushObserver>>,
-    /// Jobs that have written and flushed all of theirs.
+    /// Jobs that have finished writing and flushing.
     at_barrier: AtomicUsize,
     /// Whether reading back may begin.
     go: AtomicBool,
-    /// A flush of any job failed: none after it proves anything.
+    /// A flush of any job failed: later ones prove nothing.
     flush_failed: AtomicBool,
     ops: Box<[Line]>,
-    /// What is added to the clock of the queues to make it ns since 1970.
+    /// Offset from the clock of the queues to ns since 1970.
     unix_offset_ns: OnceLock<u64>,
-    /// Where all jobs write one region.
+    /// The barrier, where all jobs write one region.
     barrier: Option<Barrier>,
 }
 
@@ -204,14 +202,14 @@ impl Shared {
     }
 }
 
-/// What one job brings along.
+/// Inputs of one job.
 struct JobInputs {
     ledger: Option<Ledger>,
     journal: Option<Box<dyn Journal>>,
     ends: Option<Ends>,
 }
 
-/// What each job brings along, in their order.
+/// Inputs of each job, in order.
 fn split_inputs(plan: &VerifyPlan, inputs: &mut RunInputs) -> Vec<JobInputs> {
     let jobs = plan.plan.jobs.len();
     let mut ledgers = std::mem::take(&mut inputs.ledgers).into_iter();
@@ -224,8 +222,8 @@ fn split_inputs(plan: &VerifyPlan, inputs: &mut RunInputs) -> Vec<JobInputs> {
 
 type Ended = (usize, VerifyJobRun);
 
-/// Opens the queue of a job, on the thread that uses it. It shares the target's file, which who has
-/// it last closes: that may block for ever, and so must be a thread for which nobody waits.
+/// Opens the queue of a job, on the thread that uses it. It shares the target's file. The last
+/// holder closes the file, which may block for ever, so nobody may wait for the holder's thread.
 type Open = Box<dyn Fn(&Job) -> Result<AnyQueue, OpenError> + Send>;
 
 impl Driver for Proving<'_> {
@@ -299,7 +297,7 @@ impl Proving<'_> {
 }
 
 impl Shared {
-    /// The life of one job's thread.
+    /// Body of one job's thread.
     fn work(
         &self,
         index: usize,
@@ -314,7 +312,7 @@ impl Shared {
         if let Some(cpu) = cpu {
             thread::pin_to(cpu);
         }
-        // The queue is opened, used and dropped on this thread. A refusal costs a few nanoseconds.
+        // The queue stays on this thread. Without its own file table, a call costs a few ns more.
         thread::own_file_table();
         let queue = match open(&self.plan.plan.jobs[index]) {
             Ok(queue) => queue,
@@ -326,7 +324,7 @@ impl Shared {
         let facts = queue.facts();
         let mut work = VerifyLoop::<AnyQueue>::new(self, index, queue, job_inputs);
         let _ = ready.send(Ok(facts));
-        // One that panicked before this says nothing, and nobody waits for it.
+        // `wait_ready` ends when all senders are dropped, even if a thread has panicked.
         drop(ready);
         work.begin(*self.unix_offset_ns.wait());
         let before = thread::usage_of_thread();
@@ -408,7 +406,7 @@ fn supervise(
         let counted_ns = elapsed_ns;
         let progress = Progress { elapsed_ns, planned_ns, ops, counted_ns, roles: Vec::new() };
         observer.tick(&progress, sweeping);
-        // A short run is looked at often, so that reading back does not wait to be let go.
+        // A short run is polled often, so that reading back starts at once.
         let waits_for_go = shared.at_barrier.load(Ordering::Relaxed) > 0 && !sweeping;
         let pause_ms = if waits_for_go || elapsed_ns < SHORT_NS { 2 } else { 50 };
         match ended.recv_timeout(Duration::from_millis(pause_ms)) {
@@ -421,7 +419,7 @@ fn supervise(
             }
         }
     }
-    // A thread that waits for an answer keeps its record; its operations are known all the same.
+    // The record of a thread that hangs is lost; its number of operations is not.
     let gone = |ops: &Line| {
         let ops = ops.0.load(Ordering::Relaxed);
         VerifyJobRun { ops, abandoned: 1, ..VerifyJobRun::default() }
@@ -430,7 +428,7 @@ fn supervise(
 }
 
 /// Carries out a plan in virtual time, on queues that share a simulated device: the same loop,
-/// always of the job whose clock is furthest behind.
+/// always stepping the job whose clock is furthest behind.
 pub fn simulate<Q: Queue>(
     plan: &VerifyPlan,
     inputs: RunInputs,
@@ -440,7 +438,7 @@ pub fn simulate<Q: Queue>(
     simulate_comparing::<Q, All>(plan, inputs, control, open)
 }
 
-/// The same by a verifier that compares what the type says.
+/// Like [`simulate`], with the comparisons that the type selects.
 pub fn simulate_comparing<Q: Queue, C: Comparisons>(
     plan: &VerifyPlan,
     mut inputs: RunInputs,

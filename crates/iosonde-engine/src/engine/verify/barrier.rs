@@ -1,7 +1,7 @@
-//! Where jobs that write the same region meet: an epoch begins when all of the one before is
-//! acknowledged.
+//! Barrier of jobs that write the same region: an epoch begins when every operation of the one
+//! before is acknowledged.
 //!
-//! Nobody waits in here: a job that has arrived looks now and then whether the others have.
+//! No job blocks here: one that has arrived polls until the others have.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,18 +20,17 @@ struct State {
     outcomes: Outcomes,
     /// Jobs that are at the end of the epoch.
     arrived: usize,
-    /// Per job.
     jobs: Vec<Course>,
-    /// Nothing is written any more, so that nothing becomes of anything.
+    /// Nothing is written any more, so that outcomes do not change.
     is_over: bool,
 }
 
-/// How far a job has come.
+/// Progress of a job.
 #[derive(Clone, Default)]
 struct Course {
     /// Operations that were submitted in all; `None` while there may be more.
     ended: Option<u64>,
-    /// Those of the epoch of which it is not known whether they took place.
+    /// Operations of the epoch that may or may not have taken place.
     failed: Vec<u64>,
 }
 
@@ -54,7 +53,7 @@ impl Barrier {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whoever panics in here ends the run.
+        // A thread that panics here ends the run.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -64,15 +63,15 @@ impl Barrier {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// A job has done its part of the epoch, and nothing of it is under way.
+    /// A job has finished its part of the epoch, and has nothing in flight.
     pub(super) fn arrive(&self) {
         let mut state = self.state();
         state.arrived += 1;
         self.go_on(&mut state);
     }
 
-    /// A job submits nothing more: so many operations in all, of which the first `acked` are known
-    /// to be done. It had arrived at the end of this epoch, perhaps.
+    /// A job has submitted all its operations; the first `acked` are known to be done. `arrived_at`
+    /// is the epoch at whose end it waited, if any.
     pub(super) fn leave(&self, job: usize, submitted: u64, acked: u64, arrived_at: Option<u64>) {
         let mut state = self.state();
         if state.jobs[job].ended.is_some() {
@@ -85,17 +84,17 @@ impl Barrier {
         self.go_on(&mut state);
     }
 
-    /// Whether an operation of a job took place is not known.
+    /// An operation of a job may or may not have taken place.
     pub(super) fn failed(&self, job: usize, op: u64) {
         self.state().jobs[job].failed.push(op);
     }
 
-    /// What all jobs together know.
+    /// Reads what all jobs together know.
     pub(super) fn outcomes<T>(&self, with: impl FnOnce(&Outcomes) -> T) -> T {
         with(&self.state().outcomes)
     }
 
-    /// The next epoch, once all that are left have arrived.
+    /// Begins the next epoch once all remaining jobs have arrived.
     fn go_on(&self, state: &mut State) {
         let State { outcomes, arrived, jobs, is_over } = state;
         let left = jobs.iter().filter(|job| job.ended.is_none()).count();

@@ -1,4 +1,4 @@
-//! Judging what was read, and remembering what was wrong.
+//! Checks blocks that were read, and remembers failures.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use iosonde_model::record::verify::{Failure, Reread};
 
 /// Failures that are kept in detail, per job.
 const DETAILED: usize = 64;
-/// Blocks whose failure is counted once, per job; beyond that every sighting counts.
+/// Failed blocks remembered per job, to count each once; beyond that, every sighting counts.
 const REMEMBERED: usize = 1 << 20;
 
-/// What was read, and under which circumstances.
+/// Circumstances in which a block was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sighting {
     /// Job whose block it is.
@@ -26,7 +26,7 @@ pub(super) struct Sighting {
     pub(super) unix_ns: u64,
 }
 
-/// Judges blocks of one run.
+/// Checks blocks of one run.
 pub(super) struct Checker<C> {
     pub(super) format: Format<C>,
     survival: Survival,
@@ -47,13 +47,13 @@ impl<C: Comparisons> Checker<C> {
         }
     }
 
-    /// What may be found in a block.
+    /// Content that may be found in a block.
     #[inline]
     pub(super) fn allowed(&self, ledger: &Ledger, block: u64) -> Allowed<'static> {
         self.since_begin(ledger.allowed(block, self.survival, self.trims_make_zeros))
     }
 
-    /// The same of a target that began as zeros: nothing else where nothing was ever written.
+    /// The same for a target that began as zeros: only zeros where nothing was ever written.
     #[inline]
     pub(super) fn since_begin<'a>(&self, allowed: Allowed<'a>) -> Allowed<'a> {
         match self.begins_as_zeros && allowed.high == 0 {
@@ -62,7 +62,7 @@ impl<C: Comparisons> Checker<C> {
         }
     }
 
-    /// Judges a block and counts it; says whether it is right.
+    /// Checks a block and counts it; returns `false` if it fails for the first time.
     #[inline]
     pub(super) fn check(
         &mut self,
@@ -124,11 +124,11 @@ impl<C: Comparisons> Checker<C> {
         false
     }
 
-    /// What a second read of a failed block says about the first.
+    /// Records what a second read of a failed block shows.
     pub(super) fn reread(&mut self, bytes: &[u8], allowed: Allowed<'_>, failure: &mut Failure) {
         let again = classify(&self.format, bytes, failure.offset, allowed);
         if again.is_none() {
-            // What is stored is right: if it is wrong later, that is another failure.
+            // The stored data is right: if it is wrong later, that is another failure.
             self.failed.remove(&(usize::from(failure.owner), failure.block));
         }
         failure.reread = match again {
@@ -229,7 +229,7 @@ mod tests {
             assert!(bench.check(&[0; 4096], never));
             assert_eq!(bench.check(&[0x5a; 4096], never), foreign_is_right);
             assert_eq!(never.requires(), begins_as_zeros);
-            // What is pending may be there, or not.
+            // A pending write may be there, or not.
             let pending = bench.checker.since_begin(from(0, 1));
             assert!(bench.check(&bench.block(HERE, 1), pending));
         }
@@ -245,7 +245,7 @@ mod tests {
             let mut failure = bench.report.failures[0].clone();
             bench.checker.reread(&again, from(2, 2), &mut failure);
             assert_eq!(failure.reread, expected);
-            // What was only read wrongly may fail in earnest later.
+            // A block that was only misread may fail again later.
             assert_eq!(!bench.check(&stale, from(2, 2)), expected == Reread::Right);
         }
     }

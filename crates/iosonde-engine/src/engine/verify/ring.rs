@@ -1,40 +1,40 @@
-//! The ring of the pipeline: each job hands what it wrote to the next one, which reads it through
-//! its own queue and says when it has.
+//! The ring of the pipeline mode: each job passes the blocks it wrote to the next one, which reads
+//! them through its own queue and returns them.
 
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 
 use iosonde_model::plan::{VerifyMode, VerifyPlan};
 
-/// What is handed on: blocks of the previous job that were written and acknowledged.
+/// Blocks of the previous job that were written and acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parcel {
-    /// First block of the previous job's part.
+    /// First block, counted within the previous job's part.
     pub(super) first: u64,
     pub(super) blocks: u32,
     /// Generation of all of them: every pass writes each block once.
     pub(super) generation: u32,
 }
 
-/// Parcels on their way to one job, at most.
+/// Most parcels on their way to one job.
 const ROOM: usize = 256;
 
 /// The ends of the ring that one job holds.
 pub(super) struct Ends {
-    /// The job whose blocks come in.
+    /// The job whose blocks this one reads.
     pub(super) producer: usize,
     inbox: Receiver<Parcel>,
-    /// `None` once the job hands on nothing more.
+    /// `None` once the job passes on nothing more.
     outbox: Option<SyncSender<Parcel>>,
-    /// Where to say that a parcel was read.
+    /// Returns parcels that were read to the previous job.
     thanks_to: SyncSender<Parcel>,
     thanks: Receiver<Parcel>,
-    /// Not yet sent: the outbox was full.
+    /// Parcels not sent yet: the outbox was full.
     waiting: Vec<Parcel>,
-    /// Not yet said.
+    /// Parcels read, but not returned yet.
     unsaid: Vec<Parcel>,
-    /// Handed on, and not read yet.
+    /// Parcels sent and not returned yet.
     outstanding: usize,
-    /// The previous job hands on nothing more.
+    /// The previous job passes on nothing more.
     closed: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn ring(plan: &VerifyPlan) -> Vec<Ends> {
     }
     let jobs = plan.plan.jobs.len();
     let before = |job: usize| (job + jobs - 1) % jobs;
-    // Channel k leads from job k to the one after it, and the thanks for it back.
+    // Channel k leads from job k to the one after it; thanks k lead back.
     let (mut parcels_to, mut parcels): (Vec<_>, Vec<_>) =
         (0..jobs).map(|_| sync_channel(ROOM)).map(|(to, from)| (Some(to), Some(from))).unzip();
     let (mut thanks_to, mut thanks): (Vec<_>, Vec<_>) =
@@ -68,18 +68,18 @@ pub(super) fn ring(plan: &VerifyPlan) -> Vec<Ends> {
 }
 
 impl Ends {
-    /// Whether another write may be begun: what cannot be handed on does not pile up.
+    /// Whether another write may begin: unsent parcels do not pile up.
     pub(super) fn has_room(&self) -> bool {
         self.waiting.len() + self.outstanding < ROOM
     }
 
-    /// Hands on what was written.
+    /// Passes on written blocks.
     pub(super) fn give(&mut self, parcel: Parcel) {
         self.waiting.push(parcel);
         self.push_on();
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends waiting parcels, new and returned, as far as there is room.
     pub(super) fn push_on(&mut self) {
         while let (Some(outbox), Some(parcel)) = (&self.outbox, self.waiting.first()) {
             match outbox.try_send(*parcel) {
@@ -112,13 +112,13 @@ impl Ends {
         }
     }
 
-    /// A parcel was read.
+    /// Returns a parcel that was read.
     pub(super) fn thank(&mut self, parcel: Parcel) {
         self.unsaid.push(parcel);
         self.push_on();
     }
 
-    /// A parcel of ours that was read by the next job.
+    /// A parcel of this job that the next job has read.
     pub(super) fn returned(&mut self) -> Option<Parcel> {
         match self.thanks.try_recv() {
             Ok(parcel) => {
@@ -134,7 +134,7 @@ impl Ends {
         }
     }
 
-    /// Nothing more is written: what waits is sent, then the outbox is closed.
+    /// Sends what waits after the last write, then closes the outbox.
     pub(super) fn finish(&mut self) {
         self.push_on();
         if self.waiting.is_empty() {
@@ -142,7 +142,7 @@ impl Ends {
         }
     }
 
-    /// Whether everything given was read, and everything that comes in is here.
+    /// Whether every parcel sent was read, and every parcel received was returned.
     pub(super) fn is_done(&self) -> bool {
         let given = self.outbox.is_none() && self.outstanding == 0;
         given && self.closed && self.unsaid.is_empty()

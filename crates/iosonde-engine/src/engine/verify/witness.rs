@@ -1,4 +1,4 @@
-//! The witness as whom the engine tells of flushes.
+//! The witness as an observer of flushes.
 
 use super::FlushObserver;
 use crate::host::Witness;

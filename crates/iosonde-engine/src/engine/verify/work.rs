@@ -20,9 +20,9 @@ use iosonde_model::plan::chance::Permutation;
 use iosonde_model::plan::{IoKind, VerifyOp, VerifyPlan, VerifyStream};
 use iosonde_model::record::VerifyJobRun;
 
-/// Once a block has come so far, no further operation is drawn: one more may wait already.
+/// Once a block has this generation, no further operation is drawn: one more may be pending.
 const LAST_GENERATION: u32 = MAX_GENERATION - 1;
-/// Requests handed over at once, at most.
+/// Most requests submitted at once.
 const BATCH: usize = 8;
 /// Pause of a job that waits at a barrier.
 const BARRIER_NS: u64 = 20_000;
@@ -30,9 +30,9 @@ const BARRIER_NS: u64 = 20_000;
 const IDLE_NS: u64 = 150_000;
 /// Pause of a job that waits for all others.
 const WAITING_NS: u64 = 2_000_000;
-/// Distance of the marks that tell when an operation took place, ns.
+/// Interval of the marks that record when operations took place, ns.
 const MARK_NS: u64 = 1_000_000_000;
-/// Marks kept; when they are full, every other one goes.
+/// Marks kept; when they are full, every other one is dropped.
 const MARKS: usize = 8192;
 /// Errors after which a run is given up.
 const MAX_ERRORS: u64 = 1000;
@@ -41,25 +41,25 @@ const AGAIN: [i32; 3] = [11, 4, 16];
 const EIO: i32 = 5;
 const ENODATA: i32 = 61;
 
-/// Whether a job goes on.
+/// Whether a job continues.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Step {
     More,
     Ended,
 }
 
-/// Where a job is.
+/// Phase of a job.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Phase {
     /// Its operations, one after the other.
     Churn,
-    /// A flush that is reported about, alone in flight.
+    /// A flush of which the observer is notified, alone in flight.
     ReportedFlush,
-    /// Everything is done but what is in flight, and the last flush.
+    /// Only requests in flight and the last flush are left.
     LastFlush { sent: bool },
-    /// Until all jobs are here.
+    /// Waits until all jobs have written and flushed.
     Waiting,
-    /// Until this time.
+    /// Waits until this time, ns.
     Delay(u64),
     /// Reading everything back; this many pieces have begun.
     Sweep(u64),
@@ -67,14 +67,14 @@ enum Phase {
     Over,
 }
 
-/// Whose blocks a request is about.
+/// Owner of the blocks of a request.
 #[derive(Clone, Copy, Debug)]
 enum Whose {
     /// The job's own, by an operation of its stream.
     Own(u64),
     /// The job's own, when everything is read back.
     Swept,
-    /// Those of the job before it in the ring.
+    /// Those of the previous job in the ring.
     Given(Parcel),
 }
 
@@ -89,11 +89,11 @@ struct Slot {
     blocks: u32,
     moved: u32,
     submitted_ns: u64,
-    /// From its beginning to its end, whatever is sent again in between.
+    /// Whether the request has begun and not ended; a resend does not end it.
     is_open: bool,
-    /// For a flush: what it makes durable, in the ledger's words and as a number of operations.
+    /// For a flush: what it makes durable, as a mark of the ledger and as a number of operations.
     mark: (u64, u64),
-    /// A second look at blocks that failed: the first of their failures.
+    /// For a second read of failed blocks: the index of their first failure.
     second_look: Option<usize>,
 }
 
@@ -123,14 +123,14 @@ pub(super) struct VerifyLoop<'a, Q, C = All> {
     plan: &'a VerifyPlan,
     number: usize,
     stream: VerifyStream,
-    /// Drawn, and waiting for an operation on the same blocks.
+    /// An operation that was drawn and waits for another one on the same blocks.
     pending: Option<VerifyOp>,
     ledger: Ledger,
     checker: Checker<C>,
     job_inputs: JobInputs,
     phase: Phase,
     slots: Box<[Slot]>,
-    /// Slots that are ours, last used first: their buffers are warm.
+    /// Free slots, last used first: their buffers are in the cache.
     free: Vec<u32>,
     again: Vec<u32>,
     staged: Vec<u32>,
@@ -143,7 +143,7 @@ pub(super) struct VerifyLoop<'a, Q, C = All> {
     /// Where jobs share the region: the epoch of this job, and whether it is at its end.
     epoch: u64,
     has_arrived: bool,
-    /// What may be in a block, where jobs share the region; its memory is used again and again.
+    /// Generations that may be in a block, where jobs share the region; kept to avoid allocations.
     outcomes: Vec<u32>,
     report: VerifyJobRun,
     ops_done: u64,
@@ -219,7 +219,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         }
     }
 
-    /// From now on.
+    /// Starts the clock of the job.
     pub(super) fn begin(&mut self, unix_offset_ns: u64) {
         self.unix_offset_ns = unix_offset_ns;
         self.begun_ns = self.queue.now_ns();
@@ -255,7 +255,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
             return Step::More;
         }
         if !self.note_staged() {
-            // What cannot be remembered is not handed over.
+            // Operations that cannot be noted are not submitted.
             self.staged.clear();
             return self.end();
         }
@@ -290,7 +290,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         self.in_flight == 0 && self.again.is_empty()
     }
 
-    /// After the end, requests that do not come back are not waited for for ever.
+    /// Whether to stop waiting, after the end, for requests that do not complete.
     #[cold]
     fn gives_up(&mut self, now_ns: u64) -> bool {
         let since_ns = *self.stopping_since_ns.get_or_insert(now_ns);
@@ -298,7 +298,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         self.in_flight > 0 && now_ns.saturating_sub(since_ns) > grace_ns
     }
 
-    /// Leaves; the others do not wait for this job.
+    /// Ends the job; the others do not wait for it.
     fn end(&mut self) -> Step {
         if matches!(self.phase, Phase::Churn | Phase::ReportedFlush | Phase::LastFlush { .. }) {
             self.shared.at_barrier.fetch_add(1, Ordering::AcqRel);
@@ -309,7 +309,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         Step::Ended
     }
 
-    /// Goes on to the next phase where this one is over.
+    /// Enters the next phase when this one is over.
     fn turn(&mut self, now_ns: u64, stopping: bool) {
         match self.phase {
             Phase::LastFlush { sent: true } if self.is_idle() => {
@@ -337,7 +337,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         }
     }
 
-    /// Begins what can be begun.
+    /// Begins as many requests as possible.
     fn fill(&mut self, now_ns: u64, stopping: bool) {
         while let Some(slot) = self.again.pop() {
             self.push(slot);
@@ -359,7 +359,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         }
     }
 
-    /// Begins the next operation of the stream, or one for the job before; says whether it did.
+    /// Begins the next operation of the stream, or a read for the ring; returns whether it did.
     #[inline]
     fn begin_next(&mut self, now_ns: u64, stopping: bool) -> bool {
         if self.job_inputs.ends.is_some() && self.serve_ring(now_ns) {
@@ -368,7 +368,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         if self.pending.is_none() && !stopping && self.is_at_barrier() {
             return false;
         }
-        // A flush that must not be forgotten is sent alone.
+        // A flush that the ledger needs is sent alone.
         let is_alone = self.in_flight + self.staged.len() == 0;
         let must_flush = self.ledger.needs_flush() && self.shared.flush_observer.is_none();
         if self.pending.is_none() && must_flush && !is_alone {
@@ -377,8 +377,8 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         if self.pending.is_none() {
             self.pending = self.draw(now_ns, stopping);
         }
-        // What waits for blocks of others may do so for ever, if they have gone. The write that
-        // would be one too many stays: operations up to it have been done.
+        // An operation may wait for ever for blocks of jobs that have gone. The write beyond the
+        // limit stays pending: operations up to it have been done.
         let Some(op) = self.pending.filter(|_| !stopping && !self.is_exhausted) else {
             return self.finish_churn();
         };
@@ -400,7 +400,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
     /// The next operation, unless it is time to stop.
     #[inline]
     fn draw(&mut self, now_ns: u64, stopping: bool) -> Option<VerifyOp> {
-        // A check has no operations of its own whose time could be asked for.
+        // A check has no operations of its own to mark.
         if now_ns >= self.next_mark_ns && self.plan.changes() {
             self.mark(now_ns);
         }
@@ -419,11 +419,11 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         Some(op)
     }
 
-    /// Nothing more is drawn. A ring is emptied first.
+    /// Ends the phase; a ring is emptied first.
     fn finish_churn(&mut self) -> bool {
         let is_writing = self.slots.iter().any(|slot| slot.is_open && slot.way == IoKind::Write);
         if let Some(ends) = &mut self.job_inputs.ends {
-            // What is still being written is handed on first.
+            // Blocks that are still being written are passed on first.
             if is_writing {
                 return false;
             }

@@ -1,4 +1,4 @@
-//! What is begun: a buffer is sealed or poisoned, and the request staged.
+//! Begins requests: the buffer is sealed or poisoned, and the request staged.
 
 use super::{LAST_GENERATION, Phase, Slot, VerifyLoop, Whose};
 use crate::backend::{Queue, Transfer};
@@ -34,7 +34,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         self.push(slot);
     }
 
-    /// Makes the content of a write.
+    /// Fills the buffer of a write.
     #[inline]
     fn seal(&mut self, slot: u32, sequence: u64, now_ns: u64) {
         let Slot { offset, first, blocks, .. } = self.slots[slot as usize];
@@ -47,7 +47,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
             sequence,
             time_ns: now_ns + self.unix_offset_ns,
         };
-        // Where jobs share the region, a generation names job and operation.
+        // Where jobs share the region, a generation encodes job and operation.
         let jobs = self.plan.plan.jobs.len();
         let shared = self.plan.overlaps().then(|| generation(sequence, self.number, jobs));
         let margin = if shared.is_some() { 2 * jobs as u32 } else { 0 };
@@ -81,7 +81,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         self.push(slot);
     }
 
-    /// Tells of a flush and sends it, once nothing else is in flight.
+    /// Notifies the observer of a flush and sends it, once nothing else is in flight.
     pub(super) fn begin_reported_flush(&mut self, now_ns: u64) -> bool {
         let Some(op) = self.pending.filter(|_| self.is_idle() && self.staged.is_empty()) else {
             return false;
@@ -107,7 +107,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         true
     }
 
-    /// Tells the witness, if there is one; says whether the run goes on.
+    /// Notifies the flush observer, if there is one; returns whether the run continues.
     pub(super) fn notify(&mut self, ops: u64, before: bool) -> bool {
         let Some(flush_observer) = &self.shared.flush_observer else { return true };
         let flush = self.report.flushes;
@@ -135,7 +135,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         self.push(slot);
     }
 
-    /// Looks after the ring; says whether it began a read.
+    /// Serves the ring; returns whether it began a read.
     pub(super) fn serve_ring(&mut self, now_ns: u64) -> bool {
         let Some(ends) = &mut self.job_inputs.ends else { return false };
         ends.push_on();
@@ -169,7 +169,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         self.staged.push(slot);
     }
 
-    /// Gives the queue what is staged, once that is noted.
+    /// Pushes the staged requests to the queue, once they are noted.
     #[inline]
     pub(super) fn stage(&mut self) {
         for slot in &self.staged {

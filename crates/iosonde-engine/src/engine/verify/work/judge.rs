@@ -1,4 +1,4 @@
-//! What was read is judged, and what is wrong is read once more.
+//! Checks data that was read, and reads failed blocks once more.
 
 use super::{Slot, VerifyLoop, Whose};
 use crate::backend::Queue;
@@ -7,7 +7,7 @@ use iosonde_model::content::block::Comparisons;
 use iosonde_model::content::ledger::Allowed;
 
 impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
-    /// Judges what was read. If something is wrong it is read once more: says whether it is.
+    /// Checks the data read. Returns whether it is read once more because a block failed.
     #[inline]
     pub(super) fn judge(&mut self, slot: u32, now_ns: u64) -> bool {
         let request = self.slots[slot as usize];
@@ -63,7 +63,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         true
     }
 
-    /// Looks a second time at the blocks of a request that failed.
+    /// Checks the second read of a request with failed blocks.
     #[cold]
     fn look_again(&mut self, request: Slot, slot: u32, first_failure: usize) {
         let block_bytes = self.plan.block_bytes as usize;

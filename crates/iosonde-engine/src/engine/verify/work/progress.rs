@@ -1,4 +1,4 @@
-//! How far a job is: what it says to its ledger, to the other jobs at a barrier, and to its record.
+//! Progress of a job: for its journal, for the other jobs at a barrier, and for its record.
 
 use iosonde_model::content::block::Comparisons;
 use iosonde_model::plan::IoKind;
@@ -7,12 +7,12 @@ use super::{MARK_NS, MARKS, VerifyLoop, Whose};
 use crate::backend::Queue;
 
 impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
-    /// Operations of the stream that were begun: one that waits for a busy block was not.
+    /// Operations of the stream that were begun, without one that waits for a busy block.
     pub(super) fn submitted_ops(&self) -> u64 {
         self.pending.map_or(self.stream.index(), |op| op.index)
     }
 
-    /// Operations of the stream that were acknowledged without a gap.
+    /// Operations of the stream that were acknowledged, up to the first gap.
     pub(super) fn acked_ops(&self) -> u64 {
         let next = self.submitted_ops();
         let open = self.slots.iter().filter(|slot| slot.is_open).filter_map(|s| match s.whose {
@@ -22,7 +22,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         open.min().unwrap_or(next).min(next)
     }
 
-    /// Tells the journal of what is about to be handed over; says whether the run goes on.
+    /// Journals the staged operations before submission; returns whether the run continues.
     #[inline]
     pub(super) fn note_staged(&mut self) -> bool {
         if self.job_inputs.journal.is_none() || self.staged.is_empty() {
@@ -63,7 +63,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         self.report.marks.push((self.stream.index(), now_ns + self.unix_offset_ns));
     }
 
-    /// Whether this job has come to the end of an epoch that is not over.
+    /// Whether this job waits at the end of an epoch that is not over.
     #[inline]
     pub(super) fn is_at_barrier(&mut self) -> bool {
         let Some(barrier) = &self.shared.barrier else { return false };
@@ -85,7 +85,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         false
     }
 
-    /// The other jobs do not wait for this one any more.
+    /// Leaves the barrier: the other jobs do not wait for this one any more.
     pub(super) fn leave(&mut self) {
         let (submitted, acked) = (self.submitted_ops(), self.acked_ops());
         if let Some(barrier) = &self.shared.barrier {

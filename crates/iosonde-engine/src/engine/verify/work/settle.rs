@@ -1,4 +1,4 @@
-//! What came back: whole, in part, or not at all.
+//! Completions: whole, short or failed.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use iosonde_model::content::block::Comparisons;
 use iosonde_model::plan::IoKind;
 
 impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
-    /// A request has come back.
+    /// Handles a completion.
     #[inline]
     pub(super) fn settle(&mut self, slot: u32, result: i32, now_ns: u64) {
         self.in_flight -= 1;
@@ -26,7 +26,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         } else if AGAIN.contains(&-result) {
             self.again.push(slot);
         } else {
-            // More than was asked is no answer either.
+            // More bytes than requested is an error, too.
             let errno = if result > 0 { EIO } else { -result };
             self.fail(slot, if result == 0 { ENODATA } else { errno });
         }
@@ -78,7 +78,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         self.free.push(slot);
     }
 
-    /// The blocks of a write may be written again, by a ring once they were read.
+    /// Releases the blocks of a write for the next write; in a ring, once they were read.
     #[inline]
     fn hand_on(&mut self, first: u64, blocks: u32) {
         match &mut self.job_inputs.ends {
@@ -96,9 +96,9 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         }
     }
 
-    /// A flush was acknowledged.
+    /// Handles an acknowledged flush.
     fn flushed(&mut self, request: Slot) {
-        // An error is reported once: to whoever asks next, all seems well again.
+        // The kernel reports a write-back error once: a later flush succeeds, but proves nothing.
         if !self.shared.flush_failed() {
             let (mark, ops) = request.mark;
             self.ledger.flushed(mark);
@@ -116,7 +116,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         }
     }
 
-    /// A flush failed: the run is over.
+    /// Ends the run after a failed flush.
     fn flush_failed(&mut self, name: &str) {
         self.shared.flush_failed.store(true, Ordering::Release);
         if self.phase == Phase::ReportedFlush {
@@ -128,7 +128,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         ));
     }
 
-    /// A witness receives operations by their number: after one that failed it receives nothing.
+    /// Ends a witnessed run: a witness cannot record that an operation failed.
     fn cannot_vouch(&self, name: &str) {
         if self.shared.flush_observer.is_some() {
             self.shared.flush_failed.store(true, Ordering::Release);
@@ -137,7 +137,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         }
     }
 
-    /// A request failed for good.
+    /// Handles a request that failed for good.
     #[cold]
     fn fail(&mut self, slot: u32, errno: i32) {
         let request = self.slots[slot as usize];
@@ -165,7 +165,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
                 }
             }
         }
-        // A flush changes nothing of which it would have to be known whether it took place.
+        // A flush changes no data, so that its failure leaves no doubt to note.
         if let (Whose::Own(op), Some(journal)) = (request.whose, &mut self.job_inputs.journal)
             && request.way != IoKind::Sync
             && let Err(error) = journal.failed(op)
