@@ -1,15 +1,15 @@
-//! What an open loop had due, and what became of it.
+//! Due operations of an open loop: sent, late, queued or dropped.
 
 use super::pace::{Follows, Pacer};
 use super::window::Window;
 use iosonde_model::plan::Job;
 use iosonde_model::record::run::ArrivalsRun;
 
-/// From this lag on an operation is late.
+/// An operation beyond this lag is late, ns.
 const LATE_NS: u64 = 1_000_000;
-/// Looks at the backlog that are kept before every second one is dropped.
+/// Samples of the backlog kept before every second one is dropped.
 const MAX_LOOKS: usize = 2048;
-/// Due times are counted up to here after the close: beyond it the number says nothing more.
+/// Most dropped operations counted at the close: beyond it the number says nothing more.
 const MAX_DROPPED: u64 = 20_000_000;
 
 /// Counts of one job.
@@ -17,7 +17,7 @@ const MAX_DROPPED: u64 = 20_000_000;
 pub(super) struct ArrivalCounts {
     pub(super) counts: ArrivalsRun,
     last_due_ns: Option<u64>,
-    /// Whatever was due by then found every slot in flight.
+    /// Operations due by this time found no free slot, ns.
     starved_until_ns: Option<u64>,
     block_bytes: u64,
 }
@@ -37,7 +37,7 @@ impl ArrivalCounts {
         }
     }
 
-    /// An operation due at `due_ns` is sent now.
+    /// Counts an operation due at `due_ns` that is sent now.
     pub(super) fn took(&mut self, due_ns: u64, now_ns: u64, window: Window) {
         let last_due_ns = self.last_due_ns.replace(due_ns);
         if due_ns < window.open_ns || due_ns >= window.close_ns {
@@ -55,7 +55,7 @@ impl ArrivalCounts {
         }
     }
 
-    /// What was due at the last look found a slot, or did not.
+    /// Notes the time until which due operations found no free slot, if they found none.
     pub(super) fn starved_until(&mut self, now_ns: Option<u64>) {
         self.starved_until_ns = self.starved_until_ns.max(now_ns);
     }
@@ -75,15 +75,15 @@ impl ArrivalCounts {
             });
             *width_ns *= 2;
         }
-        // After a stretch without a look the intervals passed over get this one.
+        // Intervals without a sample get this one.
         let index = ((now_ns - open_ns) / *width_ns) as usize;
         while looks.len() <= index.min(MAX_LOOKS - 1) {
             looks.push(backlog_ns);
         }
     }
 
-    /// The window has closed: what was due by then and not sent is dropped. Nothing is due any more
-    /// of a stream that has ended.
+    /// Counts the operations due before the close and not sent as dropped. A stream that has ended
+    /// has none.
     pub(super) fn close(&mut self, pacer: &mut Pacer, window: Window, has_ended: bool) {
         if !pacer.is_open() || has_ended {
             return;

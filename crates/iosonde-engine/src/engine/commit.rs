@@ -1,4 +1,4 @@
-//! Commits: what one job writes while others wait in their syncs, as a file system's journal does.
+//! Commits: one job writes while others wait in their syncs, like the journal of a file system.
 //!
 //! A sync waits for the next commit that begins, so that several jobs can wait for the same one.
 //! The lock is taken at syncs and commits only.
@@ -11,10 +11,10 @@ use super::requests::{Slot, Times};
 use crate::backend::Queue;
 use iosonde_model::plan::{Commit, Job, Op, Plan, Stop};
 
-/// On virtual time, where no job can sleep, one that waits looks again after this long, ns.
+/// Polling interval of a waiting job on virtual time, where no job can sleep, ns.
 const LOOK_NS: u64 = 20_000;
 
-/// What the job that makes commits and those that wait for them share.
+/// State shared by the job that makes commits and the jobs that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Common {
     state: Mutex<State>,
@@ -23,12 +23,12 @@ pub(super) struct Common {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Commits asked for, numbered from 1: the last, and the last that is made.
+    /// Commits requested and made, each as the number of the last one; numbers start at 1.
     asked: u64,
     made: u64,
-    /// Jobs that may still ask.
+    /// Jobs that may still request a commit.
     waiting: usize,
-    /// Nobody makes any more: the run is at its end, and who still waits need not.
+    /// No commit is made any more: the run is ending, and jobs need not wait.
     has_ended: bool,
 }
 
@@ -37,21 +37,21 @@ impl Common {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and wakes who waits for that.
+    /// Changes the state, and wakes the waiting threads.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.lock());
         self.changed.notify_all();
         result
     }
 
-    /// Sleeps until this holds, at most so long.
+    /// Sleeps until this holds, for at most `patience_ns`.
     fn wait(&self, patience_ns: u64, holds: impl Fn(&State) -> bool) {
         let patience = Duration::from_nanos(patience_ns);
         let _ = self.changed.wait_timeout_while(self.lock(), patience, |state| !holds(state));
     }
 }
 
-/// For each job of a plan the commits in which it has a part, if any.
+/// For each job of a plan the commits that it makes or waits for, if any.
 pub(super) fn of_jobs(plan: &Plan) -> Vec<Option<Arc<Common>>> {
     let makes = |job: &&Job| matches!(job.commit, Some(Commit::Writes(_)));
     let makers: Vec<(&Job, Arc<Common>)> =
@@ -70,7 +70,7 @@ pub(super) fn of_jobs(plan: &Plan) -> Vec<Option<Arc<Common>>> {
     plan.jobs.iter().map(of).collect()
 }
 
-/// When the operations of a job end: commits end with those that wait for them.
+/// When the operations of a job end; one that makes commits ends with those that wait for them.
 pub(super) fn stop_of(plan: &Plan, job: &Job) -> Stop {
     match job.commit {
         Some(Commit::Writes(_)) => Stop::AfterNs(u64::MAX),
@@ -78,39 +78,39 @@ pub(super) fn stop_of(plan: &Plan, job: &Job) -> Stop {
     }
 }
 
-/// The part of one job.
+/// The part of one job in the commits.
 #[derive(Debug)]
 pub(super) struct Part {
     common: Arc<Common>,
     does: Does,
-    /// Commits per sync of the phase at hand, as a share of the job's own.
+    /// Commits per sync in the current phase, as a share of the job's own.
     phase: f64,
 }
 
 #[derive(Debug)]
 enum Does {
     Waits {
-        /// Commits per sync, and what of one is due.
+        /// Commits per sync, and the fraction of one that is due.
         share: f64,
         due: f64,
-        /// The slot of the sync that waits, and the number of its commit.
+        /// Slot of the waiting sync, and the number of its commit.
         awaited: Option<(u32, u64)>,
     },
     Makes {
-        /// Writes per commit, and what of one is due.
+        /// Writes per commit, and the fraction of one that is due.
         writes: f64,
         due: f64,
-        /// Writes left of the commit at hand.
+        /// Writes left in the current commit.
         left: u64,
-        /// The last number that it is for.
+        /// Number of the last request that the current commit serves.
         serves: Option<u64>,
-        /// Nobody will ask any more.
+        /// No commit will be requested any more.
         is_over: bool,
     },
 }
 
 impl Part {
-    /// `None` for a job without one.
+    /// `None` for a job without commits.
     pub(super) fn new(commit: Option<&Commit>, common: Option<&Arc<Common>>) -> Option<Part> {
         let does = match commit? {
             Commit::WaitsFor { percent, .. } => {
@@ -123,7 +123,7 @@ impl Part {
         Some(Part { common: Arc::clone(common?), does, phase: 1.0 })
     }
 
-    /// The operation that is due is one of a phase with this share of the usual number of commits.
+    /// Sets the phase's share of the usual number of commits.
     pub(super) fn in_phase(&mut self, commits: f64) {
         self.phase = commits;
     }
@@ -137,14 +137,14 @@ impl Part {
         takes
     }
 
-    /// Whether one of the next so many syncs will wait for a commit of another job.
+    /// Whether one of the next `syncs` syncs will wait for a commit of another job.
     pub(super) fn will_take(&self, syncs: usize) -> bool {
         let Does::Waits { share, due, .. } = self.does else { return false };
-        // So that shares such as a tenth, which have no exact sum, add up.
+        // Tolerance for shares such as a tenth, whose sums are not exact.
         due + share * self.phase * syncs as f64 > 1.0 - 1e-9
     }
 
-    /// Asks for a commit, for which the sync in this slot waits.
+    /// Requests a commit, for which the sync in this slot waits.
     fn ask(&mut self, slot: u32) {
         let number = self.common.change(|state| {
             state.asked += 1;
@@ -155,7 +155,7 @@ impl Part {
         }
     }
 
-    /// The slot of the sync that waits, and the number of its commit.
+    /// Slot of the waiting sync, and the number of its commit.
     fn awaited(&self) -> Option<(u32, u64)> {
         match self.does {
             Does::Waits { awaited, .. } => awaited,
@@ -168,8 +168,8 @@ impl Part {
         matches!(self.does, Does::Makes { .. })
     }
 
-    /// Whether the job that makes commits has to wait, with so many requests outstanding: for those
-    /// of the commit at hand, or until one is asked for.
+    /// Whether the job that makes commits must wait: for outstanding requests of the current
+    /// commit, or until one is requested.
     pub(super) fn holds_back(&mut self, outstanding: usize) -> bool {
         let Does::Makes { writes, due, left, serves, is_over } = &mut self.does else {
             return false;
@@ -192,19 +192,19 @@ impl Part {
         false
     }
 
-    /// A write of a commit is on its way.
+    /// Counts a write of a commit that is sent.
     pub(super) fn sent(&mut self) {
         if let Does::Makes { left, .. } = &mut self.does {
             *left -= 1;
         }
     }
 
-    /// Whether no commit will be asked for any more.
+    /// Whether no commit will be requested any more.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.does, Does::Makes { is_over: true, .. })
     }
 
-    /// Sleeps, at most so long, until a commit is asked for or nobody will ask.
+    /// Sleeps until a commit is requested or none will be, for at most `patience_ns`.
     fn wait_for_demand(&self, patience_ns: u64) {
         self.common.wait(patience_ns, |state| state.asked > state.made || state.waiting == 0);
     }
@@ -220,7 +220,7 @@ impl Drop for Part {
 }
 
 impl<Q: Queue> JobLoop<'_, Q> {
-    /// Asks for a commit before this sync is sent. The next step waits for it.
+    /// Requests a commit before this sync is sent. The next step waits for it.
     pub(super) fn ask_for_commit(&mut self, slot: u32, op: Op, now_ns: u64) -> Wait {
         self.requests.times[slot as usize] = Times { due_ns: now_ns, ..Times::default() };
         self.requests.slots[slot as usize] = Slot { op, ..Slot::IDLE };
@@ -231,8 +231,8 @@ impl<Q: Queue> JobLoop<'_, Q> {
         Wait::NOT
     }
 
-    /// Waits for the commit that was asked for, before the sync is sent; what the step waits for if
-    /// it is not made yet.
+    /// Waits for the requested commit, then stages the sync. Returns what the step waits for;
+    /// `None` if there is no such commit.
     pub(super) fn await_commit(&mut self) -> Option<Wait> {
         let (slot, number) = self.commit.as_ref()?.awaited()?;
         let patience_ns = self.commit_patience_ns();
@@ -255,7 +255,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
         }
         *awaited = None;
         let now_ns = self.queue.now_ns();
-        // What became due meanwhile found no turn.
+        // Operations that became due meanwhile could not be sent.
         self.requests.arrivals.starved_until(Some(now_ns));
         self.requests.withdraw(slot, now_ns);
         if is_stopping {
@@ -263,11 +263,11 @@ impl<Q: Queue> JobLoop<'_, Q> {
             return None;
         }
         self.push(slot);
-        // It was submitted when the commit was asked for: no sample of what completes inside.
+        // Keeps this sync, submitted before, out of the count of inline completions.
         Some(Wait::LOOK)
     }
 
-    /// The job that makes commits has nothing to do: until one is asked for.
+    /// Waits, in the job that makes commits, until one is requested.
     pub(super) fn wait_for_demand(&mut self, now_ns: u64) -> Wait {
         if self.requests.in_flight > 0 {
             return Wait { count: 1, patience_ns: PATIENCE_NS };
@@ -281,7 +281,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
         Wait::NOT
     }
 
-    /// At the next look at the time at the latest, where the window opens or closes.
+    /// Time until the next look at the clock, at which the window may open or close, ns.
     fn commit_patience_ns(&self) -> u64 {
         self.next_sample_ns.saturating_sub(self.queue.now_ns()).clamp(1, PATIENCE_NS)
     }
@@ -311,7 +311,7 @@ mod tests {
         (parts, maker)
     }
 
-    /// Makes the commit at hand; gives the writes that it had.
+    /// Makes the current commit; returns its number of writes.
     fn commit(maker: &mut Part) -> u64 {
         let mut writes = 0;
         while !maker.holds_back(0) {
@@ -350,7 +350,7 @@ mod tests {
         waiting[0].ask(0);
         assert!(!maker.holds_back(0));
         maker.sent();
-        // Too late for this one, and both of the next.
+        // Too late for this commit; the next one serves both.
         waiting[1].ask(0);
         waiting[2].ask(0);
         assert!(maker.holds_back(1), "its write is not back");

@@ -1,9 +1,8 @@
-//! Which depth meets the latency target? A state machine: time and counts are passed in, the next
-//! depth comes out.
+//! Finds the depth that meets the latency target. A state machine: the input is time and counts,
+//! the output is the next depth.
 //!
-//! Everything is decided on exceedances, never on an estimated percentile. Each change of the depth
-//! begins an epoch, and only operations that were submitted in it, the first ones dropped, count
-//! for it.
+//! Decisions rest on exceedances, never on an estimated percentile. Each change of the depth begins
+//! an epoch, for which only operations submitted in it count, except the first ones.
 
 mod epoch;
 mod hold;
@@ -20,17 +19,17 @@ use iosonde_model::plan::{LatencyGoal, Pursuit};
 use iosonde_model::record::ControlledRun;
 use iosonde_model::record::controlled::{Decision, Judgement, Phase, Pursued};
 
-/// Between two ticks, ns.
+/// Time between two ticks, ns.
 pub(super) const TICK_NS: u64 = BIN_NS;
 /// Decisions listed in a record.
 const MAX_LISTED: usize = 4096;
 
-/// What follows from a look.
+/// Result of a look at the evidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Next {
-    /// The same depth, and what was seen goes on counting.
+    /// The same depth; the evidence keeps accumulating.
     Keep,
-    /// The same depth, judged afresh.
+    /// The same depth, with new evidence.
     Again,
     /// This depth, in a new epoch (which may be the same depth).
     Go(u32),
@@ -38,10 +37,10 @@ enum Next {
     Settle(u32, Pursued),
 }
 
-/// What the jobs are reported.
+/// Order to the jobs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Order {
-    /// Go on.
+    /// No change.
     Stay,
     /// This many requests in flight over all jobs from now on: a new epoch.
     Depth(u32),
@@ -64,9 +63,9 @@ pub(super) struct Controller {
     /// When the pursuit begins: after the warm-up.
     begin_ns: u64,
     next_sample_ns: u64,
-    /// The end of the pursuit, its depth, and when it was.
+    /// How the pursuit ended, at which depth, and when, ns.
     settled: Option<(Pursued, u32, u64)>,
-    /// Since when the present depth counts for the window.
+    /// Start of the time in the window that `window_depths` does not count yet, ns.
     window_from_ns: u64,
     decisions: Vec<Decision>,
     unlisted: u64,
@@ -103,12 +102,12 @@ impl Controller {
         })
     }
 
-    /// The depth at hand.
+    /// The current depth.
     pub(super) fn depth(&self) -> u32 {
         self.epoch.depth
     }
 
-    /// Takes in what the jobs have counted, and says what they are to do.
+    /// Takes in the jobs' counts, and returns the order to them.
     pub(super) fn tick(&mut self, now_ns: u64, counts: Counts) -> Order {
         if now_ns < self.begin_ns {
             self.epoch = Epoch::begin(1, now_ns, counts);
@@ -120,7 +119,7 @@ impl Controller {
             return Order::Stay;
         }
         let evidence = self.epoch.evidence();
-        // A look costs some arithmetic on all intervals; a sixteenth more is worth another one.
+        // A look computes over all intervals, so the next one waits for a sixteenth more evidence.
         self.next_sample_ns = now_ns + (evidence.span_ns / 16).clamp(TICK_NS, 1_000_000_000);
         let depth = self.epoch.depth;
         let (phase, looked) = match &mut self.mode {
@@ -153,7 +152,7 @@ impl Controller {
         Order::Depth(to)
     }
 
-    /// The measured window opens at this time.
+    /// Notes when the measured window opens.
     pub(super) fn opens(&mut self, open_ns: u64) {
         self.window_from_ns = open_ns;
     }
@@ -192,10 +191,10 @@ impl Controller {
         });
     }
 
-    /// The record, of a window that closed at `close_ns`; `pursued_ops` were completed before it.
+    /// The record for a window that closed at `close_ns`; `pursued_ops` completed before it opened.
     pub(super) fn into_record(mut self, close_ns: u64, pursued_ops: u64) -> ControlledRun {
         self.spend(close_ns);
-        // Interrupted before it came to an end.
+        // The pursuit was interrupted.
         let unfinished = (Pursued::Undecided, self.epoch.depth, close_ns);
         let (ended, depth, settled_ns) = self.settled.unwrap_or(unfinished);
         ControlledRun {
@@ -210,7 +209,7 @@ impl Controller {
     }
 }
 
-/// Deals the depth out to jobs that were planned with these depths, in proportion.
+/// Divides the depth among the jobs in proportion to their planned depths.
 pub(super) fn shares(depth: u32, planned: &[u32]) -> Vec<u32> {
     let total: u64 = planned.iter().map(|depth| u64::from(*depth)).sum();
     let mut before = 0;

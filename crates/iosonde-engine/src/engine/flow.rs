@@ -1,24 +1,24 @@
-//! Jobs of one flow keep the numbers of their operations in proportion to their weights, as fio's
-//! `flow` has it: who is ahead of its share waits for the others.
+//! Jobs of one flow keep their operation counts in proportion to their weights, like fio's `flow`:
+//! a job ahead of its share waits for the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use iosonde_model::plan::{Flow, Plan};
 
-/// A job that is ahead looks again after this long, ns.
+/// Polling interval of a job that is ahead, ns.
 const LOOK_NS: u64 = 20_000;
 
-/// What the jobs of one flow do together.
+/// State shared by the jobs of one flow.
 #[derive(Debug)]
 pub(super) struct Common {
-    /// Operations of those that are running, and one.
+    /// Operations of the running jobs, plus one.
     done: AtomicU64,
-    /// Weights of those that are running.
+    /// Sum of the weights of the running jobs.
     weight: AtomicU64,
 }
 
-/// For each job of a plan the flow it belongs to, if any.
+/// The flow of each job of a plan, if any.
 pub(super) fn of_jobs(plan: &Plan) -> Vec<Option<Arc<Common>>> {
     let mut known: Vec<(u64, Arc<Common>)> = Vec::new();
     let mut one = |flow: Flow| {
@@ -38,9 +38,9 @@ pub(super) struct Part {
     common: Arc<Common>,
     flow: Flow,
     own: u64,
-    /// Ahead: nothing is sent before all is back and the pause is over.
+    /// The job is ahead: it sends nothing until its requests are back and the pause is over.
     draining: bool,
-    /// When that pause is over; `u64::MAX` before it has begun.
+    /// End of that pause, ns; `u64::MAX` before it has begun.
     resume_ns: u64,
 }
 
@@ -51,12 +51,12 @@ impl Part {
         flow.map(|flow| Part { common, flow, own: 0, draining: false, resume_ns: 0 })
     }
 
-    /// The job begins.
+    /// Adds the job's weight at its start.
     pub(super) fn join(&self) {
         self.common.weight.fetch_add(u64::from(self.flow.weight), Ordering::Relaxed);
     }
 
-    /// The job has ended: the others share what is left.
+    /// Removes the job's weight and operations at its end.
     pub(super) fn leave(&self) {
         self.common.weight.fetch_sub(u64::from(self.flow.weight), Ordering::Relaxed);
         self.common.done.fetch_sub(self.own, Ordering::Relaxed);
@@ -83,13 +83,13 @@ impl Part {
         is_ahead
     }
 
-    /// An operation is on its way.
+    /// Counts an operation that is sent.
     pub(super) fn sent(&mut self) {
         self.own += 1;
         self.common.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// When a job that is held back looks again; `u64::MAX` where a request comes back first.
+    /// When a job that is held back checks again; `u64::MAX` if a completion comes first.
     pub(super) fn next_ns(&self, now_ns: u64) -> u64 {
         if self.draining { self.resume_ns } else { now_ns + LOOK_NS }
     }

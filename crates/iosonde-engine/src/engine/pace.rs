@@ -1,6 +1,6 @@
-//! When operations are due: at once, at a rate of their own, after a pause, or not in this phase.
+//! When operations are due: at once, at a given rate, after a pause, or not in this phase.
 //!
-//! Pure: times come in as arguments, chance from the job's seed.
+//! Pure: times are arguments, and random numbers come from the job's seed.
 
 mod follows;
 mod spread;
@@ -31,23 +31,23 @@ pub(super) struct Pacer {
     since_think: u64,
     /// Nothing is sent before this time.
     resume_ns: u64,
-    /// Until then the processor is kept busy.
+    /// The job spins until this time, ns.
     spin_until_ns: u64,
     /// When the first operation after the last pause was sent.
     io_since_ns: Option<u64>,
     parts: Parts,
 }
 
-/// How due times follow one another.
+/// Schedule of due times.
 #[derive(Debug)]
 enum Rhythm {
-    /// They do not: an operation may be sent whenever there is room.
+    /// No due times: an operation may be sent whenever a slot is free.
     Closed,
-    /// By a rate.
+    /// At one rate.
     Steady { gap: Gap, spread: Spread },
-    /// Reads and others each by a rate: its gap, and when the next is due.
+    /// Reads and others at separate rates: the gap of each, and when the next one is due.
     Each { gaps: [Gap; 2], dues: [f64; 2], other: IoKind, spread: Spread },
-    /// As written down, ns from the start.
+    /// Recorded due times, ns from the start.
     Recorded { times: Vec<u64>, index: usize },
 }
 
@@ -59,7 +59,7 @@ enum Gap {
 }
 
 impl Gap {
-    /// After an operation of this size.
+    /// Mean distance after an operation of this size, ns.
     fn mean(self, bytes: u64) -> f64 {
         match self {
             Gap::PerOp(ns) => ns,
@@ -123,8 +123,8 @@ impl Pacer {
         pacer
     }
 
-    /// A phase with more commits than usual draws more of the longest distances. They are scaled so
-    /// that its rate stays what the plan says.
+    /// Scales the rates of phases to what the plan says: a phase with more commits than usual draws
+    /// more of the longest distances.
     fn scale_phases(&mut self, job: &Job) {
         let Rhythm::Steady { spread, .. } = &self.rhythm else { return };
         let (Spread::Drawn(table) | Spread::Bursts { between: table, .. }) = spread else { return };
@@ -134,19 +134,19 @@ impl Pacer {
         for phase in &mut self.phases {
             let more = committed_share(job, phase.commit_percent) - all;
             let scale = 1.0 + more * longer / job.pace.burst_length();
-            // Of distances of nothing else than 0 no rate can be made.
+            // Distances that are all 0 have no rate.
             if scale > 0.0 {
                 phase.rate_percent *= scale;
             }
         }
     }
 
-    /// Whether the job may always send: the loop needs to ask no more.
+    /// Whether the job may always send, so that the loop need not check.
     pub(super) fn is_idle_talk(&self) -> bool {
         matches!(self.rhythm, Rhythm::Closed) && self.phases.is_empty() && self.think.ns == 0
     }
 
-    /// Whether operations are due whatever the storage does.
+    /// Whether operations are due regardless of completions.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.rhythm, Rhythm::Closed)
     }
@@ -156,8 +156,8 @@ impl Pacer {
         self.start_ns = start_ns;
     }
 
-    /// The first due time. Evenly spaced jobs begin somewhere within their first gap, or all jobs
-    /// would send at the same moments.
+    /// Sets the first due time. Evenly spaced jobs begin at a random point of their first gap, or
+    /// all jobs would send at the same moments.
     fn first(&mut self, block_bytes: u64) {
         match &mut self.rhythm {
             Rhythm::Closed => {}
@@ -181,24 +181,24 @@ impl Pacer {
         }
     }
 
-    /// Distance from an operation of this size to the next, ns at the full rate; from this part of
-    /// a table.
+    /// Distance from an operation of this size to the next, ns at the full rate, drawn from this
+    /// part of a table.
     fn gap(&mut self, bytes: u64, part: (f64, f64)) -> f64 {
         let Rhythm::Steady { gap, spread } = &mut self.rhythm else { return 0.0 };
         gap.mean(bytes) * spread.draw(&mut self.chance, part)
     }
 
-    /// Syncs per write of the phase at hand, as a share of the job's own.
+    /// Syncs per write in the current phase, as a share of the job's own.
     pub(super) fn sync_share(&self) -> f64 {
         self.phases.get(self.phase).map_or(1.0, |phase| phase.sync_percent / 100.0)
     }
 
-    /// Commits per sync of the phase at hand, as a share of the job's own.
+    /// Commits per sync in the current phase, as a share of the job's own.
     pub(super) fn commit_share(&self) -> f64 {
         self.phases.get(self.phase).map_or(1.0, |phase| phase.commit_percent / 100.0)
     }
 
-    /// Moves the due time on by so many ns of the full rate, through phases of other rates.
+    /// Advances the due time by this many ns at the full rate, through phases with other rates.
     fn advance(&mut self, mut ns: f64) {
         loop {
             let share = self.phases.get(self.phase).map_or(1.0, |phase| phase.rate_percent / 100.0);
@@ -220,8 +220,8 @@ impl Pacer {
         self.mix_changed = true;
     }
 
-    /// The due time of an operation that may be sent now, if there is one; in a closed loop that
-    /// is now.
+    /// The due time of an operation that may be sent now, if there is one; `now_ns` in a closed
+    /// loop.
     pub(super) fn due(&mut self, now_ns: u64) -> Option<u64> {
         if self.is_open() {
             if self.thinks() || now_ns < self.resume_ns {
@@ -243,12 +243,12 @@ impl Pacer {
         (!idle && !self.thinks() && now_ns >= self.resume_ns).then_some(now_ns)
     }
 
-    /// Whether a pause is called for.
+    /// Whether a pause is due.
     fn thinks(&self) -> bool {
         self.think.ns > 0 && self.since_think >= self.think.every_ops
     }
 
-    /// Which way the operation goes that is due, where that is not left to the mix.
+    /// Kind of the operation that is due, unless the mix decides.
     pub(super) fn way(&self) -> Option<IoKind> {
         match &self.rhythm {
             Rhythm::Each { dues, other, .. } => {
@@ -258,12 +258,12 @@ impl Pacer {
         }
     }
 
-    /// Until when the processor is kept busy, in a pause.
+    /// Until when a pause spins, ns.
     pub(super) fn spins_until_ns(&self) -> u64 {
         self.spin_until_ns
     }
 
-    /// An operation of this size was taken.
+    /// Notes that an operation of this size was taken, and sets the next due time.
     pub(super) fn taken(&mut self, bytes: u64, follows: Follows) {
         self.since_think += 1;
         match &mut self.rhythm {
@@ -285,7 +285,7 @@ impl Pacer {
         }
     }
 
-    /// Nothing is in flight: a pause that is called for begins.
+    /// Nothing is in flight, so a pause that is due begins.
     pub(super) fn drained(&mut self, now_ns: u64) {
         if self.thinks() {
             self.since_think = 0;
@@ -295,13 +295,13 @@ impl Pacer {
         }
     }
 
-    /// Whether the operation that is due ends a burst; one that is in none does.
+    /// Whether the operation that is due ends a burst; true outside of bursts.
     pub(super) fn ends_burst(&self) -> bool {
         let Rhythm::Steady { spread, .. } = &self.rhythm else { return true };
         !matches!(spread, Spread::Bursts { left: 1.., .. })
     }
 
-    /// When [`Pacer::due`] may answer otherwise without a completion; `u64::MAX` for never.
+    /// When the result of [`Pacer::due`] may change without a completion; `u64::MAX` for never.
     pub(super) fn next_ns(&self, now_ns: u64) -> u64 {
         let at = |ns: f64| self.start_ns.saturating_add(ns as u64);
         if self.is_open() && now_ns >= self.resume_ns {
@@ -310,19 +310,19 @@ impl Pacer {
         if now_ns < self.resume_ns { self.resume_ns } else { at(self.phase_end) }
     }
 
-    /// What is due and not finished, as time at the full rate: how long the oldest operation that
-    /// is due has waited, ns, and a gap for each of those in flight.
+    /// Due and unfinished operations as time at the full rate: how long the oldest unsent one has
+    /// waited, ns, and a mean gap for each one in flight.
     pub(super) fn backlog_ns(&self, now_ns: u64, in_flight: usize) -> u64 {
         let waiting_ns = now_ns.saturating_sub(self.start_ns.saturating_add(self.next_due as u64));
         waiting_ns + (in_flight as f64 * self.mean_gap) as u64
     }
 
-    /// No operation will ever be due again.
+    /// Whether no operation will be due any more.
     pub(super) fn is_over(&self) -> bool {
         self.is_open() && self.next_due.is_infinite()
     }
 
-    /// The share of reads of a phase that has just begun.
+    /// The read share of a phase that has just begun.
     pub(super) fn new_mix(&mut self) -> Option<Option<u8>> {
         std::mem::take(&mut self.mix_changed)
             .then(|| self.phases.get(self.phase).and_then(|phase| phase.read_percent))
@@ -355,7 +355,7 @@ mod tests {
     fn even_arrivals_are_one_gap_apart() {
         let times = dues(rate(Rate::Ops(3.0), Arrivals::Constant), vec![], 3001);
         assert!(times[0] >= 1000 && times[0] < 1000 + 333_333_334);
-        // A third of a second has no end in ns; no error may add up.
+        // A third of a second is not a whole number of ns; errors must not add up.
         assert!((times[3000] - times[0]).abs_diff(1_000_000_000_000) <= 1);
         let bytes = dues(rate(Rate::Bytes(8192.0), Arrivals::Constant), vec![], 11);
         assert_eq!(bytes[10] - bytes[0], 5_000_000_000);
@@ -401,13 +401,13 @@ mod tests {
         assert!((long - 0.1).abs() < 0.005, "{long}");
         assert!(gaps.iter().all(|gap| gap.abs_diff(100_000) < 3 || gap.abs_diff(9_100_000) < 3));
         let mean = (times[100_000] - times[0]) as f64 / 1e5;
-        // The standard error of the mean is 0.27 % of 1 ms per root of a hundred.
+        // The standard error of the mean is 0.85 %: 2.7 ms / sqrt(1e5).
         assert!((mean / 1e6 - 1.0).abs() < 0.05, "{mean}");
     }
 
     #[test]
     fn bursts_have_their_lengths_and_the_rate() {
-        // Three quarters alone and a quarter of five, 10 ns apart, are 2 requests in 1010 ns.
+        // Bursts of one (75 %) and of five, 10 ns apart (25 %): 2 requests in 1010 ns on average.
         let bursts = Bursts {
             requests: vec![(1, 75.0), (5, 25.0)],
             within: vec![(10, 100.0)],
@@ -483,8 +483,8 @@ mod tests {
 
     #[test]
     fn the_longest_distances_are_those_after_a_sync() {
-        // In no order: half are 1 µs, a quarter 5 µs and a quarter 9 µs; each second write is
-        // followed by a sync, and each second sync waits for a commit.
+        // Unsorted: half are 1 µs, a quarter 5 µs and a quarter 9 µs; each second write is followed
+        // by a sync, and each second sync waits for a commit.
         let table = vec![(9000, 25.0), (1000, 50.0), (5000, 25.0)];
         let distances = |barrier: bool| {
             let pace = rate(Rate::Ops(250_000.0), Arrivals::Drawn(table.clone()));
@@ -513,7 +513,7 @@ mod tests {
     #[test]
     fn a_phase_with_more_commits_is_slower_by_their_distances() {
         // Half of the syncs wait for a commit and are followed by 9 ms, the others by 1 ms. In the
-        // first second all do, in the second none: at these rates without another scale.
+        // first phase all do, in the second none; at these rates nothing has to be scaled.
         let table = vec![(1_000_000, 50.0), (9_000_000, 50.0)];
         let phase = |commit_percent, rate_percent| Phase {
             ns: 1_000_000_000,
@@ -540,7 +540,7 @@ mod tests {
             let at = usize::from(!all);
             pacer.taken(4096, if all { Follows::Commit } else { Follows::Sync });
             let due_ns = pacer.due(u64::MAX).unwrap();
-            // Not where a phase ends in between.
+            // Except where a phase ends in between.
             if usize::from(pacer.commit_share() < 1.0) == at {
                 let expected = [9_000_000, 1_000_000][at];
                 assert!((due_ns - before_ns).abs_diff(expected) <= 1, "{}", due_ns - before_ns);

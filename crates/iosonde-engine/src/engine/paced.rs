@@ -1,4 +1,4 @@
-//! The job that may not send whenever a slot is free: due times, pauses, phases, syncs.
+//! Jobs that may not send whenever a slot is free: due times, pauses, phases, syncs.
 
 use super::commit;
 use super::flow;
@@ -10,7 +10,7 @@ use crate::backend::Queue;
 use iosonde_model::plan::{IoKind, Op, Wait as WaitMode};
 
 impl<Q: Queue> JobLoop<'_, Q> {
-    /// Stages what is due, and says what to wait for.
+    /// Stages what is due; returns what to wait for.
     #[inline(never)]
     pub(super) fn fill_paced(&mut self) -> Wait {
         if let Some(wait) = self.await_commit() {
@@ -40,7 +40,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
                     starved = true;
                     break;
                 }
-                // Its place is the region's beginning, so that it touches nothing outside.
+                // Its offset is the start of the region, so that nothing outside counts as used.
                 Turn::Sync { target } => {
                     Op { way: IoKind::Sync, target, offset: self.region_start, bytes: 0 }
                 }
@@ -99,7 +99,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
         self.wait_paced(now_ns)
     }
 
-    /// Gives a request that has just been staged its own priority, if it has one.
+    /// Sets the priority of the request that was just staged, if it has one.
     pub(super) fn prioritise(&mut self, slot: u32) {
         let priority = self.requests.times[slot as usize].priority;
         if priority != 0 {
@@ -107,12 +107,12 @@ impl<Q: Queue> JobLoop<'_, Q> {
         }
     }
 
-    /// Whether its own pace, or the others of its commits, leave it nothing more to do.
+    /// Whether its pace, or the jobs that wait for its commits, leave it nothing more to do.
     pub(super) fn is_out_of_work(&self) -> bool {
         self.pacer.is_over() || self.commit.as_ref().is_some_and(commit::Part::is_over)
     }
 
-    /// Ahead of the other jobs of a flow: until one of them has done more, or a pause is over.
+    /// Waits while the flow or the commits hold the job back.
     fn wait_held(&mut self, now_ns: u64) -> Wait {
         if self.requests.is_holding() {
             return Wait::NOT;
@@ -125,12 +125,12 @@ impl<Q: Queue> JobLoop<'_, Q> {
             let patience_ns = next_ns.saturating_sub(now_ns).min(PATIENCE_NS);
             return Wait { count: 1, patience_ns };
         }
-        // The window opens and closes meanwhile.
+        // Not beyond the next look at the clock, at which the window may open or close.
         self.queue.pause(next_ns.min(self.next_sample_ns.max(now_ns + 1)));
         Wait::NOT
     }
 
-    /// Whether the queue was full and is not refilled before fewer are in flight.
+    /// Whether the queue was full and is not refilled until fewer requests are in flight.
     fn drains(&mut self) -> bool {
         let refill_at = self.job.reap.refill_at as usize;
         let in_flight = self.requests.in_flight;
@@ -139,7 +139,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
         self.draining
     }
 
-    /// The next operation of the stream, in the mix of the phase at hand.
+    /// The next operation of the stream, in the mix of the current phase.
     fn next_paced(&mut self) -> Option<Op> {
         if let Some(mix) = self.pacer.new_mix() {
             self.stream.set_read_percent(mix.unwrap_or(self.read_percent));
@@ -165,12 +165,12 @@ impl<Q: Queue> JobLoop<'_, Q> {
         }
     }
 
-    /// Until a completion or until something becomes due, whichever comes first.
+    /// Waits for a completion or for the next due time, whichever comes first.
     fn wait_paced(&mut self, now_ns: u64) -> Wait {
         if !self.staged.is_empty() || self.requests.is_holding() {
             return Wait::NOT;
         }
-        // An operation that is due and found no slot waits for a completion and for nothing else.
+        // An operation that is due but has no slot waits only for a completion.
         let next_ns = match self.pacer.next_ns(now_ns) {
             next_ns if next_ns > now_ns => next_ns,
             _ => u64::MAX,
@@ -180,7 +180,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
             while self.queue.now_ns() < spins_until_ns && !self.requests.control.is_stopping() {
                 std::hint::spin_loop();
             }
-            // At the next look at the latest, where the window opens or closes.
+            // Not beyond the next look at the clock, at which the window may open or close.
             self.queue.pause(next_ns.min(self.next_sample_ns.max(now_ns + 1)));
             return Wait::NOT;
         }
@@ -189,13 +189,13 @@ impl<Q: Queue> JobLoop<'_, Q> {
         }
         // Without a slot, nothing can be sent before a completion, whatever becomes due.
         let next_ns = if self.requests.free.is_empty() { u64::MAX } else { next_ns };
-        // A full queue waits for its batch, whatever becomes due meanwhile.
+        // A full queue waits for its batch, whatever becomes due.
         if self.reaping.complete_min > 1 && (self.draining || self.requests.free.is_empty()) {
             let count = self.reaping.complete_min.min(self.requests.in_flight as u32);
             return Wait { count, patience_ns: PATIENCE_NS };
         }
         match next_ns.saturating_sub(now_ns) {
-            // A sleeper wakes late; the last stretch is looked through.
+            // A sleep ends late, so the last stretch is polled.
             left_ns if left_ns <= Q::WAKES_LATE_NS => Wait::LOOK,
             left_ns => {
                 Wait { count: 1, patience_ns: (left_ns - Q::WAKES_LATE_NS).min(PATIENCE_NS) }

@@ -1,5 +1,5 @@
-//! How a controller's orders reach the jobs, and the jobs' counts reach the controller: by a few
-//! atomic words per job, read and written once a step, without a lock.
+//! Exchange between the controller and the jobs, orders one way and counts the other: a few atomic
+//! words per job, read and written once a step, without a lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -15,34 +15,34 @@ use super::window::Window;
 use iosonde_model::plan::{LatencyGoal, Plan};
 use iosonde_model::record::ControlledRun;
 
-/// The window opens this much after it was decided, so that every job learns of it before.
+/// Time from the decision to the opening of the window, ns, in which every job learns of it.
 const NOTICE_NS: u64 = 2_000_000;
-/// A job without a share looks again after this long, ns.
+/// Polling interval of a job without a share, ns.
 pub(super) const IDLE_NS: u64 = 1_000_000;
 
-/// What a job lets others see while it runs, on a cache line of its own.
+/// What a job publishes while it runs, on its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Lane {
-    /// Operations completed, ten times a second.
+    /// Operations completed, updated ten times a second.
     pub(super) ops: AtomicU64,
-    /// Bytes moved, as often.
+    /// Bytes moved, updated as often.
     pub(super) bytes: AtomicU64,
-    /// Requests in flight, and when the job looked at the time, ns; as often.
+    /// Requests in flight, and when the job last read the clock, ns; updated as often.
     pub(super) in_flight: AtomicU64,
     pub(super) seen_ns: AtomicU64,
-    /// The job has ended; it is to end, since another one has.
+    /// Whether the job has ended, and whether it must end because another one has.
     pub(super) ended: AtomicBool,
     pub(super) is_over: AtomicBool,
-    /// Between this job and the controller of the depth, if there is one.
+    /// Exchange with the controller of the depth, if there is one.
     pub(super) words: Words,
-    /// What it has counted, where that decides when the run ends.
+    /// The job's counts, where they decide when the run ends.
     pub(super) place: Place,
     /// The flow that the job belongs to, if any.
     pub(super) flow: Option<Arc<flow::Common>>,
-    /// The commits in which the job has a part, if any.
+    /// The commits that the job makes or waits for, if any.
     pub(super) commit: Option<Arc<commit::Common>>,
-    /// Latencies up to the last full interval, for who looks on.
+    /// Latencies up to the last full interval, for live display.
     pub(super) latency: LiveLatency,
 }
 
@@ -60,7 +60,7 @@ impl Lane {
     }
 }
 
-/// A job has ended: so do those whose end it is.
+/// Ends the jobs whose end depends on this one, which has ended.
 pub(super) fn end_with(plan: &Plan, index: usize, lanes: &[Lane], control: &Control) {
     let span = &plan.jobs[index].span;
     if span.ends_all {
@@ -72,16 +72,16 @@ pub(super) fn end_with(plan: &Plan, index: usize, lanes: &[Lane], control: &Cont
     }
 }
 
-/// What the controller and one job tell each other.
+/// Exchange between the controller and one job.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     /// Requests that the job may keep in flight.
     share: AtomicU32,
-    /// What was submitted before this time does not count, ns.
+    /// Operations submitted before this time do not count, ns.
     epoch_ns: AtomicU64,
     /// When the measured window opens; 0 while that is not known.
     open_ns: AtomicU64,
-    /// What the job has counted.
+    /// Counts of the job.
     ops: AtomicU64,
     exceeded: AtomicU64,
 }
@@ -96,7 +96,7 @@ pub(super) struct Pilot<'a> {
 }
 
 impl<'a> Pilot<'a> {
-    /// Takes the helm of a run that starts at `start_ns`; `None` without a latency target.
+    /// Controls a run that starts at `start_ns`; `None` without a latency target.
     pub(super) fn new(plan: &Plan, lanes: &'a [Lane], start_ns: u64) -> Option<Pilot<'a>> {
         let controller = Controller::new(&plan.latency, plan.depth(), start_ns, plan.warmup_ns)?;
         let pilot = Pilot {
@@ -110,8 +110,8 @@ impl<'a> Pilot<'a> {
         Some(pilot)
     }
 
-    /// Looks at the counts and gives orders. No job's clock is beyond `horizon_ns`, which is `now`
-    /// on real time. Gives the measured window when it is decided.
+    /// Reads the counts and gives orders. Returns the measured window once it is decided. No job's
+    /// clock is beyond `horizon_ns`, which is `now_ns` on real time.
     pub(super) fn tick(&mut self, now_ns: u64, horizon_ns: u64) -> Option<Window> {
         let sum = |of: fn(&Words) -> &AtomicU64| {
             self.lanes.iter().map(|lane| of(&lane.words).load(Ordering::Relaxed)).sum()
@@ -137,7 +137,7 @@ impl<'a> Pilot<'a> {
         }
     }
 
-    /// Tells every job its share; what is submitted from now on is of a new epoch.
+    /// Gives every job its share; operations submitted from now on are of a new epoch.
     fn deal(&self, now_ns: u64) {
         let shares = shares(self.controller.depth(), &self.planned);
         for (lane, share) in self.lanes.iter().zip(shares) {
@@ -146,16 +146,16 @@ impl<'a> Pilot<'a> {
         }
     }
 
-    /// The record, of a window that closed at `close_ns`.
+    /// The record for a window that closed at `close_ns`.
     pub(super) fn into_record(self, close_ns: u64) -> ControlledRun {
         self.controller.into_record(close_ns, self.pursued_ops)
     }
 }
 
-/// The job's side: counts what the controller wants to know.
+/// The job's side: counts for the controller.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Whether there is a latency target at all.
+    /// Whether there is a latency target.
     pub(super) on: bool,
     limit_ns: u64,
     epoch_ns: u64,
@@ -183,7 +183,7 @@ impl Watch {
         }
     }
 
-    /// An operation has been completed.
+    /// Counts a completed operation.
     #[inline(always)]
     pub(super) fn note(&mut self, submitted_ns: u64, now_ns: u64) {
         if submitted_ns >= self.epoch_ns {
@@ -194,7 +194,7 @@ impl Watch {
 }
 
 impl Requests<'_> {
-    /// Takes orders, before anything of this step is booked. Gives whether the window has just
+    /// Takes orders, before anything of this step is counted. Returns whether the window has just
     /// become known.
     #[inline(never)]
     pub(super) fn hear(&mut self, words: &Words) -> bool {
@@ -209,8 +209,8 @@ impl Requests<'_> {
         news
     }
 
-    /// Tells what was counted, and keeps only as many slots free as the share allows, which it
-    /// gives.
+    /// Publishes the counts, and keeps only as many slots free as the share allows. Returns the
+    /// share.
     #[inline(never)]
     pub(super) fn announce(&mut self, words: &Words) -> usize {
         let Requests { watch, free, slots, .. } = self;

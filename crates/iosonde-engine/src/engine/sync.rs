@@ -1,32 +1,32 @@
-//! When a job makes durable what it has written.
+//! When a job syncs what it has written.
 
 use iosonde_model::plan::{IoKind, Job, Op, Sync, SyncCount};
 
-/// Whose turn it is.
+/// What the job sends next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Turn {
-    /// The stream's.
+    /// The next operation of the stream.
     Go,
-    /// A sync's.
+    /// A sync.
     Sync { target: u16 },
-    /// Nobody's, until what is outstanding has come back.
+    /// Nothing, until outstanding requests have completed.
     Wait,
 }
 
-/// Counts writes, and calls for syncs.
+/// Counts writes, and decides when syncs are due.
 #[derive(Debug)]
 pub(super) struct Syncing {
     sync: Sync,
     barrier: bool,
-    /// Writes wait for a sync that may not be sent yet.
+    /// Whether writes wait for a sync that may not be sent yet.
     waits: bool,
     targets: Vec<u16>,
     count: SyncCount,
-    /// Whether there was a write in the burst at hand.
+    /// Whether there was a write in the current burst.
     has_written: bool,
-    /// Writes that are not counted yet: less than one.
+    /// Fraction of a write that is not counted yet.
     writes: f64,
-    /// Syncs of the group at hand that have not been sent: one for each target, or several.
+    /// Syncs due and not sent: one for each target, or several.
     unsent: usize,
     /// Barrier: syncs are outstanding.
     committing: bool,
@@ -50,7 +50,7 @@ impl Syncing {
         }
     }
 
-    /// Whose turn it is, with so many requests outstanding, and so many syncs that have ended.
+    /// What is sent next, given the outstanding requests and the syncs that have ended.
     pub(super) fn turn(&mut self, outstanding: usize, ended_syncs: impl Fn() -> u64) -> Turn {
         if self.committing && self.unsent == 0 {
             if outstanding > 0 {
@@ -65,34 +65,34 @@ impl Syncing {
             return Turn::Wait;
         }
         if self.sync.in_flight > 0 && self.all_sent - ended_syncs() >= self.sync.in_flight {
-            // As fast as it can, a job would leave its syncs behind.
+            // A closed loop would outrun its syncs.
             return if self.waits { Turn::Wait } else { Turn::Go };
         }
         let targets = self.targets.len();
-        // Where several follow one another, each begins when the one before has ended.
+        // Of several syncs in succession, each begins when the one before has ended.
         if self.committing && self.unsent.is_multiple_of(targets) && outstanding > 0 {
             return Turn::Wait;
         }
         Turn::Sync { target: self.targets[(targets - self.unsent % targets) % targets] }
     }
 
-    /// Syncs that are called for and not on their way yet.
+    /// Syncs that are due and not sent yet.
     #[inline(always)]
     pub(super) fn owed(&self) -> usize {
         self.unsent
     }
 
-    /// The sync that was called for is on its way.
+    /// Counts a due sync that is sent.
     pub(super) fn sent(&mut self) {
         self.unsent -= 1;
         self.all_sent += 1;
         self.committing = self.barrier;
     }
 
-    /// An operation is on its way; with this share of the usual number of syncs. The writes of a
-    /// burst count as one, where it ends.
+    /// Counts an operation that is sent, with this share of the usual number of syncs. The writes
+    /// of a burst count as one, at its end.
     pub(super) fn note(&mut self, op: &Op, share: f64, ends_burst: bool) {
-        // One of a list of operations.
+        // A sync from a list of operations.
         self.all_sent += u64::from(op.way == IoKind::Sync);
         self.has_written |= op.way == IoKind::Write;
         if !ends_burst || !std::mem::take(&mut self.has_written) {
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(syncing.turn(3, || 0), Turn::Go);
         assert!(syncing.owed() > 0);
         assert_eq!(syncing.turn(2, || 1), Turn::Sync { target: 0 });
-        // One of a list of operations counts, too.
+        // A sync from a list of operations counts, too.
         syncing.note(&Op { way: IoKind::Sync, ..WRITE }, 1.0, true);
         assert_eq!(syncing.turn(3, || 1), Turn::Go);
         assert_eq!(syncing.turn(2, || 2), Turn::Sync { target: 0 });

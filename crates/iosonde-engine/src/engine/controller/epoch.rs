@@ -1,4 +1,4 @@
-//! The operations of one depth: only what was submitted at it counts, and of that not the first.
+//! The operations of one depth: only those submitted at it count, except the first ones.
 
 use iosonde_stats::sequential::{Bin, Verdict, design_effect, fewest_without, wald};
 use iosonde_stats::summary::{Summary, autocorrelation_time};
@@ -7,14 +7,14 @@ use iosonde_stats::summary::{Summary, autocorrelation_time};
 pub(super) const BIN_NS: u64 = 10_000_000;
 /// Intervals kept before neighbours are merged.
 const MAX_BINS: usize = 512;
-/// This many times the depth is dropped at the start: by Little's law, three times what is in
-/// flight on average, in which the queue of the device settles.
+/// Completions dropped at the start, in multiples of the depth. By Little's law they take three
+/// mean latencies, in which the queue of the device settles.
 const DROPPED_DEPTHS: u64 = 3;
 
-/// Operations submitted since the epoch began, counted since the run began.
+/// Totals since the run began of operations that completed in the epoch of their submission.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(in crate::engine) struct Counts {
-    /// Completed.
+    /// Completed operations.
     pub ops: u64,
     /// Of those, slower than the limit.
     pub exceeded: u64,
@@ -26,29 +26,29 @@ impl Counts {
     }
 }
 
-/// What the operations of an epoch tell so far.
+/// Evidence from the operations of an epoch so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Evidence {
-    /// Time looked at, ns.
+    /// Observed time, ns.
     pub span_ns: u64,
     /// Operations, and those slower than the limit.
     pub seen: Bin,
-    /// By how much both are divided, because slow operations come in clumps.
+    /// Design effect, by which both are divided because slow operations come in clusters.
     pub effect: f64,
     /// Operations per second.
     pub iops: f64,
-    /// Standard error of that, as a share of it.
+    /// Relative standard error of `iops`.
     pub iops_error: f64,
 }
 
 impl Evidence {
-    /// Wald's test against the allowed share.
+    /// Wald's sequential test against the allowed share.
     pub(super) fn verdict(&self, allowed: f64) -> Verdict {
         let Bin { ops, exceeded } = self.seen;
         wald(allowed, ops as f64 / self.effect, exceeded as f64 / self.effect)
     }
 
-    /// Whether so many operations without a single slow one are enough by themselves.
+    /// Whether there are enough operations for a pass because not one was slow.
     pub(super) fn is_spotless(&self, allowed: f64) -> bool {
         self.seen.exceeded == 0 && self.seen.ops >= fewest_without(allowed)
     }
@@ -59,13 +59,13 @@ impl Evidence {
 pub(super) struct Epoch {
     /// Requests in flight, over all jobs.
     pub depth: u32,
-    /// When it began, ns.
+    /// When the epoch began, ns.
     pub began_ns: u64,
     /// Completions still to be dropped; `None` when that is done.
     dropping: Option<u64>,
-    /// Where what counts begins.
+    /// Time and counts at which counting begins.
     base: (u64, Counts),
-    /// Where the present interval begins.
+    /// Time and counts at the start of the current interval.
     last: (u64, Counts),
     bin_ns: u64,
     bins: Vec<Bin>,
@@ -85,7 +85,7 @@ impl Epoch {
         }
     }
 
-    /// Forgets what was seen; the depth stays, so that nothing has to be dropped.
+    /// Discards the evidence; the depth stays, so that nothing has to be dropped.
     pub(super) fn renew(&mut self, now_ns: u64, counts: Counts) {
         self.began_ns = now_ns;
         self.restart(now_ns, counts);
@@ -98,7 +98,7 @@ impl Epoch {
         self.bins.clear();
     }
 
-    /// Takes in what has been counted up to now.
+    /// Takes in the counts up to now.
     pub(super) fn add(&mut self, now_ns: u64, counts: Counts) {
         if let Some(drop) = self.dropping {
             if counts.since(self.base.1).ops >= drop {
@@ -121,12 +121,12 @@ impl Epoch {
         }
     }
 
-    /// Time looked at so far, ns; 0 while completions are dropped.
+    /// Observed time so far, ns; 0 while completions are dropped.
     pub(super) fn span_ns(&self) -> u64 {
         self.last.0 - self.base.0
     }
 
-    /// What whole intervals tell.
+    /// Evidence from the whole intervals.
     pub(super) fn evidence(&self) -> Evidence {
         let span_ns = self.span_ns();
         let seen = self.last.1.since(self.base.1);

@@ -1,9 +1,10 @@
-//! `hold`: steers the depth. Up by one or 5 % while the target is met, or by half the way to a
-//! depth that is known to miss it; down to 0.7 of it where a depth that was held misses it.
+//! `hold`: steers the depth. While the target is met, it doubles, later rises by one or 5 %, or
+//! half way to a depth known to miss the target. A held depth that misses it drops to 0.7 of
+//! itself.
 //!
-//! A step up that misses the target is taken back, and where it led is remembered: without that,
-//! each success would be followed by the same failure, and a target that binds would never be
-//! held, only passed through.
+//! A step up that misses the target is undone, and its depth is remembered. Otherwise the same
+//! failure would follow each success, and a binding target would never be held, only passed
+//! through.
 
 use std::collections::VecDeque;
 
@@ -20,20 +21,20 @@ const SHORTEST_NS: u64 = 100_000_000;
 const EXCEEDANCES: f64 = 3.0;
 /// Mean latencies between two decisions.
 const LATENCIES: f64 = 10.0;
-/// A depth that does not hold any more is multiplied by this.
+/// A depth that was held, or ended the climb, and misses the target is multiplied by this.
 const BACK_OFF: f64 = 0.7;
-/// Decisions that are looked at for convergence.
+/// Decisions considered for convergence.
 const DECISIONS: usize = 20;
-/// A depth that missed the target is tried again after this many decisions; after twice as many
-/// each time it misses it again.
+/// A depth that missed the target is tried again after this many decisions; each time it misses it
+/// again, their number doubles.
 const MEMORY: u32 = 40;
 /// Changes of direction within [`DECISIONS`] that make an oscillation.
 const TURNS: usize = 8;
 /// Range of the depth, as a share of its median, within which it has converged.
 const RANGE: f64 = 0.2;
-/// Coefficient of variation of the throughput, counting noise taken off, within which it is steady.
+/// Coefficient of variation of the throughput, without counting noise, up to which it is steady.
 const VARIATION: f64 = 0.05;
-/// The Mann-Kendall statistic of a trend that is no chance (1 %).
+/// Mann-Kendall statistic from which a trend is significant (1 %).
 const TREND: f64 = 2.58;
 
 /// One decision, as it counts for convergence.
@@ -56,12 +57,12 @@ pub(super) struct Hold {
     settled: bool,
     /// The last depth that met the target.
     held: u32,
-    /// The smallest depth known to miss it, and the decisions for which that is remembered.
+    /// The smallest depth known to miss it, and for how many more decisions that is remembered.
     ceiling: Option<(u32, u32)>,
     memory: u32,
-    /// Whether depth 1 missed it once.
+    /// Whether depth 1 has missed it once.
     has_missed_at_one: bool,
-    /// Of this epoch, what earlier decisions have counted already.
+    /// Time and operations of this epoch that earlier decisions have counted.
     counted: (u64, Bin),
     past: VecDeque<Past>,
 }
@@ -89,7 +90,7 @@ impl Hold {
         if self.climbing { Phase::Climb } else { Phase::Steer }
     }
 
-    /// Whether it is time for a decision, and what it is.
+    /// The decision, if one is due.
     pub(super) fn look(
         &mut self,
         depth: u32,
@@ -98,7 +99,7 @@ impl Hold {
     ) -> Option<(Judgement, Next)> {
         let late = !self.settled && now_ns - self.began_ns >= self.patience_ns;
         let judgement = match evidence.verdict(self.allowed) {
-            // What is too slow for certain is not waited for.
+            // A certain failure needs no further evidence.
             Verdict::Fail if evidence.span_ns >= SHORTEST_NS => Judgement::Fail,
             _ if late => Judgement::Open,
             _ if !self.is_due(depth, evidence) => return None,
@@ -116,7 +117,7 @@ impl Hold {
         Some((judgement, next))
     }
 
-    /// Whether an interval has passed since the last decision.
+    /// Whether enough time and operations have passed since the last decision.
     fn is_due(&self, depth: u32, evidence: &Evidence) -> bool {
         let (span_ns, Bin { ops, .. }) = self.counted;
         let latency_ns = f64::from(depth) * 1e9 / evidence.iops.max(1e-9);
@@ -154,7 +155,7 @@ impl Hold {
         }
         let wanted = if self.climbing { 2 * depth } else { depth + (depth / 20).max(1) };
         let next = match self.ceiling {
-            // Half the way to it, and as near as a step is wide.
+            // At least half way to the ceiling, but at most to one step below it.
             Some((ceiling, left)) if left > 0 => {
                 let nearest = ceiling - (ceiling / 20).max(1);
                 wanted.max(depth.midpoint(ceiling)).min(nearest)
@@ -177,11 +178,11 @@ impl Hold {
             self.held
         };
         if std::mem::take(&mut self.climbing) {
-            // Twice too deep is the end of the climb, and no part of the steering.
+            // The doubling that misses the target ends the climb, and is no part of the steering.
             self.past.pop_back();
         }
         if depth > 1 {
-            // Held below from now on; what was held above is history.
+            // Only lower depths count as held from now on.
             self.held = self.held.min(next.max(1));
             return Next::Go(next.max(1));
         }
@@ -191,7 +192,7 @@ impl Hold {
         Next::Again
     }
 
-    /// Whether the pursuit ends with this decision.
+    /// Ends the pursuit with this decision, if it is the last one.
     fn conclude(&mut self, depth: u32, next: Next, late: bool) -> Next {
         if self.settled {
             return match next {
@@ -237,7 +238,7 @@ impl Hold {
         self.past.len() == DECISIONS && turns >= TURNS && range > (RANGE * median).max(2.0)
     }
 
-    /// The last decisions at nearly one depth, bounded by something, at a steady rate, on target.
+    /// Whether the last decisions were at nearly one depth, bounded, at a steady rate, on target.
     fn has_converged(&self) -> bool {
         let (range, median) = self.spread();
         let bounded = self.ceiling.is_some() || self.held == self.max_depth;
@@ -257,8 +258,8 @@ impl Hold {
         steady && self.is_on_target()
     }
 
-    /// The exceedance test on the last decisions together, those about depths that were given up
-    /// left out.
+    /// The exceedance test on the last decisions together, without those at depths that were given
+    /// up.
     fn is_on_target(&self) -> bool {
         let (mut n, mut exceeded) = (0.0, 0.0);
         for past in self.past.iter().filter(|past| past.depth <= self.held) {

@@ -1,5 +1,5 @@
-//! `search`: doubles the depth until the target is missed, halves the distance, and confirms the
-//! answer and its neighbour on fresh operations.
+//! `search`: doubles the depth until the target is missed, bisects, and confirms the answer and its
+//! neighbour on fresh operations.
 
 use super::Next;
 use super::epoch::Evidence;
@@ -10,27 +10,27 @@ use iosonde_stats::sequential::Verdict;
 const SHORTEST_NS: u64 = 200_000_000;
 /// Expected operations beyond the limit from which a confirmation counts.
 const CONFIRMING_EXCEEDANCES: f64 = 10.0;
-/// Depths that bring less than this share more throughput have met the device's limit.
+/// A depth that gains less throughput than this share is beyond the device's limit.
 const LEAST_GAIN: f64 = 0.02;
-/// Standard errors by which a gain must exceed that to be one: one of many depths is compared.
+/// Standard errors by which a gain must exceed that, because many depths are compared.
 const ERRORS: f64 = 3.0;
 /// How often a confirmation may contradict the search.
 const MOST_CONTRADICTIONS: u32 = 3;
 
-/// What is being looked for.
+/// What the search is looking for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stage {
     /// A depth that misses the target.
     Bracket,
     /// The border between `low` and `high`.
     Bisect,
-    /// That the largest depth truly meets it.
+    /// Confirmation that the largest depth meets the target.
     ConfirmLargest,
-    /// That depth 1 truly misses it.
+    /// Confirmation that depth 1 misses it.
     ConfirmOne,
-    /// That the neighbour above the answer truly misses it.
+    /// Confirmation that the neighbour above the answer misses it.
     ConfirmAbove,
-    /// That the answer truly meets it.
+    /// Confirmation that the answer meets it.
     ConfirmAnswer,
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Search {
     max_depth: u32,
     patience_ns: u64,
     stage: Stage,
-    /// The largest depth that meets the target, as far as is known; 0 for none.
+    /// The largest depth known to meet the target; 0 for none.
     low: u32,
-    /// The smallest that misses it.
+    /// The smallest depth known to miss it.
     high: Option<u32>,
     bound: Bound,
     /// Depth, operations per second and their relative error, of each bracketing depth.
@@ -78,7 +78,7 @@ impl Search {
         }
     }
 
-    /// Whether enough has been seen, and what follows. `waited_ns` is the age of the epoch.
+    /// The judgement and next step, once there is evidence. `waited_ns` is the age of the epoch.
     pub(super) fn look(
         &mut self,
         depth: u32,
@@ -99,7 +99,7 @@ impl Search {
         Some((judgement, self.decide(depth, judgement, evidence)))
     }
 
-    /// What follows from a judgement. What is not certain in time counts as missed.
+    /// The next step after a judgement. A depth without a judgement in time counts as missed.
     fn decide(&mut self, depth: u32, judgement: Judgement, evidence: &Evidence) -> Next {
         let met = judgement == Judgement::Pass;
         match self.stage {
@@ -150,8 +150,8 @@ impl Search {
         }
     }
 
-    /// Twice as deep, up to the largest depth: only where that meets the target does something else
-    /// limit the depth.
+    /// Doubles the depth, up to the largest. Where that meets the target, the limit is not the
+    /// target, but the device or the largest depth.
     fn wider(&mut self, depth: u32) -> Next {
         if depth < self.max_depth {
             return Next::Go(depth.saturating_mul(2).min(self.max_depth));
@@ -164,8 +164,7 @@ impl Search {
         self.confirm_answer()
     }
 
-    /// The smallest depth beyond which nothing was gained, within the errors, in two doublings or
-    /// more.
+    /// The smallest depth beyond which two or more doublings gained nothing, within the errors.
     fn knee(&self) -> Option<u32> {
         let (most, ..) = self.bracket.last()?;
         let gains = |&(_, before, before_error): &(u32, f64, f64), &(_, now, now_error): &_| {
@@ -180,8 +179,8 @@ impl Search {
         (0..self.bracket.len()).find(is_knee).map(|at| self.bracket[at].0)
     }
 
-    /// The largest depth meets the target twice, so that the device is the limit; or it misses it
-    /// after all, and the border is below.
+    /// After a second look at the largest depth: if it meets the target again, the device is the
+    /// limit; if it misses it after all, the border is below.
     fn largest(&mut self, depth: u32, met: bool) -> Next {
         if let Some(knee) = self.knee().filter(|_| met) {
             (self.low, self.bound) = (knee, Bound::Device);
@@ -192,7 +191,7 @@ impl Search {
         self.narrower()
     }
 
-    /// The middle, until the border is known to within 5 %, then the confirmations.
+    /// Bisects until the border is known to within 5 %, then confirms.
     fn narrower(&mut self) -> Next {
         let high = self.high.unwrap_or(self.max_depth);
         if high - self.low > step(self.low) {
@@ -208,7 +207,7 @@ impl Search {
         Next::Go(self.low.max(1))
     }
 
-    /// The neighbour above meets the target after all.
+    /// Continues from the neighbour above, which meets the target after all.
     fn one_up(&mut self, depth: u32) -> Next {
         self.low = depth;
         self.contradictions += 1;
@@ -224,8 +223,8 @@ impl Search {
         Next::Go(above)
     }
 
-    /// The answer misses the target after all: the next one down is confirmed in its place. If that
-    /// misses it too, the device has changed, and everything below is looked at anew.
+    /// The answer misses the target after all: the next depth down is confirmed in its place. If
+    /// that misses it too, the device has changed, and the search below starts again.
     fn one_down(&mut self, depth: u32) -> Next {
         self.contradictions += 1;
         if self.contradictions > MOST_CONTRADICTIONS {

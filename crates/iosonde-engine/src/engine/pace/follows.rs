@@ -1,4 +1,4 @@
-//! Which of the distances in a table come after which operation.
+//! Which distances of a table follow which operation.
 
 use super::spread::WHOLE;
 use iosonde_model::plan::{Commit, Job};
@@ -10,24 +10,24 @@ pub(in crate::engine) enum Follows {
     Sync,
     /// A sync that waits for a commit of another job.
     Commit,
-    /// It is not known, as the operation is never sent.
+    /// Not known, because the operation is never sent.
     Unknown,
 }
 
-/// The parts of a table of distances in ascending order. A thread that waits for its sync comes
-/// back later than one that goes on writing, and one whose sync waits for a commit later still:
-/// the longest distances are those after a sync.
+/// The parts of a table of distances in ascending order. After a sync, a thread sends its next
+/// request later than after a write, and later still if the sync waits for a commit: the longest
+/// distances are those after a sync.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// Where those after a sync of a group commit begin; 1 where syncs have no influence.
+    /// Start of the distances after a sync of a group commit; 1 where syncs have no influence.
     sync: f64,
-    /// Where those after a sync that waits for a commit begin.
+    /// Start of the distances after a sync that waits for a commit.
     commit: f64,
 }
 
 impl Parts {
     pub(super) fn new(job: &Job) -> Parts {
-        // Where phases have other numbers of syncs, no one share of the distances is theirs.
+        // If phases have other numbers of syncs, no single share of the distances fits them.
         let is_alike = job.phases.iter().all(|phase| phase.sync_percent == 100.0);
         if !job.sync.barrier || !is_alike {
             return Parts { sync: 1.0, commit: 1.0 };
@@ -40,7 +40,7 @@ impl Parts {
         self.sync < 1.0
     }
 
-    /// From where to where those lie that come after this.
+    /// Start and end of the distances that follow this.
     pub(super) fn after(&self, follows: Follows) -> (f64, f64) {
         let part = match follows {
             Follows::Nothing => (0.0, self.sync),
@@ -52,8 +52,8 @@ impl Parts {
     }
 }
 
-/// Share of the writes that a sync follows which waits for a commit, where there are so many
-/// commits per sync, percent of the job's own.
+/// Share of the writes followed by a sync that waits for a commit. `commit_percent` scales the
+/// job's own commits per sync.
 pub(super) fn committed_share(job: &Job, commit_percent: f64) -> f64 {
     let Some(Commit::WaitsFor { percent, .. }) = &job.commit else { return 0.0 };
     let commits = job.sync.per_write() * percent / 100.0 * commit_percent / 100.0;

@@ -1,30 +1,30 @@
-//! How the distances of due times scatter: evenly, by a law, from a table, in bursts.
+//! Distributions of the distances between due times: even, exponential, from a table, in bursts.
 
 use iosonde_model::plan::Arrivals;
 use iosonde_model::plan::chance::Chance;
 
-/// How the distances of due times scatter around their mean.
+/// Distribution of the distances between due times.
 #[derive(Debug)]
 pub(super) enum Spread {
     Even,
     Exponential,
     Drawn(Table),
-    /// So many requests with the distances of the one table, then one of the other.
+    /// Bursts of requests, with distances within a burst and between bursts.
     Bursts {
         requests: Table,
         within: Table,
         between: Table,
-        /// How many of the burst follow the operation that is due.
+        /// Requests of the burst after the one that is due.
         left: u64,
     },
 }
 
-/// A draw from [0, 1) below the bound, and not below the one before, has this value.
+/// Bounds and values: a draw from [0, 1) has the value of the first bound above it.
 #[derive(Debug)]
 pub(super) struct Table(Box<[(f64, f64)]>);
 
 impl Table {
-    /// Values in these units.
+    /// A table of values divided by `unit`.
     fn new(table: &[(u64, f64)], unit: f64) -> Table {
         let whole: f64 = table.iter().map(|(_, percent)| percent).sum();
         let mut below = 0.0;
@@ -35,7 +35,7 @@ impl Table {
         Table(bounds.collect())
     }
 
-    /// The mean of this part of the table; 0 of an empty one.
+    /// Mean of this part of the table; 0 for an empty part.
     pub(super) fn mean(&self, (from, to): (f64, f64)) -> f64 {
         let mut below = 0.0;
         let sum: f64 = self
@@ -50,7 +50,7 @@ impl Table {
         sum / (to - from).max(f64::MIN_POSITIVE)
     }
 
-    /// A value from this part of the table, of its whole from 0 to 1.
+    /// Draws a value from this part of the table, which reaches from 0 to 1.
     fn draw(&self, chance: &mut Chance, (from, to): (f64, f64)) -> f64 {
         let draw = from + chance.unit() * (to - from);
         let found = self.0.iter().find(|(below, _)| draw < *below).or(self.0.last());
@@ -58,7 +58,7 @@ impl Table {
     }
 }
 
-/// All of a table.
+/// The whole table.
 pub(super) const WHOLE: (f64, f64) = (0.0, 1.0);
 
 impl Spread {
@@ -88,7 +88,7 @@ impl Spread {
         }
     }
 
-    /// The next distance, in means; of a table, from this part.
+    /// The next distance, as a multiple of the mean; from this part of a table.
     pub(super) fn draw(&mut self, chance: &mut Chance, part: (f64, f64)) -> f64 {
         match self {
             Spread::Even => 1.0,
