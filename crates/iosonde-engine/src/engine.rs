@@ -1,8 +1,8 @@
-//! How is I/O driven and timed? One thread and one queue per job, nothing shared while measuring.
+//! How I/O is driven and timed: one thread and one queue per job, nothing shared while measuring.
 //!
-//! Promises: the measured window has its own clock, independent of the drain and of whoever
-//! watches; the loop of a job allocates nothing. Layout is a plan like any other. I/O errors are
-//! outcomes in the record; an [`EngineError`] means that nothing could be measured.
+//! The measured window does not depend on the drain or on observers, and the loop of a job
+//! allocates nothing. Layout is a plan like any other. I/O errors are outcomes in the record; an
+//! [`EngineError`] means that nothing could be measured.
 
 mod arrivals;
 mod closely;
@@ -68,12 +68,12 @@ use until::Watcher;
 use waits::Wait;
 use window::Window;
 
-/// What carries the operations of a run.
+/// What a run reads and writes.
 #[derive(Clone, Debug)]
 pub enum Medium {
-    /// The plan's targets in their order, files or devices, open with the rights that it needs.
+    /// The plan's targets in order: files or devices, open with the access that the plan needs.
     Files(Vec<Arc<OwnedFd>>),
-    /// Nothing; with counters, the bytes written to each block are counted.
+    /// No target; with counters, the bytes written to each block are counted.
     Null(Option<Arc<Counts>>),
     /// Namespaces of NVMe drives, in the order of the plan's targets.
     Nvme(Vec<CommandTarget>),
@@ -84,7 +84,7 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// The plan's targets as the kernel's page cache knows them: files and block devices.
+    /// The files and block devices of the plan's targets, which the page cache may hold.
     pub fn files(&self) -> Vec<&Arc<OwnedFd>> {
         match self {
             Medium::Files(files) => files.iter().collect(),
@@ -100,7 +100,7 @@ pub enum EngineError {
     /// A queue could not be set up.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The system gives no thread.
+    /// A thread could not be started.
     #[error("cannot start a thread for job {job}: {error}; ask for a smaller --numjobs")]
     Thread { job: usize, error: std::io::Error },
     /// The plan's engine needs another medium.
@@ -109,12 +109,12 @@ pub enum EngineError {
          (`iosonde run --help`)"
     )]
     Medium(&'static str),
-    /// Who watches did not let the run begin.
+    /// The observer cancelled the run before it began.
     #[error("the run was cancelled before it began")]
     CalledOff,
 }
 
-/// What the engine measured: the part of a [`iosonde_model::record::Run`] that is its own.
+/// What the engine measured: its part of a [`iosonde_model::record::Run`].
 #[derive(Debug)]
 pub struct Measured {
     /// How the run ended.
@@ -129,22 +129,22 @@ pub struct Measured {
     pub jobs: Vec<JobRun>,
     /// CPU use of the process over the window.
     pub process: ProcessUse,
-    /// Overshoot of a 1 ms sleep, ns.
+    /// Overshoot of sleeps of 25 ms, ns.
     pub hiccups: Histogram,
-    /// What the first queue found out when it was set up.
+    /// Facts of the queue that was set up first.
     pub queue: QueueFacts,
     /// The timed fsync at the end.
     pub final_sync: Option<SyncResult>,
     /// What was done to meet the latency target, if there is one.
     pub controlled: Option<ControlledRun>,
-    /// How well the figure was known that ends the run, if there is one.
+    /// Precision of the figure that ends the run, if there is one.
     pub precision: Option<PrecisionRun>,
 }
 
 /// Carries out a plan.
 ///
 /// # Errors
-/// If a queue or a thread cannot be had. I/O errors are part of what was measured.
+/// If a queue or a thread cannot be set up. I/O errors are part of the result.
 pub fn run(
     plan: &Plan,
     medium: &Medium,
@@ -184,7 +184,7 @@ impl Driver for Loading<'_> {
     }
 }
 
-/// What a job sends when it ends: its number, its record, the bytes it wrote since the start.
+/// Message of a job that has ended: its number, its record, the bytes it wrote since the start.
 type Ended = (usize, JobRun, u64);
 
 /// Runs every job in a thread of its own, on real time.
@@ -205,7 +205,7 @@ where
         lanes: Lane::all(plan),
         start_ns: OnceLock::new(),
     });
-    // Jobs that were started wait for a time that now never comes.
+    // Jobs that wait for the start end at this value.
     let call_off = || {
         let _ = shared.start_ns.set(u64::MAX);
     };
@@ -216,7 +216,7 @@ where
         let (work, open) = (Arc::clone(&shared), open.clone());
         let (ready_to, ended_to) = (ready_to.clone(), ended_to.clone());
         let cpu = (plan.pinned && !cpus.is_empty()).then(|| cpus[index % cpus.len()]);
-        // The kernel keeps 15 bytes of it.
+        // The kernel keeps 15 bytes of the name.
         let spawned = std::thread::Builder::new()
             .name(format!("job {index} {}", plan.jobs[index].role))
             .spawn(move || work.work(index, cpu, &open, &ready_to, &ended_to));
@@ -238,7 +238,7 @@ where
     Ok(measured)
 }
 
-/// Waits until every job has a queue; the first one's facts stand for all.
+/// Waits until every job has a queue; returns the facts of the first one.
 fn wait_ready(
     ready: &Receiver<Result<QueueFacts, OpenError>>,
     plan: &Plan,
@@ -254,7 +254,7 @@ fn wait_ready(
     Ok(first.unwrap_or_default())
 }
 
-/// Without a single completion for this long, a run that counts operations is given up.
+/// A run without a planned end fails after this long without a completion, ns.
 const HANG_NS: u64 = 120_000_000_000;
 
 /// Watches the run from the calling thread until every job has ended or given up.
@@ -304,7 +304,7 @@ fn supervise(
         if over && over_since_ns.is_none() {
             over_since_ns = Some(now_ns);
         }
-        // A job gives up by itself, unless it cannot: it waits in a call that does not return.
+        // A job gives up by itself, unless it is in a call that does not return.
         let grace_ns = shared.control.drain_grace_ns();
         let gives_up = |since_ns: u64| now_ns.saturating_sub(since_ns) >= 2 * grace_ns;
         if all_ended || over_since_ns.is_some_and(gives_up) {
@@ -377,7 +377,7 @@ fn supervise(
         measured.boottime_ns = closed.boottime_ns - opened.boottime_ns;
         measured.process = opened.until(&closed);
     }
-    // The fsync that follows fills in its own times; until then two fields hold instants.
+    // Turns two instants into times; the fsync that follows adds its own time to both.
     if let Some(sync) = &mut measured.final_sync {
         let now_ns = clock.now_ns();
         sync.since_window_ns = now_ns.saturating_sub(sync.since_window_ns);

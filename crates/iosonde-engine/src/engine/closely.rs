@@ -1,11 +1,11 @@
-//! The hand-over of a job of which more is recorded: times, counts of requests, submission latency.
+//! Submission in jobs that record more: times, counts of requests, submission latency.
 
 use super::job::{JobLoop, Wait};
 use crate::backend::Queue;
 
 impl<Q: Queue> JobLoop<'_, Q> {
-    /// Notes when requests are handed over; counts them, and what came back since the last time.
-    /// Where the time of submission is to be known, hands over, notes that, and only then waits.
+    /// Notes when requests are submitted; counts them, and the completions since the last call. For
+    /// submission latency, it submits, notes the time, and only then waits.
     #[inline(never)]
     pub(super) fn enter_closely(&mut self, wait: Wait, now_ns: u64) -> std::io::Result<()> {
         if self.job.reap.times {

@@ -1,4 +1,4 @@
-//! What ends a run early, from outside and from inside.
+//! Early end of a run, from outside and from inside.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,22 +7,22 @@ use iosonde_model::record::run::Outcome;
 
 use super::job;
 
-/// The number of the signal in a cell like that of [`Control`]; `None` while there is none.
+/// The number of the signal in a cell such as [`Control::signal`]; `None` while there is none.
 pub fn signal_in(cell: &AtomicUsize) -> Option<i32> {
     i32::try_from(cell.load(Ordering::Relaxed)).ok().filter(|signal| *signal != 0)
 }
 
-/// Orders from outside, and the news from inside that the run is over.
+/// Stop requests from outside, and the end of the run from inside.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Number of the signal that asks for an end; 0 while there is none. A handler stores it.
+    /// Number of the signal that requests the end; 0 while there is none. A handler stores it.
     pub signal: Arc<AtomicUsize>,
     over: AtomicBool,
     failure: Mutex<Option<String>>,
 }
 
 impl Control {
-    /// Orders that come from this signal cell.
+    /// A control that reads this signal cell.
     pub fn new(signal: Arc<AtomicUsize>) -> Control {
         Control { signal, ..Control::default() }
     }
@@ -33,7 +33,7 @@ impl Control {
         self.signal.load(Ordering::Relaxed) != 0 || self.over.load(Ordering::Relaxed)
     }
 
-    /// Ends the run; the first reason is kept.
+    /// Ends the run as failed; the first reason is kept.
     pub(super) fn fail(&self, reason: String) {
         if let Ok(mut failure) = self.failure.lock() {
             failure.get_or_insert(reason);
@@ -41,13 +41,13 @@ impl Control {
         self.finish();
     }
 
-    /// Ends the run: it has done what it was for.
+    /// Ends the run, which has done its work.
     pub(super) fn finish(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// How long requests in flight are waited for after the end, ns: an interrupt is obeyed within
-    /// two seconds, whatever the storage does.
+    /// How long the end waits for requests in flight, ns. An interrupted run ends within two
+    /// seconds, whatever the storage does.
     pub(super) fn drain_grace_ns(&self) -> u64 {
         match self.signal.load(Ordering::Relaxed) {
             0 => job::DRAIN_GRACE_NS,
@@ -60,7 +60,7 @@ impl Control {
         let signal = self.signal.load(Ordering::Relaxed);
         match failure {
             Some(error) => Outcome::Failed { error },
-            // Who interrupts does not wait for what is not answered.
+            // After an interrupt, unanswered requests are no failure.
             None if signal != 0 => Outcome::Interrupted { signal: signal as i32 },
             None if abandoned > 0 => Outcome::Failed {
                 error: format!(

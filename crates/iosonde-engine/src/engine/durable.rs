@@ -13,13 +13,13 @@ use super::waits::Wait;
 use super::{Control, Measured, Medium};
 use iosonde_model::record::run::Outcome;
 
-/// After an interrupt the sync is waited for this long, ns.
+/// Longest wait for the sync after an interrupt, ns.
 const INTERRUPTED_NS: u64 = 300_000_000;
-/// How often it is looked whether there was an interrupt.
+/// Interval of the checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Makes what was written durable, if the plan says so, and times it. An interrupt that ends the
-/// wait for it is no failure of the storage: there is then no such time.
+/// Makes written data durable and times it, if the plan says so. An interrupt that ends the wait is
+/// no failure of the storage; the record then has no such time.
 pub(super) fn sync(measured: &mut Measured, medium: &Medium, control: &Control, target: &str) {
     let Some(sync) = &mut measured.final_sync else { return };
     let wait = Wait::begin("fsync at the end of the run", target);
@@ -37,7 +37,7 @@ pub(super) fn sync(measured: &mut Measured, medium: &Medium, control: &Control, 
     sync.since_start_ns += sync.sync_ns;
     if let Err(error) = result {
         let name = error.raw_os_error().map_or_else(|| error.to_string(), errno_name);
-        // What ended the run is the cause; that nothing can be synced then, its consequence.
+        // Whatever ended the run earlier is the cause; the failed sync is its consequence.
         if measured.outcome == Outcome::Complete {
             measured.outcome = Outcome::Failed { error: format!("fsync: {name}") };
         }
@@ -45,8 +45,8 @@ pub(super) fn sync(measured: &mut Measured, medium: &Medium, control: &Control, 
     }
 }
 
-/// Makes it durable in a thread of its own, which alone waits if storage never answers; gives the
-/// time that it took, ns; `None` if it was interrupted first.
+/// Syncs in a separate thread, so that only that thread hangs if storage never answers. Returns the
+/// time taken, ns; `None` if interrupted first.
 fn timed(medium: &Medium, control: &Control) -> Option<(u64, io::Result<()>)> {
     let before_ns = clock::monotonic_ns();
     let (done_to, done) = channel();

@@ -1,4 +1,4 @@
-//! The tool overhead: what is left when the target costs nothing.
+//! The tool overhead: the time per operation if the target costs nothing.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -23,22 +23,22 @@ use iosonde_stats::Histogram;
 /// What this program adds to each operation, picoseconds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ToolOverhead {
-    /// Everything.
+    /// Total.
     pub all_ps: u64,
-    /// Of that, generating what is written and comparing what is read. It lies outside of the
-    /// latency of the operation.
+    /// Of that, generating written data and comparing read data. It is outside of the latency of
+    /// the operation.
     pub data_ps: u64,
 }
 
-/// The overhead of this plan's first job: its loop on the null backend, and its data, each timed
-/// apart, so that one does not disturb the other.
+/// The overhead of this plan's first job: its loop on the null backend, and its data work, timed
+/// separately so that they do not disturb each other.
 ///
 /// # Errors
-/// If no queue, thread or memory can be had.
+/// If a queue, a thread or memory is not available.
 pub fn tool_overhead(plan: &Plan, clock: Clock) -> Result<ToolOverhead, EngineError> {
     let Some(job) = plan.jobs.first() else { return Ok(ToolOverhead::default()) };
-    // What makes a job wait is not a cost of the tool. The null backend reads nothing that a
-    // comparison would accept, and the first difference would end the job.
+    // Waits are not a cost of the tool. Data is not compared: the null backend reads nothing valid,
+    // and the first difference would end the job.
     let busy = Job {
         pace: Pace::Closed,
         think: Think::default(),
@@ -58,12 +58,12 @@ pub fn tool_overhead(plan: &Plan, clock: Clock) -> Result<ToolOverhead, EngineEr
         bare_ps = bare_ps.min(measured.measured_ns * 1000 / moved.ops.max(1));
     }
     let data_ps = moved.per_op_ps(job, DataTime::of(plan.seed, job, clock)?);
-    // Where reads come between, even zeros are written into the buffers again.
+    // In a mixed load, the loop writes zeros into buffers again after reads.
     let zeros_ps = moved.per_op_ps(job, DataTime::of(plan.seed, &busy, clock)?);
     Ok(ToolOverhead { all_ps: bare_ps.saturating_sub(zeros_ps) + data_ps, data_ps })
 }
 
-/// What the loop moved.
+/// Operations and bytes of the timed loop.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moved {
     ops: u64,
@@ -101,7 +101,7 @@ fn timed_ops(job: &Job) -> u64 {
     (FILLED_BYTES / job.block_bytes.max(1)).clamp(1, OPS)
 }
 
-/// What the content of one block takes, ps; 0 where a job has no such operation.
+/// Time for the content of one block, ps; 0 where a job has no such operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct DataTime {
     generate_ps: u64,
@@ -121,7 +121,7 @@ impl DataTime {
         let mut slab = Slab::new(slots, job.block_bytes as usize)
             .map_err(|error| OpenError::Buffers { bytes: slots as u64 * job.block_bytes, error })?;
         let mut filler = Filler::new(run, job);
-        // What is compared is what belongs at offset 0.
+        // The comparison expects the content of offset 0.
         (0..slots).for_each(|slot| filler.fill(slab.slot_mut(slot)));
         let mut time = DataTime::default();
         if compares {
@@ -140,8 +140,7 @@ impl DataTime {
     }
 }
 
-/// Time of one of so many calls, ps: the median of a few rounds, so that an interruption does not
-/// count.
+/// Time per call, ps: the median of a few rounds, so that an interruption does not count.
 fn median_ps(calls: u64, clock: Clock, mut call: impl FnMut(u64)) -> u64 {
     const ROUNDS: u64 = 5;
     let rounds = calls.clamp(1, ROUNDS);
@@ -161,7 +160,7 @@ fn median_ps(calls: u64, clock: Clock, mut call: impl FnMut(u64)) -> u64 {
 /// on.
 ///
 /// # Errors
-/// If no queue or thread can be had.
+/// If a queue or a thread is not available.
 pub fn null_ops_per_s(clock: Clock) -> Result<f64, EngineError> {
     let job = Job {
         role: "ceiling".into(),
@@ -214,14 +213,14 @@ fn plan_of(job: Job, ops: u64) -> Plan {
     }
 }
 
-/// Latency of a bare inline `pread` loop on a file, ns: the floor that depth 1 is held against.
+/// Latency of a bare inline `pread` loop on a file, ns: the reference for depth 1.
 pub fn psync_floor(file: &File, block_bytes: usize, ops: u64, clock: Clock) -> Histogram {
     let mut histogram = Histogram::new();
     let Ok(mut slab) = Slab::new(1, block_bytes) else { return histogram };
     let size = file.metadata().map_or(0, |facts| facts.len());
     let blocks = (size / block_bytes as u64).max(1);
-    // The same kind of offsets as a run has, since the file system's own look-ups depend on their
-    // order, but drawn beforehand.
+    // Offsets in random order as in a run, because file-system look-ups depend on it, but drawn
+    // beforehand.
     let order = Permutation::new(blocks, 1);
     let offsets: Vec<u64> =
         (0..ops).map(|index| order.at(index % blocks) * block_bytes as u64).collect();
@@ -236,7 +235,7 @@ pub fn psync_floor(file: &File, block_bytes: usize, ops: u64, clock: Clock) -> H
     histogram
 }
 
-/// Operations per second of the ring with requests that do nothing; `None` without io_uring.
+/// Operations per second of io_uring with no-op requests; `None` without io_uring.
 pub fn nop_ops_per_s(clock: Clock) -> Option<f64> {
     const DEPTH: usize = 32;
     const ROUNDS: u64 = 50_000;
@@ -278,7 +277,7 @@ mod tests {
         };
         let bare = overhead(100, false);
         assert!(bare.all_ps > 0 && bare.data_ps == 0, "{bare:?}");
-        // A byte is compared in no less than 10 ps, by any machine.
+        // No machine compares a byte in less than 10 ps.
         for data in [overhead(100, true), overhead(0, true)] {
             assert!(data.data_ps > 10 * (64 << 10), "{data:?}");
             assert!(data.all_ps > data.data_ps, "{data:?}");

@@ -1,7 +1,7 @@
-//! Stalls of the host: a thread that sleeps, over and over, and records by how much it overslept.
+//! Stalls of the host: a thread sleeps over and over, and records how late it wakes.
 //!
-//! Each wake-up interrupts the load where both share one CPU, for some 100 µs in a virtual machine:
-//! every millisecond that was a tenth of the rate. Forty a second are below half a per cent.
+//! A wake-up interrupts a load on the same CPU, for some 100 µs in a virtual machine. Wake-ups
+//! every millisecond cost a tenth of the rate; forty a second cost less than half a per cent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ pub(super) struct HiccupRecorder {
 }
 
 impl HiccupRecorder {
-    /// Starts it; where no thread can be had, nothing is recorded.
+    /// Starts the thread; if it cannot be started, nothing is recorded.
     pub(super) fn start() -> HiccupRecorder {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
@@ -31,7 +31,7 @@ impl HiccupRecorder {
             let mut overslept = Histogram::new();
             let mut due_ns = monotonic_ns() + NAP_NS;
             while !seen.load(Ordering::Relaxed) {
-                // The end of the run wakes it, which must not wait for the end of a nap.
+                // The end of the run unparks the thread, and does not wait for the end of a nap.
                 let now_ns = monotonic_ns();
                 if now_ns < due_ns {
                     std::thread::park_timeout(Duration::from_nanos(due_ns - now_ns));
@@ -45,7 +45,7 @@ impl HiccupRecorder {
         HiccupRecorder { stop, thread: thread.ok() }
     }
 
-    /// Ends it and gives what it saw.
+    /// Ends the thread and returns its histogram.
     pub(super) fn stop(mut self) -> Histogram {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.iter().for_each(|thread| thread.thread().unpark());

@@ -2,8 +2,8 @@
 //!
 //! A step allocates nothing, locks nothing, and blocks only in the queue's own wait. It fills the
 //! queue first and waits only when the queue is full: a loop that waits after every batch never
-//! reaches its depth, and reports a flattering latency. The clock is read twice per hand-over,
-//! before and after: user space cannot see completions finer than a reap, so nothing is lost.
+//! reaches its depth, and reports a flattering latency. The clock is read before and after each
+//! submission: user space cannot see completions finer than a reap, so nothing is lost.
 
 use std::sync::atomic::Ordering;
 
@@ -25,16 +25,16 @@ use iosonde_model::content::Filler;
 use iosonde_model::plan::{EngineKind, IoKind, Job, Op, OpStream, Plan, Wait as WaitMode};
 use iosonde_model::record::JobRun;
 
-/// A full queue is handed over without waiting once in so many steps, to see whether requests
+/// A full queue is submitted without waiting once in this many steps, to see whether requests
 /// complete inside submission.
 const PROBE_EVERY: u32 = 64;
-/// Requests handed over at once, at most, where they do not complete inside submission: a device is
-/// notified of a batch when the whole of it is prepared, and larger ones let it run dry (a tenth of
-/// the rate at depth 32).
+/// Most requests submitted at once where they do not complete inside submission. A device is
+/// notified when the whole batch is prepared, and larger batches let it run dry (a tenth of the
+/// rate at depth 32).
 const ASYNC_BATCH: usize = 8;
-/// After the end, this long is waited for requests in flight.
+/// Longest wait for requests in flight after the end, ns.
 pub(super) const DRAIN_GRACE_NS: u64 = 10_000_000_000;
-/// And this long after an interrupt.
+/// The same after an interrupt, ns.
 pub(super) const INTERRUPT_GRACE_NS: u64 = 500_000_000;
 
 /// Longest wait in one call, so that deadlines are seen even if the device never answers.
@@ -49,9 +49,9 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) staged: Vec<u32>,
     pub(super) depth: usize,
     pub(super) batch: usize,
-    /// The same where requests complete later.
+    /// Batch where requests do not complete inside submission.
     pub(super) async_batch: usize,
-    /// Whether more decides about sending than a free slot: due times, pauses, phases, syncs.
+    /// Whether sending depends on more than a free slot: on due times, pauses, phases or syncs.
     pub(super) paced: bool,
     /// The queue was full, and is not refilled yet.
     pub(super) draining: bool,
@@ -65,8 +65,8 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) read_percent: u8,
     pub(super) region_start: u64,
     pub(super) reaping: Reaping,
-    /// Whether requests can complete inside submission at all: a vhost-user server is another
-    /// process, and where it is fast, what is finished by then was finished beside us.
+    /// Whether requests can complete inside submission. They cannot with a vhost-user server: it is
+    /// another process, and if it is fast, it has finished them in parallel.
     may_inline: bool,
     pub(super) expect_inline: bool,
     until_probe: u32,
@@ -76,7 +76,7 @@ pub(super) struct JobLoop<'a, Q> {
     opened: Option<Reading>,
     closed: Option<Reading>,
     pub(super) next_sample_ns: u64,
-    /// The queue is dead: what it has does not come back.
+    /// The queue is dead; its requests do not complete any more.
     dead: bool,
     lane: &'a Lane,
     post: Post,
@@ -87,13 +87,13 @@ pub(super) struct JobLoop<'a, Q> {
 pub(super) struct Reaping {
     pub(super) complete_min: u32,
     pub(super) wait: WaitMode,
-    /// Handing over and waiting are separate calls, or are counted or timed.
+    /// Submission and wait are separate calls, or are counted or timed.
     closely: bool,
-    /// Hybrid: nothing came back in the last sleep, so that now it polls.
+    /// Hybrid: the job has slept and nothing has completed since, so it polls now.
     slept: bool,
 }
 
-/// What a hand-over waits for.
+/// What a submission waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wait {
     pub(super) count: u32,
@@ -101,9 +101,9 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    /// For nothing.
+    /// No wait.
     pub(super) const NOT: Wait = Wait { count: 0, patience_ns: 0 };
-    /// It looks once, and comes back at once.
+    /// Checks once and returns at once.
     pub(super) const LOOK: Wait = Wait { count: 1, patience_ns: 0 };
 }
 
@@ -115,12 +115,12 @@ struct Reading {
     cpu: Option<u32>,
 }
 
-/// Whether a job goes on.
+/// Whether a job continues.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Step {
     /// There is more to do.
     More,
-    /// The job has ended and nothing is in flight, or nothing comes back any more.
+    /// The job has ended and nothing is in flight, or nothing will complete any more.
     Ended,
 }
 
@@ -220,7 +220,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.queue.now_ns()
     }
 
-    /// Fills, submits, reaps once. Nothing but the hand-over stands between the two stamps.
+    /// Fills, submits, reaps once. Only the submission is between the two time stamps.
     #[inline(always)]
     pub(super) fn step(&mut self) -> Step {
         let wait = if self.paced {
@@ -259,7 +259,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.keep_time(after_ns)
     }
 
-    /// Stages up to a batch: what must go again first, then new operations.
+    /// Stages up to a batch: requests to be sent again first, then new operations.
     #[inline(always)]
     fn fill(&mut self) {
         if self.stopping_since_ns.is_some() {
@@ -313,7 +313,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// What to wait for: nothing while the queue can still be filled.
     #[inline(always)]
     pub(super) fn wait(&mut self) -> Wait {
-        // What has come back and is held back counts as in flight, and nobody else will wake us.
+        // Held requests count as in flight, and no completion would end a wait for them.
         if self.requests.is_holding() {
             return Wait::NOT;
         }
@@ -336,7 +336,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
     }
 
-    /// Sleeps for half the mean latency at most, then looks again and again.
+    /// Sleeps for at most half the mean latency, then polls.
     #[cold]
     fn sleep_or_look(&mut self, count: u32) -> Wait {
         if std::mem::replace(&mut self.reaping.slept, true) {
@@ -345,7 +345,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         Wait { count, patience_ns: self.requests.tally.mean_latency_ns() / 2 }
     }
 
-    /// Settles what is finished; gives how many of those were submitted in the same hand-over.
+    /// Settles finished requests; returns how many of them were submitted in the same call.
     #[inline(always)]
     fn reap(&mut self, before_ns: u64, after_ns: u64) -> usize {
         let stopping = self.stopping_since_ns.is_some();
@@ -375,7 +375,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         inline
     }
 
-    /// After a hand-over without waiting, whatever was both sent and finished in it completed
+    /// After a submission without a wait, requests that were both sent and finished in it completed
     /// inline.
     #[inline(always)]
     fn note_inline(&mut self, staged: usize, inline: usize) {
@@ -388,7 +388,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.expect_inline = inline >= staged;
     }
 
-    /// Opens and closes the window, publishes progress, and says whether to go on.
+    /// Opens and closes the window, publishes progress, and returns whether to continue.
     #[inline(always)]
     fn keep_time(&mut self, now_ns: u64) -> Step {
         if now_ns < self.next_sample_ns
@@ -436,7 +436,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.stopping_since_ns = Some(now_ns);
             self.requests.send_nothing_again();
         }
-        // The next look: at a tenth of a second, or earlier where the window opens or closes.
+        // The next look is in a tenth of a second, or earlier where the window opens or closes.
         self.next_sample_ns = now_ns + 100_000_000;
         for edge_ns in [window.open_ns, window.close_ns, self.post.next_ns] {
             if edge_ns > now_ns {
@@ -461,7 +461,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
     }
 
-    /// The record of the job, what it wrote since the start, bytes, and its queue.
+    /// The record of the job, the bytes it wrote since the start, and its queue.
     pub(super) fn into_record(self) -> (JobRun, u64, Q) {
         if let Some(flow) = &self.flow {
             flow.leave();

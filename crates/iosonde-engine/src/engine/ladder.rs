@@ -1,5 +1,5 @@
-//! Drives the fsync ladder: write so much, make it durable, take the time; one call after another,
-//! by plain system calls.
+//! Drives the fsync ladder: write a given amount, sync it, time the sync; one plain system call
+//! after another.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -17,28 +17,28 @@ use iosonde_model::record::run::Outcome;
 /// Largest single write.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// What happens beside the ladder. Every call comes from the thread that climbs.
+/// Observer of the ladder. Every call comes from the thread that drives it.
 pub trait Bystander {
-    /// The flushes that each layer has counted by now.
+    /// Flushes that each layer has counted so far.
     fn flushes(&mut self) -> Vec<Option<u64>>;
-    /// After every sync.
+    /// Called after every sync.
     fn tick(&mut self, _progress: &Progress) {}
 }
 
 /// What the engine observed.
 #[derive(Debug)]
 pub struct LadderRunResult {
-    /// How it ended.
+    /// How the ladder ended.
     pub outcome: Outcome,
     /// Every sync, in the order of time.
     pub samples: Vec<SyncSample>,
-    /// The call that failed, and ended it.
+    /// The failed call that ended the ladder.
     pub failed: Option<FailedCall>,
 }
 
-/// Carries out the plan on an open target; lays out its span first, so that whatever is written
-/// afterwards is an overwrite. A call that fails ends it: a failed fsync is never repeated, since
-/// the kernel may have marked what it could not write as clean.
+/// Carries out the plan on an open target. It writes the whole span first, so that all later writes
+/// are overwrites. A failed call ends it: a failed fsync is never repeated, since the kernel may
+/// have marked the pages that it could not write as clean.
 ///
 /// # Errors
 /// If there is no memory for a buffer. I/O errors are outcomes.
@@ -71,7 +71,7 @@ pub fn run_ladder(
 
 /// Why it ended early.
 enum End {
-    /// Somebody asked for it.
+    /// The end was requested.
     Request,
     Failed(FailedCall),
 }
@@ -142,7 +142,7 @@ impl Climber<'_> {
         Ok(())
     }
 
-    /// Writes a range with data that was never there before.
+    /// Overwrites a range with new data.
     fn write(&mut self, offset: u64, bytes: u64, filler: &mut Filler) -> Result<(), End> {
         let (mut at, end) = (offset, offset + bytes);
         while at < end {
@@ -159,7 +159,7 @@ impl Climber<'_> {
                     self.wait.heard();
                 }
                 0 => return Err(failed("write", "wrote nothing".into(), at - offset)),
-                // A signal that is no order of ours.
+                // A signal that does not end the run.
                 error if -error == EINTR => {}
                 error => return Err(failed("write", errno_name(-error), at - offset)),
             }
@@ -170,7 +170,7 @@ impl Climber<'_> {
     fn sync(&mut self, call: Call, dirty_bytes: u64) -> Result<(), End> {
         match syscall::sync(self.file.as_fd(), call == Call::Fdatasync) {
             0 => Ok(()),
-            // Some file systems give up waiting when a signal comes: no news of the data.
+            // Some file systems stop waiting on a signal, which says nothing about the data.
             error if -error == EINTR && self.control.is_stopping() => Err(End::Request),
             error => Err(failed(word(call), errno_name(-error), dirty_bytes)),
         }
@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts looks; asks for an end after so many syncs.
+    /// Counts looks; requests the end after this many syncs.
     struct Watch {
         looks: u64,
         end_after: u64,
@@ -240,7 +240,7 @@ mod tests {
         let done: Vec<(u32, u64)> =
             seen.samples.iter().map(|sample| (sample.round, sample.dirty_bytes)).collect();
         assert_eq!(done, steps);
-        // Looked right before and right after each call.
+        // Read right before and right after each call.
         assert_eq!(seen.samples[0].flushes, [Some((1, 2)), None]);
         assert_eq!(seen.samples[7].flushes, [Some((15, 16)), None]);
         assert_eq!(copy.metadata().unwrap().len(), 2 << 20);
@@ -263,7 +263,7 @@ mod tests {
         let seen = measured(std::fs::File::open("/proc/self/exe").unwrap(), &plan, 5);
         assert_eq!(seen.outcome, Outcome::Failed { error: "write EBADF".into() });
         assert_eq!(seen.failed.unwrap().call, "write");
-        // A pipe takes no fsync; /dev/full takes no write.
+        // /dev/full takes no write; /dev/null takes no fsync.
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let seen = measured(full, &plan, 5);
         assert_eq!(seen.failed.unwrap().error, "ENOSPC");

@@ -1,5 +1,5 @@
-//! What ends a run as failed: an operation that takes too long, or too low a rate, as fio's
-//! `rate_min` has it: after two seconds, over periods of a given length, for each way by itself.
+//! Limits that fail a run: the longest operation, and the lowest rate of each kind of operation,
+//! like fio's `rate_min`: checked after two seconds, over periods of a given length.
 
 use super::job::JobLoop;
 use super::tally::Tally;
@@ -7,7 +7,7 @@ use crate::backend::Queue;
 use iosonde_model::plan::{IoKind, Limits, Rate};
 use iosonde_model::units::duration;
 
-/// So long after the beginning nothing is demanded, ns.
+/// No rate is required for this long after the window opens, ns.
 const SETTLE_NS: u64 = 2_000_000_000;
 
 /// Watches the rates of one job.
@@ -17,12 +17,12 @@ pub(super) struct Least {
     ways: Vec<Way>,
 }
 
-/// One way with a lowest rate.
+/// One kind of operation with a lowest rate.
 #[derive(Debug)]
 struct Way {
     way: IoKind,
     rate: Rate,
-    /// When the period at hand began, ns, and what had been done by then.
+    /// When the current period began, ns, and the count at that time.
     since: Option<(u64, u64)>,
 }
 
@@ -38,7 +38,7 @@ impl Least {
         Least { over_ns: limits.least_over_ns, ways: ways.into_iter().filter_map(way).collect() }
     }
 
-    /// What was missed in a period that has ended by now, in a job that began at `open_ns`.
+    /// The rate missed in a period that has just ended; the window opened at `open_ns`.
     fn missed(&mut self, tally: &Tally, open_ns: u64, now_ns: u64) -> Option<String> {
         if self.ways.is_empty() || now_ns < open_ns.saturating_add(SETTLE_NS) {
             return None;
@@ -49,7 +49,7 @@ impl Least {
 }
 
 impl<Q: Queue> JobLoop<'_, Q> {
-    /// Ends the run if an operation took longer than any may, or too few were done.
+    /// Ends the run if an operation exceeded the largest latency, or a rate was too low.
     pub(super) fn fail_if_slow(&mut self, now_ns: u64) {
         let open_ns = self.requests.tally.window().open_ns;
         let missed = match self.stopping_since_ns {

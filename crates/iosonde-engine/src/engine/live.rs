@@ -1,9 +1,8 @@
-//! What can be shown of a run while it goes on: rates and latencies by role.
+//! Live figures of a run: rates and latencies by role.
 //!
-//! A job adds the latencies of an interval that has ended to counts of its own, where it moves
-//! them into its series anyway, and copies these counts to its lane at the next look at the time,
-//! once for each interval. Nothing of it is in the hot loop. The supervising thread reads the lanes
-//! a few times a second.
+//! When an interval ends and moves into its series, a job adds its latencies to its own counts, and
+//! copies these to its lane at the next look at the clock. Nothing of this is in the hot loop. The
+//! supervising thread reads the lanes a few times a second.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,7 +50,7 @@ impl LiveCounts {
         LiveCounts { counts: Box::new([0; LIVE_BUCKETS]), is_new: false }
     }
 
-    /// Adds an interval: bucket of the full histogram and count.
+    /// Adds an interval: pairs of a bucket of the full histogram and a count.
     pub(super) fn add(&mut self, interval: &[(u32, u64)]) {
         for (index, count) in interval {
             self.counts[bucket(histogram::lower_edge(*index as usize))] += count;
@@ -59,7 +58,7 @@ impl LiveCounts {
         self.is_new |= !interval.is_empty();
     }
 
-    /// Copies them to where others can read them, if there are new ones.
+    /// Copies the counts to where other threads can read them, if they have changed.
     pub(super) fn publish(&mut self, to: &LiveLatency) {
         if !std::mem::take(&mut self.is_new) {
             return;
@@ -70,7 +69,7 @@ impl LiveCounts {
     }
 }
 
-/// The same, for others to read.
+/// The same counts, for other threads to read.
 #[derive(Debug)]
 pub(super) struct LiveLatency(Box<[AtomicU64]>);
 
@@ -83,7 +82,7 @@ impl Default for LiveLatency {
 /// What the jobs of one role have done since the start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoleCounts {
-    /// Its name.
+    /// Name of the role.
     pub role: String,
     /// Operations completed, warm-up included.
     pub ops: u64,
@@ -96,8 +95,8 @@ pub struct RoleCounts {
 }
 
 impl RoleCounts {
-    /// Percentiles of what was added since earlier counts of the same role; `None` where too few
-    /// were: fewer than ten above it.
+    /// Percentiles of the latencies added since earlier counts of the same role; `None` where fewer
+    /// than ten are above it.
     pub fn quantiles_since<const N: usize>(
         &self,
         earlier: Option<&RoleCounts>,
@@ -131,13 +130,12 @@ impl RoleCounts {
     }
 }
 
-/// A job that has published nothing for so long is in a call, has ended or has not begun: its
-/// counts have not changed meanwhile.
+/// A job that has published nothing for this long is in a call, has ended or has not begun: its
+/// counts have not changed since.
 const CURRENT_NS: u64 = 200_000_000;
 
-/// When the counts of these lanes were taken, on average. Those of a job that goes on are up to a
-/// tenth of a second old; without this, a rate over a quarter of a second would be of two or of
-/// three tenths.
+/// Mean time at which these lanes were updated. Counts of a running job are up to a tenth of a
+/// second old; without this, a rate over a quarter of a second would cover two or three tenths.
 pub(super) fn counted_ns<'a>(lanes: impl IntoIterator<Item = &'a Lane>, now_ns: u64) -> u64 {
     let age_ns = |lane: &Lane| {
         let age_ns = now_ns.saturating_sub(lane.seen_ns.load(Ordering::Relaxed));

@@ -1,38 +1,38 @@
-//! Who watches a run from the side, and what it sees.
+//! Observers of a run, and what they see.
 
 use super::RoleCounts;
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Since the start, warm-up included, ns.
+    /// Time since the start, warm-up included, ns.
     pub elapsed_ns: u64,
     /// Planned length, warm-up included, ns; 0 where operations are counted.
     pub planned_ns: u64,
     /// Operations completed since the start.
     pub ops: u64,
-    /// When they were counted, since the start, ns: jobs publish their counts ten times a second.
-    /// A rate is a difference of counts over a difference of these.
+    /// When `ops` were counted, ns since the start: jobs publish their counts ten times a second. A
+    /// rate is a difference of `ops` over a difference of this.
     pub counted_ns: u64,
-    /// What each role has done, four times a second; empty in between, and where roles are not
-    /// distinguished.
+    /// Counts of each role, four times a second; empty in between, and if [`Observer::wants_roles`]
+    /// is false.
     pub roles: Vec<RoleCounts>,
 }
 
-/// Time in which every job hears when to start, ns.
+/// Time for every job to learn the start time, ns.
 const START_AFTER_NS: u64 = 200_000;
 
-/// Watches a run from the side. Every call comes from the thread that called [`run`](super::run).
+/// Observes a run. Every call comes from the thread that called [`run`](super::run).
 pub trait Observer {
-    /// Every job is ready: how long until all of them start, ns; `None` if they are not to.
+    /// Every job is ready. Returns the time until all of them start, ns; `None` cancels the run.
     fn starts_in(&mut self) -> Option<u64> {
         Some(START_AFTER_NS)
     }
-    /// The measured window has opened so long ago, ns.
+    /// The measured window opened this long ago, ns.
     fn opened(&mut self, _ago_ns: u64) {}
-    /// About twenty times a second.
+    /// Called about twenty times a second.
     fn tick(&mut self, _progress: &Progress) {}
-    /// Whether ticks are to say what each role has done.
+    /// Whether ticks include the counts of each role.
     fn wants_roles(&self) -> bool {
         false
     }
@@ -40,7 +40,7 @@ pub trait Observer {
     fn closed(&mut self) {}
 }
 
-/// An observer that looks away.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Unwatched;
 

@@ -1,4 +1,4 @@
-//! Which requests of a job have a priority of their own, drawn one by one.
+//! Priorities of single requests, drawn one by one.
 
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::plan::{IoKind, Job, Op};
@@ -15,13 +15,13 @@ pub(super) struct PriorityDraw {
 }
 
 impl PriorityDraw {
-    /// That of a job whose requests have priorities.
+    /// `None` for a job without priorities of single requests.
     pub(super) fn new(job: &Job) -> Option<PriorityDraw> {
         let of = job.priorities.clone();
         (!of.is_none()).then(|| PriorityDraw { chance: Chance::new(job.seed ^ SALT), of })
     }
 
-    /// The priority of an operation; 0 where it has that of the thread.
+    /// Draws the priority of an operation; 0 for that of the thread.
     pub(super) fn of(&mut self, op: &Op) -> u16 {
         let list = match op.way {
             IoKind::Read => &self.of.read,
@@ -39,7 +39,7 @@ impl PriorityDraw {
     }
 }
 
-/// The priorities that requests of this way can have, that of the thread first; none where all
+/// The priorities that requests of this kind can have, that of the thread (0) first; none where all
 /// have that one.
 pub(super) fn of_way(job: &Job, way: IoKind) -> Vec<u16> {
     let list = match way {

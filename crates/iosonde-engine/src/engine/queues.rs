@@ -1,5 +1,5 @@
-//! The one place where a plan's engine becomes a type: whoever drives queues is called with the
-//! function that opens one.
+//! The one place that maps a plan's engine to a queue type. It calls the driver with the function
+//! that opens a queue.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the process has used, at either edge of the window.
+//! Resource use of the process at the edges of the window.
 
 use iosonde_sys::{Clock, clock, thread};
 
@@ -21,7 +21,7 @@ impl Reading {
         }
     }
 
-    /// What was used since, up to a later reading.
+    /// Use from this reading to a later one.
     pub(super) fn until(&self, later: &Reading) -> ProcessUse {
         let (from, to) = (&self.usage, &later.usage);
         ProcessUse {

@@ -1,4 +1,4 @@
-//! The requests of a job: what is in flight, and what came of it.
+//! The requests of a job: those in flight, and their results.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use iosonde_model::plan::{EngineKind, IoKind, Job, OnError, Op, Plan};
 use iosonde_model::record::{Batches, JobRun};
 use iosonde_model::spec::listed::MAX_LISTED;
 
-/// EIO, EAGAIN, EINTR, EBUSY, ENODATA, EILSEQ as Linux numbers them on every architecture.
+/// EIO, EAGAIN, EINTR, EBUSY, ENODATA and EILSEQ of Linux (asm-generic).
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
 const EINTR: i32 = 4;
@@ -21,30 +21,30 @@ const EBUSY: i32 = 16;
 const ENODATA: i32 = 61;
 const EILSEQ: i32 = 84;
 
-/// A request as its slot remembers it.
+/// State of the request in a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) op: Op,
     /// Bytes already moved, by earlier short transfers.
     pub(super) moved: u32,
     pub(super) submitted_ns: u64,
-    /// Sent before, and refused or cut short; its submission time stays the first one.
+    /// Sent before, and refused or short; it keeps its first submission time.
     pub(super) again: bool,
 }
 
-/// What only some jobs remember of a request, beside its slot.
+/// Data of a request that only some jobs record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     /// Open loop: when it was due.
     pub(super) due_ns: u64,
-    /// When the hand-over returned; 0 where that is not asked.
+    /// When the submission returned, ns; 0 where that is not recorded.
     pub(super) handed_ns: u64,
-    /// Its own priority; 0 where it has that of the thread.
+    /// Its priority; 0 for that of the thread.
     pub(super) priority: u16,
 }
 
 impl Slot {
-    /// Before its first use.
+    /// A slot before its first use.
     pub(super) const IDLE: Slot = Slot {
         op: Op { way: IoKind::Read, target: 0, offset: 0, bytes: 0 },
         moved: 0,
@@ -53,17 +53,17 @@ impl Slot {
     };
 }
 
-/// The requests of a job: which slots are whose, and what came of them.
+/// The requests of a job: slots, counts and results.
 pub(super) struct Requests<'a> {
     pub(super) slots: Box<[Slot]>,
     pub(super) times: Box<[Times]>,
     /// Whether more is recorded of an operation than its latency.
     more: bool,
-    /// Whether that is so, or the latency target wants to know of it.
+    /// Whether that is so, or a latency target needs the latency.
     closely: bool,
-    /// Lowest byte used, and the end of the highest.
+    /// First byte used, and the end of the last.
     touched: (u64, u64),
-    /// Slots that are ours, last used first: their buffers are warm.
+    /// Free slots, last used first: their buffers are in the cache.
     pub(super) free: Vec<u32>,
     /// Slots to be sent again.
     pub(super) again: Vec<u32>,
@@ -78,11 +78,11 @@ pub(super) struct Requests<'a> {
     pub(super) errors: Vec<(IoKind, i32, u64)>,
     pub(super) arrivals: ArrivalCounts,
     pub(super) watch: Watch,
-    /// Finished requests that may not be settled yet, where only so many are at once.
+    /// Finished requests not settled yet, where only a limited number is settled at once.
     held: Vec<(u32, i32)>,
     settle_at_once: usize,
     on_error: OnError,
-    /// Errors that end nothing: of reads, of others, of what was read and is not what was written.
+    /// Errors that do not end the run: of reads, of other operations, of comparisons.
     ignored: [Vec<i32>; 3],
     /// What an errno means on the plan's engine.
     meaning: fn(i32) -> &'static str,
@@ -97,7 +97,7 @@ impl<'a> Requests<'a> {
             || job.targets.len() > 1
             || !job.priorities.is_none();
         let watch = Watch::new(plan, depth);
-        // What is read is looked at before it is settled.
+        // Read data is compared before the request is settled.
         let settle_at_once = match job.reap.complete_max {
             0 if job.compares() => depth,
             most => most as usize,
@@ -139,15 +139,15 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// A request that waited, and counted as in flight, is about to be handed over, which counts it
-    /// again; it keeps its first time.
+    /// Uncounts a waiting request before it is submitted, which counts it again; it keeps its first
+    /// submission time.
     pub(super) fn withdraw(&mut self, slot: u32, now_ns: u64) {
         self.area.add(self.in_flight, now_ns, self.tally.window());
         self.in_flight -= 1;
         self.slots[slot as usize].again = true;
     }
 
-    /// A request that was withdrawn will not be handed over any more: it has no latency.
+    /// Frees the slot of a withdrawn request that will not be submitted; it has no latency.
     pub(super) fn give_up(&mut self, slot: u32, now_ns: u64) {
         let Slot { op, submitted_ns, .. } = self.slots[slot as usize];
         self.tally.give_up(op.way, submitted_ns, now_ns);
@@ -160,7 +160,7 @@ impl<'a> Requests<'a> {
         self.tally.all_ops[IoKind::Sync as usize] + failed.map(|(_, _, count)| count).sum::<u64>()
     }
 
-    /// What was refused or cut short is not sent again after the end.
+    /// Drops refused and short requests: after the end nothing is sent again.
     pub(super) fn send_nothing_again(&mut self) {
         self.free.append(&mut self.again);
     }
@@ -169,7 +169,7 @@ impl<'a> Requests<'a> {
         self.in_flight == 0 && self.again.is_empty()
     }
 
-    /// These slots were handed over at `now_ns`; a repeated request keeps its first time.
+    /// Notes that these slots were submitted at `now_ns`; a repeated request keeps its first time.
     #[inline(always)]
     pub(super) fn submitted(&mut self, staged: &[u32], now_ns: u64) {
         self.area.add(self.in_flight, now_ns, self.tally.window());
@@ -183,8 +183,8 @@ impl<'a> Requests<'a> {
         self.report.in_flight_max = self.report.in_flight_max.max(self.in_flight as u32);
     }
 
-    /// So many requests are handed over now; what is missing from those in flight came back at
-    /// once since the last time.
+    /// Counts a submission of this many requests. Those missing from the requests in flight
+    /// completed as one batch since the last call.
     pub(super) fn count_batch(&mut self, staged: usize) {
         let returned = self.counted_in_flight.saturating_sub(self.in_flight);
         let (batches, in_flight) = (&mut self.report.batches, self.in_flight + staged);
@@ -198,12 +198,12 @@ impl<'a> Requests<'a> {
         self.counted_in_flight = in_flight;
     }
 
-    /// The measurement begins: what was counted before is of the warm-up.
+    /// Forgets the batches of the warm-up.
     pub(super) fn forget_batches(&mut self) {
         self.report.batches = Batches::default();
     }
 
-    /// These slots are handed over now; of a repeated request its first time is noted.
+    /// Notes the submission time of these slots, except of repeated requests.
     pub(super) fn note_times(&mut self, staged: &[u32], now_ns: u64) {
         let since_us = now_ns.saturating_sub(self.start_ns) / 1_000;
         let is_new = |slot: &&u32| !self.slots[**slot as usize].again;
@@ -212,32 +212,32 @@ impl<'a> Requests<'a> {
         times.extend(std::iter::repeat_n(since_us, count));
     }
 
-    /// The hand-over of these slots returned at this time.
+    /// Notes when the submission of these slots returned.
     pub(super) fn handed(&mut self, staged: &[u32], now_ns: u64) {
         for slot in staged {
             self.times[*slot as usize].handed_ns = now_ns;
         }
     }
 
-    /// Whether finished requests are held back, to be settled a few at once.
+    /// Whether finished requests are held back and settled a few at a time.
     #[inline(always)]
     pub(super) fn holds_back(&self) -> bool {
         self.settle_at_once > 0
     }
 
-    /// A request has come back, and is held back for now. Gives when it was submitted.
+    /// Holds back a finished request. Returns its submission time.
     pub(super) fn hold(&mut self, slot: u32, result: i32) -> u64 {
         self.held.push((slot, result));
         self.slots[slot as usize].submitted_ns
     }
 
-    /// Whether some have come back and are not settled.
+    /// Whether some finished requests are held back.
     #[inline(always)]
     pub(super) fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Turns what was read in full and is not what was written into an error.
+    /// Turns a complete read of unexpected data into an error.
     pub(super) fn check_held(&mut self, mut holds: impl FnMut(usize, &Op) -> bool) {
         for (slot, result) in &mut self.held {
             let Slot { op, moved, .. } = &self.slots[*slot as usize];
@@ -248,7 +248,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Settles the oldest of those that are held back, or all.
+    /// Settles the oldest held requests, or all.
     pub(super) fn settle_held(&mut self, now_ns: u64, all: bool) {
         let at_once = if all { usize::MAX } else { self.settle_at_once };
         for _ in 0..at_once.min(self.held.len()) {
@@ -257,13 +257,13 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Counts a finished request, or sends the rest of it again, or files its error. Gives when it
-    /// was submitted.
+    /// Counts a finished request, sends the rest of it again, or counts its error. Returns its
+    /// submission time.
     #[inline(always)]
     pub(super) fn settle(&mut self, slot: usize, result: i32, now_ns: u64) -> u64 {
         self.in_flight -= 1;
         let Slot { op, moved, submitted_ns, .. } = self.slots[slot];
-        // A sync moves nothing, and has moved all of it.
+        // A sync has 0 bytes, so that 0 moved is complete.
         if result >= 0 && moved + result as u32 == op.bytes {
             self.touch(op.offset, u64::from(op.bytes));
             self.tally.complete(op.way, op.bytes, submitted_ns, now_ns);
@@ -277,7 +277,7 @@ impl<'a> Requests<'a> {
         submitted_ns
     }
 
-    /// What only some jobs record of a finished request.
+    /// Records what only some jobs need of a finished request.
     #[inline(never)]
     fn look_closely(&mut self, slot: usize, now_ns: u64) {
         let request = &self.slots[slot];
@@ -292,7 +292,7 @@ impl<'a> Requests<'a> {
     #[inline(always)]
     fn touch(&mut self, offset: u64, bytes: u64) {
         let (low, high) = &mut self.touched;
-        // Soon neither changes any more.
+        // Soon neither branch is taken any more.
         if offset < *low {
             *low = offset;
         }
@@ -301,7 +301,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// What part of the target was used; `None` if nothing was.
+    /// Byte range of the target that was used; `None` if none was.
     pub(super) fn touched(&self) -> Option<(u64, u64)> {
         Some(self.touched).filter(|(low, high)| low < high)
     }
@@ -352,7 +352,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// The hand-over itself failed; says whether the queue is dead. EAGAIN and EBUSY mean "reap
+    /// Handles a failed submission; returns whether the queue is dead. EAGAIN and EBUSY mean "reap
     /// first", which happens anyway.
     #[cold]
     pub(super) fn engine_failed(&mut self, error: &std::io::Error) -> bool {
@@ -371,7 +371,7 @@ pub(super) fn error_table(errors: &[(IoKind, i32, u64)]) -> BTreeMap<String, u64
         .collect()
 }
 
-/// What the status of a vhost-user request means; it knows three words.
+/// Meaning of the status of a vhost-user request, which has three values.
 fn meaning_of_status(errno: i32) -> &'static str {
     match errno {
         EIO => " (IOERR: vhost-user cannot tell which errno the server met)",
@@ -380,7 +380,7 @@ fn meaning_of_status(errno: i32) -> &'static str {
     }
 }
 
-/// What the drive's answer to an NVMe command means, as the block layer's errno has it.
+/// Meaning of a failed NVMe command, given as the errno of the block layer.
 fn meaning_of_answer(errno: i32) -> &'static str {
     match errno {
         ENODATA => " (the drive could not read or write the medium)",
@@ -392,7 +392,7 @@ fn meaning_of_answer(errno: i32) -> &'static str {
     }
 }
 
-/// What an errno means for the user, where that is not plain.
+/// Meaning of an errno for the user, where it is not obvious.
 fn meaning(errno: i32) -> &'static str {
     match errno {
         ENODATA => " (nothing there: the target is shorter than the region)",

@@ -1,4 +1,4 @@
-//! The thread of a job: its queue, its turn, its loop.
+//! The thread of a job: its queue, its start, its loop.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -14,20 +14,20 @@ use crate::backend::{OpenError, Queue, QueueFacts};
 use iosonde_model::plan::{Job, Plan};
 use iosonde_model::record::JobRun;
 
-/// How often a job that waits for its turn looks whether it has come.
+/// Polling interval of a job that waits for its start.
 const TURN_LOOK: Duration = Duration::from_millis(5);
 
-/// What the threads of a run share; none of it is written while measuring but its own lane.
+/// Data shared by the threads of a run; while measuring, each writes only its own lane.
 pub(super) struct Shared {
     pub(super) plan: Plan,
     pub(super) control: Arc<Control>,
     pub(super) lanes: Box<[Lane]>,
-    /// When all start; `u64::MAX` means that nobody does.
+    /// When all start, ns; `u64::MAX` means that the run is cancelled.
     pub(super) start_ns: OnceLock<u64>,
 }
 
 impl Shared {
-    /// The life of one job's thread.
+    /// Body of one job's thread.
     pub(super) fn work<Q: Queue>(
         &self,
         index: usize,
@@ -38,7 +38,7 @@ impl Shared {
     ) {
         let job = &self.plan.jobs[index];
         thread::wake_on_time();
-        // What was asked for is had, or reported; the plan's own pinning is only for the better.
+        // Requested CPUs are an error if unavailable; the plan's own pinning is best effort.
         if !job.place.cpus.is_empty() && !thread::pin_to_any(&job.place.cpus) {
             let _ = ready.send(Err(OpenError::Cpus { cpus: job.place.cpus.clone() }));
             return;
@@ -58,7 +58,7 @@ impl Shared {
             )));
             return;
         }
-        // The queue is opened, used and dropped on this thread. A refusal costs a few nanoseconds.
+        // The queue stays on this thread. Without its own file table, a call costs a few ns more.
         thread::own_file_table();
         let queue = match open(job) {
             Ok(queue) => queue,
@@ -68,7 +68,7 @@ impl Shared {
             }
         };
         let facts = queue.facts();
-        // Built before the start is agreed: filling buffers takes time.
+        // Built before the start time is set: filling buffers takes time.
         let mut work = JobLoop::new(&self.plan, job, queue, &self.control, &self.lanes[index]);
         let _ = ready.send(Ok(facts));
         let start_ns = *self.start_ns.wait();
@@ -81,8 +81,8 @@ impl Shared {
             return;
         };
         work.begin(start_ns);
-        // What is done before the start is not counted, and where operations are counted it would
-        // be missing.
+        // Operations before the start are not counted, and would be missing where operations are
+        // counted.
         while work.now_ns() < start_ns {
             std::hint::spin_loop();
         }
@@ -91,11 +91,11 @@ impl Shared {
         let (record, written, mut queue) = work.into_record();
         queue.give_back();
         let _ = ended.send((index, record, written));
-        // Dropping a queue with requests in flight may block for ever, so the record goes first.
+        // Dropping a queue with requests in flight may block for ever, so the record is sent first.
         drop(queue);
     }
 
-    /// When a job begins that does not begin with the others; `None` if its end comes before.
+    /// Waits for the start of a job, and returns it, ns; `None` if the end of the job comes before.
     fn turn_of(&self, index: usize, start_ns: u64, now_ns: impl Fn() -> u64) -> Option<u64> {
         let span = &self.plan.jobs[index].span;
         let is_over =

@@ -1,4 +1,4 @@
-//! Jobs from which nothing is heard, and what each of them waits for.
+//! Jobs without progress, and what each of them waits for.
 
 use std::sync::atomic::Ordering;
 
@@ -6,13 +6,13 @@ use super::steer::Lane;
 use super::waits::Wait;
 use iosonde_model::record::JobRun;
 
-/// A job that does not look at the time for so long is in a call that has not returned.
+/// A job that has not read the clock for this long is in a call that has not returned, ns.
 const UNSEEN_NS: u64 = 500_000_000;
 
-/// What the jobs of a run wait for, each by itself: one may be stuck while the others go on.
+/// Waits of the jobs of a run, one per job: one may be stuck while the others progress.
 pub(super) struct JobWaits {
     target: String,
-    /// Operations so far, when that last changed, and the entry while the job is silent.
+    /// Operations so far, when that last changed, ns, and the entry while the job is silent.
     jobs: Vec<(u64, u64, Option<Wait>)>,
 }
 
@@ -21,7 +21,7 @@ impl JobWaits {
         JobWaits { target, jobs: (0..jobs).map(|_| (0, 0, None)).collect() }
     }
 
-    /// Notes each job that has requests in flight, or is in a call, and was not heard of lately.
+    /// Notes each job without recent progress that has requests in flight or is in a call.
     pub(super) fn look(&mut self, lanes: &[Lane], ended: &[Option<JobRun>], now_ns: u64) {
         for (index, (ops, heard_ns, wait)) in self.jobs.iter_mut().enumerate() {
             let lane = &lanes[index];

@@ -1,4 +1,4 @@
-//! What one job counts while it runs. Every buffer is allocated before the clock starts.
+//! Counts of one job while it runs. Every buffer is allocated before the clock starts.
 
 use super::live::{LiveCounts, LiveLatency};
 use super::priorities::of_way;
@@ -16,27 +16,27 @@ use iosonde_stats::Histogram;
 /// Counter intervals kept before neighbours are merged: 80 s at 10 ms, 800 s at 100 ms.
 const MAX_COUNTERS: usize = 8192;
 
-/// Both directions of one job.
+/// Counts of one job, by direction.
 #[derive(Debug)]
 pub(super) struct Tally {
     window: Window,
-    /// By the number of the way.
+    /// Indexed by [`IoKind`].
     directions: [Direction; IoKind::ALL.len()],
-    /// By place in the job's list, where it has several targets.
+    /// In the order of the job's list, where it has several targets.
     targets: Vec<TargetRun>,
     width_ns: u64,
     histogram_width_ns: u64,
-    /// That at the beginning.
+    /// Histogram width at the beginning, ns.
     first_histogram_width_ns: u64,
     /// Histogram intervals finished so far.
     histogram_index: u64,
-    /// Counter interval of the batch at hand; `None` outside the window.
+    /// Counter interval of the current batch; `None` outside the window.
     counter_index: Option<usize>,
-    /// When that changes, ns.
+    /// When `counter_index` changes, ns.
     next_edge_ns: u64,
-    /// The latest operations, as long as they differ in nothing.
+    /// The latest operations, while they are alike.
     alike: Alike,
-    /// Latencies of finished intervals, for who looks on.
+    /// Latencies of finished intervals, for live display.
     live: LiveCounts,
     /// Operations and bytes since the start, warm-up and drain included.
     pub(super) all_ops: [u64; IoKind::ALL.len()],
@@ -44,7 +44,7 @@ pub(super) struct Tally {
 }
 
 /// Operations of one direction that were submitted and reaped together. Where requests complete
-/// inside submission the whole of a batch is alike, and is counted in one go.
+/// inside submission, a whole batch is alike and is counted at once.
 #[derive(Clone, Copy, Debug)]
 struct Alike {
     way: IoKind,
@@ -120,15 +120,15 @@ impl Tally {
         self.next_edge_ns = interval_end_ns.min(close_ns.saturating_add(1));
     }
 
-    /// How many neighbours are merged: widths stay parts or multiples of that of a histogram.
+    /// Number of neighbours to merge, so that a width divides that of a histogram or is a multiple.
     fn merge_factor(&self) -> usize {
         let whole_ns = self.first_histogram_width_ns;
         let is_part = |factor: &usize| whole_ns.is_multiple_of(self.width_ns * *factor as u64);
         (2..=10).find(is_part).unwrap_or(2)
     }
 
-    /// Counts one operation submitted at `submitted_ns` and reaped at the announced time. It is on
-    /// the counts after the next [`Tally::settle`].
+    /// Counts one operation submitted at `submitted_ns` and reaped at the announced time. The
+    /// counts include it after the next [`Tally::settle`].
     #[inline(always)]
     pub(super) fn complete(&mut self, way: IoKind, bytes: u32, submitted_ns: u64, now_ns: u64) {
         if self.alike.submitted_ns != submitted_ns || self.alike.way != way {
@@ -153,13 +153,13 @@ impl Tally {
         self.directions.iter().map(of).max().unwrap_or(0)
     }
 
-    /// Whether the latency of what was submitted then and is reaped now is counted.
+    /// Whether the latency of an operation submitted then and reaped now is counted.
     #[inline(always)]
     pub(super) fn knows(&self, submitted_ns: u64) -> bool {
         self.counter_index.is_some() && submitted_ns >= self.window.open_ns
     }
 
-    /// Counts what has been completed since the announced time.
+    /// Adds the completed operations of `alike` to the counts.
     #[inline(always)]
     pub(super) fn settle(&mut self, now_ns: u64) {
         if self.alike.ops > 0 {
@@ -190,7 +190,7 @@ impl Tally {
         }
     }
 
-    /// What only some jobs want to know of an operation.
+    /// Records what only some jobs need of an operation.
     #[inline]
     pub(super) fn complete_more(&mut self, request: &Slot, times: Times, now_ns: u64) {
         let latency_ns = now_ns - request.submitted_ns;
@@ -200,7 +200,7 @@ impl Tally {
             open.lag.record(request.submitted_ns - times.due_ns.min(request.submitted_ns));
         }
         if let Some(apart) = &mut direction.apart {
-            // What completed inside submission was reaped with it, and has nothing left.
+            // A request that completed inside submission has no completion latency.
             let slat_ns = times.handed_ns.saturating_sub(request.submitted_ns).min(latency_ns);
             apart.slat.record(slat_ns);
             apart.clat.record(latency_ns - slat_ns);
@@ -217,7 +217,7 @@ impl Tally {
         }
     }
 
-    /// Mean latency so far, ns; 0 before the first.
+    /// Mean latency in the current histogram interval, ns; 0 before the first completion.
     pub(super) fn mean_latency_ns(&self) -> u64 {
         let sum: u128 =
             self.directions.iter().map(|direction| direction.latency.current.sum()).sum();
@@ -226,12 +226,12 @@ impl Tally {
         (sum / u128::from(count.max(1))) as u64
     }
 
-    /// An operation that was in flight since `submitted_ns` will not complete.
+    /// Counts an operation in flight since `submitted_ns` that will not complete.
     pub(super) fn give_up(&mut self, way: IoKind, submitted_ns: u64, now_ns: u64) {
         self.complete_outside(way, 1, submitted_ns, now_ns);
     }
 
-    /// What completes outside the window may have spent a part of its time inside.
+    /// Counts the part inside the window of operations that complete outside of it.
     #[cold]
     fn complete_outside(&mut self, way: IoKind, ops: u64, submitted_ns: u64, now_ns: u64) {
         let Window { open_ns, close_ns } = self.window;
@@ -248,8 +248,8 @@ impl Tally {
                 self.live.add(direction.latency.series.last());
             }
             self.histogram_index += 1;
-            // Neighbours that have no bucket in common need more than one round. Only pairs are
-            // merged: a single interval at the end would be taken for a double one.
+            // Neighbours without a common bucket need more than one round. Only pairs are merged: a
+            // single interval at the end would count as a double one.
             while self.histogram_index.is_multiple_of(2)
                 && self.directions.iter().any(Direction::is_full)
             {
@@ -260,19 +260,19 @@ impl Tally {
         }
     }
 
-    /// Shows what has been counted to who looks on.
+    /// Publishes latencies for live display.
     pub(super) fn publish(&mut self, to: &LiveLatency) {
         self.live.publish(to);
     }
 
-    /// Closes the window, at the latest here.
+    /// Closes the window now, unless it has closed before.
     pub(super) fn close(&mut self, now_ns: u64) {
         self.window.close_ns = self.window.close_ns.min(now_ns.max(self.window.open_ns));
-        // What comes back while draining is not counted any more.
+        // Completions while draining are not counted any more.
         self.next_edge_ns = self.next_edge_ns.min(self.window.close_ns.saturating_add(1));
     }
 
-    /// What was counted since the window opened, one way or all that move data.
+    /// Sums up the counts since the window opened, of one direction or of all that move data.
     pub(super) fn sum_up(&self, direction: Request, counts_bytes: bool, sums: &mut Sums) {
         let ways: &[IoKind] = match direction {
             Request::Total => &[IoKind::Read, IoKind::Write, IoKind::Trim],
@@ -302,7 +302,7 @@ impl Tally {
         self.directions.iter_mut().for_each(Direction::finish_interval);
         let last = self.counter_index_at_close();
         for direction in &mut self.directions {
-            // What completes at the very close belongs to the interval that ends there.
+            // Completions at the very close belong to the interval that ends there.
             if let Some([last, beyond]) = direction.counters.get_mut(last..last + 2) {
                 last.ops += std::mem::take(&mut beyond.ops);
                 last.bytes += std::mem::take(&mut beyond.bytes);
@@ -336,7 +336,7 @@ fn targets(job: &Job) -> Vec<TargetRun> {
 
 #[derive(Debug)]
 struct Direction {
-    /// Whether the job goes this way at all; if not, nothing is allocated.
+    /// Whether the job has this direction; if not, nothing is allocated.
     used: bool,
     carried_in: u64,
     crossing_ns: u64,
@@ -354,7 +354,7 @@ struct OpenLatency {
     lag: Histogram,
 }
 
-/// Latencies that are known where handing over and waiting are apart.
+/// Latencies that are known where submission and wait are separate calls.
 #[derive(Debug, Default)]
 struct ApartLatency {
     slat: Histogram,
@@ -440,7 +440,7 @@ struct Counter {
     bytes: u64,
 }
 
-/// Merges neighbours two by two.
+/// Merges groups of `factor` neighbours.
 fn merge(counters: &mut [Counter], factor: usize) {
     let merged = counters.len().div_ceil(factor);
     for index in 0..merged {

@@ -7,15 +7,15 @@ use iosonde_stats::histogram::Exact;
 /// Histogram intervals kept before neighbours are merged.
 pub(super) const MAX_HISTOGRAMS: usize = 512;
 /// Occupied buckets kept over all histogram intervals of a direction (1 MB) before merging. The
-/// widest distributions occupy 1,500, and an interval of a percentile takes 20 histograms.
+/// widest distributions occupy 1,500, and the interval of a percentile needs 20 histograms.
 pub(super) const MAX_ENTRIES: usize = 65_536;
 
 /// Latencies of one kind, in total and over time.
 #[derive(Debug)]
 pub(super) struct Timed {
-    /// Those of the interval at hand.
+    /// Latencies of the current interval.
     pub(super) current: Histogram,
-    /// Those of the finished intervals.
+    /// Latencies of the finished intervals.
     pub(super) total: Histogram,
     pub(super) series: SparseSeries,
 }
@@ -42,7 +42,7 @@ pub(super) struct SparseSeries {
     pub(super) entries: Vec<(u32, u64)>,
     /// Where each interval ends in `entries`.
     pub(super) ends: Vec<u32>,
-    /// Values counted in each interval, and what its buckets cannot tell.
+    /// Number of values in each interval, and the figures that its buckets do not contain.
     pub(super) exact: Vec<(u64, Exact)>,
     spare: Vec<(u32, u64)>,
 }

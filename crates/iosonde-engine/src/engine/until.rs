@@ -1,7 +1,6 @@
-//! How a run ends as soon as a figure is known well enough: each job puts what it has counted
-//! so far into a place of its own at the edges of short intervals, and the side that watches
-//! takes it from there. The lock of that place is only tried, and everything in it is allocated
-//! beforehand.
+//! Ends a run as soon as a figure is known well enough. At the edges of short intervals, each job
+//! puts its counts into its own place, and the watching side reads them there. A job only tries the
+//! lock of its place, and everything in it is allocated beforehand.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -20,12 +19,12 @@ use iosonde_stats::precision::{Measure, PER_LOOK, Sequential};
 use iosonde_stats::settled::Settled;
 use iosonde_stats::steady_state::Window as Steady;
 
-/// Looks listed in a record, and the last one.
+/// Looks listed in a record, in addition to the last one.
 const MAX_LISTED: usize = 4096;
-/// The other side has the place: the job tries again after this long, ns.
+/// A job that finds its place locked tries again after this long, ns.
 const RETRY_NS: u64 = 1_000_000;
 
-/// What a job has counted since the window opened.
+/// Counts of a job since the window opened.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     /// Intervals that have ended.
@@ -33,11 +32,11 @@ pub(super) struct Sums {
     /// Operations or bytes.
     pub(super) amount: u64,
     pub(super) bytes: u64,
-    /// Latencies; in an open loop the responses.
+    /// Latencies; in an open loop, response times.
     pub(super) latency: Histogram,
 }
 
-/// Where a job puts its sums; empty where nobody asks for them.
+/// Where a job puts its sums; empty where nothing reads them.
 #[derive(Debug, Default)]
 pub(super) struct Place(Option<Mutex<Sums>>);
 
@@ -48,7 +47,7 @@ impl Place {
     }
 }
 
-/// Length of an interval, ns; `u64::MAX` where nobody asks.
+/// Length of an interval, ns; `u64::MAX` where there are none.
 fn interval_ns(plan: &Plan) -> u64 {
     match plan.until {
         PrecisionGoal::None => u64::MAX,
@@ -65,12 +64,12 @@ pub(super) struct Post {
     counts_bytes: bool,
     interval_ns: u64,
     open_ns: u64,
-    /// When it is time again.
+    /// When the next interval ends, ns.
     pub(super) next_ns: u64,
 }
 
 impl Post {
-    /// Not before the window is known.
+    /// Puts nothing down before [`Post::begin`].
     pub(super) fn new(plan: &Plan) -> Post {
         let (direction, counts_bytes) = match plan.until {
             PrecisionGoal::None | PrecisionGoal::Steady { .. } | PrecisionGoal::Settled(_) => {
@@ -84,13 +83,13 @@ impl Post {
         Post { direction, counts_bytes, interval_ns, open_ns: 0, next_ns: u64::MAX }
     }
 
-    /// The window opens then.
+    /// Sets when the window opens.
     pub(super) fn begin(&mut self, open_ns: u64) {
         self.open_ns = open_ns;
         self.next_ns = open_ns.saturating_add(self.interval_ns);
     }
 
-    /// Puts down what was counted, if an interval has ended.
+    /// Stores the counts in the place, if an interval has ended.
     pub(super) fn put(&mut self, place: &Place, tally: &Tally, now_ns: u64) {
         let Some(place) = place.0.as_ref().filter(|_| now_ns >= self.next_ns) else { return };
         let Ok(mut sums) = place.try_lock() else {
@@ -103,12 +102,11 @@ impl Post {
     }
 }
 
-/// When enough was seen.
+/// Rule by which the run ends.
 enum Rule {
     /// The figure is known well enough.
     Known(Sequential),
-    /// The last `window` rounds are steady, each with its rate; `None` if a job was too late for
-    /// its end to be seen.
+    /// The last `window` rounds are steady. Each has its rate; `None` if a job was late at its end.
     Steady { rounds: Vec<Option<f64>>, window: usize, range_share: f64, slope_share: f64 },
     /// The figure has settled: its values in the window, and when the first of them may begin, ns
     /// from the opening.
@@ -188,15 +186,15 @@ impl<'a> Watcher<'a> {
         self.open_ns + (self.edges + 1) * self.interval_ns
     }
 
-    /// For how long there is nothing to do, ns. Jobs are a moment late at every edge.
+    /// Time until the next interval ends, ns. Jobs are a moment late at every edge.
     pub(super) fn pause_ns(&self, now_ns: u64) -> u64 {
         self.next_ns().saturating_sub(now_ns).max(RETRY_NS)
     }
 
-    /// Takes in the intervals that have ended. Says whether enough is known.
+    /// Takes in the intervals that have ended. Returns whether the rule is met.
     ///
-    /// A job that is late, because its device does not answer, is waited for half an interval: what
-    /// it completes afterwards belongs to a later one.
+    /// It waits half an interval for a job that is late because its device does not answer; later
+    /// completions belong to a later interval.
     pub(super) fn tick(&mut self, now_ns: u64) -> bool {
         if now_ns < self.next_ns() || self.record.reached {
             return self.record.reached;
@@ -233,7 +231,7 @@ impl<'a> Watcher<'a> {
         self.record.reached
     }
 
-    /// Takes in what was done since the last edge, `passed` intervals ago.
+    /// Takes in the operations since the last edge, `passed` intervals ago.
     fn look(&mut self, interval: Batch, bytes: u64, passed: u64) {
         match &mut self.rule {
             Rule::Known(sequential) => {
@@ -296,7 +294,7 @@ impl<'a> Watcher<'a> {
                     bytes_per_s: Some(bytes_per_s),
                     mean_latency_ns: mean_ns,
                 };
-                // The latest are what matters.
+                // The latest looks matter most.
                 if self.record.looks.len() == MAX_LISTED {
                     self.record.looks.remove(0);
                     self.record.unlisted += 1;
@@ -325,7 +323,7 @@ fn measure(precision: Precision, of_loop: Loop) -> Measure {
     match precision.metric {
         Metric::Quantile(q) => Measure::Quantile(q, of_loop),
         Metric::Mean => Measure::Mean(of_loop),
-        // The others are refused: they have no interval.
+        // Durable and max are refused: they have no confidence interval.
         Metric::Iops | Metric::Bandwidth | Metric::Durable | Metric::Max => Measure::Rate,
     }
 }

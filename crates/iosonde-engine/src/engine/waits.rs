@@ -1,35 +1,35 @@
-//! What is this program waiting for? Whatever storage may never answer is noted here before it is
-//! asked, so that who watches can name it: see `iosonde`'s watchdog. One list for the process.
+//! What this program waits for. Every call that storage may never answer is listed here before it
+//! is made, so that `iosonde`'s watchdog can name it. One list for the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iosonde_sys::clock::{monotonic_ns, realtime_ns};
 
-/// Something that is being waited for.
+/// An operation that is being waited for.
 #[derive(Debug)]
 struct Entry {
     /// The operation (`opening`).
     operation: String,
-    /// A path, or the words for something that has none.
+    /// A path, or a description of a target that has none.
     target: String,
-    /// When it was last heard of, ns by CLOCK_MONOTONIC.
+    /// Time of the last progress, ns by CLOCK_MONOTONIC.
     heard_ns: AtomicU64,
 }
 
 static ENTRIES: Mutex<Vec<Arc<Entry>>> = Mutex::new(Vec::new());
 
 fn entries() -> MutexGuard<'static, Vec<Arc<Entry>>> {
-    // A list of values that were made before is whole whatever panics.
+    // Entries are complete before they are pushed, so a panic leaves the list valid.
     ENTRIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes an operation on a target until it is dropped.
+/// Lists an operation on a target until it is dropped.
 #[derive(Debug)]
 pub struct Wait(Arc<Entry>);
 
 impl Wait {
-    /// This operation begins: a phrase such as `opening` or `reads and writes of job 2`.
+    /// Lists this operation: a phrase such as `opening` or `reads and writes of job 2`.
     pub fn begin(operation: impl Into<String>, target: impl Into<String>) -> Wait {
         let entry = Arc::new(Entry {
             operation: operation.into(),
@@ -40,13 +40,13 @@ impl Wait {
         Wait(entry)
     }
 
-    /// It began so long ago, ns.
+    /// Sets its last progress to this long ago, ns.
     pub fn since(self, ago_ns: u64) -> Wait {
         self.0.heard_ns.fetch_sub(ago_ns.min(monotonic_ns()), Ordering::Relaxed);
         self
     }
 
-    /// It goes on: something was answered, or nothing is being waited for.
+    /// Notes progress: something was answered, or nothing is being waited for.
     pub fn heard(&self) {
         self.0.heard_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
@@ -58,19 +58,19 @@ impl Drop for Wait {
     }
 }
 
-/// Something that has not been heard of for some time.
+/// An operation without progress for some time.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Silence {
     pub operation: String,
-    /// What it is done to.
+    /// Target of the operation.
     pub target: String,
-    /// For how long, ns.
+    /// Time without progress, ns.
     pub for_ns: u64,
-    /// Since when, ns since 1970.
+    /// Time of the last progress, ns since 1970.
     pub since_unix_ns: u64,
 }
 
-/// Everything that has not been heard of for this long, ns; the longest first.
+/// Operations without progress for this long, ns; the longest first.
 pub fn silent_for(at_least_ns: u64) -> Vec<Silence> {
     let (now_ns, now_unix_ns) = (monotonic_ns(), realtime_ns());
     let silence = |entry: &Arc<Entry>| {
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// Other tests of this process wait for other things.
+    /// Only this target: other tests of this process wait, too.
     fn silent(at_least_ns: u64, target: &str) -> Vec<String> {
         let silent = silent_for(at_least_ns).into_iter().filter(|each| each.target == target);
         silent.map(|each| each.operation).collect()

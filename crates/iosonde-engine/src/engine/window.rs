@@ -5,9 +5,9 @@ use iosonde_model::plan::{Job, LatencyGoal, Plan};
 /// The measured window, ns on the run's clock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Window {
-    /// Where it opens: the end of the warm-up.
+    /// When it opens: at the end of the warm-up.
     pub open_ns: u64,
-    /// Where it closes; `u64::MAX` while that is not known.
+    /// When it closes; `u64::MAX` while that is not known.
     pub close_ns: u64,
 }
 
@@ -24,7 +24,7 @@ impl Window {
         Window { open_ns, close_ns }
     }
 
-    /// The window of a job of it that begins at `start_ns`.
+    /// The window of a job that begins at `start_ns`.
     pub(super) fn of_job(plan: &Plan, job: &Job, start_ns: u64) -> Window {
         if plan.latency != LatencyGoal::None {
             return Window::planned(plan, start_ns);
@@ -43,7 +43,7 @@ pub(super) struct Area {
     /// The same when the window opened.
     at_open: u64,
     from_ns: u64,
-    /// Nothing special happens before this time.
+    /// No edge of the window is crossed before this time.
     quiet_until_ns: u64,
 }
 
@@ -54,12 +54,12 @@ impl Area {
         self.quiet_until_ns = window.open_ns;
     }
 
-    /// The window, which was not known when counting began, will open.
+    /// Sets a window that was not known when counting began.
     pub(super) fn set_window(&mut self, window: Window) {
         self.quiet_until_ns = window.open_ns;
     }
 
-    /// `in_flight` requests were in flight since the last call.
+    /// Adds the time since the last call, with `in_flight` requests in flight.
     #[inline(always)]
     pub(super) fn add(&mut self, in_flight: usize, now_ns: u64, window: Window) {
         if now_ns >= self.quiet_until_ns {
@@ -69,7 +69,7 @@ impl Area {
         self.from_ns = now_ns;
     }
 
-    /// Stops at the edges of the window.
+    /// Handles the edges of the window.
     #[cold]
     fn cross(&mut self, in_flight: usize, now_ns: u64, window: Window) {
         if self.from_ns <= window.open_ns && now_ns >= window.open_ns {
@@ -77,14 +77,14 @@ impl Area {
         }
         self.quiet_until_ns = window.close_ns;
         if now_ns >= window.close_ns {
-            // What lies beyond the close is taken off again by starting it that much later.
+            // Shifts the start of this time, so that what lies beyond the close is not added.
             let beyond_ns = now_ns - self.from_ns.max(window.close_ns);
             self.from_ns += beyond_ns;
             self.quiet_until_ns = 0;
         }
     }
 
-    /// The window was closed early, at the time of the last call: what follows is outside.
+    /// Closes the window early, at the time of the last call.
     pub(super) fn close(&mut self) {
         self.quiet_until_ns = 0;
     }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_area_is_clipped_to_the_window() {
         let window = Window { open_ns: 10, close_ns: 20 };
-        // Two in flight all the time, looked at in every possible rhythm.
+        // Two in flight all the time, sampled at different steps.
         for step in [1, 2, 3, 5, 7, 12, 30] {
             let mut area = Area::default();
             area.begin(0, window);

@@ -1,6 +1,5 @@
 //! `hold`: steers the depth. While the target is met, it doubles, later rises by one or 5 %, or
-//! half way to a depth known to miss the target. A held depth that misses it drops to 0.7 of
-//! itself.
+//! half way to a depth known to miss the target. Where a held depth misses it, it drops to 0.7.
 //!
 //! A step up that misses the target is undone, and its depth is remembered. Otherwise the same
 //! failure would follow each success, and a binding target would never be held, only passed
