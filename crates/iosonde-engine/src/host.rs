@@ -1,10 +1,9 @@
-//! What is this machine? Kernel, processor, memory, devices, limits, mounts, telemetry.
+//! Facts about this machine: kernel, processor, memory, devices, limits, mounts, telemetry.
 //!
-//! Promises: only reads, never panics, and never waits for long. Everything but `smart`, `fio` and
-//! `witness`, which start outside programs, goes through one `Root` handle over `/proc`, `/sys` and
-//! `/etc`, so that a recorded tree is a test fixture. A fact the kernel does not show is `None`,
-//! never a guess. `fio` alone takes long and is noticed by others: it carries out the load that it
-//! is reported.
+//! This module only reads, never panics and never waits for long. It reads through one `Root`
+//! handle over `/proc`, `/sys` and `/etc`, so that a recorded tree can be a test fixture. `smart`,
+//! `fio` and `witness` start outside programs instead. A fact that the kernel does not show is
+//! `None`, never a guess. Only `fio` takes long and loads a device: it runs the jobs it is given.
 
 mod cgroup;
 mod device;
@@ -51,7 +50,7 @@ pub use witness::{ANSWER_WITHIN, Witness, WitnessError};
 
 use iosonde_model::record::HostFacts;
 
-/// Everything this room knows about the machine as a whole. Facts that cannot be read stay empty.
+/// Facts about the machine as a whole. A fact that cannot be read stays empty.
 #[must_use]
 pub fn facts(root: &Root) -> HostFacts {
     let mut facts = HostFacts::default();

@@ -1,6 +1,6 @@
-//! Where this process's cgroups are: for a controller, its own directory and all above it.
+//! The cgroup directories of this process, for a controller: its own and all above it.
 //!
-//! Sources: cgroups(7); the hierarchy may be mounted anywhere, and only a part of it may be.
+//! Source: cgroups(7). The hierarchy may be mounted anywhere, as a whole or in part.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ pub(super) fn hierarchies(root: &Root, controller: &str) -> Vec<Hierarchy> {
 }
 
 /// The directories of cgroup `path` where the part of the hierarchy below `mounted` is mounted at
-/// `point`. A cgroup outside that part (another namespace) leaves the mount point alone.
+/// `point`. For a cgroup outside that part (another namespace), only the mount point.
 fn levels(point: &Path, mounted: &Path, path: &Path) -> Vec<PathBuf> {
     let inside = path.strip_prefix(mounted).unwrap_or(Path::new(""));
     let inside = if inside.components().any(|c| c == std::path::Component::ParentDir) {

@@ -10,7 +10,7 @@ use iosonde_model::record::facts::{DeviceCounters, DeviceFacts};
 /// A stack of dm, md and partitions deeper than this is not followed.
 const STACK_LIMIT: u32 = 8;
 
-/// Model or vendor words of disks that a hypervisor or a storage service makes up.
+/// Model or vendor words of virtual disks, from a hypervisor or a storage service.
 const VIRTUAL_WORDS: [&str; 11] = [
     "QEMU",
     "VMware",
@@ -68,7 +68,7 @@ fn device_in_stack(root: &Root, major: u32, minor: u32, depth: u32) -> Option<De
     Some(facts)
 }
 
-/// Directories that may hold what identifies a disk: its own, its device's, and those of the
+/// Directories that may contain the attributes of a disk: its own, its device's, and those of the
 /// controllers of an NVMe subsystem.
 pub(super) struct Parts {
     pub(super) directories: Vec<PathBuf>,
@@ -78,7 +78,7 @@ impl Parts {
     pub(super) fn of(root: &Root, disk: &Path) -> Self {
         let mut directories = vec![disk.to_owned()];
         if let Some(device) = root.resolve(disk.join("device")) {
-            // With native multipath the disk hangs on a subsystem, which links its controllers.
+            // With native multipath the device is a subsystem, which has links to its controllers.
             let controllers = root.names(&device).into_iter().filter(|name| {
                 name.strip_prefix("nvme").is_some_and(|rest| {
                     !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())
@@ -100,7 +100,7 @@ impl Parts {
         })
     }
 
-    /// The name that is unique in the world.
+    /// The world-wide identifier.
     pub(super) fn wwid(&self, root: &Root) -> Option<String> {
         self.first(root, &["wwid", "uuid"])
     }
@@ -115,7 +115,7 @@ impl Parts {
         };
         let model = words(&model);
         match root.word(device.join("vendor")).map(|vendor| words(&vendor)) {
-            // Where the vendor is a PCI or virtio number, it is no part of a name.
+            // A vendor that is a PCI or virtio number is not part of the model name.
             Some(vendor) if vendor != "ATA" && !vendor.starts_with("0x") => {
                 Some(format!("{vendor} {model}"))
             }
@@ -134,7 +134,7 @@ impl Parts {
     }
 }
 
-/// Runs of white space and control characters become one space: such strings go to terminals.
+/// Replaces each run of white space and control characters by a space, for safe display.
 pub(super) fn words(text: &str) -> String {
     text.split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| !word.is_empty())
@@ -146,7 +146,7 @@ pub(super) fn file_name(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_str()?.to_owned())
 }
 
-/// `none [mq-deadline] kyber`: the one in brackets, or the only one.
+/// The scheduler in brackets, or the only one: `none [mq-deadline] kyber`.
 fn active(list: &str) -> Option<String> {
     let inside = list.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     let name = inside.map_or_else(
@@ -156,7 +156,7 @@ fn active(list: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// How the disk is reached, by its name and the buses on its path in `/sys/devices`.
+/// The transport of a disk, from its name and the buses on its path in `/sys/devices`.
 fn transport(root: &Root, disk: &Path) -> Option<String> {
     let name = file_name(disk)?;
     let on_path = |prefix: &str| {
@@ -227,7 +227,7 @@ fn transport(root: &Root, disk: &Path) -> Option<String> {
     Some(kind.to_owned())
 }
 
-/// What lies underneath: kernel names for dm and md, a path for loop.
+/// What is below a disk: kernel names for dm and md, a path for loop.
 fn slaves(root: &Root, disk: &Path) -> Vec<String> {
     let mut below = root.names(disk.join("slaves"));
     below.extend(root.word(disk.join("loop/backing_file")));
@@ -249,7 +249,7 @@ fn is_virtual(facts: &DeviceFacts) -> Option<bool> {
     }
 }
 
-/// dm and md say nothing of links or of being virtual themselves: the devices below decide.
+/// Whether a dm or md device is virtual, and its link, follow from the devices below it.
 fn describe_from_below(root: &Root, disk: &Path, facts: &mut DeviceFacts, depth: u32) {
     if depth >= STACK_LIMIT || facts.is_virtual.is_some() {
         return;
@@ -263,7 +263,7 @@ fn describe_from_below(root: &Root, disk: &Path, facts: &mut DeviceFacts, depth:
     } else if !below.is_empty() && below.iter().all(|device| device.is_virtual == Some(false)) {
         facts.is_virtual = Some(false);
     }
-    // One device below: its link is the link. With several, data may use them all at once.
+    // The link of the only device below is the ceiling; several links may carry data at once.
     if let [only] = below.as_slice() {
         facts.link.clone_from(&only.link);
         facts.link_max.clone_from(&only.link_max);
@@ -271,7 +271,7 @@ fn describe_from_below(root: &Root, disk: &Path, facts: &mut DeviceFacts, depth:
     }
 }
 
-/// Device numbers of what is listed in `slaves`.
+/// Device numbers of the devices listed in `slaves`.
 pub(super) fn numbers_below(root: &Root, disk: &Path) -> Vec<(u32, u32)> {
     let slaves = disk.join("slaves");
     root.names(&slaves)
@@ -280,7 +280,7 @@ pub(super) fn numbers_below(root: &Root, disk: &Path) -> Vec<(u32, u32)> {
         .collect()
 }
 
-/// The device itself, its whole disk, and everything below it: a limit on any of them binds.
+/// The device itself, its whole disk, and everything below it: a limit on any of them applies.
 pub(super) fn numbers_in_stack(root: &Root, major: u32, minor: u32) -> Vec<(u32, u32)> {
     let mut known = vec![(major, minor)];
     let mut at = 0;
@@ -318,7 +318,7 @@ pub fn device_of_mount(root: &Root, mount: &Mount) -> Option<(u32, u32)> {
 
 /// Number of the block device that a path below `/dev` names.
 pub fn number_of_node(root: &Root, source: &Path) -> Option<(u32, u32)> {
-    // A path elsewhere may lie on a server that does not answer.
+    // A path outside `/dev` may be on a file server that does not answer.
     let short = source.strip_prefix("/dev").ok()?;
     if let Some(found) = root.node(source) {
         return Some(found);

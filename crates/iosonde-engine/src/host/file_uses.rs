@@ -1,4 +1,4 @@
-//! What uses a plain file: loop devices over it, swap, servers in the kernel, processes, locks.
+//! Uses of a regular file: loop devices over it, swap, servers in the kernel, processes, locks.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,10 +11,10 @@ use super::served::Served;
 use super::usage::{InUse, Usage, Use, swap_paths};
 use super::{Root, mount};
 
-/// `/proc/locks` of a busy file server, bytes.
+/// Most that is read of `/proc/locks`, bytes; enough for a busy file server.
 const LOCKS_LIMIT_BYTES: u64 = 16 << 20;
 
-/// All that uses this open file, but for the descriptors of this process itself.
+/// All uses of this open file, except by descriptors of this process.
 #[must_use]
 pub fn file_uses(root: &Root, file: BorrowedFd<'_>) -> InUse {
     let Ok(seen) = fstat(file) else { return InUse::default() };
@@ -35,7 +35,7 @@ pub fn file_uses(root: &Root, file: BorrowedFd<'_>) -> InUse {
     let served = Served::of(root);
     uses.extend(served.of_thing(Thing::File(own)).map(of_it));
     let has_it = openers.found.iter().filter(|opener| opener.thing == Thing::File(own));
-    // One of them is the descriptor that is examined here.
+    // One of them is `file` itself.
     let is_open_here = has_it.clone().filter(|opener| opener.is_own).count() > 1;
     uses.extend(has_it.filter(|opener| !opener.is_own).map(|opener| {
         let (pid, program) = (opener.pid, opener.program.clone());
@@ -52,8 +52,8 @@ fn of_it(by: Use) -> Usage {
     Usage { device: "it".into(), by }
 }
 
-/// POSIX and open-file-description locks, leases and delegations on an open file or node, of others
-/// than those who are known to have it open. `flock` is left to who takes that lock.
+/// POSIX and open-file-description locks, leases and delegations on an open file or node, by other
+/// processes than the openers in `known`. Locks of `flock` are found by taking one, not here.
 #[must_use]
 pub fn locks(root: &Root, file: BorrowedFd<'_>, known: &[Usage]) -> Vec<Usage> {
     let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
@@ -65,7 +65,7 @@ pub fn locks(root: &Root, file: BorrowedFd<'_>, known: &[Usage]) -> Vec<Usage> {
         })
         .collect();
     let mut found: Vec<(String, Option<u32>)> = listed(root, file);
-    // What the list may not show, from another PID namespace.
+    // The list may not show the lock of a process in another PID namespace.
     if let Ok(Some(pid)) = sharing::record_lock(file) {
         let pid = u32::try_from(pid).ok().filter(|pid| *pid > 0);
         if found.is_empty() {
@@ -85,7 +85,7 @@ pub fn locks(root: &Root, file: BorrowedFd<'_>, known: &[Usage]) -> Vec<Usage> {
 fn listed(root: &Root, file: BorrowedFd<'_>) -> Vec<(String, Option<u32>)> {
     let Ok(seen) = fstat(file) else { return Vec::new() };
     let mut devices = vec![(major(seen.st_dev), minor(seen.st_dev))];
-    // On btrfs a subvolume shows a device number of its own, and its super block another.
+    // A btrfs subvolume has another device number than its super block.
     devices.extend(mount::mount_of_file(root, file).map(|mount| mount.device));
     let text = root.text_up_to("/proc/locks", LOCKS_LIMIT_BYTES).unwrap_or_default();
     let lock = |line: &str| {

@@ -100,7 +100,7 @@ const FUSE_NETWORK: &[&str] = &[
     "saunafs",
 ];
 
-/// FUSE subtypes whose files belong to the hypervisor's or another system's side.
+/// FUSE subtypes whose files belong to the hypervisor or to another system.
 const FUSE_HOST_SHARE: &[&str] =
     &["vmhgfs-fuse", "virtiofs", "osxfs", "grpcfuse", "lxcfs", "portal"];
 
@@ -164,7 +164,7 @@ mod tests {
             ("", 0x6573_5546, "fuse", UserSpace),
             ("overlay", 0x794c_7630, "overlay", Stacked),
             ("proc", 0x9fa0, "proc", Virtual),
-            // The mount table names what a later mount hides: the number is the truth.
+            // The mount table may name a hidden file system; the number is that of the visible one.
             ("ext4", 0x0102_1994, "tmpfs", Memory),
             ("ext4", 0x6573_5546, "fuse", UserSpace),
             ("drvfs", 0x1234, "drvfs", HostShare),

@@ -1,4 +1,4 @@
-//! fio as a second witness, where it is installed.
+//! fio as a cross-check of our measurement, where it is installed.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use serde_json::Value;
 use super::program::{self, Limits, Said};
 use iosonde_model::record::WitnessRun;
 
-/// Most output that is read, bytes.
+/// Limit on the output that is read, bytes.
 const OUTPUT_LIMIT_BYTES: u64 = 64 << 20;
 
-/// A fio that does not tell its version within this time is none.
+/// Time limit of `fio --version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
-/// What every job receives besides its load: to take files as they are. With `create_on_open` fio
-/// lays nothing out, which it otherwise does to a file that is too short, after removing it; and
-/// without `allow_file_create` opening makes nothing. Latency is counted from before submission.
+/// Options added to every job, so that fio uses files as they are. Without `create_on_open`, fio
+/// removes a file that is too short and lays out a new one. Without `allow_file_create`, opening
+/// creates no file. Latency percentiles include submission.
 const EACH_JOB: [&str; 7] = [
     "--allow_file_create=0",
     "--create_on_open=1",
@@ -31,7 +31,7 @@ const EACH_JOB: [&str; 7] = [
 #[derive(Clone, Debug)]
 pub struct Fio {
     program: PathBuf,
-    /// What it calls itself: `fio-3.33`.
+    /// As fio reports it: `fio-3.33`.
     pub version: String,
 }
 
@@ -41,20 +41,20 @@ pub enum FioError {
     /// Not in PATH.
     #[error("fio is not installed; install the package fio, or leave --cross-check out")]
     Missing,
-    /// It was ended because we are.
+    /// The caller cancelled it.
     #[error("interrupted")]
     Interrupted,
-    /// It could not be started, did not end in time, or said too much.
+    /// It could not be started, did not end in time, or printed too much.
     #[error("fio: {0}")]
     Ran(String),
     /// It ended with an error.
     #[error("fio ended with exit code {code}: {said}")]
     Failed {
         code: i32,
-        /// The last line of what it said.
+        /// The last line of its error output.
         said: String,
     },
-    /// It ended well, and its result is none.
+    /// It succeeded, but its output is not a result.
     #[error("fio's result cannot be read: {0}")]
     Unreadable(String),
 }
@@ -63,7 +63,7 @@ impl Fio {
     /// The fio of this machine.
     ///
     /// # Errors
-    /// If there is none in PATH, or it does not tell its version.
+    /// If there is none in PATH, or it does not report its version.
     pub fn find() -> Result<Fio, FioError> {
         let program = program::find("fio").ok_or(FioError::Missing)?;
         let mut command = program::command(&program);
@@ -80,11 +80,11 @@ impl Fio {
         Ok(Fio { program, version: version.chars().take(64).collect() })
     }
 
-    /// Runs jobs, as `--name=…` and options, and gives what fio measured. fio makes, extends and
-    /// removes no file: it opens what is named, and that has to be there in full length.
+    /// Runs jobs, given as `--name=…` and options, and returns what fio measured. fio creates,
+    /// extends and removes no file: each named file must exist in full length.
     ///
     /// # Errors
-    /// If it fails, takes longer than `limit`, is `cancelled`, or its result makes no sense.
+    /// If it fails, takes longer than `limit`, is `cancelled`, or its result cannot be read.
     pub fn run(
         &self,
         jobs: &[String],
@@ -113,7 +113,7 @@ impl Fio {
     }
 }
 
-/// What was measured, of what was said.
+/// The measurement in fio's output.
 fn result(said: &Said) -> Result<WitnessRun, FioError> {
     let text = String::from_utf8_lossy(&said.output);
     if said.code != 0 {
@@ -135,7 +135,7 @@ fn result(said: &Said) -> Result<WitnessRun, FioError> {
     })
 }
 
-/// All jobs and directions of fio's document together.
+/// The sum over all jobs and directions of fio's document.
 fn witness(document: &Value) -> Option<WitnessRun> {
     let program = document.get("fio version")?.as_str()?.chars().take(64).collect();
     let mut seen = WitnessRun { program, ..WitnessRun::default() };

@@ -1,4 +1,4 @@
-//! Which block devices does a flush pass on its way down, and how many has the kernel counted?
+//! The block devices that a flush passes on its way down, and the kernel's counts of flushes.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use iosonde_model::record::ladder::FlushLayer;
 
 /// A stack with more devices than this is not followed further.
 const LAYER_LIMIT: usize = 64;
-/// Place of the flush count among the fields of `stat` (since Linux 5.5), from 0.
+/// Index of the flush count in the fields of `stat` (since Linux 5.5).
 const FLUSH_FIELD: usize = 15;
 
-/// The devices below a block device with this number, from its whole disk downwards: members of dm
-/// and md, and through a loop device's file to the disk that holds that.
+/// The stack below the block device with this number, from its whole disk downwards: members of dm
+/// and md, and the disk that holds the file of a loop device.
 ///
-/// `write_cache` of each is the kernel's word, which an administrator may have changed.
+/// `write_cache` of each is the kernel's setting, which an administrator may have changed.
 #[must_use]
 pub fn flush_layers(root: &Root, major: u32, minor: u32) -> Vec<FlushLayer> {
     let mut waiting = vec![((major, minor), 0)];
@@ -44,14 +44,14 @@ pub fn flush_layers(root: &Root, major: u32, minor: u32) -> Vec<FlushLayer> {
     layers
 }
 
-/// Flushes that a disk has completed since it is there, of whomever.
+/// Flushes that a disk has completed since it appeared, whoever sent them.
 #[must_use]
 pub fn flushes(root: &Root, name: &str) -> Option<u64> {
     let stat = root.text(format!("/sys/class/block/{name}/stat"))?;
     stat.split_whitespace().nth(FLUSH_FIELD)?.parse().ok()
 }
 
-/// Whether the kernel could carry devices that log writes (device mapper).
+/// Whether the kernel has device mapper, which can log writes (dm-log-writes).
 #[must_use]
 pub fn has_device_mapper(root: &Root) -> bool {
     root.exists("/sys/class/misc/device-mapper") || root.exists("/dev/mapper/control")
@@ -62,8 +62,8 @@ fn whole_disk(root: &Root, (major, minor): (u32, u32)) -> Option<std::path::Path
     if root.exists(own.join("partition")) { own.parent().map(Path::to_owned) } else { Some(own) }
 }
 
-/// Flushes are counted where the block layer makes requests of them. A driver that takes bios as
-/// they are (md, most of dm, zram) has a counter that stands still.
+/// Why the flushes of a disk are not counted, if so. The kernel counts flush requests; a bio-based
+/// driver (md, most of dm, zram) has none.
 fn uncounted(root: &Root, disk: &Path, name: &str) -> Option<String> {
     if !root.exists(disk.join("mq")) {
         return Some("the kernel does not count the flushes of this kind of device".into());
@@ -72,7 +72,7 @@ fn uncounted(root: &Root, disk: &Path, name: &str) -> Option<String> {
     (!known).then(|| "this kernel does not count flushes (it does since 5.5)".into())
 }
 
-/// Numbers of what lies below; or why what lies below a loop device is not known.
+/// Numbers of the devices below, or why the device below a loop device is not known.
 fn below(root: &Root, disk: &Path) -> (Vec<(u32, u32)>, Option<String>) {
     let Some(file) = root.word(disk.join("loop/backing_file")) else {
         return (device::numbers_below(root, disk), None);
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// A tree with a device mapper volume over two disks, of which one is a partition's.
+    /// A tree with a device mapper volume over a partition of a disk.
     fn tree() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let block = dir.path().join("sys/devices/virtual/block");

@@ -1,8 +1,8 @@
 //! The generic character devices of NVMe (`/dev/ngXnY`), each of which takes commands for the
 //! namespace that is the block device `nvmeXnY`.
 //!
-//! Source: `drivers/nvme/host` of the kernel, which names both alike and puts them side by side:
-//! below the controller, or with native multipath below the subsystem.
+//! Source: `drivers/nvme/host` of the kernel, which names both alike, below the same parent: the
+//! controller, or with native multipath the subsystem.
 
 use super::device::file_name;
 use super::{Root, mount};
@@ -31,14 +31,13 @@ pub fn nvme_generic(root: &Root, major: u32, minor: u32) -> Option<NvmeGeneric> 
     let block = || {
         let beside = format!("nvme{}", name.strip_prefix("ng")?);
         let number = mount::device_number(&root.text(place.parent()?.join(&beside).join("dev"))?)?;
-        // Only a block device has this name there.
+        // The name must be that of a block device.
         root.exists(format!("/sys/class/block/{beside}")).then_some((beside, number))
     };
     Some(NvmeGeneric { block: block(), name })
 }
 
-/// Kernel name of the generic device of a namespace, of the block device with this number or of a
-/// partition on it.
+/// Kernel name of the generic device of the NVMe namespace with this block device or partition.
 #[must_use]
 pub fn generic_of_block(root: &Root, major: u32, minor: u32) -> Option<String> {
     let mut place = root.resolve(format!("/sys/dev/block/{major}:{minor}"))?;

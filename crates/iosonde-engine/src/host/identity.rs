@@ -1,4 +1,4 @@
-//! The name that stands for one block device and no other: what a consent has to repeat.
+//! The unique name of a block device, which the user repeats to consent to its destruction.
 
 use std::path::Path;
 
@@ -9,25 +9,25 @@ use iosonde_model::record::facts::DeviceFacts;
 /// What identifies a block device on this machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Identity {
-    /// Serial number, else WWN, else backing file, else `name:bytes`; for a partition its number
-    /// behind that. Holds no control characters.
+    /// Serial number, else WWN, else backing file, else `name:bytes`; for a partition followed by
+    /// `-part` and its number. Contains no control characters.
     pub id: String,
-    /// Kernel name, of the partition if it is one.
+    /// Kernel name of the device or partition.
     pub name: String,
-    /// Model, where the disk tells one.
+    /// Model, if the disk reports one.
     pub model: Option<String>,
     /// Size, bytes.
     pub bytes: u64,
     /// Whether the kernel refuses to write to it.
     pub read_only: bool,
-    /// The kernel's serial number of this appearance of the disk (`diskseq`, Linux 5.15).
+    /// The kernel's sequence number, new for each attached disk (`diskseq`, Linux 5.15).
     pub sequence: Option<u64>,
 }
 
-/// Who the block device with this number is; `None` where sysfs does not know it.
+/// The identity of the block device with this number; `None` if sysfs does not list it.
 ///
-/// A serial number that a second disk of this machine shows as well identifies neither, and the
-/// next in order is taken: cheap USB bridges and virtual machines are full of such numbers.
+/// A serial number that another disk of this machine also shows is skipped, and the next in order
+/// is used: disks behind cheap USB bridges and in virtual machines often share serial numbers.
 #[must_use]
 pub fn identity(root: &Root, major: u32, minor: u32) -> Option<Identity> {
     let own = root.resolve(format!("/sys/dev/block/{major}:{minor}"))?;
@@ -57,7 +57,7 @@ pub fn identity(root: &Root, major: u32, minor: u32) -> Option<Identity> {
     })
 }
 
-/// What may identify a disk, best first.
+/// The possible identifiers of a disk, best first.
 fn marks(root: &Root, disk: &Path, facts: &DeviceFacts) -> Vec<String> {
     // The namespaces of an NVMe share the serial number of their controller.
     let namespace = root.number::<u32>(disk.join("nsid")).filter(|number| *number > 1);
@@ -69,7 +69,7 @@ fn marks(root: &Root, disk: &Path, facts: &DeviceFacts) -> Vec<String> {
     [serial, facts.wwid.clone(), file].into_iter().flatten().filter(|m| !m.is_empty()).collect()
 }
 
-/// What the other disks of this machine show.
+/// The possible identifiers of all other disks of this machine.
 fn others(root: &Root, own: &str) -> Vec<String> {
     let mut marks_of_others = Vec::new();
     for name in root.names("/sys/class/block") {
@@ -85,7 +85,7 @@ fn others(root: &Root, own: &str) -> Vec<String> {
     marks_of_others
 }
 
-/// Control characters, and those that turn the direction of writing, would let a device print
+/// Replaces control characters and marks of writing direction, by which a device could display
 /// another name than it has.
 fn printable(text: &str) -> String {
     let turns = |c: char| {

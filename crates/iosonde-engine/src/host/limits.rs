@@ -16,7 +16,7 @@ const THROTTLE_FILES: [(&str, IoLimitKind); 4] = [
     ("blkio.throttle.write_iops_device", IoLimitKind::WriteIops),
 ];
 
-/// Every limit that binds this process on the device, its whole disk, or a device below it.
+/// Every limit that applies to this process on the device, its whole disk, or a device below it.
 #[must_use]
 pub fn io_limits(root: &Root, major: u32, minor: u32) -> Vec<IoLimit> {
     let devices = device::numbers_in_stack(root, major, minor);
@@ -74,7 +74,7 @@ fn flat<'a>(text: &'a str, devices: &'a [(u32, u32)]) -> impl Iterator<Item = u6
     text.lines().filter_map(|line| of_device(line, devices)?.trim().parse().ok())
 }
 
-/// What follows the device number, if the line is about one of the devices.
+/// The text after the device number, if that is one of the devices.
 fn of_device<'a>(line: &'a str, devices: &[(u32, u32)]) -> Option<&'a str> {
     let (number, rest) = line.trim().split_once(' ')?;
     devices.contains(&mount::device_number(number)?).then_some(rest)

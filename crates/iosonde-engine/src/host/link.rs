@@ -1,4 +1,4 @@
-//! The link between a disk and the machine: speed now, the best speed, the ceiling.
+//! The link between a disk and the machine: current speed, best speed, payload ceiling.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ impl Pcie {
     fn read(root: &Root, function: &Path, which: &str) -> Option<Self> {
         let words = root.word(function.join(format!("{which}_link_speed")))?;
         let width = root.number(function.join(format!("{which}_link_width")))?;
-        // The specification ends at x32; the kernel shows 255 where it does not know.
+        // The specification ends at x32; the kernel shows 255 for an unknown width.
         if !(1..=32).contains(&width) {
             return None;
         }
@@ -107,13 +107,13 @@ fn describe_sata(root: &Root, disk: &Path, facts: &mut DeviceFacts) {
     facts.link_bytes_per_s = Some(match speed.as_deref() {
         Some("1.5 Gbps") => SATA_3_BYTES_PER_S / 4,
         Some("3.0 Gbps") => SATA_3_BYTES_PER_S / 2,
-        // No SATA is faster, so it is a ceiling where the speed is not shown, too.
+        // No SATA link is faster, so this is also the ceiling where the speed is not shown.
         _ => SATA_3_BYTES_PER_S,
     });
     facts.link = speed.map(|speed| format!("{speed} SATA"));
 }
 
-/// The line rate after coding; what a USB bridge reaches is less.
+/// The ceiling is the line rate after coding; a USB bridge reaches less.
 fn describe_usb(root: &Root, disk: &Path, facts: &mut DeviceFacts) {
     let speed: Option<u64> = disk.ancestors().find_map(|above| root.number(above.join("speed")));
     let Some(megabits) = speed.filter(|&megabits| megabits > 0) else { return };

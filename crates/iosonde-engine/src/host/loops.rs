@@ -1,5 +1,5 @@
-//! Loop devices, and what each of them lies over: by what the kernel says, not by a path that may
-//! have been renamed, unlinked, or be that of another mount namespace.
+//! Loop devices and their backing files, as identified by the kernel. The path in sysfs may have
+//! been renamed or unlinked, or belong to another mount namespace.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -12,31 +12,31 @@ use super::openers::FileId;
 use super::stack::Node;
 use super::{Root, device, filesystem_class, mount};
 
-/// A loop device with something below it.
+/// A loop device that is attached to a file or device.
 pub(super) struct Loop {
     pub(super) node: Node,
-    /// The path that sysfs shows.
+    /// Path of the backing file in sysfs.
     path: PathBuf,
-    /// The file below it, or the node of a device.
+    /// Its backing file, or the node of a device.
     pub(super) file: Option<FileId>,
-    /// Number of the block device below it, if it is one.
+    /// Number of its backing device, if it is one.
     pub(super) over: Option<(u32, u32)>,
 }
 
 impl Loop {
-    /// Whether both lie over one file.
+    /// Whether both have the same backing file.
     pub(super) fn is_over_same(&self, other: &Loop) -> bool {
         self.path == other.path || self.file.is_some() && self.file == other.file
     }
 
-    /// In words, that it is not known what it lies over.
+    /// A description if the backing file is unknown.
     pub(super) fn unknown(&self) -> Option<String> {
         let is_known = self.file.is_some() || self.over.is_some();
         (!is_known).then(|| format!("what {} lies over", self.node.name))
     }
 
-    /// In words, that whoever uses the file below may do so by another inode: it is on a stacked
-    /// file system, or nobody knows on which.
+    /// A description if the backing file may be used through another inode, because its file system
+    /// is stacked or unknown.
     pub(super) fn stacked(&self, root: &Root) -> Option<String> {
         let file = self.file.filter(|_| self.over.is_none() && root.is_system())?;
         let Some((name, class)) = self.filesystem(root, file) else {
@@ -47,21 +47,21 @@ impl Loop {
         (class == FilesystemClass::Stacked).then(who)
     }
 
-    /// Name and class of the file system of the file below.
+    /// Name and class of the file system of the backing file.
     fn filesystem(&self, root: &Root, file: FileId) -> Option<(String, FilesystemClass)> {
         let path = root.path(&self.path);
         if stat(&path).is_ok_and(|seen| FileId { device: seen.st_dev, inode: seen.st_ino } == file)
         {
             return Some(filesystem_class("", u64::try_from(statfs(&path).ok()?.f_type).ok()?));
         }
-        // The path leads elsewhere, as after a rename: by the device number then.
+        // The path leads to another file, as after a rename; use the device number.
         let number = (major(file.device), minor(file.device));
         let mount = mount::all(root).into_iter().find(|mount| mount.device == number)?;
         Some(filesystem_class(&mount.filesystem, 0))
     }
 }
 
-/// The loop devices with something below them.
+/// All attached loop devices.
 pub(super) fn loops(root: &Root) -> Vec<Loop> {
     let names = root.names("/sys/class/block").into_iter();
     let nodes = names
@@ -75,14 +75,14 @@ pub(super) fn loops(root: &Root) -> Vec<Loop> {
     attached.collect()
 }
 
-/// The file below a loop device, and the number of the device that it is.
+/// The backing file of a loop device, and its number if it is a block device.
 fn below(root: &Root, node: &Node, path: &Path) -> (Option<FileId>, Option<(u32, u32)>) {
     if let Some(backing) = known_to_the_kernel(root, node) {
         let file = FileId { device: backing.device, inode: backing.inode };
         let number = backing.is_device;
         return (Some(file), (number != 0).then(|| (major(number), minor(number))));
     }
-    // Without leave to open the loop device, its path has to do.
+    // Without permission to open the loop device, use the path.
     let seen = rustix::fs::stat(root.path(path)).ok();
     let file = seen.map(|seen| FileId { device: seen.st_dev, inode: seen.st_ino });
     (file, device::number_of_node(root, path))

@@ -1,11 +1,11 @@
-//! Memory: what there is, what is available, and what the cgroup leaves.
+//! Memory: total, available, and the limits of the cgroup and of `mlock`.
 
 use std::path::Path;
 
 use super::{Root, cgroup};
 use iosonde_model::record::HostFacts;
 
-/// From here on a version 1 limit means "none": the kernel shows LONG_MAX in whole pages.
+/// A version 1 limit from here on means "none": the kernel shows LONG_MAX in whole pages.
 const NO_LIMIT_BYTES: u64 = 1 << 60;
 
 /// Fills the memory facts.
@@ -29,8 +29,8 @@ fn kib_field(meminfo: &str, key: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Limit of one cgroup, and what may still be taken: the page cache that is not in active use can
-/// be reclaimed, so it counts as free (the "working set" of container tools).
+/// Limit of one cgroup, and the memory left below it. Inactive page cache can be reclaimed, so it
+/// counts as free (as in the "working set" of container tools).
 fn cgroup_room(root: &Root, level: &Path, unified: bool) -> (Option<u64>, Option<u64>) {
     let bytes = |file: &str| root.number::<u64>(level.join(file));
     let (limit, usage, cache) = if unified {
@@ -61,7 +61,7 @@ fn memlock(limits: &str) -> Option<u64> {
     }
 }
 
-/// The smaller of the known ones.
+/// The smaller of the known values.
 fn smaller(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     a.into_iter().chain(b).min()
 }

@@ -1,4 +1,4 @@
-//! Which mount holds a path, from `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+//! Finds the mount that holds a path, in `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
@@ -33,7 +33,7 @@ pub struct Mount {
 
 /// The mount that holds `path`.
 ///
-/// The kernel's own answer (statx mount id) counts most; then the longest mount point that is a
+/// The kernel's answer (statx mount id) has priority; then the longest mount point that is a
 /// prefix of the canonical path and has the device number of the file; then the longest prefix,
 /// since btrfs subvolumes and overlays show other device numbers than their mounts.
 #[must_use]
@@ -44,14 +44,14 @@ pub fn mount_of(root: &Root, path: &Path) -> Option<Mount> {
     choose(&mounts, &canonical, id, device).cloned()
 }
 
-/// The mount that holds a path by its name alone: nothing of the path itself is asked, so that this
-/// answers even where the file system does not. A symbolic link on the way may mislead it.
+/// The mount that holds a path, by the name alone. The path is not accessed, so this works even
+/// where the file system does not answer. A symbolic link in the path may mislead it.
 #[must_use]
 pub fn mount_by_name(root: &Root, path: &Path) -> Option<Mount> {
     let path = std::path::absolute(path).ok()?;
     let holds = |mount: &Mount| path.starts_with(&mount.point);
     let mounts = all(root).into_iter().filter(holds);
-    // Of several on one point the last covers the others.
+    // Of several mounts on one point, the last covers the others.
     mounts.max_by_key(|mount| mount.point.as_os_str().len())
 }
 
@@ -108,7 +108,7 @@ pub(super) fn everywhere(root: &Root) -> Vec<(Mount, bool)> {
     found
 }
 
-/// Mount id and device number of a path, as far as the kernel tells.
+/// Mount id and device number of a path, as far as the kernel shows them.
 fn identity(path: &Path) -> (Option<u64>, Option<(u32, u32)>) {
     let wanted = StatxFlags::MNT_ID | StatxFlags::BASIC_STATS;
     let Ok(seen) = statx(CWD, path, AtFlags::empty(), wanted) else { return (None, None) };
@@ -219,7 +219,7 @@ mod tests {
         for line in ["", " - ", "x 1 0:1 / / rw - a b c", "1 1 0 / / rw - a b", "1 2 3:4 - a"] {
             assert_eq!(parse(line), None, "{line}");
         }
-        // A trailing backslash, a short and a too large escape are kept as they stand.
+        // A trailing backslash, a short and a too large escape are kept unchanged.
         assert_eq!(unescape(r"a\"), r"a\");
         assert_eq!(unescape(r"\04"), r"\04");
         assert_eq!(unescape(r"\777\08x"), r"\777\08x");

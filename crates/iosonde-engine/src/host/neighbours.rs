@@ -1,26 +1,26 @@
-//! Who else did I/O or used CPUs: the accounting of all processes at two times.
+//! Other processes that did I/O or used CPU time: the accounting of all processes at two times.
 //!
-//! Sources: proc_pid_stat(5), proc_pid_io(5), cgroups(7). The I/O of a process that ended meanwhile
-//! is in the accounting of the one that waited for it; what it had done before the first of the two
-//! times is taken off there.
+//! Sources: proc_pid_stat(5), proc_pid_io(5), cgroups(7). The kernel adds the I/O of a process that
+//! has ended to the process that waited for it. The part from before the first of the two times is
+//! subtracted there.
 
 use std::collections::BTreeMap;
 
 use super::Root;
 use iosonde_model::record::facts::Neighbour;
 
-/// Processes that are named of those that did most I/O, and of those that used most CPU time.
+/// Number of processes named for the most I/O, and as many for the most CPU time.
 const NAMED: usize = 3;
-/// I/O and CPU time below which a process disturbs nobody.
+/// I/O and CPU time below which a process is not reported.
 const LEAST_BYTES: u64 = 1 << 20;
 const LEAST_CPU_NS: u64 = 50_000_000;
-/// Ancestors that are asked for, so that a loop in what was read while it changed ends.
+/// Limit on the ancestors followed: parent ids that changed during the read may form a loop.
 const MAX_GENERATIONS: usize = 64;
 
 /// The accounting of all processes but this one.
 #[derive(Debug)]
 pub struct Census {
-    /// By process id and start, which together name a process.
+    /// By process id and start time, which together identify a process.
     processes: BTreeMap<(u32, u64), Account>,
 }
 
@@ -49,7 +49,7 @@ impl Account {
 }
 
 impl Census {
-    /// Takes one. Of processes of other users, an ordinary user sees the CPU time only.
+    /// Reads all accounts. An ordinary user sees only the CPU time of other users' processes.
     #[must_use]
     pub fn take(root: &Root) -> Census {
         let own = std::process::id();
@@ -58,7 +58,7 @@ impl Census {
         Census { processes: accounts.filter_map(|pid| account(root, pid)).collect() }
     }
 
-    /// The processes that did most since an earlier one.
+    /// The processes that did most since an earlier census.
     #[must_use]
     pub fn since(&self, before: &Census, root: &Root) -> Vec<Neighbour> {
         let inherited = self.inherited(before);
@@ -82,8 +82,7 @@ impl Census {
         chosen.into_iter().map(|(pid, account)| neighbour(root, pid, account)).collect()
     }
 
-    /// The I/O up to an earlier time of processes that have ended since, by the ancestor that is
-    /// left.
+    /// I/O before an earlier time of processes that have ended since, by nearest living ancestor.
     fn inherited(&self, before: &Census) -> BTreeMap<u32, Account> {
         let is_left = |pid: u32| self.processes.range((pid, 0)..=(pid, u64::MAX)).next().is_some();
         let parent = |pid: u32| {
@@ -108,7 +107,7 @@ impl Census {
     }
 }
 
-/// The largest by this figure, of those that have as much at least.
+/// The processes with the largest values of a figure, if they are at least `least`.
 fn most(all: &[(u32, Account)], least: u64, of: fn(Account) -> u64) -> Vec<(u32, Account)> {
     let mut chosen: Vec<(u32, Account)> =
         all.iter().filter(|(_, account)| of(*account) >= least).copied().collect();
@@ -119,7 +118,7 @@ fn most(all: &[(u32, Account)], least: u64, of: fn(Account) -> u64) -> Vec<(u32,
 
 fn account(root: &Root, pid: u32) -> Option<((u32, u64), Account)> {
     let stat = root.text(format!("/proc/{pid}/stat"))?;
-    // The name may contain anything, brackets and spaces too. Fields count from 1, the state is 3.
+    // The name may contain brackets and spaces. Fields are numbered from 1; the state is 3.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let ticks = field(14)?.saturating_add(field(15)?);
@@ -150,7 +149,7 @@ fn neighbour(root: &Root, pid: u32, account: Account) -> Neighbour {
     }
 }
 
-/// Its path in the unified hierarchy, else in that of the block controller; not the topmost one.
+/// The path in the unified hierarchy, else in that of the block controller; never the root.
 fn cgroup(text: &str) -> Option<String> {
     let path = |wanted: fn(&str) -> bool| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
@@ -167,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that started at `started`, and has used so many ticks and written so much.
+    /// A process with this start time, CPU time in ticks, and number of bytes written.
     fn process(root: &std::path::Path, pid: u32, started: u64, ticks: u64, written: u64) {
         let directory = root.join(format!("proc/{pid}"));
         std::fs::create_dir_all(&directory).unwrap();
@@ -212,7 +211,7 @@ mod tests {
         std::fs::remove_dir_all(directory.path().join("proc/10")).unwrap();
         process(directory.path(), 1, 1, 0, (3 << 30) + 4096);
         assert!(Census::take(&root).since(&before, &root).is_empty());
-        // What it did after the first time is.
+        // What it did after the first time counts for its parent.
         process(directory.path(), 1, 1, 0, (3 << 30) + (5 << 20));
         assert_eq!(Census::take(&root).since(&before, &root)[0].written_bytes, 5 << 20);
     }

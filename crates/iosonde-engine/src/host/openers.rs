@@ -1,7 +1,7 @@
-//! Which processes have a device or a file open, or mapped into their memory.
+//! Processes that have a device or a file open, or mapped into their memory.
 //!
-//! The kernel says what a descriptor leads to, by number: a block device is the same whatever node
-//! it was opened through, a file whatever name it has by now, in whatever mount namespace. Sources:
+//! The kernel identifies the object behind a descriptor by number. So a block device is recognised
+//! through any node, and a file by any name and in any mount namespace. Sources:
 //! proc_pid_fd(5), proc_pid_fdinfo(5), proc_pid_map_files(5), proc_pid_maps(5), proc_pid_task(5).
 
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use rustix::io::Errno;
 
 use super::{Root, device, mount};
 
-/// Most that is read of the list of mappings of one process, bytes: some 100,000 of them.
+/// Most that is read of one process's list of mappings, bytes: some 100,000 mappings.
 const MAPS_LIMIT_BYTES: u64 = 16 << 20;
-/// Processes named one by one where they could not be examined.
+/// Maximum number of unexamined processes that are named.
 const NAMED: usize = 3;
-/// The kernel's own threads, in the flags of proc_pid_stat(5).
+/// Flag of a kernel thread (`PF_KTHREAD`) in proc_pid_stat(5).
 const KERNEL_THREAD: u32 = 0x0020_0000;
 /// A descriptor that only names a file (`O_PATH`).
 const PATH_ONLY: u32 = 0o10_000_000;
@@ -28,7 +28,7 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// `CAP_SYS_PTRACE`, as a bit of `CapEff`.
 const PTRACE: u64 = 1 << 19;
 
-/// A file by what `stat` shows of it, whatever its name.
+/// A file by its numbers in `stat`, independent of its name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FileId {
     /// Device number of its file system (`st_dev`).
@@ -37,7 +37,7 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// What a descriptor leads to, by number.
+/// The object behind a descriptor, by number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Thing {
     /// A block device.
@@ -48,7 +48,7 @@ pub(super) enum Thing {
     File(FileId),
 }
 
-/// How a process has it.
+/// How a process uses a device or file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
     /// Open for writing.
@@ -59,23 +59,23 @@ pub enum Access {
     Map,
 }
 
-/// A process that has something.
+/// A process that has a device or file open or mapped.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Opener {
     pub(super) thing: Thing,
     pub(super) pid: u32,
     pub(super) program: String,
     pub(super) access: Access,
-    /// Whether it is this very process.
+    /// Whether it is this process.
     pub(super) is_own: bool,
 }
 
-/// What could not be examined, so that somebody who has the target open may have been missed.
+/// What could not be examined, so that a process that uses the target may have been missed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Unseen {
     /// Processes, by id and name, whose descriptors or mappings are not shown to this user.
     pub processes: Vec<(u32, String)>,
-    /// Whatever else hides somebody, in words.
+    /// Other reasons why users of the target may be hidden, in words.
     pub others: Vec<String>,
 }
 
@@ -107,10 +107,10 @@ impl fmt::Display for Unseen {
     }
 }
 
-/// What all processes have open.
+/// The devices and files that processes have open or mapped.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Openers {
-    /// Who has any block device, or one of the other things that were wanted.
+    /// Users of any block device, and of the other things that were wanted.
     pub(super) found: Vec<Opener>,
     pub(super) unseen: Unseen,
     /// Processes examined.
@@ -136,7 +136,7 @@ impl Openers {
     }
 }
 
-/// What keeps whole processes out of `/proc`.
+/// Reasons why `/proc` may not show all processes, in words.
 fn hidden(root: &Root) -> Vec<String> {
     let mut found = Vec::new();
     let namespace = root.link("/proc/self/ns/pid");
@@ -162,8 +162,8 @@ struct Scan<'a> {
     root: &'a Root,
     wanted: &'a [Thing],
     own: Option<u32>,
-    /// What was found behind mappings before, by the columns device, inode and path: most processes
-    /// map the same libraries.
+    /// Cache of mapped objects, by the columns device, inode and path: most processes map the same
+    /// libraries.
     mapped: BTreeMap<Vec<u8>, Thing>,
     openers: Openers,
 }
@@ -174,7 +174,7 @@ struct Task {
     threads: u32,
 }
 
-/// The process is gone, or was never there.
+/// Whether the error means that the process has ended.
 fn is_gone(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::SRCH))
 }
@@ -225,18 +225,18 @@ impl Scan<'_> {
         for task in tasks {
             let directory =
                 if task == pid { process.into() } else { process.join(format!("task/{task}")) };
-            // A recorded tree is no place to ask the kernel about.
+            // The kernel knows nothing about the processes of a recorded tree.
             let is_thread = task != pid && self.root.is_system();
             let shares = is_thread && sharing::share_descriptors(pid, task).unwrap_or(false);
             let seen = if shares { Ok(()) } else { self.descriptors(&directory, pid) };
-            // All threads share their memory; a first thread that has ended shows none of it.
+            // All threads share their memory, but a main thread that has ended shows none of it.
             let seen = seen.and_then(|()| match is_mapped {
                 true => Ok(true),
                 false => self.mappings(&directory, pid),
             });
             match seen {
                 Ok(mapped) => is_mapped = mapped,
-                // One thread may end while its process goes on.
+                // A thread may end before its process.
                 Err(error) if is_gone(&error) && task != pid => {}
                 Err(error) => return Err(error),
             }
@@ -252,7 +252,7 @@ impl Scan<'_> {
             match self.flags(&task.join(format!("fdinfo/{number}"))) {
                 Some(flags) if flags & PATH_ONLY != 0 => {}
                 Some(flags) if flags & 3 == 0 => self.found(thing, pid, Access::Read),
-                // What cannot be read is taken for the worse.
+                // Where the flags cannot be read, assume the worst.
                 _ => self.found(thing, pid, Access::Write),
             }
         }
@@ -273,17 +273,17 @@ impl Scan<'_> {
     fn found(&mut self, thing: Thing, pid: u32, access: Access) {
         let is_own = self.own == Some(pid);
         let opener = Opener { thing, pid, program: String::new(), access, is_own };
-        // Of our own each counts: a second one is in the way of a lease.
+        // Each descriptor of this process counts: a second one prevents a lease.
         if is_own || !self.openers.found.contains(&opener) {
             self.openers.found.push(opener);
         }
     }
 
-    /// Whether the task has any memory at all.
+    /// Adds the mapped objects of a task. Returns whether it has any mappings.
     fn mappings(&mut self, task: &Path, pid: u32) -> io::Result<bool> {
         let text = match self.root.read(task.join("maps"), MAPS_LIMIT_BYTES) {
             Ok(text) => text,
-            // A recorded tree need not have them.
+            // A recorded tree may have no `maps`.
             Err(error) if is_gone(&error) && !self.root.is_system() => return Ok(false),
             Err(error) => return Err(error),
         };
@@ -296,8 +296,8 @@ impl Scan<'_> {
                     let open = || Directory::open(self.root, &task.join("map_files")).ok();
                     let thing =
                         self.behind(&mapping, directory.get_or_insert_with(open).as_ref())?;
-                    // Several subvolumes share an anonymous device number, and may share a name.
-                    // One that has just been unmapped says nothing about other processes.
+                    // Subvolumes may share an anonymous device number and a path: not cached.
+                    // Nor is `None`: this mapping may just have vanished, in this process only.
                     if let Some(thing) = thing.filter(|_| mapping.device.0 != 0) {
                         self.mapped.insert(mapping.of.to_vec(), thing);
                     }
@@ -311,7 +311,7 @@ impl Scan<'_> {
         Ok(!text.is_empty())
     }
 
-    /// What a mapping leads to. Following it needs a capability; without, the columns have to do.
+    /// The object behind a mapping: by its link, or without the needed capability by its columns.
     fn behind(
         &self,
         mapping: &Mapping<'_>,
@@ -335,7 +335,7 @@ impl Scan<'_> {
     }
 }
 
-/// A line of proc_pid_maps(5) that stands for a file or device.
+/// A line of proc_pid_maps(5) that maps a file or device.
 struct Mapping<'a> {
     /// Its name in `map_files`.
     name: String,
@@ -398,16 +398,16 @@ impl<'a> Directory<'a> {
         Ok(found)
     }
 
-    /// The device or file behind a link; `None` if it is anything else, or closed by now.
+    /// The device or file behind a link; `None` if it is anything else, or closed meanwhile.
     fn leads_to(&self, name: &str) -> io::Result<Option<Thing>> {
         if !self.root.is_system() {
             return Ok(self.recorded(name));
         }
-        // Without DONT_SYNC a server that does not answer would hold us up for ever.
+        // Without DONT_SYNC, a file server that does not answer would block this call forever.
         let flags = AtFlags::STATX_DONT_SYNC;
         let seen = match statx(&self.file, name, flags, StatxFlags::TYPE | StatxFlags::INO) {
             Ok(seen) => seen,
-            // Closed meanwhile, or of a server that is gone.
+            // Closed meanwhile, or on a server that is gone.
             Err(Errno::NOENT | Errno::SRCH | Errno::STALE | Errno::NOTCONN) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -426,7 +426,7 @@ impl<'a> Directory<'a> {
         })
     }
 
-    /// In a recorded tree, which has no devices, the text of the link leads to them.
+    /// The same in a recorded tree, which has no device nodes: found by the text of the link.
     fn recorded(&self, name: &str) -> Option<Thing> {
         let to = std::fs::read_link(self.path.join(name)).ok()?;
         if let Some(number) = device::number_of_node(self.root, &to) {

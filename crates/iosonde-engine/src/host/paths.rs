@@ -1,8 +1,8 @@
-//! Other ways to the bytes of a disk: its character devices, and block devices that are the same
-//! disk, reached through another adapter or port.
+//! Other paths to the bytes of a disk: its character devices, and block devices that are the same
+//! disk behind another adapter or port.
 //!
-//! Two drives may report the same identifier and be two all the same. That is no reason against
-//! either, unless the other is in use.
+//! Two different drives may report the same identifier. That alone forbids neither; a use of the
+//! other one does.
 //!
 //! Sources: the kernel's `Documentation/ABI/testing/sysfs-block-device` (`wwid`), sg(4), and
 //! `drivers/nvme/host` for the names of NVMe's generic devices.
@@ -16,13 +16,13 @@ use super::mount;
 use super::stack::Node;
 use super::usage::Usage;
 
-/// How a disk identifies itself: two disks that report the same are taken for one.
+/// How a disk identifies itself. Two disks with the same identity are treated as one.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum DiskId {
     /// World-wide identifier, unique by the standards.
     Wwid(String),
-    /// Without a WWID. Cheap USB bridges share serial numbers; a disk of another model, size, unit
-    /// (NVMe namespace, SCSI LUN) is another one for certain.
+    /// Identity without a WWID. Cheap USB bridges share serial numbers, so model, size and unit
+    /// (NVMe namespace, SCSI LUN) must be equal, too.
     Serial { serial: String, model: Option<String>, sectors: u64, unit: Option<String> },
 }
 
@@ -59,18 +59,18 @@ impl fmt::Display for DiskId {
     }
 }
 
-/// Another block device that is the disk of a device in question.
+/// Another block device that is the same disk as one in the target's stack.
 pub(super) struct OtherPath {
     pub(super) node: Node,
-    /// Where only a partition of the disk is in question: those of this one that overlap it.
+    /// If the stack has only a partition of the disk: the partitions of `node` that overlap it.
     pub(super) overlapping: Option<Vec<Node>>,
-    /// Kernel names of the disk and its partitions by this path.
+    /// Kernel names of the disk and its partitions on this path.
     names: Vec<String>,
     id: DiskId,
 }
 
 impl OtherPath {
-    /// Whether a usage is one through this path.
+    /// Whether a usage goes through this path.
     pub(super) fn has(&self, usage: &Usage) -> bool {
         let name = usage.device.split(' ').next().unwrap_or_default();
         self.names.iter().any(|own| own == name)
@@ -83,7 +83,7 @@ impl fmt::Display for OtherPath {
     }
 }
 
-/// The disks of this machine that identify themselves.
+/// The disks of this machine that have an identity.
 pub(super) struct Disks(Vec<(Node, DiskId)>);
 
 impl Disks {
@@ -95,7 +95,7 @@ impl Disks {
         Disks(disks.filter_map(|disk| DiskId::of(root, &disk).map(|id| (disk, id))).collect())
     }
 
-    /// The other block devices that are this whole disk, and what shows it.
+    /// The other block devices that are this whole disk, with the identity that they share.
     fn same(&self, disk: &Node) -> impl Iterator<Item = &(Node, DiskId)> {
         let own = self.0.iter().find(|(node, _)| node == disk).map(|(_, id)| id);
         self.0.iter().filter(move |(node, id)| node != disk && own == Some(id))
@@ -106,13 +106,13 @@ impl Disks {
         self.same(disk).map(|(node, _)| node.name.clone())
     }
 
-    /// The other paths to the disks of a stack, which holds a device and all that lies below it.
+    /// The other paths to the disks of a stack, which is a device and everything below it.
     pub(super) fn other_paths(&self, root: &Root, stack: &[Node]) -> Vec<OtherPath> {
         let mut found = Vec::new();
         for node in stack {
             let disk = node.disk(root);
             if disk.is_none() && stack.iter().any(|part| part.disk(root).as_ref() == Some(node)) {
-                // It is its partition that is in question.
+                // Only a partition of this disk matters.
                 continue;
             }
             let is_partition = disk.is_some();
@@ -133,8 +133,8 @@ impl Disks {
     }
 }
 
-/// Names and numbers of the character devices that take commands for a disk: of SCSI `sg` and
-/// `bsg`, of NVMe its generic device (`ng0n1`) and its controllers.
+/// Names and numbers of the character devices that take commands for a disk: `sg` and `bsg` for
+/// SCSI, the generic device (`ng0n1`) and the controllers for NVMe.
 pub(super) fn characters(root: &Root, disk: &Node) -> Vec<(String, (u32, u32))> {
     let mut places = Vec::new();
     for class in ["scsi_generic", "bsg"] {
@@ -143,7 +143,7 @@ pub(super) fn characters(root: &Root, disk: &Node) -> Vec<(String, (u32, u32))> 
     }
     let generic = disk.name.strip_prefix("nvme").zip(disk.path.parent());
     places.extend(generic.map(|(rest, above)| above.join(format!("ng{rest}"))));
-    // The disk itself comes first, and what it hangs on after it.
+    // The first directory is that of the disk itself; those of its controllers follow.
     places.extend(Parts::of(root, &disk.path).directories.into_iter().skip(1));
     let known = places.into_iter().filter_map(|place| {
         Some((file_name(&place)?, mount::device_number(&root.text(place.join("dev"))?)?))

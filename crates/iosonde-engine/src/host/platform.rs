@@ -1,4 +1,4 @@
-//! Kernel, distribution, clock, and what stands between this process and the hardware.
+//! Kernel, distribution, clock, and the hypervisor and containers below this process.
 
 use super::{Root, processor};
 use iosonde_model::record::HostFacts;
@@ -79,14 +79,14 @@ fn virtualization(root: &Root) -> Vec<String> {
     kinds
 }
 
-/// The hypervisor's name; `hypervisor` if only the CPU flag tells of one.
+/// The hypervisor's name; `hypervisor` if only the CPU flag shows one.
 fn hypervisor(root: &Root) -> Option<String> {
     if let Some(kind) = root.word("/sys/hypervisor/type") {
         return Some(kind);
     }
     let cpuinfo = root.text("/proc/cpuinfo").unwrap_or_default();
     let flagged = processor::flags(&cpuinfo).map(|flags| flags.contains(&"hypervisor"));
-    // A flag that is absent is an answer: a bare-metal cloud machine carries the cloud's DMI words.
+    // Without the flag it is bare metal, even if the DMI words are those of a cloud.
     if flagged == Some(false) {
         return None;
     }

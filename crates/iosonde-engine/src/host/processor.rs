@@ -1,10 +1,10 @@
-//! Processor: model, how many of it this process may use, and what makes its speed vary.
+//! Processor: model, the CPUs that this process may use, and what makes their speed vary.
 
 use super::{Root, cgroup};
 use iosonde_model::record::HostFacts;
 use iosonde_model::units::list;
 
-/// Most numbers a CPU or node list is expanded to; the kernel's own limit is 8192 CPUs.
+/// Limit on the numbers in a CPU or node list; the kernel's own limit is 8192 CPUs.
 const LIST_LIMIT: u32 = 1 << 16;
 
 const CPU: &str = "/sys/devices/system/cpu";
@@ -60,7 +60,7 @@ fn cpu_model(root: &Root, cpuinfo: &str) -> Option<String> {
     Some(board.trim_end_matches('\0').to_owned()).filter(|board| !board.is_empty())
 }
 
-/// Affinity, quota, and the number of threads both leave room for.
+/// Affinity, quota, and the number of CPUs that both allow.
 fn describe_allowed(root: &Root, facts: &mut HostFacts) {
     // The kernel keeps the affinity mask within the cpuset, so the one list holds both.
     let status = root.text("/proc/self/status").unwrap_or_default();
@@ -85,7 +85,7 @@ fn describe_allowed(root: &Root, facts: &mut HostFacts) {
     facts.cpus_allowed = in_mask.or(facts.cpus_online).into_iter().chain(in_quota).min();
 }
 
-/// `quota period`, both in microseconds, in thousandths of a CPU rounded up; `max` and -1 are none.
+/// `quota period` in microseconds, as thousandths of a CPU rounded up. `max` and -1 are no quota.
 fn quota_milli(text: &str) -> Option<u64> {
     let mut fields = text.split_whitespace();
     let quota: u64 = fields.next()?.parse().ok()?;
@@ -112,7 +112,7 @@ fn count(list: &str) -> Option<u32> {
     u32::try_from(numbers(list)?.len()).ok().filter(|&n| n > 0)
 }
 
-/// A list of the kernel as numbers, of which there may be none.
+/// The numbers of a kernel list, which may be empty.
 fn numbers(text: &str) -> Option<Vec<u32>> {
     if text.trim().is_empty() { Some(Vec::new()) } else { list::numbers(text, LIST_LIMIT) }
 }

@@ -1,5 +1,5 @@
-//! Outside programs: found in the path, started without a shell, bounded in time and in output,
-//! and ended with us.
+//! Outside programs: found in PATH, started without a shell, limited in time and in output, and
+//! killed when this process ends.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,26 +7,25 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Where administrators' programs live even if an ordinary user's PATH lacks it.
+/// Directories of administrators' programs, which an ordinary user's PATH may lack.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-/// How often is looked whether the program has ended.
+/// Interval between checks whether the program has ended.
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 
-/// How far a program may go.
+/// Limits on a program.
 pub struct Limits<'a> {
-    /// Time until it must have ended.
+    /// Time limit.
     pub time: Duration,
-    /// Most that is read of each of its streams, bytes.
+    /// Limit on each of its output streams, bytes.
     pub output_bytes: u64,
-    /// Whether it is to be ended before.
+    /// Whether to end it early.
     pub cancelled: &'a dyn Fn() -> bool,
 }
 
-/// What a program said.
+/// Exit code and output of a program.
 #[derive(Debug)]
 pub struct Said {
-    /// Exit code.
     pub code: i32,
     /// Standard output.
     pub output: Vec<u8>,
@@ -34,7 +33,7 @@ pub struct Said {
     pub errors: Vec<u8>,
 }
 
-/// The first file of this name in an absolute directory of PATH.
+/// The first file of this name in an absolute directory of PATH, then in the system directories.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -44,14 +43,14 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The command that starts a program in no directory of the user's.
+/// A command that starts the program in `/`, not in a directory of the user's.
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/");
     command
 }
 
-/// What the program said, or why it said nothing. It never outlives the call, nor us.
+/// Runs a program and returns its output, or an error. It never outlives this call or process.
 pub fn run(mut command: Command, limits: &Limits<'_>) -> Result<Said, String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     iosonde_sys::thread::end_with_us(&mut command);
@@ -59,7 +58,7 @@ pub fn run(mut command: Command, limits: &Limits<'_>) -> Result<Said, String> {
         command.spawn().map_err(|error| format!("cannot start the program: {error}"))?;
     let finished = collect(&mut child, limits);
     if finished.is_err() {
-        // It may have ended meanwhile, which is as good.
+        // An error means that it has ended meanwhile.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -79,7 +78,7 @@ fn collect(child: &mut Child, limits: &Limits<'_>) -> Result<Said, String> {
             None => std::thread::sleep(SAMPLE_EVERY),
         }
     };
-    // Whom it has started itself may still hold the pipes.
+    // Its descendants may still hold the pipes open.
     let left = || deadline.saturating_duration_since(Instant::now()).max(SAMPLE_EVERY * 20);
     let text = |pipe: mpsc::Receiver<std::io::Result<Vec<u8>>>| {
         let read = pipe.recv_timeout(left()).map_err(|_| late())?;
@@ -94,9 +93,8 @@ fn collect(child: &mut Child, limits: &Limits<'_>) -> Result<Said, String> {
     Ok(Said { code, output, errors })
 }
 
-/// Reads a pipe in a thread of its own: a read of it cannot be given a time limit, a channel can.
-/// A program that says too much finds the pipe closed, and a killed one closes it itself; either
-/// way the thread ends.
+/// Reads a pipe in a separate thread, since a channel allows a time limit and a pipe does not. The
+/// thread ends when the output exceeds the limit, or when the program is killed.
 fn reader(
     pipe: Option<impl Read + Send + 'static>,
     limit_bytes: u64,
@@ -106,7 +104,7 @@ fn reader(
     std::thread::spawn(move || {
         let mut text = Vec::new();
         let read = pipe.take(limit_bytes + 1).read_to_end(&mut text);
-        // Nobody listens any more where the time was up.
+        // After a timeout, there is no receiver.
         let _ = sender.send(read.map(|_| text));
     });
     Ok(receiver)

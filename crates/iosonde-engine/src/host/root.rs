@@ -1,4 +1,4 @@
-//! The one handle through which this room reads: a directory that stands for `/`.
+//! The handle through which the `host` module reads files.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -8,16 +8,16 @@ use std::str::FromStr;
 
 use rustix::fs::{FileType, OFlags, major, minor};
 
-/// Most that is read of one pseudo file, bytes, unless a caller knows that it may be longer.
+/// Most that is read of one pseudo file, bytes, unless the caller sets another limit.
 const FILE_LIMIT_BYTES: u64 = 64 << 10;
 
-/// Most names that are read of one directory.
+/// Limit on the names that are read from one directory.
 const NAMES_LIMIT: usize = 1 << 16;
 
-/// A directory that stands for `/`: the machine's own, or a recorded tree.
+/// A directory that is read as `/`: the machine's own root, or a recorded tree.
 ///
-/// All paths given to it are absolute paths as the machine would name them. No method fails: what
-/// is missing, unreadable or not what was expected is `None` or empty.
+/// All paths passed to it are absolute paths as on the machine. Except for `read`, no method fails:
+/// what is missing, unreadable or not what was expected is `None` or empty.
 #[derive(Clone, Debug)]
 pub struct Root {
     base: PathBuf,
@@ -37,13 +37,13 @@ impl Root {
         Self { base: fs::canonicalize(&path).unwrap_or(path) }
     }
 
-    /// Whether this is the machine itself, so that system calls and files tell of the same thing.
+    /// Whether this is the machine itself, so that system calls see the same objects as its files.
     #[must_use]
     pub fn is_system(&self) -> bool {
         self.base == Path::new("/")
     }
 
-    /// Where `path` is found. `..` never leads out of the root.
+    /// The real location of `path`. `..` never leads out of the root.
     #[must_use]
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let mut inside = PathBuf::new();
@@ -59,14 +59,14 @@ impl Root {
         self.base.join(inside)
     }
 
-    /// `path` with every symbolic link followed, as the machine would name it.
+    /// `path` with every symbolic link followed, as named on the machine.
     #[must_use]
     pub fn resolve(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         let found = fs::canonicalize(self.path(path)).ok()?;
         Some(Path::new("/").join(found.strip_prefix(&self.base).ok()?))
     }
 
-    /// The text of a symbolic link, which need not lead anywhere (`mnt:[4026531841]`).
+    /// The text of a symbolic link, whose target need not exist (`mnt:[4026531841]`).
     #[must_use]
     pub fn link(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         fs::read_link(self.path(path)).ok()
@@ -129,12 +129,12 @@ impl Root {
         self.read(path, limit_bytes).ok()
     }
 
-    /// As `bytes`, for who needs to know why there is none.
+    /// As `bytes`, but with the error.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error of opening or reading.
     pub fn read(&self, path: impl AsRef<Path>, limit_bytes: u64) -> io::Result<Vec<u8>> {
-        // Without O_NONBLOCK, opening a FIFO in an odd tree would wait for a writer for ever.
+        // Without O_NONBLOCK, opening a FIFO in an odd tree would wait for a writer forever.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())

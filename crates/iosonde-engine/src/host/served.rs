@@ -1,5 +1,5 @@
-//! What the kernel serves to other machines without a process and without a claim: the targets of
-//! NVMe (nvmet) and SCSI (LIO, `target_core_mod`), and USB mass-storage gadgets.
+//! Devices and files that the kernel itself exports to other machines, without a process and
+//! without claiming them: NVMe targets (nvmet), SCSI targets (LIO), USB mass-storage gadgets.
 //!
 //! Sources: the kernel's `drivers/nvme/target/configfs.c`, `drivers/target/target_core_file.c`
 //! and `target_core_iblock.c`, `Documentation/ABI/testing/configfs-usb-gadget-mass-storage`,
@@ -15,11 +15,11 @@ use super::{Root, device, mount};
 
 /// Where configfs is mounted on almost all machines.
 const USUAL_PLACE: &str = "/sys/kernel/config";
-/// Backstores without a device or a file of the kernel's: memory, and a process, which is seen as
-/// one.
+/// Backstores for which the kernel opens no device or file: memory, and a process in user space,
+/// which is found by its descriptors.
 const NOT_OF_THE_KERNEL: [&str; 2] = ["rd_mcp_", "user_"];
 
-/// A part of the kernel that serves: its module, its directory in configfs, and who lists it.
+/// A kernel server: module, configfs directory, and the function that lists its exports.
 struct Server {
     module: &'static str,
     directory: &'static str,
@@ -48,11 +48,11 @@ const SERVERS: [Server; 3] = [
     },
 ];
 
-/// What the kernel serves.
+/// Devices and files that the kernel exports.
 #[derive(Debug, Default)]
 pub(super) struct Served {
     things: Vec<(Thing, String)>,
-    /// Of what it is not known which device or file it is, in words.
+    /// Descriptions of exports whose device or file is unknown.
     pub(super) unknown: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl Served {
             let mut directories = places.iter().map(|place| place.join(directory));
             match directories.find(|directory| root.exists(directory)) {
                 Some(directory) => list(&mut served, root, &directory),
-                // The module makes its directory when it is loaded.
+                // A loaded module has made its directory, so configfs is not visible here.
                 None if root.exists(Path::new("/sys/module").join(module)) => {
                     served.unknown.push(format!(
                         "what the {what} of the kernel serves: no configfs is mounted that \
@@ -78,7 +78,7 @@ impl Served {
         served
     }
 
-    /// The servers of exactly this.
+    /// The exports of exactly this device or file.
     pub(super) fn of_thing(&self, thing: Thing) -> impl Iterator<Item = Use> {
         let is_it = move |(at, _): &&(Thing, String)| *at == thing;
         self.things.iter().filter(is_it).map(|(_, what)| Use::Served { what: what.clone() })
@@ -108,7 +108,7 @@ impl Served {
             }
             for name in root.names(core.join(&adapter)) {
                 let store = core.join(&adapter).join(&name);
-                // Beside the backstores are attributes, and the groups of ALUA.
+                // The directory also contains attributes and ALUA groups.
                 if !root.exists(store.join("info")) || is_off(root, &store) {
                     continue;
                 }
@@ -137,7 +137,7 @@ impl Served {
         }
     }
 
-    /// Gadgets that are modules of their own (`g_mass_storage`) show their units in sysfs.
+    /// Gadgets of the legacy module `g_mass_storage` show their units in sysfs, not in configfs.
     fn add_old_gadgets(&mut self, root: &Root) {
         let controllers = Path::new("/sys/class/udc");
         for controller in root.names(controllers) {
@@ -177,7 +177,7 @@ fn places(root: &Root) -> Vec<PathBuf> {
     std::iter::once(USUAL_PLACE.into()).chain(mounts.map(|mount| mount.point)).collect()
 }
 
-/// Whether it is set up and not in force.
+/// Whether the export is configured but disabled.
 fn is_off(root: &Root, directory: &Path) -> bool {
     root.number::<u8>(directory.join("enable")) == Some(0)
 }

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::program::{self, Limits};
 
-/// A drive that does not answer within this time is left alone.
+/// Time limit of a `smartctl` call.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// Most output that is read, bytes.
+/// Limit on the output that is read, bytes.
 const OUTPUT_LIMIT_BYTES: u64 = 1 << 20;
 
 /// `smartctl --json=c -a /dev/NAME` as JSON, for a whole disk by its kernel name.
@@ -45,7 +45,7 @@ pub fn smart(name: &str) -> Result<Value, String> {
     Ok(report)
 }
 
-/// The health log of an NVMe drive, read from the open device itself, in the words of `smartctl`.
+/// The health log of an NVMe drive, read through the open device, in `smartctl`'s JSON fields.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub fn nvme_health(device: BorrowedFd<'_>) -> Result<Value, String> {
     Ok(nvme_words(&log))
 }
 
-/// NVM Express Base Specification 2.0, figure 207.
+/// Layout of the log: NVM Express Base Specification 2.0, figure 207.
 fn nvme_words(log: &[u8; 512]) -> Value {
     // A counter has 16 bytes; the upper half is never reached.
     let counter = |at: usize| {

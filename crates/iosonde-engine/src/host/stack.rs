@@ -1,8 +1,8 @@
 //! Everything that shares bytes with a block device, and whether any of it is in use.
 //!
 //! Upwards: partitions, holders (dm, md, bcache), loop devices over it. Downwards: the whole disk
-//! of a partition, the members of a dm or md device, the device below a loop device. What only
-//! shares a disk or a volume group, but no bytes, is nobody's harm.
+//! of a partition, the members of a dm or md device, the device below a loop device. A device that
+//! shares only a disk or a volume group, but no bytes, is not counted.
 
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ impl Node {
         Some((start, start.saturating_add(root.number(self.path.join("size"))?)))
     }
 
-    /// Partitions of a disk, this one's or another path to it, that overlap this one.
+    /// The partitions of `disk` (this partition's, or another path to it) that overlap this one.
     pub(super) fn overlapping(&self, root: &Root, disk: &Node) -> Vec<Node> {
         let Some((start, end)) = self.sectors(root) else { return Vec::new() };
         let overlaps = |other: &Node| {
@@ -75,7 +75,7 @@ impl Node {
         disk.partitions(root).into_iter().filter(overlaps).collect()
     }
 
-    /// What a holder is, in words.
+    /// A description of this holder.
     fn what(&self, root: &Root) -> String {
         if let Some(level) = root.word(self.path.join("md/level")) {
             return format!("{} array", device::words(&level));
@@ -96,11 +96,11 @@ impl Node {
     }
 }
 
-/// All that uses the bytes of the block device with this number, through whatever device.
+/// All uses of the bytes of the block device with this number, through any device.
 ///
-/// Uses by mounts of other namespaces and by other processes are found as far as this user may look
-/// at them; the kernel's own claim, which an exclusive opening asks for, knows them all, but for
-/// those through another path to the same disk.
+/// Mounts of other namespaces and other processes are found as far as this user may examine them.
+/// An exclusive open (`O_EXCL`) fails on any claim in the kernel, except on another path to the
+/// same disk.
 #[must_use]
 pub fn uses(root: &Root, major: u32, minor: u32) -> InUse {
     let Some(own) = Node::numbered(root, (major, minor)) else { return InUse::default() };
@@ -174,7 +174,7 @@ fn peers(loops: &[Loop], own: &Node) -> Vec<Node> {
     others.filter(|other| other.is_over_same(own)).map(|other| other.node.clone()).collect()
 }
 
-/// Adds what lies over the nodes, and over that.
+/// Adds all devices above the nodes.
 fn upwards(root: &Root, loops: &[Loop], sharing: &mut Vec<Node>, found: &mut Vec<Usage>) {
     let mut at = 0;
     while let Some(node) = sharing.get(at).cloned() {
@@ -189,7 +189,7 @@ fn upwards(root: &Root, loops: &[Loop], sharing: &mut Vec<Node>, found: &mut Vec
     }
 }
 
-/// Holders of a device and loop devices over it; each is reported.
+/// Holders of a device and loop devices over it; each is added to `found`.
 fn takers(root: &Root, loops: &[Loop], node: &Node, found: &mut Vec<Usage>) -> Vec<Node> {
     let mut takers = node.listed(root, "holders");
     for holder in &takers {
@@ -204,8 +204,8 @@ fn takers(root: &Root, loops: &[Loop], node: &Node, found: &mut Vec<Usage>) -> V
     takers
 }
 
-/// A device and what lies below it. Who else takes a whole disk takes its partitions, too; who else
-/// takes the member of a volume need not take this volume.
+/// A device and everything below it. A holder of a whole disk also uses its partitions, so it is
+/// added to `found`; another holder of a volume's member need not use this volume.
 fn downwards(root: &Root, loops: &[Loop], own: &Node, found: &mut Vec<Usage>) -> Vec<Node> {
     let mut below = vec![own.clone()];
     let mut at = 0;
@@ -239,7 +239,7 @@ pub fn partition_starts(root: &Root, major: u32, minor: u32) -> Vec<u64> {
     starts
 }
 
-/// The first of these places that lies on the same disk as the device: `/`, say.
+/// The first of these paths that is on the same disk as the device, such as `/`.
 #[must_use]
 pub fn same_disk(root: &Root, major: u32, minor: u32, places: &[PathBuf]) -> Option<PathBuf> {
     let loops = loops(root);
@@ -257,7 +257,7 @@ pub fn same_disk(root: &Root, major: u32, minor: u32, places: &[PathBuf]) -> Opt
     places.iter().find(on_it).cloned()
 }
 
-/// Kernel names of the disks at the bottom of a device's stack, by every path to them.
+/// Kernel names of the disks at the bottom of a device's stack, on every path to them.
 fn disks(root: &Root, loops: &[Loop], paths: &Disks, number: (u32, u32)) -> Vec<String> {
     let (mut found, mut below) = (Vec::new(), Vec::from_iter(Node::numbered(root, number)));
     let mut at = 0;

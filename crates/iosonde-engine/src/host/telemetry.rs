@@ -1,7 +1,6 @@
-//! Telemetry: one cheap look at the machine, repeated while a run is on.
+//! Telemetry: a cheap sample of the machine's state, repeated during a run.
 //!
-//! Files stay open between samples where the kernel allows it: reading at offset 0 makes the kernel
-//! write them anew.
+//! Files stay open between samples: a read at offset 0 makes the kernel generate them again.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::{Root, device};
 use iosonde_model::record::facts::{DeviceFacts, TelemetrySample};
 
-/// Most of a file that a sample reads, bytes; what is looked for stands at the beginning.
+/// Most of a file that a sample reads, bytes; the fields needed are at the beginning.
 const SAMPLE_LIMIT_BYTES: usize = 4096;
 
 /// Throttle counters are read for at most this many CPUs, to stay cheap.
@@ -35,7 +34,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Finds what can be read here. `device` adds the counters and temperature of that disk.
+    /// Opens the files that exist here. `device` adds the counters and temperature of that disk.
     #[must_use]
     pub fn new(root: &Root, device: Option<&DeviceFacts>) -> Self {
         let mut sampler = Self {
@@ -52,7 +51,7 @@ impl Sampler {
         if let Some(facts) = device {
             let stat = Path::new("/sys/class/block").join(&facts.name).join("stat");
             sampler.device = Live::open(root, stat);
-            // A volume has no sensor; the disks below it have.
+            // A volume has no sensor, but the disks below it do.
             let (major, minor) = facts.major_minor;
             for (major, minor) in device::numbers_in_stack(root, major, minor) {
                 let Some(disk) = root.resolve(format!("/sys/dev/block/{major}:{minor}")) else {
@@ -60,8 +59,8 @@ impl Sampler {
                 };
                 for (sensor, file) in device_sensors(root, &disk) {
                     let found = Live::open(root, file);
-                    // drivetemp asks the disk with a command that empties its queue first: during
-                    // a run it would change what is measured.
+                    // drivetemp sends the disk a command that drains its queue first, which would
+                    // disturb the measurement during a run.
                     if sensor == "drivetemp" {
                         sampler.device_temperature_once.extend(found);
                     } else {
@@ -73,8 +72,8 @@ impl Sampler {
         sampler
     }
 
-    /// One sample; `at_ns` is left 0 for the caller, who holds the clock. The hottest sensor counts
-    /// where there are several. Temperatures that disturb the disk are in the first sample only.
+    /// One sample, with `at_ns` left 0 for the caller, who has the clock. Of several sensors the
+    /// hottest counts. Temperatures whose reading disturbs the disk are in the first sample only.
     pub fn sample(&mut self) -> TelemetrySample {
         let once = std::mem::take(&mut self.device_temperature_once);
         let throttled: Vec<u64> =
@@ -123,7 +122,7 @@ fn text_of(file: &Option<Live>) -> Option<String> {
     file.as_ref()?.text()
 }
 
-/// Highest reading in thousandths of a degree; readings no sensor can give are left out.
+/// Highest reading in thousandths of a degree Celsius. Impossible readings are left out.
 fn hottest<'a>(sensors: impl IntoIterator<Item = &'a Live>) -> Option<i64> {
     sensors
         .into_iter()
@@ -132,11 +131,10 @@ fn hottest<'a>(sensors: impl IntoIterator<Item = &'a Live>) -> Option<i64> {
         .max()
 }
 
-/// Sensor name and temperature file of a disk: the composite temperature of an NVMe, the drive's
-/// own of a SATA disk.
+/// Sensor names and temperature files of a disk: composite temperature (NVMe), drivetemp (SATA).
 fn device_sensors(root: &Root, disk: &Path) -> Vec<(String, PathBuf)> {
     let parts = device::Parts::of(root, disk).directories;
-    // Before Linux 5.16 the sensor hung on the PCI function, one directory above the controller.
+    // Before Linux 5.16 the sensor was below the PCI function, one directory above the controller.
     let functions: Vec<PathBuf> =
         parts.iter().skip(1).filter_map(|part| root.resolve(part.join("device"))).collect();
     let mut found: Vec<(String, PathBuf)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What uses block devices on this machine now: mounts, swap, file systems over several devices,
+//! Current uses of block devices on this machine: mounts, swap, file systems over several devices,
 //! loop devices, processes.
 //!
 //! Sources: proc_pid_mountinfo(5), proc_swaps(5), the kernel's
@@ -11,17 +11,16 @@ use super::openers::{Access, Opener, Openers, Thing, Unseen};
 use super::served::Served;
 use super::{Mount, Root, device, mount};
 
-/// What uses a target's bytes, and what could not be examined.
+/// The uses of a target's bytes, and what could not be examined.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct InUse {
-    /// Each use that was found.
     pub uses: Vec<Usage>,
-    /// What may hide more of them.
+    /// What could not be examined and may hide more uses.
     pub unseen: Unseen,
     /// Processes whose descriptors and mappings were examined.
     pub processes: u32,
-    /// Whether this process itself has the target open by one descriptor more than it should: then
-    /// the kernel cannot be asked whether anybody else has.
+    /// Whether this process has a second descriptor on the target. A lease then fails, so it cannot
+    /// show whether another process has the target open.
     pub is_open_here: bool,
 }
 
@@ -30,7 +29,6 @@ pub struct InUse {
 pub struct Usage {
     /// Kernel name of the device through which the bytes are used; `it` for a file.
     pub device: String,
-    /// How.
     pub by: Use,
 }
 
@@ -38,9 +36,8 @@ pub struct Usage {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Use {
     Mounted {
-        /// Where.
         point: PathBuf,
-        /// Whether this process sees that mount, and not only another mount namespace.
+        /// Whether the mount is in this process's mount namespace.
         here: bool,
     },
     /// Swap space.
@@ -52,32 +49,25 @@ pub enum Use {
         /// Its UUID.
         id: String,
     },
-    /// Taken by a device above it.
+    /// Held by a device above it.
     Holder {
         /// Kernel name of that device.
         name: String,
-        /// What it is, in words.
+        /// A description of that device.
         what: String,
     },
-    /// Reached through a loop device, too.
+    /// Used by a loop device.
     Loop {
         /// Kernel name of the loop device.
         name: String,
     },
     /// Served to other machines by the kernel, which does not claim it.
     Served {
-        /// By what, in words.
+        /// A description of the server.
         what: String,
     },
     /// Open in a process, or mapped by it.
-    Open {
-        /// Process id.
-        pid: u32,
-        /// Its name.
-        program: String,
-        /// How it has it.
-        access: Access,
-    },
+    Open { pid: u32, program: String, access: Access },
     /// Locked or leased.
     Locked {
         /// As proc_locks(5) names it: `POSIX`, `OFDLCK`, `LEASE`, `DELEG`.
@@ -131,7 +121,7 @@ pub(super) struct Users {
 }
 
 impl Users {
-    /// Who uses any block device, and who has these things open.
+    /// Finds the uses of all block devices, and the processes that have these things open.
     pub(super) fn of(root: &Root, things: &[Thing]) -> Self {
         let mut mounts = Vec::new();
         for (mount, here) in mount::everywhere(root) {
@@ -166,7 +156,7 @@ impl Users {
         unseen
     }
 
-    /// What serves exactly this, and the other processes that have it open.
+    /// The exports of exactly this thing, and the other processes that have it open.
     pub(super) fn of_thing(&self, thing: Thing) -> impl Iterator<Item = Use> {
         let has_it = move |opener: &&Opener| opener.thing == thing && !opener.is_own;
         let open = self.openers.found.iter().filter(has_it).map(|opener| Use::Open {
@@ -178,7 +168,7 @@ impl Users {
     }
 }
 
-/// The devices of mounted file systems that span several of them.
+/// The devices of mounted file systems that may span several devices.
 #[derive(Debug)]
 pub(super) struct Members(Vec<((u32, u32), &'static str, String)>);
 
@@ -216,7 +206,7 @@ pub(super) fn swap_paths(root: &Root) -> Vec<PathBuf> {
     paths.map(|path| PathBuf::from(mount::unescape(path))).collect()
 }
 
-/// Devices of the btrfs and bcachefs file systems that are mounted: their mounts name one or none.
+/// Devices of the mounted btrfs and bcachefs file systems, whose mounts need not name them all.
 fn members(root: &Root) -> Vec<((u32, u32), &'static str, String)> {
     let mut found = Vec::new();
     for id in root.names("/sys/fs/btrfs") {

@@ -1,9 +1,9 @@
-//! The witness of a run that will be cut off: a program of the user's, which often speaks to
+//! The witness of a power-cut run: a program of the user's, which usually forwards lines to
 //! another machine.
 //!
-//! It receives a line and has to answer in time; whatever it does, nobody waits longer. It runs in
-//! a process group of its own, so that an interrupt from the terminal ends the run first, and it is
-//! ended with its descendants when the run is done with it.
+//! It must answer each line within a time limit; the run never waits longer. It runs in a separate
+//! process group, so that an interrupt from the terminal ends the run first. If it does not exit
+//! after the run, its process group is killed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -16,23 +16,21 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use iosonde_model::record::witness_log::Line;
 
-/// How long a witness has for an answer unless something else is said.
+/// Default time limit for an answer.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Longest answer that is read, bytes.
 const ANSWER_BYTES: u64 = 1024;
-/// How long a witness has to end by itself once its input is closed.
+/// Time that a witness has to exit once its input is closed.
 const END_WITHIN: Duration = Duration::from_secs(2);
-/// How often is looked whether it has ended.
+/// Interval between checks whether it has exited.
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 
-/// Why there is no witness any more. The run has to end: what it did from here on, nobody saw.
+/// Why the witness was lost. The run must end, since nothing after this is witnessed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum WitnessError {
-    /// It was never there.
     #[error("the witness cannot be started: {0}")]
     Start(String),
-    /// It said nothing in time.
     #[error(
         "the witness did not answer `{line}` within {} s; if its command prompts for something (a \
          password, a host key), make it non-interactive", within.as_secs_f64()
@@ -40,7 +38,7 @@ pub enum WitnessError {
     Silent {
         /// The line, shortened.
         line: String,
-        /// The time it had.
+        /// Time limit of the answer.
         within: Duration,
     },
     #[error("the witness ended ({how}) before it answered `{line}`; see its output above")]
@@ -50,34 +48,28 @@ pub enum WitnessError {
         /// Its exit status in words.
         how: String,
     },
-    /// It found fault with the line.
+    /// It answered `error …`.
     #[error("the witness answered `{line}` with `{said}`")]
     Refused {
         /// The line, shortened.
         line: String,
-        /// Its words.
         said: String,
     },
-    /// Its answer belongs to nothing that was said.
+    /// Its answer does not fit the line, or came before the line.
     #[error(
         "the witness answered `{found}`, expected `{expected}`; its output must contain only its \
          answers"
     )]
-    Wrong {
-        /// Its words.
-        found: String,
-        /// What they should have been.
-        expected: String,
-    },
-    /// It ended, and not well.
+    Wrong { found: String, expected: String },
+    /// It exited with an error, or not in time.
     #[error("the witness did not end normally after `bye`: {0}")]
     BadEnd(String),
-    /// It failed before.
+    /// An earlier line or another job has lost it.
     #[error("the witness was lost before")]
     Lost,
 }
 
-/// A witness that is listening, for all jobs of a run.
+/// A running witness, shared by all jobs of a run.
 #[derive(Debug)]
 pub struct Witness {
     conversation: Mutex<Conversation>,
@@ -87,19 +79,19 @@ pub struct Witness {
 #[derive(Debug)]
 struct Conversation {
     child: Child,
-    /// To the thread that writes: a pipe that is full blocks for ever. `None` once all is said.
+    /// To the writer thread: a full pipe blocks forever. `None` once the input is closed.
     lines: Option<Sender<String>>,
-    /// From the thread that reads.
+    /// From the reader thread.
     answers: Receiver<String>,
     said: u64,
     lost: bool,
 }
 
 impl Witness {
-    /// Starts the witness by this command of the shell. Each line has to be answered `within`.
+    /// Starts this shell command as the witness. It must answer each line `within` this time.
     ///
     /// # Errors
-    /// If the shell cannot be started. Whether its command can, shows the first line.
+    /// If the shell cannot be started. A command that cannot be started fails at the first line.
     pub fn start(command: &str, within: Duration) -> Result<Witness, WitnessError> {
         let start = |words: &dyn std::fmt::Display| WitnessError::Start(words.to_string());
         let mut child = Command::new("/bin/sh")
@@ -118,12 +110,12 @@ impl Witness {
         Ok(Witness { conversation: Mutex::new(conversation), within })
     }
 
-    /// Says a line, and returns once the witness has it on storage.
+    /// Sends a line and waits for the answer, which confirms that the witness has it on storage.
     ///
     /// # Errors
-    /// If it does not answer in time, or otherwise than it should. It is lost then, for all jobs.
+    /// If the answer is late or wrong. The witness is then lost for all jobs.
     pub fn say(&self, line: &Line) -> Result<(), WitnessError> {
-        // Whoever panicked had not heard its answer.
+        // A thread that panicked here has not received its answer.
         let locked = self.conversation.lock();
         let mut conversation = locked.map_err(|_| WitnessError::Lost)?;
         if conversation.lost {
@@ -134,10 +126,10 @@ impl Witness {
         answered
     }
 
-    /// Says `bye`, and waits for the witness to end.
+    /// Sends `bye` and waits for the witness to exit.
     ///
     /// # Errors
-    /// As [`say`](Witness::say), and if it does not end with exit code 0.
+    /// As [`say`](Witness::say), and if it does not exit with code 0 in time.
     pub fn end(&self) -> Result<(), WitnessError> {
         self.say(&Line::Bye)?;
         let mut conversation = self.conversation.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +146,7 @@ impl Conversation {
     fn say(&mut self, text: &str, within: Duration) -> Result<(), WitnessError> {
         let line = || text.chars().take(60).collect::<String>();
         let expected = format!("ok {}", self.said + 1);
-        // An answer before the question vouches for nothing.
+        // An answer that precedes its line confirms nothing.
         if let Ok(found) = self.answers.try_recv() {
             return Err(WitnessError::Wrong { found, expected: "nothing yet".into() });
         }
@@ -180,11 +172,11 @@ impl Conversation {
         }
     }
 
-    /// Its exit status, if it ends in time.
+    /// Its exit status, if it exits in time.
     fn ended_within(&mut self, limit: Duration) -> Option<ExitStatus> {
         let looks = limit.as_millis() / SAMPLE_EVERY.as_millis();
         for look in 0..=looks {
-            // What cannot be waited for is not ours to wait for.
+            // A wait that fails yields no status.
             match self.child.try_wait().ok()? {
                 None if look < looks => std::thread::sleep(SAMPLE_EVERY),
                 status => return status,
@@ -201,16 +193,16 @@ impl Drop for Conversation {
         if self.ended_within(patience).is_some() {
             return;
         }
-        // It has not been waited for, so that the number is still its own.
+        // It has not been reaped, so its process id cannot belong to another process.
         if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended meanwhile, which is as good.
+            // An error means that it has exited meanwhile.
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = self.ended_within(END_WITHIN);
     }
 }
 
-/// Writes in a thread of its own, which ends with the channel or the pipe.
+/// Starts a thread that writes lines to the pipe until the channel or the pipe is closed.
 fn writer(mut input: ChildStdin) -> Sender<String> {
     let (sender, receiver) = channel::<String>();
     std::thread::spawn(move || {
@@ -223,7 +215,7 @@ fn writer(mut input: ChildStdin) -> Sender<String> {
     sender
 }
 
-/// Reads in a thread of its own, which ends with the channel or the pipe.
+/// Starts a thread that reads lines from the pipe until the channel or the pipe is closed.
 fn reader(output: ChildStdout) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -259,7 +251,7 @@ mod tests {
         Witness::start(script, within).unwrap()
     }
 
-    /// What a witness of this script makes of two lines and `bye`.
+    /// Sends two lines and `bye` to a witness that runs this script.
     fn converse(script: &str) -> Result<(), WitnessError> {
         let witness = start(script, PATIENT);
         witness.say(&PRE)?;
@@ -290,8 +282,8 @@ mod tests {
         assert_eq!(wrong("read -r line; echo fine; cat"), said("fine", "ok 1"));
         assert_eq!(wrong("read -r line; echo 'ok 01'; cat"), said("ok 01", "ok 1"));
         assert_eq!(wrong("exec cat"), said("pre 0 1 5", "ok 1"));
-        // Answers that come before their lines, as one piece so that they are there in time; on a
-        // busy machine they may not be, and the next line is wrong then.
+        // One write of two answers, so that the second precedes its line. On a busy machine it may
+        // come later, and the next line fails instead; hence the repeats.
         let early = || wrong("read -r a; printf 'ok 1\\nok 2\\n'; sleep 0.2; cat").0;
         assert!((0..20).any(|_| early() == "ok 2"));
         assert!(wrong("exec head -c 5000 /dev/zero").0.len() <= ANSWER_BYTES as usize);
@@ -338,7 +330,7 @@ mod tests {
         drop(witness);
         let pid: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
         let process = Pid::from_raw(pid).unwrap();
-        // Whoever inherits it buries it; until then it is a zombie, which runs no more.
+        // Until its new parent reaps it, it is a zombie, which no longer runs.
         let runs = || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             rustix::process::test_kill_process(process).is_ok() && !stat.contains(") Z ")
