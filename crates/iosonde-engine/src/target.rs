@@ -1,6 +1,6 @@
-//! The target: what it truly is, how it is opened, and what protects it.
+//! The target: facts about it, how it is opened, and what protects it.
 //!
-//! Promises: this room alone opens anything for writing, and hands the engine an owned descriptor.
+//! Only this module opens a target for writing. The engine receives an owned descriptor.
 
 pub mod contents;
 pub mod create;

@@ -1,9 +1,9 @@
-//! What is on a device or in a file? Read whole, or as much as the time allows.
+//! Inspects the content of a device or file, completely or as far as the time allows.
 //!
-//! What is known to be a hole is not read. Of the rest, the most informative places come first:
-//! both ends, every place of a signature, places where partitions and copies of superblocks begin,
-//! blocks drawn from everywhere, and then all of it in order. How much was inspected is part of the
-//! answer: only what was read completely is called empty.
+//! Known holes are not read. Of the rest, the most informative places are read first: both ends,
+//! every place of a signature, places where partitions and copies of superblocks begin, and random
+//! blocks; then everything else in order. The result says how much was inspected: only what was
+//! read completely is called empty.
 
 use std::fmt;
 use std::io;
@@ -20,30 +20,30 @@ use super::signature::{self, Finding, ReadAt};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
-/// Unit of what is judged, bytes.
+/// Unit in which content is classified, bytes.
 const BLOCK_BYTES: u64 = 4 * KIB;
-/// Beginning and end that are read whole, bytes.
+/// Length of the beginning, and of the end, that are read completely, bytes.
 pub const EDGE_BYTES: u64 = MIB;
-/// Blocks drawn between them in one round, one from each of equal parts.
+/// Random blocks in one round, one from each of as many equal parts.
 const SAMPLES: u64 = 64;
-/// Rounds at most, and the share of the time that they may take.
+/// Maximum number of rounds, and their share of the time (a divisor).
 const ROUNDS: u64 = 64;
 const ROUNDS_SHARE: u64 = 4;
 /// Bytes of one sequential read.
 const CHUNK_BYTES: u64 = MIB;
-/// Places of signatures that are kept: a device full of XFS headers has many.
+/// Limit on the signature places that are kept: a device full of XFS headers has many.
 const MARKS: usize = 4096;
-/// Progress is reported after this time, and then as often, ns.
+/// Interval of progress reports, ns.
 const REPORT_NS: u64 = 1_000_000_000;
-/// Time for reading where none is requested, ns.
+/// Default time for reading, ns.
 pub const USUAL_TIME_NS: u64 = 10_000_000_000;
 
-/// How long an inspection may take, and who hears of its progress.
+/// Time limit and progress callback of an inspection.
 #[derive(Clone, Copy, Debug)]
 pub struct Inspection {
     /// Time for reading, ns. The informative places are always read.
     pub time_ns: u64,
-    /// Called after each read; reading stops when it gives `false`.
+    /// Called after each read; reading stops when it returns `false`.
     pub progress: fn(&Progress) -> bool,
     /// The clock, ns.
     pub now_ns: fn() -> u64,
@@ -57,19 +57,19 @@ impl Default for Inspection {
 }
 
 impl Inspection {
-    /// The same, for the informative places and one round of samples alone.
+    /// The same, but only for the informative places and one round of samples.
     #[must_use]
     pub fn brief(self) -> Inspection {
         Inspection { time_ns: 0, ..self }
     }
 }
 
-/// How far an inspection is.
+/// Progress of an inspection.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// What was inspected so far.
     pub seen: Seen,
-    /// Time since the beginning, and time for all of it, ns.
+    /// Time since the beginning, ns.
     pub elapsed_ns: u64,
     /// See [`Inspection::time_ns`].
     pub time_ns: u64,
@@ -83,19 +83,19 @@ pub struct Seen {
     pub size_bytes: u64,
     /// Bytes that were read, or are known to be holes.
     pub inspected_bytes: u64,
-    /// Bytes around those that the device fails to read.
+    /// Bytes of the pieces that were skipped because the device failed to read them.
     pub unreadable_bytes: u64,
 }
 
 impl Seen {
-    /// Bytes of which nothing is known.
+    /// Bytes that were not inspected.
     pub fn unseen_bytes(&self) -> u64 {
         self.size_bytes.saturating_sub(self.inspected_bytes)
     }
 }
 
-/// `12.3 % was inspected; up to 3.20 GB may hold data`, never rounded to all or to nothing; with
-/// what could not be read, if anything.
+/// `12.3 % was inspected; up to 3.20 GB may hold data`, never rounded to all or to nothing, and
+/// how much could not be read, if any.
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unseen = self.unseen_bytes();
@@ -116,19 +116,18 @@ impl fmt::Display for Seen {
     }
 }
 
-/// A block that is neither zero nor ours.
+/// A block that is neither zero nor written by this program.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Foreign {
-    /// Where it begins, bytes.
+    /// Offset of the block, bytes.
     pub offset: u64,
-    /// Where its first byte is that is not zero.
+    /// Offset of its first byte that is not zero, bytes.
     pub data_offset: u64,
     /// The bytes of the block from there on, at most eight.
     pub head: Vec<u8>,
 }
 
 impl Foreign {
-    /// This block.
     pub(super) fn of(block: &[u8], offset: u64) -> Foreign {
         let zeros = block.iter().take_while(|byte| **byte == 0).count();
         let head = block[zeros..].iter().take(8).copied().collect();
@@ -143,12 +142,12 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// What was found.
+/// Result of an inspection.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
-    /// Each place of each signature, the first of each kind first.
+    /// Each place of each signature; within a kind, in the order in which they were searched.
     pub marks: Vec<Finding>,
-    /// The first block met that is neither zero nor ours.
+    /// The first foreign block that was read.
     pub foreign: Option<Foreign>,
     /// How much was inspected.
     pub seen: Seen,
@@ -167,8 +166,8 @@ impl Contents {
         found
     }
 
-    /// What may hold data though nothing was found there, bytes. Where data was found anyway,
-    /// consent to that covers the rest.
+    /// Bytes that may hold data because they were not inspected. If foreign data was found, this
+    /// is 0, since consent to that data covers the rest.
     pub fn unseen_bytes(&self) -> u64 {
         if self.foreign.is_some() { 0 } else { self.seen.unseen_bytes() }
     }
@@ -229,7 +228,7 @@ impl<'a> Reader<'a> {
     ) -> Reader<'a> {
         let mut ranges = Ranges::default();
         for hole in zeros {
-            // Only whole blocks: the others are read, and judged as blocks.
+            // Only whole blocks count as holes. A block that is partly a hole is read.
             let start = hole.start.next_multiple_of(BLOCK_BYTES);
             let end = if hole.end >= size_bytes { size_bytes } else { hole.end };
             let end = if end == size_bytes { end } else { end / BLOCK_BYTES * BLOCK_BYTES };
@@ -251,12 +250,12 @@ impl<'a> Reader<'a> {
         (self.how.now_ns)().saturating_sub(self.began_ns)
     }
 
-    /// Whether more reading would change no answer: there is data.
+    /// Whether foreign data was found, so that more reading would not change the result.
     fn is_decided(&self) -> bool {
         self.contents.foreign.is_some()
     }
 
-    /// Reads what was not read before of a piece, which is widened to whole blocks.
+    /// Reads the unread parts of a piece, which is widened to whole blocks.
     fn piece(&mut self, piece: Range<u64>) -> io::Result<()> {
         let size_bytes = self.contents.seen.size_bytes;
         let start = piece.start / BLOCK_BYTES * BLOCK_BYTES;
@@ -270,7 +269,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads all gaps in order, until there is data or no time.
+    /// Reads all gaps in order, until foreign data is found or the time is up.
     fn rest(&mut self) -> io::Result<()> {
         let mut at = 0;
         let size_bytes = self.contents.seen.size_bytes;
@@ -281,13 +280,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads and judges bytes that were not read before; gives their end.
+    /// Reads and classifies unread bytes; returns their end.
     fn chunk(&mut self, start: u64, length: u64) -> io::Result<u64> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let wanted = length as usize;
         let result = (self.read)(&mut buffer[..wanted], start);
         if result.as_ref().err().is_some_and(is_medium_error) {
-            // A failing device takes seconds for each error: the whole piece is left out.
+            // A failing device takes seconds for each error, so the whole piece is skipped.
             self.buffer = buffer;
             self.ranges.insert(start..start + length);
             self.contents.seen.unreadable_bytes += length;
@@ -296,7 +295,7 @@ impl<'a> Reader<'a> {
         }
         let read = result?.min(wanted);
         if read == 0 {
-            // It shrank: what is not there cannot be lost.
+            // It shrank, so there is nothing left to lose beyond this offset.
             self.contents.seen.size_bytes = start.max(self.contents.seen.inspected_bytes);
             self.buffer = buffer;
             return Ok(u64::MAX);
@@ -317,7 +316,7 @@ impl<'a> Reader<'a> {
         Ok(end)
     }
 
-    /// Notes a block of somebody's.
+    /// Records a foreign block, and the copies of superblocks in it.
     fn judge(&mut self, block: &[u8], offset: u64) {
         let contents = &mut self.contents;
         if contents.foreign.is_none() {
@@ -348,18 +347,18 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a device says that it cannot read this part of it.
+/// Whether the error means that the device cannot read this part of the medium.
 fn is_medium_error(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     errno.is_some_and(|errno| [Errno::IO, Errno::NODATA, Errno::ILSEQ].contains(&errno))
 }
 
-/// The places that tell most, in order.
+/// The most informative places, in the order of reading.
 fn informative(size_bytes: u64) -> impl Iterator<Item = Range<u64>> {
     let ends = [0..EDGE_BYTES, size_bytes.saturating_sub(EDGE_BYTES)..size_bytes];
     let of = |start: u64, length: u64| start..start.saturating_add(length);
     let signatures = signature::places(size_bytes).map(move |at| of(at, 1));
-    // Partitions begin at powers of two, and at any MiB behind a small one.
+    // Partitions begin at powers of two, or at any MiB after a small partition.
     let powers = (0..64).map(move |power| of(1 << power, 64 * KIB));
     let early = (1..64).map(move |nth| of(nth * MIB, BLOCK_BYTES));
     // Allocation groups of XFS: a quarter of the device, at most a TiB.
@@ -370,7 +369,7 @@ fn informative(size_bytes: u64) -> impl Iterator<Item = Range<u64>> {
     ends.into_iter().chain(places).filter(on_it)
 }
 
-/// One block from each of equal parts, so that no part is left out by chance.
+/// One random block from each of equal parts, so that no part is left out by chance.
 fn samples(size_bytes: u64, seed: u64) -> impl Iterator<Item = Range<u64>> {
     let blocks = size_bytes.div_ceil(BLOCK_BYTES);
     let share =
@@ -392,7 +391,7 @@ mod tests {
 
     use super::*;
 
-    /// Inspects a device that is zero but for one byte; gives also the bytes that were read.
+    /// Inspects a device that is zero except for one byte; returns also the ranges that were read.
     fn inspected(
         size: u64,
         byte: Option<u64>,
@@ -503,7 +502,7 @@ mod tests {
     #[test]
     fn time_ends_it_and_the_user_may() {
         static NOW: AtomicU64 = AtomicU64::new(0);
-        // Each look at the clock takes a millisecond.
+        // Each reading of the clock advances it by a millisecond.
         let now_ns = || NOW.fetch_add(1_000_000, Ordering::Relaxed);
         let how = Inspection { time_ns: 400_000_000, now_ns, ..Inspection::default() };
         let (contents, _) = inspected(1 << 40, None, &[], how);

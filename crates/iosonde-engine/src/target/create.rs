@@ -1,4 +1,4 @@
-//! A file that is made under a name and stays: what is written now and checked later.
+//! Creates a named file that stays, to be written now and verified later.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use iosonde_model::record::export::directory_of;
 use super::open::{hold, reserve, system};
 use super::{Direct, Held, TargetError, gate};
 
-/// The name of a new file, which goes again unless it is kept.
+/// The name of a new file, which is removed on drop unless it is kept.
 #[derive(Debug)]
 pub struct Fresh(Option<PathBuf>);
 
 impl Fresh {
-    /// The file stays.
+    /// Keeps the file.
     pub fn keep(mut self) {
         self.0 = None;
     }
@@ -24,18 +24,18 @@ impl Fresh {
 impl Drop for Fresh {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // What cannot be removed is an empty file that has been reported.
+            // If it cannot be removed, an unused file stays behind.
             let _: Result<(), Errno> = unlinkat(CWD, path, AtFlags::empty());
         }
     }
 }
 
-/// Makes a file of this size where there is none, with its space reserved and its name durable; it
-/// is nobody else's, and goes again unless it is kept.
+/// Creates a file of this size, with its space reserved and its name durable, and locks it. It is
+/// removed again unless it is kept.
 ///
 /// # Errors
-/// If something of this name exists, the directory is not writable, or the space cannot be had:
-/// then nothing is left behind.
+/// If the name exists, the directory is not writable, or the space cannot be reserved. Nothing is
+/// left behind then.
 pub fn created(path: &Path, size_bytes: u64, direct: Direct) -> Result<(Held, Fresh), TargetError> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
     let file = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)
@@ -47,7 +47,7 @@ pub fn created(path: &Path, size_bytes: u64, direct: Direct) -> Result<(Held, Fr
     Ok((hold(file, path, size_bytes, direct)?, fresh))
 }
 
-/// Makes the name of a file durable: a power cut must not take it away with all that is in it.
+/// Makes the name of a file durable, so that it survives a power cut.
 fn sync_name(path: &Path) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     fsync(openat(CWD, directory_of(path), flags, Mode::empty())?)

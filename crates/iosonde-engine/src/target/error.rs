@@ -10,7 +10,6 @@ use super::passthrough::PassthroughError;
 /// Why a target was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// Nothing there.
     #[error("{}", missing(.0))]
     Missing(PathBuf),
     /// A directory was expected.
@@ -19,26 +18,25 @@ pub enum TargetError {
     /// Neither a file nor a device nor a directory.
     #[error("`{path}` is a {kind}; expected a file, a block device or a directory")]
     WrongKind { path: PathBuf, kind: &'static str },
-    /// The system refuses.
+    /// A system call failed.
     #[error("cannot {what} `{path}`: {error}")]
     System { what: &'static str, path: PathBuf, error: io::Error },
-    /// Not enough room, known before the start.
+    /// Too little free space for the requested size.
     #[error(
         "{wanted} requested, but only {free} are free in `{path}`, of which {reserve} stay \
          untouched; give a smaller size"
     )]
     Space {
         path: PathBuf,
-        /// Size asked for.
         wanted: String,
         free: String,
-        /// What is left for others.
+        /// Space that must stay free.
         reserve: String,
     },
-    /// Too small to mean anything.
+    /// The requested size is too small.
     #[error("{found} requested, expected at least 256 MiB")]
     TooSmall {
-        /// Size asked for.
+        /// Requested size.
         found: String,
     },
     /// Too little free space for a size chosen by the tool.
@@ -47,14 +45,13 @@ pub enum TargetError {
          needed. Free some space, or give a size"
     )]
     TooFull { path: PathBuf, free: String },
-    /// Content that may be somebody's.
+    /// Data that this program did not write.
     #[error(
         "`{path}` holds data that this program did not write ({found}); writing would destroy it. \
          If that is meant, repeat with --overwrite-file={name}"
     )]
     Foreign {
         path: PathBuf,
-        /// What was found, and where.
         found: Foreign,
         /// What the consent must name.
         name: String,
@@ -66,7 +63,6 @@ pub enum TargetError {
     )]
     Uninspected {
         path: PathBuf,
-        /// How much was inspected.
         seen: Seen,
         /// What the consent must name.
         name: String,
@@ -74,7 +70,7 @@ pub enum TargetError {
     /// A signal ended the inspection.
     #[error("interrupted while `{0}` was inspected for data; nothing was written")]
     Interrupted(PathBuf),
-    /// More than one name leads to it, or more than one file has its data.
+    /// The file has several names (hard links), or shares data with another file.
     #[error(
         "`{path}` {how} and {content}; writing would change more than this file. \
          If that is meant, repeat with --overwrite-file={name}"
@@ -83,7 +79,7 @@ pub enum TargetError {
         path: PathBuf,
         /// How it is shared.
         how: &'static str,
-        /// What it holds, in words.
+        /// A description of its content.
         content: String,
         /// What the consent must name.
         name: String,
@@ -91,10 +87,10 @@ pub enum TargetError {
     /// A device or file in use, a device with data, or one without consent.
     #[error(transparent)]
     Gate(#[from] GateError),
-    /// No target of NVMe commands, or only of them.
+    /// The engine sends NVMe commands and the target takes none, or the reverse.
     #[error(transparent)]
     Passthrough(#[from] PassthroughError),
-    /// Direct I/O was demanded and cannot be had.
+    /// Direct I/O was demanded and is not available.
     #[error(
         "`{path}` does not support direct I/O ({reason}); repeat with --direct 0 for buffered I/O"
     )]

@@ -1,10 +1,10 @@
-//! What stands between a plan that writes and a block device.
+//! The checks that a block device must pass before it is written.
 //!
-//! In this order: the device and everything that shares its bytes is not in use; it can be written
-//! and is not the system's disk; no signature is on it and no data of unknown kind; the consent
-//! names it; the kernel gives it to us alone; and after that all of it once more, since a device
-//! may be unplugged and another take its name while we look. The descriptor so gained is held for
-//! the whole run, and every byte goes through it: no name is looked up again.
+//! In this order: neither the device nor anything that shares its bytes is in use; it is writable
+//! and not the system's disk; consent names each signature and other data on it; consent names the
+//! device; the kernel grants exclusive access. Then the checks are repeated, since meanwhile the
+//! device may have been unplugged and its name given to another. The resulting descriptor is held
+//! for the whole run and carries all I/O: no name is looked up again.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -27,12 +27,12 @@ use iosonde_model::units::shell::quoted;
 
 /// Places whose disk is never written.
 const SYSTEM_PLACES: [&str; 6] = ["/", "/boot", "/boot/efi", "/efi", "/usr", "/var"];
-/// How often, and how far apart, a lock is asked for: udev holds one for a moment after each change
-/// of a device.
+/// Attempts to lock, and the pause after each: udev briefly holds a lock after each change of a
+/// device.
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// What the user agrees to, by name.
+/// The consents of the user, by name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Consent<'a> {
     /// Identities given by `--destroy-data`.
@@ -48,7 +48,7 @@ pub struct Consent<'a> {
 /// Why a device or file is not written, though it could be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// sysfs knows nothing of it, so nothing can be ruled out.
+    /// sysfs does not list it, so no use can be ruled out.
     #[error(
         "`{0}` is a block device without an entry in /sys/dev/block, so who uses it is unknown: it \
          is not written; mount sysfs at /sys, or give another device"
@@ -69,7 +69,7 @@ pub enum GateError {
         /// What else is on that disk.
         place: PathBuf,
     },
-    /// Something somebody might miss.
+    /// The device holds data.
     #[error(
         "`{path}` ({device}) holds {found}; writing would destroy it. \
          If that is meant, repeat with {options}"
@@ -92,7 +92,6 @@ pub enum GateError {
         path: PathBuf,
         /// Model and size.
         device: String,
-        /// How much was inspected.
         seen: Seen,
         /// The options that agree to it.
         options: String,
@@ -106,12 +105,12 @@ pub enum GateError {
         path: PathBuf,
         /// Model and size.
         device: String,
-        /// What was given instead.
+        /// The consents that were given instead.
         given: String,
         /// The options that agree to it.
         options: String,
     },
-    /// Somebody may have it open who cannot be seen.
+    /// Processes that could not be examined may have it open.
     #[error(
         "`{path}` may be in use by others that could not be examined: {unseen}. Root with all \
          capabilities can examine them; if none of them uses it, repeat with {options}"
@@ -123,40 +122,39 @@ pub enum GateError {
         /// The options that agree to it.
         options: String,
     },
-    /// The kernel does not give it to us alone.
+    /// The kernel does not grant exclusive access.
     #[error(
         "`{0}` is claimed by the kernel or another program (EBUSY): mounted elsewhere, part of an \
          array or pool, or being measured; it is not written"
     )]
     Claimed(PathBuf),
-    /// Somebody holds the advisory lock.
+    /// Another program holds the advisory lock.
     #[error("`{0}` is locked by another program (flock), which may be writing to it")]
     Locked(PathBuf),
     /// Not the device that was examined.
     #[error("`{path}` changed while it was examined ({what}); it is not written")]
     Changed {
         path: PathBuf,
-        /// What is not as before.
+        /// What has changed.
         what: &'static str,
     },
 }
 
-/// What the gate sees of a device. Made by reading alone.
+/// The gate's findings about a device, obtained without writing.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The path as given.
     pub path: PathBuf,
     /// The device node it leads to.
     pub node: PathBuf,
-    /// Who the device is.
     pub identity: Identity,
-    /// Its uses, and those of all that shares its bytes.
+    /// Uses of the device and of everything that shares its bytes.
     pub in_use: InUse,
-    /// A place of the system, or the results, on the same disk.
+    /// A system path, or the folder of the results, on the same disk.
     pub shares_disk_with: Option<PathBuf>,
     /// Signatures and data on it.
     pub findings: Vec<Finding>,
-    /// All of what was found, and how much was inspected.
+    /// Everything that was found, and how much was inspected.
     pub contents: Contents,
 }
 
@@ -164,7 +162,7 @@ impl Report {
     /// Examines the device behind a path, without permission to write.
     ///
     /// # Errors
-    /// If it cannot be opened or read, or sysfs does not know it.
+    /// If it cannot be opened or read, or sysfs does not list it.
     pub fn of(
         root: &Root,
         path: &Path,
@@ -199,7 +197,7 @@ impl Report {
         );
         let contents = how.map(|how| inspection::of_device(path, file, how)).transpose()?;
         let mut findings = contents.as_ref().map(Contents::findings).unwrap_or_default();
-        // Whatever the table says to us: the kernel has read one.
+        // The kernel may know partitions of a table that was not found here.
         let partition = host::partition_starts(root, major, minor).into_iter().next();
         let partition = partition.filter(|_| how.is_some());
         findings.extend(partition.and_then(|offset| signature::partition(offset, &findings)));
@@ -221,7 +219,7 @@ impl Report {
         format!("{}{}, {}", model, who.name, iosonde_model::units::bytes::rough(who.bytes))
     }
 
-    /// The options that agree to all that was found.
+    /// The options that agree to everything that was found.
     pub fn options(&self) -> String {
         let mut options = vec![format!("--destroy-data={}", quoted(&self.identity.id))];
         let kinds = self.findings.iter().map(|finding| finding.kind);
@@ -275,7 +273,7 @@ impl Report {
         Some(GateError::Consent { path, device, given, options })
     }
 
-    /// Whether somebody may use it who could not be examined, and nobody agreed to that.
+    /// An error if some processes could not be examined and no consent covers them.
     fn unseen(&self, consent: Consent<'_>) -> Option<GateError> {
         let unseen = &self.in_use.unseen;
         if unseen.is_empty() || consent.accept_unseen_processes.contains(&self.identity.id) {
@@ -285,7 +283,7 @@ impl Report {
         Some(GateError::Unseen { path, unseen, options })
     }
 
-    /// The account of the checks, of a device that passed them all.
+    /// The audit of a device that passed all checks.
     fn audit(&self, serial: Option<String>) -> WriteAudit {
         let mut audit = WriteAudit {
             path: self.path.to_string_lossy().into_owned(),
@@ -317,7 +315,7 @@ impl Report {
         audit
     }
 
-    /// What is not as it was, where a device may not have been exchanged.
+    /// What has changed, if the device may have been exchanged for another.
     fn change_since(&self, before: &Report) -> Option<&'static str> {
         let (now, then) = (&self.identity, &before.identity);
         if now.bytes != then.bytes {
@@ -332,8 +330,8 @@ impl Report {
     }
 }
 
-/// Opens a device node for looking at it. A link is followed once, here; the node itself is not a
-/// link any more.
+/// Opens a device node for examination. A symbolic link is resolved once, here; the node returned
+/// is not a link.
 fn examined(path: &Path) -> Result<(OwnedFd, PathBuf), TargetError> {
     let node = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -341,8 +339,8 @@ fn examined(path: &Path) -> Result<(OwnedFd, PathBuf), TargetError> {
     Ok((file, node))
 }
 
-/// What would refuse a device, as far as a brief look without taking it tells. Whether all of its
-/// content can be inspected in time shows only when it is taken.
+/// Checks whether a device would be refused, by a brief inspection without taking it. Whether all
+/// of its content can be inspected in time shows only when it is taken.
 ///
 /// # Errors
 /// The first objection.
@@ -360,11 +358,11 @@ pub(super) fn rehearse(
     refuse_read_only(path, &looked)
 }
 
-/// Takes a device for writing, for as long as the descriptor lives. Without an inspection its
-/// content is the caller's to judge.
+/// Takes a device for writing until the descriptor is closed. Without an inspection (`how`), the
+/// caller judges the content.
 ///
 /// # Errors
-/// Any objection; if the kernel or another program has it; if it is not the one that was examined.
+/// Any objection; if the kernel or another program claims it; if it changed since it was examined.
 pub(super) fn pass(
     root: &Root,
     path: &Path,
@@ -374,8 +372,8 @@ pub(super) fn pass(
     how: Option<Inspection>,
 ) -> Result<Held, TargetError> {
     let (looked, node) = examined(path)?;
-    // Briefly first: all of it is inspected once, when nobody else can take the device any more, or
-    // now, so that a refusal names everything.
+    // Brief at first. The full inspection follows once the device is taken, or here if the device
+    // will be refused, so that the refusal names everything.
     let brief = how.map(Inspection::brief);
     let before = Report::of_open(root, path, &node, &looked, results, brief)?;
     match before
@@ -388,7 +386,7 @@ pub(super) fn pass(
         None => {}
     }
     refuse_read_only(path, &looked)?;
-    // Through the descriptor that was examined: a node that was exchanged since plays no part.
+    // Reopen the descriptor that was examined: the node may have been exchanged since.
     let itself = format!("/proc/self/fd/{}", looked.as_raw_fd());
     let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
     let file = openat(CWD, itself.as_str(), flags, Mode::empty()).map_err(|error| match error {
@@ -443,11 +441,11 @@ fn refuse_read_only(path: &Path, looked: &OwnedFd) -> Result<(), TargetError> {
 /// Takes the advisory lock of a device node or file, which ends with the descriptor.
 ///
 /// # Errors
-/// If another program keeps it.
+/// If another program holds it for all attempts.
 pub(super) fn lock(path: &Path, file: &OwnedFd) -> Result<(), TargetError> {
     for _ in 0..LOCK_TRIES {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            // A file system without locks has nobody who could hold one.
+            // On a file system without locks, no program can hold one.
             Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL) => {
                 return Ok(());
             }

@@ -1,8 +1,8 @@
-//! Is a target in use? The kernel is asked, before and after it is opened for writing.
+//! Checks whether a target is in use, before and after it is opened for writing.
 //!
-//! Of a plain file the kernel itself knows whether anybody else has it open: it grants a write
-//! lease only to the last one. Where it does not answer, and for devices, every process is
-//! examined, and whoever cannot be examined needs a consent.
+//! For a regular file, a write lease decides: the kernel grants it only if nothing else has the
+//! file open. Where a lease is not conclusive, and for devices, every process is examined. If some
+//! cannot be examined, a consent is needed.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -18,30 +18,30 @@ use iosonde_model::record::WriteAudit;
 use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::units::shell::quoted;
 
-/// How often, and how far apart, a use is examined again that may end by itself: udev and indexers
-/// read what has changed for a moment.
+/// Retries, and the pause before each, for a use that may end by itself: udev and indexers read a
+/// changed file or device for a moment.
 const READER_TRIES: u32 = 20;
 const READER_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the kernel says to a write lease.
+/// Outcome of a request for a write lease.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Lease {
-    /// Nobody else has the file open.
+    /// No other descriptor of the file is open.
     Granted,
-    /// Somebody else has.
+    /// Another descriptor of the file is open.
     Refused,
-    /// No answer, and why.
+    /// Not conclusive, and why.
     Unknown(String),
 }
 
-/// What is known of the uses of a plain file.
+/// The known uses of a regular file.
 #[derive(Clone, Debug)]
 pub(super) struct FileUse {
     lease: Lease,
     in_use: InUse,
 }
 
-/// Examines until no use is left that may end by itself.
+/// Examines again while a use may end by itself and retries are left.
 pub(super) fn settled<T>(examine: impl Fn() -> T, may_end: impl Fn(&T) -> bool) -> T {
     let mut found = examine();
     for _ in 0..READER_TRIES {
@@ -88,7 +88,7 @@ impl FileUse {
         FileUse { lease, in_use }
     }
 
-    /// Why the file is not written, if it is in use or may be.
+    /// An error if the file is or may be in use.
     pub(super) fn refuse(&self, path: &Path, intent: &Intent) -> Result<(), TargetError> {
         let in_use = |uses| Err(GateError::InUse { path: path.into(), uses }.into());
         if !self.in_use.uses.is_empty() {
@@ -114,7 +114,7 @@ impl FileUse {
         Err(GateError::Unseen { path, unseen, options }.into())
     }
 
-    /// Adds to the account of the checks.
+    /// Adds the result to the audit.
     pub(super) fn note(&self, audit: &mut WriteAudit, when: &str) {
         let lease = match &self.lease {
             Lease::Granted => "granted: nobody else has the file open".into(),
@@ -133,7 +133,7 @@ impl FileUse {
     }
 }
 
-/// The option that agrees to write although somebody could not be examined.
+/// The option to consent to a write although some processes could not be examined.
 pub(super) const ACCEPT_UNSEEN: &str = "--accept-unseen-processes";
 
 /// All uses in one line.
@@ -143,7 +143,7 @@ pub(super) fn words(in_use: &InUse) -> String {
     uses.join("; ")
 }
 
-/// Adds who could be examined to the account of the checks.
+/// Adds the numbers of examined and unexamined processes to the audit.
 pub(super) fn note_processes(audit: &mut WriteAudit, in_use: &InUse, when: &str) {
     let result = format!(
         "{} examined, {} not; no other has it open, mapped or locked",
@@ -153,20 +153,20 @@ pub(super) fn note_processes(audit: &mut WriteAudit, in_use: &InUse, when: &str)
     audit.note(&format!("processes {when}"), result);
 }
 
-/// Adds what could not be examined.
+/// Adds what could not be examined to the audit.
 pub(super) fn note_unseen(audit: &mut WriteAudit, unseen: &Unseen) {
     if !unseen.is_empty() {
         audit.unseen = vec![unseen.to_string()];
     }
 }
 
-/// Whether no directory has the file. Memory that processes share (memfd, anonymous mappings) is
-/// such a file, and the kernel does not count who has it open, as it does for a file with a name.
+/// Whether the file has no name in any directory, such as shared memory (memfd, anonymous
+/// mappings). A lease on such a file does not take its other openers into account.
 fn is_without_name(file: &OwnedFd) -> bool {
     fstat(file).is_ok_and(|seen| seen.st_nlink == 0)
 }
 
-/// Why the kernel of this machine does not know all users of a file, if it does not.
+/// Users of a file that the kernel of this machine may not know, if any, in words.
 fn elsewhere(root: &Root, file: &OwnedFd) -> Option<String> {
     let magic = u64::try_from(fstatfs(file).ok()?.f_type).ok()?;
     let mount = host::mount_of_file(root, file.as_fd());
@@ -182,13 +182,13 @@ fn elsewhere(root: &Root, file: &OwnedFd) -> Option<String> {
     }
 }
 
-/// Whether a program in user space states the times of a file (FUSE): some state the present.
+/// Whether the times of a file come from a server in user space (FUSE). Some report the present.
 pub(super) fn is_served_in_user_space(file: &OwnedFd) -> bool {
     let magic = fstatfs(file).ok().and_then(|facts| u64::try_from(facts.f_type).ok());
     magic.is_some_and(|magic| host::filesystem_class("", magic).1 == FilesystemClass::UserSpace)
 }
 
-/// Before Linux 5.4 whoever merely watched a file was in the way of a lease.
+/// Whether a refused lease is conclusive. Before Linux 5.4, a mere watch on the file refused it.
 fn leases_are_exact() -> bool {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy().into_owned();
@@ -233,7 +233,7 @@ mod tests {
         assert!(said.contains("something in the kernel"), "{said}");
         let said = refusal(Lease::Refused, unseen(), &[NAME]).unwrap();
         assert!(said.contains("1 (systemd)"), "{said}");
-        // Of two descriptors of our own, each is in the way of the other's lease.
+        // Two descriptors of this process prevent each other's lease.
         let twice = InUse { is_open_here: true, ..InUse::default() };
         assert_eq!(refusal(Lease::Refused, twice, &[]), None);
     }

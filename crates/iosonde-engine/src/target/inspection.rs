@@ -15,13 +15,13 @@ use rustix::io::{Errno, pread};
 use super::TargetError;
 use super::contents::{Contents, Inspection, inspect};
 
-/// How often a read is made whose answer is to try again (EAGAIN).
+/// Attempts of a read that fails with EAGAIN.
 const TRIES: u32 = 10;
 
-/// What is on a block device. What was read for this leaves the page cache again.
+/// The contents of a block device. Pages read for this are dropped from the page cache.
 ///
 /// # Errors
-/// If it cannot be read, or the user ended it.
+/// If it cannot be read, or the user interrupts.
 pub(super) fn of_device(
     path: &Path,
     device: &OwnedFd,
@@ -30,16 +30,16 @@ pub(super) fn of_device(
     let size_bytes =
         block_device_bytes(device.as_fd()).map_err(|error| failed("size", path, error))?;
     let holes = holes_below(device, size_bytes).unwrap_or_default();
-    // What the kernel would read ahead is not looked at, and whole pieces are read faster without.
+    // Data read ahead would not be inspected, and large reads are faster without read-ahead.
     let _ = fadvise(device, 0, None, Advice::Random);
     let contents = of(path, device, size_bytes, &holes, how);
-    // The descriptor may be the one that is measured.
+    // The measurement may use the same descriptor.
     let _ = fadvise(device, 0, None, Advice::Normal);
     contents
 }
 
-/// Holes of the file below a loop device, as offsets of the device; nothing where it is none, or
-/// where the file cannot be found.
+/// Holes of the file below a loop device, as offsets of the device; `None` if it is no loop device
+/// over a file, or the file cannot be found.
 fn holes_below(device: &OwnedFd, size_bytes: u64) -> Option<Vec<Range<u64>>> {
     let backing = loop_backing(device.as_fd()).ok().filter(|backing| backing.is_device == 0)?;
     let number = fstat(device).ok()?.st_rdev;
@@ -47,12 +47,12 @@ fn holes_below(device: &OwnedFd, size_bytes: u64) -> Option<Vec<Range<u64>>> {
     let path = std::fs::read_to_string(name).ok()?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(CWD, path.trim_end_matches('\n'), flags, Mode::empty()).ok()?;
-    // The name may lead elsewhere by now: the kernel says which file it is.
+    // The name may lead to another file by now; the kernel reports the right one.
     let facts = fstat(&file).ok()?;
     if (facts.st_dev, facts.st_ino) != (backing.device, backing.inode) {
         return None;
     }
-    // What was written to the device is in the file only when the device's cache is written back.
+    // Writes to the device reach the file only when the device's cache is written back.
     fdatasync(device).ok()?;
     let from = backing.offset_bytes;
     let end = from.checked_add(size_bytes)?;
@@ -61,11 +61,11 @@ fn holes_below(device: &OwnedFd, size_bytes: u64) -> Option<Vec<Range<u64>>> {
     Some(holes.into_iter().map(within).collect())
 }
 
-/// What is in a file. Holes and preallocated space are not read: the file system says where they
-/// are, with what is still in memory taken into account.
+/// The contents of a file. Holes and preallocated space are not read: the file system reports
+/// them, with dirty pages taken into account.
 ///
 /// # Errors
-/// If it cannot be read, or the user ended it.
+/// If it cannot be read, or the user interrupts.
 pub(super) fn of_file(
     path: &Path,
     file: &OwnedFd,
@@ -83,11 +83,11 @@ fn of(
     holes: &[Range<u64>],
     how: Inspection,
 ) -> Result<Contents, TargetError> {
-    // Known places or not: samples are samples.
+    // Without random numbers the places of the samples are predictable, which is good enough.
     let mut seed = [0; 8];
     let _ = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty());
-    // What the cache holds may be older than what is stored, and what is read here is of no further
-    // use to anybody. Advice that is not taken changes neither result nor safety.
+    // Cached pages may be older than the stored data, and pages read here are not needed again.
+    // Advice that is ignored changes neither result nor safety.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
     let read = |buffer: &mut [u8], offset: u64| {
         let mut tries = 1;
@@ -112,7 +112,7 @@ fn failed(what: &'static str, path: &Path, error: io::Error) -> TargetError {
     }
 }
 
-/// Parts of a file without data; none where the file system does not say.
+/// Parts of a file without data; empty where the file system does not report them.
 fn holes(file: &OwnedFd, size_bytes: u64) -> io::Result<Vec<Range<u64>>> {
     let mut holes = Vec::new();
     let mut at = 0;

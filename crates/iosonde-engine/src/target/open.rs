@@ -1,8 +1,8 @@
-//! How a target is opened and let go. This room alone opens anything for writing.
+//! Opens a target. Only the `target` module opens one for writing.
 //!
-//! Reading is the default. A file that this program makes has no name: nothing to attack, nothing
-//! to clean up, gone on exit, interrupt, kill -9 and power loss. Direct I/O that cannot be had is
-//! not replaced in silence: the reason travels with the target.
+//! Reading is the default. A temporary test file has no name: there is nothing to attack or to
+//! clean up, and it is gone on exit, interrupt, kill -9 and power loss. Where direct I/O is not
+//! available, the target carries the reason.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -37,31 +37,31 @@ pub struct Held {
     pub bytes: u64,
     /// Whether direct I/O is in effect.
     pub direct: bool,
-    /// Why it is not, though it was asked for.
+    /// Why direct I/O is not in effect although it was requested.
     pub direct_refused: Option<String>,
-    /// What was checked before it was opened for writing, and the consents that were needed; of
-    /// further targets behind it, where it stands for all of them.
+    /// The checks before it was opened for writing, and the consents that were needed. If it
+    /// represents several targets, those of all of them.
     pub audits: Vec<WriteAudit>,
-    /// Where a path that is a symbolic link leads.
+    /// Destination of `path`, if that is a symbolic link.
     pub leads_to: Option<PathBuf>,
-    /// The namespace that takes commands, of an NVMe generic device; `file` is then the block
+    /// For an NVMe generic device, the namespace that takes commands; `file` is then the block
     /// device of the same namespace.
     pub namespace: Option<Arc<Namespace>>,
-    /// What stood on this device, and on further targets behind it where it stands for all of them:
-    /// to be saved before the first write.
+    /// The content of this device that must be saved before the first write. If it represents
+    /// several targets, that of all of them.
     pub undo: Vec<Arc<Saved>>,
 }
 
-/// What will be done to a named target.
+/// The intended use of a named target.
 #[derive(Clone, Debug, Default)]
 pub struct Intent {
-    /// It will be written.
+    /// Whether it will be written.
     pub write: bool,
     /// `--overwrite-file`: the name whose content may be destroyed.
     pub overwrite_file: Option<String>,
     /// `--destroy-data`: identities of the devices that may be written.
     pub destroy_data: Vec<String>,
-    /// `--overwrite-signature`: kinds of what may be destroyed on them.
+    /// `--overwrite-signature`: kinds of signatures that may be destroyed on them.
     pub overwrite_signature: Vec<String>,
     /// `--accept-unseen`: devices and files that may be written though not all was inspected.
     pub accept_unseen: Vec<String>,
@@ -70,9 +70,9 @@ pub struct Intent {
     /// `--accept-unseen-processes`: devices and files that may be written although not every
     /// process could be examined.
     pub accept_unseen_processes: Vec<String>,
-    /// Where the results go: their disk is not written.
+    /// Folder of the results, whose disk is never written.
     pub results: Option<PathBuf>,
-    /// It is to take NVMe commands: a generic device, and nothing else.
+    /// Whether it must be an NVMe generic device.
     pub passthrough: bool,
     /// A dry run: a block device is opened for reading, even if the load would write it.
     pub rehearse: bool,
@@ -89,12 +89,12 @@ impl Intent {
     }
 }
 
-/// How much direct I/O is wanted.
+/// Whether direct I/O is wanted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Direct {
-    /// If it can be had; else buffered, with the reason kept.
+    /// If it is available; else buffered, with the reason kept.
     Preferred,
-    /// Or not at all.
+    /// An error if it is not available.
     Demanded,
     /// Through the page cache.
     Never,
@@ -108,7 +108,7 @@ const SMALLEST_BYTES: u64 = 256 * MIB;
 /// Free space for this user, and size, of the file system of a directory, bytes.
 ///
 /// # Errors
-/// If the directory is missing, is none, or cannot be opened.
+/// If the directory is missing, is no directory, or cannot be opened.
 pub fn space(directory: &Path) -> Result<(u64, u64), TargetError> {
     let dir = open_directory(directory)?;
     let facts = fstatvfs(&dir).map_err(|error| system("examine", directory, error))?;
@@ -116,21 +116,21 @@ pub fn space(directory: &Path) -> Result<(u64, u64), TargetError> {
     Ok((facts.f_bavail.saturating_mul(unit), facts.f_blocks.saturating_mul(unit)))
 }
 
-/// What a directory is, before anything is made in it.
+/// Facts about a directory, before a file is created in it.
 ///
 /// # Errors
-/// If it is missing, is none, or cannot be opened.
+/// If it is missing, is no directory, or cannot be opened.
 pub fn describe_directory(root: &Root, directory: &Path) -> Result<TargetFacts, TargetError> {
     let dir = open_directory(directory)?;
     Ok(truth::describe(root, directory, dir.as_fd(), 0))
 }
 
-/// Size of a test file: as asked, or a tenth of the free space between 256 MiB and 1 GiB; a whole
-/// number of MiB.
+/// Size of a test file: as requested, or a tenth of the free space between 256 MiB and 1 GiB;
+/// rounded down to whole MiB.
 ///
 /// # Errors
-/// If the size asked is below 256 MiB or leaves less than 1 GiB (or 5 % of the file system), or if
-/// a tenth of the free space is below 256 MiB.
+/// If the requested size is below 256 MiB or does not fit ([`fits`]), or if a tenth of the free
+/// space is below 256 MiB.
 pub fn test_bytes(
     directory: &Path,
     requested: Option<u64>,
@@ -155,8 +155,8 @@ pub fn test_bytes(
 /// Whether a file of this size leaves enough room for others.
 ///
 /// # Errors
-/// [`TargetError::Space`] if it leaves less than 5 % of the file system, or 1 GiB if that is more,
-/// but of a small one no more than a quarter.
+/// [`TargetError::Space`] if it leaves less than 5 % of the file system, or less than 1 GiB (on a
+/// file system below 4 GiB, a quarter).
 pub fn fits(
     directory: &Path,
     wanted_bytes: u64,
@@ -175,10 +175,10 @@ pub fn fits(
     })
 }
 
-/// Makes an unnamed file of this size in a directory, with its space reserved.
+/// Creates an unnamed file of this size in a directory, with its space reserved.
 ///
 /// # Errors
-/// If the directory is missing or not writable, or the space cannot be had.
+/// If the directory is missing or not writable, or the space cannot be reserved.
 pub fn unnamed(directory: &Path, size_bytes: u64, direct: Direct) -> Result<Held, TargetError> {
     let held = rehearsed(directory, size_bytes, direct)?;
     reserve(&held.file, size_bytes)
@@ -186,7 +186,7 @@ pub fn unnamed(directory: &Path, size_bytes: u64, direct: Direct) -> Result<Held
     Ok(held)
 }
 
-/// What [`unnamed`] would make, without its space: for plans that are only printed.
+/// As [`unnamed`], but without reserving space, for plans that are only printed.
 ///
 /// # Errors
 /// If the directory is missing or not writable.
@@ -204,7 +204,7 @@ pub fn rehearsed(directory: &Path, size_bytes: u64, direct: Direct) -> Result<He
     hold(file, directory, size_bytes, direct)
 }
 
-/// For file systems without unnamed files: a random name, made exclusively, and gone at once.
+/// For file systems without unnamed files: creates a file with a random name and unlinks it.
 fn named_and_unlinked(dir: &OwnedFd, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let mut random = [0u8; 16];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
@@ -216,19 +216,19 @@ fn named_and_unlinked(dir: &OwnedFd, flags: OFlags, mode: Mode) -> Result<OwnedF
     Ok(file)
 }
 
-/// Reserves space, so that a full disk shows now; where that is not supported, sets the length.
+/// Reserves space, so that a full disk fails now; where that is not supported, sets the length.
 pub(super) fn reserve(file: &OwnedFd, size_bytes: u64) -> Result<(), Errno> {
-    // tmpfs gives up as soon as anything is to be done for the thread, such as work of io_uring.
+    // tmpfs returns EINTR as soon as the thread has pending work, such as that of io_uring.
     match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, size_bytes)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(file, size_bytes),
         other => other,
     }
 }
 
-/// A file that is open for writing, made as long as this; its space is reserved.
+/// Extends a file that is open for writing to this size, with its space reserved.
 ///
 /// # Errors
-/// If the space cannot be had.
+/// If the space cannot be reserved.
 pub fn lengthened(held: &Held, bytes: u64) -> Result<Held, TargetError> {
     reserve(&held.file, bytes)
         .map_err(|error| system("reserve the space of", &held.path, error))?;
@@ -238,8 +238,8 @@ pub fn lengthened(held: &Held, bytes: u64) -> Result<Held, TargetError> {
 /// Opens a file or device that exists.
 ///
 /// # Errors
-/// If it is missing, of the wrong kind, refused by the system, or would be written and holds what
-/// this program did not write.
+/// If it is missing, of the wrong kind or refused by the system; if it would be written, but is in
+/// use or holds data of others without consent.
 pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, TargetError> {
     let (file, leads_to) = look(path)?;
     let root = Root::system();
@@ -277,7 +277,7 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
     held.map(|held| Held { leads_to, ..held })
 }
 
-/// What would refuse to write a block device, as far as a look without taking it tells.
+/// Checks whether writing a block device would be refused, as far as that shows without taking it.
 ///
 /// # Errors
 /// The first objection.
@@ -288,17 +288,17 @@ pub fn rehearse_writing(path: &Path, intent: &Intent) -> Result<(), TargetError>
     gate::rehearse(&root, path, intent.consent(), results, intent.inspection)
 }
 
-/// Somebody would have to give back a lease first (fcntl(2)).
+/// The error where another program has a lease on the file (fcntl(2)).
 fn leased(path: &Path) -> TargetError {
     GateError::InUse { path: path.into(), uses: "another program has a lease on it".into() }.into()
 }
 
-/// Opens what a path leads to, for reading, and says where that is if the path is a link.
+/// Opens a path for reading. Returns also its destination if it is a symbolic link.
 fn look(path: &Path) -> Result<(OwnedFd, Option<PathBuf>), TargetError> {
     let is_link = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
     let leads_to = if is_link { std::fs::canonicalize(path).ok() } else { None };
     let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    // The path reported is the one opened. `/dev/stdin` and its kin lead to no path.
+    // Open exactly the path that is reported. Links such as `/dev/stdin` may lead to no path.
     flags.set(OFlags::NOFOLLOW, leads_to.is_some());
     let target = leads_to.as_deref().unwrap_or(path);
     let file = openat(CWD, target, flags, Mode::empty()).map_err(|error| match error {
@@ -309,7 +309,7 @@ fn look(path: &Path) -> Result<(OwnedFd, Option<PathBuf>), TargetError> {
     Ok((file, leads_to))
 }
 
-/// `/dev/null` and `/dev/zero`: they take everything, and serve to measure the path to the kernel.
+/// Whether it is `/dev/null` or `/dev/zero`, which serve to measure the path to the kernel.
 fn is_endless(device: u64) -> bool {
     major(device) == 1 && matches!(minor(device), 3 | 5)
 }
@@ -325,13 +325,13 @@ pub(super) fn kind_word(kind: FileType) -> &'static str {
     }
 }
 
-/// Opens the very file that was examined once more, with the rights that are needed.
+/// Opens the file that was examined again, for writing if needed.
 pub(super) fn reopen(path: &Path, examined: &OwnedFd, write: bool) -> Result<OwnedFd, TargetError> {
     use std::os::fd::AsRawFd;
     let flags = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let itself = format!("/proc/self/fd/{}", examined.as_raw_fd());
     let flags = flags | OFlags::CLOEXEC;
-    // Whoever has a lease would otherwise make us wait until it is given back.
+    // Without NONBLOCK, a lease of another program would block this call.
     let file = openat(CWD, itself.as_str(), flags | OFlags::NONBLOCK, Mode::empty());
     let file = file.map_err(|error| match error {
         Errno::AGAIN => leased(path),

@@ -1,8 +1,8 @@
 //! The target of NVMe commands: a namespace through its generic character device (`/dev/ngXnY`).
 //!
-//! For what protects it, it is the block device of the same namespace and nothing else: that one is
-//! opened as for any other load, passes the gate before a write, and is held for the whole run. The
-//! generic device is opened after that, since an open one counts as a use of the disk.
+//! The block device of the same namespace serves to protect it: that one is opened as for any other
+//! load, passes the gate before a write, and is held for the whole run. The generic device is
+//! opened after that, since an open one counts as a use of the disk.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,10 +17,10 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, major, minor, openat};
 use super::open::{self, Direct, Held, Intent, TargetError, kind_word, system};
 use crate::host::{self, NvmeGeneric, Root};
 
-/// Why a path is no target of NVMe commands, or only of them.
+/// Why a path does not suit its engine, or its namespace cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PassthroughError {
-    /// Something else than a generic device.
+    /// Not a generic device, for an engine that sends commands.
     #[error(
         "`{path}` is a {kind}; the io_uring_cmd engine sends NVMe commands to the generic device \
          of a namespace: give {instead}"
@@ -47,7 +47,7 @@ pub enum PassthroughError {
          known; it is not used"
     )]
     NoBlockDevice(PathBuf),
-    /// The node of the block device is missing, or another device.
+    /// The node of the block device is missing, or is another device's.
     #[error(
         "`{path}` is the namespace of {block}, and `/dev/{block}` is not that device's node; it is \
          not used"
@@ -57,7 +57,7 @@ pub enum PassthroughError {
         /// Kernel name of the block device.
         block: String,
     },
-    /// The drive or the kernel does not say what the namespace is.
+    /// The drive or the kernel does not identify the namespace.
     #[error("`{path}` does not identify its namespace: {error}{hint}")]
     Unidentified {
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum PassthroughError {
         /// Likely cause, and how to fix it.
         hint: &'static str,
     },
-    /// Metadata with each block.
+    /// The namespace has metadata with each block.
     #[error(
         "`{path}` is formatted with {bytes} B of metadata for each block, which commands would \
          have to carry: give `/dev/{block}` and --ioengine io_uring"
@@ -77,7 +77,7 @@ pub enum PassthroughError {
         /// Kernel name of the block device.
         block: String,
     },
-    /// Two devices after all.
+    /// The generic and the block device are not the same namespace.
     #[error("`{path}` is not the namespace of {block} ({what}); it is not used")]
     Differs {
         path: PathBuf,
@@ -87,7 +87,7 @@ pub enum PassthroughError {
     },
 }
 
-/// What kind of target an open file is, for this engine or for the others.
+/// The NVMe generic device behind an open file; `None` if it is something else.
 pub(super) fn generic(root: &Root, file: &OwnedFd) -> Option<NvmeGeneric> {
     let facts = fstat(file).ok()?;
     let is_character = FileType::from_raw_mode(facts.st_mode) == FileType::CharacterDevice;
@@ -95,7 +95,7 @@ pub(super) fn generic(root: &Root, file: &OwnedFd) -> Option<NvmeGeneric> {
     if is_character { host::nvme_generic(root, number.0, number.1) } else { None }
 }
 
-/// A generic device where none is wanted.
+/// The error for a generic device where none is wanted.
 pub(super) fn only_commands(path: &Path, found: &NvmeGeneric) -> TargetError {
     let instead = match &found.block {
         Some((block, _)) => format!(", or the block device /dev/{block}"),
@@ -104,7 +104,7 @@ pub(super) fn only_commands(path: &Path, found: &NvmeGeneric) -> TargetError {
     PassthroughError::OnlyCommands { path: path.into(), instead }.into()
 }
 
-/// Something else where a generic device is wanted.
+/// The error for something else where a generic device is wanted.
 fn not_generic(root: &Root, path: &Path, file: &OwnedFd) -> TargetError {
     let Ok(facts) = fstat(file) else { return TargetError::Missing(path.into()) };
     let kind = FileType::from_raw_mode(facts.st_mode);
@@ -125,11 +125,11 @@ fn not_generic(root: &Root, path: &Path, file: &OwnedFd) -> TargetError {
     PassthroughError::NotGeneric { path: path.into(), kind, instead }.into()
 }
 
-/// The node of the block device of the namespace, if a path leads to a generic device: what the
-/// gate looks at.
+/// If a path leads to a generic device, the node of its namespace's block device, which the gate
+/// examines.
 ///
 /// # Errors
-/// If there is no such device, or its node is another.
+/// If there is no such device, or its node is another device's.
 pub fn block_node(root: &Root, path: &Path) -> Result<Option<PathBuf>, TargetError> {
     let Ok(facts) = rustix::fs::stat(path) else { return Ok(None) };
     if FileType::from_raw_mode(facts.st_mode) != FileType::CharacterDevice {
@@ -155,10 +155,10 @@ fn node_of(
     }
 }
 
-/// Opens a generic device, and the block device of its namespace before it.
+/// Opens the block device of a namespace, and then its generic device.
 ///
 /// # Errors
-/// If it is none, its namespace cannot be used, or the block device is refused.
+/// If it is not a generic device, its namespace cannot be used, or the block device is refused.
 pub(super) fn open(
     root: &Root,
     path: &Path,

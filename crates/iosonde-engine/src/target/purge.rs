@@ -1,9 +1,9 @@
-//! Purges a target that was opened for writing: what its owner agreed to lose is lost here, so that
-//! a test begins on a device as if nothing had ever been written.
+//! Purges a target that was opened for writing, so that a test begins as if nothing had ever been
+//! written to it.
 //!
-//! The gate has passed the target already, and for a device the consent names it. What was done is
-//! checked: blocks all over the range are read afterwards and must be blank, or, where the key of a
-//! drive was changed, must not be what they were.
+//! The target has passed the gate, and for a device the consent names it. The purge is verified:
+//! blocks all over the range are read afterwards and must be blank, or, after a cryptographic
+//! erase, must have changed.
 
 mod nvme;
 mod tool;
@@ -24,10 +24,10 @@ use iosonde_model::units::bytes;
 /// Blocks that are read to check a purge.
 const CHECKED: u64 = 256;
 const BLOCK: usize = 4096;
-/// Most of a device that one call discards or clears, so that a signal is heard in between, bytes.
+/// Most bytes that one call discards or zeroes, so that a signal is handled between calls.
 const PIECE_BYTES: u64 = 4 << 30;
 
-/// What purges this target.
+/// The method for this target, and why it was chosen.
 struct Chosen {
     method: Purge,
     reason: String,
@@ -89,10 +89,10 @@ pub fn purge(
     })
 }
 
-/// Whether a target has a method, without doing anything.
+/// Checks that a target supports a method, without doing anything.
 ///
 /// # Errors
-/// In words: why it has not.
+/// In words: why it does not.
 pub fn is_possible(
     held: &Held,
     root: &Root,
@@ -103,7 +103,7 @@ pub fn is_possible(
     choose(held, root, is_device, range_bytes, requested).map(drop)
 }
 
-/// Blocks that were read all over the first `range_bytes` of a target, and how many are blank.
+/// Number of blocks read all over the first `range_bytes` of a target, and how many are blank.
 ///
 /// # Errors
 /// In words: it cannot be read.
@@ -149,7 +149,7 @@ fn choose(
     }
 }
 
-/// Why a command that erases all of a drive is none for this range, if so.
+/// An error if the range is only a part of the drive, all of which `command` erases.
 fn of_a_part(held: &Held, range_bytes: u64, command: &str) -> Result<(), String> {
     if range_bytes + (1 << 20) <= held.bytes {
         let (used, all) = (bytes::rough(range_bytes), bytes::rough(held.bytes));
@@ -158,7 +158,7 @@ fn of_a_part(held: &Held, range_bytes: u64, command: &str) -> Result<(), String>
     Ok(())
 }
 
-/// Carries it out; the commands of an outside program, where one did it.
+/// Runs the method. Returns the commands of the outside program, if one was used.
 fn carry_out(held: &Held, root: &Root, range_bytes: u64, method: Purge) -> Result<String, String> {
     let device = held.file.as_fd();
     let said = |error: std::io::Error| error.to_string();
@@ -193,7 +193,7 @@ fn carry_out(held: &Held, root: &Root, range_bytes: u64, method: Purge) -> Resul
     flushed(held).map(|()| String::new())
 }
 
-/// What was read or written before is in no cache of this machine.
+/// Writes back the target's dirty pages and drops its pages from the page cache.
 fn flushed(held: &Held) -> Result<(), String> {
     match fsync(&held.file) {
         Ok(()) | Err(Errno::INVAL) => {}
@@ -203,7 +203,7 @@ fn flushed(held: &Held) -> Result<(), String> {
     Ok(())
 }
 
-/// A format may change the size of the blocks.
+/// Checks the size, since a format may change the block size.
 fn same_size(held: &Held) -> Result<(), String> {
     let size = iosonde_sys::inspect::block_device_bytes(held.file.as_fd())
         .map_err(|error| error.to_string())?;
@@ -213,7 +213,7 @@ fn same_size(held: &Held) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives the blocks of a file back to its file system, and reserves them again.
+/// Frees the blocks of a file in its file system, and reserves blocks again.
 fn recreate(held: &Held, range_bytes: u64) -> Result<(), Errno> {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     match fallocate(&held.file, flags, 0, range_bytes) {
@@ -225,13 +225,13 @@ fn recreate(held: &Held, range_bytes: u64) -> Result<(), Errno> {
         Err(error) => return Err(error),
     }
     match fallocate(&held.file, FallocateFlags::KEEP_SIZE, 0, range_bytes) {
-        // A file system without reservation reserves as it is written.
+        // A file system without reservation allocates blocks when they are written.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         other => other,
     }
 }
 
-/// Blocks all over the range, both ends included; one that could be read in part only is shorter.
+/// Blocks all over the range, including both ends. A partial read yields a shorter block.
 fn sampled(held: &Held, range_bytes: u64) -> Result<Vec<Vec<u8>>, String> {
     let mut space = vec![0_u8; 2 * BLOCK];
     let from = space.as_ptr().align_offset(BLOCK);
@@ -255,7 +255,7 @@ fn is_blank(block: &[u8]) -> bool {
     block.len() == BLOCK && [0, 0xff].contains(&first) && block.iter().all(|byte| *byte == first)
 }
 
-/// How many blocks are what they were, those apart that were blank already.
+/// Number of blocks that are unchanged, without those that were blank before.
 fn kept(before: &[Vec<u8>], after: &[Vec<u8>]) -> usize {
     before.iter().zip(after).filter(|(was, is)| was == is && !is_blank(was)).count()
 }
@@ -317,7 +317,7 @@ mod tests {
         let (before, others) = (blocks([0, 5, 9]), blocks([3, 5, 8]));
         assert_eq!(kept(&before, &others), 1);
         assert_eq!(kept(&before, &before), 3);
-        // What was blank says nothing.
+        // A block that was blank before is no evidence.
         assert_eq!(kept(&[vec![0; BLOCK]], &[vec![0; BLOCK]]), 0);
         assert_eq!(kept(&[], &others), 0);
     }

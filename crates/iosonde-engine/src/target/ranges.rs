@@ -1,4 +1,4 @@
-//! Which parts of a device are known: disjoint ranges of offsets.
+//! The known parts of a device, as disjoint ranges of offsets.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// Adds a range, and joins it with those that it meets.
+    /// Adds a range, and joins it with those that it touches.
     pub(super) fn insert(&mut self, range: Range<u64>) {
         let Range { mut start, mut end } = range;
         if start >= end {
@@ -51,7 +51,7 @@ impl Ranges {
         (start < end).then_some(start..end)
     }
 
-    /// The parts of a range that lie in none of these.
+    /// The parts of `within` that lie in no range.
     pub(super) fn gaps(&self, within: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = within.start;

@@ -1,10 +1,10 @@
-//! Does writing this file change another one, too?
+//! Detects files whose data another file shares.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use iosonde_sys::inspect;
 
-/// Whether another file uses some of this file's data, as far as the file system tells.
+/// Whether another file shares some of this file's data, as far as the file system reports it.
 pub fn has_shared_extents(file: &OwnedFd, size_bytes: u64) -> bool {
     let mut at = 0;
     while at < size_bytes {

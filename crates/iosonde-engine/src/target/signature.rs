@@ -1,8 +1,8 @@
-//! Which formats have left their marks on a device or in a file? Signatures at their places, and
-//! copies of superblocks wherever they are met.
+//! Finds the formats on a device or in a file, by signatures at their places and by copies of
+//! superblocks anywhere.
 //!
-//! Pure over a function that reads at an offset. All copies of a superblock are looked for at their
-//! places, since the first may be gone. How much is read beside them is for [`super::contents`].
+//! Reads only through a function that the caller passes. It looks for every copy of a superblock,
+//! since the first may be gone. [`super::contents`] decides how much else is read.
 
 mod kinds;
 
@@ -13,21 +13,21 @@ use iosonde_model::content::is_ours_or_zero;
 
 use self::kinds::{KIB, KINDS, Kind, Place};
 
-/// Reads at an offset, bytes, as much as there is; the number of bytes that were read.
+/// Reads at an offset in bytes, as much as there is. Returns the number of bytes read.
 pub type ReadAt<'a> = dyn Fn(&mut [u8], u64) -> io::Result<usize> + 'a;
 
-/// The word for data that no signature names.
+/// The word for data without a known signature.
 pub const UNKNOWN: &str = "unknown-data";
 
 /// Size of the block around a short signature that is read to see whether it is ours, bytes.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Something on a device that somebody might miss.
+/// Data on a device that a write would destroy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
     /// The word that `--overwrite-signature` takes.
     pub kind: &'static str,
-    /// What it is.
+    /// Its description.
     pub title: &'static str,
     /// Where it was found, bytes.
     pub offset: u64,
@@ -39,14 +39,14 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Kinds that have a search of their own.
+/// Kinds that are not in the table of signatures.
 const SEARCHED: [(&str, &str); 3] = [
     ("zfs", "ZFS pool member"),
     (UNKNOWN, "neither zero nor written by this program"),
     ("partitions", "partition that the kernel knows"),
 ];
 
-/// Uberblocks of a ZFS label: from 128 KiB on, one at least every KiB.
+/// Size of a ZFS label, bytes. Its uberblocks begin at its middle, at multiples of 1 KiB.
 const ZFS_LABEL_BYTES: u64 = 256 * KIB;
 const ZFS_MAGIC: u64 = 0x00ba_b10c;
 
@@ -85,15 +85,14 @@ pub fn places(size_bytes: u64) -> impl Iterator<Item = u64> {
     places.filter_map(move |place| place.offset(size_bytes))
 }
 
-/// What is neither zero nor ours, from here on.
+/// The finding for a block at this offset that is neither zero nor written by this program.
 pub fn unknown(offset: u64) -> Finding {
     let [_, (kind, title), _] = SEARCHED;
     Finding { kind, title, offset }
 }
 
-/// Headers and copies of superblocks that begin in this sector of 512 bytes at this offset. They
-/// stand where the geometry of a volume puts them, which nobody knows any more when the first one
-/// is gone.
+/// Headers and copies of superblocks that begin in this sector of 512 bytes at this offset. Their
+/// places depend on the geometry of the volume, which is unknown once the first copy is gone.
 pub fn copies(sector: &[u8], offset: u64) -> impl Iterator<Item = Finding> {
     /// Kind, title, bytes, and where in the sector.
     const COPIES: [(&str, &str, &[u8], usize); 11] = [
@@ -116,7 +115,7 @@ pub fn copies(sector: &[u8], offset: u64) -> impl Iterator<Item = Finding> {
     found.map(move |(kind, title, _, at)| Finding { kind, title, offset: offset + at as u64 })
 }
 
-/// A partition that begins here, where none of the findings is the table that would tell of it.
+/// The finding for a partition at this offset, unless a partition table was found.
 pub fn partition(offset: u64, findings: &[Finding]) -> Option<Finding> {
     const TABLES: [&str; 6] = ["mbr", "gpt", "apm", "bsd", "sgi", "sun"];
     let reported = findings.iter().any(|finding| TABLES.contains(&finding.kind));
@@ -129,18 +128,18 @@ fn stands_at(kind: &Kind, offset: u64, read: &ReadAt<'_>) -> io::Result<bool> {
     let length = read(&mut bytes, offset)?.min(bytes.len());
     let stands = |magic: &&&[u8]| bytes[..length].starts_with(magic);
     let Some(magic) = kind.magics.iter().find(stands) else { return Ok(false) };
-    // Two bytes stand anywhere by chance, and what we write is random.
+    // Two bytes can match by chance, and this program writes random data.
     Ok(magic.len() >= 4 || !is_our_block(offset, read)?)
 }
 
-/// Whether all of the block around an offset was written by this program.
+/// Whether the whole block around an offset was written by this program, or is zero.
 fn is_our_block(offset: u64, read: &ReadAt<'_>) -> io::Result<bool> {
     let mut block = [0; BLOCK_BYTES as usize];
     let length = read(&mut block, offset / BLOCK_BYTES * BLOCK_BYTES)?.min(block.len());
     Ok(is_ours_or_zero(&block[..length]))
 }
 
-/// Two labels stand at the beginning and two at the end: the first uberblock of each that has one.
+/// Offset of the first uberblock in each ZFS label: two labels at the beginning, two at the end.
 fn zfs_labels(size_bytes: u64, read: &ReadAt<'_>) -> io::Result<impl Iterator<Item = u64> + use<>> {
     let end = Place::LastUnit(2, ZFS_LABEL_BYTES, 0).offset(size_bytes);
     let mut found = Vec::new();
@@ -175,7 +174,7 @@ mod tests {
 
     const SIZE: u64 = 64 * MIB;
 
-    /// A device that is zero but for a few pieces.
+    /// A device that is zero except for a few pieces.
     struct Sparse {
         bytes: u64,
         pieces: Vec<(u64, Vec<u8>)>,
@@ -221,8 +220,7 @@ mod tests {
 
     #[test]
     fn every_signature_is_found_at_every_place() {
-        // Offsets as the formats publish them, written down a second time: byte by byte and not by
-        // the table above.
+        // Offsets from the formats' documentation, written independently of the table.
         let g = 1 << 30;
         let cases: &[(&str, u64, &[u8], u64)] = &[
             ("mbr", 510, &[0x55, 0xaa], SIZE),
@@ -250,7 +248,7 @@ mod tests {
             // Version 1.0: 8 KiB before the end, rounded down to 4 KiB.
             ("md", SIZE - 8192, &0xa92b_4efc_u32.to_le_bytes(), SIZE),
             ("md", SIZE - 8192, &0xa92b_4efc_u32.to_le_bytes(), SIZE + 3584),
-            // Version 0.90: the last whole 64 KiB, in the order of the machine.
+            // Version 0.90: the last whole 64 KiB, in the machine's byte order.
             ("md", SIZE - 65_536, &0xa92b_4efc_u32.to_be_bytes(), SIZE),
             ("md", SIZE - 65_536, &0xa92b_4efc_u32.to_le_bytes(), SIZE + 40_960),
             ("imsm", SIZE - 1024, b"Intel Raid ISM Cfg Sig. 1.1.00", SIZE),
@@ -294,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_this_program_wrote_is_nobody_s() {
-        // Blocks that happen to carry the two bytes of a short signature: here of the verifier.
+        // A block that happens to contain the two bytes of a short signature.
         let with_mark = (0..1_000_000).map(ours).find(|block| block[510..512] == *b"\x55\xaa");
         let mut block = with_mark.unwrap();
         assert_eq!(Sparse::of(SIZE).with(0, &block).kinds(), [""; 0]);

@@ -1,7 +1,7 @@
-//! What is this target truly? The file system by its number, the device underneath, direct I/O
-//! that is really in effect, blocks that were never written, blocks that are in memory already.
+//! Facts about an open target: the file system by its magic number, the device underneath, whether
+//! direct I/O is in effect, unwritten blocks, and blocks in the page cache.
 //!
-//! Promises: never writes, and waits for a handful of reads at most. What is not known is `None`.
+//! This module never writes, and waits for a few reads at most. What is not known is `None`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -21,20 +21,20 @@ use iosonde_model::record::facts::FilesystemClass;
 /// Extents beyond this number are not counted.
 const EXTENT_LIMIT: u64 = 100_000;
 
-/// Blocks that are looked up in the page cache (method 4.6, `page_cache`).
+/// Number of blocks that are looked up in the page cache (method 4.6, `page_cache`).
 const CACHE_SAMPLES: u64 = 64;
 
 /// Reads that find out whether requests are refused rather than blocked. Each may cost one device
 /// access, so they are few.
 const PUNT_PROBES: u64 = 8;
 
-/// The block that the cache samples look at, bytes.
+/// Size of a block of the cache samples, bytes.
 const SAMPLE_BYTES: u64 = 4096;
 
-/// The facts of the open target `fd`, of which the first `range_bytes` are going to be used.
+/// The facts of the open target `fd`, of which the first `range_bytes` will be used.
 ///
-/// `path` names what the user gave: the file or device, or the directory of an unnamed file.
-/// `direct_refused` and `smart` are left to the caller, who knows of them.
+/// `path` is the one the user gave: the file or device, or the directory of an unnamed file.
+/// `direct_refused` and `smart` are left to the caller.
 #[must_use]
 pub fn describe(root: &Root, path: &Path, fd: BorrowedFd<'_>, range_bytes: u64) -> TargetFacts {
     let mut facts =
@@ -91,7 +91,7 @@ fn kind_name(kind: FileType, stat: &Stat) -> &'static str {
     }
 }
 
-/// statx fields of a descriptor, if the kernel filled the ones asked for.
+/// statx fields of a descriptor, if the kernel filled all the requested ones.
 fn statx_of(fd: BorrowedFd<'_>, wanted: StatxFlags) -> Option<Statx> {
     let seen = statx(fd, c"", AtFlags::EMPTY_PATH, wanted).ok()?;
     StatxFlags::from_bits_retain(seen.stx_mask).contains(wanted).then_some(seen)
@@ -104,7 +104,7 @@ fn describe_alignment(fd: BorrowedFd<'_>, facts: &mut TargetFacts) {
     }
 }
 
-/// File system, mount and free space; the device number of what is underneath.
+/// Fills in file system, mount and free space. Returns the number of the device underneath.
 fn describe_filesystem(
     root: &Root,
     path: &Path,
@@ -141,8 +141,8 @@ fn describe_filesystem(
     mount.and_then(|mount| host::device_of_mount(root, &mount))
 }
 
-/// The same file again, buffered and read-only, whatever `fd` was opened for. Works for unnamed
-/// files too. Access times stay as they are where that is allowed.
+/// Reopens the file of `fd`, buffered and read-only. Works for unnamed files too. Access times are
+/// not updated where that is allowed.
 fn reopen(fd: BorrowedFd<'_>) -> Option<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -166,7 +166,7 @@ fn describe_extents(
             facts.extents = Some(sums.extents);
         }
         Err(_) => {
-            // A file system that knows no holes answers "all data": zero would claim too much.
+            // A file system without holes reports all as data, so a zero proves nothing.
             let holes = buffered.and_then(|file| holes_by_seeking(file.as_fd(), range_bytes));
             facts.hole_bytes = holes.filter(|&bytes| bytes > 0);
         }
@@ -177,7 +177,7 @@ fn describe_extents(
 #[derive(Debug, Default, PartialEq)]
 struct ExtentSums {
     extents: u64,
-    /// The part of the range that was looked at.
+    /// The part of the range that was examined.
     seen_bytes: u64,
     mapped_bytes: u64,
     unwritten_bytes: u64,
@@ -203,13 +203,13 @@ impl ExtentSums {
         Ok(sums)
     }
 
-    /// Counts what lies between `from` and `end`; returns where the extent ends.
+    /// Counts the part of an extent between `from` and `end`; returns the end of the extent.
     fn add(&mut self, extent: &inspect::Extent, from: u64, end: u64) -> u64 {
         let extent_end = extent.start_bytes.saturating_add(extent.length_bytes);
         let bytes = extent_end.min(end).saturating_sub(extent.start_bytes.max(from));
         self.extents += 1;
         self.mapped_bytes += bytes;
-        // The kernel marks delayed extents of preallocated space in either way; they hold data.
+        // The kernel marks a delayed extent of preallocated space as either; it holds data.
         if extent.is_unwritten() && !extent.is_delayed() {
             self.unwritten_bytes += bytes;
         }
@@ -223,7 +223,7 @@ impl ExtentSums {
     }
 }
 
-/// Holes as SEEK_HOLE tells them. Moves the offset of `file`, which must not be shared.
+/// Bytes of holes, by SEEK_HOLE. Moves the offset of `file`, which must not be shared.
 fn holes_by_seeking(file: BorrowedFd<'_>, range_bytes: u64) -> Option<u64> {
     let (mut holes, mut at) = (0, 0);
     for _ in 0..EXTENT_LIMIT {
@@ -245,11 +245,11 @@ fn holes_by_seeking(file: BorrowedFd<'_>, range_bytes: u64) -> Option<u64> {
     Some(holes)
 }
 
-/// Of sampled blocks, how many are in the page cache, and how many were sampled.
+/// How many of the sampled blocks are in the page cache, and how many were sampled.
 ///
-/// cachestat answers without touching anything. Where it is missing, a buffered read that must not
-/// wait succeeds only for a block in memory; but the kernel may start reading the others, and a
-/// never written block succeeds too, so that is the second choice.
+/// cachestat has no side effects. Where it is missing, a buffered read with RWF_NOWAIT succeeds
+/// only for a cached block. That is the second choice: the kernel may start to read the other
+/// blocks, and a read of an unwritten block succeeds too.
 fn cached_samples(file: BorrowedFd<'_>, range_bytes: u64) -> Option<(u32, u32)> {
     count_samples(range_bytes, |offset| {
         inspect::cached_pages(file, offset, SAMPLE_BYTES).ok().map(|pages| pages > 0)
@@ -258,7 +258,7 @@ fn cached_samples(file: BorrowedFd<'_>, range_bytes: u64) -> Option<(u32, u32)> 
 }
 
 fn cached_by_reading(file: BorrowedFd<'_>, range_bytes: u64) -> Option<(u32, u32)> {
-    // Without read-ahead, a probe brings in no more than the block it asks for.
+    // Without read-ahead, a probe loads no more than its own block.
     let _ = fadvise(file, 0, None, Advice::Random);
     count_samples(range_bytes, |offset| {
         let mut block = [0; SAMPLE_BYTES as usize];
@@ -281,7 +281,7 @@ fn count_samples(range_bytes: u64, is_cached: impl Fn(u64) -> Option<bool>) -> O
 }
 
 /// Up to `count` offsets of different blocks, spread evenly and without a period: multiples of the
-/// golden ratio modulo one. Chance is not needed, and the same target gets the same samples.
+/// golden ratio modulo one. Not random, so that the same target always gets the same samples.
 fn spread(range_bytes: u64, block_bytes: u64, count: u64) -> impl Iterator<Item = u64> {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let blocks = range_bytes / block_bytes;
@@ -297,8 +297,8 @@ fn spread(range_bytes: u64, block_bytes: u64, count: u64) -> impl Iterator<Item 
     })
 }
 
-/// Whether requests that would block are refused, each time it was tried. `None` if nothing can be
-/// said: the descriptor is not for reading, or an error hides the answer.
+/// Whether every request that must not block was refused. `None` if that is unknown: the
+/// descriptor is not open for reading, another error occurred, or only uncached blocks were met.
 fn punted(fd: BorrowedFd<'_>, range_bytes: u64, facts: &TargetFacts) -> Option<bool> {
     let align = |reported: Option<u32>| u64::from(reported.unwrap_or(0).clamp(4096, 1 << 20));
     let block_bytes = align(facts.dio_offset_align);
@@ -312,7 +312,7 @@ fn punted(fd: BorrowedFd<'_>, range_bytes: u64, facts: &TargetFacts) -> Option<b
         match read_nowait(fd, block, offset) {
             Ok(_) => return Some(false),
             Err(Errno::OPNOTSUPP) => refused = true,
-            // A buffered read of what is not cached has to wait, on any target: not a sign.
+            // A buffered read of an uncached block has to wait on any target: no evidence.
             Err(Errno::AGAIN) => refused |= facts.direct,
             Err(_) => return None,
         }
@@ -333,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    /// An unnamed file in memory, so it is gone whatever happens.
+    /// An unnamed file in memory, which needs no cleanup.
     fn file_in_memory() -> std::fs::File {
         let name = c"iosonde-truth";
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
@@ -359,7 +359,7 @@ mod tests {
         let extent =
             |start_bytes, length_bytes, flags| inspect::Extent { start_bytes, length_bytes, flags };
         let mut sums = ExtentSums::default();
-        // Begins before the range's rest, ends beyond the range.
+        // One extent begins before `from`; the next ends beyond `end`.
         assert_eq!(sums.add(&extent(0, 100, 0x0800), 40, 1000), 100);
         assert_eq!(sums.add(&extent(900, u64::MAX, 0x2008), 100, 1000), u64::MAX);
         assert_eq!(sums.add(&extent(5000, 10, 0x0800), 1000, 1000), 5010);
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn reading_without_waiting_sees_a_file_in_the_cache() {
-        // The build directory is on a disk as a rule, this source file was read by the compiler.
+        // This source file is usually on a disk, and cached since the compiler read it.
         let Ok(file) =
             std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/src/target/truth.rs"))
         else {
@@ -411,7 +411,7 @@ mod tests {
         let mut block = [0; 65_536];
         let _ = file.read_at(&mut block, 0).unwrap();
         let blocks = u32::try_from(bytes / SAMPLE_BYTES).unwrap();
-        // A file system without such reads has no answer; a wrong one would be a defect.
+        // A file system without RWF_NOWAIT gives no answer; a wrong one would be a defect.
         let seen = cached_by_reading(file.as_fd(), bytes);
         assert!(seen.is_none() || seen == Some((blocks, blocks)), "{seen:?}");
     }

@@ -1,8 +1,8 @@
-//! Saves what makes the content of a device be found, before its first write, and puts it back.
+//! Saves the metadata of a device's content before the first write, and restores it.
 //!
-//! Saved are both ends of the device and the surroundings of each signature that was found. They
-//! are put back under the gate: the device must be the same one and not in use, consent names it,
-//! and where they stood there is nothing newer of somebody's.
+//! Both ends of the device and the surroundings of each signature found are saved. Restoring them
+//! passes the gate: the device must be the same and not in use, consent must name it, and at their
+//! places there must be no newer data of others.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,37 +20,35 @@ use super::ranges::Ranges;
 use super::{Direct, TargetError};
 use crate::host::{self, Identity, Root};
 
-/// What is saved around a signature is a whole unit of this size, bytes: larger than any
-/// superblock.
+/// Size of the aligned unit that is saved around a signature, bytes: larger than any superblock.
 const UNIT_BYTES: u64 = 64 << 10;
-/// Unit of the comparison with what stands there now, bytes.
+/// Unit of the comparison with the current content, bytes.
 const BLOCK_BYTES: usize = 4096;
 
-/// What stood on a device.
+/// Saved content of a device.
 #[derive(Clone, Debug)]
 pub struct Saved {
-    /// The account.
+    /// The device, and the list of its saved pieces.
     pub undo: Undo,
     /// The bytes of all pieces.
     pub bytes: Vec<u8>,
 }
 
-/// Why nothing was put back.
+/// Why the content was not restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// The files do not belong together, or were altered.
     #[error("what was saved of `{path}` is damaged ({what}); nothing was written")]
     Damaged { path: String, what: String },
-    /// No such device is here.
+    /// The device is not connected.
     #[error(
         "found no block device with the identity {id} and {bytes} B, which `{path}` had; connect \
          it; nothing was written"
     )]
     Absent {
-        /// The path that it had.
+        /// Its path when it was saved.
         path: String,
         id: String,
-        /// Its size.
         bytes: u64,
     },
     /// A device without a lasting identity may be another one.
@@ -60,28 +58,24 @@ pub enum RestoreError {
     )]
     Reconnected {
         path: PathBuf,
-        /// Its number now.
+        /// Its disk sequence now.
         found: u64,
-        /// Its number then.
+        /// Its disk sequence when it was saved.
         expected: u64,
     },
-    /// Somebody has written there since.
+    /// Others have written there since.
     #[error(
         "`{path}` holds newer data ({found}), which this program did not write; putting back what \
          was there before would destroy it. If that is meant, add --overwrite-signature={word}",
         word = super::signature::UNKNOWN
     )]
-    Newer {
-        path: PathBuf,
-        /// What was found, and where.
-        found: Foreign,
-    },
+    Newer { path: PathBuf, found: Foreign },
     /// The gate refuses, or the device fails.
     #[error(transparent)]
     Target(#[from] TargetError),
 }
 
-/// What was put back.
+/// Result of a restore.
 #[derive(Clone, Debug)]
 pub struct Restored {
     /// The device node.
@@ -91,7 +85,7 @@ pub struct Restored {
 }
 
 impl Saved {
-    /// Reads what has to be saved of a device; nothing where nothing was found on it.
+    /// Reads the content to save; `None` if nothing was found on the device.
     pub(super) fn of(device: &OwnedFd, report: &Report) -> io::Result<Option<Saved>> {
         if report.findings.is_empty() {
             return Ok(None);
@@ -161,7 +155,7 @@ impl Saved {
         Ok(pieces)
     }
 
-    /// Puts the pieces back and reads them again.
+    /// Writes the pieces back and verifies them by reading.
     ///
     /// # Errors
     /// If the bytes are damaged, the device is absent, another one, in use or refused by the gate,
@@ -206,7 +200,7 @@ impl Saved {
         Ok(Restored { path, bytes: written })
     }
 
-    /// The node of the same device, whatever it is called now.
+    /// The node of the same device, under whatever name it has now.
     fn device(&self, root: &Root) -> Result<PathBuf, RestoreError> {
         let undo = &self.undo;
         let names = std::iter::once(undo.name.clone()).chain(root.names("/sys/class/block"));
@@ -231,7 +225,7 @@ impl Saved {
     }
 }
 
-/// Whether an identity is no more than name and size.
+/// Whether an identity consists of name and size only.
 fn is_fleeting(who: &Identity) -> bool {
     who.id.split("-part").next().is_some_and(|id| {
         id.split_once(':').is_some_and(|(name, bytes)| {
@@ -240,7 +234,7 @@ fn is_fleeting(who: &Identity) -> bool {
     })
 }
 
-/// The first block that is neither what was saved, nor zero, nor ours.
+/// The first block that is neither as saved, nor zero, nor written by this program.
 fn newer(now: &[u8], saved: &[u8], offset: u64) -> Option<Foreign> {
     let blocks = now.chunks(BLOCK_BYTES).zip(saved.chunks(BLOCK_BYTES));
     let mut blocks = (offset..).step_by(BLOCK_BYTES).zip(blocks);

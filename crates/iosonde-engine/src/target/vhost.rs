@@ -1,5 +1,5 @@
-//! What protects the device behind a vhost-user socket: no kernel has read it and it has no holders
-//! to examine, so its own content is inspected, and consent names it.
+//! Protects the device behind a vhost-user socket. The kernel knows neither its content nor its
+//! users, so its content is inspected, and consent must name it.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,7 +10,7 @@ use super::contents::{Foreign, Inspection, Seen, inspect};
 /// Unit of a read, bytes.
 const BLOCK_BYTES: u64 = 4096;
 
-/// What the user agrees to.
+/// The consents of the user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VhostConsent<'a> {
     /// `--destroy-data`.
@@ -22,16 +22,12 @@ pub struct VhostConsent<'a> {
 /// Why a device is not written.
 #[derive(Debug, thiserror::Error)]
 pub enum VhostRefusal {
-    /// Content that may be somebody's.
+    /// Data that this program did not write.
     #[error(
         "the device behind `{path}` holds data that this program did not write ({found}); writing \
          would destroy it. Serve a device that holds only zeros, or what this program wrote"
     )]
-    Foreign {
-        path: PathBuf,
-        /// What was found, and where.
-        found: Foreign,
-    },
+    Foreign { path: PathBuf, found: Foreign },
     /// Not all of it could be inspected in time.
     #[error(
         "the device behind `{path}` may hold data: {seen}; nothing was found in the inspected \
@@ -40,12 +36,11 @@ pub enum VhostRefusal {
     )]
     Uninspected {
         path: PathBuf,
-        /// How much was inspected.
         seen: Seen,
         /// What the consent must name.
         id: String,
     },
-    /// Nothing was found, and nobody has said that it may be written.
+    /// Nothing was found, but there is no consent.
     #[error(
         "the device behind `{path}` is a block device, and this load writes. Nothing was found on \
          it. If it may be written, repeat with --destroy-data={id}"
@@ -61,21 +56,20 @@ pub enum VhostRefusal {
         path: PathBuf,
         /// What the consent must name.
         id: String,
-        /// What it names.
+        /// What the consent names instead.
         found: String,
     },
-    /// It cannot be looked at.
     #[error("cannot read the device behind `{path}` to see what it holds: {error}")]
     Unread { path: PathBuf, error: io::Error },
 }
 
-/// What consent has to name: the socket's true path.
+/// The name that a consent must give: the canonical path of the socket.
 pub fn identity(path: &Path) -> String {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     real.to_string_lossy().into_owned()
 }
 
-/// Lets a writing load pass, or says why not. `read` fills whole blocks from an offset.
+/// Checks that a device may be written. `read` fills whole blocks from an offset.
 ///
 /// # Errors
 /// If the device holds foreign data, not all of it could be inspected, or `consent` does not name
@@ -110,7 +104,7 @@ pub fn admit_writes(
     }
 }
 
-/// Reads any bytes of a device that gives whole blocks.
+/// Reads any range of bytes from a device that is read in whole blocks.
 fn read_any(
     read: &mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
     size_bytes: u64,
@@ -140,7 +134,7 @@ mod tests {
 
     const SIZE: u64 = 64 << 20;
 
-    /// Asks for writes on a device that is zero but for these bytes.
+    /// Checks a device that is zero except for these bytes.
     fn ask(foreign: &[u64], consent: Option<&str>) -> Result<(), VhostRefusal> {
         let read = &mut |offset: u64, block: &mut [u8]| {
             block.fill(0);

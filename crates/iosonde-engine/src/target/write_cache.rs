@@ -1,5 +1,5 @@
-//! Switches the volatile write cache of a device that was opened for writing, and reads it back:
-//! the drive's own, not only what the kernel believes of it.
+//! Switches the volatile write cache of a device that was opened for writing, and reads it back.
+//! This is the setting of the drive itself, not only that of the kernel.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -12,11 +12,11 @@ use crate::host::Root;
 use iosonde_model::record::experiment::CacheSetting;
 use iosonde_model::spec::experiment::Switch;
 
-/// What switches the cache of a device.
+/// How the cache of a device is switched.
 enum Way {
-    /// The feature of an NVMe drive.
+    /// By an NVMe feature of the drive.
     Nvme,
-    /// A file of the SCSI or virtio driver, which passes the change on to the device.
+    /// By a file of the SCSI or virtio driver, which passes the change on to the device.
     File(&'static str, PathBuf),
 }
 
@@ -81,8 +81,8 @@ impl Way {
     }
 }
 
-/// Sets the cache for the time of a stage; `before` is the state to return to, where it is known
-/// from an earlier part of the stage.
+/// Sets the cache for a stage. `before` is the state to return to, if it is known from an earlier
+/// part of the stage.
 ///
 /// # Errors
 /// In words: the device cannot, refuses, or ignores the request.
@@ -100,7 +100,7 @@ pub fn set(
     }
     let during = way.read(held)?;
     if during != wanted {
-        // It may have taken half of it.
+        // The change may have taken effect in part.
         let _ = way.set(held, before);
         let (is, asked) = (during.word(), wanted.word());
         return Err(format!(
@@ -110,10 +110,10 @@ pub fn set(
     Ok(CacheSetting { way: way.word().into(), before, during, after: None })
 }
 
-/// Whether something here switches the cache of a target, without doing it.
+/// Checks whether the cache of a target can be switched, without doing it.
 ///
 /// # Errors
-/// In words: nothing does.
+/// In words: it cannot.
 pub fn is_possible(held: &Held, root: &Root) -> Result<(), String> {
     Way::of_kind(held, root).map(drop)
 }

@@ -1,8 +1,8 @@
-//! A plain file that exists, taken for writing.
+//! Takes an existing regular file for writing.
 //!
-//! In this order: nobody else has it open; what it holds is nobody's, or consent names it; it is
-//! opened for writing through the descriptor that was examined, and locked; and still nobody else
-//! has it open.
+//! In this order: no other process has it open; it holds no foreign data, or consent names it; it
+//! is opened for writing through the descriptor that was examined, and locked; still no other
+//! process has it open.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::{inspection, safety};
 use crate::host::Root;
 use iosonde_model::units::shell::quoted;
 
-/// Takes a named file for writing: nobody else has it open, before and after we open it.
+/// Takes a named file for writing, if no other process has it open before and after the opening.
 pub(super) fn take(
     path: &Path,
     examined: OwnedFd,
@@ -33,7 +33,7 @@ pub(super) fn take(
     before.refuse(path, intent)?;
     let mut content = consent(path, &examined, linked, size_bytes, intent)?;
     let file = reopen(path, &examined, true)?;
-    // The lease counts every descriptor.
+    // The lease counts every descriptor, including this one.
     drop(examined);
     gate::lock(path, &file)?;
     let after = FileUse::of(&root, &file);
@@ -42,7 +42,7 @@ pub(super) fn take(
     let unchanged = if now == then {
         "as before"
     } else if now.size_bytes == then.size_bytes && in_use::is_served_in_user_space(&file) {
-        // Nobody else is known to have it open any more.
+        // No other process is known to have it open now.
         content = consent(path, &file, linked, size_bytes, intent)?;
         "other times, as its server states them; inspected again"
     } else {
@@ -68,12 +68,12 @@ pub(super) fn take(
     Ok(Held { audits: vec![audit], ..hold(file, path, size_bytes, direct)? })
 }
 
-/// What is known of the content of a file that may be written.
+/// The known content of a file that may be written.
 #[derive(Clone, Copy, Debug)]
 enum Content {
     /// Consent names the file.
     NotExamined,
-    /// Nothing of somebody's was found in what was inspected.
+    /// No foreign data was found in the inspected part.
     Blank(Seen),
 }
 
@@ -88,8 +88,8 @@ impl Content {
     }
 }
 
-/// A named file may be written if it is nobody else's and all hole, zero or ours; else only if
-/// consent names it.
+/// A named file may be written if consent names it, or if it shares no data with another file and
+/// consists of holes, zeros and blocks of this program.
 fn consent(
     path: &Path,
     file: &OwnedFd,
@@ -129,7 +129,7 @@ fn consent(
     }
 }
 
-/// What changes with the file.
+/// Attributes that show whether the file was changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct State {
     size_bytes: i64,

@@ -1,4 +1,4 @@
-//! Erases by NVMe's own commands, through the device that is held.
+//! Erases by NVMe commands, through the open device.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use iosonde_sys::device_command::{self, Sanitize, SanitizeState, SecureErase};
 use super::{Held, of_a_part};
 use iosonde_model::spec::experiment::Purge;
 
-/// How often a drive that sanitizes itself is looked at.
+/// Interval at which the state of a sanitize is polled.
 const LOOK: Duration = Duration::from_millis(200);
-/// Looks at a drive that has not begun, after which it is given up: ten seconds.
+/// Polls of a drive that has not begun, after which it is an error: ten seconds.
 const MOST_IDLE_LOOKS: u32 = 50;
 
-/// Whether NVMe Format erases this namespace, all of what is used, and nothing else.
+/// Checks that the drive can Format this namespace alone, and that the range covers all of it.
 pub(super) fn formats(held: &Held, range_bytes: u64, method: Purge) -> Result<(), String> {
     let controller = controller(held)?;
     if u16::from_le_bytes([controller[256], controller[257]]) & 0b10 == 0 {
@@ -29,7 +29,7 @@ pub(super) fn formats(held: &Held, range_bytes: u64, method: Purge) -> Result<()
     of_a_part(held, range_bytes, "Format")
 }
 
-/// What the drive says of itself, and of the namespace that is held.
+/// Identify data of the controller, if the open namespace can be identified, too.
 fn controller(held: &Held) -> Result<Box<[u8; 4096]>, String> {
     let device = held.file.as_fd();
     let own =
@@ -40,7 +40,7 @@ fn controller(held: &Held) -> Result<Box<[u8; 4096]>, String> {
     Ok(controller)
 }
 
-/// Whether the drive has a namespace beside the one that is held.
+/// Whether the drive has other namespaces than the open one.
 fn has_others(held: &Held, controller: &[u8; 4096]) -> Result<bool, String> {
     let device = held.file.as_fd();
     let own = device_command::namespace(device).map_err(|error| error.to_string())?;
@@ -57,7 +57,7 @@ pub(super) fn format(held: &Held, method: Purge) -> Result<(), String> {
     let said = |error: std::io::Error| error.to_string();
     let own = device_command::namespace(device).map_err(said)?;
     let namespace = device_command::identify(device, Some(own)).map_err(said)?;
-    // The place of its block format in the list: four bits, and two more above.
+    // FLBAS, the index of its LBA format: bits 3:0, and bits 6:5 above them.
     let format = u32::from(namespace[26] & 0xf) | u32::from(namespace[26] >> 5 & 0x3) << 4;
     let erase = match method {
         Purge::NvmeFormat => SecureErase::UserData,
@@ -66,7 +66,7 @@ pub(super) fn format(held: &Held, method: Purge) -> Result<(), String> {
     device_command::format(device, own, format, erase).map_err(said)
 }
 
-/// How NVMe Sanitize erases this drive, if it does: all of what is used, and nothing else.
+/// How NVMe Sanitize can erase this drive, if it has no other namespace and the range covers it.
 pub(super) fn sanitizes(held: &Held, range_bytes: u64) -> Result<Sanitize, String> {
     let controller = controller(held)?;
     let how = strongest(&controller)?;
@@ -76,8 +76,8 @@ pub(super) fn sanitizes(held: &Held, range_bytes: u64) -> Result<Sanitize, Strin
     of_a_part(held, range_bytes, "Sanitize").map(|()| how)
 }
 
-/// NVM Express Base Specification 2.0, figure 275, SANICAP: bit 1 erases blocks, bit 2 overwrites.
-/// After a change of the key alone nothing could be verified.
+/// SANICAP of NVM Express Base Specification 2.0, figure 275: bit 1 is block erase, bit 2 is
+/// overwrite. Crypto erase (bit 0) is not used, since its result could not be verified.
 fn strongest(controller: &[u8; 4096]) -> Result<Sanitize, String> {
     match controller[328] {
         can if can & 0b010 != 0 => Ok(Sanitize::Blocks),
@@ -87,7 +87,7 @@ fn strongest(controller: &[u8; 4096]) -> Result<Sanitize, String> {
     }
 }
 
-/// Sanitizes the drive, and waits until that has ended: it cannot be interrupted.
+/// Sanitizes the drive and waits until it has ended; this cannot be interrupted.
 pub(super) fn sanitize(held: &Held, range_bytes: u64) -> Result<(), String> {
     let device = held.file.as_fd();
     let how = sanitizes(held, range_bytes)?;

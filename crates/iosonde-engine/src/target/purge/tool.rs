@@ -13,12 +13,12 @@ use iosonde_model::units::clean::clean;
 
 /// A large disk overwrites itself for more than a day.
 const TIME_LIMIT: Duration = Duration::from_secs(72 * 3600);
-/// Most that is read of what a tool prints, bytes.
+/// Limit on the output of a tool, bytes.
 const OUTPUT_LIMIT_BYTES: u64 = 1 << 20;
-/// ATA erases only under a password. It is gone after the erase.
+/// An ATA erase needs a password, which it removes.
 const PASSWORD: &str = "iosonde";
 
-/// An erase that can be carried out.
+/// An erase that passed its checks.
 #[derive(Debug)]
 pub(super) struct Erase {
     tool: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Erase {
     method: Purge,
 }
 
-/// The tool that erases this drive: all of what is used, and nothing else.
+/// The erase of this drive by a tool, if the range covers the whole drive.
 pub(super) fn erases(
     held: &Held,
     root: &Root,
@@ -40,7 +40,7 @@ pub(super) fn erases(
     of_a_part(held, range_bytes, method.word())?;
     let device = PathBuf::from("/dev").join(facts.name.replace('!', "/"));
     let number = rustix::fs::makedev(facts.major_minor.0, facts.major_minor.1);
-    // The tool opens it by its name: it must be the device that the consent names.
+    // The tool opens it by its name, so that must be the device that the consent names.
     match fs::metadata(&device) {
         Ok(found) if found.rdev() == number => {}
         Ok(_) => return Err(format!("{} is another device now", device.display())),
@@ -61,7 +61,7 @@ pub(super) fn erases(
 }
 
 impl Erase {
-    /// Carries it out, and waits until it has ended; the commands, and what the last one printed.
+    /// Runs the erase to its end. Returns the commands, and the last line printed.
     pub(super) fn run(&self) -> Result<String, String> {
         match self.method {
             Purge::AtaErase => self.secure_erase(),
@@ -94,13 +94,13 @@ impl Erase {
         }
     }
 
-    /// A command as one would type it.
+    /// A command line for display.
     fn words(&self, options: &[&str]) -> String {
         let name = self.tool.file_name().unwrap_or_default().to_string_lossy().into_owned();
         format!("{name} {} {}", options.join(" "), self.device.display())
     }
 
-    /// Runs the tool on the device: the command, and what it printed.
+    /// Runs the tool on the device. Returns the command line and its output.
     fn call(&self, options: &[&str]) -> Result<(String, String), String> {
         let words = self.words(options);
         let mut command = program::command(&self.tool);
@@ -113,7 +113,7 @@ impl Erase {
     }
 }
 
-/// What a tool said that failed.
+/// The error message for a tool that failed.
 fn failed(words: &str, said: &Said) -> String {
     let errors = String::from_utf8_lossy(&said.errors).into_owned();
     let line = match last_line(&errors) {
@@ -129,7 +129,7 @@ fn last_line(text: &str) -> &str {
     text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default()
 }
 
-/// Whether the security of a drive lets it be erased, as `hdparm -I` prints it.
+/// Checks that the drive's security state allows an erase, by the output of `hdparm -I`.
 fn secures(identity: &str) -> Result<(), String> {
     let lines = identity.lines().map(str::trim);
     let section: Vec<String> = lines
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// As hdparm 9.65 prints it of a drive that can be erased.
+    /// Output of hdparm 9.65 for a drive that can be erased.
     const SECURITY: &str = "Commands/features:\n\t\tsupported\nSecurity: \n\
         \tMaster password revision code = 65534\n\t\tsupported\n\tnot\tenabled\n\tnot\tlocked\n\
         \tnot\tfrozen\n\tnot\texpired: security count\n\t\tsupported: enhanced erase\n\

@@ -1,24 +1,24 @@
-//! The table of signatures: what they are, and where each stands.
+//! The table of signatures and their places.
 //!
 //! Offsets are those of the formats' own documentation, of the kernel's headers, and for the rarer
 //! ones of the probing functions of util-linux (`libblkid/src/superblocks`).
 
-/// Where a signature stands.
+/// The place of a signature.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// This many bytes behind the beginning.
+    /// This many bytes after the beginning.
     Start(u64),
     /// This many bytes before the end.
     End(u64),
-    /// This many bytes behind the beginning of the last whole unit but this one that ends within
-    /// the device: `(units before the end, unit in bytes, bytes)`.
+    /// `(n, unit in bytes, bytes)`: this many bytes after the beginning of the n-th whole unit,
+    /// counted from the last one (1).
     LastUnit(u64, u64, u64),
 }
 
 use Place::{End, LastUnit, Start};
 
 impl Place {
-    /// Offset on a device of this size, if it lies on it.
+    /// Offset on a device of this size; `None` if it is not within the device.
     pub(super) fn offset(self, size_bytes: u64) -> Option<u64> {
         let offset = match self {
             Start(at) => at,
@@ -49,8 +49,8 @@ const fn kind(
 pub(super) const KIB: u64 = 1 << 10;
 pub(super) const MIB: u64 = 1 << 20;
 
-/// The superblock and its copies in groups 1, 3, 5, 7, 9, 25, 27 and 49 (`sparse_super`), where
-/// blocks of 1, 2 and 4 KiB put them: a group has eight blocks per byte of a block.
+/// The superblock and its copies in groups 1, 3, 5, 7, 9, 25, 27 and 49 (`sparse_super`), for
+/// blocks of 1, 2 and 4 KiB. A group has eight blocks per byte of a block.
 const EXT_PLACES: &[Place] = &{
     const GROUPS: [u64; 8] = [1, 3, 5, 7, 9, 25, 27, 49];
     let mut places = [Start(1080); 25];
@@ -86,11 +86,11 @@ const PROMISE_PLACES: &[Place] = &[
     LastUnit(3087, 512, 0),
 ];
 
-/// Every signature that is looked for.
+/// All known signatures.
 pub(super) const KINDS: &[Kind] = &[
     // Partition tables. The boot sectors of FAT and NTFS end in the same two bytes.
     kind("mbr", "MBR partition table or boot sector", &[b"\x55\xaa"], &[Start(510)]),
-    // The backup stands in the last sector, whose size is 512 bytes or 4 KiB.
+    // The backup is in the last sector, whose size is 512 bytes or 4 KiB.
     kind(
         "gpt",
         "GPT partition table",
@@ -120,7 +120,7 @@ pub(super) const KINDS: &[Kind] = &[
         &[Start(4120), Start(2 * MIB + 24)],
     ),
     kind("f2fs", "F2FS file system", &[b"\x10\x20\xf5\xf2"], &[Start(1024), Start(5120)]),
-    // Its backup stands in the last sector.
+    // Its backup is in the last sector.
     kind("ntfs", "NTFS file system", &[b"NTFS    "], &[Start(3), LastUnit(1, 512, 3)]),
     kind("refs", "ReFS file system", &[b"ReFS\0\0\0\0"], &[Start(3)]),
     kind("exfat", "exFAT file system", &[b"EXFAT   "], &[Start(3), Start(6147)]),
@@ -214,7 +214,7 @@ pub(super) const KINDS: &[Kind] = &[
     ),
     kind("vmfs", "VMFS volume", &[b"\x0d\xd0\x01\xc0"], &[Start(MIB)]),
     kind("vmfs", "VMFS file system", &[b"\x5e\xf1\xab\x2f"], &[Start(2 * MIB)]),
-    // Volumes: what lies over them is somebody's, too.
+    // Volumes, whose content may be data.
     kind(
         "luks",
         "LUKS encrypted volume",
@@ -241,7 +241,7 @@ pub(super) const KINDS: &[Kind] = &[
     ),
     kind("lvm", "LVM1 physical volume", &[b"HM\x01\x00", b"HM\x02\x00"], &[Start(0)]),
     kind("snapshot", "dm-snapshot store", &[b"SnAp"], &[Start(0)]),
-    // Versions 1.1, 1.2 and 1.0, then 0.90, which is written in the order of the machine.
+    // Versions 1.1, 1.2 and 1.0, then 0.90, which is in the machine's byte order.
     kind(
         "md",
         "md RAID member",
@@ -250,7 +250,7 @@ pub(super) const KINDS: &[Kind] = &[
     ),
     kind("imsm", "Intel RAID member", &[b"Intel Raid ISM Cfg Sig. "], &[End(1024), End(8192)]),
     kind("ddf", "DDF RAID member", &[b"\xde\x11\xde\x11", b"\x11\xde\x11\xde"], &[End(512)]),
-    // Disks of RAID adapters: at the end, where the adapter does not show them to the system.
+    // RAID adapters: metadata at the end of the disk, which the adapter hides from the system.
     kind("raid", "Adaptec RAID member", &[b"\x37\xfc\x4d\x1e"], &[LastUnit(1, 512, 0)]),
     kind(
         "raid",
