@@ -1,4 +1,4 @@
-//! From a path to a connection, or to the reason why there is none.
+//! Connects to the server behind a path, or reports why that fails.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
@@ -14,34 +14,34 @@ use virtio_driver::{
     VirtioTransport,
 };
 
-/// The transport of the crate below.
+/// The transport of the `virtio-driver` crate.
 pub(crate) type Transport = VhostUser<VirtioBlkConfig, VirtioBlkReqBuf>;
 
-/// A server that takes one client after another is given this long to come back, in steps.
+/// Attempts to connect, and the pause after each: a server that takes one client after another
+/// needs a moment in between.
 const RETRIES: u32 = 20;
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
-/// A vhost-user server answers in under a millisecond; what says nothing for this long is none, or
-/// serves somebody else.
+/// Time limit of an answer. A free vhost-user server answers in under a millisecond.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nothing there.
+    /// The path does not exist.
     #[error("`{0}` does not exist: no vhost-user server has made its socket there")]
     Missing(PathBuf),
-    /// Something else there.
+    /// The path is not a socket.
     #[error("`{path}` is {kind}; expected the socket of a vhost-user-blk server")]
     NotASocket {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// Kind of the file.
         kind: &'static str,
     },
     /// A socket without a server.
     #[error("nobody listens on `{0}`: its server has ended, and left the socket behind")]
     NobodyListens(PathBuf),
-    /// The server hangs up on us.
+    /// The server closes the connection.
     #[error(
         "the server behind `{0}` closes the connection at once: it serves one client at a time, \
          and another is connected, or it speaks no vhost-user"
@@ -55,15 +55,15 @@ pub enum ConnectError {
     Silent {
         /// The path.
         path: PathBuf,
-        /// How long was waited.
+        /// Time limit, s.
         seconds: u64,
     },
-    /// Another language.
+    /// The answer is not that of a usable vhost-user-blk server.
     #[error("`{path}` is not the socket of a usable vhost-user-blk server: {why}")]
     Protocol {
         /// The path.
         path: PathBuf,
-        /// What was wrong.
+        /// What is wrong.
         why: String,
     },
     /// The system refuses.
@@ -71,12 +71,12 @@ pub enum ConnectError {
     System {
         /// The path.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// What the device says about itself.
+/// Properties that the device reports.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Facts {
     /// Size, bytes.
@@ -85,15 +85,15 @@ pub struct Facts {
     pub block_bytes: u32,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// Whether data can be made durable by a request.
+    /// Whether flush requests are supported.
     pub flush: bool,
-    /// Longest discard, bytes; 0 where none is offered.
+    /// Longest discard, bytes; 0 where discard is not supported.
     pub max_discard_bytes: u64,
     /// Queues, at most.
     pub queues: usize,
     /// Features in effect.
     pub features: Vec<&'static str>,
-    /// Features asked for and not offered.
+    /// Features requested but not offered.
     pub missing: Vec<&'static str>,
 }
 
@@ -103,7 +103,7 @@ pub struct Connection {
     facts: Facts,
 }
 
-/// The features that are asked for, by the names of the specification.
+/// The requested features, by the names of the specification.
 const FEATURES: [(&str, u64); 7] = [
     ("VERSION_1", VirtioFeatureFlags::VERSION_1.bits()),
     ("RING_EVENT_IDX", VirtioFeatureFlags::RING_EVENT_IDX.bits()),
@@ -115,12 +115,12 @@ const FEATURES: [(&str, u64); 7] = [
 ];
 
 impl Connection {
-    /// Connects to the server behind this socket and asks what it has. A server that takes one
-    /// client after another may need a moment in between: the attempt is repeated for a second.
+    /// Connects to the server behind this socket and reads its configuration. A server that takes
+    /// one client after another may need a moment in between: attempts are repeated for a second.
     ///
     /// # Errors
-    /// If there is no socket, nobody listens, another client is connected, or whoever listens does
-    /// not answer as a vhost-user-blk server with protocol features CONFIG, REPLY_ACK and
+    /// If there is no socket, no server listens, another client is connected, or the answer is not
+    /// that of a vhost-user-blk server with protocol features CONFIG, REPLY_ACK and
     /// CONFIGURE_MEM_SLOTS.
     pub fn open(path: &Path) -> Result<Connection, ConnectError> {
         let mut attempt = 1;
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// What the device says about itself.
+    /// The properties that the device reports.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -207,7 +207,7 @@ fn greet(path: &str) -> io::Result<Connection> {
     Ok(Connection { transport, facts })
 }
 
-/// Features in effect, and those not offered. That a device can be written is no missing feature.
+/// Features in effect, and those not offered, except read-only, whose absence is no lack.
 fn split(bits: u64) -> (Vec<&'static str>, Vec<&'static str>) {
     let named = |has: bool| {
         let names = FEATURES.iter().filter(move |(_, bit)| (bits & bit != 0) == has);
@@ -218,14 +218,14 @@ fn split(bits: u64) -> (Vec<&'static str>, Vec<&'static str>) {
     (named(true), missing)
 }
 
-/// What an error of the handshake means.
+/// The meaning of an error in the handshake.
 fn refusal(path: &Path, error: io::Error) -> ConnectError {
     let path = path.to_path_buf();
     match error.kind() {
         ErrorKind::NotFound => ConnectError::Missing(path),
         ErrorKind::ConnectionRefused => ConnectError::NobodyListens(path),
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => ConnectError::InUse(path),
-        // The crate below has no kind for a connection that ends before the answer.
+        // `virtio-driver` has no kind for a connection that ends before the answer.
         ErrorKind::Other if error.to_string().contains("failed to receive") => {
             ConnectError::InUse(path)
         }
@@ -239,8 +239,8 @@ fn lower(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// Does a task in a thread of its own, which is left behind if it takes too long: the crate below
-/// waits for answers without end.
+/// Runs a task in a separate thread, which is abandoned after the limit: `virtio-driver` waits for
+/// answers without a limit.
 pub(crate) fn within<T: Send + 'static>(
     limit: Duration,
     task: impl FnOnce() -> T + Send + 'static,
@@ -255,16 +255,16 @@ pub(crate) fn within<T: Send + 'static>(
     answer.recv_timeout(limit).ok()
 }
 
-/// Whether somebody listens on this socket now. Nothing is said to them, and it does not block: a
-/// server that is stopped, or too busy to accept, still listens.
+/// Checks that a server listens on this socket, without sending anything or blocking. A server that
+/// is stopped, or too busy to accept, still listens.
 ///
 /// # Errors
-/// The system's answer where nobody does.
+/// The system's error if no server listens.
 pub fn is_listening(path: &Path) -> io::Result<()> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match connect(&socket, &SocketAddrUnix::new(path)?) {
-        // The queue of those who wait to be accepted is full.
+        // The backlog of the socket is full.
         Ok(()) | Err(Errno::AGAIN) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -306,7 +306,7 @@ mod tests {
         let path = scratch("silent");
         let listener = UnixListener::bind(&path).unwrap();
         assert!(matches!(error(&path), ConnectError::Silent { .. }));
-        // It does not accept, and its queue fills up; it listens all the same.
+        // It does not accept, so its backlog fills up, but it still listens.
         for _ in 0..200 {
             is_listening(&path).unwrap();
         }

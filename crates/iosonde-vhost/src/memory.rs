@@ -1,4 +1,4 @@
-//! The memory that is shown to the server: one region, cut into ranges for the queues.
+//! The memory shared with the server: one region, cut into ranges for the queues.
 
 use std::fs::File;
 use std::io;
@@ -19,8 +19,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Zeroed memory of at least so many bytes: in huge pages where the system has some free; if
-    /// `huge` demands them, in nothing else.
+    /// Zeroed memory of at least this many bytes, in huge pages if enough are free; with `huge`,
+    /// only in huge pages.
     ///
     /// # Errors
     /// If the system has no memory of this kind.
@@ -40,7 +40,7 @@ impl Memory {
         self.map.len()
     }
 
-    /// Where it begins.
+    /// Start of the mapping.
     pub(crate) fn base(&self) -> NonNull<u8> {
         // A mapping never begins at address 0.
         NonNull::new(self.map.as_mut_ptr()).unwrap_or(NonNull::dangling())
@@ -50,7 +50,7 @@ impl Memory {
 fn map(bytes: usize, flags: MemfdFlags) -> io::Result<(MmapRaw, File)> {
     let file: File = memfd_create("iosonde-buffers", flags | MemfdFlags::CLOEXEC)?.into();
     file.set_len(bytes as u64)?;
-    // The pages are there before the clock starts.
+    // The pages are allocated now, before the measurement.
     let map = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
     Ok((map, file))
 }

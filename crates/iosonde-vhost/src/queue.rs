@@ -13,11 +13,11 @@ use crate::memory::Memory;
 
 /// Descriptors of one request: its head, its data, its status.
 const DESCRIPTORS: usize = 3;
-/// Descriptors of a ring, at most: what the servers at hand take.
+/// Descriptors of a ring, at most: the limit of the servers that were tested.
 const MAX_DESCRIPTORS: usize = 1024;
 /// Slots begin on a page.
 const PAGE_BYTES: usize = 4096;
-/// A server that does not set up its queues within this time hangs.
+/// Time limit for a server to set up its queues.
 const SET_UP_WITHIN: Duration = Duration::from_secs(5);
 
 /// Slots and buffers of one queue.
@@ -47,9 +47,9 @@ pub enum Request {
     Read,
     /// To the device.
     Write,
-    /// What was written becomes durable.
+    /// Makes written data durable.
     Flush,
-    /// What is stored there is no longer needed.
+    /// Releases the data of a range.
     Discard,
 }
 
@@ -64,7 +64,7 @@ pub enum SetUpError {
     Queues {
         /// One per job.
         wanted: usize,
-        /// What the server has.
+        /// Queues of the server.
         has: usize,
     },
     /// More requests in flight than a ring holds.
@@ -74,19 +74,19 @@ pub enum SetUpError {
          --numjobs"
     )]
     Depth {
-        /// What was asked.
+        /// Requested depth.
         wanted: usize,
-        /// What a ring holds.
+        /// Most requests that a ring holds.
         has: usize,
     },
     /// No memory.
     #[error("{bytes} B of shared I/O buffers{pages}: {error}", pages = in_pages(*.huge))]
     Memory {
-        /// What was asked of the system.
+        /// Requested size, bytes.
         bytes: usize,
         /// Whether huge pages were demanded.
         huge: bool,
-        /// Its answer.
+        /// The system's error.
         error: io::Error,
     },
     /// No descriptors left.
@@ -95,20 +95,20 @@ pub enum SetUpError {
     /// The server refuses.
     #[error("the server refuses {queues} queue(s) of {descriptors} descriptors: {error}")]
     Refused {
-        /// Queues asked for.
+        /// Number of requested queues.
         queues: usize,
         /// Descriptors of each.
         descriptors: usize,
-        /// Its answer.
+        /// The server's error.
         error: io::Error,
     },
-    /// The server hangs.
+    /// The server does not answer within these seconds.
     #[error("the server does not set up its queues within {0} s")]
     Silent(u64),
 }
 
 impl Connection {
-    /// Sets up one queue per shape, with buffers that the server can reach.
+    /// Sets up one queue per shape, with buffers that the server shares.
     ///
     /// # Errors
     /// If the server has fewer queues, a ring cannot hold so many requests, there is no memory, or
@@ -149,7 +149,7 @@ fn descriptors(shapes: &[Shape]) -> Result<usize, SetUpError> {
     Ok((wanted * DESCRIPTORS).next_power_of_two().max(8))
 }
 
-/// Proves that descriptors can be had: the crate below panics where they run out.
+/// Checks that enough file descriptors are free: `virtio-driver` panics where they run out.
 fn spare_descriptors(queues: usize) -> io::Result<()> {
     let events = (0..2 * queues + 1).map(|_| eventfd(0, EventfdFlags::CLOEXEC));
     events.collect::<Result<Vec<_>, _>>().map(drop).map_err(Into::into)
@@ -237,7 +237,7 @@ impl std::fmt::Debug for Queue {
 }
 
 impl Queue {
-    /// Slots and buffers as asked for.
+    /// Slots and buffers as requested.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -247,7 +247,7 @@ impl Queue {
         self.page_bytes
     }
 
-    /// Requests that the server has.
+    /// Number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -271,8 +271,8 @@ impl Queue {
         unsafe { std::slice::from_raw_parts_mut(start, self.shape.stride()) }
     }
 
-    /// Puts a request into the ring, where a server that polls sees it at once; `kick` wakes one
-    /// that sleeps. `offset` and `bytes` are of the device, `skip` is where the data begins in the
+    /// Puts a request into the ring. A server that polls sees it at once; `kick` wakes one that
+    /// sleeps. `offset` and `bytes` are those on the device; the data begins at `skip` in the
     /// slot's buffer.
     ///
     /// # Errors
@@ -312,7 +312,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Wakes the server if it asks for that; says whether it was woken.
+    /// Wakes the server if it has requested that; returns whether it was woken.
     ///
     /// # Errors
     /// If the system refuses.
@@ -331,7 +331,7 @@ impl Queue {
         self.ring.completions().size_hint().0
     }
 
-    /// Sleeps until something is finished, at most this long.
+    /// Sleeps until a request is finished, at most this long.
     ///
     /// # Errors
     /// If the system refuses.
@@ -353,9 +353,9 @@ impl Queue {
         Ok(())
     }
 
-    /// Gives back so many finished slots at most, each with the length asked for or a negated
-    /// errno: EIO for whatever went wrong (the protocol has no other word), EOPNOTSUPP for what the
-    /// device cannot.
+    /// Returns at most this many finished slots, each with the requested length or a negated errno:
+    /// EOPNOTSUPP if the device lacks the request, EIO for any other error (the protocol does not
+    /// distinguish them).
     #[inline(always)]
     pub fn reap(&mut self, at_most: usize, mut done: impl FnMut(usize, i32)) {
         for completion in self.ring.completions().take(at_most) {
