@@ -1,5 +1,5 @@
 //! The kernel's older asynchronous interface: `io_submit` and `io_getevents`, inline, without a
-//! library between. One context, its files, one slab, used by one thread.
+//! library. One context, its files, one slab, used by one thread.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,14 +11,14 @@ use crate::{Direction, Request, Slab};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What is asked of a context.
+/// Options of a context.
 #[derive(Clone, Copy, Debug)]
 pub struct AioOptions {
     /// Requests carry vectors of one buffer.
     pub vectored: bool,
     /// `RWF_*` of every write.
     pub write_flags: u32,
-    /// A sync is of the data and what is needed to read it back (fdatasync), not of all metadata.
+    /// A sync covers the data and the metadata needed to read it (fdatasync), not all metadata.
     pub sync_data_only: bool,
 }
 
@@ -27,9 +27,9 @@ pub struct Aio {
     context: usize,
     options: AioOptions,
     requests: Box<[Iocb]>,
-    /// Addresses of requests not handed over yet, in their order.
+    /// Addresses of requests that are not submitted yet, in order.
     staged: Vec<usize>,
-    /// Room for every completion; the first `arrived` are there.
+    /// Room for every completion; the first `arrived` are valid.
     events: Box<[IoEvent]>,
     arrived: usize,
     syscalls: u64,
@@ -42,7 +42,7 @@ impl Aio {
     ///
     /// # Errors
     /// EAGAIN if all contexts together would hold more than `fs.aio-max-nr`; ENOSYS where the
-    /// kernel is built without.
+    /// kernel is built without this interface.
     pub fn new(files: Vec<OwnedFd>, slab: Slab, options: AioOptions) -> io::Result<Aio> {
         let depth = slab.slots();
         let mut context = 0usize;
@@ -76,7 +76,7 @@ impl Aio {
         self.slots.buffer(slot)
     }
 
-    /// Stages one request on a slot that is ours; `enter` hands it over.
+    /// Stages one request on a slot that is ours; `enter` submits it.
     ///
     /// # Panics
     /// If the slot is in flight, the range leaves the slot, there is no such file, or it is a trim,
@@ -116,19 +116,19 @@ impl Aio {
         self.staged.push((&raw mut *place) as usize);
     }
 
-    /// Gives a request that is staged on this slot a priority of its own, as ioprio_set(2) has it.
+    /// Sets the priority of the request staged on this slot, encoded as for ioprio_set(2).
     pub fn set_priority(&mut self, slot: usize, priority: u16) {
         let request = &mut self.requests[slot];
         request.priority = priority as i16;
         request.flags |= uapi::IOCB_FLAG_PRIORITY;
     }
 
-    /// Hands over what is staged; waits until `wait_for` completions are there, or `patience_ns`
-    /// have passed.
+    /// Submits the staged requests, and waits until `wait_for` completions have arrived or
+    /// `patience_ns` have passed.
     ///
     /// # Errors
-    /// EAGAIN when the kernel wants completions reaped first; others as they come. Being
-    /// interrupted is not an error.
+    /// EAGAIN if the kernel needs completions to be reaped first; its other errors. An interruption
+    /// by a signal is no error.
     #[inline(always)]
     pub fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
         let handed_over = if self.staged.is_empty() { Ok(()) } else { self.submit() };
@@ -160,7 +160,7 @@ impl Aio {
                     refused = Err(io::Error::from_raw_os_error(libc::EAGAIN));
                     break;
                 }
-                // It is the first of them that the kernel does not take.
+                // The kernel has refused the first of them.
                 errno => {
                     self.refuse(first, errno);
                     first += 1;
@@ -171,7 +171,7 @@ impl Aio {
         refused
     }
 
-    /// A request that was refused at once completes like any other.
+    /// Completes a request that was refused at submission.
     #[cold]
     fn refuse(&mut self, place: usize, errno: i32) {
         let start = self.requests.as_ptr() as usize;
@@ -199,7 +199,7 @@ impl Aio {
         Ok(())
     }
 
-    /// Gives back every finished slot with its result: bytes moved, 0 for a sync, or the negated
+    /// Returns every finished slot with its result: bytes moved, 0 for a sync, or the negated
     /// errno.
     ///
     /// # Panics
@@ -216,7 +216,7 @@ impl Aio {
 
 impl Drop for Aio {
     fn drop(&mut self) {
-        // What was never handed over comes back at once.
+        // Requests that were never submitted come back at once.
         let start = self.requests.as_ptr() as usize;
         for address in std::mem::take(&mut self.staged) {
             self.slots.take_back((address - start) / size_of::<Iocb>(), 0);
@@ -230,7 +230,7 @@ impl Drop for Aio {
             }
             let _ = self.collect(self.slots.in_flight(), SECOND_NS);
         }
-        // Destroying the context would wait for ever. It stays, and the memory with it (rule 2).
+        // Destroying the context would wait forever. It is leaked with the memory (rule 2).
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
             Ok(aio) => aio,
             Err(error) => return eprintln_skip(&error),
         };
-        // There is no class 7, and class 3 is anyone's.
+        // There is no class 7; every user may have class 3.
         for (slot, priority) in [None, Some(7 << 13), Some(3 << 13)].into_iter().enumerate() {
             aio.push(
                 slot,

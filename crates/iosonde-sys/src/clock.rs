@@ -14,8 +14,8 @@ pub struct Clock {
     raw_base: u64,
 }
 
-/// A raw spin between the two readings of a calibration: 5 ms bounds the error of the two ends
-/// (about 50 ns each) to 20 ppm; `drift_ppb` measures what is left over the whole run.
+/// Time between the two readings of a calibration: 5 ms bounds the error of the two ends (about
+/// 50 ns each) to 20 ppm; `drift_ppb` measures the remaining error over the whole run.
 const CALIBRATION_NS: u64 = 5_000_000;
 
 impl Clock {
@@ -24,8 +24,8 @@ impl Clock {
         Clock { base: 0, scale: 0, raw_base: raw_ns() }
     }
 
-    /// The time-stamp counter, calibrated against CLOCK_MONOTONIC_RAW during 5 ms. The caller has
-    /// made sure that it is invariant and that the kernel itself trusts it. Without such a counter
+    /// The time-stamp counter, calibrated against CLOCK_MONOTONIC_RAW during 5 ms. The caller must
+    /// make sure that it is invariant and that the kernel itself trusts it. Without such a counter
     /// this is [`Clock::monotonic`].
     pub fn tsc() -> Clock {
         if !cfg!(target_arch = "x86_64") {
@@ -58,8 +58,8 @@ impl Clock {
         ((u128::from(ticks) * u128::from(self.scale)) >> 32) as u64
     }
 
-    /// By how much this clock has run off CLOCK_MONOTONIC_RAW since calibration, parts per billion;
-    /// 0 for the kernel's own clock, whose rate is steered on purpose.
+    /// Drift of this clock against CLOCK_MONOTONIC_RAW since calibration, parts per billion; 0 for
+    /// the kernel's own clock, whose rate is steered on purpose.
     pub fn drift_ppb(&self) -> i64 {
         if self.scale == 0 {
             return 0;
@@ -82,8 +82,8 @@ impl Clock {
     }
 }
 
-/// CLOCK_MONOTONIC in ns, kept out of the way of loops that use the counter: between two stamps
-/// every line of code that has to be fetched counts.
+/// CLOCK_MONOTONIC in ns, out of line to keep loops that use the counter short: every cache line of
+/// code fetched between two stamps costs time.
 #[cold]
 #[inline(never)]
 fn far_monotonic_ns() -> u64 {
@@ -96,7 +96,7 @@ pub fn monotonic_ns() -> u64 {
     kernel_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// CLOCK_BOOTTIME in ns: like the monotonic clock, but it runs on in suspend.
+/// CLOCK_BOOTTIME in ns: like the monotonic clock, but it also counts suspend.
 pub fn boottime_ns() -> u64 {
     kernel_ns(libc::CLOCK_BOOTTIME)
 }
@@ -119,7 +119,7 @@ fn kernel_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A counter reading and the kernel's clock as near together as three tries allow.
+/// A reading of the counter and one of the kernel's clock, the closest pair of three tries.
 fn paired() -> (u64, u64) {
     let mut best = (0, 0, u64::MAX);
     for _ in 0..3 {
@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn both_clocks_run_forward_and_agree() {
         let (tsc, kernel) = (Clock::tsc(), Clock::monotonic());
-        // The kernel's clock before and after each reading: however long this thread is kept
-        // waiting between two of them, the counter's time lies between the two spans.
+        // The kernel's clock is read before and after the counter. However long this thread is
+        // suspended in between, the counter's span lies between the two spans of the kernel.
         let reading = || (kernel.now_ns(), tsc.now_ns(), kernel.now_ns());
         let first = reading();
         std::thread::sleep(std::time::Duration::from_millis(50));

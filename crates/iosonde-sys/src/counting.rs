@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// The system's allocator, counting. Install it in a test binary with `#[global_allocator]`.
+/// The system's allocator, with a count. Install it in a test binary with `#[global_allocator]`.
 #[derive(Debug)]
 pub struct CountingAllocator;
 

@@ -1,4 +1,4 @@
-//! Commands to a block device beside reads and writes: discard, zeros, and NVMe's administration.
+//! Commands to a block device other than reads and writes: discard, zeros, NVMe admin commands.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -37,7 +37,7 @@ const GET_FEATURES: u8 = 0x0a;
 /// The feature "volatile write cache".
 const WRITE_CACHE: u32 = 0x06;
 
-/// What NVMe erases when it formats.
+/// What NVMe Format erases.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SecureErase {
     /// User data.
@@ -46,7 +46,7 @@ pub enum SecureErase {
     Key = 2,
 }
 
-/// How NVMe sanitizes all of a drive.
+/// How NVMe Sanitize erases all of a drive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Sanitize {
     /// Its blocks are erased.
@@ -55,14 +55,14 @@ pub enum Sanitize {
     Overwrite = 3,
 }
 
-/// How far a drive is with it, as its log says.
+/// State of a drive's last sanitize, from its log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SanitizeState {
     /// It has never been sanitized.
     Never,
     /// The last time was successful.
     Done,
-    /// It is under way: parts of 65,536 that are done.
+    /// It is running: parts of 65,536 that are done.
     Running(u16),
     /// The last time failed.
     Failed,
@@ -96,7 +96,7 @@ fn admin(device: BorrowedFd<'_>, mut command: Admin, data: &mut [u8]) -> io::Res
     command.address = data.as_mut_ptr() as u64;
     command.data_bytes = data.len() as u32;
     let request = libc::_IOWR::<Admin>(b'N' as u32, 0x41);
-    // SAFETY: `command` is laid out as the kernel has it and exclusively borrowed; so are the
+    // SAFETY: `command` has the kernel's layout and is exclusively borrowed, as are the
     // `data_bytes` at its address.
     let status = unsafe { libc::ioctl(device.as_raw_fd(), request, &raw mut command) };
     match status {
@@ -118,7 +118,7 @@ pub fn namespace(device: BorrowedFd<'_>) -> io::Result<u32> {
     u32::try_from(number).map_err(|_| io::Error::last_os_error())
 }
 
-/// What the controller (`None`) or a namespace says of itself.
+/// The Identify data of the controller (`None`) or of a namespace.
 ///
 /// # Errors
 /// The kernel's or the drive's.
@@ -131,7 +131,7 @@ pub fn identify(device: BorrowedFd<'_>, namespace: Option<u32>) -> io::Result<Bo
     Ok(data)
 }
 
-/// Formats a namespace, with this place in its list of block formats.
+/// Formats a namespace, with the block format of this index in its list.
 ///
 /// # Errors
 /// The kernel's or the drive's.
@@ -148,7 +148,7 @@ pub fn format(
     admin(device, command, &mut []).map(|_| ())
 }
 
-/// Begins to sanitize all of a drive, every namespace of it.
+/// Begins to sanitize a drive with all its namespaces.
 ///
 /// # Errors
 /// The kernel's or the drive's.
@@ -158,7 +158,7 @@ pub fn sanitize(device: BorrowedFd<'_>, how: Sanitize) -> io::Result<()> {
     admin(device, command, &mut []).map(|_| ())
 }
 
-/// How far that is.
+/// The state of the last sanitize.
 ///
 /// # Errors
 /// The kernel's or the drive's.
@@ -166,7 +166,7 @@ pub fn sanitize_state(device: BorrowedFd<'_>) -> io::Result<SanitizeState> {
     log_page(device, 0x81).map(|log| state_of(&log))
 }
 
-/// NVM Express Base Specification 2.0, figure 267.
+/// The state in the log: NVM Express Base Specification 2.0, figure 267.
 fn state_of(log: &[u8; 512]) -> SanitizeState {
     match log[2] & 0b111 {
         0 => SanitizeState::Never,
@@ -185,7 +185,7 @@ pub fn write_cache(device: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(admin(device, command, &mut [])? & 1 != 0)
 }
 
-/// Switches it, until the next reset of the drive.
+/// Switches the volatile write cache, until the next reset of the drive.
 ///
 /// # Errors
 /// The kernel's or the drive's.

@@ -1,5 +1,5 @@
-//! A command that has its process id before its first instruction: the child waits between fork
-//! and exec until it is released. `std::process::Command` returns only after the exec.
+//! A command whose process id is known before it runs: the child waits between fork and exec until
+//! it is released. `std::process::Command` returns only after the exec.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -10,26 +10,26 @@ use std::ptr;
 
 use crate::thread::Usage;
 
-/// Exit code of a child that was never released. Nobody sees it but who gave it up.
+/// Exit code of a child that cannot be released any more, because its parent has ended.
 const GIVEN_UP: i32 = 125;
 
-/// A child before its exec, with the user, streams, folder and environment of this process. Dropped
-/// without release it ends, and its command was never run.
+/// A child before its exec, with the user, streams, folder and environment of this process. If it
+/// is dropped without release, it is killed and its command never runs.
 #[derive(Debug)]
 pub struct HeldCommand {
     child: Child,
-    /// What the child reads from; it gives up when this process dies.
+    /// The pipe that the child reads; the child exits when this process ends.
     gate: File,
     verdict: File,
 }
 
-/// A released command. Dropped before it was reaped it runs on, and nobody waits for it.
+/// A released command. If it is dropped before it is reaped, it keeps running.
 #[derive(Debug)]
 pub struct RunningCommand {
     child: Child,
 }
 
-/// How a command ended, and what it and the children that it waited for have used.
+/// How a command ended, and the resources that it and the children it waited for have used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reaped {
     /// Exit code, or the number of the signal that killed it.
@@ -46,8 +46,8 @@ struct Child {
 }
 
 impl HeldCommand {
-    /// Forks. The words are the command, looked up in `PATH` where it holds no slash, and its
-    /// arguments.
+    /// Forks a child. The words are the command, looked up in `PATH` if it contains no slash, and
+    /// its arguments.
     ///
     /// # Errors
     /// If there is no word, or the kernel gives no process or pipe.
@@ -85,16 +85,16 @@ impl HeldCommand {
         self.child.pid.unsigned_abs()
     }
 
-    /// Lets it run, and returns when the command has taken the child's place.
+    /// Lets it run. Returns after the exec.
     ///
     /// # Errors
-    /// Why it cannot be executed (`ENOENT`, `EACCES`); the child is gone then.
+    /// The error of the exec (`ENOENT`, `EACCES`); the child has ended then.
     pub fn release(mut self) -> io::Result<RunningCommand> {
-        // If the child was killed meanwhile, its end tells so; `Reaped` will.
+        // If the child was killed meanwhile, `Reaped` will report it.
         let _ = self.gate.write_all(&[1]);
         let mut errno = [0; 4];
         match self.verdict.read_exact(&mut errno) {
-            // The pipe closed by exec, or by a signal.
+            // The pipe was closed by the exec, or because a signal killed the child.
             Err(_) => {
                 let pid = std::mem::replace(&mut self.child.pid, 0);
                 Ok(RunningCommand { child: Child { pid } })
@@ -119,7 +119,7 @@ impl RunningCommand {
         self.child.pid.unsigned_abs()
     }
 
-    /// Whether it has ended. What `/proc` tells of it stays until `reap`.
+    /// Whether it has ended. Its entry in `/proc` stays until `reap`.
     ///
     /// # Errors
     /// If the kernel knows no such child.
@@ -141,7 +141,7 @@ impl RunningCommand {
         }
     }
 
-    /// Sends it a signal. Nobody else has its number before it is reaped.
+    /// Sends it a signal. Its process id is not reused before it is reaped.
     pub fn signal(&self, signal: i32) {
         self.child.signal(signal);
     }
@@ -188,15 +188,15 @@ impl Child {
     }
 }
 
-/// Signals as the child is to find them.
+/// The signal state for the child.
 struct Birth {
     mask: libc::sigset_t,
-    /// Whoever started us ignores the end of children. We must not, but the command does.
+    /// Whether SIGCHLD was ignored when this process started. The command then ignores it again.
     child_ignored: bool,
 }
 
 impl Birth {
-    /// Blocks every signal until `restore_mask`, so that none meets a handler of ours in the child.
+    /// Blocks every signal until `restore_mask`, so that no handler of ours runs in the child.
     fn prepare() -> io::Result<Birth> {
         let child_ignored = is_ignored(libc::SIGCHLD);
         let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
@@ -233,8 +233,8 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Waits for the release and executes the command. Signals with a handler get their default, at
-/// once, and ignored ones stay ignored, as by exec; but SIGPIPE, which the Rust runtime ignores.
+/// Waits for the release and executes the command. As in an exec, signals with a handler get their
+/// default and ignored ones stay ignored, except SIGPIPE, which the Rust runtime ignores.
 ///
 /// # Safety
 /// Only in the child of a fork. `arguments` ends with a null pointer, and each other points to a
@@ -274,10 +274,10 @@ unsafe fn become_command(
     }
 }
 
-/// A pipe that no command inherits: its reading and its writing end.
+/// A pipe that no command inherits: read end and write end.
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: the array is valid for writing; on success both numbers are new and nobody else's.
+    // SAFETY: the array is valid for writing; on success both descriptors are new and unowned.
     unsafe {
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(io::Error::last_os_error());

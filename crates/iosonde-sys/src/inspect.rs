@@ -1,10 +1,10 @@
-//! Questions about an open file that have no safe wrapper elsewhere. Nothing here writes.
+//! Queries of an open file that have no safe wrapper elsewhere. Nothing here writes.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Extents asked for in one call of `extents`; with its header this fills less than 32 KiB.
+/// Extents requested in one call of `extents`; with its header this fills less than 32 KiB.
 pub const EXTENTS_PER_CALL: usize = 512;
 
 /// One extent of a file (the kernel's `fiemap.rst`).
@@ -14,7 +14,7 @@ pub struct Extent {
     pub start_bytes: u64,
     /// Length, bytes.
     pub length_bytes: u64,
-    /// The kernel's flags; see the questions below.
+    /// The kernel's flags; see the methods.
     pub flags: u32,
 }
 
@@ -24,7 +24,7 @@ impl Extent {
         self.flags & 0x0001 != 0
     }
 
-    /// Whether its place is not chosen yet, because the data is only in memory so far.
+    /// Whether its place is not chosen yet, because the data is still in memory only.
     pub fn is_delayed(&self) -> bool {
         self.flags & 0x0004 != 0
     }
@@ -70,12 +70,12 @@ struct RawMap<const N: usize> {
 }
 
 /// The next extents of `file` that touch `length_bytes` from `start_bytes` on: at most
-/// `EXTENTS_PER_CALL`, in order; none means there are no more. Data that is not yet written back
-/// is not flushed for this, since that would write.
+/// `EXTENTS_PER_CALL`, in order; none means there are no more. Dirty data is not flushed first,
+/// since that would write.
 ///
 /// # Errors
 ///
-/// The kernel's: EOPNOTSUPP where the file system does not tell, EBADR, ENOTTY and others.
+/// The kernel's: EOPNOTSUPP where the file system has no such query, EBADR, ENOTTY and others.
 pub fn extents(
     file: BorrowedFd<'_>,
     start_bytes: u64,
@@ -92,8 +92,7 @@ pub fn extents(
     });
     // The number encodes the size of the structure without its array.
     let request = libc::_IOWR::<RawMap<0>>(b'f' as u32, 11);
-    // SAFETY: `map` is laid out as the kernel has it, exclusively borrowed, and as long as `count`
-    // says.
+    // SAFETY: `map` has the kernel's layout, is exclusively borrowed, and has `count` extents.
     if unsafe { libc::ioctl(file.as_raw_fd(), request, &raw mut *map) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -156,8 +155,8 @@ pub fn block_device_is_read_only(device: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(flag != 0)
 }
 
-/// The generation of a file's inode (FS_IOC_GETVERSION), by which two files that have the same
-/// number one after the other differ.
+/// The generation of a file's inode (FS_IOC_GETVERSION), which distinguishes two files that
+/// successively have the same inode number.
 ///
 /// # Errors
 ///
@@ -189,13 +188,13 @@ pub fn disk_sequence(device: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(number)
 }
 
-/// Pages of `file` in the page cache within a range (cachestat, Linux 6.5). Reads nothing itself.
+/// Pages of `file` in the page cache within a range (cachestat, Linux 6.5). Causes no I/O.
 ///
 /// # Errors
 ///
 /// The kernel's: ENOSYS before 6.5, EPERM for a file of another user, EOPNOTSUPP.
 pub fn cached_pages(file: BorrowedFd<'_>, start_bytes: u64, length_bytes: u64) -> io::Result<u64> {
-    /// The same on every architecture, as all system calls added since 2019.
+    /// The same number on every architecture, as for all system calls added since 2019.
     const SYS_CACHESTAT: libc::c_long = 451;
     let range = [start_bytes, length_bytes];
     // nr_cache, nr_dirty, nr_writeback, nr_evicted, nr_recently_evicted

@@ -1,17 +1,17 @@
-//! Every unsafe block of iosonde: buffers, rings, system calls, clocks.
+//! The unsafe code for buffers, rings, system calls and clocks.
 //!
-//! The rules that make them sound, stated once:
+//! The rules that make it sound:
 //!
 //! 1. A slot of a [`Slab`] is either ours or the kernel's. `push` of a [`Ring`] or an [`Aio`] hands
-//!    it over and panics if it was not ours; only `reap` gives it back. While it is the kernel's,
-//!    no reference to its bytes can be had.
-//! 2. The slab outlives every request. A queue that is dropped with requests in flight cancels them
-//!    and waits; if the kernel does not give them back, the memory is leaked and never reused.
+//!    it over and panics if it was not ours; only `reap` returns it. While it is the kernel's, no
+//!    reference to its bytes can be obtained.
+//! 2. The slab outlives every request. A queue that is dropped with requests in flight waits for
+//!    them (a ring cancels them first). If they do not complete, the memory is leaked for good.
 //! 3. `user_data` is the slot index. A completion for a slot that is not in flight stops the
 //!    program: the bookkeeping is wrong, and with it the measurement.
 //! 4. Memory is zeroed by the kernel before it is first read.
 //!
-//! Everything public here is safe to call. Nothing here knows a workload, a plan or a backend.
+//! Everything public here is safe to call, and independent of workloads, plans and backends.
 
 pub mod aio;
 pub mod clock;
@@ -46,10 +46,10 @@ pub enum Direction {
     Read = 0,
     /// To storage.
     Write = 1,
-    /// Storage learns that a range is not needed any more: a hole is punched into a file, a block
-    /// device discards. The result is the length given back.
+    /// Releases a range: punches a hole into a file, or discards on a block device. The result is
+    /// the length released.
     Trim = 2,
-    /// What was written is made durable. The result is 0.
+    /// Makes written data durable. The result is 0.
     Sync = 3,
 }
 
@@ -61,9 +61,9 @@ impl Direction {
 /// One request of a [`Ring`] or an [`Aio`].
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// What it does.
+    /// Its direction.
     pub way: Direction,
-    /// Which of the files.
+    /// Index of the file.
     pub target: u16,
     /// First byte on the target.
     pub offset: u64,

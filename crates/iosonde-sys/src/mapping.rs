@@ -1,8 +1,8 @@
 //! A file mapped into memory, shared with the page cache.
 //!
-//! Nobody holds a reference into it: bytes are copied in and out by address. The pages are asked of
-//! the kernel before each copy (`MADV_POPULATE_*`), so that what the storage or a file that has
-//! become shorter cannot give is an error and no signal.
+//! No reference into it exists: bytes are copied in and out by address. The pages are populated
+//! before each copy (`MADV_POPULATE_*`), so that a storage error or a truncated file causes an
+//! error and not a signal.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -21,10 +21,10 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps the first `bytes` of a file, for writing too if asked.
+    /// Maps the first `bytes` of a file, for writing too if requested.
     ///
     /// # Errors
-    /// The kernel's answer, which may have no address space left, or refuses this kind of file.
+    /// The kernel's: no address space is left, or this kind of file cannot be mapped.
     pub fn new(file: BorrowedFd<'_>, bytes: u64, writes: bool) -> io::Result<Mapping> {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let write = if writes { libc::PROT_WRITE } else { 0 };
@@ -91,7 +91,7 @@ impl Mapping {
         self.sync(0, self.bytes)
     }
 
-    /// Has the kernel provide the pages of a range; gives its address.
+    /// Populates the pages of a range; returns its address.
     fn present(&self, offset: u64, length: usize, how: libc::c_int) -> Result<*mut u8, i32> {
         let (start, whole) = self.pages(offset, length).ok_or(-libc::EINVAL)?;
         // SAFETY: the range lies within the mapping, and the advice changes no content.
@@ -103,7 +103,7 @@ impl Mapping {
         Ok(unsafe { self.start.byte_add(offset as usize) }.cast())
     }
 
-    /// The pages that hold a range: where they begin, and their length; `None` beyond the end.
+    /// The pages of a range: their start, and the length from there; `None` beyond the end.
     fn pages(&self, offset: u64, length: usize) -> Option<(usize, usize)> {
         let offset = usize::try_from(offset).ok()?;
         let end = offset.checked_add(length).filter(|end| *end <= self.bytes)?;
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!((mapping.read(5000, &mut back), &back), (3, b"abc"));
         assert_eq!((mapping.sync(5000, 3), mapping.sync_all()), (0, 0));
         assert_eq!(mapping.read((64 << 10) - 2, &mut back), -libc::EINVAL);
-        // Shorter meanwhile: no signal.
+        // Truncated meanwhile: an error, and no signal.
         file.set_len(4096).unwrap();
         assert_eq!(mapping.read(8192, &mut back), -EIO);
         let reader = Mapping::new(file.as_fd(), 4096, false).unwrap();

@@ -1,5 +1,5 @@
-//! A namespace of an NVMe drive through its generic character device (`/dev/ngXnY`), and what the
-//! drive's answers mean.
+//! A namespace of an NVMe drive through its generic character device (`/dev/ngXnY`), and the
+//! meaning of the drive's status codes.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,10 +13,10 @@ pub struct Namespace {
     shape: Shape,
 }
 
-/// What commands to a namespace have to know of it.
+/// The properties of a namespace that commands depend on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Shape {
-    /// Its number on the controller.
+    /// Namespace ID.
     pub number: u32,
     /// Bytes of a logical block, as a power of two.
     pub block_shift: u32,
@@ -41,12 +41,12 @@ impl Namespace {
         Ok(Namespace { file, shape })
     }
 
-    /// What commands to it have to know.
+    /// The properties that commands depend on.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// The same namespace through a descriptor of its own.
+    /// The same namespace through another descriptor.
     ///
     /// # Errors
     /// If there are too many open files.
@@ -54,13 +54,13 @@ impl Namespace {
         Ok(Namespace { file: self.file.try_clone()?, shape: self.shape })
     }
 
-    /// One of this shape behind any file.
+    /// A namespace of this shape behind any file.
     #[cfg(test)]
     pub(crate) fn pretended(file: OwnedFd, shape: Shape) -> Namespace {
         Namespace { file, shape }
     }
 
-    /// Its parts.
+    /// Its descriptor and its shape.
     pub(crate) fn into_parts(self) -> (OwnedFd, Shape) {
         (self.file, self.shape)
     }
@@ -82,7 +82,7 @@ fn is_writable(file: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(flags & libc::O_ACCMODE != libc::O_RDONLY)
 }
 
-/// NVM Express NVM Command Set Specification 1.0, figure 97.
+/// Identify Namespace data: NVM Express NVM Command Set Specification 1.0, figure 97.
 fn shape(number: u32, writable: bool, data: &[u8; 4096]) -> io::Result<Shape> {
     let mut size = [0; 8];
     size.copy_from_slice(&data[..8]);
@@ -100,8 +100,8 @@ fn shape(number: u32, writable: bool, data: &[u8; 4096]) -> io::Result<Shape> {
     Ok(Shape { number, block_shift, blocks, metadata_bytes, writable })
 }
 
-/// The errno that the kernel's block layer gives for this status of a command, so that the same
-/// failure is counted alike on both ways to a drive (`nvme_error_status` of the driver and
+/// The errno that the kernel's block layer returns for this status of a command, so that a failure
+/// counts the same on both paths to a drive (`nvme_error_status` of the driver and
 /// `blk_status_to_errno`, Linux 6.12). Flags such as "do not retry" are left out.
 pub fn errno_of_status(status: i32) -> i32 {
     match status & 0x7ff {
@@ -132,7 +132,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// What a namespace of so many blocks reports in its first format but one.
+    /// Identify data of a namespace with these properties, in its second block format.
     fn reported(blocks: u64, shift: u8, metadata: u16) -> [u8; 4096] {
         let mut data = [0; 4096];
         data[..8].copy_from_slice(&blocks.to_le_bytes());
@@ -154,7 +154,7 @@ mod tests {
         };
         assert_eq!(found, expected);
         assert_eq!(found.bytes(), 4 << 30);
-        // The number of the format has its upper bits apart.
+        // The upper bits of the format's index are separate.
         let mut data = reported(100, 12, 0);
         data[26] = 0b0010_0001;
         data[128 + 4 * 17 + 2] = 9;

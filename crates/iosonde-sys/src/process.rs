@@ -1,6 +1,6 @@
-//! Two processes for one command: a thread that waits in the kernel for storage that never answers
-//! cannot be killed, and its process is not gone before it is. Who started the command waits for
-//! the supervisor, which has no such thread.
+//! Splits a command into two processes. A thread that waits in the kernel for storage that never
+//! answers cannot be killed, and its process cannot end before it. The parent of the command waits
+//! only for the supervisor, which has no such thread.
 
 use std::fs::{File, OpenOptions, read_dir};
 use std::io;
@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 
 use crate::held::is_ignored;
 
-/// Which of both processes this is now.
+/// Which of the two processes this is.
 #[derive(Debug)]
 pub enum Split {
     /// The one that was started; it supervises the other.
@@ -23,7 +23,7 @@ pub struct Worker {
     pid: libc::pid_t,
 }
 
-/// Splits this process in two, which must have no other thread yet.
+/// Forks this process, which must have no other thread yet.
 ///
 /// # Errors
 /// If there is another thread, or the kernel gives no process.
@@ -62,8 +62,8 @@ pub fn split() -> io::Result<Split> {
 }
 
 impl Worker {
-    /// How it ended: its exit code, or the signal that killed it; `None` while it has not, or is
-    /// held by a request that is not answered.
+    /// How it ended: its exit code, or the signal that killed it. `None` before that, even after a
+    /// kill if a request is not answered.
     ///
     /// # Errors
     /// If there is no such process any more.
@@ -78,7 +78,7 @@ impl Worker {
         }
     }
 
-    /// Kills it. What waits for storage in the kernel goes on waiting.
+    /// Kills it. A thread that waits for storage in the kernel keeps waiting.
     pub fn kill(&self) {
         // SAFETY: takes numbers; the process is our child and was not reaped.
         unsafe {
@@ -96,8 +96,8 @@ pub fn end_by(signal: i32) {
     }
 }
 
-/// Ends the process without waiting for its other threads, and without keeping anybody waiting who
-/// reads from it.
+/// Ends the process without waiting for its other threads. Its output is closed first, so that no
+/// reader of it waits for them either.
 pub fn leave(code: u8) -> ! {
     let _ = let_go_of_stdio();
     // SAFETY: takes a number and does not return.
@@ -105,8 +105,8 @@ pub fn leave(code: u8) -> ! {
 }
 
 /// Replaces stdin, stdout and stderr by `/dev/null` in this thread's table of open files, which is
-/// that of the process unless the thread has its own. A thread that never comes back then does not
-/// keep the other end of a pipe waiting.
+/// that of the process unless the thread has its own. A thread that never ends then does not keep
+/// a pipe open.
 ///
 /// # Errors
 /// If there is no `/dev/null`.

@@ -1,4 +1,4 @@
-//! io_uring without a layer between: entries are filled in place from templates, and `enter` is one
+//! io_uring without a library: entries are filled in place from templates, and `enter` is one
 //! inline system call. One ring, its files, one slab, used by one thread.
 
 mod command;
@@ -23,7 +23,7 @@ use setup::Shared;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Everything of an entry that does not change from one request to the next.
+/// The parts of an entry that are the same for all requests on a file.
 struct Template {
     entries: [Sqe; 4],
     on_device: bool,
@@ -52,7 +52,7 @@ impl Ring {
         &self.core.shared.features
     }
 
-    /// Features tried in vain, each with the reason.
+    /// Features that could not be used, each with the reason.
     pub fn missing(&self) -> &[String] {
         &self.core.shared.missing
     }
@@ -76,7 +76,7 @@ impl Ring {
         self.core.slots.buffer(slot)
     }
 
-    /// Stages one request on a slot that is ours; `enter` hands it over.
+    /// Stages one request on a slot that is ours; `enter` submits it.
     ///
     /// # Panics
     /// If the slot is in flight, the range leaves the slot, there is no such file, or more is
@@ -110,23 +110,23 @@ impl Ring {
             }
             Direction::Sync => {}
         }
-        // SAFETY: `place` is an entry that the kernel does not look at before the tail has passed
-        // it. What it names belongs to the slab, which outlives the request (rule 2), and the slot
-        // is marked so that nobody touches it meanwhile (rule 1).
+        // SAFETY: `place` is an entry that the kernel does not read before the tail has passed it.
+        // The memory it names belongs to the slab, which outlives the request (rule 2), and the
+        // slot is marked as the kernel's, so that its bytes are not touched meanwhile (rule 1).
         unsafe { place.write(entry) };
         self.core.sq_tail = self.core.sq_tail.wrapping_add(1);
     }
 
-    /// Gives the request that was staged last a priority of its own, as ioprio_set(2) has it.
+    /// Sets the priority of the request that was staged last, encoded as for ioprio_set(2).
     ///
     /// # Panics
-    /// If it was handed over already.
+    /// If it was submitted already.
     pub fn set_priority(&mut self, priority: u16) {
         let handed_over = word(self.core.shared.sq_tail).load(Relaxed);
         assert!(self.core.sq_tail != handed_over, "no request is staged");
         let last = self.core.sq_tail.wrapping_sub(1) & (self.core.shared.sq_entries - 1);
-        // SAFETY: there are `sq_entries` of them, a power of two, and the kernel does not look at
-        // this one before the tail in its memory has passed it, which `enter` moves.
+        // SAFETY: there are `sq_entries` of them, a power of two, and the kernel does not read this
+        // one before the shared tail has passed it, which `enter` moves.
         unsafe { (*self.core.shared.sqes.add(last as usize).as_ptr()).priority = priority };
     }
 
@@ -145,20 +145,20 @@ impl Ring {
         self.core.sq_tail = self.core.sq_tail.wrapping_add(1);
     }
 
-    /// Hands over what is staged; waits until `wait_for` completions are there, or `patience_ns`
-    /// have passed (so that a deadline is seen even if the device never answers). Without patience
-    /// it only looks. Makes no system call where none is needed.
+    /// Submits the staged requests, and waits until `wait_for` completions have arrived or
+    /// `patience_ns` have passed, so that a deadline is met even if the device never answers. With
+    /// 0 ns it does not wait. Makes no system call where none is needed.
     ///
     /// # Errors
-    /// EAGAIN or EBUSY when the kernel wants completions reaped first; others as they come. Being
-    /// interrupted or timed out is not an error.
+    /// EAGAIN or EBUSY if the kernel needs completions to be reaped first; its other errors. A
+    /// signal or a timeout is no error.
     #[inline(always)]
     pub fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
         self.core.enter(wait_for, patience_ns)
     }
 
-    /// Gives back every finished slot with its result: bytes moved or given back, 0 for a sync, or
-    /// the negated errno.
+    /// Returns every finished slot with its result: bytes moved or trimmed, 0 for a sync, or the
+    /// negated errno.
     ///
     /// # Panics
     /// If the kernel names a slot that is not in flight (rule 3).
@@ -167,7 +167,7 @@ impl Ring {
         self.core.reap(done);
     }
 
-    /// Whether this ring can trim this file, a block device: found out without trimming.
+    /// Checks that this ring can trim this file, a block device, without trimming any data.
     ///
     /// # Errors
     /// EOPNOTSUPP where the kernel's io_uring has no discard (before Linux 6.12).
@@ -192,7 +192,7 @@ impl Ring {
     }
 }
 
-/// Whether this process may set up a ring at all.
+/// Checks that this process may set up a ring.
 ///
 /// # Errors
 /// ENOSYS without io_uring, EPERM or EACCES where it is forbidden.
@@ -200,18 +200,18 @@ pub fn probe() -> io::Result<()> {
     Shared::<Usual>::new(2, &RingOptions::of_depth(2)).map(|_ring| ())
 }
 
-/// Whether io_uring can trim this block device: found out without trimming.
+/// Checks that io_uring can trim this block device, without trimming any data.
 ///
 /// # Errors
-/// EOPNOTSUPP where the kernel's io_uring has no discard (before Linux 6.12); those of making a
-/// ring.
+/// EOPNOTSUPP where the kernel's io_uring has no discard (before Linux 6.12); those of
+/// [`Ring::new`].
 pub fn probe_discard(device: BorrowedFd<'_>) -> io::Result<()> {
     let slab = Slab::new(1, 4096)?;
     let files = vec![device.try_clone_to_owned()?];
     Ring::new(files, slab, RingOptions::of_depth(1))?.probe_discard(0)
 }
 
-/// What the requests on one file have in common.
+/// The template for requests on one file.
 fn template(index: usize, core: &Core<Usual>, options: &RingOptions) -> Template {
     let on_device = is_block_device(core.files[index].as_fd());
     let (flags, fd) = core.file_name(index);
@@ -288,7 +288,7 @@ mod tests {
         if let Err(error) = probe() {
             return eprintln_skip(&error);
         }
-        // There is no class 7, and class 3 is anyone's.
+        // There is no class 7; every user may have class 3.
         let mut ring = ring(3);
         for (slot, priority) in [None, Some(7 << 13), Some(3 << 13)].into_iter().enumerate() {
             ring.push(slot, read(4));
@@ -349,7 +349,7 @@ mod tests {
             finished += free.len();
         }
         assert!(ring.syscalls() < finished as u64, "{} calls", ring.syscalls());
-        // It sleeps after a second, and has to be woken.
+        // The kernel thread sleeps after a second, and must be woken.
         std::thread::sleep(std::time::Duration::from_millis(1300));
         let before = ring.syscalls();
         let slot = free[0];

@@ -1,26 +1,26 @@
-//! Who else has a file or a device? Questions that only the kernel can answer. Nothing here writes.
+//! Queries of the kernel for other users of a file or device. Nothing here writes.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Whether anything but this one open file description has the regular file open: another process,
-/// visible or not, a mapping that outlived its descriptor, a loop device, swap, a server in the
-/// kernel. Another descriptor of this process counts as well.
+/// Whether anything other than this open file description has the regular file open: another
+/// process, visible or not, a mapping that outlived its descriptor, a loop device, swap, a server
+/// in the kernel. Another descriptor of this process counts as well.
 ///
-/// The kernel grants a write lease only if nobody else has the file open (fcntl(2), `F_SETLEASE`).
-/// It is given back at once, so that nobody waits for us.
+/// The kernel grants a write lease only if nothing else has the file open (fcntl(2), `F_SETLEASE`).
+/// The lease is released at once, so that no other process waits for it.
 ///
 /// # Errors
 ///
 /// The kernel's: EACCES for a file of another user without `CAP_LEASE`, EINVAL where the file
-/// system knows no leases or the file is not a regular one.
+/// system has no leases or the file is not a regular one.
 pub fn is_open_elsewhere(file: BorrowedFd<'_>) -> io::Result<bool> {
     /// The same on every architecture; the libc crate leaves it out.
     const F_SETSIG: libc::c_int = 10;
     let fd = file.as_raw_fd();
-    // Who opens the file at this very moment breaks the lease. The usual SIGIO would end the
-    // process; SIGURG is ignored unless somebody wants it.
+    // A process that opens the file right now breaks the lease, which sends this process a signal.
+    // The default, SIGIO, would end it; SIGURG is ignored by default.
     // SAFETY: takes a signal number by value and touches no memory.
     if unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) } < 0 {
         return Err(io::Error::last_os_error());
@@ -37,12 +37,12 @@ pub fn is_open_elsewhere(file: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The process that keeps a POSIX or open-file-description lock which would stand against a write
-/// of any byte: its id, or -1 for a lock of an open file description (fcntl(2), `F_OFD_GETLK`).
+/// The holder of a POSIX or open-file-description lock that conflicts with a write of any byte: its
+/// process id, or -1 for a lock of an open file description (fcntl(2), `F_OFD_GETLK`).
 ///
 /// # Errors
 ///
-/// The kernel's; ENOLCK or others where the file system knows no locks.
+/// The kernel's; ENOLCK or others where the file system has no locks.
 pub fn record_lock(file: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     // SAFETY: every field is a number, for which zero is valid; `l_pid` has to be zero.
     let mut lock: libc::flock = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -56,14 +56,14 @@ pub fn record_lock(file: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     Ok((!is_free).then_some(lock.l_pid))
 }
 
-/// What a loop device lies over.
+/// The file or device below a loop device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LoopBacking {
-    /// Number of the device of the file's file system, as `stat` has it (`st_dev`).
+    /// Device number of the file's file system (`st_dev`).
     pub device: u64,
     /// Inode number (`st_ino`).
     pub inode: u64,
-    /// Number of the device that it is (`st_rdev`); 0 for a file.
+    /// Device number if it is a device (`st_rdev`); 0 for a file.
     pub is_device: u64,
     /// First byte of the file that the loop device shows.
     pub offset_bytes: u64,
@@ -87,7 +87,7 @@ struct RawLoopInfo {
     init: [u64; 2],
 }
 
-/// The file or device below a loop device (LOOP_GET_STATUS64), whatever its name has become.
+/// The file or device below a loop device (LOOP_GET_STATUS64), whatever its name is now.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ struct RawLoopInfo {
 pub fn loop_backing(device: BorrowedFd<'_>) -> io::Result<LoopBacking> {
     const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
     let mut info = MaybeUninit::<RawLoopInfo>::zeroed();
-    // SAFETY: `info` is laid out as the kernel has it and exclusively borrowed.
+    // SAFETY: `info` has the kernel's layout and is exclusively borrowed.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -114,7 +114,7 @@ pub fn loop_backing(device: BorrowedFd<'_>) -> io::Result<LoopBacking> {
 ///
 /// # Errors
 ///
-/// The kernel's: ENOSYS where it was built without, EPERM, ESRCH.
+/// The kernel's: ENOSYS where it was built without this call, EPERM, ESRCH.
 pub fn share_descriptors(one: u32, other: u32) -> io::Result<bool> {
     const KCMP_FILES: libc::c_int = 2;
     let ids = [libc::c_long::from(one), libc::c_long::from(other)];
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_thread_shares_the_table_of_its_process() {
         let own = std::process::id();
-        // A kernel may be built without; then each table is examined.
+        // A kernel may be built without this call; then each table is examined.
         let shared = share_descriptors(own, own);
         let without = matches!(&shared, Err(error) if error.raw_os_error() == Some(libc::ENOSYS));
         assert!(without || shared.unwrap());

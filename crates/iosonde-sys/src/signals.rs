@@ -1,5 +1,5 @@
-//! Signals that are noted down with their origin, for who passes them on: what a terminal sends
-//! reaches a whole process group by itself, what `kill` sends reaches one process.
+//! Records signals with their origin, for a caller that forwards them: a signal from the terminal
+//! reaches the whole process group by itself, one from `kill` reaches a single process.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,35 +15,35 @@ const SIGNALS: usize = 65;
 /// `si_code` of a signal that the kernel itself sends.
 const SI_KERNEL: i32 = 0x80;
 
-/// How often each has come, from others and from the kernel.
+/// How often each signal has arrived, from processes and from the kernel.
 static SEEN: [[AtomicU32; 2]; SIGNALS] =
     [const { [AtomicU32::new(0), AtomicU32::new(0)] }; SIGNALS];
-/// The descriptor that wakes who waits; -1 for none.
+/// The eventfd that wakes the waiting thread; -1 for none.
 static BELL: AtomicI32 = AtomicI32::new(-1);
 
-/// One signal that has come.
+/// A signal that has arrived.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Arrived {
     /// Its number.
     pub signal: i32,
-    /// The kernel has sent it: a key on the terminal, or a terminal that went away. The rest of the
-    /// foreground process group has it too.
+    /// The kernel has sent it, for a key on the terminal or a hangup. The rest of the foreground
+    /// process group has received it too.
     pub by_terminal: bool,
 }
 
-/// Notes signals down. One per process.
+/// Records signals. One per process.
 #[derive(Debug)]
 pub struct Inbox {
     bell: File,
 }
 
 impl Inbox {
-    /// Begins to note these signals; those that this process was started to ignore stay ignored.
+    /// Begins to record these signals. Those ignored since the start of the process stay ignored.
     ///
     /// # Errors
     /// If the kernel gives no descriptor, or a signal cannot be caught.
     pub fn open(signals: &[i32]) -> io::Result<Inbox> {
-        // SAFETY: takes numbers; a descriptor that is given is new and nobody else's.
+        // SAFETY: takes numbers; a returned descriptor is new and unowned.
         let bell = unsafe {
             match libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) {
                 -1 => return Err(io::Error::last_os_error()),
@@ -58,7 +58,7 @@ impl Inbox {
         Ok(inbox)
     }
 
-    /// Notes these signals too, even those that this process was started to ignore.
+    /// Records these signals too, even those ignored since the start of the process.
     ///
     /// # Errors
     /// If a signal cannot be caught.
@@ -80,10 +80,10 @@ impl Inbox {
         Ok(())
     }
 
-    /// What has come since the last call, by number.
+    /// The signals that have arrived since the last call, by number.
     pub fn take(&self) -> Vec<Arrived> {
         let mut rings = [0; 8];
-        // Nothing to read: nobody has rung.
+        // An error means that no signal has arrived.
         let _ = (&self.bell).read(&mut rings);
         let mut arrived = Vec::new();
         for (signal, counts) in (0..).zip(&SEEN) {
@@ -98,7 +98,7 @@ impl Inbox {
 }
 
 impl AsFd for Inbox {
-    /// Readable when something has come.
+    /// Readable when a signal has arrived.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
@@ -106,7 +106,7 @@ impl AsFd for Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        // Only its own: another may have been opened meanwhile.
+        // Clear only its own descriptor: another inbox may have been opened meanwhile.
         let own = self.bell.as_raw_fd();
         let _ = BELL.compare_exchange(own, -1, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -139,7 +139,7 @@ mod tests {
         let inbox = Inbox::open(&[libc::SIGUSR1, libc::SIGUSR2]).unwrap();
         assert_eq!(inbox.take(), []);
         for signal in [libc::SIGUSR2, libc::SIGUSR1] {
-            // SAFETY: sends a signal, which is caught, to this very thread.
+            // SAFETY: sends a signal, which is caught, to this thread.
             assert_eq!(unsafe { libc::raise(signal) }, 0);
         }
         let by_terminal = false;

@@ -6,16 +6,16 @@ use std::ptr::NonNull;
 use crate::syscall::{checked, raw};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// `MAP_HUGE_2MB`: not whatever size is the system's default.
+/// `MAP_HUGE_2MB`, since the system's default may be another size.
 const HUGE_2_MIB: libc::c_int = 21 << 26;
 const PAGE_BYTES: usize = 4096;
 
-/// Where the memory of a slab is to be.
+/// Where the memory of a slab is placed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Placement {
-    /// In huge pages or not at all; else in huge pages where some are free.
+    /// Whether huge pages are required. Otherwise they are used if enough are free.
     pub huge_pages: bool,
-    /// On these NUMA nodes, if any is named.
+    /// The NUMA nodes to use, if any is named.
     pub nodes: Nodes,
 }
 
@@ -24,12 +24,12 @@ pub struct Placement {
 pub struct Nodes {
     /// A bit for each node, from node 0 on.
     pub mask: [u64; 16],
-    /// How.
+    /// How pages are taken from several nodes.
     pub spread: Spread,
 }
 
 impl Nodes {
-    /// These nodes; one above 1023 is none.
+    /// The set of these nodes; `None` if one is above 1023.
     pub fn of(nodes: impl IntoIterator<Item = u32>, spread: Spread) -> Option<Nodes> {
         let mut mask = [0u64; 16];
         for node in nodes {
@@ -38,7 +38,7 @@ impl Nodes {
         Some(Nodes { mask, spread })
     }
 
-    /// Whether none is named.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.mask == [0; 16]
     }
@@ -47,27 +47,27 @@ impl Nodes {
 /// How pages are taken from several nodes; the numbers are those of mbind(2).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Spread {
-    /// There as long as some is free.
+    /// From these nodes as long as they have free pages.
     Prefer = 1,
-    /// Only there.
+    /// Only from these nodes.
     #[default]
     Bind = 2,
-    /// In turn.
+    /// From these nodes in turn.
     Interleave = 3,
 }
 
-/// Why there is no such slab.
+/// Why a slab cannot be made.
 #[derive(Debug)]
 pub enum SlabError {
-    /// The system has no memory, or the size makes no sense.
+    /// The system has no memory, or the size is not possible.
     Memory(io::Error),
     /// Too few huge pages of this many bytes are free.
     HugePages {
-        /// Size of one.
+        /// Size of a huge page, bytes.
         page_bytes: usize,
-        /// How many are needed.
+        /// Number of pages needed.
         pages: usize,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// The memory cannot be on this node.
@@ -89,7 +89,7 @@ unsafe impl Send for Slab {}
 
 impl Slab {
     /// Maps `slots` slots of `slot_bytes` each, every slot aligned to 4 KiB. Explicit huge pages
-    /// are taken where the system has some free; else transparent ones are asked for.
+    /// are used if enough are free; else transparent ones are requested.
     ///
     /// # Errors
     /// If there is no slot, the size overflows, or the system has no memory.
@@ -101,7 +101,7 @@ impl Slab {
         })
     }
 
-    /// The same with the memory where it is wanted.
+    /// As [`Slab::new`], with a placement of the memory.
     ///
     /// # Errors
     /// As [`Slab::new`]; or if there are too few free huge pages, or no such node.
@@ -126,7 +126,7 @@ impl Slab {
         let huge = map(huge_bytes, libc::MAP_HUGETLB | HUGE_2_MIB).and_then(|base| {
             let slab = slab(base, huge_bytes, HUGE_PAGE_BYTES);
             slab.bind(&placement.nodes)?;
-            // Where a node or a group of processes has none left, a touch would be fatal.
+            // If the node or cgroup has none left, touching a page would be fatal.
             slab.populate()?;
             Ok(slab)
         });
@@ -140,16 +140,16 @@ impl Slab {
         }
         let slab = slab(map(wanted, 0).map_err(SlabError::Memory)?, wanted, PAGE_BYTES);
         slab.bind(&placement.nodes).map_err(SlabError::Node)?;
-        // Transparent huge pages must be asked for before the first touch.
+        // Transparent huge pages must be requested before the first touch.
         slab.advise(libc::MADV_HUGEPAGE);
         match slab.populate() {
             Err(error) if !placement.nodes.is_empty() => Err(SlabError::Node(error)),
-            // What is not there now comes when it is touched.
+            // Pages that are missing now are allocated when they are touched.
             _ => Ok(slab),
         }
     }
 
-    /// Says where the pages are to be taken from, before any is.
+    /// Sets the nodes to take pages from, before the first page is allocated.
     fn bind(&self, nodes: &Nodes) -> io::Result<()> {
         if nodes.is_empty() {
             return Ok(());
@@ -162,7 +162,7 @@ impl Slab {
         checked(unsafe { raw(libc::SYS_mbind, arguments) }).map(|_| ())
     }
 
-    /// Takes every page now, if the kernel knows how to be asked.
+    /// Allocates every page now, if the kernel has `MADV_POPULATE_WRITE`.
     fn populate(&self) -> io::Result<()> {
         match self.advise(libc::MADV_POPULATE_WRITE) {
             libc::EINVAL | 0 => Ok(()),
@@ -170,7 +170,7 @@ impl Slab {
         }
     }
 
-    /// Gives the errno, or 0.
+    /// Returns the errno, or 0.
     fn advise(&self, advice: libc::c_int) -> i32 {
         // SAFETY: the range is ours; no advice used here changes its content.
         let result = unsafe { libc::madvise(self.base.as_ptr().cast(), self.mapped_bytes, advice) };
@@ -211,7 +211,7 @@ impl Slab {
         unsafe { self.base.as_ptr().add(slot * self.slot_bytes) }
     }
 
-    /// The whole region in pieces of at most so many slots, for registering.
+    /// The whole region in pieces of at most this many slots, for registering.
     pub(crate) fn regions(&self, slots_per_region: usize) -> Vec<libc::iovec> {
         let starts = (0..self.slots).step_by(slots_per_region);
         let piece = |start: usize| {

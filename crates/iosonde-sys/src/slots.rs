@@ -1,16 +1,16 @@
-//! Whose is which slot: the bookkeeping that rules 1 to 3 of this crate rest on.
+//! Tracks the owner of each slot, on which rules 1 to 3 of this crate rest.
 
 use std::mem::ManuallyDrop;
 
 use crate::{Direction, Request, Slab};
 
-/// What a slot is doing.
+/// States of a slot.
 const OURS: u8 = 0;
 const IN_FLIGHT: u8 = 1;
 /// In flight, and reports its length instead of the kernel's 0.
 const IN_FLIGHT_WHOLE: u8 = 2;
 
-/// A slab with, for each slot, whether the kernel may be using it.
+/// A slab, and for each slot whether the kernel may be using it.
 #[derive(Debug)]
 pub(crate) struct Slots {
     slab: ManuallyDrop<Slab>,
@@ -41,10 +41,10 @@ impl Slots {
         self.slab.slot_mut(slot)
     }
 
-    /// Makes a slot the kernel's; gives where the bytes of its request begin.
+    /// Hands a slot to the kernel. Returns the address of the request's first byte.
     ///
     /// # Panics
-    /// If the slot is in flight, or the bytes that are to move leave it.
+    /// If the slot is in flight, or the transfer leaves it.
     #[inline(always)]
     pub(crate) fn lend(&mut self, slot: usize, request: &Request) -> *mut u8 {
         assert!(self.states[slot] == OURS, "slot {slot} is in flight already");
@@ -61,11 +61,11 @@ impl Slots {
             Direction::Sync => self.states[slot] = IN_FLIGHT,
         }
         self.in_flight += 1;
-        // Not dereferenced here, and for what moves bytes it lies within the slot.
+        // Not dereferenced here. For a transfer it lies within the slot.
         self.slab.pointer(slot).wrapping_add(request.skip as usize)
     }
 
-    /// The same for a command, which does all of it or fails: it reports its length.
+    /// As [`Slots::lend`] for a command, which succeeds completely or fails: it reports its length.
     ///
     /// # Panics
     /// As [`Slots::lend`].
@@ -77,7 +77,7 @@ impl Slots {
         start
     }
 
-    /// The vector of a slot just lent, made to hold these bytes.
+    /// The vector of a slot that was just lent, pointed at these bytes.
     #[inline(always)]
     pub(crate) fn vector(&mut self, slot: usize, start: *mut u8, bytes: u32) -> *const libc::iovec {
         let vector = &mut self.vectors[slot];
@@ -85,7 +85,7 @@ impl Slots {
         vector
     }
 
-    /// Takes a slot back; gives the bytes moved or given back, or the negated errno.
+    /// Takes a slot back. Returns the bytes moved or trimmed, or the negated errno.
     ///
     /// # Panics
     /// If the slot was not in flight (rule 3).
@@ -107,7 +107,7 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // Rule 2: what the kernel may still use stays where it is.
+        // Rule 2: memory that the kernel may still use is leaked.
         if self.in_flight > 0 {
             return;
         }

@@ -1,13 +1,13 @@
-//! Whether the process was started with a stdout.
+//! Detects whether the process was started with a closed stdout.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set before `main`: the runtime of Rust opens `/dev/null` in the place of a stdout that is
-/// closed, and then nobody can tell it from one that was asked for.
+/// Set before `main`: the Rust runtime opens `/dev/null` in place of a closed stdout, which then
+/// cannot be distinguished from a requested one.
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn look() {
-    // SAFETY: F_GETFD only reads the flags of a descriptor, whatever the number stands for.
+    // SAFETY: F_GETFD only reads the flags of a descriptor, and the number may be invalid.
     let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
     WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! System calls that reach the `syscall` instruction inline, and those that need no speed.
+//! System calls with an inline `syscall` instruction, and others that need no speed.
 //!
 //! A function call around the instruction costs up to 250 ns per operation on some processors: the
 //! kernel overwrites the return-stack entry, and the mispredicted `ret` slows the next kernel pass.
@@ -31,7 +31,7 @@ pub fn transfer(file: BorrowedFd<'_>, way: Direction, buffer: &mut [u8], offset:
 pub const DSYNC: u32 = libc::RWF_DSYNC as u32;
 /// A flag of [`write_with`]: data and metadata are durable (`RWF_SYNC`).
 pub const SYNC: u32 = libc::RWF_SYNC as u32;
-/// A flag of [`write_with`]: all of it is stored or nothing (`RWF_ATOMIC`, Linux 6.11).
+/// A flag of [`write_with`]: it is stored completely or not at all (`RWF_ATOMIC`, Linux 6.11).
 pub const ATOMIC: u32 = 0x40;
 
 #[cold]
@@ -39,8 +39,8 @@ fn moves_nothing() -> ! {
     panic!("neither a trim nor a sync moves bytes")
 }
 
-/// `pwritev2` with these flags: bytes written, or the negated errno. Out
-/// of line, since what it waits for takes far longer.
+/// `pwritev2` with these flags: bytes written, or the negated errno. Out of line, since such a
+/// write takes far longer than the call.
 #[cold]
 #[inline(never)]
 pub fn write_with(file: BorrowedFd<'_>, flags: u32, buffer: &[u8], offset: u64) -> i32 {
@@ -61,7 +61,7 @@ pub fn sync(file: BorrowedFd<'_>, data_only: bool) -> i32 {
     unsafe { raw(number, [file.as_raw_fd() as usize, 0, 0, 0, 0, 0]) as i32 }
 }
 
-/// Gives a range of a file or block device back: the length, or the negated errno.
+/// Trims a range of a file or block device: the length, or the negated errno.
 #[cold]
 #[inline(never)]
 pub fn trim(file: BorrowedFd<'_>, on_device: bool, offset: u64, length: u32) -> i32 {
@@ -69,7 +69,7 @@ pub fn trim(file: BorrowedFd<'_>, on_device: bool, offset: u64, length: u32) -> 
     if result == 0 { length as i32 } else { result }
 }
 
-/// `BLKDISCARD` on a device, a hole punched into a file.
+/// `BLKDISCARD` on a device, or punches a hole into a file.
 fn give_back(file: BorrowedFd<'_>, on_device: bool, offset: u64, length: u64) -> i32 {
     let fd = file.as_raw_fd() as usize;
     let range = [offset, length];
@@ -92,14 +92,14 @@ pub(crate) const BEYOND: u64 = 1 << 62;
 /// A multiple of every sector size.
 pub(crate) const PROBE_BYTES: u32 = 1 << 20;
 
-/// Whether a range of this target can be given back, found out without giving any.
+/// Checks that this target can be trimmed, without trimming any data.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the file system or device cannot, `EBADF` where it is not open for writing.
+/// `EOPNOTSUPP` where file system or device have no trim, `EBADF` if it is not open for writing.
 pub fn probe_trim(file: BorrowedFd<'_>) -> io::Result<()> {
     let on_device = is_block_device(file);
-    // A device has nothing there: EINVAL, after it has been looked whether it can at all. A file
-    // may be sparse; behind its end there is nothing to lose.
+    // Beyond the end of a device, the kernel returns EINVAL after it has checked for discard
+    // support. Beyond the end of a file there is no data to lose.
     let length = u64::from(PROBE_BYTES);
     let result = if on_device {
         give_back(file, true, BEYOND, length)
@@ -128,7 +128,7 @@ fn end_of(file: BorrowedFd<'_>) -> io::Result<u64> {
 /// Issues a system call: its result, or the negated errno.
 ///
 /// # Safety
-/// Pointers among the arguments must be good for what this call does with them.
+/// Pointers among the arguments must be valid for what this call does with them.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) unsafe fn raw(number: i64, arguments: [usize; 6]) -> i64 {
@@ -154,7 +154,7 @@ pub(crate) unsafe fn raw(number: i64, arguments: [usize; 6]) -> i64 {
     result
 }
 
-/// The same by way of the C library.
+/// The same through the C library.
 ///
 /// # Safety
 /// As above.
@@ -170,7 +170,7 @@ pub(crate) unsafe fn raw(number: i64, arguments: [usize; 6]) -> i64 {
     result as i64
 }
 
-/// The result of a system call as Rust has it.
+/// The result of a system call as an [`io::Result`].
 #[inline(always)]
 pub(crate) fn checked(result: i64) -> io::Result<u32> {
     if result < 0 {

@@ -1,4 +1,4 @@
-//! What the kernel charges to a thread or to the process, and where a thread runs.
+//! Resource usage of a thread or of the process; CPUs and priority of a thread.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -18,12 +18,12 @@ pub struct Usage {
     pub involuntary_switches: u64,
 }
 
-/// What the calling thread has used.
+/// Usage of the calling thread.
 pub fn usage_of_thread() -> Usage {
     usage(libc::RUSAGE_THREAD)
 }
 
-/// What the whole process has used, io_uring workers and pollers included.
+/// Usage of the whole process, including io_uring workers and pollers.
 pub fn usage_of_process() -> Usage {
     usage(libc::RUSAGE_SELF)
 }
@@ -51,8 +51,8 @@ impl From<libc::rusage> for Usage {
     }
 }
 
-/// Largest resident set of this process so far, bytes; 0 where the kernel does not tell. Not from
-/// `getrusage`: its figure begins with that of the program that started this one.
+/// Largest resident set of this process so far, bytes; 0 where the kernel does not show it. Not
+/// from `getrusage`, whose figure begins with that of the program that started this one.
 pub fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -60,9 +60,9 @@ pub fn peak_rss_bytes() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Lets the kernel wake the calling thread when a sleep ends. Without this it may do so 50 µs later
-/// on purpose, to serve several timers at once, which a rate of requests would be late by. Where it
-/// is refused, the lag of the requests shows it.
+/// Sets the timer slack of the calling thread to 1 ns, so that a sleep ends on time. By default the
+/// kernel may delay it by 50 µs to merge timers, which would delay requests at a fixed rate. A
+/// refusal shows as lag of the requests.
 pub fn wake_on_time() {
     let slack_ns: libc::c_ulong = 1;
     // SAFETY: PR_SET_TIMERSLACK takes a number and no pointer, and concerns this thread alone.
@@ -74,8 +74,7 @@ pub fn pin_to(cpu: u32) -> bool {
     pin_to_any(&[cpu])
 }
 
-/// Binds the calling thread to these CPUs; `false` if the kernel refuses, which it does where it
-/// has none of them.
+/// Binds the calling thread to these CPUs; `false` if the kernel refuses, as where none exists.
 pub fn pin_to_any(cpus: &[u32]) -> bool {
     if cpus.iter().any(|cpu| *cpu as usize >= libc::CPU_SETSIZE as usize) {
         return false;
@@ -91,19 +90,19 @@ pub fn pin_to_any(cpus: &[u32]) -> bool {
     }
 }
 
-/// Gives the calling thread a table of open files of its own, a copy of the process's; `false` if
-/// the kernel refuses. A system call on a table that nobody shares takes no reference to the file:
-/// two atomic operations less per call. From then on descriptors opened here are unknown to the
-/// other threads, and the other way round: whoever calls this keeps its descriptors to itself.
+/// Gives the calling thread a private copy of the process's table of open files; `false` if the
+/// kernel refuses. A system call on an unshared table takes no reference to the file, which saves
+/// two atomic operations. Descriptors opened from then on are invalid in the other threads, and the
+/// reverse: the caller must not share descriptors.
 ///
-/// The standard streams are not among them: a thread that waits for storage for ever would keep
-/// everybody waiting who reads from this process.
+/// The copy leaves out the standard streams: a thread that waits for storage forever would keep
+/// them open, and readers of this process would wait.
 pub fn own_file_table() -> bool {
     // SAFETY: takes no pointer. The copy holds every descriptor that was open, so that none that a
     // live value owns becomes invalid in either table.
     let is_own = unsafe { libc::unshare(libc::CLONE_FILES) == 0 };
     if is_own {
-        // Without /dev/null they stay, and nothing is lost but that.
+        // Without /dev/null they stay open, which is no error.
         let _ = crate::process::let_go_of_stdio();
     }
     is_own
@@ -130,7 +129,7 @@ pub fn renice(niceness: i32) -> bool {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) == 0 }
 }
 
-/// ioprio_set(2) and ioprio_get(2) of one thread.
+/// `IOPRIO_WHO_PROCESS` of ioprio_set(2) and ioprio_get(2): one thread.
 const WHO_PROCESS: libc::c_int = 1;
 
 /// Sets class and level of the calling thread's I/O priority; `false` if the kernel refuses.
@@ -139,8 +138,8 @@ pub fn set_io_priority((class, level): (u8, u8)) -> bool {
     set_priority(libc::c_long::from(class) << CLASS_SHIFT | libc::c_long::from(level))
 }
 
-/// Whether the kernel lets the calling thread have this priority, which is class, hint and level in
-/// one number. It has what it had before when the call returns.
+/// Whether the kernel lets the calling thread have this priority (class, hint and level in one
+/// number). The previous priority is restored.
 pub fn may_have_io_priority(priority: u16) -> bool {
     // SAFETY: takes no pointer. The thread is named by 0, the caller.
     let before = unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, 0) };
@@ -167,7 +166,7 @@ pub fn end_with_us(command: &mut Command) {
         let (tied, parent) =
             unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };
         match tied {
-            // Whoever started it has gone meanwhile.
+            // The parent has ended meanwhile.
             0 if u32::try_from(parent) != Ok(us) => Err(io::ErrorKind::BrokenPipe.into()),
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),

@@ -1,5 +1,5 @@
-//! What the kernel and we agree on: the parts of `linux/io_uring.h` and `linux/aio_abi.h` that are
-//! used here.
+//! The parts of the kernel's interface that are used here: `linux/io_uring.h`, `linux/aio_abi.h`
+//! and `linux/nvme_ioctl.h`.
 
 use std::mem::{offset_of, size_of};
 
@@ -11,19 +11,19 @@ pub(crate) struct Sqe {
     pub(crate) flags: u8,
     pub(crate) priority: u16,
     pub(crate) fd: i32,
-    /// Offset on the target; of a command, its number.
+    /// Offset on the target, or the number of a command.
     pub(crate) offset: u64,
-    /// Buffer or vectors; of `FALLOCATE` the length, of a discard the start.
+    /// Buffer or vectors; the length of `FALLOCATE`; the start of a discard.
     pub(crate) address: u64,
-    /// Bytes or vectors; of `FALLOCATE` the mode.
+    /// Bytes or vectors; the mode of `FALLOCATE`.
     pub(crate) length: u32,
-    /// `RWF_*`, or those of `FSYNC`.
+    /// `RWF_*`, or the flags of `FSYNC`.
     pub(crate) operation_flags: u32,
     pub(crate) user_data: u64,
     pub(crate) buffer_index: u16,
     pub(crate) personality: u16,
     pub(crate) file_index: u32,
-    /// Of a discard, the length.
+    /// The length of a discard.
     pub(crate) address_3: u64,
     pub(crate) padding: u64,
 }
@@ -45,7 +45,7 @@ pub(crate) struct CommandSqe {
     pub(crate) flags: u8,
     pub(crate) priority: u16,
     pub(crate) fd: i32,
-    /// Which of the driver's commands.
+    /// The driver's number of the command.
     pub(crate) command: u32,
     pub(crate) padding: u32,
     pub(crate) address: u64,
@@ -95,7 +95,7 @@ pub(crate) struct LongCqe {
     pub(crate) more: [u64; 2],
 }
 
-/// Where the parts of the submission ring are, from the start of its mapping.
+/// Offsets of the parts of the submission ring from the start of its mapping.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct SqOffsets {
@@ -110,7 +110,7 @@ pub(crate) struct SqOffsets {
     pub(crate) user_address: u64,
 }
 
-/// The same of the completion ring.
+/// The same for the completion ring.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct CqOffsets {
@@ -125,7 +125,7 @@ pub(crate) struct CqOffsets {
     pub(crate) user_address: u64,
 }
 
-/// Asked of `io_uring_setup`, and its answer.
+/// The request to `io_uring_setup`, and its answer.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Params {
@@ -221,7 +221,7 @@ pub(crate) struct IoEvent {
     pub(crate) result_2: i64,
 }
 
-// The kernel would read or write something else.
+// With other layouts, the kernel would read or write other fields.
 const _: () = {
     assert!(size_of::<Sqe>() == 64);
     assert!(size_of::<Cqe>() == 16);
@@ -286,7 +286,7 @@ pub(crate) const SQ_TASKRUN: u32 = 1 << 2;
 
 /// Both rings come in one mapping.
 pub(crate) const FEATURE_SINGLE_MMAP: u32 = 1 << 0;
-/// `ENTER_EXT_ARG` is known.
+/// `ENTER_EXT_ARG` is supported.
 pub(crate) const FEATURE_EXT_ARG: u32 = 1 << 8;
 
 pub(crate) const MAP_RINGS: i64 = 0;
@@ -298,7 +298,7 @@ pub(crate) const REGISTER_RING_FDS: u32 = 20;
 pub(crate) const UNREGISTER_RING_FDS: u32 = 21;
 pub(crate) const REGISTER_SYNC_CANCEL: u32 = 24;
 
-/// Every request, whatever it is.
+/// Cancels every request.
 pub(crate) const CANCEL_ANY: u32 = 1 << 2;
 
 pub(crate) const IOCB_PREAD: u16 = 0;
@@ -307,5 +307,5 @@ pub(crate) const IOCB_FSYNC: u16 = 2;
 pub(crate) const IOCB_FDSYNC: u16 = 3;
 pub(crate) const IOCB_PREADV: u16 = 7;
 pub(crate) const IOCB_PWRITEV: u16 = 8;
-/// `IOCB_FLAG_IOPRIO`: the request has a priority of its own.
+/// `IOCB_FLAG_IOPRIO`: the priority of the request is set.
 pub(crate) const IOCB_FLAG_PRIORITY: u32 = 1 << 1;

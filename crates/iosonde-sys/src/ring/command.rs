@@ -1,5 +1,5 @@
-//! A ring whose requests are NVMe commands to a namespace, past the block layer. It has the same
-//! queues as [`super::Ring`], with longer entries.
+//! A ring whose requests are NVMe commands to a namespace and bypass the block layer. It has the
+//! same queues as [`super::Ring`], with longer entries.
 
 use std::io;
 
@@ -16,16 +16,16 @@ const FLUSH: u8 = 0x00;
 const WRITE: u8 = 0x01;
 const READ: u8 = 0x02;
 const DATASET_MANAGEMENT: u8 = 0x09;
-/// Of a write: on the medium before it is answered (`FUA`).
+/// Flag of a write: the data is on the medium before completion (`FUA`).
 const FORCE_UNIT_ACCESS: u32 = 1 << 30;
-/// Of dataset management: the blocks are not needed any more (`AD`).
+/// Flag of dataset management: deallocates the blocks (`AD`).
 const DEALLOCATE: u32 = 1 << 2;
-/// A range of dataset management: attributes, number of blocks, first block.
+/// Size of a range of dataset management: attributes, number of blocks, first block.
 const RANGE_BYTES: usize = 16;
-/// The most that a command has in its 16 bits, logical blocks.
+/// Most logical blocks of a command, which has 16 bits for their number.
 const MOST_BLOCKS: u64 = 1 << 16;
 
-/// Everything of an entry that does not change from one request to the next.
+/// The parts of an entry that are the same for all requests on a namespace.
 struct Template {
     entries: [CommandSqe; 4],
     shape: Shape,
@@ -66,7 +66,7 @@ impl CommandRing {
         &self.core.shared.features
     }
 
-    /// Features tried in vain, each with the reason.
+    /// Features that could not be used, each with the reason.
     pub fn missing(&self) -> &[String] {
         &self.core.shared.missing
     }
@@ -85,8 +85,8 @@ impl CommandRing {
         self.core.slots.buffer(slot)
     }
 
-    /// Stages one request on a slot that is ours; `enter` hands it over. A trim takes the first
-    /// bytes of its slot for the range.
+    /// Stages one request on a slot that is ours; `enter` submits it. A trim uses the first bytes
+    /// of its slot for the range.
     ///
     /// # Panics
     /// If the slot is in flight, the range leaves the slot or is no whole number of logical blocks,
@@ -112,7 +112,7 @@ impl CommandRing {
             Direction::Read | Direction::Write => {
                 entry.nvme.cdw10 = block as u32;
                 entry.nvme.cdw11 = (block >> 32) as u32;
-                // One less than there are.
+                // The number is zero-based.
                 entry.nvme.cdw12 |= blocks.wrapping_sub(1) & 0xffff;
                 if self.core.vectored {
                     let vector = self.core.slots.vector(slot, start, request.bytes);
@@ -129,26 +129,25 @@ impl CommandRing {
             }
             Direction::Sync => {}
         }
-        // SAFETY: `place` is an entry that the kernel does not look at before the tail has passed
-        // it. What it names belongs to the slab, which outlives the request (rule 2), and the slot
-        // is marked so that nobody touches it meanwhile (rule 1). The drive moves no more than the
-        // blocks of the command, which are the bytes that lie within the slot.
+        // SAFETY: `place` is an entry that the kernel does not read before the tail has passed it.
+        // The memory it names belongs to the slab, which outlives the request (rule 2), and the
+        // slot is marked as the kernel's, so that its bytes are not touched meanwhile (rule 1). The
+        // drive moves no more than the blocks of the command, whose bytes lie within the slot.
         unsafe { place.write(entry) };
         self.core.sq_tail = self.core.sq_tail.wrapping_add(1);
     }
 
-    /// Hands over what is staged, as [`super::Ring::enter`].
+    /// Submits the staged requests and waits for completions.
     ///
     /// # Errors
-    /// As there.
+    /// As [`super::Ring::enter`].
     #[inline(always)]
     pub fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
         self.core.enter(wait_for, patience_ns)
     }
 
-    /// Gives back every finished slot with its result: bytes moved or given back, 0 for a sync, or
-    /// the negated errno. What the drive answered is an errno as
-    /// [`crate::nvme::errno_of_status`] has it.
+    /// Returns every finished slot with its result: bytes moved or trimmed, 0 for a sync, or the
+    /// negated errno. [`crate::nvme::errno_of_status`] gives the errno for a status of the drive.
     ///
     /// # Panics
     /// If the kernel names a slot that is not in flight (rule 3).
@@ -162,7 +161,7 @@ impl CommandRing {
         self.core.fixed_buffers
     }
 
-    /// Names the buffers by their address from now on, for this reason.
+    /// Names buffers by their address from now on; records the reason.
     pub fn forgo_fixed_buffers(&mut self, reason: &str) {
         let entries = self.templates.iter_mut().flat_map(|template| &mut template.entries);
         entries.for_each(|entry| entry.command_flags &= !uapi::CMD_FIXED);
@@ -172,7 +171,7 @@ impl CommandRing {
         self.core.shared.missing.push(format!("registered_buffers: {reason}"));
     }
 
-    /// Carries out one request alone, on slot 0; `None` if there is no answer in that many seconds.
+    /// Runs one request alone, on slot 0; `None` if it does not complete in this many seconds.
     ///
     /// # Errors
     /// As [`CommandRing::enter`].
@@ -201,7 +200,7 @@ fn range(block: u64, blocks: u32) -> [u8; RANGE_BYTES] {
     range
 }
 
-/// What the requests on one namespace have in common.
+/// The template for requests on one namespace.
 fn template(index: usize, shape: Shape, core: &Core<Command>, options: &RingOptions) -> Template {
     let (flags, fd) = core.file_name(index);
     let fixed = if core.fixed_buffers { uapi::CMD_FIXED } else { 0 };
@@ -216,7 +215,7 @@ fn template(index: usize, shape: Shape, core: &Core<Command>, options: &RingOpti
     let moving = |opcode, cdw12| CommandSqe {
         command: if core.vectored { uapi::CMD_NVME_IO_VEC } else { uapi::CMD_NVME_IO },
         command_flags: fixed,
-        // Of one vector; of a buffer, its length comes with the request.
+        // One vector. For a plain buffer, `push` sets the length.
         nvme: NvmeCommand { opcode, cdw12, data_length: 1, ..common.nvme },
         ..common
     };
@@ -249,7 +248,7 @@ mod tests {
 
     const SLOT: usize = 8192;
 
-    /// A ring on a namespace of 4 KiB blocks that is `/dev/null` in truth; `None` without io_uring.
+    /// A ring on `/dev/null`, as a namespace of 4 KiB blocks; `None` without io_uring.
     fn ring(writable: bool, options: RingOptions) -> Option<CommandRing> {
         let shape =
             Shape { number: 7, block_shift: 12, blocks: 1 << 40, metadata_bytes: 0, writable };
@@ -301,7 +300,7 @@ mod tests {
         assert_eq!((read.nvme.cdw10, read.nvme.cdw11, read.nvme.cdw12), (5, 2, 1));
         assert_eq!(read.nvme.data_length, 8192);
         assert_ne!(read.nvme.address, 0);
-        // `/dev/null` takes every command, or before Linux 6.0 none.
+        // `/dev/null` accepts every command; before Linux 6.0, none.
         assert!([8192, -libc::EOPNOTSUPP].contains(&settle(&mut ring)));
 
         let write = staged(&mut ring, request(Direction::Write, 4096, 4096));

@@ -1,5 +1,5 @@
-//! What the rings have in common, whatever the form of their entries: the queues shared with the
-//! kernel, and `enter`.
+//! The common part of the rings, for any form of entries: the queues shared with the kernel, and
+//! `enter`.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -20,14 +20,14 @@ const REGION_BYTES: usize = 1 << 30;
 
 /// A ring with its files and its buffers.
 pub(super) struct Core<F: Form> {
-    /// Where the next entry goes; what lies before it and after `sq_head` is staged.
+    /// Place of the next entry. Entries from `sq_head` up to it are staged.
     pub(super) sq_tail: u32,
-    /// As last seen.
+    /// The kernel's head, as last read.
     sq_head: u32,
     sqpoll: bool,
     iopoll: bool,
     pub(super) vectored: bool,
-    /// The files are named by their place among those registered.
+    /// Entries name files by their index among the registered ones.
     pub(super) fixed_files: bool,
     /// The buffers are registered.
     pub(super) fixed_buffers: bool,
@@ -36,7 +36,7 @@ pub(super) struct Core<F: Form> {
     name: usize,
     enter_flags: u32,
     pub(super) syscalls: u64,
-    // The order of what follows is that of the drop: the ring, then the memory it works on.
+    // These fields are dropped in this order: the ring before the memory that it uses.
     pub(super) shared: Shared<F>,
     pub(super) slots: Slots,
     pub(super) files: Vec<OwnedFd>,
@@ -49,8 +49,8 @@ impl<F: Form> Core<F> {
         slab: Slab,
         options: &RingOptions,
     ) -> io::Result<Core<F>> {
-        // The polling kernel thread frees its submission entries only after it has posted what
-        // completed inside submission: for that moment there must be room for as many again.
+        // The polling kernel thread frees submission entries only after it has posted the requests
+        // that completed during submission. Until then, as many new entries need room.
         let room = options.depth.saturating_mul(if options.sqpoll { 2 } else { 1 });
         let entries = room.checked_next_power_of_two().ok_or(io::ErrorKind::InvalidInput)?;
         let mut shared = Shared::new(entries, options)?;
@@ -71,7 +71,7 @@ impl<F: Form> Core<F> {
             vectored: options.vectored,
             fixed_files,
             fixed_buffers,
-            // Where none is registered the index is 0.
+            // Without registered buffers, the index is always 0.
             region_shift: if fixed_buffers { region_shift } else { 31 },
             name,
             enter_flags,
@@ -82,7 +82,7 @@ impl<F: Form> Core<F> {
         })
     }
 
-    /// How an entry names the file at this place: its flags, and the number.
+    /// How an entry names the file of this index: flags and number.
     pub(super) fn file_name(&self, index: usize) -> (u8, i32) {
         match self.fixed_files {
             true => (uapi::SQE_FIXED_FILE, index as i32),
@@ -108,13 +108,7 @@ impl<F: Form> Core<F> {
         assert!(staged < self.shared.sq_entries, "more staged than the ring's depth");
     }
 
-    /// Hands over what is staged; waits until `wait_for` completions are there, or `patience_ns`
-    /// have passed (so that a deadline is seen even if the device never answers). Without patience
-    /// it only looks. Makes no system call where none is needed.
-    ///
-    /// # Errors
-    /// EAGAIN or EBUSY when the kernel wants completions reaped first; others as they come. Being
-    /// interrupted or timed out is not an error.
+    /// As [`super::Ring::enter`].
     #[inline(always)]
     pub(super) fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
         let wait_for = if patience_ns == 0 { 0 } else { wait_for };
@@ -129,18 +123,19 @@ impl<F: Form> Core<F> {
         if staged == 0 && !pending && self.finished() >= wait_for {
             return Ok(());
         }
-        // SAFETY: what is staged names only what the rules of this crate keep alive.
+        // SAFETY: staged entries name only memory that the rules of this crate keep alive.
         let result = unsafe { self.system_call(staged, wait_for, patience_ns, pending, 0) };
         self.sq_head = word(self.shared.sq_head).load(Acquire);
         if result < 0 { failed(result) } else { Ok(()) }
     }
 
-    /// The same where a kernel thread submits: it is woken if it sleeps, and entered only to wait.
+    /// As `enter` where a kernel thread submits: makes a call only to wake it, to wait, or after an
+    /// overflow of the completion queue.
     #[cold]
     #[inline(never)]
     fn enter_beside_poller(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
-        // The thread says that it will sleep, then looks at the tail once more; the tail has been
-        // moved, then it is looked whether it sleeps. One of both sees the other.
+        // The kernel thread sets its flag before it reads the tail again, and this thread has moved
+        // the tail before it reads the flag. So at least one of them sees the other's change.
         fence(SeqCst);
         let flags = word(self.shared.sq_flags).load(Relaxed);
         let asleep = flags & uapi::SQ_NEED_WAKEUP != 0;
@@ -156,11 +151,10 @@ impl<F: Form> Core<F> {
         if result < 0 { failed(result) } else { Ok(()) }
     }
 
-    /// `io_uring_enter`. `collect` makes the kernel post what it has finished even if nothing is
-    /// waited for.
+    /// `io_uring_enter`. With `collect` the kernel posts finished requests even without a wait.
     ///
     /// # Safety
-    /// What the staged entries name must live until they have completed.
+    /// The memory that staged entries name must live until they have completed.
     #[inline(always)]
     unsafe fn system_call(
         &mut self,
@@ -195,11 +189,7 @@ impl<F: Form> Core<F> {
         word(self.shared.cq_tail).load(Acquire).wrapping_sub(head)
     }
 
-    /// Gives back every finished slot with its result: bytes moved or given back, 0 for a sync, or
-    /// the negated errno.
-    ///
-    /// # Panics
-    /// If the kernel names a slot that is not in flight (rule 3).
+    /// As [`super::Ring::reap`].
     #[inline(always)]
     pub(super) fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
         let head = word(self.shared.cq_head);
@@ -216,9 +206,9 @@ impl<F: Form> Core<F> {
         }
     }
 
-    /// Cancels what is in flight and waits a few seconds for it to come back.
+    /// Cancels the requests in flight and waits a few seconds for them to complete.
     pub(super) fn cancel_all(&mut self) {
-        // What is only staged comes back as well once it has been handed over.
+        // Staged requests must be submitted before they can complete.
         let _ = self.enter(0, 0);
         let timeout = Timespec { seconds: 2, nanoseconds: 0 };
         let flags = uapi::CANCEL_ANY;
@@ -246,7 +236,7 @@ impl<F: Form> Drop for Core<F> {
     }
 }
 
-/// Tells the kernel how far we have read, whatever happens while reading.
+/// On drop, also by a panic, shows the kernel which completions were read.
 struct Seen<'a> {
     head: &'a AtomicU32,
     at: u32,
@@ -262,8 +252,8 @@ impl Drop for Seen<'_> {
 /// A word shared with the kernel.
 #[inline(always)]
 pub(super) fn word<'a>(pointer: NonNull<AtomicU32>) -> &'a AtomicU32 {
-    // SAFETY: every caller takes the pointer from a `Shared` of its own and lets go of the word
-    // before that is dropped.
+    // SAFETY: every caller takes the pointer from its own `Shared`, and does not use the word after
+    // that is dropped.
     unsafe { pointer.as_ref() }
 }
 

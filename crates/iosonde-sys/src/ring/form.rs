@@ -4,13 +4,13 @@
 use crate::nvme::errno_of_status;
 use crate::uapi::{self, CommandSqe, Cqe, LongCqe, Sqe};
 
-/// A form.
+/// A form of entries.
 pub(super) trait Form {
     /// Submission queue entry.
     type Sqe: Copy;
     /// Completion queue entry.
     type Cqe: Copy;
-    /// The flags of `io_uring_setup` that ask for it.
+    /// The flags of `io_uring_setup` that select it.
     const SETUP: u32;
 
     /// The slot that a completion names, and its result: 0 or more, or the negated errno.

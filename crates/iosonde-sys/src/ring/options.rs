@@ -1,4 +1,4 @@
-//! What is asked of a ring.
+//! The options of a ring.
 
 /// Depth and modes of a ring, and the flags of its requests.
 #[derive(Clone, Copy, Debug)]
@@ -9,7 +9,7 @@ pub struct RingOptions {
     pub sqpoll: bool,
     /// The CPU of that thread (IORING_SETUP_SQ_AFF).
     pub sqpoll_cpu: Option<u32>,
-    /// Completions are polled for (IORING_SETUP_IOPOLL).
+    /// Completions are polled (IORING_SETUP_IOPOLL).
     pub iopoll: bool,
     /// The files are registered.
     pub registered_files: bool,
@@ -19,12 +19,12 @@ pub struct RingOptions {
     pub vectored: bool,
     /// `RWF_*` of every write.
     pub write_flags: u32,
-    /// A sync is of the data and what is needed to read it back (fdatasync), not of all metadata.
+    /// A sync covers the data and the metadata needed to read it (fdatasync), not all metadata.
     pub sync_data_only: bool,
 }
 
 impl RingOptions {
-    /// The usual ones.
+    /// The default options.
     pub fn of_depth(depth: u32) -> RingOptions {
         RingOptions {
             depth,

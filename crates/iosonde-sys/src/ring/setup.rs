@@ -1,4 +1,4 @@
-//! Setting a ring up: what the kernel takes of the options, and the memory shared with it.
+//! Sets up a ring: finds the options that the kernel accepts, and maps the shared memory.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -10,7 +10,7 @@ use super::form::Form;
 use crate::syscall::{checked, raw};
 use crate::uapi::{self, Params, ResourceUpdate};
 
-/// Optional set-up flags, dropped one after another while the kernel says EINVAL: newest first.
+/// Optional set-up flags, dropped one by one while the kernel returns EINVAL: newest first.
 const SETUP_FLAGS: [(&str, u32); 5] = [
     ("no_sqarray", uapi::SETUP_NO_SQARRAY),
     ("defer_taskrun", uapi::SETUP_DEFER_TASKRUN),
@@ -19,10 +19,10 @@ const SETUP_FLAGS: [(&str, u32); 5] = [
     ("submit_all", uapi::SETUP_SUBMIT_ALL),
 ];
 
-/// How long the submitting kernel thread looks for work before it sleeps.
+/// How long the submitting kernel thread polls for work before it sleeps.
 const SQPOLL_IDLE_MS: u32 = 1000;
 
-/// Memory that the kernel shares with us.
+/// Memory shared with the kernel.
 struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
@@ -67,11 +67,10 @@ impl Drop for Mapping {
     }
 }
 
-/// A ring and the memory through which the kernel and we talk. Pointers are good as long as this
-/// lives.
+/// A ring and the memory shared with the kernel. The pointers are valid as long as this lives.
 pub(super) struct Shared<F: Form> {
     fd: OwnedFd,
-    /// Place among the thread's registered rings.
+    /// Index among the thread's registered rings.
     registered: Option<u32>,
     _rings: Mapping,
     _entries: Mapping,
@@ -86,12 +85,12 @@ pub(super) struct Shared<F: Form> {
     pub(super) cq_tail: NonNull<AtomicU32>,
     /// Features in effect.
     pub(super) features: Vec<&'static str>,
-    /// Features tried in vain, each with the reason.
+    /// Features that could not be used, each with the reason.
     pub(super) missing: Vec<String>,
 }
 
 impl<F: Form> Shared<F> {
-    /// A ring with as many optional flags as the kernel takes.
+    /// A ring with as many optional flags as the kernel accepts.
     pub(super) fn new(entries: u32, options: &RingOptions) -> io::Result<Shared<F>> {
         let (fd, params, features, missing) = set_up(entries, options, F::SETUP)?;
         let needed = uapi::FEATURE_SINGLE_MMAP | uapi::FEATURE_EXT_ARG;
@@ -134,7 +133,7 @@ impl<F: Form> Shared<F> {
         Ok(shared)
     }
 
-    /// Saves each `enter` the look-up of the descriptor.
+    /// Registers the ring's descriptor, which saves each `enter` its look-up.
     fn register_itself(&mut self) {
         let fd = self.fd.as_raw_fd() as u64;
         let mut update = ResourceUpdate { offset: u32::MAX, reserved: 0, data: fd };
@@ -169,7 +168,7 @@ impl<F: Form> Shared<F> {
         checked(unsafe { raw(libc::SYS_io_uring_register, arguments) })
     }
 
-    /// Files an optional feature under what is there or what is missing.
+    /// Records an optional feature as present or missing; returns whether it is present.
     pub(super) fn note(&mut self, name: &'static str, result: io::Result<u32>) -> bool {
         match result {
             Ok(_) => self.features.push(name),
@@ -182,7 +181,7 @@ impl<F: Form> Shared<F> {
 impl<F: Form> Drop for Shared<F> {
     fn drop(&mut self) {
         if let Some(place) = self.registered {
-            // Else the thread's table would keep the ring alive.
+            // Otherwise the thread's table of registered rings would keep the ring alive.
             let mut update = ResourceUpdate { offset: place, ..ResourceUpdate::default() };
             // SAFETY: one update, valid for reading.
             let _ =
