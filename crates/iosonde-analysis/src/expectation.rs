@@ -73,6 +73,9 @@ pub enum ExpectationError {
         /// `; did you mean …?`, or nothing.
         hint: String,
     },
+    /// A workload is named where there is only one.
+    #[error("found the workload `{found}`, but a run has only one: leave out `{found}.`")]
+    Prefix { found: String },
     /// The value is not a quantity of the metric's kind.
     #[error("in `{text}`: {source}")]
     Value { text: String, source: UnitError },
@@ -288,10 +291,13 @@ fn split(text: &str) -> Result<(&str, Comparison, &str), ExpectationError> {
 }
 
 fn find_workload(word: &str, known: &[&str]) -> Result<String, ExpectationError> {
+    if known.is_empty() {
+        return Err(ExpectationError::Prefix { found: word.to_owned() });
+    }
     let found = known.iter().find(|name| name.eq_ignore_ascii_case(word));
     found.map(|name| (*name).to_owned()).ok_or_else(|| ExpectationError::Workload {
         found: word.to_owned(),
-        known: if known.is_empty() { "none".into() } else { known.join(", ") },
+        known: known.join(", "),
         hint: hint(word, known),
     })
 }
@@ -377,7 +383,7 @@ mod tests {
         assert!(error("read.durable>1M").contains("only writes"));
         assert!(error("<2ms").contains("the metric ``"));
         let single = Expectation::parse("Cache.p99<2ms", &[]).unwrap_err().to_string();
-        assert!(single.contains("expected one of none"), "{single}");
+        assert!(single.ends_with("a run has only one: leave out `Cache.`"), "{single}");
     }
 
     #[test]
