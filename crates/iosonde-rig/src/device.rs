@@ -1,4 +1,4 @@
-//! The device as a model: when a request is served, and what becomes of it. No clock, no thread.
+//! Model of the device: service times and faults of requests. It has no clock and no thread.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,22 +7,22 @@ use crate::fault::{Effect, Op, Progress};
 use crate::latency::Rng;
 use crate::script::Script;
 
-/// What the device decided about one request; times are ns of the caller's clock.
+/// The device's decision about one request. Times are ns of the caller's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
-    /// Which kind of request.
+    /// Kind of request.
     pub op: Op,
-    /// When it came.
+    /// When the request arrived.
     pub arrived_ns: u64,
-    /// When a server took it.
+    /// When a server began to serve it.
     pub start_ns: u64,
-    /// When it is answered.
+    /// When it completes.
     pub due_ns: u64,
-    /// What goes wrong, if anything does.
+    /// The fault that strikes it, if any.
     pub effect: Option<Effect>,
 }
 
-/// Servers, chance and the state of the faults.
+/// Servers, random number generators and the state of the faults.
 #[derive(Debug)]
 pub struct Device {
     script: Script,
@@ -45,26 +45,26 @@ impl Device {
         }
     }
 
-    /// The script it follows.
+    /// The script of this device.
     pub fn script(&self) -> &Script {
         &self.script
     }
 
-    /// Starts the clock and the counts of the faults again with the next read or write, so that a
-    /// test can lay out its file first.
+    /// Restarts the clock and the fault counters at the next read or write, so that a test can lay
+    /// out its file first.
     pub fn restart(&mut self) {
         self.epoch_ns = None;
         self.progress.fill(Progress::default());
     }
 
-    /// Each fault as written, with how often it spoke. A stall of the whole device is not counted.
+    /// Each fault as written, with how often it struck. A stall of the whole device is not counted.
     pub fn fired(&self) -> Vec<(String, u64)> {
         let texts = self.script.faults.iter().map(|fault| fault.text.clone());
         texts.zip(self.progress.iter().map(|progress| progress.fired)).collect()
     }
 
-    /// Takes a request that came at `now_ns` and says when and how it is answered. Calls must come
-    /// in order of `now_ns`.
+    /// Decides when and how a request that arrives at `now_ns` is answered. Calls must be in order
+    /// of `now_ns`.
     pub fn admit(&mut self, now_ns: u64, op: Op, offset: u64, length: u64) -> Ticket {
         if self.epoch_ns.is_none() && op != Op::Sync {
             self.epoch_ns = Some(now_ns);
@@ -89,7 +89,7 @@ impl Device {
         Ticket { op, arrived_ns: now_ns, start_ns, due_ns, effect }
     }
 
-    /// The first fault that strikes decides, but every fault counts every request.
+    /// The effect of the first fault that strikes. Every fault counts every request.
     fn strike(&mut self, at_ns: u64, op: Op, offset: u64, length: u64) -> Option<Effect> {
         let mut effect = None;
         for (fault, progress) in self.script.faults.iter().zip(&mut self.progress) {
@@ -103,7 +103,7 @@ impl Device {
         effect
     }
 
-    /// `due_ns`, later by the time in which the device stands still.
+    /// `due_ns`, delayed by the time for which the whole device is stalled.
     fn thaw(&self, epoch_ns: u64, start_ns: u64, mut due_ns: u64) -> u64 {
         for (at_ns, for_ns) in self.script.faults.iter().filter_map(crate::fault::Fault::freeze) {
             let (from_ns, to_ns) = (epoch_ns + at_ns, epoch_ns + at_ns + for_ns);
@@ -149,7 +149,7 @@ mod tests {
             device.admit(0, Op::Read, 0, 4096);
             times.iter().map(|&t| device.admit(t, Op::Read, 0, 4096).due_ns).collect::<Vec<_>>()
         };
-        // Served before it, caught by it, come within it, come after it.
+        // Completed before the stall, overlapping its start, arriving within it, arriving after it.
         assert_eq!(
             due(&[800_000, 950_000, 1_500_000, 2_000_000]),
             [900_000, 2_050_000, 2_100_000, 2_100_000]

@@ -1,4 +1,4 @@
-//! What goes wrong, and when: one line of text per fault, `OP:KIND[:WHEN]`.
+//! Faults and their triggers: one line of text per fault, `OP:KIND[:WHEN]`.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::quantity::{bytes, duration_ns};
 
-/// The requests that are timed and can be made to fail.
+/// Requests that are timed and can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
@@ -17,7 +17,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// All of them, in the order of their index.
+    /// All kinds, in the order of their index.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Sync];
 
     /// The name used in scripts and in the JSON.
@@ -30,17 +30,17 @@ impl Op {
     }
 }
 
-/// Which requests a fault looks at.
+/// Requests to which a fault applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpFilter {
-    /// `any`.
+    /// `any`: all of them.
     Any,
     /// One kind.
     Only(Op),
 }
 
 impl OpFilter {
-    /// Whether `op` is looked at.
+    /// Whether the fault applies to `op`.
     pub fn admits(self, op: Op) -> bool {
         match self {
             Self::Any => true,
@@ -49,68 +49,68 @@ impl OpFilter {
     }
 }
 
-/// What a fault does to the request.
+/// Effect of a fault on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// `eio`, `enospc`, `edquot`, `erofs`, `etimedout`, `eagain`: fails with that errno.
+    /// `eio`, `enospc`, `edquot`, `erofs`, `etimedout`, `eagain`: it fails with that errno.
     Errno(i32),
-    /// `short`: a read gives half of what it could, at least one byte. Only under `direct_io`:
-    /// elsewhere the kernel fills the rest.
+    /// `short`: a read returns half of its data, at least one byte. Needs `direct_io`; without it
+    /// the kernel pads the rest.
     Short,
-    /// `corrupt`: one bit of what a read gives is flipped, and the stored data stay right; or one
-    /// bit of what a write stores.
+    /// `corrupt`: one bit is flipped in the data that a read returns (the stored data stay intact)
+    /// or that a write stores.
     Corrupt,
-    /// `zero`: a read gives zeros, or a write stores them.
+    /// `zero`: a read returns zeros, or a write stores them.
     Zero,
-    /// `lost`: a write is acknowledged and not stored.
+    /// `lost`: a write is acknowledged but not stored.
     Lost,
     /// `torn[=BYTES]`: only the first BYTES (512) of a write are stored.
     Torn {
-        /// How many bytes are stored.
+        /// Bytes that are stored.
         kept_bytes: u64,
     },
-    /// `misdirected[=BYTES]`: a write is stored, or a read taken, BYTES (4096) further on.
+    /// `misdirected[=BYTES]`: a write or read takes place BYTES (4096) after its offset.
     Misdirected {
-        /// How far beside the asked offset.
+        /// Distance from the requested offset.
         shift_bytes: u64,
     },
-    /// `swap[=BYTES]`: a write is stored BYTES (4096) further on, and what stood there in its
-    /// place.
+    /// `swap[=BYTES]`: a write is stored BYTES (4096) after its offset, and the old data from there
+    /// are stored at its offset.
     Swap {
-        /// How far beside the asked offset.
+        /// Distance from the requested offset.
         shift_bytes: u64,
     },
     /// `swap-within[=BYTES]`, `copy-within[=BYTES]`, `shift-within[=BYTES]`: pieces of BYTES (512)
-    /// of what a write stores, or a read gives, stand at the place of others.
+    /// are rearranged within the data that a write stores or a read returns.
     Within {
-        /// Which pieces, and where.
+        /// How the pieces are rearranged.
         pieces: Pieces,
         /// Length of a piece.
         piece_bytes: u64,
     },
     /// `lie`: a sync is acknowledged and makes nothing durable.
     Lie,
-    /// `stall=T`: with `time=`, the whole device stands still for T; else this request takes T
+    /// `stall=T`: with `time=`, the whole device stalls for T; otherwise this request takes T
     /// longer.
     Stall {
-        /// How long.
+        /// Duration of the stall.
         for_ns: u64,
     },
 }
 
-/// Which pieces of a request stand at the place of others.
+/// How the pieces of a request are rearranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pieces {
-    /// The second and the last exchange their places.
+    /// The second and the last are swapped.
     Swap,
-    /// The second stands at the place of the last, too.
+    /// The last is overwritten with a copy of the second.
     Copy,
-    /// All but the last stand one place later, and the first at its own, too.
+    /// All but the last move back by one place; the first also stays at its own.
     Shift,
 }
 
 impl Pieces {
-    /// Moves the pieces of so many bytes; of fewer than three none.
+    /// Rearranges pieces of `piece_bytes`. Data of fewer than three pieces are left unchanged.
     pub(crate) fn apply(self, data: &mut [u8], piece_bytes: u64) {
         let piece = piece_bytes as usize;
         let end = data.len() / piece * piece;
@@ -129,49 +129,49 @@ impl Pieces {
     }
 }
 
-/// When a fault speaks. Requests are counted per fault, among those it looks at.
+/// When a fault strikes. Each fault counts the requests to which it applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
     /// No `WHEN`: each request.
     Always,
-    /// `every=N`: each N-th request.
+    /// `every=N`: every N-th request.
     Every(u64),
     /// `nth=N`: the N-th request only, counted from 1.
     Nth(u64),
     /// `after=N`: all but the first N requests.
     After(u64),
-    /// `offset=START+LENGTH`: requests that touch that range of bytes of their file.
+    /// `offset=START+LENGTH`: requests that touch that byte range of their file.
     Range {
         /// First byte.
         start: u64,
         /// Number of bytes.
         length: u64,
     },
-    /// `bytes=B`: requests that would bring the bytes moved by such requests above B.
+    /// `bytes=B`: requests that would bring the total bytes transferred above B.
     Bytes(u64),
-    /// `time=T`: from that time on, counted from the first read or write.
+    /// `time=T`: every request from time T, counted from the first read or write.
     Time(u64),
 }
 
 /// One fault of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Which requests it looks at.
+    /// Requests to which it applies.
     pub ops: OpFilter,
-    /// What it does.
+    /// Effect on the request.
     pub effect: Effect,
-    /// When it does it.
+    /// When it strikes.
     pub trigger: Trigger,
-    /// As it was written.
+    /// The fault as written.
     pub text: String,
 }
 
-/// How far a fault has come.
+/// Counters of a fault.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Progress {
     seen: u64,
     bytes: u64,
-    /// How often it spoke.
+    /// How often it struck.
     pub(crate) fired: u64,
 }
 
@@ -208,7 +208,7 @@ impl Fault {
         strikes
     }
 
-    /// The span in which the whole device stands still, if this fault is one.
+    /// Start and duration of a stall of the whole device, if the fault is one. ns.
     pub(crate) fn freeze(&self) -> Option<(u64, u64)> {
         match (self.effect, self.trigger) {
             (Effect::Stall { for_ns }, Trigger::Time(at_ns)) => Some((at_ns, for_ns)),

@@ -1,4 +1,4 @@
-//! The files that are served: one flat directory, and what faults do to its bytes.
+//! The served files: one flat directory, and the effect of faults on file data.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,7 +13,7 @@ use crate::store::{Content, PAGE_BYTES};
 /// Inode number of the directory.
 pub(crate) const ROOT: u64 = 1;
 
-/// `lock`, also after a panic elsewhere: the data are tests' own.
+/// Locks `mutex` even after a panic of another thread: it holds test data only.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -54,7 +54,7 @@ impl File {
 
 pub(crate) type FileRef = Arc<Mutex<File>>;
 
-/// The one directory: names, and the files behind them.
+/// The only directory: names, and the files behind them.
 #[derive(Default)]
 pub(crate) struct Directory {
     pub(crate) names: BTreeMap<OsString, u64>,
@@ -84,7 +84,7 @@ impl Directory {
     }
 }
 
-/// What a read gives.
+/// Data that a read returns.
 pub(crate) fn read(file: &File, offset: u64, length: u64, effect: Option<Effect>) -> Vec<u8> {
     let from = match effect {
         Some(Effect::Misdirected { shift_bytes }) => offset + shift_bytes,
@@ -96,7 +96,7 @@ pub(crate) fn read(file: &File, offset: u64, length: u64, effect: Option<Effect>
         Some(Effect::Corrupt) => flip(&mut data),
         Some(Effect::Zero) => data.fill(0),
         Some(Effect::Within { pieces, piece_bytes }) => pieces.apply(&mut data, piece_bytes),
-        // As long as an honest answer, whatever lies there.
+        // The answer has the length of a correct one.
         Some(Effect::Misdirected { .. }) => {
             let length = length.min(file.content.size_bytes().saturating_sub(offset));
             data.resize(length as usize, 0);
@@ -112,7 +112,7 @@ fn flip(data: &mut [u8]) {
     data.iter_mut().skip(middle).take(1).for_each(|byte| *byte ^= 1);
 }
 
-/// What a write stores. The file grows as for an honest write: only the data are at risk.
+/// Stores the data of a write. The file grows as without a fault; only the data are affected.
 pub(crate) fn store(file: &mut File, offset: u64, data: &[u8], effect: Option<Effect>) {
     let length = data.len() as u64;
     let content = &mut file.content;
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::fault::Pieces;
 
-    /// Four pages, each filled with its number from 1, and a write of 9s to the second.
+    /// Four pages, each filled with its number from 1, after a write of 9s to the second.
     fn after_write(effect: Effect) -> Vec<u8> {
         let mut file = four_pages();
         store(&mut file, 4096, &[9; 4096], Some(effect));

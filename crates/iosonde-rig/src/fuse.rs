@@ -23,7 +23,7 @@ use crate::truth::Truth;
 const TTL: Duration = Duration::from_secs(1);
 const MAX_REQUEST_BYTES: u32 = 1 << 20;
 
-/// All that outlives one request.
+/// State shared by all requests.
 pub(crate) struct Core {
     clock: Instant,
     device: Mutex<Device>,
@@ -59,8 +59,8 @@ impl Core {
         *lock(&self.truth) = Truth::new(self.script.sample);
     }
 
-    /// Drops what was not synced, but for pages that chance keeps; gives the inodes whose cached
-    /// pages are now wrong.
+    /// Drops unsynced data, except pages for which `is_kept` returns true. Returns the inodes whose
+    /// pages in the kernel's cache are now stale.
     pub(crate) fn power_cut(&self, mut is_kept: impl FnMut() -> bool) -> Vec<u64> {
         let directory = lock(&self.directory);
         for file in directory.files.values() {
@@ -113,7 +113,7 @@ impl Core {
     }
 }
 
-/// The kernel's side: turns requests into tickets and answers them when they are due.
+/// The FUSE handlers: turn requests into tickets and answer them when they are due.
 pub(crate) struct Server {
     core: Arc<Core>,
     schedule: Schedule,
@@ -124,8 +124,8 @@ impl Server {
         Self { core, schedule }
     }
 
-    /// Admits a request; when it is due, does the `work`, records the answer, gives it.
-    /// The first member of the result is the number of bytes acknowledged.
+    /// Admits a request. When it is due, runs `work`, records the answer and sends it. `work`
+    /// returns the bytes acknowledged and the data of the answer.
     fn serve<T: Send + 'static>(
         &self,
         (op, offset, length): (Op, u64, u64),
@@ -144,7 +144,7 @@ impl Server {
                 effect => work(effect),
             };
             let bytes = result.as_ref().ok().map(|(bytes, _)| *bytes);
-            // Recorded before it is sent, so that a client which has its answer finds it recorded.
+            // Recorded before it is sent, so that a client that has its answer finds it recorded.
             lock(&core.truth).answered(&ticket, core.now_ns(), bytes);
             reply(result);
         };

@@ -1,7 +1,7 @@
-//! Devices, mounts and limits that take themselves away: each is undone on drop, in a panic too.
+//! Guards of devices, mounts and limits: each undoes its set-up on drop, also after a panic.
 //!
-//! What a guard could not undo stays behind silently, since a drop has nobody to tell; each uses
-//! the lazy form of undoing where the kernel has one. SIGKILL runs no drop.
+//! A failure to undo is silent, since a drop cannot report it. Each guard falls back to the
+//! kernel's lazy form of undoing where one exists. SIGKILL runs no drop.
 
 mod image;
 mod loopdev;
@@ -22,7 +22,7 @@ pub use zram::ZramDevice;
 
 use crate::Unavailable;
 
-/// Runs a program to its end and gives its trimmed output, or why it failed.
+/// Runs a program to its end. Returns its trimmed standard output, or why it failed.
 fn run(command: &mut Command) -> Result<String, Unavailable> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -36,14 +36,14 @@ fn run(command: &mut Command) -> Result<String, Unavailable> {
     }
 }
 
-/// Unmounts now if it can, else as soon as the last user is gone.
+/// Unmounts now if possible, otherwise lazily, as soon as the last user is gone.
 fn unmount(path: &Path) {
     if rustix::mount::unmount(path, UnmountFlags::empty()).is_err() {
         let _ = rustix::mount::unmount(path, UnmountFlags::DETACH);
     }
 }
 
-/// For `map_err`: an I/O error with what was being done.
+/// For `map_err`: prefixes the error with the action that failed.
 fn doing<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> Unavailable {
     move |error| Unavailable::new(format!("cannot {what}: {error}"))
 }

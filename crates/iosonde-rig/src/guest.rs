@@ -1,12 +1,12 @@
-//! A whole machine for a test: Debian's kernel, emulated by QEMU, with devices that this one lacks.
+//! A virtual machine for a test: Debian's kernel in QEMU, with devices that the host lacks.
 //!
-//! NVMe and SCSI disks, device mapper, md, swap, cgroup version 2 and a power switch. A [`Machine`]
-//! says what it has, [`Machine::boot`] starts it, and [`Guest::run`] runs shell scripts in it, one
-//! after the other, so that one boot serves many checks. The emulation is QEMU's own (TCG): it
-//! needs no virtualisation of the host, and is some ten times slower than the host.
+//! It has NVMe and SCSI disks, device mapper, md, swap, cgroup version 2 and a power switch. A
+//! [`Machine`] is the configuration, [`Machine::boot`] starts it, and [`Guest::run`] runs shell
+//! scripts in it one after another, so that one boot serves many checks. QEMU emulates the CPU
+//! (TCG): it needs no virtualisation on the host, and is some ten times slower than the host.
 //!
-//! Nothing outlives the test: QEMU is killed with the [`Guest`], after its time limit, and when the
-//! process that started it dies.
+//! Nothing outlives the test: QEMU is killed when the [`Guest`] is dropped, when its time limit
+//! expires, and when the process that started it dies.
 
 mod initramfs;
 mod kernel;
@@ -22,12 +22,12 @@ use crate::{ScratchDir, Unavailable};
 use kernel::Kernel;
 
 const QEMU: &str = "qemu-system-x86_64";
-/// What the guest's kernel says.
+/// File with the console output of the guest's kernel.
 const CONSOLE: &str = "console";
-/// Modules that every guest loads: the control port, and nothing else.
+/// Modules that every guest needs for its control port.
 const OWN_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
 
-/// What a guest consists of.
+/// Configuration of a guest.
 #[derive(Clone, Debug)]
 pub struct Machine {
     kernel: Kernel,
@@ -39,7 +39,7 @@ pub struct Machine {
     limit: Duration,
 }
 
-/// A machine that runs. Dropped, its power is cut.
+/// A running machine. Its power is cut on drop.
 #[derive(Debug)]
 pub struct Guest {
     qemu: Child,
@@ -49,10 +49,10 @@ pub struct Guest {
     dir: ScratchDir,
 }
 
-/// How a script in the guest ended.
+/// Result of a script run in the guest.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Exit code of the script; 128 and the signal's number after a signal.
+    /// Exit code of the script; 128 plus the signal number after a signal.
     pub exit: i32,
     /// Standard output.
     pub stdout: String,
@@ -60,7 +60,7 @@ pub struct Ran {
     pub stderr: String,
 }
 
-/// The program of that name on PATH or where only root looks.
+/// Finds a program on PATH or in the sbin directories.
 fn program(name: &str) -> Result<PathBuf, Unavailable> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
@@ -69,7 +69,7 @@ fn program(name: &str) -> Result<PathBuf, Unavailable> {
 }
 
 impl Machine {
-    /// A machine without disks, which may run for so long.
+    /// A machine without disks, killed after `limit`.
     ///
     /// # Errors
     /// If QEMU, busybox, cpio, kmod or the kernel is missing here.
@@ -88,7 +88,7 @@ impl Machine {
         })
     }
 
-    /// Brings a program of this machine, with its libraries: a path, or a name to look for.
+    /// Copies a program of the host and its libraries into the guest: a path, or a name on PATH.
     ///
     /// # Errors
     /// If it is not installed.
@@ -116,8 +116,8 @@ impl Machine {
         self
     }
 
-    /// A raw image as drive `name`, for a device of [`options`](Machine::options). `more` are
-    /// properties of the drive, such as `cache=unsafe`.
+    /// A raw image as drive `name`, for a device of [`options`](Machine::options). `more` holds
+    /// more properties of the drive, such as `cache=unsafe`.
     #[must_use]
     pub fn drive(self, name: &str, image: &Path, more: &str) -> Self {
         let more = if more.is_empty() { String::new() } else { format!(",{more}") };
@@ -125,17 +125,17 @@ impl Machine {
         self.options(&["-drive", &words])
     }
 
-    /// A port of the guest, `/run/port/NAME`, that leads to a socket here.
+    /// A port of the guest, `/run/port/NAME`, connected to a socket on the host.
     #[must_use]
     pub fn port(mut self, name: &str) -> Self {
         self.ports.push(name.to_owned());
         self
     }
 
-    /// Starts it, and waits until it takes scripts.
+    /// Starts the machine and waits until it accepts scripts.
     ///
     /// # Errors
-    /// If the image for it cannot be made, or it does not start.
+    /// If its initramfs cannot be built, or it does not start.
     pub fn boot(&self) -> io::Result<Guest> {
         let dir = ScratchDir::new()?;
         let initramfs = dir.path().join("initramfs");
@@ -156,12 +156,12 @@ impl Machine {
         }
     }
 
-    /// QEMU with a time limit, so that it ends with whoever waits for it.
+    /// The QEMU command, with a time limit and killed when its parent dies.
     fn command(&self, dir: &Path, initramfs: &Path) -> Command {
         let mut command = Command::new("timeout");
         command.args(["--foreground", "--signal=KILL", &self.limit.as_secs().to_string()]);
         command.args(["setpriv", "--pdeathsig=KILL", QEMU]);
-        // Never KVM: where this machine is a guest itself, a nested one may hang.
+        // Never KVM: if the host is itself a guest, nested virtualisation may hang.
         command.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults", "-no-reboot"]);
         command.args(["-display", "none", "-m", &self.memory_mib.to_string()]);
         command.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(initramfs);
@@ -183,10 +183,10 @@ impl Machine {
 }
 
 impl Guest {
-    /// Runs a script of busybox's shell, and waits for its end.
+    /// Runs a script in busybox's shell and waits for its end.
     ///
     /// # Errors
-    /// If the guest is gone, by its time limit too, or its kernel has panicked.
+    /// If the guest has ended (its time limit included), or its kernel has panicked.
     pub fn run(&mut self, script: &str) -> io::Result<Ran> {
         let sent = writeln!(self.orders, "{}", script.len())
             .and_then(|()| self.orders.write_all(script.as_bytes()))
@@ -200,25 +200,25 @@ impl Guest {
         Ok(Ran { exit: exit as i32, stdout: self.text(stdout)?, stderr: self.text(stderr)? })
     }
 
-    /// This machine's end of a [`port`](Machine::port); once.
+    /// The host's end of a [`port`](Machine::port). It can be taken once.
     ///
     /// # Errors
-    /// If there is no such port, or it was taken.
+    /// If there is no such port, or it is already taken.
     pub fn take_port(&mut self, name: &str) -> io::Result<UnixStream> {
         let place = self.ports.iter().position(|(port, _)| port == name);
         let place = place.ok_or_else(|| io::Error::other(format!("no port `{name}`")))?;
         Ok(self.ports.remove(place).1.accept()?.0)
     }
 
-    /// The power goes: QEMU is killed, and has gone when this returns.
+    /// Cuts the power: kills QEMU, and returns when it has ended.
     pub fn cut(mut self) -> io::Result<()> {
         self.kill();
-        // The pipe ends with the last of its writers.
+        // The pipe reaches end-of-file when its last writer has closed it.
         io::copy(&mut self.answers, &mut io::sink()).map(drop)
     }
 
     fn kill(&mut self) {
-        // Both fail only for a child that has been waited for.
+        // Both calls fail only for a child that was already waited for.
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
     }
@@ -239,7 +239,7 @@ impl Guest {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// An error with the end of the guest's console.
+    /// An error with the last lines of the guest's console.
     fn failed(&self, what: &str) -> io::Error {
         let console = fs::read(self.dir.path().join(CONSOLE)).unwrap_or_default();
         let console = String::from_utf8_lossy(&console);

@@ -1,16 +1,16 @@
-//! How long one request is served: models that draw a service time.
+//! Models of the service time of a request.
 
 use std::str::FromStr;
 
 use crate::quantity::duration_ns;
 
-/// A seeded stream of random numbers (SplitMix64, Steele, Lea and Flood 2014): the same seed gives
+/// A seeded random number generator (SplitMix64, Steele, Lea and Flood 2014): the same seed gives
 /// the same device.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A stream that depends on nothing but `seed`.
+    /// A generator that depends only on `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -24,23 +24,23 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number in `[0, 1)`, uniform.
+    /// A uniform number in `[0, 1)`.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// A model of the service time of one direction.
+/// Model of the service time of one kind of request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Latency {
-    /// `none`: answered at once.
+    /// `none`: the request completes at once.
     None,
     /// `const:300us`.
     Constant {
         /// Service time of every request.
         ns: u64,
     },
-    /// `bimodal:0.995:300us/5ms`: the first with that probability, else the second.
+    /// `bimodal:0.995:300us/5ms`: the first with that probability, otherwise the second.
     Bimodal {
         /// Probability of `first_ns`, 0 to 1.
         share: f64,
@@ -49,13 +49,13 @@ pub enum Latency {
         /// Service time of the rare mode.
         second_ns: u64,
     },
-    /// `step:500us/1500us@6s`: constant, and another constant from that time on.
+    /// `step:500us/1500us@6s`: the first constant until that time, then the second.
     Step {
         /// Service time before the step.
         before_ns: u64,
         /// Service time from the step on.
         after_ns: u64,
-        /// When, since the device's clock started.
+        /// Time of the step since the device's clock started.
         at_ns: u64,
     },
     /// `exp:300us`: exponential with that mean.
@@ -66,7 +66,7 @@ pub enum Latency {
 }
 
 impl Latency {
-    /// One service time in ns for a request that starts `at_ns` after the device's clock started.
+    /// A service time in ns for a request that starts `at_ns` after the device's clock started.
     pub fn draw(&self, at_ns: u64, rng: &mut Rng) -> u64 {
         match *self {
             Self::None => 0,
@@ -155,7 +155,7 @@ mod tests {
         let all = draws("bimodal:0.995:300us/5ms", 7, 100_000);
         let slow = all.iter().filter(|&&ns| ns == 5_000_000).count();
         assert_eq!(slow + all.iter().filter(|&&ns| ns == 300_000).count(), all.len());
-        // 500 expected, standard deviation 22: five of them on each side.
+        // 500 expected, standard deviation 22: the bounds are five deviations on each side.
         assert!((390..610).contains(&slow), "{slow}");
         assert!(draws("bimodal:1:1us/2us", 7, 1000).iter().all(|&ns| ns == 1000));
         assert!(draws("bimodal:0:1us/2us", 7, 1000).iter().all(|&ns| ns == 2000));

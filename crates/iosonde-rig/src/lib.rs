@@ -1,14 +1,14 @@
 //! Devices of known behaviour, for tests.
 //!
-//! Three parts. [`FuseMount`] serves a directory whose latency, errors and lies are written in a
-//! [`Script`] and which records what it really did ([`Truth`]), so that a measured percentile can
-//! be held against the true one. [`guard`] makes loop devices, file systems on images, tmpfs
-//! mounts, rate limits and zram devices, and takes them away again on drop, also when a test
-//! panics. [`guest`] is a whole machine, emulated, with the disks that this one lacks and a power
-//! switch; [`write_log`] reads what one of its disks was written.
+//! [`FuseMount`] serves a directory whose latency, errors and lies are defined by a [`Script`]. It
+//! records what it really did ([`Truth`]), so that a test can compare a measured percentile with
+//! the true one. [`guard`] makes loop devices, file systems on images, tmpfs mounts, rate limits
+//! and zram devices, and removes them on drop, also when a test panics. [`guest`] is a virtual
+//! machine with a power switch and with disks that the host lacks; [`write_log`] reads which writes
+//! reached one of its disks.
 //!
-//! Everything here returns [`Unavailable`] with the reason where the machine cannot do it, so that
-//! a test says so by [`skip`] and never passes in silence.
+//! All of these return [`Unavailable`] with the reason if the machine does not support them, so
+//! that a test reports it by [`skip`] and never passes silently.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a name that says it all has no sentence that repeats it")]
 
@@ -40,7 +40,7 @@ pub use script::{Script, ScriptError};
 pub use skip::{skip, skip_part};
 pub use truth::{Distribution, Histogram, OpTruth, Truth};
 
-/// Why a rig cannot be had on this machine or by this user; its text is the reason to print.
+/// Why a rig is unavailable on this machine or to this user. The text is the reason to print.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);
@@ -51,7 +51,7 @@ impl Unavailable {
     }
 }
 
-/// `Err` with the reason unless the effective user is root, which mounting needs.
+/// Returns `Err` with the reason unless the effective user is root. Mounting needs root.
 pub fn require_root() -> Result<(), Unavailable> {
     if rustix::process::geteuid().is_root() {
         Ok(())

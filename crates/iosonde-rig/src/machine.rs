@@ -1,4 +1,4 @@
-//! What else goes on where the tests run.
+//! Conditions of the machine on which the tests run: ignored signals, CPU contention.
 
 use std::fs;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use std::time::Instant;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-/// Gives the children of this process the default answer to SIGHUP, SIGINT, SIGQUIT and SIGTERM.
+/// Restores the default action of SIGHUP, SIGINT, SIGQUIT and SIGTERM in child processes.
 ///
-/// `nohup`, cron and the `&` of a script leave some of these ignored, an ignored signal stays
-/// ignored across `execve`, and a shell cannot even trap it. A handled signal goes back to its
-/// default there: what is ignored gets a handler that does nothing, so that this process goes on
-/// as it was started.
+/// `nohup`, cron and `&` in a script leave some of these ignored. An ignored signal stays ignored
+/// across `execve`, and a shell cannot even trap it. A handled signal is reset to the default by
+/// `execve`. So each ignored signal gets a handler that does nothing; this process still ignores
+/// it.
 ///
 /// # Panics
 ///
-/// If a handler cannot be installed: every test of a signal would be wrong.
+/// If a handler cannot be installed: every test of a signal would be invalid.
 pub fn default_signals_for_children() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -39,19 +39,19 @@ fn ignored(status: &str) -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// For how much of a time somebody on this machine was ready to run and had no processor.
+/// Measures the share of time in which some task on this machine waited for a CPU.
 pub struct CpuWait {
     began: Instant,
     stalled_us: Option<u64>,
 }
 
 impl CpuWait {
-    /// Begins now.
+    /// Starts the measurement.
     pub fn start() -> CpuWait {
         CpuWait { began: Instant::now(), stalled_us: stalled_us() }
     }
 
-    /// The share of the time since then, 0 to 1; none where the kernel does not tell
+    /// The share of the time since the start, 0 to 1; `None` if the kernel does not report it
     /// (`/proc/pressure/cpu`).
     pub fn share(&self) -> Option<f64> {
         let stalled_us = stalled_us()?.saturating_sub(self.stalled_us?);
@@ -59,7 +59,7 @@ impl CpuWait {
     }
 }
 
-/// Time since boot in which some task waited for a processor, us.
+/// Time since boot in which some task waited for a CPU, us.
 fn stalled_us() -> Option<u64> {
     stalled_of(&fs::read_to_string("/proc/pressure/cpu").ok()?)
 }
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_child_of_a_deaf_process_hears() {
-        // The deaf process is a shell that starts this test again.
+        // The process that ignores signals is a shell, which starts this test again.
         let name = "machine::tests::a_child_of_a_deaf_process_hears";
         if std::env::var_os("IOSONDE_RIG_DEAF").is_some() {
             let own = fs::read_to_string("/proc/self/status").unwrap();

@@ -1,9 +1,9 @@
 //! `iosonde-rig fuse MOUNTPOINT [--script FILE] [KEY=VALUE ...]`: serves a directory of known
-//! behaviour until it is unmounted or gets SIGTERM. Signals: SIGUSR1 cuts the power (unsynced data
-//! are gone), SIGUSR2 writes the truth, SIGHUP forgets the truth and starts the clock again.
+//! behaviour until it is unmounted or gets SIGTERM. SIGUSR1 cuts the power (unsynced data are
+//! lost), SIGUSR2 writes the truth, SIGHUP clears the truth and restarts the clock.
 //!
 //! `iosonde-rig guest SCRIPT [--program NAME]... [--module NAME]... [-- QEMU OPTION ...]`: runs a
-//! shell script in an emulated machine, and exits as it does.
+//! shell script in an emulated machine and exits with its code.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -18,9 +18,9 @@ use signal_hook::iterator::Signals;
 
 const USAGE: &str = "usage: iosonde-rig fuse MOUNTPOINT [--script FILE] [KEY=VALUE ...]
        iosonde-rig guest SCRIPT [--program NAME]... [--module NAME]... [-- QEMU OPTION ...]";
-/// How long a guest may run.
+/// Time limit of a guest.
 const GUEST_LIMIT: Duration = Duration::from_secs(300);
-/// How often the end of the mount and signals are looked for.
+/// Interval at which the end of the mount and signals are polled.
 const TICK: Duration = Duration::from_millis(20);
 
 type Failure = Box<dyn std::error::Error>;

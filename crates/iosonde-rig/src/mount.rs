@@ -1,4 +1,4 @@
-//! A served directory as a guard: mounted while it lives.
+//! A served directory as a guard: it stays mounted until the guard is dropped.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::script::Script;
 use crate::truth::Truth;
 use crate::{Unavailable, require_root};
 
-/// Answering threads: their sleeps overlap in the heap, they only carry data.
+/// Threads that answer requests. A few suffice: waiting requests are entries of the heap.
 const THREADS: usize = 4;
-/// Threads that take requests from the kernel.
+/// Threads that read requests from the kernel.
 const READERS: usize = 2;
 
-/// A directory of known behaviour, served by threads of this process until it is dropped. Any user
-/// may use it. Files are created by name: the server has no O_TMPFILE.
+/// A directory of known behaviour, served by threads of this process until it is dropped. All users
+/// may use it. Files are created by name: the server does not support O_TMPFILE.
 ///
-/// A process that is killed with SIGKILL leaves a dead mount point behind; `umount -l` removes it.
+/// A process killed with SIGKILL leaves a dead mount point behind; `umount -l` removes it.
 pub struct FuseMount {
     core: Arc<Core>,
     session: BackgroundSession,
@@ -40,7 +40,7 @@ impl FuseMount {
         Ok(mount)
     }
 
-    /// Serves the script in that directory, which must exist.
+    /// Serves the script in `path`, which must exist.
     pub fn at(path: &Path, script: Script) -> Result<Self, Unavailable> {
         require_root()?;
         if !Path::new("/dev/fuse").exists() {
@@ -65,29 +65,29 @@ impl FuseMount {
         Ok(Self { core, session, path: path.to_owned(), _dir: None })
     }
 
-    /// Where it is served.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the device did since its start or last restart.
+    /// Record of what the device did since its start or last restart.
     pub fn truth(&self) -> Truth {
         self.core.truth()
     }
 
-    /// Forgets the truth so far and lets time and fault counts start with the next read or write.
+    /// Clears the truth. Clock and fault counts restart at the next read or write.
     pub fn restart(&self) {
         self.core.restart();
     }
 
-    /// Takes away all data that were not synced, as a power cut does, and the kernel's cached
-    /// pages of them. File names are durable at once; file lengths are not.
+    /// Drops all unsynced data, as a power cut does, and the kernel's cached pages of them. File
+    /// names are always durable; file lengths need a sync.
     pub fn power_cut(&self) {
         self.cut(|| false);
     }
 
-    /// The same, but half of the pages that were not synced, by chance, had been written out
-    /// already: as a cache does that empties itself in an order of its own.
+    /// As [`Self::power_cut`], but a random half of the unsynced pages had already been written, as
+    /// by a cache that writes back in its own order.
     pub fn power_cut_amid_writeback(&self, seed: u64) {
         let mut chance = Rng::new(seed);
         self.cut(|| chance.next_u64() & 1 == 0);
@@ -96,12 +96,12 @@ impl FuseMount {
     fn cut(&self, is_kept: impl FnMut() -> bool) {
         let notifier = self.session.notifier();
         for ino in self.core.power_cut(is_kept) {
-            // An error only says that the kernel does not know the file: nothing is cached.
+            // An error only means that the kernel does not know the file and caches nothing.
             let _ = notifier.inval_inode(fuser::INodeNo(ino), 0, 0);
         }
     }
 
-    /// Whether somebody else has unmounted it.
+    /// Whether the directory was unmounted from outside.
     pub fn ended(&self) -> bool {
         self.session.guard.is_finished()
     }
@@ -110,8 +110,8 @@ impl FuseMount {
 impl Drop for FuseMount {
     fn drop(&mut self) {
         if !self.ended() && rustix::mount::unmount(&self.path, UnmountFlags::empty()).is_err() {
-            // Still in use. Forcing ends the connection, so that the users get errors rather than
-            // wait for a vanished device; then the mount point can go.
+            // Still in use. MNT_FORCE aborts the connection, so that users get errors instead of
+            // waiting for a vanished device; then the mount point can be detached.
             let _ = rustix::mount::unmount(&self.path, UnmountFlags::FORCE);
             let _ = rustix::mount::unmount(&self.path, UnmountFlags::DETACH);
         }

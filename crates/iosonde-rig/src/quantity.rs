@@ -1,6 +1,6 @@
-//! The few units a script is written in: `300us`, `4k`.
+//! The units of quantities in a script: `300us`, `4k`.
 
-/// Nanoseconds of `0`, `100ns`, `300us`, `5ms` or `1.5s`.
+/// Nanoseconds from `0`, `100ns`, `300us`, `5ms` or `1.5s`.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     let text = text.trim();
     if text == "0" {
@@ -19,7 +19,7 @@ pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Bytes of `512`, `4k`, `1M`, `2G` or `1T`; the suffixes are binary.
+/// Bytes from `512`, `4k`, `1M`, `2G` or `1T`; the suffixes are binary.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -1,7 +1,7 @@
-//! Runs jobs when they are due: a heap of deadlines and a few threads that sleep.
+//! Runs jobs when they are due: a heap of deadlines and a few sleeping threads.
 //!
-//! One idle thread at a time, the watch, sleeps until the earliest deadline; the others wait to be
-//! relieved. So a deadline wakes one thread, and as many jobs run at once as there are threads.
+//! One idle thread at a time, the watch, sleeps until the earliest deadline; the others wait to
+//! replace it. So a deadline wakes one thread, and up to one job per thread runs at a time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -36,7 +36,7 @@ impl PartialOrd for Entry {
 }
 
 impl Ord for Entry {
-    /// Reversed, because the heap gives its greatest: the earliest is wanted.
+    /// Reversed, because `BinaryHeap` pops the greatest entry and the earliest is needed.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.due, other.order).cmp(&(self.due, self.order))
     }
@@ -53,19 +53,19 @@ struct Queue {
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// Wakes the watch: an earlier deadline has come.
+    /// Wakes the watch when an earlier deadline is added.
     watch: Condvar,
-    /// Wakes one of the others: there is no watch.
+    /// Wakes one of the other threads when there is no watch.
     relief: Condvar,
 }
 
-/// Threads that run jobs at their time. Jobs left at drop are not run.
+/// Threads that run jobs when due. Jobs that remain at drop are not run.
 pub(crate) struct Schedule {
     shared: Arc<Shared>,
 }
 
 impl Schedule {
-    /// A schedule with that many threads, at least one.
+    /// A schedule with `threads` threads, at least one.
     pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         for i in 0..threads.max(1) {
@@ -104,7 +104,7 @@ impl Shared {
     }
 
     fn serve(&self) {
-        // The default slack of 50 us would be the latency of the device.
+        // The default timer slack of 50 us would add to the latency of the device.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         while let Some(entry) = self.next() {
             while Instant::now() < entry.due {
@@ -114,7 +114,7 @@ impl Shared {
         }
     }
 
-    /// The next entry, when it is due but for the spin; `None` when the schedule is closed.
+    /// The next entry, at most [`SPIN`] before it is due; `None` when the schedule is closed.
     fn next(&self) -> Option<Entry> {
         let mut queue = self.lock();
         loop {

@@ -1,4 +1,4 @@
-//! Temporary directories that go away.
+//! Temporary directories that are removed on drop.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A new directory that anybody may write to, removed with its content on drop.
+/// A new directory that all users may write, removed with its content on drop.
 #[derive(Debug)]
 pub struct ScratchDir(PathBuf);
 
@@ -34,7 +34,7 @@ impl ScratchDir {
         }
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }

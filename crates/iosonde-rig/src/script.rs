@@ -6,19 +6,19 @@ use crate::fault::{Effect, Fault, Op};
 use crate::latency::Latency;
 use crate::quantity::bytes;
 
-/// Why a script cannot be used.
+/// Why a script is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// The file cannot be read.
     #[error("script {0} cannot be read: {1}")]
     Unreadable(PathBuf, std::io::Error),
-    /// The file is no TOML.
+    /// The file is not valid TOML.
     #[error("script is no valid TOML: {0}")]
     Toml(#[from] toml::de::Error),
-    /// A key that means nothing here.
+    /// The key does not exist.
     #[error("`{0}` is no key of a script; keys are {KEYS}")]
     UnknownKey(String),
-    /// A value that does not fit its key.
+    /// The value does not fit its key.
     #[error("{key}: {problem}")]
     BadValue {
         key: String,
@@ -30,30 +30,30 @@ pub enum ScriptError {
 const KEYS: &str = "read, write, sync, servers, seed, direct_io, async_dio, fallocate, \
                     capacity, sample, truth, fault";
 
-/// How a device behaves. Built with [`Script::with`], from `key=value` words or from TOML, where
-/// the same keys stand at top level and `fault` is a list.
+/// Behaviour of a device. Built with [`Script::with`], from `key=value` words or from TOML, which
+/// has the same keys at top level and `fault` as a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
     /// `read`, `write`, `sync`: service time by [`Op`].
     pub latency: [Latency; 3],
-    /// `servers`: how many requests are served at once; the others wait. 0 is no limit.
+    /// `servers`: requests served at once; the others queue. 0 means no limit.
     pub servers: usize,
-    /// `seed` of all chance.
+    /// `seed` of all random numbers.
     pub seed: u64,
     /// `direct_io`: open files with FOPEN_DIRECT_IO, so that all I/O bypasses the page cache.
     pub direct_io: bool,
-    /// `async_dio`: take direct requests asynchronously; off, each is waited for inside its
-    /// submission, also through io_uring.
+    /// `async_dio`: handle direct requests asynchronously. If off, the submission of a request
+    /// waits for its completion, also with io_uring.
     pub async_dio: bool,
     /// `fallocate`: whether the call is supported.
     pub fallocate: bool,
-    /// `capacity`: size in bytes that statfs shows; not enforced.
+    /// `capacity`: size in bytes reported by statfs; not enforced.
     pub capacity_bytes: u64,
-    /// `sample`: how many times are kept exactly, per operation.
+    /// `sample`: number of times per operation that are kept exactly.
     pub sample: usize,
     /// `truth`: where the truth is written on exit and on SIGUSR2.
     pub truth: Option<PathBuf>,
-    /// `fault`: what goes wrong; the first that strikes decides.
+    /// `fault`: the faults; the first that strikes a request decides.
     pub faults: Vec<Fault>,
 }
 
@@ -116,7 +116,7 @@ impl Script {
         applied.map_err(|problem| ScriptError::BadValue { key: key.to_owned(), problem })
     }
 
-    /// Sets what one `key=value` word says.
+    /// Sets the key of one `key=value` word.
     pub fn set_word(&mut self, word: &str) -> Result<(), ScriptError> {
         match word.split_once('=') {
             Some((key, value)) => self.set(key, value),
@@ -124,7 +124,7 @@ impl Script {
         }
     }
 
-    /// The script, if all of it can take effect.
+    /// Returns the script if every fault in it can take effect.
     pub fn checked(self) -> Result<Self, ScriptError> {
         let short = self.faults.iter().find(|fault| fault.effect == Effect::Short);
         match short {

@@ -1,14 +1,14 @@
-//! How a test says that it could not run.
+//! How a test reports that it was skipped.
 
 use std::fmt::Display;
 
-/// Says that the running test cannot run on this machine, why, and what is therefore untested: what
-/// the name of the test states. The test then returns.
+/// Reports that the running test cannot run on this machine, why, and what is untested as a result:
+/// the statement in the test's name. The test then returns.
 pub fn skip(reason: impl Display) {
     say(&reason.to_string(), "");
 }
 
-/// The same for a part of the running test, of which the rest runs: `io_uring`, `the median`.
+/// As [`skip`], for a part of a test that otherwise runs: `io_uring`, `the median`.
 pub fn skip_part(part: &str, reason: impl Display) {
     say(&reason.to_string(), part);
 }
@@ -19,8 +19,8 @@ fn say(reason: &str, part: &str) {
     eprintln!("{}", line(reason, thread.name().unwrap_or_default(), part));
 }
 
-/// One line. With a single test thread the tests run on the main one, which is not named after
-/// them; the harness then names the test beside its output.
+/// The line to print. With a single test thread, tests run on the main thread, which does not carry
+/// the test's name; the harness then prints that name beside the output.
 fn line(reason: &str, thread: &str, part: &str) -> String {
     let reason = reason.trim().replace('\n', "; ");
     let test = thread.rsplit("::").next().unwrap_or_default().replace('_', " ");

@@ -1,4 +1,4 @@
-//! The bytes of one file: sparse, in memory, with what a power cut would take away.
+//! Content of one file: sparse, in memory, with the state to which a power cut reverts it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Content {
         self.pages.len() as u64 * PAGE_BYTES
     }
 
-    /// What stands at `offset`, up to `length` bytes and not beyond the end.
+    /// The data at `offset`: up to `length` bytes, not beyond the end of the file.
     pub(crate) fn read(&self, offset: u64, length: u64) -> Vec<u8> {
         let length = length.min(self.size_bytes.saturating_sub(offset));
         let mut bytes = Vec::with_capacity(length as usize);
@@ -101,9 +101,9 @@ impl Content {
         }
     }
 
-    /// Makes the file exactly this long; what is cut off is gone.
+    /// Sets the length of the file; data beyond it are lost.
     pub(crate) fn truncate(&mut self, size_bytes: u64) {
-        // Zeroed to the end of the last page, or a later growth would show old bytes.
+        // Zeroed to the end of the last page; otherwise a later growth would expose old data.
         self.zero(size_bytes, self.size_bytes.saturating_sub(size_bytes));
         self.size_bytes = size_bytes;
     }
@@ -114,8 +114,8 @@ impl Content {
         self.durable_size_bytes = self.size_bytes;
     }
 
-    /// Back to what was durable; but pages that `is_kept` names were written out already, by
-    /// themselves and in no order.
+    /// Reverts to the durable state, except pages for which `is_kept` returns true: a cache had
+    /// already written them back, in any order.
     pub(crate) fn power_cut(&mut self, mut is_kept: impl FnMut(u64) -> bool) {
         for (page, before) in std::mem::take(&mut self.undo) {
             if page * PAGE_BYTES < self.durable_size_bytes && is_kept(page) {

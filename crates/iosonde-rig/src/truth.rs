@@ -1,4 +1,4 @@
-//! What the device really did: the numbers a measurement is held against.
+//! What the device really did: the reference for a measurement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,10 +12,10 @@ use crate::fault::Op;
 
 const SUB_BITS: u32 = 7;
 
-/// Counts of times by log-linear bucket, 128 to the octave: at most 0.8 % wide.
+/// Histogram of times with log-linear buckets, 128 per octave: at most 0.8 % wide.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Histogram {
-    /// Lower bound of the bucket in ns, and its count; empty buckets are left out.
+    /// Lower bound of each bucket in ns, and its count; empty buckets are omitted.
     pub buckets: BTreeMap<u64, u64>,
 }
 
@@ -26,18 +26,18 @@ impl Histogram {
     }
 }
 
-/// One kind of time: all of it in the histogram, the first ones exactly.
+/// Distribution of one kind of time: a histogram of all, and the first ones exactly.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Distribution {
-    /// How many times were recorded.
+    /// Number of times recorded.
     pub count: u64,
     /// Their sum in ns.
     pub sum_ns: u64,
-    /// The smallest in ns; 0 when there are none.
+    /// The smallest in ns; 0 if there are none.
     pub min_ns: u64,
     /// The largest in ns.
     pub max_ns: u64,
-    /// The first `sample` times of the script in ns, sorted.
+    /// The first times in ns, sorted; the script's `sample` limits their number.
     pub sample_ns: Vec<u64>,
     /// All times.
     pub histogram: Histogram,
@@ -55,18 +55,18 @@ impl Distribution {
         }
     }
 
-    /// Whether the sample is everything, so that quantiles are exact.
+    /// Whether the sample holds all times, so that quantiles are exact.
     pub fn is_exact(&self) -> bool {
         self.sample_ns.len() as u64 == self.count
     }
 
-    /// Mean in ns; `None` when nothing was recorded.
+    /// Mean in ns; `None` if nothing was recorded.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// The time in ns that a share `q` (0 to 1) of the requests did not exceed, by nearest rank:
-    /// exact where [`Self::is_exact`], else the lower bound of its bucket.
+    /// The nearest-rank quantile `q` (0 to 1) in ns: exact if [`Self::is_exact`], otherwise the
+    /// lower bound of its bucket.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
         if self.count == 0 {
             return None;
@@ -86,15 +86,15 @@ impl Distribution {
 /// The truth about one kind of request.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct OpTruth {
-    /// Requests answered, failed ones included.
+    /// Requests answered, including failed ones.
     pub count: u64,
     /// Requests answered with an error.
     pub errors: u64,
     /// Bytes acknowledged.
     pub bytes: u64,
-    /// From being taken by a server to the answer: the service time as it really was.
+    /// From the start of service to the answer: the true service time.
     pub service: Distribution,
-    /// From arrival to the answer: service and waiting. What a client sees, less the kernel's way.
+    /// From arrival to the answer: queueing plus service. The client sees this plus kernel time.
     pub response: Distribution,
 }
 
@@ -104,7 +104,7 @@ pub struct Truth {
     pub read: OpTruth,
     pub write: OpTruth,
     pub sync: OpTruth,
-    /// Each fault as written, with how often it spoke.
+    /// Each fault as written, with how often it struck.
     pub faults: Vec<(String, u64)>,
     #[serde(skip)]
     sample: usize,
@@ -116,7 +116,7 @@ impl Truth {
         Self { sample, ..Self::default() }
     }
 
-    /// The part about one kind of request.
+    /// The truth about one kind of request.
     pub fn of(&self, op: Op) -> &OpTruth {
         match op {
             Op::Read => &self.read,
@@ -125,7 +125,7 @@ impl Truth {
         }
     }
 
-    /// Records one answer, given at `done_ns`; `bytes` is `None` for an error.
+    /// Records an answer sent at `done_ns`; `bytes` is `None` for an error.
     pub(crate) fn answered(&mut self, ticket: &Ticket, done_ns: u64, bytes: Option<u64>) {
         let sample = self.sample;
         let op = match ticket.op {
@@ -142,7 +142,7 @@ impl Truth {
         op.response.add(done_ns.saturating_sub(ticket.arrived_ns), sample);
     }
 
-    /// A copy with its samples sorted and the faults' counts in place.
+    /// A copy with sorted samples and the fault counts filled in.
     pub(crate) fn closed(&self, faults: Vec<(String, u64)>) -> Self {
         let mut truth = Self { faults, ..self.clone() };
         for op in [&mut truth.read, &mut truth.write, &mut truth.sync] {
@@ -152,7 +152,7 @@ impl Truth {
         truth
     }
 
-    /// Writes it as one JSON document, under a temporary name first.
+    /// Writes it as one JSON document, first under a temporary name.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let partial = path.with_extension("partial");
         fs::write(&partial, serde_json::to_vec(self)?)?;

@@ -1,12 +1,12 @@
 //! The log of device mapper's `log-writes`: every write that reached a disk, in the order in which
-//! it became durable, with marks between them. From it follow the states that a crash leaves.
+//! it became durable, with marks between them. It yields the states that a crash can leave.
 //!
-//! The kernel logs a write when a flush that came after its completion has completed, and a mark
-//! when it is set. So what stands before a flush was durable when that flush was answered, and what
-//! stands between two flushes may or may not have reached the medium of a disk that honours them.
+//! The kernel logs a write when a flush sent after its completion has completed, and a mark when it
+//! is set. So entries before a flush were durable when that flush completed. Entries between two
+//! flushes may or may not have reached the medium, on a disk that honours flushes.
 //!
-//! Format: the kernel's `drivers/md/dm-log-writes.c`. Everything is little-endian and in sectors of
-//! the log: a superblock, then for each entry a sector of its own and its data.
+//! Format: the kernel's `drivers/md/dm-log-writes.c`. All fields are little-endian, in sectors of
+//! the log: a superblock, then for each entry one sector for its head, and its data.
 
 use std::fs;
 use std::io;
@@ -18,10 +18,10 @@ const FLUSH: u64 = 1;
 const FUA: u64 = 1 << 1;
 const DISCARD: u64 = 1 << 2;
 const MARK: u64 = 1 << 3;
-/// Bytes of an entry's head: sector, sectors, flags, length of what a mark says.
+/// Bytes of an entry's head: sector, number of sectors, flags, length of a mark's text.
 const HEAD_BYTES: usize = 32;
 
-/// What was logged.
+/// An entry of the log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Entry {
     /// Data were written.
@@ -29,27 +29,26 @@ pub enum Entry {
         /// First byte on the disk.
         offset: u64,
         data: Vec<u8>,
-        /// Durable by itself, without a flush (FUA).
+        /// Durable without a flush (FUA).
         durable: bool,
     },
-    /// So many bytes were discarded, and read as anything.
+    /// Bytes were discarded and may read as anything.
     Discard {
         /// First byte on the disk.
         offset: u64,
-        /// How many.
+        /// Length in bytes.
         bytes: u64,
     },
-    /// Everything before it was made durable. A flush that carries data is one, and then a write.
+    /// Everything before it was made durable. A flush with data is a flush, then a write.
     Flush,
-    /// Somebody said this: `dmsetup message NAME 0 mark TEXT`.
+    /// A mark set by `dmsetup message NAME 0 mark TEXT`.
     Mark(String),
 }
 
 impl Entry {
-    /// Puts it onto the image of a disk; a discard leaves zeros.
+    /// Applies the entry to the image of a disk; a discard leaves zeros.
     ///
-    /// # Panics
-    /// If it lies beyond the end of the image.
+    /// # Panics If it lies beyond the end of the image.
     pub fn apply(&self, image: &mut [u8]) {
         match self {
             Self::Write { offset, data, .. } => {
@@ -62,7 +61,7 @@ impl Entry {
         }
     }
 
-    /// First byte and end of what it changes.
+    /// First byte and end of the range that it changes.
     pub fn range(&self) -> Option<(u64, u64)> {
         match self {
             Self::Write { offset, data, .. } => Some((*offset, offset + data.len() as u64)),
@@ -75,7 +74,7 @@ impl Entry {
 /// Reads the log on the image of a log device.
 ///
 /// # Errors
-/// If the image cannot be read, or holds no whole log.
+/// If the image cannot be read, or does not hold a complete log.
 pub fn read(path: &Path) -> io::Result<Vec<Entry>> {
     parse(&fs::read(path)?).map_err(|what| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()))

@@ -1,4 +1,4 @@
-//! The guards: each thing is there, does what it is for, and is gone afterwards.
+//! The guards: each resource exists, works, and is gone afterwards.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -31,7 +31,7 @@ fn loop_devices_are_attached_as_asked_and_detached() {
     let Some(device) = have(LoopDevice::new(&image, 8 * MIB)) else { return };
     let number = device.number();
     assert_eq!(sys(number, "size").unwrap(), (8 * MIB / 512).to_string());
-    // Another process may take the number over once it is free: ours names our image.
+    // Another process may reuse the number once it is free; the backing file tells them apart.
     let backing = |number| sys(number, "loop/backing_file");
     assert_eq!(backing(number).as_deref(), image.to_str());
     drop(device);
@@ -97,7 +97,7 @@ fn a_throttled_command_is_held_to_its_rate() {
     let limited = reads(&mut throttle.command("dd"), 100);
     let free = || reads(&mut std::process::Command::new("dd"), 100);
     let free = (0..5).map(|_| free()).fold(f64::INFINITY, f64::min);
-    // A busy machine makes both longer, and five times in a row hardly the free one alone.
+    // A busy machine slows both down, but hardly all five runs outside of the group.
     assert!((0.8..20.0).contains(&limited), "100 reads at 100 a second took {limited} s");
     assert!(free < limited / 2.0, "{free} s outside of the group, {limited} s within");
 }

@@ -14,7 +14,7 @@ fn serve(words: &[&str]) -> Option<FuseMount> {
     FuseMount::new(script).map_err(skip).ok()
 }
 
-/// A new file that bypasses the page cache, so that each call reaches the server.
+/// A new file opened with O_DIRECT, so that each call reaches the server.
 fn direct(mount: &FuseMount, name: &str) -> File {
     let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
     let mut options = File::options();
@@ -47,7 +47,7 @@ fn files_live_as_files_do() {
     file.set_len(300).unwrap();
     file.read_exact_at(&mut byte, 200).unwrap();
     assert_eq!(byte, [0]);
-    // Named creation is the way here: the protocol as served has no unnamed files.
+    // Files must be created by name: the server does not support O_TMPFILE.
     let unnamed = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR;
     let unnamed = rustix::fs::open(mount.path(), unnamed, rustix::fs::Mode::RUSR);
     assert_eq!(unnamed.unwrap_err(), rustix::io::Errno::OPNOTSUPP);
@@ -94,12 +94,12 @@ fn requests_overlap_up_to_the_number_of_servers() {
         Some((start.elapsed(), mount.truth().read))
     };
     let Some((all_at_once, read)) = took("servers=0") else { return };
-    // One after another they would take 3 s; a busy machine has 2.5 s to start them in.
+    // One after another they would take 3 s; on a busy machine their start may take up to 2.5 s.
     assert!(all_at_once < Duration::from_secs(3), "{all_at_once:?}");
     assert_eq!(read.response.sum_ns, read.service.sum_ns, "none waits for a server");
     let (in_threes, read) = took("servers=2").unwrap();
     assert!(in_threes >= Duration::from_millis(1500), "{in_threes:?}");
-    // 1.5 s if all come at once.
+    // 1.5 s if all arrive at once.
     let longest_ns = read.response.max_ns;
     assert!(longest_ns >= 1_000_000_000, "waiting is part of the response: {longest_ns}");
 }
@@ -225,8 +225,8 @@ fn the_program_serves_reports_the_truth_and_leaves_nothing() {
         server.arg(format!("truth={}", truth.display())).stdout(Stdio::piped()).spawn().unwrap();
     let pid = Pid::from_child(&server);
     let signal = |signal| kill_process(pid, signal).unwrap();
-    // The server looks for signals now and then, in the order of their numbers: what was sent
-    // before is done when the truth has been written twice.
+    // The server polls signals in the order of their numbers: once the truth has been written
+    // twice, signals sent before have been handled.
     let write_truth = || {
         for _ in 0..2 {
             let _ = fs::remove_file(&truth);

@@ -11,7 +11,7 @@ use super::{LoopDevice, doing, run, unmount};
 use crate::scratch::ScratchDir;
 use crate::{Unavailable, require_root};
 
-/// The file systems that can be made.
+/// The supported file systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FsKind {
     /// ext4; any size from about 1 MiB.
@@ -26,7 +26,7 @@ impl FsKind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
 
-    /// The kernel's name of it.
+    /// Its name in the kernel.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
@@ -44,23 +44,23 @@ impl FsKind {
     }
 }
 
-/// A mounted file system that anybody may write to; image, device and mount go away on drop.
+/// A mounted file system that all users may write. Image, device and mount are removed on drop.
 #[derive(Debug)]
 pub struct ImageMount {
     path: PathBuf,
     device: LoopDevice,
-    // Last, so that it is removed when nothing is mounted or attached below it any more.
+    // Declared last: removed after the mount and the loop device below it.
     _dir: ScratchDir,
 }
 
 impl ImageMount {
-    /// A new file system of `size_bytes`, with mount options as in `mount -o` (`compress=zstd`,
-    /// or nothing). The image lies sparse in the system's temporary directory.
+    /// A new file system of `size_bytes`, with mount options as in `mount -o` (`compress=zstd`), or
+    /// an empty string. The image is a sparse file in the system's temporary directory.
     pub fn new(kind: FsKind, size_bytes: u64, options: &str) -> Result<Self, Unavailable> {
         Self::below(&std::env::temp_dir(), kind, size_bytes, options)
     }
 
-    /// The same with the image in a directory below `parent`.
+    /// As [`Self::new`], with the image in a new directory below `parent`.
     pub fn below(
         parent: &Path,
         kind: FsKind,
@@ -73,7 +73,7 @@ impl ImageMount {
         Self::over(&image, dir, kind, size_bytes, options)
     }
 
-    /// The same with the image at this path, which is new and stays.
+    /// As [`Self::new`], with the image at this path. It is not removed on drop.
     pub fn at(
         image: &Path,
         kind: FsKind,
@@ -107,7 +107,7 @@ impl ImageMount {
         Ok(mount)
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -117,7 +117,7 @@ impl ImageMount {
         &self.device
     }
 
-    /// Makes it read-only, or writable again.
+    /// Remounts it read-only, or writable again.
     pub fn set_read_only(&self, read_only: bool) -> Result<(), Unavailable> {
         let mode = if read_only { MountFlags::RDONLY } else { MountFlags::empty() };
         rustix::mount::mount_remount(&self.path, mode, c"").map_err(doing("remount"))

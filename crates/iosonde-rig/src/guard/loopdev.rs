@@ -7,7 +7,7 @@ use std::process::Command;
 use super::{device_number, doing, run};
 use crate::{Unavailable, require_root};
 
-/// How a loop device is made.
+/// Options of a loop device.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoopOptions {
     /// Reads and writes the image with O_DIRECT.
@@ -16,11 +16,11 @@ pub struct LoopOptions {
     pub read_only: bool,
     /// Logical sector size in bytes: 512 (also when 0) to the page size, a power of two.
     pub sector_bytes: u32,
-    /// Takes partitions, which [`LoopDevice::add_partition`] makes.
+    /// Allows partitions, which [`LoopDevice::add_partition`] adds.
     pub partitions: bool,
 }
 
-/// A loop device, detached on drop. The image file stays: it is its maker's.
+/// A loop device, detached on drop. The image file is kept.
 #[derive(Debug)]
 pub struct LoopDevice {
     path: PathBuf,
@@ -28,7 +28,7 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// A device over `image`, which is made, or lengthened with holes, to `size_bytes`.
+    /// A device over `image`, which is created or extended (with holes) to `size_bytes`.
     pub fn new(image: &Path, size_bytes: u64) -> Result<Self, Unavailable> {
         require_root()?;
         let making = format!("make image {}", image.display());
@@ -37,7 +37,7 @@ impl LoopDevice {
         Self::over(image, LoopOptions::default())
     }
 
-    /// A device over a file as it is.
+    /// A device over an existing file.
     pub fn over(image: &Path, options: LoopOptions) -> Result<Self, Unavailable> {
         require_root()?;
         let mut losetup = Command::new("losetup");
@@ -60,13 +60,13 @@ impl LoopDevice {
         Ok(device)
     }
 
-    /// The device node, as `/dev/loop3`.
+    /// The device node, such as `/dev/loop3`.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds a partition in the kernel, without writing a partition table; 512-byte sectors. It
-    /// goes with the device.
+    /// Adds a partition in the kernel without writing a partition table, in 512-byte sectors. It is
+    /// removed with the device.
     pub fn add_partition(
         &self,
         number: u32,

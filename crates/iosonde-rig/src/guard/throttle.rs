@@ -1,7 +1,7 @@
 //! A cgroup that limits the I/O of the commands run in it: a device of known rate.
 //!
-//! The rate is exact; latencies are sliced (100 ms in version 1), so no percentile can be tested.
-//! Version 1 limits direct I/O and reads only: buffered writes are written back by the kernel.
+//! The rate is exact. Latencies come in slices (100 ms in version 1), so no percentile can be
+//! tested. Version 1 limits direct I/O and reads only: buffered data are written by the kernel.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::{Unavailable, require_root};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Limits on one device; `None` is no limit.
+/// Limits on one device; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IoLimits {
     /// Reads per second.
@@ -37,14 +37,14 @@ impl IoLimits {
     }
 }
 
-/// A cgroup with I/O limits, removed on drop; processes left in it move to its parent.
+/// A cgroup with I/O limits, removed on drop. Remaining processes move to its parent.
 #[derive(Debug)]
 pub struct IoThrottle {
     dir: PathBuf,
     parent: PathBuf,
 }
 
-/// Where the cgroup file system of that kind is mounted; `option` as among its super options.
+/// Mount point of a cgroup file system of that type; `option` must be among its super options.
 fn mount_point(fs_type: &str, option: &str) -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     mounts.lines().find_map(|line| {
@@ -57,8 +57,8 @@ fn mount_point(fs_type: &str, option: &str) -> Option<PathBuf> {
 }
 
 impl IoThrottle {
-    /// Limits on the device with that major and minor number, by version 2 where it has the io
-    /// controller, else by version 1.
+    /// Limits the device with that major and minor number, by version 2 if it has the io
+    /// controller, otherwise by version 1.
     pub fn new(device: (u32, u32), limits: &IoLimits) -> Result<Self, Unavailable> {
         require_root()?;
         Self::version_2(device, limits).or_else(|no_2| {
@@ -68,7 +68,7 @@ impl IoThrottle {
         })
     }
 
-    /// The same by `blkio.throttle.*` of cgroup version 1 only.
+    /// As [`Self::new`], by `blkio.throttle.*` of cgroup version 1 only.
     pub fn version_1(device: (u32, u32), limits: &IoLimits) -> Result<Self, Unavailable> {
         let root = mount_point("cgroup", "blkio")
             .ok_or_else(|| Unavailable::new("no version 1 blkio controller is mounted"))?;
@@ -83,7 +83,7 @@ impl IoThrottle {
         Ok(group)
     }
 
-    /// The same by `io.max` of cgroup version 2 only.
+    /// As [`Self::new`], by `io.max` of cgroup version 2 only.
     pub fn version_2(device: (u32, u32), limits: &IoLimits) -> Result<Self, Unavailable> {
         let root = mount_point("cgroup2", "")
             .ok_or_else(|| Unavailable::new("no version 2 hierarchy is mounted"))?;
@@ -92,7 +92,7 @@ impl IoThrottle {
         if !controllers.split_whitespace().any(|controller| controller == "io") {
             return Err(Unavailable::new("version 2 has no io controller"));
         }
-        // Left on: others may have come to use it.
+        // Stays enabled on drop: other groups may use it by then.
         fs::write(root.join("cgroup.subtree_control"), "+io")
             .map_err(doing("turn the io controller on"))?;
         let group = Self::child_of(&root)?;
@@ -111,13 +111,13 @@ impl IoThrottle {
         Ok(Self { dir, parent: parent.to_owned() })
     }
 
-    /// The file that takes a process into the group by its number.
+    /// The file to which a process number is written to move the process into the group.
     pub fn processes(&self) -> PathBuf {
         self.dir.join("cgroup.procs")
     }
 
-    /// A command that will run `program` inside the group, from its first instruction on. Add
-    /// arguments to it as usual.
+    /// A command that runs `program` inside the group from its first instruction on. Arguments are
+    /// added to it as usual.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(r#"echo $$ > "$0" && exec "$@""#);
@@ -128,7 +128,7 @@ impl IoThrottle {
 
 impl Drop for IoThrottle {
     fn drop(&mut self) {
-        // A group empties only when its dying processes are reaped.
+        // A group can be removed only after its dying processes are reaped.
         for _ in 0..50 {
             let left = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
             for process in left.lines() {

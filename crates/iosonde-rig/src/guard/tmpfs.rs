@@ -1,4 +1,4 @@
-//! A tmpfs of stated size.
+//! A tmpfs of a given size.
 
 use std::ffi::CString;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::{doing, unmount};
 use crate::scratch::ScratchDir;
 use crate::{Unavailable, require_root};
 
-/// A mounted tmpfs that anybody may write to, unmounted on drop.
+/// A mounted tmpfs that all users may write, unmounted on drop.
 #[derive(Debug)]
 pub struct TmpfsMount {
     dir: ScratchDir,
@@ -28,7 +28,7 @@ impl TmpfsMount {
         Ok(Self { dir })
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }

@@ -19,10 +19,10 @@ pub struct ZramDevice {
 }
 
 impl ZramDevice {
-    /// A device of `size_bytes`, empty: unwritten parts read as zero without any store.
+    /// An empty device of `size_bytes`. Unwritten parts read as zeros and use no memory.
     pub fn new(size_bytes: u64) -> Result<Self, Unavailable> {
         require_root()?;
-        // Reading this file makes the device.
+        // Reading this file creates the device.
         let id = fs::read_to_string(format!("{CONTROL}/hot_add"))
             .map_err(doing("add a zram device (is the module there?)"))?;
         let id = id.trim().to_owned();
@@ -34,7 +34,7 @@ impl ZramDevice {
         Ok(device)
     }
 
-    /// The device node, as `/dev/zram1`.
+    /// The device node, such as `/dev/zram1`.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -47,7 +47,7 @@ impl ZramDevice {
 
 impl Drop for ZramDevice {
     fn drop(&mut self) {
-        // Busy for a moment while udev or a closing user still holds it.
+        // It stays busy for a moment while udev or a closing user holds it.
         for _ in 0..50 {
             let _ = fs::write(format!("/sys/block/zram{}/reset", self.id), "1");
             if fs::write(format!("{CONTROL}/hot_remove"), &self.id).is_ok() {

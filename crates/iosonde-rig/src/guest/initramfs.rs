@@ -1,4 +1,4 @@
-//! The guest's whole file system: busybox, programs with their libraries, modules, and [`INIT`].
+//! The guest's root file system: busybox, programs with their libraries, modules, and [`INIT`].
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use crate::ScratchDir;
 const INIT: &str = include_str!("init.sh");
 const DIRECTORIES: [&str; 9] = ["bin", "dev", "etc", "lib", "lib64", "proc", "run", "sys", "tmp"];
 
-/// Writes the archive that the kernel unpacks.
+/// Writes the initramfs archive.
 pub(super) fn build(
     archive: &Path,
     kernel: &Kernel,
@@ -40,7 +40,7 @@ pub(super) fn build(
     }
     fs::write(root.join("init"), INIT)?;
     fs::set_permissions(root.join("init"), fs::Permissions::from_mode(0o755))?;
-    // Not compressed: the guest unpacks it slower than QEMU hands it over.
+    // Not compressed: unpacking in the guest would take longer than loading the larger archive.
     let made = Command::new("/bin/sh")
         .args(["-c", "find . | cpio --create --format=newc --quiet"])
         .current_dir(root)
@@ -49,11 +49,11 @@ pub(super) fn build(
     if made.success() { Ok(()) } else { Err(io::Error::other(format!("cpio: {made}"))) }
 }
 
-/// Copies a program into `bin`, and its libraries to where it looks for them.
+/// Copies a program into `bin`, and its libraries to the paths where the loader expects them.
 fn bring(root: &Path, program: &Path) -> io::Result<()> {
     let name = program.file_name().ok_or_else(|| io::Error::other("a program without a name"))?;
     fs::copy(program, root.join("bin").join(name))?;
-    // A static program has none, and ldd says so by its exit code.
+    // A static program has no libraries; ldd then fails, which is ignored.
     let libraries = Command::new("ldd").arg(program).stderr(Stdio::null()).output()?;
     for word in String::from_utf8_lossy(&libraries.stdout).split_whitespace() {
         let Some(inside) = word.strip_prefix('/') else { continue };

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use crate::Unavailable;
 
-/// Says which directory holds `boot/vmlinuz-*` and `lib/modules`, if it is none of the usual ones.
+/// Names the directory that holds `boot/vmlinuz-*` and `lib/modules`, instead of the usual ones.
 const VARIABLE: &str = "IOSONDE_GUEST_KERNEL";
-/// Where `.ci/packages` unpacks one.
+/// Where `.ci/packages` unpacks a kernel.
 const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/guest-kernel");
 
 /// A kernel that can be booted.
@@ -17,13 +17,13 @@ const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/guest-
 pub(super) struct Kernel {
     /// The compressed image.
     pub(super) image: PathBuf,
-    /// What holds `lib/modules/VERSION`.
+    /// Directory that holds `lib/modules/VERSION`.
     pub(super) root: PathBuf,
     pub(super) version: String,
 }
 
 impl Kernel {
-    /// The named one, the unpacked one, or the one that is installed.
+    /// The kernel named by the variable, or else the unpacked one, or the installed one.
     pub(super) fn find() -> Result<Self, Unavailable> {
         let named = std::env::var_os(VARIABLE).map(PathBuf::from);
         let usual = [UNPACKED, "/"].map(PathBuf::from);
@@ -53,7 +53,7 @@ impl Kernel {
         })
     }
 
-    /// Files of a module and of those it needs, in the order of loading; none if it is built in.
+    /// Files of a module and of its dependencies, in load order. Empty if it is built in.
     pub(super) fn files_of(&self, module: &str) -> io::Result<Vec<PathBuf>> {
         let mut modprobe = Command::new(super::program("modprobe").map_err(io::Error::other)?);
         modprobe.args(["--set-version", &self.version, "--show-depends", module]);
