@@ -1,8 +1,8 @@
-//! How much of its time a campaign spends outside I/O, what it stores for each point, and what
-//! `campaign status` and `campaign report` cost it while it runs.
+//! The share of time that a campaign spends outside I/O, its space per point, and the cost of
+//! `campaign status` and `campaign report` while it runs.
 //!
-//! On a simulated device a point takes no time worth mentioning: what passes is the campaign's own.
-//! On a file the points are as long as asked, and what is left of the time is the campaign's own.
+//! On a simulated device a point takes almost no time, so the elapsed time is the campaign's own.
+//! On a file the points take the requested time, and the rest is the campaign's own.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -41,18 +41,18 @@ pub(crate) struct CampaignArgs {
     rounds: u32,
 }
 
-/// Eight units of 1 ms: one request at a time, so 50 in the time that a point is simulated for.
+/// Eight servers of 1 ms. One request at a time makes 50 requests in the simulated time of a point.
 const DEVICE: &str = "servers=8,read=exp:1ms,size=64M";
 const SIMULATED_S: f64 = 0.05;
-/// Larger than the points need, and quickly written.
+/// Larger than the points need, and quick to write.
 const FILE_BYTES: usize = 64 << 20;
-/// Largest share of time outside I/O, percent, and largest space per point, bytes.
+/// Limits of the time outside I/O, percent, and of the space per point, bytes.
 const MOST_PERCENT: f64 = 1.0;
 const MOST_BYTES: u64 = 50_000;
-/// How long `status` and `report` pause between two calls: more often than anybody looks.
+/// Pause between calls of `status` and `report`: shorter than in practice.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a campaign took.
+/// Result of a campaign.
 struct Took {
     seconds: f64,
     points: u64,
@@ -61,11 +61,11 @@ struct Took {
     iops: f64,
 }
 
-/// Runs the campaigns, and prints a line for each.
+/// Runs the campaigns and prints a line for each.
 pub(crate) fn campaign(args: &CampaignArgs, out: &mut impl Write) -> Result<(), BenchError> {
     fs::create_dir_all(&args.dir).map_err(doing("cannot make the directory"))?;
     let data = args.dir.join("campaign-data");
-    // With content, so that the campaign need not write it first.
+    // With content, so that the campaign need not prepare it.
     fs::write(&data, vec![1; FILE_BYTES]).map_err(doing("cannot make the file"))?;
     let mut print =
         |line: String| writeln!(out, "{line}").map_err(doing("cannot write the result"));
@@ -102,7 +102,7 @@ pub(crate) fn campaign(args: &CampaignArgs, out: &mut impl Write) -> Result<(), 
     fs::remove_file(&data).map_err(doing("cannot remove the file"))
 }
 
-/// IOPS of campaigns with `status` and `report` beside them over those without, in turn.
+/// Ratio of a campaign's IOPS with `status` and `report` running to those without, in turn.
 fn beside(args: &CampaignArgs, target: &str) -> Result<String, BenchError> {
     let mut pairs = Vec::new();
     let points = args.file_points.min(20);
@@ -134,7 +134,7 @@ fn beside(args: &CampaignArgs, target: &str) -> Result<String, BenchError> {
     ))
 }
 
-/// Runs a campaign of so many points; with `is_asked` while others ask for its status and report.
+/// Runs a campaign of `points` points; with `is_asked`, calls its status and report meanwhile.
 fn measured(
     args: &CampaignArgs,
     target: &str,
@@ -143,7 +143,7 @@ fn measured(
     is_asked: bool,
 ) -> Result<Took, BenchError> {
     let output = args.dir.join("campaign");
-    // What an interrupted bench left.
+    // Remains of an interrupted bench.
     let _ = fs::remove_dir_all(&output);
     let values: Vec<String> = (1..=points).map(|point| (4096 * point).to_string()).collect();
     let experiment = format!(
@@ -177,7 +177,7 @@ fn measured(
     Ok(took)
 }
 
-/// Waits for the end of a campaign; seconds since its start.
+/// Waits for the end of a campaign. Returns the seconds since its start.
 fn ended(
     args: &CampaignArgs,
     mut child: Child,
@@ -193,7 +193,7 @@ fn ended(
         }
         if is_asked && asked.elapsed() >= PAUSE {
             for verb in ["status", "report"] {
-                // Before its first record, and while it ends, there may be nothing to say.
+                // Before the first record, and while the campaign ends, these may fail.
                 let _ = ask(&program, &["campaign", verb, &output.to_string_lossy()]);
             }
             asked = Instant::now();
@@ -211,7 +211,7 @@ fn ended(
     Err(BenchError::Failed { program, status: status.to_string(), said })
 }
 
-/// Points of a campaign, and the mean of their IOPS, by the table of its only experiment.
+/// Points of a campaign and the mean of their IOPS, from the table of its only experiment.
 fn records(args: &CampaignArgs, output: &Path) -> Result<(u64, f64), BenchError> {
     let lacks =
         |what: &str| BenchError::Output { program: "iosonde campaign".into(), what: what.into() };

@@ -1,4 +1,4 @@
-//! The cases: which target, which depth, and what iosonde is expected to reach there.
+//! The cases: target, depth and expected results of iosonde.
 
 use clap::ValueEnum;
 
@@ -56,18 +56,18 @@ pub(crate) enum CaseName {
     ProfileMemory,
 }
 
-/// Which file is read.
+/// File or device of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TargetName {
-    /// Preallocated and unwritten: the whole kernel path, no device.
+    /// Preallocated and unwritten: the whole kernel path without a device.
     Unwritten,
-    /// Two of these, and a job file that gives each job its own.
+    /// Two such files, and a job file with a job for each.
     Pair,
-    /// Written random data: the device.
+    /// Written random data: requests reach the device.
     Written,
-    /// A file of zeros in memory: written without a device.
+    /// A file of zeros in memory: writes without a device.
     Memory,
-    /// A longer one.
+    /// A larger file in memory.
     LongMemory,
     /// `/dev/null`.
     DevNull,
@@ -82,37 +82,37 @@ pub(crate) enum TargetName {
 pub(crate) enum Goal {
     /// Operations per second of iosonde over the peer's, at least.
     RateAtLeast(Kind, f64),
-    /// The same between one and its reciprocal: no difference.
+    /// The ratio does not differ from 1 by more than the noise.
     RateAlike(Kind),
     /// CPU per operation of iosonde over the peer's, at most.
     CpuAtMost(Kind, f64),
-    /// Bytes verified per CPU second of iosonde over the peer's, at least. What the kernel takes is
-    /// the price of reading and writing, not of verifying.
+    /// Bytes verified per CPU second in user mode, iosonde over the peer, at least. Time in the
+    /// kernel is the cost of reading and writing, not of verifying.
     VerifiesAtLeast(Kind, f64),
     /// Operations per second, at least.
     IopsAtLeast(f64),
     /// Reported median over the calibrated floor, at most.
     FloorAtMost(f64),
-    /// Bytes filled per second with fresh data, at least: a write's size over what it costs more
-    /// than a read.
+    /// Bytes filled with fresh data per second, at least: the size of a write over its extra cost
+    /// compared with a read.
     FillAtLeast(f64),
     /// Seconds from the start of the program to its first I/O, at most.
     FirstIoWithin(f64),
-    /// Memory besides buffers, bytes, at most.
+    /// Memory in addition to buffers, bytes, at most.
     MemoryWithin(u64),
     /// Share of the operations per second that a watched program loses, at most.
     LossAtMost(f64),
     /// That share over bpftrace's, at most.
     LossOverBpftraceAtMost(f64),
-    /// Seconds that a command starts later for being watched, at most.
+    /// Seconds by which profiling delays the start of a command, at most.
     ReleasedWithin(f64),
-    /// Memory of the collector after ten times the length over that after once, at most.
+    /// Memory of the collector after the long run over that after the short one, at most.
     MemoryGrowsAtMost(f64),
 }
 
 impl CaseName {
-    /// All of them, in the order in which they are run. The one whose memory is looked at comes
-    /// first: the system knows the largest of all children so far.
+    /// All cases, in the order in which they run. The one that measures memory comes first: the
+    /// system reports the largest of all children so far.
     pub(crate) const ALL: [Self; 22] = [
         Self::Startup,
         Self::Qd128,
@@ -138,7 +138,7 @@ impl CaseName {
         Self::ProfileMemory,
     ];
 
-    /// What the table calls it.
+    /// Title in the tables.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Startup => "Start-up: 64 jobs of depth 256, preallocated file",
@@ -192,7 +192,7 @@ impl CaseName {
         }
     }
 
-    /// Requests in flight asked for, per job.
+    /// Requests in flight per job.
     pub(crate) fn depth(self) -> u32 {
         match self {
             Self::Startup => 256,
@@ -206,7 +206,7 @@ impl CaseName {
         }
     }
 
-    /// What it reads or writes.
+    /// Target of the case.
     pub(crate) fn target(self) -> TargetName {
         match self {
             Self::TwoJobs | Self::CostsFile => TargetName::Pair,
@@ -218,7 +218,7 @@ impl CaseName {
             Self::VerifyMemory => TargetName::LongMemory,
             Self::Vhost32 | Self::Vhost1 => TargetName::Served,
             Self::CostsMemory => TargetName::Memory,
-            // In its own memory, not on a file.
+            // Their data are in the program's own memory.
             Self::Blocks | Self::ProfileStart => TargetName::DevNull,
             _ => TargetName::Unwritten,
         }
@@ -236,8 +236,8 @@ impl CaseName {
         }
     }
 
-    /// Rounds, where this many are asked for: the vhost-user cases have close limits, and get
-    /// nine for five.
+    /// Rounds of this case if `asked` are requested. The vhost-user cases have narrow limits and
+    /// get nine for five.
     pub(crate) fn rounds(self, asked: u32) -> u32 {
         match self {
             Self::Vhost32 | Self::Vhost1 => asked * 9 / 5,
@@ -246,8 +246,8 @@ impl CaseName {
         }
     }
 
-    /// Seconds per run, where this many are asked for. A cost table has many rows of one tool, and
-    /// a start needs no length.
+    /// Seconds per run if `asked` are requested. A cost table has many rows of one tool, and a
+    /// start has no length.
     pub(crate) fn seconds(self, asked: f64) -> f64 {
         match self {
             Self::Startup | Self::Blocks => asked / 4.0,
@@ -262,7 +262,7 @@ impl CaseName {
         matches!(self, Self::CostsNull | Self::CostsFile | Self::CostsMemory)
     }
 
-    /// Whether it is about profiled programs.
+    /// Whether it measures profiled programs.
     pub(crate) fn is_watched(self) -> bool {
         matches!(
             self,
@@ -270,7 +270,7 @@ impl CaseName {
         )
     }
 
-    /// Bytes of the target that are used, at most: what is verified is read back whole.
+    /// Upper limit on the bytes used of the target, because a soak reads all of it back.
     pub(crate) fn most_bytes(self) -> u64 {
         match self {
             Self::SoakDisk => 256 << 20,
@@ -278,7 +278,7 @@ impl CaseName {
         }
     }
 
-    /// The contenders; the others are compared with the first.
+    /// The tools compared. The first is the reference.
     pub(crate) fn contenders(self) -> &'static [Kind] {
         match self {
             Self::Startup => &[Kind::IosondeStartup],

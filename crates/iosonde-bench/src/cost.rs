@@ -1,4 +1,4 @@
-//! Cost of a load over plain random reads: the same engine and target, one thing more.
+//! Cost of a load over plain random reads: the same engine and target, one property changed.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::rounds::{CaseResult, Sample};
 use crate::summary::column;
 use crate::tool::Kind;
 
-/// What a load has beside plain random reads, or in their place.
+/// The property that differs from plain random reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Extra {
     Mixed,
@@ -25,13 +25,13 @@ pub(crate) enum Extra {
 }
 
 impl Extra {
-    /// Those whose instructions can be counted: on the null engine, which has one target, and
-    /// whatever the time. An open loop waits, and at last counts what it dropped; a latency target
-    /// wants a length in time.
+    /// Loads whose instructions can be counted: on the null engine, which has one target, and for a
+    /// number of operations. An open loop waits and may drop operations; a latency target needs a
+    /// duration.
     pub(crate) const COUNTED: [Self; 6] =
         [Self::Mixed, Self::Write, Self::Sync, Self::Zipf, Self::Stride, Self::Split];
 
-    /// What the tables call it.
+    /// Title in the tables.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Mixed => "70 % reads, 30 % writes",
@@ -46,7 +46,7 @@ impl Extra {
         }
     }
 
-    /// The key of its instruction count.
+    /// Key of its instruction count.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Mixed => "mixed",
@@ -61,8 +61,7 @@ impl Extra {
         }
     }
 
-    /// The arguments that make it so, the direction among them. `SECOND` stands for another
-    /// target.
+    /// Arguments of the load, including the direction. `SECOND` stands for a second target.
     pub(crate) fn words(self, operations_per_s: f64) -> String {
         let sizes = if self == Self::Split { "--bssplit 4k/70:64k/30" } else { "--bs 4k" };
         let load = match self {
@@ -73,7 +72,7 @@ impl Extra {
             Self::Stride => "--rw read --stride 64k".to_owned(),
             Self::Split => "--rw randread".to_owned(),
             Self::OpenLoop => format!("--rw randread --rate-iops {operations_per_s:.0}"),
-            // A limit that the full depth keeps: what is measured is the watching.
+            // A limit that the full depth meets, so that only the control loop is measured.
             Self::Hold => {
                 "--rw randread --latency-target p99<=100ms --latency-mode hold --latency-window 1"
                     .to_owned()
@@ -84,7 +83,7 @@ impl Extra {
     }
 }
 
-/// CPU time of a load over that of plain reads in the same round, ns per operation, for each round.
+/// CPU time of a load minus that of plain reads in the same round, ns per operation, per round.
 fn over_plain(described: &CaseResult, plain: Kind, kind: Kind) -> Vec<f64> {
     let cost = |kind: Kind| column(described, kind.title(), |sample| Some(sample.cpu_ns_per_op));
     let (plain, other) = (cost(plain), cost(kind));
@@ -94,14 +93,13 @@ fn over_plain(described: &CaseResult, plain: Kind, kind: Kind) -> Vec<f64> {
     other.iter().zip(&plain).map(|(other, plain)| other - plain).collect()
 }
 
-/// Bytes per second of fresh data: the size of a write over what it costs more than a read.
+/// Bytes of fresh data per second: the size of a write over its extra cost compared with a read.
 pub(crate) fn filled_per_s(described: &CaseResult, plain: Kind) -> Option<f64> {
     const BLOCK_BYTES: f64 = 4096.0;
     let more_ns = median(&over_plain(described, plain, Kind::NullWith(Extra::Write)))?;
     Some(BLOCK_BYTES / more_ns * 1e9)
 }
 
-/// The table of a case.
 pub(crate) fn table(case: CaseName, described: &CaseResult) -> String {
     let mut text = "| load | CPU ns per I/O | over plain, ns | min to max | IOPS median |\n\
                     | --- | --- | --- | --- | --- |\n"

@@ -1,6 +1,6 @@
-//! What a coordinator of many hosts costs: its own processor time and memory, for more and more
-//! agents. These only pretend, unless real ones are asked for: each is a process that answers over
-//! its pipes, and sends the record of one true run.
+//! Cost of a coordinator of many hosts: its CPU time and memory for growing numbers of agents. The
+//! agents are simulated unless real ones are requested: each is a process that answers over its
+//! pipes and sends the record of one real run.
 
 use std::fs;
 use std::io::{self, BufRead, Read, Write};
@@ -41,12 +41,12 @@ pub(crate) struct PretendArgs {
     verb: String,
 }
 
-/// The load of the record.
+/// Load of the recorded run.
 const LOAD: &str = "--ioengine sim --path servers=8,read=exp:90us --rw randread --iodepth 4 \
                     --number-ios 20000";
-/// Most of a coordinator of 1,000 hosts: processor time, and memory in MiB.
+/// Limits for a coordinator of 1,000 hosts: CPU time in seconds, and memory in MiB.
 const MOST: (f64, f64) = (5.0, 512.0);
-/// How often memory is looked at.
+/// Interval at which memory is read.
 const LOOK: Duration = Duration::from_millis(2);
 /// Clock ticks per second in `/proc`.
 const TICKS: f64 = 100.0;
@@ -102,7 +102,7 @@ pub(crate) fn hosts(args: &HostsArgs, out: &mut impl Write) -> Result<(), BenchE
     Ok(())
 }
 
-/// A true run, whose record all agents send.
+/// Makes the real run whose record all agents send.
 fn record(args: &HostsArgs, kept: &Path) -> Result<PathBuf, BenchError> {
     let folder = kept.join("record");
     let ended = Command::new(&args.iosonde)
@@ -121,7 +121,7 @@ fn record(args: &HostsArgs, kept: &Path) -> Result<PathBuf, BenchError> {
     found.ok_or(BenchError::Output { program: "iosonde run".into(), what: "record".into() })
 }
 
-/// Seconds of processor time of the coordinator alone, its most memory in MiB, and what it wrote.
+/// CPU seconds of the coordinator alone, its peak memory in MiB, and its output.
 fn watched(mut coordinator: Child) -> Result<(f64, f64, Value), BenchError> {
     let place = PathBuf::from(format!("/proc/{}", coordinator.id()));
     let reads = coordinator.stdout.take().map(|mut stdout| {
@@ -138,7 +138,7 @@ fn watched(mut coordinator: Child) -> Result<(f64, f64, Value), BenchError> {
         let stat = fs::read_to_string(place.join("stat")).map_err(doing("no process"))?;
         let fields: Vec<&str> =
             stat.rsplit_once(") ").map_or(Vec::new(), |(_, rest)| rest.split(' ').collect());
-        // One that has ended keeps its times until it is waited for.
+        // A process that has ended keeps its times until it is waited for.
         if fields.first() == Some(&"Z") {
             let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok());
             break ticks(11).zip(ticks(12)).map_or(0.0, |(user, system)| (user + system) / TICKS);
@@ -156,7 +156,7 @@ fn most_memory_kib(place: &Path) -> Option<f64> {
     line.trim().trim_end_matches("kB").trim().parse().ok()
 }
 
-/// An agent that measures nothing: it goes through the protocol and sends the record.
+/// An agent that measures nothing: it follows the protocol and sends the record.
 pub(crate) fn pretend(args: &PretendArgs, out: &mut impl Write) -> Result<(), BenchError> {
     let run = fs::read_to_string(&args.record).map_err(doing("no record"))?;
     let broken = || doing("the coordinator is gone");
@@ -187,7 +187,7 @@ pub(crate) fn pretend(args: &PretendArgs, out: &mut impl Write) -> Result<(), Be
     say("{\"Ended\":{\"code\":0,\"output\":\"\"}}").map_err(broken())
 }
 
-/// The next order.
+/// Reads the next message of the coordinator.
 fn next(from: &mut impl BufRead) -> io::Result<Option<Value>> {
     let mut head = String::new();
     from.read_line(&mut head)?;

@@ -1,5 +1,5 @@
-//! Instructions per operation of iosonde itself, counted by callgrind: the same on any quiet or
-//! busy machine of one architecture, so it can be a gate.
+//! Instructions per operation of iosonde, counted by callgrind. The count does not depend on the
+//! load of the machine, so a test can limit it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::cost::Extra;
 use crate::{BenchError, InstructionArgs, doing};
 
-/// How much the count may grow.
+/// Largest permitted growth of the count, as a share.
 const ALLOWED_GROWTH: f64 = 0.05;
 
 /// The committed counts.
@@ -21,12 +21,12 @@ const ALLOWED_GROWTH: f64 = 0.05;
 struct Committed {
     /// Instructions per operation on the null engine: plain random reads.
     null_instructions_per_op: f64,
-    /// The same under other loads; for reading, not for the gate.
+    /// The same under other loads, for information only.
     #[serde(default)]
     loads: BTreeMap<String, f64>,
 }
 
-/// Counts, prints, and holds the count against the committed one or writes it.
+/// Counts, prints, and compares the count with the committed one or writes it.
 pub(crate) fn count(args: &InstructionArgs, out: &mut impl Write) -> Result<(), BenchError> {
     let said = |error| BenchError::File { what: "cannot write the result".to_owned(), error };
     if let Err(error) = Command::new("valgrind").arg("--version").output() {
@@ -76,7 +76,7 @@ fn committed(path: &Path) -> Result<f64, BenchError> {
     Ok(committed.null_instructions_per_op)
 }
 
-/// Growth over the committed count, as a share; an error where it is too much.
+/// Growth over the committed count, as a share; an error if it is above the limit.
 fn gate(per_op: f64, committed: f64) -> Result<f64, BenchError> {
     let growth = per_op / committed - 1.0;
     if growth <= ALLOWED_GROWTH {
@@ -96,7 +96,7 @@ fn counted(args: &InstructionArgs, load: &str) -> Result<f64, BenchError> {
     per_operation((args.small, small), (args.large, large))
 }
 
-/// Start and end cost the same in both runs and fall out.
+/// Start and end cost the same in both runs and cancel out.
 fn per_operation(small: (u64, u64), large: (u64, u64)) -> Result<f64, BenchError> {
     let (ops, instructions) = (large.0.checked_sub(small.0), large.1.checked_sub(small.1));
     match (ops, instructions) {
@@ -110,7 +110,7 @@ fn per_operation(small: (u64, u64), large: (u64, u64)) -> Result<f64, BenchError
     }
 }
 
-/// Instructions of the whole process.
+/// Instructions of a whole process.
 fn callgrind(iosonde: &Path, load: &str, operations: u64) -> Result<u64, BenchError> {
     let state = std::env::temp_dir().join(format!("iosonde-bench-{}", std::process::id()));
     let mut command = Command::new("valgrind");
@@ -131,7 +131,7 @@ fn callgrind(iosonde: &Path, load: &str, operations: u64) -> Result<u64, BenchEr
         .ok_or_else(|| BenchError::Output { program, what: "line `Collected : N`".to_owned() })
 }
 
-/// The last line that is not valgrind's.
+/// The last line that valgrind did not write.
 fn last_own_line(said: &str) -> String {
     said.lines().rfind(|line| !line.starts_with("==")).unwrap_or("").to_owned()
 }

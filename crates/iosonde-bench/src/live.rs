@@ -1,7 +1,7 @@
-//! What the live view costs: the same run on a terminal, with the view and without, in turn. The
-//! load is reads of 512 bytes from a file in memory: every request is a system call, and about 1.5
-//! million fit into a second. Where such runs scatter by more than the view may cost, the CPU time
-//! that the view takes decides: it is the same at any load, so a light load shows it.
+//! Cost of the live view: the same run on a terminal, with the view and without, in turn. The load
+//! is reads of 512 bytes from a file in memory: each is a system call, about 1.5 million per
+//! second. If such runs scatter by more than the limit, the view's CPU time decides. It is the same
+//! at any load, so a light load shows it.
 
 use std::fs;
 use std::io::Write;
@@ -99,7 +99,7 @@ pub(crate) fn live(args: &LiveArgs, out: &mut impl Write) -> Result<(), BenchErr
     ))
 }
 
-/// The figure of each round, with the view and without, the order changing with each round.
+/// The figure of each round with the view and without, in alternating order.
 fn pairs(
     args: &LiveArgs,
     mut figure: impl FnMut(bool) -> Result<f64, BenchError>,
@@ -115,7 +115,7 @@ fn pairs(
     (0..args.rounds).map(&mut pair).collect()
 }
 
-/// Whether the ratio is shown to be within `limit` percent, shown not to be, or neither.
+/// Whether the ratio is within `limit` percent: met, not met or undecidable.
 fn verdict(interval: Option<(f64, f64)>, limit: f64) -> &'static str {
     let least = 1.0 - limit / 100.0;
     match interval {
@@ -125,12 +125,12 @@ fn verdict(interval: Option<(f64, f64)>, limit: f64) -> &'static str {
     }
 }
 
-/// The median of at least one number.
+/// Median; NaN without values.
 fn typical(values: &[f64]) -> f64 {
     median(values).unwrap_or(f64::NAN)
 }
 
-/// One run on a terminal of its own, with these further options.
+/// One run on its own terminal, with additional options.
 fn run(
     args: &LiveArgs,
     data: &Path,
@@ -151,7 +151,7 @@ fn run(
     pinned(cpus, Path::new("script"), &words, &args.dir, &[0])
 }
 
-/// Where a run leaves its result.
+/// File with the result of a run.
 fn result(args: &LiveArgs) -> PathBuf {
     args.dir.join("live.json")
 }

@@ -12,7 +12,7 @@ fn file(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// What a reader must know of the machine, as (name, value).
+/// Facts about the machine that readers of the results need, as (name, value).
 pub(crate) fn facts(dir: &Path) -> Vec<(&'static str, String)> {
     let cpuinfo = file("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
@@ -42,7 +42,6 @@ pub(crate) fn facts(dir: &Path) -> Vec<(&'static str, String)> {
     .collect()
 }
 
-/// Whether this process may do everything.
 pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
@@ -58,7 +57,7 @@ pub(crate) fn last_cpu() -> usize {
 /// Ticks per second in `/proc`: USER_HZ, 100 on every architecture that this runs on.
 const USER_HZ: f64 = 100.0;
 
-/// CPU time of the machine and of each process, to see who else is running.
+/// CPU time of the machine and of each process, to detect other load.
 #[derive(Debug)]
 pub(crate) struct Others {
     since: Instant,
@@ -67,12 +66,11 @@ pub(crate) struct Others {
     ticks: BTreeMap<u32, u64>,
 }
 
-/// What the others used, in CPUs.
+/// CPU use by other processes, in CPUs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Foreign {
-    /// All of them together.
     pub(crate) cpus: f64,
-    /// The busiest that is still there, by name, and its part; shorter-lived ones have no name.
+    /// Name and CPU use of the busiest process that still runs; processes that ended are not named.
     pub(crate) busiest: Option<(String, f64)>,
 }
 
@@ -91,12 +89,12 @@ fn busy_ticks(stat: &str) -> u64 {
     first.split_whitespace().skip(1).take(3).filter_map(|field| field.parse::<u64>().ok()).sum()
 }
 
-/// CPU time that the machine has spent so far on anything, interrupts among it, ns.
+/// CPU time of the machine so far, including interrupts, ns.
 pub(crate) fn busy_ns() -> u64 {
     let stat = file("/proc/stat").unwrap_or_default();
     let first = stat.lines().next().unwrap_or("");
     let fields: Vec<u64> = first.split_whitespace().skip(1).flat_map(str::parse).collect();
-    // user, nice, system; then idle and iowait; then interrupts, hard and soft.
+    // The fields are user, nice, system, idle, iowait, irq and softirq.
     let ticks: u64 = [0, 1, 2, 5, 6].iter().filter_map(|&field| fields.get(field)).sum();
     (ticks as f64 / USER_HZ * 1e9) as u64
 }
@@ -115,7 +113,7 @@ fn processes() -> BTreeMap<u32, (String, u64)> {
 }
 
 impl Others {
-    /// Starts watching. Our own tools must not be running, neither now nor at the end.
+    /// Starts watching. The bench's own tools must not be running now or at the end.
     pub(crate) fn watch() -> Self {
         Self {
             since: Instant::now(),
@@ -125,7 +123,7 @@ impl Others {
         }
     }
 
-    /// CPUs used by the kernel's workers, which carry out what a loop device is asked for.
+    /// CPUs used by kernel workers, which carry out the requests of a loop device.
     pub(crate) fn kernel_workers(&self) -> f64 {
         let used = |(pid, (name, ticks)): (u32, (String, u64))| {
             let before = self.ticks.get(&pid).copied().unwrap_or(0);
@@ -135,7 +133,7 @@ impl Others {
         ticks as f64 / USER_HZ / self.since.elapsed().as_secs_f64()
     }
 
-    /// What the others used since then: all that the machine used and that was not ours.
+    /// CPU use by others since then: the total of the machine minus the bench's own.
     pub(crate) fn used(&self) -> Foreign {
         let elapsed = self.since.elapsed().as_secs_f64();
         let busy = busy_ticks(&file("/proc/stat").unwrap_or_default());

@@ -1,9 +1,9 @@
 //! `iosonde-bench`: compares the speed of iosonde with other tools on this machine.
 //!
-//! First a control: iosonde against itself. Then each case in rounds, all tools one after another
-//! on one CPU, in reversed order every other round, so that a slow minute hits all of them. The
-//! numbers are ratios within a round. If the control deviates, or other processes use the CPU, it
-//! prints the numbers without a verdict.
+//! It begins with a control: iosonde against itself. Then each case runs in rounds, all tools one
+//! after another on one CPU, in reversed order every other round, so that a slow period affects all
+//! of them. Results are ratios within a round. If the control deviates, or other processes use the
+//! CPU, it prints the numbers without a verdict.
 #![forbid(unsafe_code)]
 
 mod campaign;
@@ -37,43 +37,37 @@ use clap::{Args, Parser, Subcommand};
 /// Why the bench could not measure.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
-    /// A program that is needed did not start.
+    /// A required program did not start.
     #[error("{program} cannot be run: {error}")]
-    NotRun {
-        program: String,
-        /// What the system said.
-        error: std::io::Error,
-    },
-    /// A program that is needed failed.
+    NotRun { program: String, error: std::io::Error },
+    /// A required program failed.
     #[error("{program} failed ({status}): {said}")]
     Failed {
         program: String,
-        /// Its exit status.
         status: String,
-        /// The end of what it wrote to stderr.
+        /// The end of its standard error.
         said: String,
     },
-    /// A program's output lacks what it should have.
+    /// A program's output lacks an expected item.
     #[error("the output of {program} has no {what}")]
     Output {
         program: String,
-        /// What was looked for.
+        /// The missing item.
         what: String,
     },
     /// A file or directory of the bench itself.
     #[error("{what}: {error}")]
     File {
-        /// What was being done.
+        /// The action that failed.
         what: String,
-        /// What the system said.
         error: std::io::Error,
     },
-    /// A gate is closed.
+    /// A count exceeds its limit, or a measurement is impossible.
     #[error("{0}")]
     Gate(String),
 }
 
-/// For `map_err`: an I/O error with what was being done.
+/// For `map_err`: prefixes an I/O error with the action that failed.
 pub(crate) fn doing(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> BenchError {
     let what = what.into();
     move |error| BenchError::File { what, error }

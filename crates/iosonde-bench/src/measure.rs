@@ -12,11 +12,9 @@ use crate::BenchError;
 /// The output and the cost of a finished program.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// Its standard output.
     pub(crate) said: String,
     /// CPU time of all its threads, user and system.
     pub(crate) cpu: Duration,
-    /// From start to end.
     pub(crate) wall: Duration,
 }
 
@@ -49,14 +47,14 @@ fn output(mut command: Command, program: &str, fine: &[i32]) -> Result<Output, B
     Err(BenchError::Failed { program: program.to_owned(), status, said: last })
 }
 
-/// The largest memory that any child so far has had at once, bytes.
+/// Largest resident memory of any child so far, bytes.
 pub(crate) fn children_peak_bytes() -> Option<u64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
     Some(usage.max_rss().unsigned_abs() * 1024)
 }
 
-/// Runs a program pinned to `cpus`, which ends with one of the statuses that are `fine`. No two may
-/// run at once: CPU time is that of all children.
+/// Runs a program pinned to `cpus`, which must exit with a status in `fine`. Only one may run at a
+/// time: the CPU time is that of all children.
 pub(crate) fn pinned(
     cpus: &str,
     program: &Path,
@@ -66,7 +64,7 @@ pub(crate) fn pinned(
 ) -> Result<Ran, BenchError> {
     let mut command = Command::new("taskset");
     command.arg("-c").arg(cpus).arg(program).args(arguments);
-    // iosonde keeps each run: not among the user's own.
+    // iosonde stores each run; keep these out of the user's own results.
     command.env("XDG_STATE_HOME", state_dir);
     let (before, start) = (children_cpu(), Instant::now());
     let output = output(command, &program.to_string_lossy(), fine)?;
@@ -77,7 +75,7 @@ pub(crate) fn pinned(
     })
 }
 
-/// Runs a program to its end and gives its trimmed output.
+/// Runs a program to its end and returns its trimmed output.
 pub(crate) fn ask(program: &str, arguments: &[&str]) -> Result<String, BenchError> {
     let mut command = Command::new(program);
     command.args(arguments);

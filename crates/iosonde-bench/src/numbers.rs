@@ -1,4 +1,4 @@
-//! Spread, and how numbers are written.
+//! Spread of values, and formatting of numbers.
 
 /// Smallest and largest of at least one number.
 pub(crate) fn spread(values: &[f64]) -> Option<(f64, f64)> {

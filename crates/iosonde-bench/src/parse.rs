@@ -7,7 +7,6 @@ use serde_json::Value;
 pub(crate) struct Reported {
     /// Operations per second.
     pub(crate) iops: f64,
-    /// Operations.
     pub(crate) ops: Option<f64>,
     /// Mean latency from before submission, in ns.
     pub(crate) mean_ns: Option<f64>,
@@ -15,17 +14,17 @@ pub(crate) struct Reported {
     pub(crate) p50_ns: Option<f64>,
     /// 99th percentile of it, in ns.
     pub(crate) p99_ns: Option<f64>,
-    /// CPU time of the work by the tool's own account, without its start and end, in user and in
-    /// system mode, in ns.
+    /// CPU time of the work as the tool reports it, without start and end, in user and in system
+    /// mode, in ns.
     pub(crate) cpu_ns: Option<(f64, f64)>,
 }
 
 fn document(text: &str) -> Option<Value> {
-    // fio may say a word before its JSON.
+    // fio may print text before its JSON.
     serde_json::from_str(&text[text.find('{')?..]).ok()
 }
 
-/// `iosonde run --output-format json`: all directions together, of `summary`.
+/// `iosonde run --output-format json`: all directions together, from `summary`.
 pub(crate) fn iosonde(text: &str) -> Option<Reported> {
     let document = document(text)?;
     let total = document.pointer("/summary/total")?;
@@ -45,8 +44,8 @@ pub(crate) fn iosonde_floor_ns(text: &str) -> Option<f64> {
     Some(document(text)?.pointer("/floor/psync_p50_ps")?.as_f64()? / 1e3)
 }
 
-/// fio's JSON, and BFFIO's, which has the same shape. fio's percentiles run from submission, not
-/// from before it, so only the mean of `lat` is taken.
+/// fio's JSON, and BFFIO's, which has the same format. fio's percentiles start at submission, not
+/// before it, so only the mean of `lat` is taken.
 pub(crate) fn fio(text: &str) -> Option<Reported> {
     let document = document(text)?;
     let way = |name: &str| document.pointer(&format!("/jobs/0/{name}"));
@@ -62,12 +61,12 @@ pub(crate) fn fio(text: &str) -> Option<Reported> {
     })
 }
 
-/// A record of iosonde: when its window opened, ns since 1970.
+/// From a record of iosonde: start of its measurement window, ns since 1970.
 pub(crate) fn iosonde_started_unix_ns(record: &str) -> Option<u64> {
     document(record)?.pointer("/started_unix_ns")?.as_u64()
 }
 
-/// A record of iosonde: CPU time of its jobs within the window, without start and end, ns.
+/// From a record of iosonde: CPU time of its jobs within the window, without start and end, ns.
 pub(crate) fn iosonde_cpu_ns(record: &str) -> Option<f64> {
     let document = document(record)?;
     let jobs = document.pointer("/jobs")?.as_array()?;
@@ -86,7 +85,7 @@ fn scaled(text: &str) -> Option<f64> {
     }
 }
 
-/// `t/io_uring`: a line `IOPS=1.90M, ...` for each second; the mean of them.
+/// `t/io_uring`: the mean of its lines `IOPS=1.90M, ...`, one per second.
 pub(crate) fn t_io_uring(text: &str) -> Option<Reported> {
     let seconds: Vec<f64> = text
         .lines()

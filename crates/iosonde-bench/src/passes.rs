@@ -1,5 +1,5 @@
-//! The cost of creating and checking a block of the verifier: passes over memory, in this program,
-//! through the library, beside a copy of the same memory.
+//! The cost of creating and checking a block of the verifier: passes over memory by the library in
+//! this process, compared with a copy of the same memory.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -16,16 +16,16 @@ use crate::rounds::CaseResult;
 use crate::summary::{column, ratio_in_rounds};
 use crate::tool::Kind;
 
-/// What is done with every byte.
+/// Operation of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Does {
     /// `memcpy` from one half of the buffer to the other; only the bytes copied count.
     Copy,
-    /// Filling with fresh data, and checksums.
+    /// Fills blocks with fresh data and checksums.
     Seal,
-    /// Checksums, and whether the block is the right one.
+    /// Verifies checksums and the identity of blocks.
     Check,
-    /// What is done to a buffer before something is read into it.
+    /// Overwrites a buffer, as is done before a read into it.
     Poison,
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct Pass {
     buffer_bytes: usize,
 }
 
-/// An operation of the verifier: in the second cache, as its buffers are.
+/// Size of a buffer for one operation of the verifier: it fits in the L2 cache.
 const CACHED: usize = 64 << 10;
-/// More than any cache.
+/// Larger than any cache.
 const BEYOND: usize = 512 << 20;
-/// Bytes of the unit in which the samples count.
+/// Bytes per unit of the samples.
 const UNIT: f64 = 4096.0;
 
 const fn pass(
@@ -55,7 +55,7 @@ const fn pass(
     Pass { title, does, block_bytes, sector_bytes, buffer_bytes }
 }
 
-/// All passes; the copy of each buffer stands before what is held against it.
+/// All passes; each copy precedes the passes that are compared with it.
 static LIST: [Pass; 15] = [
     pass("memcpy, 64 KiB", Does::Copy, (4096, 512), CACHED),
     pass("seal 4096/512, 64 KiB", Does::Seal, (4096, 512), CACHED),
@@ -74,7 +74,7 @@ static LIST: [Pass; 15] = [
     pass("check 65536/512, 512 MiB", Does::Check, (65_536, 512), BEYOND),
 ];
 
-/// The same as contenders.
+/// The passes as contenders.
 pub(crate) static PASSES: [Kind; LIST.len()] = {
     let mut kinds = [Kind::Memory(&LIST[0]); LIST.len()];
     let mut i = 0;
@@ -85,7 +85,7 @@ pub(crate) static PASSES: [Kind; LIST.len()] = {
     kinds
 };
 
-/// What a pass came to.
+/// Result of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Came {
     /// Units of 4 KiB per second.
@@ -95,8 +95,8 @@ pub(crate) struct Came {
 }
 
 impl Pass {
-    /// Repeats the pass for so long, on a thread of its own on this CPU; `None` if a block that
-    /// was sealed is not found again.
+    /// Repeats the pass for that time on a thread pinned to this CPU; `None` if a sealed block
+    /// fails its check.
     pub(crate) fn measure(&self, cpu: usize, seconds: f64) -> Option<Came> {
         std::thread::scope(|scope| {
             scope
@@ -110,7 +110,7 @@ impl Pass {
     }
 
     fn repeat(&self, length: Duration) -> Option<Came> {
-        /// Between two looks at the clock.
+        /// Bytes between two readings of the clock.
         const AT_ONCE: usize = 4 << 20;
         let format = Format::new(RunId(0x5eed), self.block_bytes, self.sector_bytes);
         let mut buffer = vec![1; self.buffer_bytes];
@@ -137,7 +137,7 @@ impl Pass {
         })
     }
 
-    /// One pass; whether it found what it should.
+    /// One pass; returns whether the check succeeded.
     fn once(&self, format: &Format, buffer: &mut [u8], generation: u32) -> bool {
         match self.does {
             Does::Copy => {
@@ -170,7 +170,7 @@ impl Pass {
     }
 }
 
-/// The table: GB per second of CPU time, which a neighbour on the CPU does not change much.
+/// The table in GB per second of CPU time, which other processes on the CPU hardly affect.
 pub(crate) fn table(case: CaseName, described: &CaseResult) -> String {
     let mut text = "| pass | GB/s per core | min to max | of a copy on the same buffer |\n\
                     | --- | --- | --- | --- |\n"

@@ -1,8 +1,8 @@
-//! What the kernel programs of `profile` cost: nanoseconds per run and runs per request, by the
-//! kernel's own count, with what counting costs taken off.
+//! Cost of the kernel programs of `profile`: nanoseconds per run and runs per request, as counted
+//! by the kernel, minus the cost of counting.
 //!
-//! One fio reads at depth all the time from a loop device over memory. Meanwhile the programs are
-//! attached for short windows, whole and with one part left out, one after another in rounds.
+//! One fio process reads at depth from a loop device over memory. Meanwhile the programs are
+//! attached for short windows, complete or without one part, in rounds.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -47,7 +47,7 @@ pub(crate) struct ProgramArgs {
     fio: PathBuf,
 }
 
-/// The programs of the table.
+/// Programs shown in the table.
 const SHOWN: [&str; 9] = [
     "io_start",
     "rq_issue",
@@ -59,20 +59,20 @@ const SHOWN: [&str; 9] = [
     "io_wait",
     "io_wait_over",
 ];
-/// The program that does nothing, whose time is what the count itself costs.
+/// A program that does nothing: its time is the cost of counting.
 const METER: &str = "meter";
-/// Of these, those that run for everybody, with or without requests.
+/// Programs that run for all processes, with or without requests.
 const FOR_ALL: [&str; 4] = ["call_enter", "call_exit", "io_wait", "io_wait_over"];
 /// The program that runs once per request.
 const PER_REQUEST: &str = "rq_complete";
 
-/// One window: ns per request of each program, net; its runs per request; ns of the meter.
+/// One window: net ns per request and runs per request of each program; ns of the meter.
 struct Window {
     each: BTreeMap<String, (f64, f64)>,
     meter_ns: f64,
 }
 
-/// The child that reads, ended with its owner.
+/// The reading child process, killed on drop.
 struct Reader(Child);
 
 impl Drop for Reader {
@@ -82,7 +82,7 @@ impl Drop for Reader {
     }
 }
 
-/// A file in memory, removed with its owner.
+/// A file in memory, removed on drop.
 struct Memory(PathBuf);
 
 impl Drop for Memory {
@@ -91,7 +91,7 @@ impl Drop for Memory {
     }
 }
 
-/// Measures, and writes the tables.
+/// Measures and writes the tables.
 pub(crate) fn programs(args: &ProgramArgs, out: &mut impl Write) -> Result<(), BenchError> {
     let memory = Memory(args.memory.join(format!("iosonde-bench-{}", std::process::id())));
     let device;
@@ -125,8 +125,8 @@ pub(crate) fn programs(args: &ProgramArgs, out: &mut impl Write) -> Result<(), B
     write!(out, "{text}").map_err(doing("cannot write the tables"))
 }
 
-/// The length of a system call of a program that is not profiled, without the programs and beside
-/// them: the time that the kernel counts for a program does not include the way to it.
+/// Duration of a system call in a process that is not profiled, with and without the programs
+/// attached: the kernel's count does not include the entry into a program.
 fn calls() -> Result<String, BenchError> {
     const ROUNDS: u32 = 9;
     let (mut without, mut beside) = (Vec::new(), Vec::new());
@@ -142,7 +142,7 @@ fn calls() -> Result<String, BenchError> {
     ))
 }
 
-/// One of the shortest calls, ns.
+/// Duration of one of the shortest system calls, ns.
 fn call_ns() -> f64 {
     const CALLS: u32 = 500_000;
     let since = Instant::now();
@@ -152,7 +152,7 @@ fn call_ns() -> f64 {
     since.elapsed().as_nanos() as f64 / f64::from(CALLS)
 }
 
-/// The programs of a profile, but for some parts, and the meter.
+/// Attaches the programs of a profile except `without`, and the meter.
 fn attach(without: &[Part]) -> Result<Collector, BenchError> {
     let options = Options {
         file_systems: vec![FileSystem::Ext4, FileSystem::Xfs],
@@ -176,7 +176,7 @@ fn read(args: &ProgramArgs, target: &std::path::Path) -> Result<Reader, BenchErr
     command.spawn().map(Reader).map_err(|error| BenchError::NotRun { program, error })
 }
 
-/// Attaches, lets it count for a while, and detaches.
+/// Attaches the programs, counts for one window, and detaches them.
 fn window(args: &ProgramArgs, reader: u32, without: &[Part]) -> Result<Window, BenchError> {
     let mut collector = attach(without)?;
     collector.follow(reader).map_err(BenchError::Gate)?;
@@ -212,7 +212,7 @@ impl Window {
         Some(Window { each: each.collect(), meter_ns })
     }
 
-    /// Of all programs but those that run for everybody.
+    /// Sum over all programs except those that run for all processes.
     fn of_requests(&self) -> f64 {
         let own = self.each.iter().filter(|(program, _)| !FOR_ALL.contains(&program.as_str()));
         own.map(|(_, (ns, _))| ns).sum()
@@ -242,7 +242,7 @@ fn tables(variants: &[(&str, Vec<Part>)], windows: &[Vec<Window>]) -> String {
     let whole = middle(all, |window| Some(window.of_requests()));
     text += &format!("| all but system calls and switches | {whole:.0} | | |\n");
     for ((name, _), of) in variants.iter().zip(windows).skip(1) {
-        // Within a round, so that a slow minute is in both.
+        // Differences are taken within a round, so that a slow period affects both sides.
         let pairs = all.iter().zip(of);
         let less: Vec<f64> =
             pairs.map(|(all, without)| all.of_requests() - without.of_requests()).collect();

@@ -1,6 +1,6 @@
 //! Time to render an experiment: reading, analysing and drawing the records of many runs.
 //!
-//! The runs are simulated, so that making them takes no time; their records are those of real ones.
+//! The runs are simulated, so they take little time; their records are like those of real runs.
 
 use std::fs;
 use std::io::Write;
@@ -57,9 +57,9 @@ series = "block-size"
 metrics = ["iops"]
 "#;
 const DEVICE: &str = "servers=8,read=exp:20ms";
-/// Runs of each cell, and the limits for rendering them all: seconds, bytes of memory.
+/// Runs of each cell, and the limits for rendering all of them: seconds, bytes of memory.
 const SIZES: [(u32, f64, Option<u64>); 2] = [(5, 2.0, None), (25, 10.0, Some(300 << 20))];
-/// Largest page, bytes.
+/// Maximum size of the page, bytes.
 const PAGE_BYTES: u64 = 3_000_000;
 
 /// Creates the experiments and renders them.
@@ -81,7 +81,7 @@ pub(crate) fn rendering(args: &RenderingArgs, out: &mut impl Write) -> Result<()
             ]
             .map(str::to_owned);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            // On all CPUs: reading is shared by threads.
+            // On all CPUs: threads read the records in parallel.
             let start = Instant::now();
             ask(&program, &words)?;
             times.push(start.elapsed().as_secs_f64());
@@ -98,7 +98,7 @@ pub(crate) fn rendering(args: &RenderingArgs, out: &mut impl Write) -> Result<()
             bytes as f64 / 1e6,
             said(bytes <= PAGE_BYTES),
         );
-        // The largest of all children so far is that of the largest experiment, which comes last.
+        // The largest of all children so far belongs to the largest experiment, which runs last.
         let memory = most_bytes.and_then(|most| {
             let peak = children_peak_bytes()?;
             let mib = peak >> 20;
@@ -111,13 +111,13 @@ pub(crate) fn rendering(args: &RenderingArgs, out: &mut impl Write) -> Result<()
     Ok(())
 }
 
-/// Runs the experiment, and returns where it was stored.
+/// Runs the experiment and returns its folder.
 fn made(program: &str, dir: &Path, repeats: u32) -> Result<PathBuf, BenchError> {
     let file = dir.join("retold.toml");
     let text = EXPERIMENT.replace("REPEATS", &repeats.to_string());
     fs::write(&file, text).map_err(doing("cannot write the experiment"))?;
     let results = dir.join(format!("retold-{repeats}"));
-    // What an interrupted bench left.
+    // Remains of an interrupted bench.
     let _ = fs::remove_dir_all(&results);
     let words = [
         "experiment",

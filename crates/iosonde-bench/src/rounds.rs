@@ -26,18 +26,18 @@ use crate::{BenchError, RunArgs, doing};
 pub(crate) struct Sample {
     /// The case, or `control`.
     pub(crate) case: String,
-    /// The tool in its setting.
+    /// Title of the tool in its setting.
     pub(crate) tool: &'static str,
-    /// From 0; a tool's place in the round alternates.
+    /// Number of the round from 0; the order of tools alternates.
     pub(crate) round: u32,
     /// Operations per second, as reported.
     pub(crate) iops: f64,
-    /// CPU time of the whole process per operation, start and end included.
+    /// CPU time of the whole process per operation, including start and end.
     pub(crate) cpu_ns_per_op: f64,
-    /// The part of it in user mode, where only the work itself is counted.
+    /// Its part in user mode, if only the work itself is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) user_ns_per_op: Option<f64>,
-    /// Mean latency from before submission, where the tool has one.
+    /// Mean latency from before submission, if the tool reports one.
     pub(crate) mean_ns: Option<f64>,
     /// Median of it.
     pub(crate) p50_ns: Option<f64>,
@@ -45,19 +45,19 @@ pub(crate) struct Sample {
     pub(crate) p99_ns: Option<f64>,
     /// Floor of a bare loop of calls in the same round, for depth 1.
     pub(crate) floor_ns: Option<f64>,
-    /// What a start took, in the case that asks.
+    /// Figures of a start, in the start-up case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) start: Option<Start>,
-    /// Operations, where the tool counts them.
+    /// Number of operations, if the tool reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ops: Option<f64>,
-    /// What being watched came to, in the cases that ask.
+    /// Figures of profiling, in the profiling cases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watched: Option<Watched>,
 }
 
 impl Sample {
-    /// One with a rate alone.
+    /// A sample with a rate only.
     pub(crate) fn bare(tool: &'static str, round: u32, iops: f64) -> Self {
         Self {
             case: String::new(),
@@ -77,34 +77,32 @@ impl Sample {
     }
 }
 
-/// How a program got going.
+/// Figures of a program's start.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Start {
-    /// Seconds from its being called to its first I/O.
+    /// Seconds from its start to its first I/O.
     pub(crate) first_io_s: f64,
-    /// Largest resident memory besides the buffers of I/O, bytes.
+    /// Largest resident memory in addition to I/O buffers, bytes.
     pub(crate) besides_buffers: u64,
 }
 
-/// The samples of one case, its absent tools, and the foreign CPU use meanwhile.
+/// The samples of one case, the tools skipped, and the CPU use of other processes meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct CaseResult {
-    /// All runs in the order of their being run.
+    /// All runs in the order in which they ran.
     pub(crate) samples: Vec<Sample>,
-    /// Tool and reason.
+    /// Tool, and reason for skipping it.
     pub(crate) skipped: Vec<(&'static str, String)>,
-    /// What others used.
     pub(crate) foreign: Foreign,
 }
 
 /// The control: how far the same command deviates from itself.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
-    /// Both halves.
+    /// Runs of both halves.
     pub(crate) samples: Vec<Sample>,
     /// Deviation of the medians, as a share; `None` without iosonde.
     pub(crate) deviation: Option<f64>,
-    /// What others used.
     pub(crate) foreign: Foreign,
 }
 
@@ -116,12 +114,12 @@ struct Bench<'a> {
     programs: Programs,
 }
 
-/// What the tools of a case work on.
+/// Target files of a case, and the rate that depends on it.
 struct Scenario {
     case: CaseName,
     files: Vec<PathBuf>,
     bytes: u64,
-    /// Half of the rate that the first contender reached last.
+    /// Half of the last rate of the first contender.
     half_rate: f64,
 }
 
@@ -177,7 +175,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError
 }
 
 impl Bench<'_> {
-    /// The same command twice in each round, for the first case.
+    /// The same command twice in each round, on the first depth-128 case.
     fn control(&self) -> Result<Control, BenchError> {
         let others = Others::watch();
         let scene = self.scene(CaseName::Qd128)?;
@@ -231,7 +229,7 @@ impl Bench<'_> {
                         }
                         result.samples.push(Sample { round, ..sample });
                     }
-                    // One failure and a tool is out of this case: its other rounds prove nothing.
+                    // After one failure a tool leaves the case, with all its rounds.
                     Err(error) => {
                         result.samples.retain(|sample| sample.tool != kind.title());
                         result.skipped.push((kind.title(), error.to_string()));
@@ -264,7 +262,7 @@ impl Bench<'_> {
             Load::TwoJobs => format!("{},{}", usize::from(self.cpu == 0), self.cpu),
             _ => self.cpu.to_string(),
         };
-        // So that the only record there is its own.
+        // Only the record of this run must exist.
         let _ = fs::remove_dir_all(&self.state);
         let called = SystemTime::now();
         let ran = pinned(&cpus, program, &arguments, &self.state, kind.fine_statuses())?;
@@ -274,7 +272,7 @@ impl Bench<'_> {
             program: kind.title().to_owned(),
             what: "rate".to_owned(),
         })?;
-        // A tool that counts no operations runs at its rate for all its time.
+        // If a tool reports no operations, its rate and its time give them.
         let ops = reported.ops.unwrap_or(reported.iops * ran.wall.as_secs_f64());
         let cpu_ns = match reported.cpu_ns {
             Some((user, system)) => Some(user + system),
@@ -312,7 +310,7 @@ impl Bench<'_> {
         })
     }
 
-    /// A pass over memory, which this program does itself.
+    /// A pass over memory, run by this program itself.
     fn pass(
         &self,
         case: CaseName,
@@ -330,14 +328,14 @@ impl Bench<'_> {
         })
     }
 
-    /// This part of what the latest run of iosonde kept.
+    /// A file of the record that the latest run of iosonde stored.
     fn record(&self, name: &str) -> Option<String> {
         let runs = fs::read_dir(self.state.join("iosonde/runs")).ok()?;
         let run = runs.flatten().next()?.path();
         fs::read_to_string(run.join(name)).ok()
     }
 
-    /// How the run went that was called then, by its record and the system's counters.
+    /// Figures of the run started at `called`, from its record and the system's counters.
     fn start(&self, called: SystemTime, depth: u32) -> Option<Start> {
         let record = self.record("01-run.json")?;
         let started = UNIX_EPOCH + Duration::from_nanos(parse::iosonde_started_unix_ns(&record)?);
@@ -348,7 +346,7 @@ impl Bench<'_> {
         })
     }
 
-    /// The calibrated floor by iosonde's own account; `None` where it has none.
+    /// The calibrated floor as iosonde reports it; `None` if it reports none.
     fn floor_ns(&self) -> Result<Option<f64>, BenchError> {
         let arguments = ["doctor", "--output-format", "json"].map(str::to_owned);
         let cpu = self.cpu.to_string();

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use crate::BenchError;
 
-/// Size of its device.
+/// Size of the device.
 pub(crate) const BYTES: u64 = 1 << 30;
-/// A server that has no socket by then does not work here.
+/// Time limit for the server to create its socket.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The server, ended with the value.
+/// The server, killed on drop.
 #[derive(Debug)]
 pub(crate) struct Server(Child);
 
 impl Server {
-    /// Starts it on another CPU than that of the tools: both ends poll.
+    /// Starts it on a CPU other than that of the tools: both ends poll.
     pub(crate) fn start(
         program: &Path,
         socket: &Path,

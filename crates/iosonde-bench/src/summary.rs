@@ -18,24 +18,23 @@ use crate::watched::Programs;
 use crate::{BenchError, RunArgs, doing};
 use crate::{passes, verify, watched_table};
 
-/// A control that deviates by more than this says nothing about the rest.
+/// If the control deviates by more than this share, there is no verdict.
 const MAX_DEVIATION: f64 = 0.03;
-/// CPUs that others may use.
+/// Most CPUs that other processes may use.
 const MAX_FOREIGN_CPUS: f64 = 0.10;
-/// Fewer rounds than this are no basis for a verdict.
+/// Fewest rounds for a verdict.
 const MIN_ROUNDS: u32 = 5;
 
-/// All results.
 pub(crate) struct BenchReport {
     control: Control,
     rounds: u32,
     setup: String,
-    /// Cases as far as they have been run.
+    /// Cases run so far.
     pub(crate) cases: Vec<(CaseName, CaseResult)>,
 }
 
 impl BenchReport {
-    /// A summary that begins with its control.
+    /// A report that has its control and no cases yet.
     pub(crate) fn new(
         control: Control,
         args: &RunArgs,
@@ -82,7 +81,7 @@ impl BenchReport {
         Self { control, rounds: args.rounds, setup, cases: Vec::new() }
     }
 
-    /// Why there is no verdict in a case with that CPU use of others; empty if there is one.
+    /// Reasons against a verdict in a case with this CPU use of others; empty if there are none.
     fn doubts(&self, foreign: &Foreign) -> Vec<String> {
         let mut doubts = Vec::new();
         match self.control.deviation {
@@ -126,7 +125,7 @@ pub(crate) fn column(
     samples.into_iter().filter_map(figure).collect()
 }
 
-/// The median of the ratios within rounds, of a figure of ours and of theirs.
+/// The median over rounds of the ratio of our figure to theirs.
 pub(crate) fn ratio_in_rounds(
     result: &CaseResult,
     ours: Kind,
@@ -152,7 +151,7 @@ fn start(described: &CaseResult, kind: Kind, figure: impl Fn(Start) -> f64) -> O
     median(&column(described, kind.title(), |sample| sample.start.map(&figure)))
 }
 
-/// The control, as printed first.
+/// Text of the control, which is printed first.
 pub(crate) fn control_text(result: &BenchReport) -> String {
     let deviation = result.control.deviation.map_or_else(
         || "not measured".to_owned(),
@@ -197,7 +196,7 @@ fn tools_table(case: CaseName, described: &CaseResult) -> String {
     text
 }
 
-/// One case: its table, its goals, its doubts.
+/// Text of a case: its table, its goals, its doubts.
 pub(crate) fn case_text(case: CaseName, described: &CaseResult, result: &BenchReport) -> String {
     let table = match case {
         _ if case.is_cost_table() => cost::table(case, described),
@@ -232,7 +231,7 @@ pub(crate) fn case_text(case: CaseName, described: &CaseResult, result: &BenchRe
     text
 }
 
-/// What the goal wants, what was measured, whether that is enough; `None` where it was not.
+/// The goal, the measured value, and whether it is met; `None` if it was not measured.
 fn judged(
     goal: Goal,
     ours: Kind,
@@ -249,7 +248,7 @@ fn judged(
         }
         Goal::RateAlike(peer) => {
             let value = iops(peer)?;
-            // On a shared disk the rounds themselves are the noise.
+            // On a shared disk the scatter of the rounds is the noise.
             let theirs = column(described, peer.title(), |sample| Some(sample.iops));
             let (low, high) = spread(&theirs)?;
             let noise = noise.max((high - low) / median(&theirs)? / 2.0);
@@ -316,8 +315,8 @@ fn judged(
     })
 }
 
-/// Keeps it all as `DATE-LABEL/{setup.md,raw.ndjson,summary.md}`; gives the directory. Paths of
-/// this machine are left out.
+/// Stores the report as `DATE-LABEL/{setup.md,raw.ndjson,summary.md}` without paths of this
+/// machine. Returns the directory.
 pub(crate) fn save(
     below: &Path,
     label: &str,
@@ -374,7 +373,8 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_rounds() {
-        // A slow third round hits both: the ratio of medians would be 1.4, that of rounds is 2.
+        // A slow third round affects both: the ratio of medians would be 1.4, within rounds it is
+        // 2.
         let described = described(&[
             (Kind::IosondeUring, [200.0, 280.0, 100.0]),
             (Kind::FioTuned, [100.0, 140.0, 50.0]),

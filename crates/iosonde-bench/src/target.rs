@@ -1,4 +1,4 @@
-//! The files that are read.
+//! The files that the tools read and write.
 
 use std::cell::OnceCell;
 use std::fs::{self, File};
@@ -17,29 +17,29 @@ const UNWRITTEN_BYTES: u64 = 2 << 30;
 const WRITTEN_BYTES: u64 = 1 << 30;
 const MEMORY_BYTES: u64 = 256 << 20;
 const LONG_MEMORY_BYTES: u64 = 1 << 30;
-/// Where the file in memory stands.
+/// Path of the file in memory.
 const IN_MEMORY: &str = "/dev/shm/iosonde-bench";
 
-/// Where the file of the loop device stands.
+/// Path of the loop device's backing file.
 const LOOP_IN_MEMORY: &str = "/dev/shm/iosonde-bench-loop";
 
-/// All files, made when first asked for. Those in memory are gone with the value.
+/// All files, created at first use. Those in memory are removed on drop.
 #[derive(Debug)]
 pub(crate) struct Targets {
     dir: PathBuf,
-    /// Length of a run by a job file.
+    /// Run time in a job file, seconds.
     seconds: f64,
     loop_device: OnceCell<Loop>,
 }
 
 impl Targets {
-    /// The files below `dir`, which is made, for runs of this length.
+    /// The files below `dir`, which is created, for runs of `seconds`.
     pub(crate) fn below(dir: &Path, seconds: f64) -> Result<Self, BenchError> {
         fs::create_dir_all(dir).map_err(doing(format!("cannot make {}", dir.display())))?;
         Ok(Self { dir: dir.to_owned(), seconds, loop_device: OnceCell::new() })
     }
 
-    /// Paths and size of one of them.
+    /// Paths of a target, and its size.
     pub(crate) fn get(&self, name: TargetName) -> Result<(Vec<PathBuf>, u64), BenchError> {
         let path = |file: &str| self.dir.join(file);
         let (paths, bytes) = match name {
@@ -67,7 +67,7 @@ impl Targets {
         Ok((paths, bytes))
     }
 
-    /// The node of the loop device, which is made once.
+    /// The node of the loop device, which is created at first use.
     fn loop_device(&self) -> Result<PathBuf, BenchError> {
         if let Some(device) = self.loop_device.get() {
             return Ok(device.path());
@@ -94,7 +94,7 @@ fn make_pair(paths: &[PathBuf], bytes: u64, seconds: f64) -> std::io::Result<()>
     let mut text = format!(
         "[global]\nioengine=io_uring\nrw=randread\nbs=4k\niodepth=128\ndirect=1\n\
          runtime={}\ntime_based\n",
-        // Whole seconds, as fio's language has it.
+        // Whole seconds, as fio requires.
         seconds.ceil()
     );
     for (name, path) in [("one", one), ("other", other)] {
@@ -103,15 +103,15 @@ fn make_pair(paths: &[PathBuf], bytes: u64, seconds: f64) -> std::io::Result<()>
     fs::write(jobs, text)
 }
 
-/// Always made anew: a page that somebody wrote would reach the device.
+/// Always created anew: reads of a page that was written would reach the device.
 fn preallocate(path: &Path, bytes: u64) -> std::io::Result<()> {
     let file = File::create(path)?;
     fallocate(file.as_fd(), FallocateFlags::empty(), 0, bytes as i64)?;
     file.sync_all()
 }
 
-/// Made once: writing takes a while, and reading does no harm to it. What verifying leaves there is
-/// no less random.
+/// Created once, because writing it takes long and reading does not change it. Verification leaves
+/// data that are as random.
 fn write_random(path: &Path, bytes: u64) -> std::io::Result<()> {
     if fs::metadata(path).is_ok_and(|meta| meta.len() == bytes && meta.blocks() * 512 >= bytes) {
         return Ok(());

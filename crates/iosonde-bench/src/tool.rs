@@ -1,4 +1,4 @@
-//! The tools, and the command line by which each does the same work.
+//! The tools, and the command line with which each does the same work.
 
 use std::path::{Path, PathBuf};
 
@@ -40,13 +40,13 @@ pub(crate) enum Kind {
     FioNewVerify,
     IosondeSoak,
     IosondeMixed,
-    /// A pass over memory in this program.
+    /// A pass over memory in this process.
     Memory(&'static Pass),
-    /// The null engine under a load that is not plain reads.
+    /// The null engine under a load other than plain reads.
     NullWith(Extra),
-    /// io_uring under such a load.
+    /// io_uring under a load other than plain reads.
     UringWith(Extra),
-    /// Watched by somebody or nobody.
+    /// A program under a profiler or under none.
     Watched(Watcher, Subject),
 }
 
@@ -55,42 +55,40 @@ pub(crate) enum Kind {
 pub(crate) enum Load {
     Reads,
     Writes,
-    /// Reads by two jobs, a file each.
+    /// Reads by two jobs, one file each.
     TwoJobs,
-    /// Everything written, read back and verified, through the page cache, synchronously.
+    /// All data written, read back and verified, synchronously through the page cache.
     VerifiedInMemory,
-    /// The same past the page cache and at depth.
+    /// The same work with direct I/O at depth.
     VerifiedOnDisk,
     /// Half reads, half writes.
     Mixed,
 }
 
-/// One run: on what, how deep, how long.
+/// Target, depth and length of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work<'a> {
-    /// The target; then a second one, and a job file that gives two jobs one each.
+    /// The target; for two jobs also a second one, and a job file that names both.
     pub(crate) files: &'a [PathBuf],
-    /// Bytes of a target.
+    /// Size of a target in bytes.
     pub(crate) bytes: u64,
     /// Requests in flight per job.
     pub(crate) depth: u32,
-    /// How long.
     pub(crate) seconds: f64,
-    /// What is done.
     pub(crate) load: Load,
-    /// Operations per second that an open loop asks for.
+    /// Operations per second that an open loop requests.
     pub(crate) half_rate: f64,
-    /// What a watcher is given to watch.
+    /// Programs for a profiler's command line.
     pub(crate) programs: &'a Programs,
 }
 
 /// Jobs of the start-up case.
 pub(crate) const STARTUP_JOBS: u32 = 64;
 
-/// Best batch of the peers on this target; iosonde chooses its own.
+/// Best batch size of the peers on this target; iosonde chooses its own.
 const BATCH: u32 = 32;
 
-/// The words of a command line in which names stand for files, whose paths may have spaces.
+/// Splits a command line, and replaces the names of files by their paths, which may contain spaces.
 fn words(text: &str, files: &[PathBuf]) -> Vec<String> {
     let named = |word: &str| {
         let names = ["FILE", "SECOND", "TWO_JOBS"].iter().zip(files);
@@ -109,7 +107,7 @@ pub(crate) fn found(program: &Path) -> bool {
 }
 
 impl Kind {
-    /// What the tables call it.
+    /// Title in the tables.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::IosondeUring => "iosonde io_uring",
@@ -145,7 +143,7 @@ impl Kind {
         }
     }
 
-    /// The program, and the flag or variable that names it; `Err` with the reason to skip it.
+    /// Path of the program, or the reason to skip it with the flag or variable that names it.
     pub(crate) fn program(self, args: &RunArgs) -> Result<PathBuf, String> {
         let own;
         let (path, variable) = match self {
@@ -192,12 +190,13 @@ impl Kind {
         }
     }
 
-    /// Its arguments for this work, in direct operations of 4 KiB at random places.
+    /// Its arguments for this work, in direct operations of 4 KiB at random offsets.
     pub(crate) fn arguments(self, work: &Work<'_>) -> Vec<String> {
         let &Work { files, bytes, depth, seconds, load, half_rate, programs: _ } = work;
         let whole_seconds = seconds.ceil().max(2.0);
         let batch = depth.min(BATCH);
-        // `/dev/null` knows no direct I/O; iosonde sees that it is no file and asks for none.
+        // `/dev/null` has no direct I/O; iosonde detects a device without it and does not request
+        // it.
         let (rw, direct) = if load == Load::Writes { ("randwrite", 0) } else { ("randread", 1) };
         let iosonde = |engine: &str, more: &str| {
             format!(
@@ -205,7 +204,7 @@ impl Kind {
                  --output-format json {more}"
             )
         };
-        // The null engine has no end of its own, and `/dev/null` none at all.
+        // The null engine and `/dev/null` have no size of their own.
         let plain = format!("--rw {rw} --bs 4k --size {bytes}");
         let fio = |engine: &str, more: &str| {
             format!(
@@ -279,9 +278,9 @@ impl Kind {
         words(&text, files)
     }
 
-    /// Exit statuses of a run that measured. A load may be judged as too much (3), or a latency
-    /// target as not decided (7): what it cost is known all the same. That a file in memory has
-    /// no device to be flushed makes verifying it inconclusive (7), not less work.
+    /// Exit statuses of a run whose measurement is valid. iosonde may judge a load as too high (3)
+    /// or a latency target as undecided (7): its cost is known nevertheless. Verification on a file
+    /// in memory is inconclusive (7), because no device can be flushed, but does the same work.
     pub(crate) fn fine_statuses(self) -> &'static [i32] {
         match self {
             Self::NullWith(_) | Self::UringWith(_) => &[0, 3, 7],
@@ -290,7 +289,7 @@ impl Kind {
         }
     }
 
-    /// The part of its record that is read.
+    /// File of its record that is read.
     pub(crate) fn record(self) -> &'static str {
         match self {
             Self::Watched(..) => "01-profile.json",
@@ -298,8 +297,8 @@ impl Kind {
         }
     }
 
-    /// What it said, or kept where its record is what counts, understood; `None` where that cannot
-    /// be.
+    /// Figures from its output, or from its record if that has them; `None` if they cannot be
+    /// parsed.
     pub(crate) fn reported(self, ran: &Ran, record: Option<&str>) -> Option<Reported> {
         match self {
             Self::IosondeVerify => verify::flushed(record?),

@@ -1,4 +1,4 @@
-//! Verifying beside fio's verifying, and beside the same load without it.
+//! Verification compared with fio's, and with the same load without verification.
 
 use std::fmt::Write as _;
 
@@ -12,12 +12,12 @@ use crate::parse::Reported;
 use crate::rounds::{CaseResult, Sample};
 use crate::summary::{column, ratio_in_rounds};
 
-/// Length of a block, which has a checksum of its own; the unit in which all of this counts.
+/// Length of a block, which has its own checksum; the unit of all counts here.
 const BLOCK_BYTES: u64 = 4096;
-/// An operation of `flush` has so many blocks: 64 KiB.
+/// Blocks of an operation of `flush`: 64 KiB.
 const BLOCKS: u32 = 16;
 
-/// The engine for this depth, whether past the page cache, and the depth.
+/// Engine and `direct` flag for this depth.
 fn way(depth: u32) -> (&'static str, u8) {
     if depth == 1 { ("psync", 0) } else { ("io_uring", 1) }
 }
@@ -32,7 +32,7 @@ pub(crate) fn iosonde_words(bytes: u64, depth: u32) -> String {
     )
 }
 
-/// The same by fio.
+/// The same work by fio.
 pub(crate) fn fio_words(bytes: u64, depth: u32) -> String {
     let (engine, direct) = way(depth);
     format!(
@@ -42,7 +42,7 @@ pub(crate) fn fio_words(bytes: u64, depth: u32) -> String {
     )
 }
 
-/// `iosonde verify soak`: half reads, half writes of a block each, then everything is read back.
+/// `iosonde verify soak`: half reads, half writes, one block each; then everything is read back.
 pub(crate) fn soak_words(bytes: u64, depth: u32, seconds: f64) -> String {
     format!(
         "verify soak --path FILE --overwrite-file FILE --size {bytes} --bs 4k --verify-sectors \
@@ -51,7 +51,7 @@ pub(crate) fn soak_words(bytes: u64, depth: u32, seconds: f64) -> String {
     )
 }
 
-/// The load of a soak, with nothing verified.
+/// The load of a soak without verification.
 pub(crate) fn plain_words(bytes: u64, depth: u32, seconds: f64) -> String {
     format!(
         "run --path FILE --overwrite-file FILE --size {bytes} --rw randrw --rwmixread 50 --bs 4k \
@@ -59,7 +59,7 @@ pub(crate) fn plain_words(bytes: u64, depth: u32, seconds: f64) -> String {
     )
 }
 
-/// The record of a run in which everything was read back and nothing was wrong.
+/// Returns the record of a run if everything was read back intact.
 fn sound(record: &str) -> Option<VerifyRun> {
     let run: VerifyRun = serde_json::from_str(record).ok()?;
     let is_sound = |job: &iosonde_model::record::VerifyJobRun| {
@@ -68,8 +68,8 @@ fn sound(record: &str) -> Option<VerifyRun> {
     run.jobs.iter().all(is_sound).then_some(run)
 }
 
-/// A record of `verify flush`: blocks written, read back and judged per second, and the CPU time of
-/// the job.
+/// From a record of `verify flush`: blocks written, read back and verified per second, and the CPU
+/// time of the job.
 pub(crate) fn flushed(record: &str) -> Option<Reported> {
     let run = sound(record)?;
     let [job] = &run.jobs[..] else { return None };
@@ -82,8 +82,8 @@ pub(crate) fn flushed(record: &str) -> Option<Reported> {
     })
 }
 
-/// A record of `verify soak`: operations per second until the last flush, which the plain load does
-/// not have, and the CPU time of the job over its operations and the blocks read back.
+/// From a record of `verify soak`: operations per second before the last flush, which the plain
+/// load lacks, and the CPU time of the job over its operations and the blocks read back.
 pub(crate) fn soaked(record: &str) -> Option<Reported> {
     let run = sound(record)?;
     let [job] = &run.jobs[..] else { return None };
@@ -96,7 +96,7 @@ pub(crate) fn soaked(record: &str) -> Option<Reported> {
     })
 }
 
-/// fio's JSON of the same work as [`flushed`].
+/// From fio's JSON: the same figures as [`flushed`].
 pub(crate) fn fio(text: &str) -> Option<Reported> {
     let document: Value = serde_json::from_str(&text[text.find('{')?..]).ok()?;
     let number = |name: &str| document.pointer(&format!("/jobs/0/{name}")).and_then(Value::as_f64);

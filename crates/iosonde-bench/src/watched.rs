@@ -1,8 +1,7 @@
 //! `iosonde profile` compared with no profiler and with bpftrace: the slowdown of the profiled
 //! program.
-//!
-//! The program that is watched is this one: it runs fio and measures what the machine spends
-//! meanwhile, so that neither the start of a watcher nor its report counts as a cost per operation.
+//! The profiled program is this binary: it runs fio and measures the CPU time of the machine
+//! meanwhile, so that neither the profiler's start nor its report counts as a cost per operation.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,9 +16,9 @@ use crate::parse::{self, Reported};
 use crate::tool::Work;
 use crate::{BenchError, RunArgs, WithinArgs, doing, machine};
 
-/// Where the kernel shows its tracepoints.
+/// Mount point of the kernel's tracepoints.
 const TRACEFS: &str = "/sys/kernel/tracing";
-/// How much longer the long run is.
+/// Length of the long run over that of the short one.
 const LONGER: f64 = 10.0;
 
 /// The profiler.
@@ -35,29 +34,29 @@ pub(crate) enum Watcher {
 pub(crate) enum Subject {
     /// fio's random reads.
     Reads,
-    /// The same for ten times as long.
+    /// The same reads for ten times as long.
     LongReads,
-    /// A program that ends at once.
+    /// A program that exits immediately.
     Start,
 }
 
-/// What a watched run came to, beside its rate.
+/// Figures of a profiled run, in addition to its rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Watched {
-    /// Seconds from the call of the watcher until its command ran.
+    /// Seconds from the start of the profiler until its command ran.
     pub(crate) released_s: f64,
-    /// CPU time of the whole machine while the command ran, per operation: all that it took,
-    /// wherever the kernel put it.
+    /// CPU time of the whole machine while the command ran, per operation: it includes work that
+    /// the kernel charges to other processes.
     pub(crate) machine_ns_per_op: f64,
-    /// Of the profile: largest resident memory of its collector, bytes.
+    /// Largest resident memory of the profile's collector, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) collector_bytes: Option<u64>,
-    /// Of the profile: what it says it lost.
+    /// Losses that the profile reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lost: Option<u64>,
 }
 
-/// What the command within says of itself.
+/// Output of the `within` command.
 #[derive(Debug, Serialize, Deserialize)]
 struct Account {
     released_unix_ns: u64,
@@ -66,7 +65,7 @@ struct Account {
     said: String,
 }
 
-/// The programs that a command line names beside the one that is called.
+/// Programs named on a profiler's command line.
 #[derive(Debug)]
 pub(crate) struct Programs {
     fio: PathBuf,
@@ -75,20 +74,20 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// The ones to run.
+    /// Paths of the programs to run.
     pub(crate) fn of(args: &RunArgs) -> Result<Self, BenchError> {
         let within = std::env::current_exe().map_err(doing("cannot find this program"))?;
         Ok(Self { fio: args.fio.clone(), within, script: args.bpftrace_script.clone() })
     }
 
-    /// Their names, for reading.
+    /// Names of the programs, for display.
     pub(crate) fn named() -> Self {
         let [fio, within, script] = ["fio", "iosonde-bench", "benches/profile.bt"].map(Into::into);
         Self { fio, within, script }
     }
 }
 
-/// The command within: runs a program, and writes what it said and what the machine spent on it.
+/// The `within` command: runs a program; prints its output and the machine's CPU time meanwhile.
 pub(crate) fn within(args: &WithinArgs, out: &mut impl Write) -> Result<(), BenchError> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let released_unix_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
@@ -101,13 +100,13 @@ pub(crate) fn within(args: &WithinArgs, out: &mut impl Write) -> Result<(), Benc
     writeln!(out, "{}", serde_json::json!(account)).map_err(doing("cannot write the account"))
 }
 
-/// The account in what the watcher wrote; bpftrace writes of its own before and behind it.
+/// Finds the account in a profiler's output; bpftrace prints text before and after it.
 fn account(said: &str) -> Option<Account> {
     let text = &said[said.find('{')?..];
     serde_json::Deserializer::from_str(text).into_iter().next()?.ok()
 }
 
-/// What the tables call it.
+/// Title in the tables.
 pub(crate) fn title(watcher: Watcher, subject: Subject) -> &'static str {
     match (watcher, subject) {
         (Watcher::Nobody, Subject::Start) => "none (the command alone)",
@@ -118,7 +117,7 @@ pub(crate) fn title(watcher: Watcher, subject: Subject) -> &'static str {
     }
 }
 
-/// Its arguments for this work.
+/// The profiler's arguments for this work.
 pub(crate) fn arguments(watcher: Watcher, subject: Subject, work: &Work<'_>) -> Vec<String> {
     let programs = work.programs;
     let name = |path: &Path| path.to_string_lossy().into_owned();
@@ -143,7 +142,7 @@ pub(crate) fn arguments(watcher: Watcher, subject: Subject, work: &Work<'_>) -> 
         Watcher::Profile => {
             ["profile".into(), "--".into(), within].into_iter().chain(command).collect()
         }
-        // It takes a command in one word, and parts it at the spaces.
+        // bpftrace takes the command as one argument and splits it at spaces.
         Watcher::Bpftrace => {
             let command = format!("{within} {}", command.join(" "));
             vec![name(&programs.script), "-c".into(), command]
@@ -151,7 +150,7 @@ pub(crate) fn arguments(watcher: Watcher, subject: Subject, work: &Work<'_>) -> 
     }
 }
 
-/// The rate that the watched program reached; that of a start, where that is all there is.
+/// The rate of the profiled program; for a start, the rate of starts.
 pub(crate) fn reported(ran: &Ran, subject: Subject) -> Option<Reported> {
     let account = account(&ran.said)?;
     match subject {
@@ -163,7 +162,7 @@ pub(crate) fn reported(ran: &Ran, subject: Subject) -> Option<Reported> {
     }
 }
 
-/// The rest of what it came to; `None` for a profile that did not see each request.
+/// The other figures; `None` for a profile that did not record each request.
 pub(crate) fn watched(
     watcher: Watcher,
     ran: &Ran,
@@ -190,15 +189,14 @@ pub(crate) fn watched(
     Some(watched)
 }
 
-/// The file system of tracepoints: mounted for bpftrace where it is not, and then unmounted with
-/// the value.
+/// The file system of tracepoints. Mounted for bpftrace if it is not, and unmounted on drop.
 #[derive(Debug)]
 pub(crate) struct Tracefs {
     ours: bool,
 }
 
 impl Tracefs {
-    /// Whatever fails here, bpftrace says itself.
+    /// Ignores failures: bpftrace then reports them itself.
     pub(crate) fn there() -> Self {
         let ours = !Path::new(TRACEFS).join("events").is_dir()
             && ask("mount", &["-t", "tracefs", "tracefs", TRACEFS]).is_ok();
@@ -214,18 +212,16 @@ impl Drop for Tracefs {
     }
 }
 
-/// A loop device on a file in memory: the fastest device with requests that every machine has.
+/// A loop device over a file in memory: the fastest request-based device that every machine has.
 #[derive(Debug)]
 pub(crate) struct Loop(PathBuf);
 
 impl Loop {
-    /// The device of this file.
     pub(crate) fn over(file: &Path) -> Result<Self, BenchError> {
         let file = file.to_string_lossy();
         ask("losetup", &["--find", "--show", "--direct-io=on", &file]).map(|name| Self(name.into()))
     }
 
-    /// Its node.
     pub(crate) fn path(&self) -> PathBuf {
         self.0.clone()
     }

@@ -21,7 +21,7 @@ fn start(watcher: Watcher) -> Kind {
     Kind::Watched(watcher, Subject::Start)
 }
 
-/// A figure of one and of another in the same round, put together.
+/// Combines a figure of two contenders within each round.
 fn in_rounds(
     described: &CaseResult,
     (one, other): (Kind, Kind),
@@ -39,13 +39,13 @@ fn of(figure: fn(&Watched) -> f64) -> impl Fn(&Sample) -> Option<f64> {
     move |sample| sample.watched.as_ref().map(figure)
 }
 
-/// Shares of the rate that are lost to the watcher, a round each.
+/// Share of the rate lost to the profiler, for each round.
 fn losses(described: &CaseResult, watcher: Watcher) -> Vec<f64> {
     let pair = (reads(watcher), reads(Watcher::Nobody));
     in_rounds(described, pair, |sample| Some(sample.iops), |watched, bare| 1.0 - watched / bare)
 }
 
-/// CPU time of the machine per operation that the watcher adds, ns, a round each.
+/// Extra CPU time of the machine per operation under the profiler, ns, for each round.
 fn more_ns(described: &CaseResult, watcher: Watcher) -> Vec<f64> {
     let pair = (reads(watcher), reads(Watcher::Nobody));
     in_rounds(described, pair, of(|watched| watched.machine_ns_per_op), |watched, bare| {
@@ -53,24 +53,24 @@ fn more_ns(described: &CaseResult, watcher: Watcher) -> Vec<f64> {
     })
 }
 
-/// Seconds that a command starts later for being watched, a round each.
+/// Delay of a command's start by the profiler, seconds, for each round.
 fn later_s(described: &CaseResult, watcher: Watcher) -> Vec<f64> {
     let pair = (start(watcher), start(Watcher::Nobody));
     in_rounds(described, pair, of(|watched| watched.released_s), |watched, bare| watched - bare)
 }
 
-/// The median share lost to `iosonde profile`.
+/// Median share of the rate lost to `iosonde profile`.
 pub(crate) fn loss(described: &CaseResult) -> Option<f64> {
     median(&losses(described, Watcher::Profile))
 }
 
-/// That share over bpftrace's, where bpftrace loses anything at all.
+/// The median loss to `iosonde profile` over that to bpftrace; `None` if bpftrace loses nothing.
 pub(crate) fn loss_over_bpftrace(described: &CaseResult) -> Option<f64> {
     let theirs = median(&losses(described, Watcher::Bpftrace)).filter(|&loss| loss > 0.0)?;
     Some(loss(described)? / theirs)
 }
 
-/// How much later a command starts under `iosonde profile`, seconds.
+/// Median delay of a command's start by `iosonde profile`, seconds.
 pub(crate) fn released_later_s(described: &CaseResult) -> Option<f64> {
     median(&later_s(described, Watcher::Profile))
 }
@@ -84,7 +84,7 @@ pub(crate) fn memory_growth(described: &CaseResult) -> Option<f64> {
     }))
 }
 
-/// Median and range in some unit, signed where they are differences.
+/// Median and range in the given unit.
 fn middle_and_range(values: &[f64], unit: f64, decimals: usize) -> (String, String) {
     let (Some(middle), Some((low, high))) = (median(values), spread(values)) else {
         return ("-".to_owned(), "-".to_owned());
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn losses_are_taken_within_rounds() {
-        // The third round is slow for all: the loss in it is the same.
+        // The third round is slow for all; its loss is the same.
         let described = described(&[
             (Watcher::Nobody, [100.0, 100.0, 50.0]),
             (Watcher::Profile, [99.0, 98.0, 49.0]),

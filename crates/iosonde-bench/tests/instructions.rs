@@ -1,5 +1,5 @@
-//! The gate: an operation costs the release binary no more instructions than were committed. The
-//! count is callgrind's, so it is the same on a busy machine as on a quiet one.
+//! An operation costs the release binary no more instructions than the committed count. The count
+//! is callgrind's, so it does not depend on the load of the machine.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests; the count is shown")]
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use iosonde_rig::skip;
 #[test]
 fn an_operation_takes_no_more_instructions_than_committed() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // Beside the directory of this test's own binary, `target/debug/deps`.
+    // Next to the directory of this test binary, `target/debug/deps`.
     let own = std::env::current_exe().unwrap();
     let binary = own.ancestors().nth(3).unwrap().join("release/iosonde");
     if !binary.exists() {
