@@ -1,15 +1,15 @@
-//! How often is the advice of a noisy sweep right, wrong or withheld? Sweeps over the queue depth
-//! of devices of known truth.
+//! Measures how often the advice of a noisy sweep is right, wrong or withheld, in sweeps over the
+//! queue depth of devices with a known truth.
 //!
 //! `cargo run --release -p iosonde-analysis --features testing --example advice -- 240` prints the
-//! table of `docs/advice.md`, of so many sweeps per line.
+//! table of `docs/advice.md` with 240 sweeps per line.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "the table is its output")]
 
 use iosonde_analysis::experiment::StageFacts;
 use iosonde_analysis::experiment::testing::{at, facts, noise, stage_of};
 use iosonde_fixtures::Load;
 
-/// A device by its rate at a depth.
+/// A device, defined by its rate as a function of depth.
 struct Device {
     name: &'static str,
     rate: fn(f64) -> f64,
@@ -28,12 +28,12 @@ const DEVICES: [Device; 5] = [
 const NOISES: [f64; 3] = [0.02, 0.05, 0.15];
 const REPEATS: [u32; 2] = [3, 5];
 const DEPTHS: [f64; 7] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
-/// Share of the best within which a level is as good.
+/// A level with this share of the best rate counts as equally good.
 const AS_GOOD: f64 = 0.95;
-/// A level whose throughput over latency is within this share of the best is a right knee.
+/// A knee is right if its throughput over latency is at least this share of the best.
 const NEAR_KNEE: f64 = 0.80;
 
-/// How often something was right, wrong and not said.
+/// How often a sentence was right, wrong or absent.
 #[derive(Clone, Copy, Default)]
 struct Count {
     right: u32,
@@ -57,7 +57,6 @@ impl Count {
     }
 }
 
-/// A sweep without noise.
 fn quiet(device: &Device, repeats: u32) -> StageFacts {
     let levels = DEPTHS.map(|depth| format!("{depth}")).join(", ");
     let stage = stage_of(&format!(
@@ -70,7 +69,7 @@ fn quiet(device: &Device, repeats: u32) -> StageFacts {
     })
 }
 
-/// The same with noise from run to run.
+/// The sweep with noise between runs.
 fn sweep(quiet: &StageFacts, scatter: f64, seed: u64) -> StageFacts {
     let mut noise = noise(seed, scatter);
     let mut trials = quiet.trials.clone();
@@ -86,7 +85,7 @@ fn sweep(quiet: &StageFacts, scatter: f64, seed: u64) -> StageFacts {
     StageFacts::of(&quiet.stage, quiet.laid_out.clone(), trials, &[])
 }
 
-/// Whether each sentence is right; `None` where it is not said.
+/// Whether each sentence is right; `None` if it is absent.
 fn judged(device: &Device, facts: &StageFacts) -> [Option<bool>; 4] {
     let rate = |depth: f64| (device.rate)(depth);
     let most = DEPTHS.map(rate).into_iter().fold(0.0, f64::max);

@@ -1,22 +1,21 @@
-//! How often does a comparison find a difference of known size? Runs with normal noise. Whether its
-//! advice about further runs leads to a verdict is shown by the example `verdicts` of the engine.
+//! Measures how often a comparison finds a difference of known size, in runs with normal noise. The
+//! engine's example `verdicts` shows whether advice to make more runs leads to a verdict.
 //!
-//! `cargo run --release -p iosonde-analysis --example power -- 300` prints two tables,
-//! of so many comparisons per line; a further number chooses lines by
-//! their noise in percent.
+//! `cargo run --release -p iosonde-analysis --example power -- 300` prints two tables with 300
+//! comparisons per line. A second number selects lines by their noise in percent.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "the table is its output")]
 
 use iosonde_analysis::comparison::contrast::{FEWEST_ROUNDS, TOLERANCE};
 use iosonde_analysis::comparison::{Better, Contrast, Verdict};
 use iosonde_stats::chance::Chance;
 
-/// By how much B is slower.
+/// Share by which B is slower.
 const SLOWER: [f64; 5] = [0.0, 0.03, 0.05, 0.08, 0.15];
 const RUNS: [usize; 3] = [5, 10, 20];
-/// Noise from run to run.
+/// Relative noise between runs.
 const NOISES: [f64; 2] = [0.02, 0.05];
 
-/// What is compared, and how.
+/// The two sides of a comparison, and their noise.
 struct Pair {
     level: f64,
     noise: f64,

@@ -1,8 +1,9 @@
-//! How often do the 95 % intervals of a run hold the truth? Simulated devices in virtual time.
+//! Measures how often the 95 % intervals of a run contain the truth, on simulated devices in
+//! virtual time.
 //!
 //! `cargo run --release -p iosonde-engine --example coverage -- 300` prints the tables of
-//! `docs/coverage.md`: that of so many cells of 10 repeats per line (and all that fit of 3 and 5),
-//! and that of all their runs; a further word chooses lines by their name.
+//! `docs/coverage.md`: of 300 cells with 10 repeats per line (and of all cells with 3 and 5 in
+//! their runs), and of all runs. A second word selects lines by name.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table is its output")]
 
 #[path = "simulation/scene.rs"]
@@ -20,7 +21,7 @@ use iosonde_stats::Histogram;
 use iosonde_stats::dependent::{self, EffectiveSize};
 use scene::Scene;
 
-/// What a line of the table is about.
+/// A line of the table.
 struct Case {
     name: &'static str,
     device: &'static str,
@@ -30,9 +31,9 @@ struct Case {
 
 #[derive(Clone, Copy)]
 enum Load {
-    /// A closed loop with so many requests in flight.
+    /// A closed loop with this number of requests in flight.
     Closed(u32),
-    /// An open loop with so many Poisson arrivals per second.
+    /// An open loop with this number of Poisson arrivals per second.
     Open(f64),
 }
 use Load::{Closed, Open};
@@ -42,10 +43,10 @@ const FIGURES: [&str; 5] = ["IOPS", "mean", "p50", "p99", "p99.9"];
 const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 /// Repeats of a cell of an experiment.
 const REPEATS: [usize; 3] = [3, 5, 10];
-/// Warm-up of every run, as by default.
+/// Warm-up of every run, equal to the default.
 const WARM_UP_NS: u64 = 3_000_000_000;
-/// The truth comes from so many runs of so many lengths, after a warm-up of one. Its error is a
-/// tenth of that of a cell of ten runs.
+/// The truth comes from this number of runs, each this many times as long, after a warm-up of one
+/// run length. Its error is a tenth of that of a cell of ten runs.
 const TRUTH_RUNS: u64 = 100;
 const TRUTH_LENGTHS: u64 = 10;
 
@@ -125,7 +126,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Cells of each size, of all runs, of which so much is known: no run is in two of a size.
+/// Coverage in disjoint cells of each size, formed from the runs; `known` counts single runs.
 fn of_cells(
     runs: &[Figures],
     known: &[Count; FIGURES.len()],
@@ -168,7 +169,7 @@ fn simulate(case: &Case, seed: u64, seconds: u64, warmup_ns: u64) -> Result<Run,
         Closed(iodepth) => (iodepth, None),
         Open(per_s) => (1, Some((per_s, Arrivals::Poisson))),
     };
-    // What recurs is at another place in each run.
+    // Varies the warm-up so that periodic behaviour falls elsewhere in each run.
     let warmup_ns = warmup_ns + seed * 617_000_000 % 1_000_000_000;
     Scene { device: case.device, writes: false, iodepth, per_s, warmup_ns, seconds }.run(seed)
 }
@@ -188,10 +189,10 @@ fn truth(case: &Case) -> Result<[f64; FIGURES.len()], Box<dyn Error>> {
     Ok([ops as f64 * 1e9 / ns as f64, all.mean().unwrap_or(0.0), p50, p99, p999])
 }
 
-/// A figure of a run: which one, its interval, and the interval of independent operations.
+/// A figure of a run: index, value, interval, and interval if operations were independent.
 struct Seen {
     figure: usize,
-    /// Its value, and by what share of it that may be off in every run alike.
+    /// The value, and the share by which it may be off equally in all runs.
     value: Option<(f64, f64)>,
     interval: Option<(f64, f64)>,
     independent: Option<(f64, f64)>,
@@ -201,7 +202,7 @@ fn seen(run: &Run, figures: &Figures) -> Vec<Seen> {
     let total: &DirectionFigures = &figures.all.total;
     let read = &run.jobs[0].read;
     let histogram = if read.response.count() > 0 { &read.response } else { &read.latency };
-    // An edge of the window cuts an operation; a bucket is a 128th of its lower edge wide.
+    // The window's edge cuts an operation. A bucket's width is 1/128 of its lower bound.
     let (cut, bucket) = (2.0 / total.ops as f64, 1.0 / 128.0);
     let mut all = vec![
         Seen {
@@ -231,14 +232,14 @@ fn seen(run: &Run, figures: &Figures) -> Vec<Seen> {
     all
 }
 
-/// Runs that gave an interval, and how many held the truth.
+/// Runs that gave an interval, and those whose interval contained the truth.
 #[derive(Clone, Copy, Default)]
 struct Count {
     given: u64,
     held: u64,
-    /// As if operations were independent.
+    /// Intervals that contained the truth if operations are treated as independent.
     independent: Option<u64>,
-    /// The least and the largest value, and by what share each may be off.
+    /// The least and the largest value, and the share by which each may be off.
     values: Option<(f64, f64, f64)>,
 }
 
@@ -256,12 +257,12 @@ impl Count {
         }
     }
 
-    /// Whether no value differs from another by more than it may be off.
+    /// Whether all values agree within their error.
     fn is_constant(self) -> bool {
         self.values.is_some_and(|(least, most, error)| most <= least * (1.0 + error))
     }
 
-    /// `95 %, n/a in 2 % (42 %)`: of the intervals, of the runs, as if independent.
+    /// `95 %, n/a in 2 % (42 %)`: coverage, runs without interval, coverage if independent.
     fn cell(self, runs: u64) -> String {
         let percent = |part: u64, of: u64| format!("{:.0} %", 100.0 * part as f64 / of as f64);
         let was =
@@ -269,7 +270,7 @@ impl Count {
         if self.given > 0 && self.given == self.held && self.is_constant() {
             return "constant".to_owned();
         }
-        // The share of so few says nothing.
+        // The share of so few runs means nothing.
         if self.given * 20 < runs {
             return format!("n/a in {}{was}", percent(runs - self.given, runs));
         }

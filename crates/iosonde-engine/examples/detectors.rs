@@ -1,9 +1,8 @@
-//! How often does a detector speak where it must, and where it must not? Simulated devices in
-//! virtual time.
+//! Measures how often a detector reports where it must, and where it must not, on simulated devices
+//! in virtual time.
 //!
 //! `cargo run --release -p iosonde-engine --example detectors -- 200` prints the tables of
-//! `docs/detectors.md`, of so many runs per line; a further word chooses lines by their name, or
-//! by the detector that they are about.
+//! `docs/detectors.md` with 200 runs per line. A second word selects lines by name or by detector.
 #![allow(clippy::print_stdout, reason = "the table is its output")]
 
 #[path = "simulation/facts.rs"]
@@ -25,14 +24,14 @@ use scene::Scene;
 /// A line of the table.
 struct Case {
     name: &'static str,
-    /// What must be found; empty for a look-alike, in which nothing must be found.
+    /// Findings that must be reported; empty for a look-alike, in which none may be.
     finds: &'static [&'static str],
     scene: Scene,
-    /// What the kernel said beside the run, added to its record.
+    /// Adds facts from the kernel to the record of the run.
     beside: fn(&mut Run),
 }
 
-/// The device read this much more than the run did, as if it were a real one.
+/// The device read this percentage more than the run did, as on a real device.
 fn others(run: &mut Run, percent: u64) {
     run.plan.engine = Engine::of(EngineKind::Psync);
     let ours: u64 = run.jobs.iter().map(|job| job.read.bytes).sum();
@@ -44,7 +43,7 @@ fn others(run: &mut Run, percent: u64) {
     run.device = Some((DeviceCounters::default(), end));
 }
 
-/// The hypervisor took this share of the CPU time.
+/// The hypervisor stole this share of the CPU time.
 fn stolen(run: &mut Run, per_mille: u64) {
     let look = |ticks: u64| TelemetrySample {
         cpu_ticks: Some([
@@ -381,10 +380,10 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// What must be found in a line: what is stated, and notes.
+/// Codes that a line must report: as findings with a statement, and as notes.
 type Must<'a> = (&'a [&'static str], &'a [&'static str]);
 
-/// The row of a line in a table: of these seeds, how often was found what must be, and what else.
+/// A row of a table: over these seeds, how often the required findings and others were reported.
 fn row(
     name: &str,
     (finds, notes): Must<'_>,
@@ -402,7 +401,7 @@ fn row(
             u64::from(codes.iter().all(is))
         };
         all += are(&codes, Severity::Fact);
-        // A note that changes no confidence is in the JSON alone.
+        // A note that does not change the confidence is only in the JSON.
         stated += are(finds, Severity::Warning);
         found.iter().for_each(|finding| *counts.entry(finding.code).or_default() += 1);
     }
@@ -419,8 +418,8 @@ fn row(
     Ok(format!("| {name} | {must} | {all} | {stated} | {} |", beside.join(", ")))
 }
 
-/// The detectors that have no line in which they must speak, or no look-alike. A line of the first
-/// table in which nothing must be found is a look-alike of all that the table is about.
+/// Detectors without a line in which they must report, or without a look-alike. A line of the first
+/// table without required findings is a look-alike for all detectors of that table.
 pub(crate) fn without_line() -> Vec<String> {
     let (cases, lines) = (cases(), facts::lines());
     let of_rates = |code| cases.iter().any(|case| case.finds.contains(&code));
@@ -439,7 +438,7 @@ pub(crate) fn without_line() -> Vec<String> {
     DETECTORS.iter().filter_map(|detector| missing(detector.code)).collect()
 }
 
-/// The lines of the second table of which a run with this seed lacks what must be found.
+/// Lines of the second table that do not report all required findings with this seed.
 #[allow(dead_code, reason = "for the tests, which have the lines from here")]
 pub(crate) fn lacking(seed: u64) -> Result<Vec<&'static str>, Box<dyn Error>> {
     let mut lacking = Vec::new();

@@ -1,8 +1,8 @@
-//! Does who follows the advice of `compare` get a verdict on every figure? Runs of simulated
-//! devices in virtual time, of which B is slower and all differ from run to run.
+//! Measures whether following the advice of `compare` leads to a verdict on every figure, in runs
+//! of simulated devices in virtual time. B is slower, and all runs scatter.
 //!
 //! `cargo run --release -p iosonde-engine --example verdicts -- 200` prints a table of
-//! `docs/compare.md`, of so many comparisons per line; a further word chooses lines by what they
+//! `docs/compare.md` with 200 comparisons per line. A second word selects lines by what they
 //! compare.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table is its output")]
 
@@ -17,7 +17,7 @@ use iosonde_analysis::comparison::{Comparison, Kind, Observation, Request, Side,
 use iosonde_stats::chance::Chance;
 use scene::Scene;
 
-/// Devices: by how much B is slower, the noise from run to run, and A and B.
+/// Devices: how much slower B is, the noise between runs, and the models of A and B.
 const DEVICES: [(&str, &str, [&str; 2]); 5] = [
     ("0 %", "2 %", ["read=exp:1000us,run-noise=2", "read=exp:1000us,run-noise=2"]),
     ("3 %", "2 %", ["read=exp:1000us,run-noise=2", "read=exp:1031us,run-noise=2"]),
@@ -25,12 +25,12 @@ const DEVICES: [(&str, &str, [&str; 2]); 5] = [
     ("0 %", "5 %", ["read=exp:1000us,run-noise=5", "read=exp:1000us,run-noise=5"]),
     ("8 %", "5 %", ["read=exp:1000us,run-noise=5", "read=exp:1087us,run-noise=5"]),
 ];
-/// Runs of each device, from which comparisons draw theirs.
+/// Runs of each device from which comparisons draw.
 const POOL: u64 = 2_000;
 
 type Pool<'a> = Vec<&'a Observation>;
 
-/// How a line compares.
+/// Settings of a comparison.
 struct Way {
     metrics: &'static str,
     in_rounds: bool,
@@ -77,7 +77,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs of a device.
 fn pool(device: &'static str, first: u64) -> Result<Vec<Observation>, Box<dyn Error>> {
     let scene = Scene { device, writes: false, iodepth: 4, per_s: None, warmup_ns: 0, seconds: 2 };
     (first..first + POOL).map(|seed| Ok(Observation::of(&scene.run(seed)?, "", None))).collect()
@@ -87,18 +86,18 @@ fn pool(device: &'static str, first: u64) -> Result<Vec<Observation>, Box<dyn Er
 #[derive(Default)]
 struct Count {
     all: u32,
-    /// Decided at once.
+    /// Decided without more runs.
     decided: u32,
-    /// Undecided, and with a figure that no number of runs decides.
+    /// Undecided, with a figure that no number of runs would decide.
     hopeless: u32,
-    /// Advised to make more runs, how many of each side in sum, and those decided then.
+    /// Advised to make more runs; their sum per side; and those decided after these runs.
     advised: u32,
     runs: u64,
     followed: u32,
 }
 
 impl Count {
-    /// Compares, and does what the comparison says: adds runs to both sides, or repeats all rounds.
+    /// Compares and follows the advice: adds runs to both sides, or repeats all rounds.
     fn add(&mut self, way: &Way, pools: &[Pool; 2], seed: u64) -> Result<(), Box<dyn Error>> {
         let mut draws = Chance::new(seed);
         let mut shuffled = pools.clone();

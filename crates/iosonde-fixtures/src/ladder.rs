@@ -6,39 +6,38 @@ use iosonde_model::record::facts::TargetFacts;
 use iosonde_model::record::ladder::{FlushLayer, LADDER_SCHEMA, LadderRun, SyncSample};
 use iosonde_model::record::run::Outcome;
 
-/// What a device counts.
+/// Flushes that a device counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Seen {
-    /// A flush for each call.
+    /// One flush for each call.
     Each,
-    /// Nothing.
     None,
-    /// A flush for every second call.
+    /// One flush for every second call.
     EverySecond,
-    /// None of ours, and one of others every 50 µs.
+    /// None of ours, and one from another process every 50 µs.
     Others,
-    /// One for each call, and one of others every second.
+    /// One for each call, and one from another process every second.
     EachAndFewOfOthers,
 }
 
-/// A layer that counts in this way.
+/// A layer that counts flushes in this way.
 pub fn layer(name: &str, seen: Seen) -> (FlushLayer, Seen) {
     let write_cache = Some("write back".into());
     (FlushLayer { name: name.into(), write_cache, ..FlushLayer::default() }, seen)
 }
 
-/// A device.
+/// A device with known flush latency.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub layers: Vec<(FlushLayer, Seen)>,
     pub rounds: u32,
     pub span_bytes: u64,
     pub direct: bool,
-    /// What a flush takes by what was written, ns per byte.
+    /// Cost of a flush per byte written since the last one, ns.
     pub ns_per_byte: f64,
     /// Mean of the exponential noise, ms.
     pub noise: f64,
-    /// What each round is slower than the one before, ns.
+    /// Slowdown from each round to the next, ns.
     pub drift: f64,
 }
 
@@ -57,7 +56,7 @@ impl Model {
         }
     }
 
-    /// Its record.
+    /// Record of a flush ladder on this device.
     pub fn run(&self) -> LadderRun {
         let plan = LadderPlan::new("/x", 5, self.rounds, self.span_bytes);
         let plan = if self.direct { plan.directly(512) } else { plan };

@@ -1,4 +1,4 @@
-//! Synthetic runs for tests: consistent by construction, then damaged by the test as it needs.
+//! Synthetic runs for tests: consistent by construction, then modified by the test.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "only tests use it")]
 
@@ -22,11 +22,11 @@ use iosonde_stats::Histogram;
 
 pub use program::Program;
 
-/// Seconds of every invented run.
+/// Length of every synthetic run, seconds.
 pub const SECONDS: u64 = 10;
 const INTERVALS: u64 = SECONDS * 10;
 
-/// One role of an invented run.
+/// One role of a synthetic run.
 #[derive(Clone, Copy)]
 pub struct Load {
     /// Name of the role.
@@ -41,7 +41,7 @@ pub struct Load {
     pub read_percent: u8,
     /// Operations per second and job.
     pub iops: f64,
-    /// Factor on the rate at a time of `0..1` of the run.
+    /// Factor on the rate, as a function of the elapsed share of the run, `0..1`.
     pub shape: fn(f64) -> f64,
     /// Relative noise of an interval's rate.
     pub noise: f64,
@@ -123,8 +123,8 @@ pub fn run_of(loads: &[Load]) -> Run {
     }
 }
 
-/// An open loop at the load's own rate that was kept up with; `backlog` gives how long the oldest
-/// waiting operation had waited at each tenth of a second, ns.
+/// An open loop at the load's rate without overload. `backlog` returns how long the oldest waiting
+/// operation had waited at each tenth of a second, ns.
 pub fn open_run_of(load: &Load, backlog: fn(u64) -> u64) -> Run {
     let mut run = run_of(&[Load { noise: 0.0, ..*load }]);
     let rate = Rate::Ops(load.iops);
@@ -214,7 +214,7 @@ fn job_run(load: &Load, index: u32) -> JobRun {
         let rate = load.iops * (load.shape)(time) * noise;
         let ops = (rate / 10.0).round() as u64;
         let reads = ops * u64::from(load.read_percent) / 100;
-        // What Little's law demands of a closed loop.
+        // Mean latency of a closed loop by Little's law.
         let mean_ns = if rate > 0.0 { f64::from(load.depth) * 1e9 / rate } else { 0.0 };
         let parts = [(&mut run.read, reads), (&mut run.write, ops - reads)];
         for (direction, count) in parts {
@@ -230,7 +230,7 @@ fn job_run(load: &Load, index: u32) -> JobRun {
     run
 }
 
-/// Counts operations whose latencies lie evenly between 0.5 and 1.5 of the mean.
+/// Counts operations whose latencies are spread evenly between 0.5 and 1.5 of the mean.
 fn complete(to: &mut DirectionRun, ops: u64, block: u64, mean_ns: f64) {
     let mut histogram = Histogram::new();
     to.ops += ops;
@@ -249,7 +249,7 @@ fn complete(to: &mut DirectionRun, ops: u64, block: u64, mean_ns: f64) {
     to.latencies.exact.push(histogram.exact());
 }
 
-/// A number in `-1..1` that depends on its arguments only.
+/// A number in `-1..1` that depends only on its arguments.
 fn unit(seed: u64, index: u64) -> f64 {
     let mut z = (seed << 16).wrapping_add(index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -13,11 +13,11 @@ use iosonde_model::record::profile::{
 use iosonde_model::record::run::{CounterSeries, HistogramSeries, ProcessUse};
 use iosonde_stats::Histogram;
 
-/// Seconds of every invented profile.
+/// Length of every synthetic profile, seconds.
 pub const SECONDS: u64 = 10;
 const SECOND: u64 = 1_000_000_000;
 
-/// One kind of requests of an invented profile, spread evenly over it.
+/// One kind of requests of a synthetic profile, spread evenly over it.
 #[derive(Clone, Copy)]
 pub struct Flow {
     pub device: &'static str,
@@ -28,14 +28,14 @@ pub struct Flow {
     pub threads: u32,
     pub requests: u64,
     pub size_bytes: u64,
-    /// Of each request: waiting in the block layer, and in the device.
+    /// Time of each request in the block layer's queue, and in the device.
     pub queued_ns: u64,
     pub device_ns: u64,
     /// Shares in thousandths.
     pub sequential_milli: u64,
     pub strided_milli: u64,
     pub direct_milli: u64,
-    /// Requests that arrive at once; 1 for evenly.
+    /// Requests that arrive together; 1 for evenly spaced ones.
     pub burst: u64,
 }
 
@@ -59,7 +59,7 @@ impl Default for Flow {
     }
 }
 
-/// A whole profile of these requests: 10 s, everything seen, nothing lost.
+/// A complete profile of these requests: 10 s, all requests recorded, nothing lost.
 pub fn profile_of(flows: &[Flow]) -> ProfileRun {
     let mut run = ProfileRun {
         schema: PROFILE_SCHEMA.into(),
@@ -111,7 +111,7 @@ pub fn profile_of(flows: &[Flow]) -> ProfileRun {
     run
 }
 
-/// A fifth of the CPUs used by users, a tenth by the system, a tenth waiting.
+/// CPU time: 20 % user, 10 % system, 10 % waiting for I/O.
 fn look(second: u64) -> TelemetrySample {
     TelemetrySample {
         at_ns: i64::try_from(second * SECOND).unwrap_or(0),
@@ -121,8 +121,8 @@ fn look(second: u64) -> TelemetrySample {
     }
 }
 
-/// Calls of one kind by a group that has requests already, each as long: a tenth of it for data, a
-/// fifth for the journal, half for flushes.
+/// Adds sync calls of one kind and equal latency by a group that already has requests. A tenth of
+/// each is data, a fifth the journal, half the flush.
 pub fn with_syncs(run: &mut ProfileRun, group: &str, kind: SyncKind, calls: u64, latency_ns: u64) {
     let index = group_index(run, group, 1);
     let latency = many(latency_ns, calls);
@@ -136,7 +136,7 @@ pub fn with_syncs(run: &mut ProfileRun, group: &str, kind: SyncKind, calls: u64,
     }
 }
 
-/// Chunks of 1 MiB, each touched as often.
+/// Adds chunks of 1 MiB with equal counts.
 pub fn with_places(run: &mut ProfileRun, chunks: u64, each: Chunk) {
     run.places.push(Places {
         device: "vda".into(),
@@ -182,7 +182,7 @@ fn group_index(run: &mut ProfileRun, name: &str, threads: u32) -> u32 {
 fn traffic(flow: &Flow, group: u32) -> Traffic {
     let bytes = flow.requests * flow.size_bytes;
     let part = |milli: u64| flow.requests * milli / 1_000;
-    // Bursts of equal requests: within one no time passes, between two all of it.
+    // Bursts of equal requests: almost no time passes within a burst.
     let bursts = flow.requests / flow.burst.max(1);
     let between_ns = SECONDS * SECOND / bursts.max(1);
     let mut gaps = many(between_ns, bursts.saturating_sub(1));
@@ -212,7 +212,7 @@ fn traffic(flow: &Flow, group: u32) -> Traffic {
     }
 }
 
-/// Counters and depth of the flow's device grow by it.
+/// Adds the flow to the counters and the depth of its device.
 fn device(run: &mut ProfileRun, flow: &Flow, own: bool) {
     let at = run.devices.iter().position(|device| device.facts.name == flow.device);
     let at = at.unwrap_or_else(|| {
@@ -250,7 +250,7 @@ fn device(run: &mut ProfileRun, flow: &Flow, own: bool) {
     }
 }
 
-/// Adds request-time: the depth is then at the two whole numbers around its mean.
+/// Adds request-time. The depth is then always one of the two integers around its mean.
 fn deepen(depth: &mut Depth, area_ns: u64, requests: u64) {
     let all_ns = SECONDS * SECOND;
     depth.area_ns += area_ns;
@@ -318,7 +318,7 @@ fn file(run: &mut ProfileRun, flow: &Flow, traffic: &Traffic) {
 }
 
 fn series(run: &mut ProfileRun, flow: &Flow) {
-    // What does not divide is in the last second.
+    // The remainder of the division is in the last second.
     let (each, rest) = (flow.requests / SECONDS, flow.requests % SECONDS);
     let counts: Vec<u64> =
         (0..SECONDS).map(|at| if at + 1 == SECONDS { each + rest } else { each }).collect();
@@ -339,7 +339,7 @@ fn series(run: &mut ProfileRun, flow: &Flow) {
     });
 }
 
-/// A profile by counters alone, as an ordinary user gets it.
+/// A profile from counters only, as an unprivileged user gets it.
 pub fn by_counters() -> ProfileRun {
     let mut run = profile_of(&[Flow::default()]);
     run.source = Source {
@@ -374,8 +374,8 @@ pub fn by_counters() -> ProfileRun {
     run
 }
 
-/// A database: a writer of a log that waits for each fdatasync, readers at random, pages written
-/// back, a journal, and somebody else.
+/// A database: a log writer that waits for each fdatasync, random readers, page writeback, a
+/// journal, and another process.
 pub fn database() -> ProfileRun {
     let log = Flow {
         op: Op::Write,

@@ -8,10 +8,10 @@ use iosonde_model::record::profile::{
 use iosonde_model::record::run::CounterSeries;
 use iosonde_stats::Histogram;
 
-/// How long every invented profile lasted, ns.
+/// Length of every synthetic profile, ns.
 pub const MEASURED_NS: u64 = 10_000_000_000;
 
-/// Ten seconds of a program on the disk vda, of two thread groups of one thread each.
+/// Ten seconds of a program on the disk vda, with two thread groups of one thread each.
 pub fn profile(traffic: Vec<Traffic>) -> ProfileRun {
     let group = |name: &str| Group { name: name.into(), threads: 1 };
     let facts = DeviceFacts {
@@ -32,7 +32,7 @@ pub fn profile(traffic: Vec<Traffic>) -> ProfileRun {
     }
 }
 
-/// Requests of 4 KiB of the group `app`, at random and evenly over the ten seconds, 1 ms each.
+/// Requests of 4 KiB of the group `app`, random, evenly over the ten seconds, 1 ms each.
 pub fn row(class: Class, op: Op, requests: u64) -> Traffic {
     let mut latency = Histogram::new();
     latency.record_many(1_000_000, requests);
@@ -54,21 +54,21 @@ pub fn row(class: Class, op: Op, requests: u64) -> Traffic {
     }
 }
 
-/// A histogram of these distances, ns.
+/// A histogram of these intervals, ns.
 pub fn gaps(all: impl Iterator<Item = u64>) -> Histogram {
     let mut histogram = Histogram::new();
     all.for_each(|ns| histogram.record(ns));
     histogram
 }
 
-/// Requests of 4 KiB per tenth of a second.
+/// Requests of 4 KiB in each tenth of a second.
 pub fn series(op: Op, ops: Vec<u64>) -> TrafficSeries {
     let bytes = ops.iter().map(|ops| ops * 4096).collect();
     let counters = CounterSeries { width_ns: 100_000_000, ops, bytes };
     TrafficSeries { op, counters, ..TrafficSeries::default() }
 }
 
-/// A chunk of 16 MiB with blocks and requests that were read, and that were written.
+/// A chunk of 16 MiB; `reads` and `writes` are its blocks and requests of each kind.
 pub fn chunk(number: u64, reads: (u32, u64), writes: (u32, u64)) -> Chunk {
     Chunk {
         number,

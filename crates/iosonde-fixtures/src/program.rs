@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::LazyLock;
 
-/// Absolute, for tests run it in directories of their own.
+/// Absolute, because tests run it in other directories.
 static OTHER: LazyLock<Option<String>> = LazyLock::new(|| {
     let named = std::env::var("IOSONDE_PROGRAM").ok()?;
     let path = std::fs::canonicalize(&named).unwrap_or_else(|error| panic!("{named}: {error}"));
@@ -11,8 +11,8 @@ static OTHER: LazyLock<Option<String>> = LazyLock::new(|| {
     Some(path.to_str()?.to_owned())
 });
 
-/// The program that end-to-end tests run: the build that `IOSONDE_PROGRAM` names, or else the one
-/// that was built with the tests. [`program!`](crate::program!) makes it.
+/// The program that end-to-end tests run: the one named by `IOSONDE_PROGRAM`, or else the build of
+/// the tests. [`program!`](crate::program!) creates it.
 #[derive(Clone, Copy)]
 pub struct Program {
     pub built: &'static str,
@@ -30,7 +30,7 @@ impl fmt::Display for Program {
     }
 }
 
-/// The [`Program`] of the package whose tests ask.
+/// The [`Program`] of the package that invokes it.
 #[macro_export]
 macro_rules! program {
     () => {

@@ -13,10 +13,10 @@ use iosonde_model::record::verify::{
     Failure, LedgerUse, Reread, VERIFY_SCHEMA, VerifyJobRun, VerifyRun,
 };
 
-/// When every invented run begins, ns since 1970.
+/// Start of every synthetic run, ns since 1970.
 pub const STARTED: u64 = 1_700_000_000_000_000_000;
 
-/// A soak of two jobs on 1 MiB of a local file, that read back all of its 256 blocks.
+/// A soak of two jobs on 1 MiB of a local file, which read back all of its 256 blocks.
 pub fn soak() -> VerifyRun {
     let requested = VerifySetting {
         engine: Engine::of(EngineKind::IoUring),
@@ -77,7 +77,7 @@ pub fn soak() -> VerifyRun {
     }
 }
 
-/// A check of what that run left, which found this.
+/// A check of the data that the soak left, with these failures.
 pub fn check_of(failures: &[Failure]) -> VerifyRun {
     let mut run = soak();
     run.plan.mode = VerifyMode::Check;
@@ -102,7 +102,7 @@ pub fn check_of(failures: &[Failure]) -> VerifyRun {
     run
 }
 
-/// A whole disk whose write cache the kernel calls so.
+/// A whole disk with this `queue/write_cache` value.
 pub fn device(write_cache: &str) -> DeviceFacts {
     DeviceFacts {
         name: "nvme0n1".into(),
@@ -111,7 +111,7 @@ pub fn device(write_cache: &str) -> DeviceFacts {
     }
 }
 
-/// A failure of block 2 of the first job, in the generation 2, seen when everything was read back.
+/// A failure of block 2 of the first job, in generation 2, found in the final read-back.
 pub fn failure(class: Class) -> Failure {
     Failure {
         offset: 8192,
@@ -135,7 +135,7 @@ pub fn failure(class: Class) -> Failure {
     }
 }
 
-/// One in which generation 1 stands in place of 2.
+/// A failure in which generation 1 was read instead of 2.
 pub fn stale() -> Failure {
     let mut failure = failure(Class::Stale);
     failure.misfit.label = Some(Label {
@@ -148,14 +148,14 @@ pub fn stale() -> Failure {
     failure
 }
 
-/// Lets a job of the run see a failure.
+/// Adds a failure to the run's first job.
 pub fn fail_with(run: &mut VerifyRun, failure: Failure) {
     let job = &mut run.jobs[0];
     *job.failed_blocks.entry(failure.misfit.class).or_default() += 1;
     job.failures.push(failure);
 }
 
-/// One torn, one with a flipped bit.
+/// Two failures: a torn block and a flipped bit.
 pub fn damaged() -> Vec<Failure> {
     let mut torn = failure(Class::Torn);
     (torn.offset, torn.block) = (12_288, 3);
@@ -185,7 +185,7 @@ pub fn damaged() -> Vec<Failure> {
     vec![torn, flipped]
 }
 
-/// A run of the verifier on the simulated device.
+/// Setting of a verifier run on the simulated device.
 pub fn setting(mode: VerifyMode, bytes: u64) -> VerifySetting {
     VerifySetting {
         mode,

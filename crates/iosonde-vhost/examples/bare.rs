@@ -1,6 +1,5 @@
-//! The loop that a vhost-user-blk client cannot be shorter than: 4 KiB random reads straight on the
-//! crate below, one queue, no clock per request, no figures but a count. `make bench` holds
-//! iosonde's own loop against it.
+//! The minimal loop of a vhost-user-blk client: 4 KiB random reads directly on the crate below, one
+//! queue, no clock per request, only a count. `make bench` compares iosonde's own loop with it.
 //!
 //! `bare SOCKET DEPTH SECONDS`
 #![allow(clippy::print_stdout, reason = "its one line is its result")]
@@ -52,8 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     loop {
         if !free.is_empty() {
             while let Some(slot) = free.pop() {
-                // SAFETY: a slot is free or in flight, never both, and lies within the mapping,
-                // which outlives the queue's last request: the process ends with both.
+                // SAFETY: a slot is free or in flight, never both, and lies within the mapping. The
+                // mapping outlives the queue's last request: the process ends with both.
                 unsafe { queue.read_raw(offset(), base.add(slot * BLOCK), BLOCK, slot)? };
             }
             if queue.avail_notif_needed() {

@@ -1,9 +1,8 @@
-//! Findings that rest on facts of the kernel, the machine or the target: for each detector lines
-//! in which it must speak, and look-alikes in which it must not.
+//! Findings that rest on facts of the kernel, the machine or the target. Each detector has lines in
+//! which it must report, and look-alikes in which it must not.
 //!
-//! A line is a short run of the true engine on a simulated device. Its record then gets what the
-//! kernel says beside a run in which nothing is amiss, and what is particular to the line. The
-//! quantities of both are drawn by the seed.
+//! A line is a short run of the real engine on a simulated device. Its record then gets the facts
+//! of a healthy machine, and the changes of the line. The seed draws the quantities of both.
 
 #[path = "facts/device.rs"]
 mod device;
@@ -27,41 +26,41 @@ use super::scene::Scene;
 /// A line of the table.
 pub(crate) struct Line {
     pub(crate) name: &'static str,
-    /// The detector that must speak, or that of which it is a look-alike.
+    /// The detector under test: it must report, or the line is its look-alike.
     pub(crate) about: &'static str,
-    /// What must be found.
+    /// Findings that must be reported.
     pub(crate) finds: Vec<&'static str>,
-    /// What must be found besides, and is a note in such a run.
+    /// Further findings that must be reported as notes.
     pub(crate) notes: Vec<&'static str>,
     scene: Scene,
-    /// What the plan has beyond that of the scene.
+    /// Changes to the plan of the scene.
     asks: fn(&mut Plan),
-    /// What is particular to the line.
+    /// Changes to the record and the machine.
     says: fn(&mut Seen, &mut Chance),
 }
 
-/// A record, and the machine that it is of.
+/// A record and its machine.
 pub(crate) struct Seen {
     pub(crate) run: Run,
     pub(crate) host: HostFacts,
 }
 
-/// Every line.
+/// All lines.
 pub(crate) fn lines() -> Vec<Line> {
     let groups = [target::lines(), device::lines(), machine::lines(), requests::lines()];
     groups.into_iter().flatten().collect()
 }
 
-/// The device of most lines. None of its latencies is 0, as one of 24,000 exponential ones may be,
-/// which would be a fault of the clock.
+/// The device of most lines. Its latencies are never 0. Among 24,000 exponential ones a 0 may
+/// occur, which would be reported as a fault of the clock.
 const DEVICE: &str = "servers=4,read=bimodal:0.9:800us:2800us,write=bimodal:0.9:800us:2800us";
 
-/// A line in which a detector must speak.
+/// A line in which a detector must report.
 fn finds(about: &'static str, name: &'static str, says: fn(&mut Seen, &mut Chance)) -> Line {
     Line { finds: vec![about], ..silent(about, name, says) }
 }
 
-/// A look-alike of what a detector must report.
+/// A look-alike, on which a detector must not report.
 fn silent(about: &'static str, name: &'static str, says: fn(&mut Seen, &mut Chance)) -> Line {
     let scene = Scene {
         device: DEVICE,
@@ -75,7 +74,7 @@ fn silent(about: &'static str, name: &'static str, says: fn(&mut Seen, &mut Chan
 }
 
 impl Line {
-    /// On another device.
+    /// Sets the device.
     fn on(self, device: &'static str) -> Line {
         Line { scene: Scene { device, ..self.scene }, ..self }
     }
@@ -92,7 +91,7 @@ impl Line {
         Line { scene: Scene { writes: true, ..self.scene }, ..self }
     }
 
-    /// As an open loop.
+    /// Makes it an open loop.
     fn open(self, per_s: f64, arrivals: Arrivals) -> Line {
         Line { scene: Scene { per_s: Some((per_s, arrivals)), ..self.scene }, ..self }
     }
@@ -101,19 +100,19 @@ impl Line {
         Line { asks, ..self }
     }
 
-    /// Something else must be found as well.
+    /// Requires a further finding.
     fn and(mut self, code: &'static str) -> Line {
         self.finds.push(code);
         self
     }
 
-    /// Something else must be found as well, and is a note.
+    /// Requires a further finding as a note.
     fn note(mut self, code: &'static str) -> Line {
         self.notes.push(code);
         self
     }
 
-    /// Its record.
+    /// Record of a run of the line.
     pub(crate) fn run(&self, seed: u64) -> Result<Seen, Box<dyn Error>> {
         let run = self.scene.run_with(seed, self.asks)?;
         let mut seen = Seen { run, host: HostFacts::default() };
@@ -124,22 +123,21 @@ impl Line {
     }
 }
 
-/// A number between two others.
+/// A random number between two others.
 fn between(chance: &mut Chance, low: f64, high: f64) -> f64 {
     low + (high - low) * chance.unit()
 }
 
-/// A whole number between two others, both included.
+/// A random integer between two others, inclusive.
 fn whole(chance: &mut Chance, low: u64, high: u64) -> u64 {
     low + chance.below(high - low + 1)
 }
 
-/// One of several.
+/// A random choice.
 fn one_of(chance: &mut Chance, of: &[&'static str]) -> &'static str {
     of[chance.index(of.len())]
 }
 
-/// A part of a number.
 fn share(of: u64, part: f64) -> u64 {
     (of as f64 * part) as u64
 }
@@ -149,19 +147,19 @@ impl Seen {
         self.run.target.device.get_or_insert_default()
     }
 
-    /// The counters of the device at the end.
+    /// The device's counters at the end.
     fn end(&mut self) -> &mut DeviceCounters {
         &mut self.run.device.get_or_insert_default().1
     }
 
-    /// The device read this share of what the run did.
+    /// The device read this share of what the run read.
     fn device_read(&mut self, part: f64) {
         let ours: u64 = self.run.jobs.iter().map(|job| job.read.bytes / 512).sum();
         let start = self.run.device.map_or(0, |(start, _)| start.read_sectors);
         self.end().read_sectors = start + share(ours, part);
     }
 
-    /// The process used this share of one CPU in each job.
+    /// Each job used this share of a CPU.
     fn cpu(&mut self, part: f64) {
         let used = share(self.run.measured_ns, part);
         let jobs = self.run.jobs.len() as u64;
@@ -172,7 +170,7 @@ impl Seen {
         }
     }
 
-    /// The machine's CPUs were busy for this share, and nothing was stolen.
+    /// The CPUs were busy for this share, with no steal time.
     fn busy(&mut self, part: f64) {
         let looks = self.run.telemetry.iter_mut();
         for (second, sample) in looks.enumerate() {
@@ -182,7 +180,7 @@ impl Seen {
         }
     }
 
-    /// The drive's health logs before and after.
+    /// Sets the drive's health logs before and after the run.
     fn health(&mut self, before: Value, after: Value) {
         let report = |log| Some(json!({ "nvme_smart_health_information_log": log }));
         self.run.target.smart =
@@ -190,7 +188,7 @@ impl Seen {
     }
 }
 
-/// What the kernel says beside a run on a local NVMe drive that works as it should.
+/// Sets the facts of a run on a healthy local NVMe drive.
 fn nothing_amiss(seen: &mut Seen, chance: &mut Chance) {
     seen.run.plan.engine = Engine::of(EngineKind::IoUring);
     let target = &mut seen.run.target;
@@ -241,7 +239,7 @@ fn nothing_amiss(seen: &mut Seen, chance: &mut Chance) {
     seen.health(worn.clone(), worn);
 }
 
-/// The health log of a drive that has been used.
+/// The health log of a used drive.
 fn healthy_log(chance: &mut Chance) -> Value {
     json!({
         "critical_warning": 0,
@@ -252,7 +250,7 @@ fn healthy_log(chance: &mut Chance) -> Value {
     })
 }
 
-/// Counters of a device that served this run, and next to nothing besides.
+/// Counters of a device that served this run and almost nothing else.
 fn counters(run: &Run, chance: &mut Chance) -> (DeviceCounters, DeviceCounters) {
     let start = DeviceCounters {
         reads: whole(chance, 0, 1_000_000),

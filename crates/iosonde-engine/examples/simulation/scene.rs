@@ -1,4 +1,4 @@
-//! One run of the true engine on a simulated device, in virtual time.
+//! One run of the real engine on a simulated device, in virtual time.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,11 +10,9 @@ use iosonde_fixtures::{Load, run_of};
 use iosonde_model::plan::{Arrivals, Engine, EngineKind, Order, Pace, Plan, Rate, Stop};
 use iosonde_model::record::Run;
 
-/// What is run on what.
+/// Device and load of a run.
 pub(crate) struct Scene {
-    /// The simulated device.
     pub(crate) device: &'static str,
-    /// Whether it writes.
     pub(crate) writes: bool,
     /// Requests in flight of a closed loop.
     pub(crate) iodepth: u32,
@@ -25,12 +23,12 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Its record.
+    /// Record of a run.
     pub(crate) fn run(&self, seed: u64) -> Result<Run, Box<dyn Error>> {
         self.run_with(seed, |_| {})
     }
 
-    /// Its record with another plan.
+    /// Record of a run with a changed plan.
     pub(crate) fn run_with(
         &self,
         seed: u64,

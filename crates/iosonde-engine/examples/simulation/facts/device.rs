@@ -1,4 +1,4 @@
-//! What the drive is, and what it and its link report.
+//! Findings about the drive, and about what it and its link report.
 
 use iosonde_model::plan::{Draw, Order};
 use iosonde_model::record::run::SyncResult;
@@ -9,7 +9,7 @@ use super::{Line, Seen, between, finds, healthy_log, one_of, share, silent, whol
 /// Half as fast in the second half of the window.
 const FALLS: &str = "servers=4,read=exp:1ms,slow-every=3500ms,slow-for=3500ms,slow-by=2";
 
-/// A run of so many bytes ended with an fsync that took so long.
+/// The run ended with an fsync of this duration.
 fn synced(seen: &mut Seen, sync_ns: u64) {
     let written: u64 = seen.run.jobs.iter().map(|job| job.write.bytes).sum();
     let since_ns = seen.run.measured_ns + seen.run.plan.warmup_ns;
@@ -26,32 +26,32 @@ fn write_back(seen: &mut Seen) {
     seen.device().write_cache = Some("write back".into());
 }
 
-/// The drive was between these temperatures, thousandths of a degree.
+/// Sets the drive's temperature of each sample, thousandths of a degree.
 fn degrees(seen: &mut Seen, mut each: impl FnMut() -> u64) {
     for sample in &mut seen.run.telemetry {
         sample.device_temperature_mc = Some(each() as i64);
     }
 }
 
-/// The log with another value.
+/// A copy of the log with another value.
 fn with(log: &Value, name: &str, value: u64) -> Value {
     let mut log = log.clone();
     log[name] = json!(value);
     log
 }
 
-/// The log with a value that grew.
+/// A copy of the log with a value increased.
 fn grown(log: &Value, name: &str, by: u64) -> Value {
     with(log, name, log[name].as_u64().unwrap_or(0) + by)
 }
 
-/// Bytes per second of the direction that moved most.
+/// Bytes read per second.
 fn rate(seen: &Seen) -> f64 {
     let bytes: u64 = seen.run.jobs.iter().map(|job| job.read.bytes).sum();
     bytes as f64 * 1e9 / seen.run.measured_ns as f64
 }
 
-/// The link carries the rate times this.
+/// The link's rate is `factor` times the run's.
 fn link_of(seen: &mut Seen, factor: f64) {
     let ceiling = (rate(seen) * factor) as u64;
     seen.device().link_bytes_per_s = Some(ceiling);
@@ -239,7 +239,7 @@ fn of_health() -> Vec<Line> {
             let after = with(&before, "critical_warning", 0x02);
             seen.health(before, after);
             let smart = seen.run.target.smart.get_or_insert_default();
-            // What smartctl concludes from any warning.
+            // smartctl derives this from any warning.
             if let Some(report) = &mut smart.after {
                 report["smart_status"] = json!({ "passed": false, "nvme": { "value": 2 } });
             }

@@ -1,14 +1,14 @@
-//! What the machine does beside the run: its CPUs, clocks and limits.
+//! Findings about the machine during the run: its CPUs, clocks and limits.
 
 use iosonde_model::plan::{Arrivals, Engine, EngineKind};
 use iosonde_model::record::facts::{IoLimit, IoLimitKind};
 
 use super::{Line, Seen, between, finds, one_of, share, silent, whole};
 
-/// What a cgroup with this limit lets through.
+/// A device behind a cgroup limit of 2,000 requests per second.
 const LIMITED: &str = "servers=4,read=exp:1ms,write=exp:1ms,rate=2000";
 
-/// The kernel has this limit of the rate of reads, as a multiple of 2,000 per second.
+/// Sets the kernel's limit of the read rate.
 fn limit(seen: &mut Seen, kind: IoLimitKind, per_second: f64) {
     seen.run.target.io_limits =
         vec![IoLimit { source: "/job/io.max".into(), kind, per_second: per_second as u64 }];
@@ -23,13 +23,13 @@ fn two_jobs(plan: &mut iosonde_model::plan::Plan) {
     plan.jobs.push(second);
 }
 
-/// Both CPUs of the machine are busy.
+/// Both CPUs of the machine are busy for this share.
 fn full(seen: &mut Seen, busy: f64) {
     (seen.host.cpus_online, seen.host.cpus_allowed) = (Some(2), Some(2));
     seen.busy(busy);
 }
 
-/// While the client computes, the device has little to do.
+/// While the client computes, the device is mostly idle.
 fn device_waits(seen: &mut Seen, part: f64) {
     let whole = seen.run.jobs.iter().map(|job| job.in_flight_area_ns / 1_000_000).sum();
     let end = seen.end();

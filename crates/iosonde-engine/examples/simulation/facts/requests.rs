@@ -1,5 +1,5 @@
-//! What becomes of requests, and whether the load was the one that was asked for. Most of it the
-//! engine does on the simulated device.
+//! Findings about the outcome of requests and about a load that differs from the requested one. The
+//! engine produces most of them on the simulated device.
 
 use iosonde_analysis::pursuit::pursuit;
 use iosonde_model::plan::{
@@ -11,7 +11,7 @@ use iosonde_stats::chance::Chance;
 
 use super::{Line, Seen, between, finds, silent, whole};
 
-/// Errors are counted and do not end the run.
+/// Errors are counted without ending the run.
 fn goes_on(plan: &mut Plan) {
     plan.on_error = OnError::Continue;
 }
@@ -26,8 +26,8 @@ fn final_sync(seen: &mut Seen, error: &str) {
     });
 }
 
-/// A share of the operations was sent late by a time between these, and all others by up to 30 us;
-/// what was due waits for it.
+/// This share of the operations was sent late by a time within `late_ns`, all others by up to 30
+/// us; operations due meanwhile wait.
 fn sent_late(seen: &mut Seen, chance: &mut Chance, part: f64, late_ns: (u64, u64)) {
     let read = &mut seen.run.jobs[0].read;
     let (mut lag, mut response) = (Histogram::new(), Histogram::new());
@@ -51,7 +51,7 @@ fn sent_late(seen: &mut Seen, chance: &mut Chance, part: f64, late_ns: (u64, u64
     (read.lag, read.response, read.responses) = (lag, response, responses);
 }
 
-/// The plan asked for this times the rate that the engine kept.
+/// The plan requested `factor` times the rate that the engine kept.
 fn asked(seen: &mut Seen, factor: f64) {
     if let Pace::Rate { rate: Rate::Ops(per_s), .. } = &mut seen.run.plan.jobs[0].pace {
         *per_s *= factor;
@@ -68,7 +68,7 @@ fn p95_below_4_ms(plan: &mut Plan) {
     };
 }
 
-/// The limit lies here: 0 is the estimate of the percentile, 1 the upper end of its interval.
+/// Places the limit: 0 is the estimate of the percentile, 1 the upper end of its interval.
 fn limit_at(seen: &mut Seen, place: f64) {
     let Some(figures) = pursuit(&seen.run) else { return };
     let (Some(estimate), Some(Ok((_, high)))) =
@@ -81,7 +81,7 @@ fn limit_at(seen: &mut Seen, place: f64) {
     }
 }
 
-/// Reads and writes in jobs of their own, whose depths are as 7 to 3.
+/// Separate jobs for reads and writes, with depths in the ratio 7 to 3.
 fn of_two_jobs(plan: &mut Plan) {
     let mut writer = plan.jobs[0].clone();
     writer.read_percent = 0;
@@ -92,7 +92,7 @@ fn of_two_jobs(plan: &mut Plan) {
     plan.nominal_read_percent = 70;
 }
 
-/// One job with a mix.
+/// One job with 70 % reads.
 fn mixed(plan: &mut Plan) {
     plan.jobs[0].read_percent = 70;
     plan.nominal_read_percent = 70;

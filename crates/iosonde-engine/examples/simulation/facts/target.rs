@@ -1,25 +1,25 @@
-//! What the target is, and what stands between it and the storage.
+//! Findings about the target, and about layers between it and the storage.
 
 use iosonde_model::plan::{Engine, EngineKind, Order};
 use iosonde_model::record::facts::FilesystemClass;
 
 use super::{Line, Seen, between, finds, one_of, silent, whole};
 
-/// A device that answers faster than any does.
+/// A device faster than any real one.
 const MEMORY: &str = "read=3us";
 
-/// Buffered, as requested.
+/// Buffered I/O, as requested.
 fn buffered(seen: &mut Seen) {
     seen.run.target.direct = false;
     seen.run.plan.targets[0].direct = false;
 }
 
-/// Of a part of the tested range, in bytes.
+/// A share of the tested range, in bytes.
 fn part_of_range(seen: &Seen, part: f64) -> Option<u64> {
     Some((seen.run.plan.targets[0].bytes as f64 * part) as u64)
 }
 
-/// Of 64 sampled blocks so many were in the page cache, and the device has no counters.
+/// Of 64 sampled blocks `cached` were in the page cache, and the device has no counters.
 fn only_samples(seen: &mut Seen, cached: u64) {
     seen.run.target.cached_samples = Some((cached as u32, 64));
     seen.run.device = None;
@@ -34,7 +34,7 @@ fn character_device(seen: &mut Seen) {
     seen.run.device = None;
 }
 
-/// The disk is one that a hypervisor or another layer makes, behind this transport.
+/// The disk is provided by a hypervisor or another layer, over this transport.
 fn virtual_disk(seen: &mut Seen, transport: &str) {
     seen.device().transport = Some(transport.into());
     seen.device().is_virtual = Some(true);
