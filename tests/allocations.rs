@@ -1,6 +1,6 @@
-//! The hot loop allocates nothing: proved by an allocator that counts.
+//! The hot loop allocates nothing, as a counting allocator proves.
 //!
-//! One test only, for the count is that of the whole process.
+//! One test only, because the count covers the whole process.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests; a skipped part says why")]
 
 use std::sync::Arc;
@@ -63,7 +63,7 @@ struct Watch {
 
 impl Observer for Watch {
     fn tick(&mut self, progress: &Progress) {
-        // At either edge the threads are made and the record is put together.
+        // At the edges of the run, threads are created and the record is assembled.
         let settled = 300 * MS..progress.planned_ns.saturating_sub(100 * MS);
         if settled.contains(&progress.elapsed_ns) {
             self.last = CountingAllocator::allocations();
@@ -84,17 +84,17 @@ fn measure(plan: &Plan, medium: &Medium, observer: &mut dyn Observer) -> Option<
     Some(measured)
 }
 
-/// Allocations of a whole run of so many operations on the null backend.
+/// Allocations of a whole run of `ops` operations on the null backend.
 fn allocations_of(rw: Rw, ops: u64) -> u64 {
     let mut plan = plan(EngineKind::Null, rw, 32, Stop::AfterOps(ops));
-    // One interval, however slow the machine: the record then has the same size.
+    // A single interval on any machine, so that the record always has the same size.
     plan.interval_ns = 3600 * 1000 * MS;
     let before = CountingAllocator::allocations();
     measure(&plan, &Medium::Null(None), &mut Unwatched).unwrap();
     CountingAllocator::allocations() - before
 }
 
-/// Allocations within a run that lasts, and changes its intervals so often that they are merged.
+/// Allocations within a timed run whose intervals change so often that they are merged.
 fn allocations_within(kind: EngineKind, rw: Rw, iodepth: u32, medium: &Medium) -> Option<u64> {
     let mut plan = plan(kind, rw, iodepth, Stop::AfterNs(1500 * MS));
     plan.interval_ns = MS / 4;
@@ -108,13 +108,12 @@ fn allocations_within(kind: EngineKind, rw: Rw, iodepth: u32, medium: &Medium) -
     Some(watch.last - watch.first)
 }
 
-/// Allocations of a whole run of the verifier that writes everything, flushes and reads it all
-/// back, and how many operations that was: where nothing is wrong and every block was written. One
-/// that was not is looked at closely, which allocates.
+/// Allocations and operations of a whole verifier run that writes all blocks, flushes and reads
+/// them back without a failure. A failed block is examined, which allocates.
 fn allocations_of_verify(kind: EngineKind, iodepth: u32, medium: &Medium) -> Option<(u64, u64)> {
     let setting = VerifySetting {
         mode: VerifyMode::Flush,
-        // Another one each time, or else what an earlier one wrote would be taken for its own.
+        // A new ID each time, so that the blocks of an earlier run are not taken for its own.
         run: RunId(u128::from(CountingAllocator::allocations())),
         engine: Engine::of(kind),
         target: Target { path: "t".into(), bytes: TARGET_BYTES, direct: false, align_bytes: 1 },
@@ -156,13 +155,13 @@ fn allocations_of_verify(kind: EngineKind, iodepth: u32, medium: &Medium) -> Opt
 
 #[test]
 fn the_loop_of_a_job_allocates_nothing() {
-    // What the first run of a process allocates once and for all.
+    // Allocations that occur once per process.
     allocations_of(Rw::RandRw, 1000);
     for rw in [Rw::RandRead, Rw::RandRw, Rw::Write] {
         let (few, many) = (allocations_of(rw, 500_000), allocations_of(rw, 2_000_000));
         assert!(few > 10, "the counter counts");
-        // Who watches may look once more in a longer run; an allocation per operation, or per
-        // thousand of them, is another matter.
+        // The watcher may run once more in a longer run. An allocation per thousand operations
+        // would give far more.
         let more = many.saturating_sub(few);
         assert!(more <= 2, "{rw}: {few} of 500,000 operations, {many} of 2,000,000");
     }
@@ -179,11 +178,12 @@ fn the_loop_of_a_job_allocates_nothing() {
     }
     for kind in EngineKind::of_files() {
         let iodepth = depth(kind);
-        // The first of its kind.
+        // Allocations that occur once per engine.
         allocations_of_verify(kind, iodepth, &file);
         let Some((found, ops)) = allocations_of_verify(kind, iodepth, &file) else { continue };
         let kind = kind.name();
-        // Who supervises allocates with time, and notes each stop: some hundreds on a busy machine.
+        // The supervisor allocates over time and for each stall: some hundred times on a busy
+        // machine.
         let is_rare = found * 10 < ops && ops > 5000;
         assert!(is_rare, "verify {kind}: {found}, {ops} writes and their reads");
     }

@@ -1,5 +1,5 @@
-//! What is made from the command line for those who install the program: a manual page for each
-//! verb and mode, and completions for each shell, with every option in them.
+//! Files generated from the command line for packages: a manual page for each verb and mode, and
+//! completions for each shell, with every option.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -11,7 +11,7 @@ use iosonde_rig::skip;
 #[allow(dead_code, reason = "the example's own door is not opened here")]
 mod dist;
 
-/// Each verb and mode with the words that lead to it; the whole command line first.
+/// Each verb and mode, preceded by its path of words; the whole command line comes first.
 fn verbs() -> Vec<(Vec<String>, clap::Command)> {
     fn below(words: Vec<String>, command: &clap::Command) -> Vec<(Vec<String>, clap::Command)> {
         let inner = command.get_subcommands().filter(|verb| !verb.is_hide_set());
@@ -40,7 +40,7 @@ fn each_verb_has_a_page_and_each_option_stands_in_it() {
         let page = fs::read_to_string(folder.path().join("man").join(&name))
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(page.contains(".SH DESCRIPTION"), "{name} says nothing of its purpose");
-        // A hyphen is escaped, so that it is not taken for a dash.
+        // roff: an escaped hyphen is not rendered as a dash.
         for option in options(command) {
             let word = format!("\\-\\-{}", option.replace('-', "\\-"));
             assert!(page.contains(&word), "{name} lacks --{option}");
@@ -60,7 +60,7 @@ fn each_shell_completes_each_verb_and_option() {
             let verb = words.last().unwrap();
             assert!(text.contains(verb.as_str()), "{file} lacks {verb}");
             for option in options(&command) {
-                // fish has its own way to say that a name is long.
+                // fish marks long options with `-l`.
                 let word =
                     if shell == "fish" { format!("-l {option}") } else { format!("--{option}") };
                 assert!(text.contains(&word), "{file} lacks {word}");
@@ -69,7 +69,7 @@ fn each_shell_completes_each_verb_and_option() {
     }
 }
 
-/// Only the shell itself can say whether it understands.
+/// Only bash can show whether it can load its completions.
 #[test]
 fn bash_reads_its_completions() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! `report --explain` knows every word that an output can contain: what the schemas list, the codes
-//! in the source, the exit codes of `docs/scripts.md`, the words of kept screens.
+//! `report --explain` explains every word that an output can contain: the words of the schemas, the
+//! codes in the source, the exit codes of `docs/scripts.md`, the words of stored screens.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use iosonde_report::explain::explain;
 use serde_json::Value;
 
-/// Fields whose values are what a user typed or the kernel's own words: directions, verbs, calls.
+/// Fields whose values come from the user or the kernel: directions, verbs, calls.
 const NOT_OURS: [&str; 9] =
     ["direction", "op", "way", "verb", "call", "subject", "better", "known_by", "differences"];
 
@@ -28,7 +28,7 @@ fn files(folder: &Path, kind: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The words that `value`, the part of a schema under `key`, lists.
+/// The words listed in `value`, the part of a schema under `key`.
 fn listed(value: &Value, key: &str, found: &mut BTreeSet<String>) {
     if NOT_OURS.contains(&key) {
         return;
@@ -44,7 +44,7 @@ fn listed(value: &Value, key: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Fails with the words that are not explained, and unless the `samples` are among them all.
+/// Fails if a word is not explained, or if one of the `samples` is not among the words.
 #[track_caller]
 fn assert_explained(words: &BTreeSet<String>, samples: &[&str]) {
     let absent = samples.iter().find(|sample| !words.contains(**sample));
@@ -102,7 +102,7 @@ fn every_mark_and_every_heading_of_a_kept_screen_is_explained() {
     let text =
         |name: &str| fs::read_to_string(root().join("tests/fixtures/screens").join(name)).unwrap();
     let mut words = BTreeSet::new();
-    // Two spaces or more divide the headings; the first column has names.
+    // Headings are separated by two or more spaces; the first column holds names.
     let heads = |text: &str, first: &str| -> Vec<String> {
         let line = text.lines().find(|line| line.trim_start().starts_with(first)).unwrap();
         line.trim().split("  ").map(|head| head.trim().to_owned()).skip(1).collect()
@@ -125,7 +125,7 @@ fn every_confidence_of_a_kept_screen_is_explained() {
     let mut words = BTreeSet::new();
     for path in &screens {
         let screen = fs::read_to_string(path).unwrap();
-        // A campaign has completeness instead.
+        // A campaign states completeness instead.
         if screen.lines().any(|line| line.starts_with("Complete:")) {
             continue;
         }

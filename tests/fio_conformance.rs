@@ -1,13 +1,12 @@
-//! The same load as fio: both run the same job file under strace on the same file, and the
-//! operations of their jobs are compared. Where order is defined it has to be equal; in a random
-//! order the blocks have to be.
+//! Conformance with fio: both programs run the same job file under strace on the same files, and
+//! the operations of their jobs are compared. A defined order must be equal; in a random order the
+//! blocks must be equal.
 //!
-//! Not compared, because they are known to differ: which of the random orders is taken, which
-//! operations of a mix are reads, a sync after the very last write, syncs among several requests in
-//! flight, of which fio does not fix the order, the fsync that ends each of our writing runs, and
-//! whose turn it is with `roundrobin:N` where N does not divide a file's blocks.
-//! `IOSONDE_CONFORMANCE_TABLE=FILE` has the table written there.
-//! `IOSONDE_CONFORMANCE_ONLY=WORD` runs the job files with this word alone.
+//! Known differences are not compared: the random order itself, which operations of a mix are
+//! reads, a sync after the very last write, syncs among several requests in flight (fio does not
+//! fix their order), the fsync that ends each of our writing runs, and the turns of `roundrobin:N`
+//! if N does not divide a file's blocks. `IOSONDE_CONFORMANCE_TABLE=FILE` writes the table to FILE.
+//! `IOSONDE_CONFORMANCE_ONLY=WORD` runs only job files that contain WORD.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +20,9 @@ use std::time::{Duration, Instant};
 use iosonde_rig::{ScratchDir, skip, skip_part};
 
 const FILE_BYTES: usize = 64 << 10;
-/// Length of the files of fio's own examples.
+/// Length of the files for fio's own examples.
 const EXAMPLE_BYTES: usize = 4 << 20;
-/// Logs of operations that jobs replay, of both versions.
+/// Logs of operations for jobs to replay, in both versions of the format.
 const TWO: &str = "fio version 2 iolog\na.img add\nb.img add\na.img open\nb.img open\n\
     a.img write 8192 4096\nb.img read 0 8192\na.img wait 20 0\na.img sync 0 0\n\
     a.img read 4096 4096\nb.img write 16384 4096\nb.img read 32768 4096\na.img close\n\
@@ -31,25 +30,23 @@ const TWO: &str = "fio version 2 iolog\na.img add\nb.img add\na.img open\nb.img 
 const THREE: &str = "fio version 3 iolog\n50 a.img add\n60 a.img open\n100 a.img read 0 4096\n\
     2100 a.img write 20480 4096\n2200 a.img read 24576 4096\n5000 a.img sync 24576 0\n\
     5100 a.img write 12288 8192\n9100 a.img read 16384 4096\n9200 a.img close\n";
-/// The one priority that requests have of their own, best effort and level 3.
+/// The only I/O priority that single requests have: best effort, level 3.
 const PRIORITY: &str = "aio_reqprio=IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 3)";
-/// No further job file begins after this time.
+/// No job file starts after this time.
 const TIME: Duration = Duration::from_secs(220);
-/// A job file on one of the programs takes a second or two; one that has not ended after this many
-/// seconds waits for something that never happens.
+/// A job file takes a program a second or two. One that is still running after this time hangs.
 const LIMIT: Duration = Duration::from_secs(90);
-/// Job files under way at a time.
+/// Job files run concurrently.
 const WORKERS: usize = 4;
 const CALLS: &str = "trace=read,write,lseek,pread64,pwrite64,preadv2,pwritev2,fsync,fdatasync,\
     io_submit";
 
-/// One operation: direction, in small letters where it has a priority of its own; file, offset,
-/// length.
+/// An operation: direction (lower case if it has its own priority), file, offset, length.
 type Op = (char, String, u64, u64);
-/// What the jobs of a program did: a list for each thread or process.
+/// Operations of a program: a list for each thread or process.
 type Jobs = Vec<Vec<Op>>;
 
-/// The job files; those that read and those that write take turns.
+/// The job files, with reading and writing ones in turn.
 fn job_files() -> Vec<String> {
     let (mut files, mut groups) = (Vec::new(), Vec::new());
     let mut add = |rw: &str, bs: &str, more: &str| {
@@ -99,7 +96,7 @@ fn job_files() -> Vec<String> {
             "zonemode=strided\nzonesize=4k\nzonerange=8k\nzoneskip=4k",
             "filename=a.img:b.img\nfile_service_type=sequential",
             "filename=a.img:b.img\nfile_service_type=roundrobin:4",
-            // fio 3.33 sleeps for ever where the spin takes longer than the whole think time.
+            // fio 3.33 sleeps for ever if the spin takes longer than the whole think time.
             "thinktime=100ms\nthinktime_blocks=4\nthinktime_spin=20",
             "thinktime=1ms\nthinktime_iotime=1ms",
             "rate_iops=2000",
@@ -124,7 +121,7 @@ fn job_files() -> Vec<String> {
         for more in ["", "ioengine=libaio\niodepth=4"] {
             add(&format!("rand{rw}"), "16k", more);
         }
-        // Drawn so often that every place and every length at it occurs.
+        // Enough operations that every offset occurs with every length.
         for sizes in ["bssplit=4k/50:16k/50", "bsrange=4k-16k", "bssplit=4k:8k:16k"] {
             add(&format!("rand{rw}"), "4k", &format!("{sizes}\nnorandommap\nio_size=16m"));
         }
@@ -181,7 +178,7 @@ fn job_files() -> Vec<String> {
     turns.flatten().cloned().collect()
 }
 
-/// What the jobs of a program did to the files, a list for each thread or process that did it.
+/// The operations of a program on the files, a list for each thread or process.
 fn traced(
     folder: &Path,
     (program, bytes): (&str, usize),
@@ -211,7 +208,7 @@ fn traced(
             break status;
         }
         if Instant::now() > latest {
-            // Again until all have ended: there may be new ones.
+            // Repeated until all have ended, because new ones may start.
             kill_traced(&fs::read_to_string(&trace).unwrap());
         }
         sleep(Duration::from_millis(5));
@@ -226,7 +223,7 @@ fn traced(
     Ok(operations(&text))
 }
 
-/// Ends each process of a trace that still runs; the jobs of fio are in sessions of their own.
+/// Kills each process of a trace that still runs; fio's jobs are in sessions of their own.
 fn kill_traced(trace: &str) {
     let mut alive = BTreeSet::new();
     for (thread, call) in trace.lines().filter_map(|line| line.split_once(' ')) {
@@ -238,8 +235,8 @@ fn kill_traced(trace: &str) {
     Command::new("kill").arg("-KILL").args(alive).output().unwrap();
 }
 
-/// The operations in a trace. Who reads the job file does no job: it opens and inspects; and a
-/// thread that only syncs ends a run.
+/// The operations in a trace. The process that reads the job file runs no job: it opens and
+/// inspects files. A thread that only syncs ends a run.
 fn operations(trace: &str) -> Vec<Vec<Op>> {
     let mut all: BTreeMap<&str, Vec<Op>> = BTreeMap::new();
     let mut begun: BTreeMap<&str, String> = BTreeMap::new();
@@ -284,7 +281,7 @@ fn submitted(text: &str) -> Option<Op> {
     Some((way, file(text)?, number("aio_offset=")?, number("aio_nbytes=")?))
 }
 
-/// A call that does one operation; `at` has where each thread's file stands for `read` and `write`.
+/// The operation of a call; `at` holds each thread's file position for `read` and `write`.
 fn called(text: &str, at: &mut u64) -> Option<Op> {
     let name = text.split('(').next()?;
     let arguments = text.rsplit_once(" = ")?.0.trim_end().strip_suffix(')')?;
@@ -309,7 +306,7 @@ fn called(text: &str, at: &mut u64) -> Option<Op> {
             Some((way, file(text)?, offset, last.next()?.parse().ok()?))
         }
         "preadv2" | "pwritev2" => {
-            // A probe that must not wait is no operation of a job.
+            // A NOWAIT probe is not an operation of a job.
             let flags = last.next()?;
             let offset = last.next()?.parse().ok()?;
             let bytes = text.rsplit_once("iov_len=")?.1.split('}').next()?.parse().ok()?;
@@ -320,15 +317,15 @@ fn called(text: &str, at: &mut u64) -> Option<Op> {
     }
 }
 
-/// The test file that a call names.
+/// The test file named in a call.
 fn file(text: &str) -> Option<String> {
     let path = text.split_once('<')?.1.split('>').next()?;
     let name = path.rsplit('/').next()?;
     name.ends_with(".img").then(|| name.to_string())
 }
 
-/// What is compared: the lists of all jobs, without their order where it is random. What is
-/// verified is read by the same thread with fio and by another one here.
+/// The lists in comparable form: unordered if their order is random, and merged if data are
+/// verified, because fio verifies in the same thread and iosonde in another.
 fn comparable(job: &str, mut all: Vec<Vec<Op>>) -> Vec<Vec<Op>> {
     if job.contains("verify") {
         all = vec![all.concat()];
@@ -357,7 +354,7 @@ fn comparable(job: &str, mut all: Vec<Vec<Op>>) -> Vec<Vec<Op>> {
     all
 }
 
-/// The smallest blocks that operations use, each as often as it is used: their lengths are chance.
+/// Splits operations into the smallest blocks, each as often as it is used: lengths are random.
 fn places_used(ops: &[Op]) -> Vec<Op> {
     const SMALLEST: u64 = 4 << 10;
     let blocks = ops.iter().flat_map(|(way, file, offset, bytes)| {
@@ -367,7 +364,7 @@ fn places_used(ops: &[Op]) -> Vec<Op> {
     blocks.collect()
 }
 
-/// What fio and iosonde do with a job file on files of so many bytes.
+/// Runs a job file with fio and with iosonde on files of `bytes` bytes.
 #[allow(clippy::type_complexity, reason = "theirs and ours")]
 fn both(folder: &Path, job: &str, bytes: usize) -> Result<(Jobs, Jobs), String> {
     fs::write(folder.join("job.fio"), job).unwrap();
@@ -375,7 +372,7 @@ fn both(folder: &Path, job: &str, bytes: usize) -> Result<(Jobs, Jobs), String> 
     let program = (iosonde_fixtures::program!().path(), bytes);
     let consent = ["a.img", "b.img"].map(|name| format!("--accept-unseen-processes={name}"));
     let ours = match traced(folder, program, &["run", "job.fio"]) {
-        // Not every process can be examined here, and consent may name only what needs it.
+        // Some processes cannot be examined here, and consent must name only files that need it.
         Err(refused) if refused.contains("accept-unseen-processes") => {
             let consent = &consent[usize::from(refused.contains("processes=b.img"))];
             traced(folder, program, &["run", "job.fio", consent])?
@@ -385,7 +382,7 @@ fn both(folder: &Path, job: &str, bytes: usize) -> Result<(Jobs, Jobs), String> 
     Ok((comparable(job, theirs), comparable(job, ours)))
 }
 
-/// Whether fio and strace are there and may be used; says what is missing.
+/// Whether fio and strace are usable; reports what is missing.
 fn has_witness() -> bool {
     for program in ["fio", "strace"] {
         if Command::new(program).arg("--version").output().is_err() {
@@ -400,8 +397,8 @@ fn has_witness() -> bool {
     traces.status.success()
 }
 
-/// An example of fio on small files: what names files, sizes and times is replaced, and a run that
-/// only time ends becomes one of its size.
+/// An example of fio for small files: replaces file names, sizes and times. A run that only time
+/// ends is limited by its size.
 fn shortened(example: &str) -> String {
     let mut text = String::new();
     for line in example.lines() {
@@ -427,14 +424,14 @@ fn shortened(example: &str) -> String {
     text
 }
 
-/// What is compared of an example: the places that are used, and how. In a mix the places alone,
-/// since which of them are read is chance; where sizes are drawn, too, or places more than once,
-/// only that there are operations.
+/// The comparable part of an example: offsets used and directions. In a mix only the offsets, since
+/// the choice of reads is random. If sizes are random or offsets repeat, only that a file has
+/// operations.
 fn places(job: &str, all: &[Vec<Op>]) -> Vec<Op> {
     let mut ops: Vec<Op> = all.concat();
     ops.retain(|op| op.0 != 'S');
     let drawn = ["bssplit", "bsrange", "norandommap", "random_distribution", "percentage_random"];
-    // In sequence each direction has a position of its own, and chance says how far each comes.
+    // In sequence each direction has its own position, and the extent of each is random.
     let drawn = drawn.iter().any(|option| job.contains(option)) || job.contains("rw=rw");
     for op in &mut ops {
         if drawn {
@@ -450,7 +447,7 @@ fn places(job: &str, all: &[Vec<Op>]) -> Vec<Op> {
     ops
 }
 
-/// Examples that cannot be compared in this way, and why.
+/// Examples that cannot be compared, and why.
 const NOT_COMPARED: &[(&str, &str)] = &[
     ("null.fio", "the null engine makes no system calls"),
     ("zipf.fio", "the null engine makes no system calls"),
@@ -505,8 +502,8 @@ fn the_examples_of_fio_are_the_same_load() {
     assert!(same >= 20, "{same}");
 }
 
-/// The operations of fio and ours for the first of these job files, as many as there is time for.
-/// Both programs wait most of their time, so several run side by side, each in its own folder.
+/// The operations of fio and iosonde for as many of these job files as time permits. Both programs
+/// mostly wait, so several run concurrently, each in its own folder.
 fn compared(files: &[String]) -> Vec<(Jobs, Jobs)> {
     let begun = Instant::now();
     let next = AtomicUsize::new(0);

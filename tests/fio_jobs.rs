@@ -1,6 +1,6 @@
-//! Job files as people write them: each runs as the load that stands here, or is refused by a
-//! message that names the option and the line. And a corpus of odd ones, with everything that
-//! chance makes of them.
+//! Job files as people write them: each runs as the load listed here, or is refused with a message
+//! that names the option and the line. A corpus of odd files, and random mutations of it, must not
+//! crash the parser.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fio")
 }
 
-/// The environment: of our job files, and as the comments of fio's examples ask for it.
+/// Environment variables that our job files and the comments of fio's examples use.
 const VARIABLES: [(&str, &str); 4] =
     [("DISK", "/dev/sdb"), ("FIO_BS", "4k"), ("FIO_RW", "randread"), ("FIO_IODEPTH", "16")];
 
@@ -38,12 +38,12 @@ fn parse(text: &str, name: &str) -> Result<JobFile, String> {
     fio::parse(text, name, &mut outside).map_err(|faults| faults.to_string())
 }
 
-/// The length that a target of this test has: what is asked of it, else 1 GiB.
+/// Lengths of the targets in this test: as requested, or 1 GiB.
 fn lengths(asking: &Asking) -> Vec<u64> {
     asking.targets.iter().map(|target| target.bytes.unwrap_or(1 << 30)).collect()
 }
 
-/// What a job file comes to: a line per run, then a line per role.
+/// The load of a job file: a line per run, then a line per role.
 fn reported(file: &JobFile) -> Result<String, String> {
     let mut text = String::new();
     for group in &file.groups {
@@ -126,7 +126,7 @@ fn role_output(role: &Role, workload: &Workload) -> String {
     text
 }
 
-/// What becomes of every job file, as `fates.txt` has it.
+/// The outcome of every job file, compared with `fates.txt`.
 #[test]
 fn every_job_file_runs_as_written_or_is_refused_by_name() {
     let mut found = String::new();
@@ -144,7 +144,7 @@ fn every_job_file_runs_as_written_or_is_refused_by_name() {
     assert!(found == expected, "not as in fates.txt, but:\n{found}");
 }
 
-/// The job files, by name.
+/// Names of the job files.
 fn names() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(fixtures())
         .unwrap()
@@ -157,7 +157,7 @@ fn names() -> Vec<String> {
     names
 }
 
-/// The plan of each group, on targets that are invented.
+/// The plan of each group, on made-up targets.
 fn plans(file: &JobFile) -> Vec<Plan> {
     let one = |group| {
         let asking = fio::ask(group).unwrap();
@@ -186,7 +186,7 @@ fn plans(file: &JobFile) -> Vec<Plan> {
     file.groups.iter().map(one).collect()
 }
 
-/// What of a job has to survive the way through fio's language: all but chance and names.
+/// The part of a job that must survive conversion to fio's language: all but seeds and names.
 fn lasting(job: &Job) -> Job {
     let mut job = job.clone();
     (job.role, job.seed) = (String::new(), 0);
@@ -202,7 +202,7 @@ fn lasting(job: &Job) -> Job {
     job
 }
 
-/// The job files that run.
+/// The job files that are accepted.
 fn runs() -> impl Iterator<Item = (String, JobFile)> {
     names().into_iter().filter_map(|name| {
         let text = fs::read_to_string(fixtures().join(format!("{name}.fio"))).unwrap();
@@ -229,7 +229,7 @@ fn a_plan_written_as_a_job_file_is_read_back_as_the_same_plan() {
     }
 }
 
-/// What the installed fio says to a job file or to arguments: nothing, or why it refuses.
+/// Whether the installed fio accepts a job file or arguments; `Err` with its message if not.
 fn fio_takes(arguments: &[String]) -> Result<(), String> {
     let reported = Command::new("fio").arg("--parse-only").args(arguments).output().unwrap();
     let text = String::from_utf8_lossy(&reported.stderr).into_owned();
@@ -245,7 +245,7 @@ fn the_installed_fio_accepts_every_plan_written_as_a_job_file() {
     let folder = tempfile::tempdir().unwrap();
     for (name, file) in runs() {
         let plans = plans(&file);
-        // Once on files that are there, once on such as the run makes for itself.
+        // Once with existing files, once with files that the run creates itself.
         let own: Vec<u16> = (0..64).collect();
         let groups =
             |fresh| -> Vec<(&Plan, &[u16])> { plans.iter().map(|plan| (plan, fresh)).collect() };
@@ -254,7 +254,7 @@ fn the_installed_fio_accepts_every_plan_written_as_a_job_file() {
         fs::write(&path, &text).unwrap();
         let path = vec![path.to_string_lossy().into_owned()];
         for arguments in [path, fio_arguments(&groups(&own)).unwrap()] {
-            // A CPU or node that this machine lacks is its own fault.
+            // fio may refuse a CPU or node that this machine lacks.
             match fio_takes(&arguments) {
                 Err(why) if why.contains("too large (max=") => {}
                 found => assert_eq!(found, Ok(()), "{name}\n{text}"),
@@ -278,7 +278,7 @@ fn every_option_of_the_installed_fio_is_in_the_table() {
     }
 }
 
-/// `docs/fio-popular.txt` has what occurs in public job files.
+/// `docs/fio-popular.txt` lists the options of public job files.
 #[test]
 fn options_of_public_job_files_are_read_as_fio_reads_them() {
     let counted = include_str!("../docs/fio-popular.txt");
@@ -298,8 +298,7 @@ fn options_of_public_job_files_are_read_as_fio_reads_them() {
     assert!(same_uses * 100 >= uses * 98, "{same_uses} of {uses} uses");
 }
 
-/// What becomes of a job file that is not ours: it runs, it needs another engine or a zoned device,
-/// or it is refused.
+/// Outcome of a foreign job file: it runs, needs another engine or a zoned device, or is refused.
 fn fate(text: &str, name: &str) -> String {
     let Err(refused) = parse(text, name).and_then(|file| reported(&file)) else {
         return format!("runs     {name}");
@@ -321,8 +320,8 @@ fn fate(text: &str, name: &str) -> String {
     }
 }
 
-/// `docs/fio-examples.txt` has what becomes of the examples that come with fio's source;
-/// `IOSONDE_FIO_EXAMPLES` names their directory, and with `IOSONDE_BLESS` the page is written.
+/// `docs/fio-examples.txt` lists the outcome of fio's own examples. `IOSONDE_FIO_EXAMPLES` names
+/// their directory; with `IOSONDE_BLESS` the test writes the page.
 #[test]
 fn the_examples_of_fio_stand_as_documented() {
     let documented = fs::read_to_string("docs/fio-examples.txt").unwrap_or_default();
@@ -361,7 +360,7 @@ fn the_examples_of_fio_stand_as_documented() {
     assert!(table == documented, "not as documented, but:\n{table}");
 }
 
-/// Everything between the text of a job file and what a run is asked for.
+/// Passes a job file through all stages from text to a workload; true if none refuses it.
 fn all_the_way(text: &str) -> bool {
     let Ok(file) = parse(text, "corpus.fio") else { return false };
     file.groups
@@ -369,7 +368,7 @@ fn all_the_way(text: &str) -> bool {
         .all(|group| fio::ask(group).is_ok_and(|asking| asking.workload(&lengths(&asking)).is_ok()))
 }
 
-/// The corpus that the fuzzer starts from, and the job files above.
+/// The seed corpus of the fuzzer, and the job files above.
 fn corpus() -> Vec<Vec<u8>> {
     let mut texts = Vec::new();
     for folder in [fixtures(), fixtures().join("corpus")] {
@@ -381,7 +380,7 @@ fn corpus() -> Vec<Vec<u8>> {
     texts
 }
 
-/// A small generator of our own, so that a failure can be repeated from its seed.
+/// A small random number generator, so that a failure can be repeated from its seed.
 struct Dice(u64);
 
 impl Dice {
@@ -392,7 +391,7 @@ impl Dice {
     }
 }
 
-/// One change of a text: a byte, a piece of another, a piece twice, a piece gone, a large number.
+/// One random change: a byte, text of another file, a repeated or deleted piece, a token.
 fn changed(text: &mut Vec<u8>, others: &[Vec<u8>], dice: &mut Dice) {
     let at = dice.below(text.len() + 1);
     let end = (at + dice.below(40)).min(text.len());
@@ -436,7 +435,7 @@ fn changed(text: &mut Vec<u8>, others: &[Vec<u8>], dice: &mut Dice) {
     }
 }
 
-/// What this thread has used of a processor: the same work on a busy machine.
+/// CPU time of this thread, which does not depend on the load of the machine.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.try_into().unwrap()

@@ -1,8 +1,8 @@
-//! The hot loop reaches the `syscall` instruction inline: looked up in the built release binary.
+//! The hot loop executes `syscall` inline, as a check of the release binary shows.
 //!
-//! A `ret` after a system call is mispredicted on many processors and costs up to 250 ns, which is
-//! why neither the C library nor a function of our own may stand between the loop and the kernel.
-//! The line tables of the binary say through which calls each instruction was inlined.
+//! A `ret` after a system call is mispredicted on many processors and costs up to 250 ns. So
+//! neither the C library nor a function of our own may stand between the loop and the kernel. The
+//! line tables of the binary list the calls through which each instruction was inlined.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests; a skipped one says why")]
 
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use std::process::Command;
 
 use iosonde_rig::skip;
 
-/// The release binary beside the directory of this test's own binary, `target/debug/deps`.
+/// The release binary next to the directory of this test binary, `target/debug/deps`.
 fn release_binary() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
     let binary = own.ancestors().nth(3)?.join("release/iosonde");
     binary.exists().then_some(binary)
 }
 
-/// What a program of binutils says; `None` if it is not installed.
+/// Output of a program of binutils; `None` if it is not installed.
 fn ask(program: &str, arguments: &[&str], binary: &Path) -> Option<String> {
     let output = Command::new(program).args(arguments).arg(binary).output().ok()?;
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
@@ -33,7 +33,7 @@ fn syscalls(disassembly: &str) -> Vec<String> {
     disassembly.lines().filter_map(at).collect()
 }
 
-/// For each `syscall` instruction, the source files it was inlined through, innermost first.
+/// For each `syscall` instruction, the source files through which it was inlined, innermost first.
 fn chains(binary: &Path) -> Option<Vec<String>> {
     let disassembly = ask("objdump", &["-d", "--no-show-raw-insn"], binary)?;
     let addresses = syscalls(&disassembly);
@@ -44,7 +44,7 @@ fn chains(binary: &Path) -> Option<Vec<String>> {
     Some(lines.split("0x").skip(1).map(String::from).collect())
 }
 
-/// The files of the synchronous engines whose call belongs into the loop.
+/// Source files of the synchronous engines, whose call must be inlined into the loop.
 fn blocking() -> Vec<String> {
     let is_call = |path: &PathBuf| {
         std::fs::read_to_string(path).is_ok_and(|text| text.contains("\nimpl Call for "))

@@ -1,10 +1,10 @@
-//! The command blocks of the README and of the book in `docs/` do what they say.
+//! The command blocks of the README and of the book in `docs/` work as shown.
 //!
 //! A block fenced as `console` is a session: lines that begin with `$ ` are commands, run in an
-//! empty directory, and the lines below them must appear in their output, in this order; `…` in
-//! a line stands for anything. Words after `console` change that: `exit=CODE` expects another
-//! exit code than 0, `plan` adds `--dry-run` to each command, and `needs=WHAT` (disk, root,
-//! hosts, files, program, minutes) says why a block is not run here.
+//! empty directory. The lines below them must appear in their output in this order; `…` in a line
+//! matches anything. Words after `console` modify this: `exit=CODE` expects that exit code instead
+//! of 0, `plan` adds `--dry-run` to each command, and `needs=WHAT` (disk, root, hosts, files,
+//! program, minutes) is the reason for not running a block here.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -33,7 +33,7 @@ impl Block {
         self.words.first().is_some_and(|word| word == "console")
     }
 
-    /// What a word of the fence sets: `exit=3` sets `exit` to `3`.
+    /// The value of a word of the fence: of `exit=3` it is `3`.
     fn value(&self, name: &str) -> Option<&str> {
         self.words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }
@@ -86,7 +86,7 @@ fn blocks(page: &str, markdown: &str) -> Vec<Block> {
     found
 }
 
-/// Whether `line` is `pattern`, in which `…` stands for anything; spaces at the end do not count.
+/// Whether `line` matches `pattern`, in which `…` matches anything; trailing spaces are ignored.
 fn matches(pattern: &str, line: &str) -> bool {
     let mut rest = line.trim_end();
     let mut parts = pattern.trim_end().split('…');
@@ -102,7 +102,7 @@ fn matches(pattern: &str, line: &str) -> bool {
     tail.unwrap_or(rest.is_empty())
 }
 
-/// The first expected line that the output does not contain after those before it.
+/// The first expected line that is missing in the output after the previous ones.
 fn missing<'a>(expected: &'a [String], output: &str) -> Option<&'a String> {
     let mut lines = output.lines();
     expected
@@ -130,12 +130,12 @@ fn pages() -> Vec<(String, String)> {
     named.collect()
 }
 
-/// Runs a session in a directory of its own; the differences from what the page says.
+/// Runs a session in a new directory. Returns the differences from the page.
 fn differences(block: &Block) -> Vec<String> {
     differences_in(ScratchDir::new().unwrap().path(), block)
 }
 
-/// The same in this directory.
+/// Runs a session in this directory.
 fn differences_in(dir: &Path, block: &Block) -> Vec<String> {
     let program = Path::new(iosonde_fixtures::program!().path()).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
@@ -157,7 +157,7 @@ fn differences_in(dir: &Path, block: &Block) -> Vec<String> {
         output.push_str(&String::from_utf8_lossy(&ended.stderr));
         let code = ended.status.code();
         let expected = block.value("exit").map_or(0, |code| code.parse().unwrap());
-        // A plan is refused with 5 where the directory of tests is in memory.
+        // A plan is refused with 5 if the directory of the tests is in memory.
         if code != Some(expected) && !(block.is_plan() && code == Some(5)) {
             found.push(format!("{}: `{command}` ended with {code:?}:\n{output}", block.place));
         } else if let Some(line) = missing(&step.expected, &output) {
@@ -195,7 +195,7 @@ fn each_session_of_the_pages_runs_as_shown() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Runs `words` in a directory, without configuration of the user.
+/// Runs `words` in a directory; `Err` if they fail.
 fn succeeds(dir: &Path, words: &[&str]) -> Result<String, String> {
     let ended = Command::new(words[0]).args(&words[1..]).current_dir(dir).output();
     let ended = ended.map_err(|error| format!("{}: {error}", words[0]))?;
@@ -218,7 +218,7 @@ fn the_commands_of_the_readme_run_in_a_fresh_clone() {
     )
     .unwrap();
     let clone = dir.path().join("clone");
-    // What `cargo install --path .` begins with: all manifests and the lock file are there.
+    // First step of `cargo install --path .`: all manifests and the lock file must be present.
     let cargo = env!("CARGO");
     let words = [cargo, "metadata", "--no-deps", "--format-version", "1", "--locked", "--offline"];
     let found = succeeds(&clone, &words).unwrap();
@@ -284,7 +284,7 @@ fn each_link_leads_somewhere() {
     }
 }
 
-/// How a link names a heading.
+/// The anchor of a heading in a link.
 fn anchor_of(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
     text.chars().filter(|char| char.is_alphanumeric() || "-_".contains(*char)).collect()

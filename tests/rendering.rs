@@ -1,6 +1,6 @@
-//! The work of rendering an experiment grows as its runs do: shown by an allocator that counts.
+//! The work of rendering an experiment is linear in its runs, as a counting allocator shows.
 //!
-//! One test only, for the count is that of the whole process.
+//! One test only, because the count covers the whole process.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -23,8 +23,8 @@ fn read<T: DeserializeOwned>(path: &Path) -> T {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Allocations of analysis, report and page of so many copies of the runs that are kept, and the
-/// number of runs.
+/// Allocations of analysis, report and page for `copies` copies of the stored runs, and the number
+/// of runs.
 fn allocations(copies: u32) -> (u64, usize) {
     let mut run: ExperimentRun = read(&fixture("experiment.json"));
     let laid_out: StageRun = read(&fixture("stage-depth.json"));
@@ -56,12 +56,12 @@ fn allocations(copies: u32) -> (u64, usize) {
 
 #[test]
 fn twice_the_runs_are_twice_the_work() {
-    // What the first page of a process allocates once and for all.
+    // Allocations that occur once per process.
     allocations(1);
     let [(few, runs), (more, _), (most, all)] = [5, 10, 20].map(allocations);
     assert!(runs >= 60 && all >= 200, "{runs} and {all} runs");
     assert!(few > 1_000 && more > few, "the counter counts");
-    // The second step adds twice the runs of the first: a square would add four times the work.
+    // The second step adds twice the runs of the first; quadratic work would be four times as much.
     let ratio = (most - more) as f64 / (more - few) as f64;
     assert!(ratio < 2.6, "{few}, {more} and {most} allocations for {runs} to {all} runs: {ratio}");
 }

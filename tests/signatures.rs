@@ -1,7 +1,7 @@
-//! What `wipefs` sees on an image, we see. Images are made by the real programs, whole and with
-//! their first superblock gone; formats whose program is not packaged are made from the bytes that
-//! they publish. What we see beyond is listed in `docs/safety.md`, which this test compares with
-//! what it found; with `IOSONDE_WRITE_DOCS=1` it writes the list.
+//! Every signature that `wipefs` detects is detected. Images are made by the real programs, intact
+//! and with their first superblock zeroed; formats whose program is not packaged are made from
+//! published bytes. `docs/safety.md` lists further detections. This test compares the list with its
+//! findings; `IOSONDE_WRITE_DOCS=1` writes it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
@@ -18,18 +18,18 @@ use serde_json::Value;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// How an image comes to be.
+/// How an image is made.
 enum Made {
     /// By this command line: `{}` is the image, `{d}` a directory with a file, `{k}` a key file.
     By(&'static str),
-    /// From these bytes at these places, given the size of the image.
+    /// From these bytes at these offsets, given the size of the image.
     From(fn(u64) -> Vec<(u64, Vec<u8>)>),
 }
 
 use Made::{By, From};
 use iosonde_rig::skip;
 
-/// An image, what is zeroed of it afterwards, and the word under which we must find it.
+/// An image, the ranges zeroed afterwards, and the kind that must be detected.
 struct Image {
     name: &'static str,
     mib: u64,
@@ -163,7 +163,7 @@ const IMAGES: &[Image] = &[
     image("dm-integrity", 1, From(|_| vec![(0, b"integrt\0\x01".to_vec())]), "integrity"),
 ];
 
-/// A partition of Linux from sector 2048 on.
+/// A Linux partition that starts at sector 2048.
 fn mbr_entry() -> Vec<u8> {
     let mut entry = vec![0; 16];
     entry[4] = 0x83;
@@ -173,7 +173,7 @@ fn mbr_entry() -> Vec<u8> {
 }
 
 /// `lvm2`, `lib/format_text/layout.h`: label, sector, checksum, offset, type, and the identity of
-/// the volume. The checksum is CRC-32 begun with 0xf597a6cf and not inverted.
+/// the volume. The checksum is CRC-32 with the initial value 0xf597a6cf, not inverted.
 fn lvm2(size: u64) -> Vec<(u64, Vec<u8>)> {
     let mut label = vec![0; 512];
     label[..8].copy_from_slice(b"LABELONE");
@@ -240,7 +240,7 @@ fn hfs_plus() -> Vec<u8> {
     header
 }
 
-/// Our word for what `wipefs` says.
+/// Our name for a type of `wipefs`.
 fn our_word(theirs: &str) -> &str {
     match theirs {
         "ext2" | "ext3" | "ext4" | "ext4dev" | "jbd" => "ext",
@@ -265,7 +265,7 @@ fn our_word(theirs: &str) -> &str {
     }
 }
 
-/// Makes an image; why it could not.
+/// Makes an image; `Err` with the reason if that is impossible.
 fn make(image: &Image, path: &Path, dir: &Path) -> Result<(), String> {
     let size = image.mib * MIB;
     if size > 0 {
@@ -304,7 +304,7 @@ fn make(image: &Image, path: &Path, dir: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Type and offset of each signature that `wipefs` sees.
+/// Type and offset of each signature that `wipefs` reports.
 fn theirs(path: &Path) -> Result<Vec<(String, u64)>, String> {
     let output = Command::new("wipefs")
         .args(["--no-act", "--json"])
@@ -325,7 +325,7 @@ fn theirs(path: &Path) -> Result<Vec<(String, u64)>, String> {
     Ok(rows.iter().map(row).collect())
 }
 
-/// Type of the content and of the partition table, as `blkid -p` sees them.
+/// Type of the content and of the partition table, as reported by `blkid -p`.
 fn probed(path: &Path) -> Vec<String> {
     let output = Command::new("blkid")
         .args(["-p", "-o", "value", "-s", "TYPE", "-s", "PTTYPE"])
@@ -350,7 +350,7 @@ fn row(image: &Image, theirs: &[(String, u64)], contents: &Contents) -> String {
     format!("| {} | {theirs} | {ours} |", image.name)
 }
 
-/// The first places of what was seen, and how many there are besides.
+/// The first items with their offsets, and the number of further ones.
 fn list<'a>(all: impl ExactSizeIterator<Item = (&'a str, u64)>) -> String {
     const SHOWN: usize = 6;
     let more = all.len().saturating_sub(SHOWN);
@@ -363,9 +363,9 @@ fn list<'a>(all: impl ExactSizeIterator<Item = (&'a str, u64)>) -> String {
     words.join(", ")
 }
 
-/// What stays of a line from run to run: the image, and the kinds that `wipefs` sees. Random
-/// identifiers make a mark of two bytes appear by chance now and then, and versions of the programs
-/// differ in where they put a copy.
+/// The part of a line that is the same in every run: the image, and the kinds that `wipefs`
+/// reports. Random identifiers sometimes look like a mark of two bytes, and program versions place
+/// copies differently.
 fn lasting(row: &str) -> (&str, BTreeSet<&str>) {
     let mut columns = row.trim_matches(['|', ' ']).split(" | ");
     let name = columns.next().unwrap_or_default();
@@ -397,9 +397,9 @@ fn whatever_wipefs_and_blkid_see_is_seen() {
             faults.push(format!("{}: {} is not found: {marks:?}", image.name, image.kind));
         }
         for (kind, offset) in &theirs {
-            // The jump at the beginning of a boot sector of FAT is no mark of its own.
-            // Nor is each of an array of uberblocks: the first one stands for all.
-            // Of an LVM label wipefs names the place of its type, 24 bytes into the label.
+            // The jump at the start of a FAT boot sector is not a mark of its own. An array of
+            // uberblocks is represented by its first one. For an LVM label wipefs reports the
+            // offset of its type, 24 bytes into the label.
             let label = offset - if kind == "LVM2_member" { 24 } else { 0 };
             let at_place = marks.iter().any(|mark| mark.offset == label)
                 || (kind == "vfat" && *offset == 0)
@@ -430,7 +430,7 @@ fn whatever_wipefs_and_blkid_see_is_seen() {
     documented(&totals, rows.into_values().collect());
 }
 
-/// The list in the documentation is what was found here.
+/// The list in the documentation equals the findings of this test.
 fn documented(totals: &str, rows: Vec<String>) {
     const BEGIN: &str = "<!-- signatures: begin -->\n";
     const END: &str = "<!-- signatures: end -->";

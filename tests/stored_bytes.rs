@@ -1,4 +1,4 @@
-//! What truly lies on storage after a write (T22): no block twice, nothing to compress.
+//! Data on storage after a write (T22): no duplicate block, nothing compressible.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn duplicates(bytes: &[u8]) -> f64 {
     (blocks - distinct.len()) as f64 / blocks as f64
 }
 
-/// Compressed size over size, with a window that reaches over everything.
+/// Compressed size over size, with a window that covers all of it.
 fn ratio(bytes: &[u8]) -> f64 {
     let mut compressor = zstd::bulk::Compressor::new(3).unwrap();
     compressor.set_parameter(CParameter::EnableLongDistanceMatching(true)).unwrap();
@@ -44,7 +44,7 @@ fn iosonde(dir: &ScratchDir, words: &str) -> Command {
     command
 }
 
-/// Runs a write load to its end on a hole of this size, and gives what is stored then.
+/// Runs a write load on a hole of this size, and returns the stored data.
 fn stored(words: &str, bytes: u64) -> Vec<u8> {
     let dir = ScratchDir::new().unwrap();
     let path = dir.path().join("data");
@@ -58,7 +58,7 @@ fn stored(words: &str, bytes: u64) -> Vec<u8> {
 fn the_check_can_fail() {
     let zeros = vec![0; 4 << 20];
     assert!(duplicates(&zeros) > 0.99 && ratio(&zeros) < 0.001);
-    // The same random megabyte, four times: only the long window and the block sums see it.
+    // The same random megabyte four times: only the long window and block comparison detect it.
     let mut chance = iosonde_model::plan::chance::Chance::new(1);
     let one: Vec<u8> = (0..131_072).flat_map(|_| chance.bits().to_le_bytes()).collect();
     assert_incompressible(&one, "random bytes");
@@ -72,7 +72,7 @@ fn every_engine_block_size_and_order() {
     for engine in ["--ioengine psync", "--ioengine io_uring --iodepth 32"] {
         for (bs, bytes, passes) in [("4k", 8 * MIB, 4096), ("512k", 32 * MIB, 128)] {
             for rw in ["write", "randwrite"] {
-                // Twice over everything: the second pass overwrites the first.
+                // Two passes: the second one overwrites all data of the first.
                 let words = format!("--rw {rw} --bs {bs} {engine} --number-ios {passes}");
                 assert_incompressible(&stored(&words, bytes), &words);
             }
@@ -82,7 +82,7 @@ fn every_engine_block_size_and_order() {
 
 #[test]
 fn several_jobs_and_drawn_offsets() {
-    // Offsets drawn with repetition leave holes; the blocks that were written are looked at.
+    // Offsets drawn with repetition leave holes, so only written blocks are examined.
     let words =
         "--rw randrw --rwmixread 30 --numjobs 3 --iodepth 8 --norandommap --number-ios 3000";
     let bytes = stored(words, 8 * MIB);
@@ -115,7 +115,7 @@ fn on_the_device_below_a_file_system() {
     let words = "run --rw randwrite --iodepth 32 --number-ios 4096 --path";
     assert!(iosonde(&dir, words).arg(&path).output().unwrap().status.success());
     let image = fs::read(mount.device().path()).unwrap();
-    // A small ext4 has blocks of 1 KiB, so ours may begin at any of them.
+    // A small ext4 has blocks of 1 KiB, so our blocks may begin at any of them.
     let ours: Vec<u8> = (0..image.len() - 4096)
         .step_by(1024)
         .map(|at| &image[at..at + 4096])
@@ -133,7 +133,7 @@ fn the_layout_of_a_test_file() {
     let words = "run --path . --size 64m --rw randread --runtime 60 --eta-interval 0.1";
     let mut child =
         iosonde(&dir, words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // When reading begins, the layout is done. The file has no name, but a descriptor.
+    // The layout is complete when reading begins. The file has no name, but a descriptor.
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("randread:")), "no reading began");
     let bytes = open_file_of(worker_of(child.id()), dir.path());
@@ -145,17 +145,17 @@ fn the_layout_of_a_test_file() {
     assert_incompressible(&bytes, "layout");
 }
 
-/// The process that does the work for a supervisor.
+/// The worker process of a supervisor.
 fn worker_of(pid: u32) -> u32 {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     children.split_whitespace().next().and_then(|child| child.parse().ok()).unwrap_or(pid)
 }
 
-/// The content of the one unnamed file that a process has open below a directory.
+/// Content of the only unnamed file below a directory that a process has open.
 fn open_file_of(pid: u32, directory: &Path) -> Option<Vec<u8>> {
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).ok()? {
         let link = entry.ok()?.path();
-        // Other descriptors come and go.
+        // Other descriptors may close meanwhile.
         let Ok(name) = fs::read_link(&link) else { continue };
         if name.starts_with(directory) && name.to_string_lossy().ends_with("(deleted)") {
             let mut bytes = Vec::new();

@@ -1,12 +1,12 @@
-//! Checks of the source as text: imports between the modules of a crate, names that are not used,
-//! lists that must be complete.
+//! Checks of the source text: imports between the modules of a crate, forbidden names, complete
+//! lists.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::path::Path;
 
-/// The crates of the product. Which may use which stands in their Cargo.toml, and the compiler
-/// holds it; within a crate of several modules the table below does.
+/// The crates of the product. Their Cargo.toml files define which may use which, as the compiler
+/// enforces; the table below does so for the modules of a crate.
 const PRODUCT: [&str; 7] = [
     "src/",
     "crates/iosonde-analysis/src/",
@@ -20,7 +20,7 @@ const PRODUCT: [&str; 7] = [
 /// A module, and the modules of its crate that it may use.
 type Module = (&'static str, &'static [&'static str]);
 
-/// The modules of each crate that has several, each with the modules above it that it may use.
+/// The modules of each crate with several, each with the earlier modules that it may use.
 const MODULES: [(&str, &[Module]); 2] = [
     (
         "crates/iosonde-model/src/",
@@ -38,9 +38,9 @@ const MODULES: [(&str, &[Module]); 2] = [
     ),
 ];
 
-/// Names that the product does not use, what to use instead, and the places that may use them.
+/// Names forbidden in the product, what to use instead, and the places that may use them.
 const NAMES: [(&str, &str, &[&str]); 6] = [
-    // `program` gives an outside program a deadline; it measures nothing.
+    // `program` gives an external program a deadline; it measures nothing.
     ("Instant::now", "a clock that is passed in", &[ENGINE, BACKEND, PROGRAM, CLI]),
     ("SystemTime::now", "a time that is passed in", &[ENGINE, BACKEND, CLI]),
     ("HashMap", "BTreeMap, whose order is the same in every run", &[]),
@@ -53,9 +53,9 @@ const ENGINE: &str = "crates/iosonde-engine/src/engine";
 const BACKEND: &str = "crates/iosonde-engine/src/backend";
 const PROGRAM: &str = "crates/iosonde-engine/src/host/program";
 
-/// Names that say nothing about what is inside.
+/// Module names that do not describe their content.
 const EMPTY_NAMES: [&str; 6] = ["utils", "util", "helpers", "misc", "common", "mod"];
-/// Words that a storage engineer does not use; each has a plain one.
+/// Words that a storage engineer does not use; each has a plain equivalent.
 const DIALECT: [&str; 10] = [
     "told",
     "mend",
@@ -68,11 +68,11 @@ const DIALECT: [&str; 10] = [
     "asked wrongly",
     "stands in the way",
 ];
-/// Columns, as in rustfmt.toml, which does not wrap comments and strings.
+/// Maximum columns, as in rustfmt.toml; rustfmt does not wrap comments and strings.
 const COLUMNS: usize = 100;
-/// Lines of a file outside its tests.
+/// Maximum lines of a file outside its tests.
 const LINES: usize = 500;
-/// Files that may be larger than a mebibyte.
+/// Files that may exceed one mebibyte.
 const LARGE: [&str; 0] = [];
 
 /// A text of the repository; the path is relative to its root.
@@ -82,8 +82,7 @@ struct Text {
 }
 
 impl Text {
-    /// The crate's source folder, if it is one of the product, and the path below it without
-    /// extension: `engine/job`.
+    /// The source folder of a product crate, and the path below it without extension: `engine/job`.
     fn place(&self) -> Option<(&'static str, &str)> {
         let folder = *PRODUCT.iter().find(|folder| self.path.starts_with(**folder))?;
         Some((folder, self.path[folder.len()..].strip_suffix(".rs")?))
@@ -100,8 +99,8 @@ impl Text {
     }
 }
 
-/// The code of a text without comments and `#[cfg(test)]` items, in the same number of lines.
-/// rustfmt puts the brace that closes an item into the column where the item begins.
+/// The code of a text without comments and `#[cfg(test)]` items, with the same number of lines.
+/// rustfmt puts an item's closing brace into the column where the item begins.
 fn code(text: &str) -> String {
     let mut out = String::new();
     let mut lines = text.lines();
@@ -127,7 +126,7 @@ fn code(text: &str) -> String {
     out
 }
 
-/// Line number and remainder after each occurrence of `word` that is not the tail of a longer name.
+/// Line number and remainder after each occurrence of `word`, except as the tail of a longer name.
 fn after<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word)
@@ -161,7 +160,7 @@ fn heads(path: &str) -> Vec<String> {
     names
 }
 
-/// Imports from a module below, within a crate.
+/// Imports within a crate that `MODULES` does not allow.
 fn arrows(source: &Text) -> Vec<String> {
     let Some((folder, place)) = source.place() else { return Vec::new() };
     let Some((_, modules)) = MODULES.iter().find(|(at, _)| *at == folder) else {
@@ -190,7 +189,7 @@ fn arrows(source: &Text) -> Vec<String> {
     faults
 }
 
-/// Names that are not used here, with what to use instead.
+/// Uses of forbidden names, with what to use instead.
 fn names(source: &Text) -> Vec<String> {
     if source.place().is_none() && !source.path.starts_with("crates/iosonde-sys/src/") {
         return Vec::new();
@@ -212,10 +211,10 @@ fn names(source: &Text) -> Vec<String> {
     faults
 }
 
-/// Crates that may say `unsafe`.
+/// Crates that may use `unsafe`.
 const UNSAFE: [&str; 3] = ["crates/iosonde-sys/", "crates/iosonde-vhost/", "crates/iosonde-bpf/"];
 
-/// `unsafe` in another place than its crates.
+/// `unsafe` outside of these crates.
 fn dangers(source: &Text) -> Vec<String> {
     let may = UNSAFE.iter().any(|place| source.path.starts_with(place));
     if may || source.path == "tests/tidy.rs" {
@@ -230,7 +229,7 @@ fn dangers(source: &Text) -> Vec<String> {
         .collect()
 }
 
-/// A test that skips without saying what is then untested.
+/// A skipped test that does not report what is untested.
 fn skips(source: &Text) -> Vec<String> {
     let half = |line: &str| {
         line.contains(concat!("println!(\"", "skipped")) && !line.contains("; untested: ")
@@ -239,7 +238,7 @@ fn skips(source: &Text) -> Vec<String> {
     lines.map(|(index, _)| source.fault(index + 1, "use `iosonde_rig::skip`")).collect()
 }
 
-/// A missing head, a long line, a long file, an empty name.
+/// Long lines, empty names, missing heads, long files.
 fn shape(source: &Text) -> Vec<String> {
     let mut faults = Vec::new();
     for (index, line) in source.text.lines().enumerate() {
@@ -266,7 +265,7 @@ fn shape(source: &Text) -> Vec<String> {
     faults
 }
 
-/// A word of the dialect, whatever its case. Two of them were fields of schema version 1.
+/// Words of the dialect in any case. Two of them were fields of schema version 1.
 fn dialect(text: &Text) -> Vec<String> {
     let lower = text.text.to_lowercase().replace("\"mend\"", "").replace("`books`", "");
     let is_word = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
@@ -279,7 +278,7 @@ fn dialect(text: &Text) -> Vec<String> {
     faults
 }
 
-/// A path that exists on one developer's machine only. `me` is nobody in particular.
+/// Paths that exist only on one developer's machine. `me` is a placeholder.
 fn homes(text: &Text) -> Vec<String> {
     let markers = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
     let mut faults = Vec::new();
@@ -296,7 +295,7 @@ fn homes(text: &Text) -> Vec<String> {
     faults
 }
 
-/// Files of `folder` whose name does not stand in `list`, as `name.ext`, `"name"` or `name::`.
+/// Files of `folder` that `list` does not name, as `name.ext`, `"name"` or `name::`.
 fn unlisted(texts: &[Text], folder: &str, list: &Text) -> Vec<String> {
     let mut faults = Vec::new();
     for text in texts {
@@ -313,7 +312,7 @@ fn unlisted(texts: &[Text], folder: &str, list: &Text) -> Vec<String> {
     faults
 }
 
-/// Source files that no `mod` line reaches: they are not compiled, and so not checked.
+/// Source files that no `mod` line reaches: they are neither compiled nor checked.
 fn orphans(texts: &[Text]) -> Vec<String> {
     let mut faults = Vec::new();
     for text in texts.iter().filter(|text| text.is_source()) {
@@ -335,7 +334,7 @@ fn orphans(texts: &[Text]) -> Vec<String> {
     faults
 }
 
-/// Every text of the repository, and the faults that the walk itself finds.
+/// Collects every text of the repository, and the faults found on the way.
 fn walk(root: &Path, folder: &str, texts: &mut Vec<Text>, faults: &mut Vec<String>) {
     let mut entries: Vec<_> =
         fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap()).collect();
@@ -378,7 +377,7 @@ fn the_repository_is_tidy() {
             faults.extend(skips(text));
         }
     }
-    // A file declared under `#[cfg(test)]` is a test as a whole.
+    // A file declared under `#[cfg(test)]` is entirely test code.
     let is_test = |source: &Text| {
         let parent = source.path.rsplit_once('/').map(|(folder, _)| format!("{folder}.rs"));
         let name = source.place().and_then(|(_, place)| place.rsplit('/').next()).unwrap_or("");
@@ -430,7 +429,7 @@ fn the_table_of_modules_has_no_cycle() {
     }
 }
 
-/// The checks themselves, each with a planted fault and a look-alike.
+/// Tests of the checks, each with a planted fault and a look-alike.
 #[cfg(test)]
 mod planted {
     use super::*;

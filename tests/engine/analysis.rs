@@ -1,4 +1,4 @@
-//! The analysis against simulated devices of known truth, driven by the true engine.
+//! The analysis on simulated devices of known truth, driven by the real engine.
 
 use std::sync::Arc;
 
@@ -103,12 +103,12 @@ fn consistency_checks_hold_on_every_healthy_device_and_nothing_is_found() {
 #[test]
 fn a_token_bucket_is_named_with_its_rate_and_size() {
     let load = Load { iodepth: 16, ..Load::default() };
-    // 20,000 per second until 60,000 tokens are gone; 3,000 per second from then on.
+    // 20,000 per second until 60,000 tokens are used up, then 3,000 per second.
     let (_, assessment) = judged(&load, "servers=20,read=1ms,rate=3000,burst=60000");
     let found = assessment.findings.iter().find(|finding| finding.code == "token_bucket");
     let subject = found.map(|finding| finding.subject.as_str()).unwrap_or_default();
     assert!(subject.starts_with("a rate limiter at 3,0"), "{:?}", codes(&assessment));
-    // The mean of a run that holds the burst is neither rate.
+    // If a run contains the burst, its mean equals neither rate.
     let verdict = verdict(&[assessment]);
     assert_eq!(verdict.words, "low confidence: a drop during the run");
 }

@@ -1,4 +1,4 @@
-//! One battery over every backend: what the seam between engine and kernel promises.
+//! One set of tests over every backend: the contract of `Queue`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ fn engine(kind: EngineKind) -> Engine {
     Engine::of(kind)
 }
 
-/// A file of this many bytes, for direct I/O or through the page cache.
+/// A file of `bytes` bytes, for direct I/O or through the page cache.
 struct TestFile {
     dir: ScratchDir,
 }
@@ -58,7 +58,7 @@ struct TestFile {
 impl TestFile {
     fn new(bytes: u64) -> TestFile {
         let dir = ScratchDir::new().unwrap();
-        // Not a hole: what reads one need not meet the device's rules.
+        // Not a hole: reading a hole may not enforce the device's alignment.
         let mut file = File::create(dir.path().join("file")).unwrap();
         file.write_all(&vec![0x5a; bytes as usize]).unwrap();
         file.sync_all().unwrap();
@@ -75,13 +75,13 @@ impl TestFile {
     }
 }
 
-/// What each backend is asked by the battery, as a generic visitor: queues are not objects.
+/// A test of the set, as a generic visitor, because queues are not trait objects.
 trait Examination {
-    /// Depths worth asking are 1 and, where the backend is asynchronous, more.
+    /// `depth` is 1, or more if the backend is asynchronous.
     fn examine<Q: Queue>(&self, queue: Q, depth: usize);
 }
 
-/// The engines of files that this system has.
+/// The file engines available on this system.
 fn of_files() -> Vec<EngineKind> {
     let uring = ring::probe();
     if let Err(reason) = &uring {
@@ -90,13 +90,13 @@ fn of_files() -> Vec<EngineKind> {
     EngineKind::of_files().filter(|kind| uring.is_ok() || !kind.is_uring()).collect()
 }
 
-/// Those whose reads and writes are system calls, which know where a file ends and how it was
-/// opened.
+/// Engines whose reads and writes are system calls: the kernel applies the file's end and open
+/// flags.
 fn that_call() -> Vec<EngineKind> {
     of_files().into_iter().filter(|kind| !kind.calls().is_empty()).collect()
 }
 
-/// A queue on this file; `None`, with the reason, where the system has no further one of libaio.
+/// A queue on this file; `None`, with the reason, if the system has no further libaio context.
 fn queue_on(kind: EngineKind, depth: u32, file: OwnedFd) -> Option<FileQueue> {
     let queue = FileQueue::open(&job(depth), &engine(kind), vec![file], Clock::monotonic());
     match queue {
@@ -108,7 +108,7 @@ fn queue_on(kind: EngineKind, depth: u32, file: OwnedFd) -> Option<FileQueue> {
     }
 }
 
-/// Queues of these engines, each on a file of its own.
+/// Tests queues of these engines, each on its own file.
 fn over_files(
     kinds: Vec<EngineKind>,
     target_bytes: u64,
@@ -126,7 +126,7 @@ fn over_files(
     }
 }
 
-/// All of them.
+/// Tests all backends.
 fn over_all(examination: &impl Examination) {
     for direct in [true, false] {
         over_files(of_files(), FILE_BYTES, direct, examination);
@@ -140,7 +140,7 @@ fn over_all(examination: &impl Examination) {
     }
 }
 
-/// Hands over what is staged and waits until `count` slots have come back; gives their results.
+/// Submits staged requests and waits until `count` slots have completed. Returns their results.
 fn collect<Q: Queue>(queue: &mut Q, count: usize) -> BTreeMap<usize, i32> {
     let mut results = BTreeMap::new();
     let mut rounds = 0;
@@ -159,7 +159,7 @@ fn transfer(way: IoKind, offset: u64) -> Transfer {
     Transfer { way, target: 0, offset, skip: 0, bytes: BLOCK as u32 }
 }
 
-/// Every slot pushed comes back exactly once, with its bytes; nothing comes back unasked.
+/// Every slot pushed completes exactly once with its bytes; no other slot completes.
 struct EachComesBackOnce;
 
 impl Examination for EachComesBackOnce {
@@ -202,7 +202,7 @@ fn each_comes_back_once() {
     over_all(&EachComesBackOnce);
 }
 
-/// Reads give the bytes written, on the same queue and whatever the slot.
+/// Reads return the bytes written through the same queue, in any slot.
 struct ReadsGiveWhatWasWritten;
 
 impl Examination for ReadsGiveWhatWasWritten {
@@ -215,7 +215,7 @@ impl Examination for ReadsGiveWhatWasWritten {
             }
             let results = collect(&mut queue, depth);
             assert!(results.values().all(|result| *result == BLOCK as i32), "{results:?}");
-            // Each slot reads what another one wrote.
+            // Each slot reads the data that another one wrote.
             for slot in 0..depth {
                 queue.buffer(slot).fill(0);
                 let other = (slot + 1) % depth;
@@ -228,7 +228,7 @@ impl Examination for ReadsGiveWhatWasWritten {
                 assert!(queue.buffer(slot)[..BLOCK].iter().all(|byte| *byte == expected));
             }
         }
-        // A part of a buffer, as a short transfer is continued.
+        // A part of a buffer, as when a short transfer is continued.
         queue.buffer(0).fill(9);
         queue.push(0, Transfer { way: IoKind::Read, target: 0, offset: 0, skip: 512, bytes: 512 });
         assert_eq!(collect(&mut queue, 1)[&0], 512);
@@ -247,7 +247,7 @@ fn reads_give_what_was_written() {
     }
 }
 
-/// At the end of the file a read is short, beyond it it is empty.
+/// A read at the end of the file is short, one beyond it is empty.
 struct EndOfFile;
 
 impl Examination for EndOfFile {
@@ -266,7 +266,7 @@ fn a_read_across_the_end_is_short_and_beyond_it_empty() {
     }
 }
 
-/// What the target cannot take is a result, neither an error of the queue nor a panic.
+/// A request that the target rejects gives a result, not an error of the queue or a panic.
 struct Misaligned;
 
 impl Examination for Misaligned {
@@ -278,7 +278,7 @@ impl Examination for Misaligned {
             let results = collect(&mut queue, depth);
             assert!(results.values().all(|result| *result == -EINVAL), "{way:?} {results:?}");
         }
-        // And the queue lives on.
+        // The queue still works.
         queue.push(0, transfer(IoKind::Read, 0));
         assert_eq!(collect(&mut queue, 1)[&0], BLOCK as i32);
     }
@@ -318,7 +318,7 @@ fn an_enter_with_nothing_in_flight_returns() {
     over_all(&Idle);
 }
 
-/// Buffers are whole, writable, distinct, and aligned for any sector.
+/// Buffers are complete, writable, distinct, and aligned for any sector size.
 #[test]
 fn buffers_are_aligned_and_do_not_overlap() {
     struct Buffers;
@@ -338,7 +338,7 @@ fn buffers_are_aligned_and_do_not_overlap() {
     over_files(of_files(), FILE_BYTES, true, &Buffers);
 }
 
-// The true engine over each backend.
+// The real engine over each backend.
 
 /// A load for the engine.
 #[derive(Clone)]
@@ -441,7 +441,7 @@ fn kinds() -> Vec<EngineKind> {
     [of_files(), vec![EngineKind::Null, EngineKind::Sim]].concat()
 }
 
-/// The consistency checks of a run, and what no run may do.
+/// Checks the consistency of a run, and conditions that every run must meet.
 fn examine(run: &Run, what: &str) {
     let assessment = assess(run, None);
     assert_eq!(run.outcome, Outcome::Complete, "{what}");
@@ -512,7 +512,7 @@ fn a_pass_and_a_count_give_exactly_that_many_operations() {
 
 #[test]
 fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
-    // A FUSE device of 2 ms: nothing completes inline, and 16 are in flight or the test knows why.
+    // A FUSE device of 2 ms: nothing completes inline, so 16 must be in flight.
     let script = iosonde_rig::Script::from_words(["read=const:2ms"]).unwrap();
     let mount = match iosonde_rig::FuseMount::new(script) {
         Ok(mount) => mount,

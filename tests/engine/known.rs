@@ -1,4 +1,4 @@
-//! The true engine against devices of known truth: the simulated one, and the null one.
+//! The real engine on devices of known truth: the simulated and the null device.
 
 use std::sync::Arc;
 
@@ -225,7 +225,7 @@ fn a_pass_over_a_null_target_writes_each_block_once() {
     let measured = run(&plan, &medium, Clock::monotonic(), &control, &mut Unwatched).unwrap();
     assert_eq!(measured.outcome, Outcome::Complete);
     let bytes = counts.bytes();
-    // 1024 blocks among three partitions of 341: the last block belongs to none.
+    // 1024 blocks in three partitions of 341: no partition contains the last block.
     assert!(bytes[..1023].iter().all(|bytes| *bytes == 64 << 10));
     assert_eq!(bytes[1023], 0);
 }

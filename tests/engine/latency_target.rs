@@ -1,4 +1,4 @@
-//! A latency target on simulated devices of which the right depth is known.
+//! A latency target on simulated devices whose right depth is known.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use iosonde_sys::Clock;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// One pursuit.
+/// A device and a target to pursue.
 #[derive(Clone, Copy)]
 struct Case {
     device: &'static str,
@@ -73,7 +73,7 @@ impl Case {
         measured
     }
 
-    /// How many of a hundred seeds end like this, at this depth or a neighbour.
+    /// Number of seeds out of a hundred that end as `ended` at this depth or a neighbour.
     fn right(&self, depth: u32, ended: Pursued) -> usize {
         let is_right = |seed: u64| {
             let found = self.run(seed * 7_919).controlled.unwrap();
@@ -102,12 +102,12 @@ const SEARCH: Case = Case {
 };
 const MET: Pursued = Pursued::Met { bound: Bound::Target };
 
-/// Probability that `n` customers without think time at `c` exponential servers of mean `mean` wait
-/// and are served longer than `limit`: a customer that returns finds `n - c` departures before its
-/// own service begins, so the latency is Erlang(n - c, c / mean) plus Exponential(mean).
+/// Probability that the latency exceeds `limit` with `n` customers without think time and `c`
+/// exponential servers of mean `mean`. A returning customer waits for `n - c` departures before its
+/// service, so the latency is Erlang(n - c, c / mean) plus Exponential(mean).
 fn beyond(n: u32, c: u32, mean: f64, limit: f64) -> f64 {
     let (rate, t) = (f64::from(c) / mean, limit);
-    // Integrates over the waiting time by the trapezoid rule.
+    // Integrates over the waiting time by the trapezoidal rule.
     let k = n.saturating_sub(c);
     if k == 0 {
         return (-t / mean).exp();
@@ -120,7 +120,7 @@ fn beyond(n: u32, c: u32, mean: f64, limit: f64) -> f64 {
         let log = f64::from(k) * rate.ln() + f64::from(k - 1) * w.ln() - rate * w - log_factorial;
         log.exp()
     };
-    // Far enough beyond the limit for what is left not to matter.
+    // The integral beyond this end is negligible.
     let (steps, end) = (40_000, 3.0 * t);
     let width = end / f64::from(steps);
     (0..=steps)
@@ -133,7 +133,7 @@ fn beyond(n: u32, c: u32, mean: f64, limit: f64) -> f64 {
         .sum()
 }
 
-/// The largest depth at which at most 1 % take longer.
+/// The largest depth at which at most 1 % exceed the limit.
 fn truth(c: u32, mean: f64, limit: f64) -> u32 {
     (1..200).take_while(|n| beyond(*n, c, mean, limit) <= 0.01).last().unwrap_or(0)
 }
@@ -149,7 +149,8 @@ fn search_finds_the_depth_of_parallel_servers() {
 
 #[test]
 fn a_target_that_binds_is_found_to_bind_whatever_the_throughput_below() {
-    // Throughput ends at depth 4, and depth 16, two doublings on, just misses the target.
+    // Throughput is flat from depth 4 on, and depth 16, two doublings later, just misses the
+    // target.
     let depth = truth(4, 1.0, 8.0);
     assert_eq!(depth, 15);
     let case = Case { device: "servers=4,read=exp:1ms", target: "p99<=8ms", ..SEARCH };
@@ -158,11 +159,11 @@ fn a_target_that_binds_is_found_to_bind_whatever_the_throughput_below() {
 
 #[test]
 fn search_finds_where_a_token_bucket_queues() {
-    // 5,000 per second, 1 ms each: n requests take n / 5 ms, and ten of them 2 ms.
+    // 5,000 per second, 1 ms each: n requests take n / 5 ms, so ten of them take 2 ms.
     let device = "servers=64,read=1ms,rate=5000,burst=1";
     let case = Case { device, target: "p99<=2.1ms", ..SEARCH };
     assert!(case.right(10, MET) >= 95);
-    // What the bucket lets pass at first is not what it lets pass for long.
+    // The bucket's initial burst must not be taken for its sustained rate.
     let device = "servers=64,read=1ms,rate=5000,burst=20000";
     let case = Case { device, target: "p99<=2.1ms", ..SEARCH };
     assert!(case.right(10, MET) >= 95);
@@ -170,22 +171,22 @@ fn search_finds_where_a_token_bucket_queues() {
 
 #[test]
 fn search_finds_the_depth_of_a_disk() {
-    // One server of 6.67 ms, 150 IOPS: n requests take Erlang(n), whose p99 is 44 ms for two and
-    // 56 ms for three.
+    // One server of 6.67 ms, 150 IOPS: n requests take Erlang(n), whose p99 is 44 ms for two and 56
+    // ms for three.
     let case = Case { device: "read=exp:6667us", target: "p99<=50ms", ..SEARCH };
     assert!(case.right(2, MET) >= 95);
 }
 
 #[test]
 fn search_says_what_keeps_the_depth_from_being_larger() {
-    // The disk gives 150 IOPS at any depth, and the target is far away.
+    // The disk delivers 150 IOPS at any depth, and the target is far away.
     let ended = Pursued::Met { bound: Bound::Device };
     let case = Case { device: "read=exp:6667us", target: "p99<=2000ms", ..SEARCH };
     assert!(case.right(1, ended) >= 95);
-    // Eight servers are busy from depth 8 on: no more throughput at 16 and 32.
+    // Eight servers are saturated from depth 8: no more throughput at 16 and 32.
     let case = Case { device: "servers=8,read=1ms", target: "p99<=100ms", ..SEARCH };
     assert!(case.right(8, ended) >= 95);
-    // Sixteen requests never meet at 64 servers.
+    // Sixteen requests never queue at 64 servers.
     let ended = Pursued::Met { bound: Bound::MaxDepth };
     let device = "servers=64,read=exp:100us";
     let case = Case { device, target: "p99<=2ms", iodepth: 16, ..SEARCH };
@@ -211,7 +212,7 @@ fn search_says_that_it_could_not_decide() {
     assert_eq!((found.ended, found.depth), (Pursued::Undecided, 1));
 }
 
-/// Twenty decisions at nearly one depth, whatever the device: how it ends, and where.
+/// Twenty runs that must all hold nearly this depth and end as `ended`.
 fn holds(case: Case, depth: u32, ended: Pursued) {
     let mut right = 0;
     for seed in 0..20 {
@@ -235,7 +236,7 @@ fn hold_converges_on_a_slow_disk() {
     let device = "servers=128,read=1ms,rate=150,burst=1";
     let slow = Case { device, target: "p99<=101ms", length_ns: 5 * SECOND_NS, ..HOLD };
     holds(slow, 15, MET);
-    // The same rate with chance: p99 of Erlang(2) is 44 ms.
+    // The same rate with exponential service times: p99 of Erlang(2) is 44 ms.
     let slow = Case { device: "read=exp:6667us", target: "p99<=50ms", ..slow };
     holds(slow, 2, MET);
     holds(Case { target: "p99<=2ms", ..slow }, 1, Pursued::Infeasible);
@@ -246,7 +247,7 @@ fn hold_converges_on_a_fast_device() {
     // Fifty servers of 100 us: 500,000 IOPS.
     let device = "servers=50,read=exp:100us";
     holds(Case { device, target: "p99<=520us", ..HOLD }, truth(50, 0.1, 0.52), MET);
-    // Without chance, the fifty-first waits for a whole round of the others.
+    // With constant service times, the fifty-first waits for a whole round of the others.
     let device = "servers=50,read=100us";
     holds(Case { device, target: "p99<=151us", ..HOLD }, 50, MET);
     let max = Pursued::Met { bound: Bound::MaxDepth };
@@ -270,7 +271,7 @@ fn the_same_seed_finds_the_same_depth_by_the_same_way() {
 
 #[test]
 fn jobs_share_one_depth() {
-    // Three threads, and a target that allows two requests in all.
+    // Three threads, and a target that permits two requests in total.
     let device = "read=exp:6667us";
     let case = Case { device, target: "p99<=50ms", threads: 3, iodepth: 8, ..SEARCH };
     let measured = case.run(1);

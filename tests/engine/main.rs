@@ -1,5 +1,5 @@
-//! The engine and its backends: against simulated devices of known truth, against each other, and
-//! against what the kernel does with the same request.
+//! The engine and its backends, compared with simulated devices of known truth, with each other,
+//! and with the kernel's result of the same request.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
 
 mod analysis;

@@ -1,4 +1,4 @@
-//! Open loops, syncs, pauses and phases on the simulated device, against what must come out.
+//! Open loops, syncs, pauses and phases on the simulated device, compared with known results.
 
 use std::sync::Arc;
 
@@ -99,14 +99,14 @@ fn close(found: f64, expected: f64, slack: f64) {
     assert!((found - expected).abs() <= reach, "found {found}, expected {expected} ± {reach}");
 }
 
-/// 100 ms in every second nothing is finished. 1,000 arrivals a second: the one that comes k ms
-/// after the stall began waits 100 - k ms, so a share (100 - r) / 1000 waits longer than r ms.
+/// Nothing completes for 100 ms of every second. Of 1,000 arrivals per second, the one k ms after
+/// the start of the stall waits 100 - k ms, so a share (100 - r) / 1000 waits longer than r ms.
 const STALLING: &str = "servers=1,read=100us,stall-every=1s,stall-for=100ms";
 
 #[test]
 fn an_open_loop_shows_a_stall_as_its_users_feel_it_and_a_closed_one_does_not() {
     let (run, assessment) = judged(at_rate(1000.0, Arrivals::Constant), 256, 20, 3, STALLING);
-    // The arrivals' grid lies somewhere within 1 ms of the stall.
+    // The arrivals' grid is offset by up to 1 ms from the stall.
     close(percentile(&assessment, 0.99), 90.0, 1.0);
     close(percentile(&assessment, 0.95), 50.0, 1.0);
     close(percentile(&assessment, 0.5), 0.1, 0.0);
@@ -124,10 +124,10 @@ fn an_open_loop_shows_a_stall_as_its_users_feel_it_and_a_closed_one_does_not() {
 
 #[test]
 fn a_rate_limit_with_too_few_slots_shows_the_queueing_in_the_response_alone() {
-    // T14: one slot. In the stall one request is in flight and 99 wait in the generator, where
-    // their clocks run; then they go one after another, 0.1 ms each, while others come.
+    // T14: one slot. During the stall one request is in flight and 99 wait in the generator, where
+    // their latency counts. Then they complete one after another, 0.1 ms each, while others arrive.
     let (run, assessment) = judged(at_rate(1000.0, Arrivals::Constant), 1, 20, 3, STALLING);
-    // The k-th of the stall ends at 100 + 0.1 k ms, so that it waits 100 - 0.9 k.
+    // The k-th of the stall completes at 100 + 0.1 k ms, so it waits 100 - 0.9 k.
     close(percentile(&assessment, 0.99), 91.0, 1.0);
     close(percentile(&assessment, 0.95), 55.0, 1.0);
     let service = assessment.figures.all.total.service.as_ref().unwrap();
@@ -147,8 +147,8 @@ fn poisson_arrivals_keep_rate_and_scatter_and_meet_the_queue_of_theory() {
         alarms += u32::from(figures.verdict != ArrivalVerdict::Sustained);
         assert!((figures.achieved_per_s / 8000.0 - 1.0).abs() < 0.01, "{figures:?}");
         assert!((figures.gap_cv.unwrap() - 1.0).abs() < 0.02, "{figures:?}");
-        // M/M/1 at 80 %: responses are exponential with mean S / (1 - rho) = 500 µs. Neighbours are
-        // alike, so that 20 s tell the mean to some percent only.
+        // M/M/1 at 80 %: responses are exponential with mean S / (1 - rho) = 500 µs. They are
+        // autocorrelated, so 20 s determine the mean only to some percent.
         let mean = assessment.figures.all.total.latency.mean_ns.unwrap();
         assert!((mean / 500e3 - 1.0).abs() < 0.15, "seed {seed}: {mean}");
         assert!((percentile(&assessment, 0.5) / (0.5 * 2f64.ln()) - 1.0).abs() < 0.10);
@@ -159,7 +159,8 @@ fn poisson_arrivals_keep_rate_and_scatter_and_meet_the_queue_of_theory() {
 #[test]
 fn a_tenth_too_much_is_unsustainable_and_has_no_percentiles() {
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
-        // 10,000 a second are served; first with room for all that waits, then with little.
+        // The device serves 10,000 per second; the depth first has room for the whole queue, then
+        // not.
         for iodepth in [4096, 16] {
             let role = at_rate(11_000.0, arrivals.clone());
             let (_, assessment) = judged(role, iodepth, 10, 5, "servers=1,read=100us");
@@ -169,7 +170,7 @@ fn a_tenth_too_much_is_unsustainable_and_has_no_percentiles() {
             assert!(total.latency.quantiles.iter().all(|q| q.value_ns().is_none()));
             assert!(total.service.is_some());
             assert!(assessment.findings.iter().any(|finding| finding.code == "unsustainable"));
-            // Work for 1.1 s comes in every second, and 1 s of it is done.
+            // Each second brings 1.1 s of work, of which 1 s is served.
             let growth = figures.growth.unwrap();
             assert!((growth.per_s - 1.0 / 11.0).abs() < 0.02, "{iodepth}: {growth:?}");
         }
@@ -180,28 +181,28 @@ fn a_tenth_too_much_is_unsustainable_and_has_no_percentiles() {
 
 #[test]
 fn a_recorded_schedule_is_kept_to_the_nanosecond() {
-    // Two together every 10 ms, on one server: the first takes 1 ms, the second waits for it.
+    // Two arrive together every 10 ms at one server: the first takes 1 ms, the second waits for it.
     let times = (0..2_000).map(|index| index / 2 * 10_000_000).collect();
     let role = Role { pace: Pace::Recorded(times), ..Role::new("client", Rw::RandRead) };
     let (run, _) = judged(role, 8, 9, 1, "servers=1,read=1ms");
     let read = &run.jobs[0].read;
     assert_eq!(read.response.min(), Some(1_000_000));
     assert_eq!(read.response.max(), Some(2_000_000));
-    // The window is 1 s to 10 s of a schedule of 10 s.
+    // The window covers 1 s to 10 s of a schedule of 10 s.
     assert_eq!(run.jobs[0].arrivals.due, 1800);
     assert_eq!(run.jobs[0].arrivals.dropped, 0);
 }
 
 #[test]
 fn a_pause_and_an_idle_phase_lower_the_rate_as_they_must() {
-    // Four at once take 1 ms, then 3 ms of nothing: 1,000 a second.
+    // Four at once take 1 ms, then a pause of 3 ms: 1,000 per second.
     let think = Think { ns: 3_000_000, every_ops: 4, ..Think::default() };
     let role = Role { think, ..Role::new("client", Rw::RandRead) };
     let (run, assessment) = judged(role, 4, 10, 1, "servers=4,read=1ms");
     assert!(run.jobs[0].read.ops.abs_diff(10_000) <= 4, "{}", run.jobs[0].read.ops);
     assert!(assessment.findings.is_empty(), "{:#?}", assessment.findings);
 
-    // 1 s of reads, 1 s of nothing, 2 s of writes.
+    // 1 s of reads, 1 s idle, 2 s of writes.
     let phase = |seconds, rate_percent, read_percent| Phase {
         ns: seconds * SECOND_NS,
         rate_percent,
@@ -222,7 +223,7 @@ fn syncs_are_a_direction_of_their_own_and_a_group_commit_is_a_barrier() {
     let sync = |barrier| Sync { every_writes: 4, barrier, ..Sync::default() };
     let role = Role { sync: sync(true), ..Role::new("log", Rw::RandWrite) };
     let (run, assessment) = judged(role, 8, 10, 1, device);
-    // Four writes side by side, 1 ms; then the sync alone, 1 ms.
+    // Four writes concurrently, 1 ms; then the sync alone, 1 ms.
     let job = &run.jobs[0];
     assert!(job.write.ops.abs_diff(20_000) <= 8 && job.sync.ops.abs_diff(5_000) <= 2, "{job:?}");
     assert_eq!(job.sync.bytes, 0);
@@ -238,7 +239,8 @@ fn syncs_are_a_direction_of_their_own_and_a_group_commit_is_a_barrier() {
 
 #[test]
 fn a_burst_counts_as_one_write_for_syncs_and_is_sent_at_once() {
-    // Two of 1 and one of 7 requests in turn by chance: 3 on average, 100 bursts a second.
+    // Bursts of 1 and 7 requests, with probabilities 2/3 and 1/3: 3 on average, 100 bursts per
+    // second.
     let bursts = Bursts {
         requests: vec![(1, 200.0 / 3.0), (7, 100.0 / 3.0)],
         within: vec![(1000, 100.0)],
@@ -255,7 +257,7 @@ fn a_burst_counts_as_one_write_for_syncs_and_is_sent_at_once() {
     let job = &run.jobs[0];
     assert!(job.write.ops.abs_diff(18_000) < 900, "{}", job.write.ops);
     assert!(job.sync.ops.abs_diff(3000) < 150, "{}", job.sync.ops);
-    // Seven go side by side: nobody waits for another.
+    // Seven are served concurrently: none waits for another.
     close(percentile(&assessment, 0.99), 1.0, 0.02);
     assert_eq!(open(&assessment).verdict, ArrivalVerdict::Sustained);
 }
@@ -310,7 +312,7 @@ fn a_counted_run_syncs_its_last_writes_too() {
     }
 }
 
-/// One that writes and syncs, and a journal that makes a commit of two writes for each second sync.
+/// A job that writes and syncs, and a journal that commits two writes for every second sync.
 fn with_a_journal() -> Vec<Role> {
     let sync = Sync { every_writes: 1, barrier: true, ..Sync::default() };
     let waits = Commit::WaitsFor { role: "journal".into(), percent: 50.0 };
@@ -324,8 +326,8 @@ fn a_commit_is_made_when_a_sync_waits_for_it() {
     let stop = Stop::AfterNs(10 * SECOND_NS);
     let (run, _) = judged_until(with_a_journal(), 1, stop, 1, "servers=4,write=1ms");
     let [app, journal] = &run.jobs[..] else { panic!("{} jobs", run.jobs.len()) };
-    // Two writes and two syncs of one and two writes of the other, one after another although the
-    // device has room for more.
+    // Two writes and two syncs of the application and two writes of the journal, one after another
+    // although the device has room for more.
     let cycles = app.write.ops / 2;
     assert!((1630..=1667).contains(&cycles), "{cycles}");
     assert!(app.sync.ops.abs_diff(app.write.ops) <= 1);
@@ -335,7 +337,7 @@ fn a_commit_is_made_when_a_sync_waits_for_it() {
 #[test]
 fn the_time_of_a_sync_that_waits_at_the_end_is_known() {
     let mut roles = with_a_journal();
-    // The commit at hand takes far longer than the run.
+    // The current commit takes far longer than the run.
     roles[1].commit = Some(Commit::Writes(1e5));
     let (run, _) = judged_until(roles, 1, Stop::AfterNs(SECOND_NS), 1, "servers=4,write=1ms");
     let app = &run.jobs[0];

@@ -1,5 +1,5 @@
-//! What backends do beside plain reads and writes: syncs, trims, durable writes, vectors, several
-//! targets, and buffers in places asked for.
+//! Requests other than plain reads and writes: syncs, trims, durable writes, vectors, several
+//! targets, and buffers in requested places.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,7 +22,7 @@ fn job(iodepth: u32) -> Job {
     Job { iodepth, batch: iodepth, read_percent: 50, region_bytes: 1 << 20, ..Job::default() }
 }
 
-/// A file full of bytes other than 0, for direct I/O.
+/// A file without zero bytes, for direct I/O.
 struct Target {
     dir: ScratchDir,
 }
@@ -47,7 +47,7 @@ impl Target {
     }
 }
 
-/// The queue of an engine of files.
+/// The queue of a file engine.
 struct AnyQueue {
     queue: FileQueue,
     depth: usize,
@@ -67,7 +67,7 @@ impl AnyQueue {
         self.queue.facts()
     }
 
-    /// Carries out these requests, one slot each, and gives their results.
+    /// Executes these requests, one slot each, and returns their results.
     fn execute(&mut self, transfers: &[Transfer]) -> Vec<i32> {
         let at_once = transfers.chunks(self.depth);
         at_once.flat_map(|transfers| execute(&mut self.queue, transfers)).collect()
@@ -89,7 +89,7 @@ fn execute<Q: Queue>(queue: &mut Q, transfers: &[Transfer]) -> Vec<i32> {
     panic!("{} of {} came back", results.len(), transfers.len());
 }
 
-/// The engines whose requests are system calls on files, of those that this system has.
+/// The available engines whose requests are system calls on files.
 fn engines() -> Vec<Engine> {
     let uring = ring::probe();
     if let Err(reason) = &uring {
@@ -148,7 +148,7 @@ fn each_write_can_be_durable() {
     }
 }
 
-/// Where the first hole begins.
+/// Offset of the first hole.
 fn first_hole(path: &PathBuf) -> u64 {
     rustix::fs::seek(File::open(path).unwrap(), rustix::fs::SeekFrom::Hole(0)).unwrap()
 }
@@ -216,7 +216,7 @@ fn a_trim_of_a_block_device_discards() {
         assert_eq!(queue.execute(&[transfer(IoKind::Trim, 0, 0, BLOCK)]), [4096]);
         assert_eq!(queue.execute(&[transfer(IoKind::Read, 0, 0, BLOCK)]), [4096]);
         assert!(queue.buffer(0)[..4096].iter().all(|byte| *byte == 0), "a loop device punches");
-        // Beyond the end of the device nothing can be trimmed: a result like any other.
+        // A trim beyond the end of the device fails like any other request.
         let beyond = queue.execute(&[transfer(IoKind::Trim, 0, 1 << 40, BLOCK)]);
         assert_eq!(beyond, [-22], "{}", engine.kind.name());
     }

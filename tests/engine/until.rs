@@ -1,4 +1,4 @@
-//! Runs that end when a figure is known well enough, on devices whose figures are known.
+//! Runs that end when a figure is known precisely enough, on devices of known figures.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ fn measure(plan: &Plan, device: &str) -> Measured {
 
 #[test]
 fn it_ends_when_the_figure_is_known_and_the_interval_holds_the_truth() {
-    // Four requests at four servers: the latency is the service time, exponential of mean 5 ms.
+    // Four requests at four servers: the latency is the service time, exponential with mean 5 ms.
     let p99 = -(0.01f64.ln()) * 5e6;
     let (mut held, runs) = (0, 40);
     for seed in 1..=runs {
@@ -62,7 +62,7 @@ fn it_ends_when_the_figure_is_known_and_the_interval_holds_the_truth() {
         let record = measured.precision.unwrap();
         assert!(record.reached, "{record:?}");
         let last = record.looks.last().unwrap();
-        // The window closed right after that look.
+        // The window closed right after the last check.
         assert!(measured.measured_ns.abs_diff(last.at_ns) < SECOND_NS / 5, "{last:?}");
         assert!(last.half_width.unwrap() <= 0.05 / 1.05);
         assert_eq!(record.looks[0].at_ns, 10 * SECOND_NS, "ten looks' worth before the first");

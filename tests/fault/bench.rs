@@ -1,4 +1,4 @@
-//! One faulty queue, one request at a time, and what its storage should hold.
+//! A queue with faults, driven one request at a time, and the expected content of its storage.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -20,7 +20,7 @@ pub(crate) const SECTOR: usize = 512;
 /// Blocks of the target; the scenarios write the first [`WRITTEN`].
 pub(crate) const BLOCKS: usize = 32;
 pub(crate) const WRITTEN: usize = 8;
-/// The block that is struck.
+/// The block that the fault strikes.
 pub(crate) const STRUCK: usize = 2;
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 
@@ -50,13 +50,13 @@ pub(crate) fn sim(model: &str, job: &Job, memory: &SharedMemory) -> SimQueue {
     SimQueue::with_memory(job, device, Rc::clone(memory))
 }
 
-/// What a block holds in this generation: no zero, and no two blocks alike.
+/// Content of a block in this generation: no zero bytes, and no two blocks alike.
 pub(crate) fn content(block: usize, generation: usize) -> Vec<u8> {
     let mut chance = Chance::new((generation * BLOCKS + block) as u64);
     (0..BLOCK).map(|_| 1 + chance.below(255) as u8).collect()
 }
 
-/// Storage as it should be, changed step by step.
+/// The expected content of the storage, changed step by step.
 pub(crate) struct Expected(pub(crate) Vec<u8>);
 
 impl Expected {
@@ -77,7 +77,7 @@ impl Expected {
     }
 }
 
-/// A faulty queue, one request at a time.
+/// A queue with faults, driven one request at a time.
 pub(crate) struct Bench<Q: Queue> {
     pub(crate) queue: FaultQueue<Q>,
     pub(crate) log: FaultLog,
@@ -118,7 +118,7 @@ impl<Q: Queue> Bench<Q> {
         result
     }
 
-    /// Writes every block; all must be reported as done.
+    /// Writes every block; each write must be reported as complete.
     pub(crate) fn write_all(&mut self, generation: usize) {
         for block in 0..WRITTEN {
             assert_eq!(self.write(block, generation), BLOCK as i32);
@@ -147,7 +147,7 @@ pub(crate) fn transfer(way: IoKind, block: usize) -> Transfer {
     Transfer { way, target: 0, offset: (block * BLOCK) as u64, skip: 0, bytes: BLOCK as u32 }
 }
 
-/// What is asked of every queue.
+/// A test that runs over every queue.
 pub(crate) trait Scenario {
     fn play<Q: Queue>(&self, open: impl Fn(&str) -> Bench<Q>);
 }

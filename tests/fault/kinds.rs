@@ -1,4 +1,4 @@
-//! Each kind of fault: what it does to the stored bytes, over every queue, and nothing else.
+//! The effect of each kind of fault on the stored bytes, over every queue.
 
 use iosonde_engine::backend::Queue;
 use iosonde_engine::backend::fault::{Fault, Injected, Injection, When};
@@ -7,7 +7,7 @@ use crate::bench::{
     BLOCK, BLOCKS, Bench, Expected, SECTOR, STRUCK, Scenario, WRITTEN, content, over_all,
 };
 
-/// Writes acknowledged and not done, or done in part.
+/// Writes that are acknowledged and not stored, or stored in part.
 struct Missing;
 
 impl Scenario for Missing {
@@ -55,7 +55,7 @@ impl Scenario for Missing {
     }
 }
 
-/// Writes that arrive as other bytes.
+/// Writes stored with other data.
 struct Changed;
 
 impl Scenario for Changed {
@@ -90,7 +90,7 @@ impl Scenario for Changed {
     }
 }
 
-/// Writes that go to other places.
+/// Writes stored at other offsets.
 struct Displaced;
 
 impl Scenario for Displaced {
@@ -130,7 +130,7 @@ impl Scenario for Displaced {
     }
 }
 
-/// Writes that come too late, or again.
+/// Writes stored too late, or again.
 struct Belated;
 
 impl Scenario for Belated {
@@ -156,7 +156,7 @@ impl Scenario for Belated {
         bench.write_all(1);
         assert_eq!(bench.read(5), (BLOCK as i32, content(5, 1)));
         assert_eq!(bench.sync(), 0);
-        // Neither a request before the sync nor the sync itself brings it.
+        // Neither a request before the sync nor the sync itself releases it.
         bench.assert_stored(Expected::new().put_all(1).put(STRUCK, &[0; BLOCK]));
         for _ in 0..2 {
             assert_eq!(bench.read(5), (BLOCK as i32, content(5, 1)));
@@ -197,7 +197,7 @@ impl Scenario for Belated {
     }
 }
 
-/// Reads that get other bytes than are stored.
+/// Reads that return other data than stored.
 struct Misread;
 
 impl Scenario for Misread {
@@ -228,7 +228,7 @@ impl Scenario for Misread {
     }
 }
 
-/// Nothing is struck that was not to be.
+/// A fault that never triggers changes nothing.
 struct Spared;
 
 impl Scenario for Spared {

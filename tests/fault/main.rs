@@ -1,4 +1,4 @@
-//! The decorator that does wrong: exactly what it says, to exactly whom it says.
+//! The decorator that injects faults: each has exactly its stated effect on exactly its requests.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bench;

@@ -1,4 +1,4 @@
-//! Random requests at depth: every slot comes back once, and the log names all harm.
+//! Random requests at depth: every slot completes once, and the log lists all damage.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use iosonde_sys::{Clock, ring};
 
 use crate::bench::{BLOCK, BLOCKS, Bench, SECOND_NS, job, sim, site, transfer};
 
-/// A random mix at depth. Every slot comes back exactly once, whatever is done to it.
+/// A random mix at depth. Every slot completes exactly once, whatever the fault.
 fn mix<Q: Queue>(queue: &mut FaultQueue<Q>, depth: usize, ops: u64, seed: u64) {
     let mut chance = Chance::new(seed);
     let mut free: Vec<usize> = (0..depth).collect();
@@ -62,7 +62,7 @@ fn mix<Q: Queue>(queue: &mut FaultQueue<Q>, depth: usize, ops: u64, seed: u64) {
             if transfer.way == IoKind::Write {
                 assert!(*queue.buffer(slot) == written, "the caller's buffer is the caller's");
             }
-            // What fell short is sent again from there on, as the engine does.
+            // The rest of a short transfer is sent again, as the engine does.
             if result > 0 && (result as u32) < transfer.bytes {
                 let rest = Transfer {
                     offset: transfer.offset + result as u64,

@@ -1,4 +1,4 @@
-//! What a sync owes, and several faults at once.
+//! Which writes a sync must make durable, and several faults at once.
 
 use std::rc::Rc;
 
@@ -38,7 +38,7 @@ fn a_sync_that_was_sent_before_the_acknowledgement_releases_nothing() {
     let stored = Rc::clone(&memory);
     let mut bench =
         Bench::new(queue, "delay:nth=1", Box::new(move || stored.borrow().bytes().to_vec()));
-    // The sync goes out together with the write: it owes nothing to it.
+    // The sync is sent together with the write, so it need not make the write durable.
     let sync = Transfer { way: IoKind::Sync, target: 0, offset: 0, skip: 0, bytes: 0 };
     bench.queue.push(1, sync);
     assert_eq!(bench.write(0, 1), BLOCK as i32);
@@ -70,7 +70,7 @@ fn several_faults_are_several_decorators() {
     bench.sync();
     bench.read(0);
     bench.read(0);
-    // The inner queue never saw the first write until after the sync.
+    // The delayed write reached the inner queue only after the sync.
     bench.assert_stored(Expected::new().put_all(1).put(3, &[0; BLOCK]));
     assert_eq!((inner.count(), bench.log.count()), (1, 1));
 }

@@ -1,7 +1,7 @@
-//! A headless Chromium that is driven over a pipe by the DevTools protocol, without a port.
+//! A headless Chromium, driven by the DevTools protocol over a pipe instead of a port.
 //!
-//! Messages are JSON, each ended by a zero byte; the browser reads them from descriptor 3 and
-//! writes to descriptor 4. A shell puts our pipes there, for which Rust alone would need `unsafe`.
+//! Messages are JSON, each terminated by a zero byte; the browser reads them from descriptor 3 and
+//! writes to descriptor 4. A shell sets these up, for which Rust alone would need `unsafe`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -14,12 +14,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// No answer takes longer, even on a slow and busy machine.
+/// Time limit for an answer, even on a slow and busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Names under which distributions have it.
+/// Names of the program in distributions.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// A running browser; ends on drop.
+/// A running browser, killed on drop.
 pub(crate) struct Browser {
     child: Child,
     to: ChildStdin,
@@ -29,13 +29,12 @@ pub(crate) struct Browser {
     events: Vec<Value>,
 }
 
-/// One page of it.
 pub(crate) struct Page {
     session: String,
 }
 
 impl Browser {
-    /// A browser with a profile of its own, or the reason why there is none.
+    /// A browser with its own profile, or the reason why there is none.
     pub(crate) fn start() -> Result<Browser, String> {
         let program = installed().ok_or("chromium is not installed")?;
         let folder = tempfile::tempdir().unwrap();
@@ -60,11 +59,11 @@ impl Browser {
             .env("HOME", folder.path())
             .env("XDG_CONFIG_HOME", folder.path())
             .env("XDG_CACHE_HOME", folder.path())
-            // A browser that is killed leaves its temporary folders.
+            // A killed browser leaves its temporary folders behind.
             .env("TMPDIR", folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // So that its helpers can be ended with it.
+            // So that its helpers can be killed with it.
             .process_group(0)
             .spawn()
             .map_err(|error| format!("chromium cannot be started: {error}"))?;
@@ -89,12 +88,12 @@ impl Browser {
         }
     }
 
-    /// A folder for files, which goes with the browser.
+    /// A folder for files, removed with the browser.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// An empty page that tells what happens on it.
+    /// An empty page that reports its events.
     pub(crate) fn open(&mut self) -> Page {
         let made = self.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": made["targetId"], "flatten": true });
@@ -106,7 +105,7 @@ impl Browser {
         page
     }
 
-    /// Errors, warnings and refusals that pages have shown on their console.
+    /// Errors, warnings and policy violations that pages reported on their console.
     pub(crate) fn complaints(&mut self) -> Vec<String> {
         let reported = self.events.iter().filter_map(|event| {
             let of = &event["params"];
@@ -123,7 +122,7 @@ impl Browser {
         reported.collect()
     }
 
-    /// Addresses of everything that was asked for.
+    /// Addresses of all network requests.
     pub(crate) fn requests(&mut self) -> Vec<String> {
         let requested =
             self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
@@ -180,7 +179,7 @@ impl Page {
         browser.call(Some(&self.session), method, params)
     }
 
-    /// The size of the window, as that of a telephone where it is narrow.
+    /// Sets the size of the window; a narrow one emulates a telephone.
     pub(crate) fn size(&self, browser: &mut Browser, width: u32, height: u32) {
         let size = json!({
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500,
@@ -188,27 +187,27 @@ impl Page {
         self.call(browser, "Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// What readers get who want `dark` or `light` pages.
+    /// Sets the preferred colour scheme, `dark` or `light`.
     pub(crate) fn colors(&self, browser: &mut Browser, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call(browser, "Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
-    /// As it will be on paper.
+    /// Emulates print.
     pub(crate) fn paper(&self, browser: &mut Browser) {
         self.call(browser, "Emulation.setEmulatedMedia", json!({ "media": "print" }));
     }
 
-    /// Loads a page whole.
+    /// Loads a page completely.
     pub(crate) fn go(&mut self, browser: &mut Browser, url: &str) {
         browser.events.clear();
         self.call(browser, "Page.navigate", json!({ "url": url }));
-        // Its address too: the empty page before it may end its loading only now.
+        // The address is checked too, because the empty page may only now finish loading.
         let loaded = "document.readyState === 'complete' && location.href";
         self.until(browser, loaded, |found| found == url);
     }
 
-    /// What an expression gives.
+    /// Evaluates an expression.
     pub(crate) fn value(&self, browser: &mut Browser, expression: &str) -> Value {
         let requested = json!({
             "expression": expression, "returnByValue": true, "awaitPromise": true,
@@ -218,7 +217,7 @@ impl Page {
         answer["result"]["value"].clone()
     }
 
-    /// The value of an expression once it is as wanted.
+    /// Evaluates an expression until its value is as wanted.
     #[track_caller]
     pub(crate) fn until(
         &self,
@@ -237,7 +236,7 @@ impl Page {
         }
     }
 
-    /// Moves the pointer there.
+    /// Moves the pointer.
     pub(crate) fn pointer(&self, browser: &mut Browser, x: f64, y: f64) {
         let moved = json!({ "type": "mouseMoved", "x": x, "y": y });
         self.call(browser, "Input.dispatchMouseEvent", moved);
@@ -261,13 +260,13 @@ impl Page {
         self.call(browser, "Input.dispatchKeyEvent", release);
     }
 
-    /// The page on paper.
+    /// The page as PDF.
     pub(crate) fn pdf(&self, browser: &mut Browser) -> Vec<u8> {
         let answer = self.call(browser, "Page.printToPDF", json!({ "printBackground": true }));
         STANDARD.decode(answer["data"].as_str().unwrap()).unwrap()
     }
 
-    /// The whole page, or what of it is in the window, as PNG.
+    /// A screenshot of the whole page or of the window, as PNG.
     pub(crate) fn picture(&self, browser: &mut Browser, whole: bool) -> Vec<u8> {
         let requested = json!({ "format": "png", "captureBeyondViewport": whole });
         let answer = self.call(browser, "Page.captureScreenshot", requested);

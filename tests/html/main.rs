@@ -1,5 +1,5 @@
 //! The page that `report::html` writes, in a real browser: no error, no network, values under the
-//! pointer, enlarging by keys, a narrow window, paper.
+//! pointer, zoom by keys, a narrow window, print.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod browser;
@@ -12,17 +12,17 @@ use std::process::Command;
 
 use browser::{Browser, Page};
 use iosonde_report::report::{Block, Report};
-// `sample` has its types from the root of the crate, as within iosonde-report.
+// `sample` takes its types from the crate root, as within iosonde-report.
 use iosonde_report::{chart, html, report};
 use iosonde_rig::{skip, skip_part};
 use serde_json::json;
 
-/// The demonstration in a browser, unless there is none.
+/// The sample report in a browser; `None` without a browser.
 fn opened(width: u32) -> Option<(Browser, Page)> {
     shown(&sample::report(), width)
 }
 
-/// A report in a browser, unless there is none.
+/// A report in a browser; `None` without a browser.
 fn shown(report: &Report, width: u32) -> Option<(Browser, Page)> {
     let mut browser = match Browser::start() {
         Ok(browser) => browser,
@@ -46,11 +46,11 @@ fn a_page_loads_whole_without_a_complaint_or_the_network() {
     assert_eq!(heading, json!(sample::report().title));
     let figures = page.value(&mut browser, "document.querySelectorAll('figure svg').length");
     assert_eq!(figures, json!(sample::report().pictures().count()));
-    // The script ran, and the policy let the style through.
+    // The script ran, and the policy permitted the style.
     let display = "getComputedStyle(document.querySelector('.picture svg')).display";
     assert_eq!(page.value(&mut browser, display), json!("block"));
     assert_eq!(page.value(&mut browser, "document.documentElement.className"), json!("js"));
-    // The policy holds: what is not ours does not run, and nothing is loaded.
+    // The policy works: a foreign script does not run, and nothing is loaded.
     let tried = "(async () => { const made = document.createElement('script'); \
                  made.textContent = 'window.hit = 1'; document.body.append(made); \
                  const got = await fetch('data:,x').then(() => 'loaded', () => 'refused'); \
@@ -93,7 +93,7 @@ fn a_hostile_name_does_nothing_but_stand_there() {
         }
     }
     let Some((mut browser, page)) = shown(&report, 1200) else { return };
-    // What carries a name is shown, ordered and saved by the script too.
+    // The script also displays, sorts and saves elements that contain the name.
     let acted = "(() => { for (const each of document.querySelectorAll('button')) each.click(); \
                  document.getElementById('zoom').close(); })()";
     let seen = "[document.title, document.querySelector('h1').textContent, typeof window.hit, \
@@ -123,7 +123,7 @@ fn a_point_says_its_value_under_the_pointer_and_by_keys() {
                 : document.getElementById('hint').textContent";
     assert_eq!(page.value(&mut browser, hint), json!(""));
     let (x, y) = (place[0].as_f64().unwrap(), place[1].as_f64().unwrap());
-    // Near it is enough.
+    // The pointer need only be near the point.
     page.pointer(&mut browser, x + 3.0, y - 4.0);
     let reported = page.until(&mut browser, hint, |value| value != &json!(""));
     assert!(reported.as_str().unwrap().starts_with("depth 8: 58,4"), "{reported}");
@@ -181,7 +181,7 @@ fn a_table_is_ordered_by_its_numbers_with_their_units() {
         )
     };
     let depths = ["1", "2", "4", "8", "16", "32", "64", "128", "256"];
-    // The latency goes from µs to ms; the row without a number stays last.
+    // The latency goes from µs to ms; the row without a number is always last.
     assert_eq!(order(&mut browser, "mean latency"), json!(["ascending", depths]));
     let falling = ["128", "64", "32", "16", "8", "4", "2", "1", "256"];
     assert_eq!(order(&mut browser, "mean latency"), json!(["descending", falling]));
@@ -219,7 +219,7 @@ fn a_narrow_window_need_not_be_scrolled_sideways() {
     assert!(page.value(&mut browser, size).as_f64().unwrap() >= 14.0);
 }
 
-/// The pages in a folder and those below.
+/// The pages in a folder and its subfolders.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());
@@ -227,7 +227,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     pages.chain(folders.iter().flat_map(|inner| below(inner))).collect()
 }
 
-/// A page of every kind that the program writes, by its name.
+/// A page of every kind that the program writes, with its name.
 fn pages(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     let iosonde = |words: &str| {
         let ended = Command::new(iosonde_fixtures::program!().path())
@@ -271,7 +271,7 @@ fn pages(folder: &Path) -> Vec<(&'static str, PathBuf)> {
         ));
         pages.push((verb, folder.join(page)));
     }
-    // A record alone, without the folder and the manifest that it was kept with.
+    // A record without the folder and the manifest of its run.
     let kept = fs::read_dir(folder.join("run")).unwrap().next().unwrap().unwrap().path();
     fs::copy(kept.join("01-run.json"), folder.join("lone.json")).unwrap();
     iosonde("report lone.json --output-format html --output lone.html");
@@ -326,7 +326,7 @@ fn every_kind_of_page_fits_a_window_and_a_telephone_without_a_complaint() {
             page.go(&mut browser, &format!("file://{}", path.display()));
             let overflow = "document.documentElement.scrollWidth";
             assert_eq!(page.value(&mut browser, overflow), json!(width), "{name} at {width}");
-            // What is wider than the window can be scrolled within itself, or is clipped.
+            // Content wider than the window must scroll within itself or be clipped.
             let clipped = "[...document.querySelectorAll('table, pre')].filter(each => { \
                            const room = each.closest('.scroll, .table, figure, div, details') \
                            || document.body; return each.scrollWidth > room.clientWidth + 1 && \
@@ -358,7 +358,7 @@ fn a_page_can_be_printed() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// For whoever wants to see it: `IOSONDE_SCREENSHOTS=FOLDER cargo test --test html`.
+/// Writes screenshots on request: `IOSONDE_SCREENSHOTS=FOLDER cargo test --test html`.
 #[test]
 fn pictures_of_the_page_are_made_on_request() {
     let Some(folder) = std::env::var_os("IOSONDE_SCREENSHOTS").map(PathBuf::from) else {
