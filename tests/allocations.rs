@@ -182,8 +182,7 @@ fn the_loop_of_a_job_allocates_nothing() {
         allocations_of_verify(kind, iodepth, &file);
         let Some((found, ops)) = allocations_of_verify(kind, iodepth, &file) else { continue };
         let kind = kind.name();
-        // The supervisor allocates over time and for each stall: some hundred times on a busy
-        // machine.
+        // The supervisor allocates over time and per stall: some hundred times on a busy machine.
         let is_rare = found * 10 < ops && ops > 5000;
         assert!(is_rare, "verify {kind}: {found}, {ops} writes and their reads");
     }

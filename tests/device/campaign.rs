@@ -1,5 +1,5 @@
-//! Campaigns on loop devices: whatever happens to a device ends the work on it alone, loses no run,
-//! and is gone on with once it is as it was.
+//! Campaigns on loop devices: whatever happens to a device stops only the work on it, loses no run,
+//! and the work resumes once the device is restored.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ fn said(output: &Output) -> String {
     format!("{out}{err}")
 }
 
-/// Ends well, or the reason.
+/// Runs a script, which must succeed.
 fn sh(script: &str) {
     let ended = Command::new("sh").args(["-ec", script]).output().unwrap();
     assert!(ended.status.success(), "{script}: {}", said(&ended));
@@ -33,7 +33,7 @@ fn events(output: &Path) -> String {
     fs::read_to_string(folder.join("events.log")).unwrap()
 }
 
-/// How many events of a kind a device has.
+/// Number of events of a kind for a device.
 fn count(log: &str, action: &str, device: &str) -> usize {
     let start = format!("{action}|{device}|");
     log.lines().filter(|line| line.starts_with(&start)).count()
@@ -49,7 +49,7 @@ fn runs(output: &Path, device: &str) -> BTreeMap<PathBuf, Vec<u8>> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.parent().unwrap().ends_with("trials") && !is_hidden(&path) {
-                // The folder of an experiment is renamed when it ends.
+                // The folder of an experiment is renamed when the experiment ends.
                 let name = path.file_name().unwrap().into();
                 all.insert(name, fs::read(&path).unwrap_or_default());
             }
@@ -58,16 +58,16 @@ fn runs(output: &Path, device: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// What is being stored has no name yet.
+/// A file that is still being stored has a temporary, hidden name.
 fn is_hidden(path: &Path) -> bool {
     path.file_name().unwrap().to_string_lossy().starts_with('.')
 }
 
-/// Runs a campaign over three loop devices of different speeds, `b` in the middle, and does
-/// something to it once two runs on it are stored; gives the log.
+/// Runs a campaign over three loop devices of different speeds, `b` in the middle. Calls `happens`
+/// for `b` once two of its runs are stored. Returns the log.
 fn three(happens: impl FnOnce(&Path, &Path)) -> Option<String> {
     let dir = ScratchDir::new().unwrap();
-    // Dropped in the opposite order: a device goes before what is behind it.
+    // Dropped in reverse order: a device before the mount below it.
     let mut mounts = Vec::new();
     let mut devices = Vec::new();
     let mut file = "name = \"three\"\n".to_owned();
@@ -105,7 +105,7 @@ fn three(happens: impl FnOnce(&Path, &Path)) -> Option<String> {
     Some(log)
 }
 
-/// What is behind one of three devices is gone midway: the kernel answers with EIO.
+/// The image below one of three devices is truncated midway: the kernel returns EIO.
 #[test]
 fn a_device_that_fails_stops_alone() {
     let _turn = turn();
@@ -115,8 +115,8 @@ fn a_device_that_fails_stops_alone() {
     assert_eq!(count(&log, "start", "b"), 1, "{log}");
 }
 
-/// The same on a device alone: no round that failed gives a verdict, and with the device repaired
-/// the campaign is completed, without a run repeated that had not failed.
+/// The same on a single device: a failed round gives no verdict. With the device repaired the
+/// campaign completes, and repeats only runs that failed.
 #[test]
 fn what_failed_is_repeated_once_the_device_is_repaired() {
     let _turn = turn();
@@ -157,7 +157,7 @@ fn what_failed_is_repeated_once_the_device_is_repaired() {
     }
 }
 
-/// The kernel lets who has a device open finish with it; the next experiment finds it gone.
+/// The kernel lets a process finish with a device that it has open; the next experiment finds none.
 #[test]
 fn a_device_that_is_detached_stops_alone() {
     let _turn = turn();
@@ -166,7 +166,7 @@ fn a_device_that_is_detached_stops_alone() {
     assert_eq!((count(&log, "finish", "b"), count(&log, "stop", "b")), (1, 1), "{log}");
 }
 
-/// Reads of eight depths, in an order that stays.
+/// Reads at eight depths in a fixed order.
 const DEPTHS: &str = r#"
 name = "depths"
 question = "How deep?"
@@ -229,7 +229,7 @@ impl Interrupted {
     }
 
     /// While `change` is in effect, the work on the device stops with this reason, and the file is
-    /// completed; afterwards the device too, without a run that is repeated.
+    /// completed. Afterwards the device is completed too, and no run is repeated.
     fn stops_alone(&self, change: &str, revert: &str, reason: &str) {
         let script = |text: &str| {
             let [device, image] = [self.device.path(), &self.image].map(Path::display);
@@ -254,7 +254,7 @@ impl Interrupted {
     }
 }
 
-/// What the gate would refuse is found without taking the device.
+/// A check finds what the gate would refuse, without claiming the device.
 #[test]
 fn a_check_finds_what_would_be_refused() {
     let _turn = turn();
@@ -331,7 +331,7 @@ fn a_device_that_was_mounted_meanwhile_stops_alone() {
     );
 }
 
-/// A path that leads to another device later, between two experiments that only read.
+/// A path that points to another device later, between two read-only experiments.
 #[test]
 fn another_device_at_the_same_path_is_not_measured() {
     let _turn = turn();
@@ -368,7 +368,7 @@ fn another_device_at_the_same_path_is_not_measured() {
     assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
 }
 
-/// The results of all devices are on a file system that is full.
+/// All results are on a file system that becomes full.
 #[test]
 fn a_full_results_disk_ends_it_and_it_goes_on_with_more_space() {
     let _turn = turn();
@@ -401,7 +401,7 @@ fn a_full_results_disk_ends_it_and_it_goes_on_with_more_space() {
     }
 }
 
-/// Somebody fills the file system of a directory: an experiment that needs space there is not run.
+/// The file system of a directory fills up: an experiment that needs space there is not run.
 #[test]
 fn a_directory_that_fills_up_stops_alone() {
     let _turn = turn();
@@ -441,7 +441,7 @@ fn a_directory_that_fills_up_stops_alone() {
     assert_eq!(count(&events(&output), "finish", "d"), 2);
 }
 
-/// The walk-through of fio-tests, verb for verb: the script checks each step.
+/// The walk-through of fio-tests, with each of its verbs: the script checks each step.
 #[test]
 fn the_walk_through_of_fio_tests_is_complete() {
     let _turn = turn();

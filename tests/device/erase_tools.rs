@@ -1,5 +1,5 @@
-//! Purges by the tools of ATA and SCSI drives. No such drive is here: scripts stand in for the
-//! tools. They note how they were called, print what the tools print, and clear a loop device.
+//! Purges by the tools of ATA and SCSI drives. Scripts replace the tools, because no such drive is
+//! present. They log their calls, print the tools' output, and clear a loop device.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,13 +24,13 @@ seconds = 0.2
 set = { rw = "randread", block-size = "4k" }
 "#;
 
-/// The end of what `hdparm -I` prints of a drive that can be erased.
+/// The end of the output of `hdparm -I` for a drive that supports erasing.
 const SECURITY: &str = "Security: \n\tMaster password revision code = 65534\n\t\tsupported\n\
     \tnot\tenabled\n\tnot\tlocked\n\tnot\tfrozen\n\tnot\texpired: security count\n\
     \t\tsupported: enhanced erase\n";
 
-/// Stands in for a tool: `erases` is the shell pattern of the calls that clear the device, which is
-/// the last word.
+/// Writes a script that replaces a tool. Calls that match the shell pattern `erases` clear the
+/// device, which is the last word.
 fn stand_in(tools: &Path, name: &str, erases: &str) {
     let script = format!(
         "#!/bin/sh\n# Stands in for {name}.\ncd {tools} && echo \"{name} $*\" >>calls\n\
@@ -45,7 +45,7 @@ fn stand_in(tools: &Path, name: &str, erases: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A loop device full of data, and tools that stand in.
+/// A loop device full of data, and the scripts.
 struct Drive {
     dir: ScratchDir,
     device: LoopDevice,
@@ -79,7 +79,7 @@ impl Drive {
         fs::read(self.device.path()).unwrap().iter().all(|each| *each == byte)
     }
 
-    /// The calls so far, which are forgotten.
+    /// The calls so far; clears the log.
     fn calls(&self) -> Vec<String> {
         let text = fs::read_to_string(self.tool("calls")).unwrap_or_default();
         let _ = fs::remove_file(self.tool("calls"));
@@ -171,26 +171,26 @@ fn a_tool_that_fails_or_lies_ends_the_stage_and_says_why() {
     assert_eq!(ended.status.code(), Some(1), "{}", said(&ended));
     assert!(said(&ended).contains("ended with exit code 5: Invalid opcode"), "{}", said(&ended));
     drive.calls();
-    // A password that was set goes away again.
+    // The password that the tool set is removed again.
     let ended = drive.purge("ata-erase", "CONSENT");
     assert!(said(&ended).contains("its password was removed again"), "{}", said(&ended));
     let last = "hdparm --user-master u --security-disable iosonde DEVICE";
     assert_eq!(drive.calls().last().map(String::as_str), Some(last));
     fs::remove_file(drive.tool("fails")).unwrap();
-    // It says that it erased, and did not: what is read afterwards counts.
+    // The tool reports success without erasing: only what is read afterwards counts.
     fs::write(drive.tool("idle"), "").unwrap();
     let ended = drive.purge("scsi-format", "CONSENT");
     assert_eq!(ended.status.code(), Some(1), "{}", said(&ended));
     assert!(said(&ended).contains("256 of 256 blocks"), "{}", said(&ended));
     fs::remove_file(drive.tool("idle")).unwrap();
     drive.calls();
-    // A frozen drive is left alone.
+    // A frozen drive is not changed.
     fs::write(drive.tool("security"), SECURITY.replace("not\tfrozen", "\tfrozen")).unwrap();
     let ended = drive.purge("ata-erase", "CONSENT");
     assert_eq!(ended.status.code(), Some(1), "{}", said(&ended));
     assert!(said(&ended).contains("its security is frozen"), "{}", said(&ended));
     assert_eq!(drive.calls(), ["hdparm -I DEVICE"]);
-    // A drive of another kind is refused, and nothing is tried in its place.
+    // A drive of another kind is refused, and no other method is tried.
     let ended = drive.purge("nvme-sanitize", "CONSENT");
     assert!(said(&ended).contains("the target is not an NVMe namespace"), "{}", said(&ended));
     assert!(drive.is_all(0x5a) && drive.calls().is_empty());

@@ -1,4 +1,4 @@
-//! Faults of a device: what the program says, keeps and leaves behind.
+//! Faults of a device: exit code, errors and stored results of the program.
 
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::request::{Answer, PATIENCE, ask, lay_out, names, served, turn, until}
 
 const READS: &str = "run --path {} --rw randread --iodepth 4 --runtime 2";
 
-/// A run on a file that was laid out before the faults count.
+/// A run on a file that was laid out before the faults start to count.
 fn read(mount: &FuseMount, line: &str) -> Answer {
     let file = mount.path().join("file");
     lay_out(&file, 16);
@@ -30,7 +30,7 @@ fn each_error_is_counted_where_it_may_go_on() {
     let Some(mount) = served(&words) else { return };
     let answer = read(&mount, &format!("{READS} --continue-on-error")).exits(1);
     let (found, truth) = (errors(&answer, "read EIO"), mount.truth());
-    // Probes before the run may meet an error too.
+    // Probes before the run may fail too.
     assert!(found >= 10 && truth.read.errors.abs_diff(found) <= 1, "{found} {truth:?}");
     answer.finds("errors", "proven");
     assert_eq!(answer.at("/verdict/words"), "failed: I/O errors");
@@ -103,7 +103,7 @@ fn a_stall_is_in_the_maximum_and_the_run_ends_in_time() {
     let line = "run --path {} --rw randread --iodepth 4 --runtime 5";
     let answer = read(&mount, line).exits(0);
     let max_ns = answer.latency_ns("read", "max");
-    // The server knows how long it was; a busy machine makes the way back longer.
+    // The server knows its true length; on a busy machine the answer takes longer to arrive.
     let true_ns = mount.truth().read.response.max_ns as f64;
     assert!((2.9e9..true_ns + 1e9).contains(&max_ns), "{max_ns}, in the server {true_ns}");
     assert!(answer.latency_ns("read", "p50") < 1e9, "one stall is not the median");
@@ -116,7 +116,7 @@ fn a_stall_over_the_end_is_waited_for() {
     let words = ["read=const:1ms", "fault=any:stall=3s:time=1s"];
     let Some(mount) = served(&words) else { return };
     let answer = read(&mount, READS).exits(0);
-    // The window is its own clock: what came back later is not in it.
+    // The window does not depend on the device: later completions are outside of it.
     assert_eq!(answer.number("figures/window_ns"), 2e9);
     assert!(answer.latency_ns("read", "max") < 2e9);
     assert!(answer.took < PATIENCE / 2, "{:?}", answer.took);
@@ -131,7 +131,7 @@ fn a_server_that_vanishes_is_an_error_and_no_hang() {
     let line = "run --path {} --rw randread --iodepth 4 --runtime 600";
     let asking = ask(line, &file).start_measuring();
     until("read", || mount.truth().read.count > 500);
-    // Forces the mount away: to the kernel the same as a server that was killed.
+    // Forces the unmount: to the kernel it looks like a killed server.
     drop(mount);
     let answer = asking.wait().exits(1);
     assert_eq!(answer.at("/cells/0/status"), "failed");

@@ -1,4 +1,4 @@
-//! The fsync ladder on devices that honour a flush, take their time for it, lose it or fail it.
+//! The fsync ladder on devices that execute a flush, are slow at it, ignore it or fail it.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::request::{Answer, ask, here, served, turn, until};
 
 const MIB: u64 = 1 << 20;
-/// A file system on which a test file leaves the reserve untouched.
+/// Size of a file system on which a test file does not use the reserve.
 const ROOMY: u64 = 2048 * MIB;
 
 fn run_ladder(path: &Path, more: &str) -> Answer {
     ask(&format!("verify fsync {{}} {more}"), path).answer()
 }
 
-/// Strength and words of a rung.
+/// Strength and text of a rung.
 fn ladder_test(answer: &Answer, code: &str) -> (String, String) {
     let ladder_tests =
         answer.at("/rungs").as_array().unwrap_or_else(|| panic!("{}", answer.gist()));
@@ -45,11 +45,11 @@ fn every_fsync_on_a_loop_device_is_counted_down_to_its_disk() {
     let answer = run_ladder(mount.path(), "--size 64M").exits(0);
     let start = "flushes reach the block device: each of 20 fsync calls";
     states(&answer, "F1", "proven", start);
-    // Nobody else uses the loop device.
+    // No other process uses the loop device.
     let own = layer(&answer, mount.device());
     assert_eq!((&own["with_flush"], &own["calls"]), (&20.into(), &20.into()));
     assert!(own["flushes"].as_u64().unwrap() >= 20);
-    // The image's page cache stands for the device's own: what was written has to be written back.
+    // The image's page cache acts as the device's cache: written data must be written back.
     if answer.at("/plan/direct") == true {
         states(&answer, "F2", "supported", "flush time is proportional to the amount of data");
     }
@@ -61,7 +61,7 @@ fn every_fsync_on_a_loop_device_is_counted_down_to_its_disk() {
 #[test]
 fn a_file_system_without_barriers_is_found() {
     let _turn = turn();
-    // In memory: others flush the machine's disk.
+    // In memory, because other processes flush the machine's disk.
     let mount = ImageMount::below(Path::new("/dev/shm"), FsKind::Ext4, ROOMY, "barrier=0");
     let Some(mount) = here(mount) else { return };
     let answer = run_ladder(mount.path(), "--size 1M").exits(0);
@@ -102,7 +102,7 @@ fn a_block_device_is_flushed_by_its_own_fsync() {
     states(&answer, "F1", "proven", "flushes reach the block device");
     assert_eq!(answer.at("/plan/left_out"), &serde_json::json!([64 * MIB]));
     assert!(answer.at("/notes/0").as_str().unwrap().contains("left out"));
-    // What was left behind is ours: no further consent than its name is needed.
+    // The data left are our own: consent need only name the device.
     run_ladder(device.path(), &format!("{consent} --size 1M")).exits(0);
     run_ladder(device.path(), &format!("{consent} --overwrite-signature=ext")).exits(2);
 }
@@ -114,12 +114,12 @@ fn a_served_directory_has_no_counters_and_a_flat_flush() {
     let answer = run_ladder(mount.path(), "--size 64M").exits(0);
     states(&answer, "F1", "not available", "not available: ");
     assert!(ladder_test(&answer, "F1").1.contains("served by a program"));
-    // The server copies in memory what it makes durable: no medium, and no slope of one.
+    // The server makes data durable by copying in memory: no medium, so no slope of one.
     let slope = answer.at("/slope_ns_per_byte/median").as_f64().unwrap();
     assert!(slope < 0.25, "{slope}: {:?}", ladder_test(&answer, "F2"));
     let levels = answer.at("/levels").as_array().unwrap();
     assert!(levels.iter().all(|level| level["min_ns"].as_f64().unwrap() >= 5e6), "{levels:?}");
-    // Every call that is reported was made: the layout's, and six in each round.
+    // Every reported call was made: one for the layout, and six in each round.
     assert_eq!(mount.truth().sync.count, 1 + 20 * 6);
 }
 

@@ -1,7 +1,7 @@
-//! Every way of being in use that can be made on one machine: each is refused, whatever is agreed
-//! to, and not a byte changes. What only looks like it is written.
+//! All uses of a target that can be created on one machine: each is refused whatever the consent,
+//! and no byte changes. Look-alikes are written.
 //!
-//! The table in `docs/safety.md` is that of these tests: `IOSONDE_WRITE_DOCS=1` writes it again.
+//! The table in `docs/safety.md` comes from these tests: `IOSONDE_WRITE_DOCS=1` writes it.
 
 use std::any::Any;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use crate::request::{ask, here, turn};
 const MIB: u64 = 1 << 20;
 const IMAGE_BYTES: u64 = 16 * MIB;
 
-/// What is written, or shall not be.
+/// Kind of a target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
     File,
@@ -26,7 +26,7 @@ enum Kind {
     Partition,
 }
 
-/// A fresh target: an image of zeros, with a loop device over it unless it is itself the target.
+/// A new target: an image of zeros, with a loop device over it unless the image is the target.
 struct Target {
     kind: Kind,
     image: PathBuf,
@@ -37,11 +37,11 @@ struct Target {
 
 type Held = Result<Box<dyn Any>, Unavailable>;
 
-/// One way of being in use.
+/// A way to use a target.
 struct Case {
     who: &'static str,
     kind: Kind,
-    /// Part of the refusal; empty where the target is free.
+    /// Part of the refusal; empty if the target counts as free.
     says: &'static str,
     hold: fn(&Target) -> Held,
 }
@@ -77,7 +77,7 @@ impl Target {
         self.dir.path().join(name)
     }
 
-    /// Everything that can be agreed to.
+    /// All consents that a user can give.
     fn consents(&self) -> String {
         let image = self.image.display();
         let kinds = ["ext", "swap", "unknown-data"].map(|k| format!("--overwrite-signature={k}"));
@@ -89,13 +89,13 @@ impl Target {
         }
     }
 
-    /// What a free target needs.
+    /// The consent that a free target needs.
     fn consent(&self) -> String {
         let all = self.consents();
         if self.kind == Kind::File { String::new() } else { all.split(' ').next().unwrap().into() }
     }
 
-    /// Blocks that a load of iosonde has written, wherever in the image they lie.
+    /// Number of blocks anywhere in the image that a load of iosonde has written.
     fn blocks_of_a_load(&self) -> usize {
         let image = fs::read(&self.image).unwrap();
         image
@@ -110,19 +110,19 @@ impl Target {
     }
 }
 
-/// A process that ends with the guard.
+/// A process that is killed on drop.
 struct Holder(Child);
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // The whole group: a shell and what it started.
+        // Kills the whole group: a shell and its children.
         let group = rustix::process::Pid::from_child(&self.0);
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.0.wait();
     }
 }
 
-/// Starts a program that says `ready` by making the file `$READY`, and then stays.
+/// Starts a program that creates the file `$READY` when ready, and then waits.
 fn start(target: &Target, mut command: Command) -> Held {
     use std::os::unix::process::CommandExt;
     let ready = target.beside("ready");
@@ -174,7 +174,7 @@ fn python(target: &Target, script: &str) -> Held {
     start(target, command)
 }
 
-/// A mount, swap or node that is undone with the guard.
+/// A mount, swap or node that is undone on drop.
 struct Undo(&'static str, Vec<PathBuf>);
 
 impl Drop for Undo {
@@ -215,7 +215,7 @@ fn swap_on(path: &Path) -> Held {
 fn mounted(target: &Target, device: &Path) -> Held {
     let point = target.beside("point");
     fs::create_dir(&point).unwrap();
-    // Nothing that the file system writes by itself later may be taken for our doing.
+    // Nothing may be written by the file system itself later, which would look like our write.
     let eager = "lazy_itable_init=0,lazy_journal_init=0";
     tool("mkfs.ext4", ["-q", "-F", "-E", eager].map(Path::new).into_iter().chain([device]))?;
     tool("mount", [device, &point])?;
@@ -227,7 +227,7 @@ fn looped(file: &Path) -> Held {
     Ok(Box::new(LoopDevice::over(file, LoopOptions::default())?))
 }
 
-/// A node of the same device somewhere else.
+/// Another node of the same device.
 fn node(target: &Target) -> Result<PathBuf, Unavailable> {
     let node = target.beside("node");
     let (major, minor) = target.disk().number();
@@ -244,7 +244,7 @@ const MAPPED: &str = "fd = os.open(target, os.O_RDWR)\n\
      kept = mmap.mmap(fd, 4096, mmap.MAP_SHARED)\nos.close(fd)";
 const IN_TRANSIT: &str = "fd = os.open(target, os.O_RDWR)\na, b = socket.socketpair()\n\
      socket.send_fds(a, [b'x'], [fd])\nos.close(fd)";
-/// A container: a mount namespace with a /dev of its own, in which it makes its nodes.
+/// A container: a mount namespace with its own /dev, in which it creates its node.
 const CONTAINER: &str = "mount -t tmpfs tmpfs /mnt; \
      mknod /mnt/disk b $(stat -c '0x%t 0x%T' $TARGET); exec 9<> /mnt/disk";
 
@@ -267,7 +267,7 @@ fn unshared(target: &Target, flags: &[&str], script: &str) -> Held {
     start(target, command)
 }
 
-/// All ways, files first.
+/// All cases, files first.
 fn cases() -> Vec<Case> {
     vec![
         case!(File, "a process has it open for writing", OPEN, |t| shell(t, "exec 9<> $TARGET")),
@@ -447,7 +447,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Runs a case: nothing that is in use is written, whatever is agreed to; what is free is.
+/// Runs a case: a target in use is never written, whatever the consent; a free one is.
 fn judge(case: &Case) -> Option<()> {
     let target = here(Target::new(case.kind))?;
     let held = here((case.hold)(&target))?;
@@ -475,7 +475,7 @@ fn judge(case: &Case) -> Option<()> {
         assert!(is_first || said.contains(case.says), "{} {:?}: {said}", case.who, case.kind);
     }
     assert_eq!(target.blocks_of_a_load(), 0, "{} {:?}: it was written", case.who, case.kind);
-    // The kernel itself writes to its swap where memory is short.
+    // The kernel itself writes to swap when memory is short.
     let is_swap = case.says == "is used as swap";
     assert!(is_swap || target.sum() == before, "{} {:?}: it was changed", case.who, case.kind);
     drop(held);
@@ -485,11 +485,11 @@ fn judge(case: &Case) -> Option<()> {
 #[test]
 fn nothing_in_use_is_written() {
     let _turn = turn();
-    // `IOSONDE_CASES=30-` begins there.
+    // `IOSONDE_CASES=30-` starts at case 30.
     let only = std::env::var("IOSONDE_CASES").unwrap_or_default();
     let skipped: usize = only.trim_end_matches('-').parse().unwrap_or(0);
     let cases = cases();
-    // Cases have targets of their own: each CPU takes the next one.
+    // Cases have separate targets: each CPU takes the next one.
     let (next, made) = (AtomicUsize::new(skipped), AtomicUsize::new(0));
     let work = || {
         while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -499,7 +499,7 @@ fn nothing_in_use_is_written() {
     };
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            // What is skipped is said in the name of the thread.
+            // `skip` reports the name of the thread.
             let name = "nothing_in_use_is_written".to_owned();
             std::thread::Builder::new().name(name).spawn_scoped(scope, work).unwrap();
         }

@@ -1,4 +1,4 @@
-//! A device of known latency: the percentiles reported against those that the server recorded.
+//! A device of known latency: reported percentiles compared with those that the server recorded.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -9,7 +9,7 @@ use iosonde_rig::{FuseMount, Truth, skip_part};
 
 use crate::request::{Answer, ask, lay_out, served, turn};
 
-/// A noisy machine makes each look worse, a wrong clock makes every look wrong.
+/// Attempts. A noisy machine may spoil each of them, a wrong clock spoils all.
 const LOOKS: usize = 3;
 
 /// A file on a device of known latency.
@@ -26,22 +26,22 @@ impl Known {
         Some(Self { mount, file })
     }
 
-    /// The program's answer on a load, and the truth about it.
+    /// The program's answer to a load, and the truth about it.
     fn measure(&self, load: &str) -> (Answer, Truth) {
         self.mount.restart();
         let answer = ask(&format!("run --path {{}} {load}"), &self.file).answer().exits(0);
         (answer, self.mount.truth())
     }
 
-    /// What a bare loop of direct reads waits, with one thread per request in flight: the witness
-    /// for the way through the kernel on this machine at this time.
+    /// Latencies of a bare loop of direct reads, one thread per request in flight. They measure the
+    /// kernel's overhead on this machine at this time.
     fn witness(&self, depth: usize, length: Duration) -> Vec<u64> {
         let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
         let file = File::options().read(true).custom_flags(flags).open(&self.file).unwrap();
         let begun = Instant::now();
         let waits = |from: u64| {
             let (mut waits, mut room) = (Vec::new(), vec![0; 8192]);
-            // Direct I/O into memory that is aligned.
+            // Direct I/O needs an aligned buffer.
             let skip = room.as_ptr().align_offset(4096);
             while begun.elapsed() < length {
                 let start = Instant::now();
@@ -65,12 +65,12 @@ fn quantile(sorted: &[u64], q: f64) -> f64 {
     sorted[((q * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len()) - 1] as f64
 }
 
-/// Not below the truth, and at most 25 us and 3 % above what the kernel's way makes of it.
+/// Not below the truth, and at most 25 us and 3 % above the truth or the witness.
 fn is_fast(found_ns: f64, true_ns: f64, witness_ns: f64) -> bool {
     found_ns >= true_ns * 0.99 && found_ns <= witness_ns.max(true_ns) * 1.03 + 25_000.0
 }
 
-/// Within 5 %: far from the jump between the modes.
+/// Within 5 %: far from the step between the modes.
 fn is_slow(found_ns: f64, true_ns: f64, witness_ns: f64) -> bool {
     found_ns >= true_ns * 0.95 && found_ns <= witness_ns.max(true_ns) * 1.05
 }
@@ -78,7 +78,7 @@ fn is_slow(found_ns: f64, true_ns: f64, witness_ns: f64) -> bool {
 fn bimodal(load: &str, depth: usize) {
     let _turn = turn();
     let Some(device) = Known::new(&["read=bimodal:0.995:300us/5ms"]) else { return };
-    // Beyond two requests per CPU, server and client wait for each other's CPU time.
+    // Beyond two requests per CPU, server and client compete for CPU time.
     let cpus = std::thread::available_parallelism().unwrap().get();
     let can_overlap = depth <= 2 * cpus;
     if !can_overlap {
@@ -91,7 +91,7 @@ fn bimodal(load: &str, depth: usize) {
         let of = |q| truth.read.response.quantile_ns(q).unwrap() as f64;
         let look = |name: &str, q| (answer.latency_ns("read", name), of(q), quantile(&witness, q));
         let (p50, p999) = (look("p50", 0.5), look("p99.9", 0.999));
-        // Half a percent from the jump: between the modes is all that can be said of it.
+        // Half a percent from the step, so p99 is only known to lie between the modes.
         let p99 = answer.latency_ns("read", "p99");
         assert!(p99 >= of(0.98), "{p99}");
         assert!(answer.latency_ns("read", "max") >= 5_000_000.0);
@@ -130,7 +130,7 @@ fn reads_and_writes_are_kept_apart() {
     let Some(device) = Known::new(&["read=const:1ms", "write=const:10ms"]) else { return };
     let (answer, _) = device.measure("--rw randrw --rwmixread 50 --iodepth 4 --runtime 3");
     let (read, write) = (answer.latency_ns("read", "p50"), answer.latency_ns("write", "p50"));
-    // Merged, both would be 1 ms or 10 ms.
+    // If merged, both would be 1 ms or 10 ms.
     assert!((1e6..2e6).contains(&read), "{read}");
     assert!((10e6..11e6).contains(&write), "{write}");
     assert!(answer.latency_ns("read", "p90") < 5e6);
@@ -142,12 +142,12 @@ fn a_step_is_found_where_it_is() {
     let _turn = turn();
     let Some(device) = Known::new(&["read=step:500us/1500us@2s"]) else { return };
     let (answer, _) = device.measure("--rw randread --ioengine psync --runtime 5");
-    // The one fall from a level to another is also what an empty token bucket looks like.
+    // A single drop of the level also looks like an empty token bucket.
     let drop = answer.finding("level_drop").map(|found| &found["evidence"]["at_ns"]);
     let bucket = answer.finding("token_bucket").map(|found| &found["evidence"]["burst_ns"]);
     let at_ns = drop.or(bucket).and_then(serde_json::Value::as_f64).unwrap();
     assert!((1.6e9..=2.2e9).contains(&at_ns), "{at_ns}");
-    // The series of the kept record shows it in the same place.
+    // The series of the stored record shows it at the same time.
     let record = answer.record();
     let counters = &record["jobs"][0]["read"]["counters"];
     let ops: Vec<f64> =
@@ -168,8 +168,8 @@ fn a_constant_has_no_step() {
     answer.finds_no("token_bucket");
 }
 
-/// Requests that the kernel cannot start without blocking: it hands them to workers, one by one or
-/// all at once. What a request waits there is part of its latency, and it is reported.
+/// Requests that the kernel cannot start without blocking: it punts them to workers, one by one or
+/// all at once. The wait there is part of their latency and is reported.
 fn blocking(words: &[&str]) {
     let _turn = turn();
     let Some(device) = Known::new(words) else { return };
@@ -177,7 +177,7 @@ fn blocking(words: &[&str]) {
     let true_ns = truth.read.response.quantile_ns(0.5).unwrap() as f64;
     let found_ns = answer.latency_ns("read", "p50");
     assert!(found_ns >= true_ns && found_ns < 4.5 * true_ns, "{found_ns} {true_ns}");
-    // Four are in flight for us, whatever the device sees of them: Little's law.
+    // By Little's law four are in flight for the program, whatever the device sees.
     let flow = answer.number("summary/read/iops") * answer.latency_ns("read", "mean") / 1e9;
     assert!((flow / 4.0 - 1.0).abs() < 0.05, "{flow}");
     answer.finds("punted", "proven");

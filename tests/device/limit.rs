@@ -1,4 +1,4 @@
-//! A device of known rate: a loop device over memory, under a cgroup's limit.
+//! A device of known rate: a loop device over memory, limited by a cgroup.
 
 use std::path::Path;
 
@@ -19,8 +19,8 @@ fn the_cgroups_limit_is_the_rate_and_is_named() {
     let Some(mount) = fast() else { return };
     let limits = IoLimits { read_iops: Some(LIMIT), ..IoLimits::default() };
     let Some(group) = here(IoThrottle::new(mount.device().number(), &limits)) else { return };
-    // The kernel lets a slice of 100 ms go at once, so one slice more or less falls into the
-    // window: 0.7 % of these 14 s.
+    // The kernel releases a slice of 100 ms at once, so the window may contain one slice more or
+    // less: 0.7 % of these 14 s.
     let line = "check {} 256M --only cache --seconds 20";
     let answer = ask(line, mount.path()).answer_within(&group).exits(0);
     let iops = answer.number("summary/read/iops");
@@ -55,7 +55,7 @@ fn without_a_limit_none_is_named() {
 fn a_limit_that_is_not_reached_is_not_named() {
     let _turn = turn();
     let Some(mount) = fast() else { return };
-    // The limit stands for another device, and this one has a limit on what is not done.
+    // A limit of another device, and on this device a limit for writes only.
     let limits = IoLimits { write_iops: Some(LIMIT), ..IoLimits::default() };
     let Some(group) = here(IoThrottle::new(mount.device().number(), &limits)) else { return };
     let line = "run --path {} --size 64M --rw randread --iodepth 32 --runtime 1";
@@ -70,19 +70,19 @@ fn a_latency_target_is_held_at_150_per_second() {
     let Some(mount) = fast() else { return };
     let limits = IoLimits { read_iops: Some(150), ..IoLimits::default() };
     let Some(group) = here(IoThrottle::new(mount.device().number(), &limits)) else { return };
-    // Forty-five requests take 300 ms on average, some fewer where slices of 100 ms let them pass.
-    // Twenty decisions at that depth take 40 s, more where one has to be taken again.
+    // Forty-five requests take 300 ms on average; slices of 100 ms may make the depth smaller.
+    // Twenty decisions at that depth take 40 s, more if one is repeated.
     let line = "run --path {} --size 64M --rw randread --iodepth 64 --runtime 3 \
                 --latency-target p99<=300ms --latency-mode hold --latency-window 200";
     let answer = ask(line, mount.path()).answer_within(&group);
-    // A slice that comes late in the three seconds of the measurement leaves the answer open.
+    // A late slice within the three seconds of the measurement leaves the result undecided.
     let is_open = answer.at("/cells/0/latency_target/class") == "UNDECIDED";
     let answer = answer.exits(if is_open { 7 } else { 0 });
     let depth = answer.number("latency_target/depth");
     assert!((15.0..=45.0).contains(&depth), "{depth}");
     let class = answer.at("/cells/0/latency_target/class");
     assert!(is_open || class == "MET_AND_BINDING", "{}", answer.gist());
-    // Two milliseconds are over before the first slice is.
+    // Two milliseconds are less than one slice.
     let line = "check {} 256M --quick --only cache -l 2";
     let answer = ask(line, mount.path()).answer_within(&group).exits(3);
     let class = answer.at("/cells/0/latency_target/class");

@@ -1,7 +1,7 @@
-//! The built program on real devices of known behaviour: a rate that a cgroup allows, a latency
-//! that a FUSE server records, faults that it makes, file systems made for the test.
+//! The built program on real devices of known behaviour: a rate limited by a cgroup, a latency that
+//! a FUSE server records, injected faults, file systems made for the test.
 //!
-//! What cannot be had on a machine is skipped with the reason. Nothing here asserts how fast the
+//! Tests that a machine cannot run are skipped with the reason. No test asserts how fast the
 //! program is; tolerances are those of the rig.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]

@@ -24,7 +24,7 @@ fn every_row_balances_on_a_device_that_hands_requests_to_workers() {
     balances("zram", zram.dir.path());
 }
 
-/// Eight rows, measured to their end, with consistency checks that hold; nothing is left in the
+/// Eight workloads, measured completely, with valid consistency checks; no file is left in the
 /// directory.
 fn balances(name: &str, path: &Path) {
     let before = names(path);

@@ -1,5 +1,5 @@
-//! Power cuts in a box: a device that forgets on command whatever was not flushed, the verifier
-//! that was at work on it, and its witness.
+//! Simulated power cuts: a device that drops unflushed data on command, the verifier that was
+//! writing to it, and its witness.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -19,7 +19,7 @@ use crate::verify::{classes, verify};
 
 const BLOCK: usize = 4096;
 
-/// A device, the file on it that is written, and the witness's log on another one.
+/// A device, the file on it that is written, and the witness's log on another device.
 struct Scenario {
     mount: FuseMount,
     file: PathBuf,
@@ -29,7 +29,7 @@ struct Scenario {
 
 impl Scenario {
     fn new(words: &[&str]) -> Option<Scenario> {
-        // Whatever is read and written reaches the server.
+        // All reads and writes must reach the server.
         let mount = served(&[words, &["direct_io=on"]].concat())?;
         let elsewhere = ScratchDir::new().unwrap();
         let (file, log) = (mount.path().join("file"), elsewhere.path().join("log"));
@@ -48,7 +48,7 @@ impl Scenario {
             .start()
     }
 
-    /// Waits until the witness has received so many flushes.
+    /// Waits until the witness has recorded `count` flushes.
     fn until_flushes(&self, count: usize) {
         let flushes = || {
             let log = fs::read_to_string(&self.log).unwrap_or_default();
@@ -57,8 +57,8 @@ impl Scenario {
         until("flush", || flushes() >= count);
     }
 
-    /// The power goes: the program is gone, and what the device had not made durable. The witness
-    /// lives on another machine and sees that nobody speaks any more.
+    /// Cuts the power: kills the program and drops the data that are not durable. The witness is on
+    /// another machine and only sees the connection end.
     fn cut(&self, running: Asking, seed: u64) {
         let kill = Command::new("kill").args(["-9", &running.id().to_string()]).status();
         assert!(kill.unwrap().success());
@@ -74,8 +74,8 @@ impl Scenario {
         verify("check {} --witness-log", &self.file).word(self.log.to_str().unwrap()).answer()
     }
 
-    /// Blocks of which something must have survived: place, and lowest generation; and how many
-    /// were never written, and must be the zeros as which the file began.
+    /// Blocks that must have survived, as offset and lowest generation; and the number of blocks
+    /// that were never written and must still be zero.
     fn required(&self) -> (Format, Vec<(u64, u32)>, usize) {
         let log = WitnessLog::read(&self.log, STREAM_VERSION).unwrap();
         let plan: VerifyPlan = log.header.plan().unwrap();
@@ -116,7 +116,7 @@ fn nothing_that_was_flushed_is_lost_in_a_power_cut() {
         let judged = required.len() + unwritten;
         assert_eq!(checked, judged as u64, "each of them was judged");
         assert_eq!(record["ledger"]["durable_only"], true);
-        // Asked a second time, it says the same.
+        // A second check gives the same result.
         scene.check().exits(0);
     }
 }
@@ -164,7 +164,7 @@ fn what_is_lost_after_a_power_cut_is_named() {
 #[test]
 fn a_device_that_lies_about_flushes_is_found_by_a_power_cut() {
     let _turn = turn();
-    // The file itself and the first blocks are durable; then the lies begin.
+    // The file itself and the first blocks are durable before the device starts to lie.
     let Some(scene) = Scenario::new(&["fault=sync:lie:time=300ms"]) else { return };
     let running = scene.start("--iodepth 8 --randseed 5", &scene.witness());
     scene.until_flushes(20);
@@ -187,7 +187,7 @@ fn a_witness_that_fails_ends_the_run() {
         ("while read line; do echo nonsense; done", "nonsense"),
         ("while read line; do echo ok 7; done", "ok 7"),
         ("while read line; do echo error the disk is full; done", "the disk is full"),
-        // Goes amid the run.
+        // Exits in the middle of the run.
         ("n=0; while [ $n -lt 30 ] && read line; do n=$((n+1)); echo ok $n; done", "witness"),
     ] {
         let Some(scene) = Scenario::new(&[]) else { return };

@@ -1,6 +1,6 @@
-//! The profiler against second witnesses, each on a disk of the test's own: the block layer's
-//! counters, `strace -c`, fio's count of its own operations, bpftrace's histograms, and devices
-//! whose latency or limit is known.
+//! The profiler compared with independent sources, each on a disk of the test's own: the block
+//! layer's counters, `strace -c`, fio's count of its operations, bpftrace's histograms, and devices
+//! with a known latency or limit.
 
 mod cache;
 mod counts;
@@ -28,10 +28,10 @@ use iosonde_stats::Histogram;
 use crate::request::{here, program};
 
 const MIB: u64 = 1 << 20;
-/// Where no disk is slower than the loop device above it.
+/// In memory, so that no disk is slower than the loop device above it.
 const MEMORY: &str = "/dev/shm";
 
-/// A file system that nobody else uses, and that has nothing left to do.
+/// A file system without other users and without pending work.
 fn disk() -> Option<ImageMount> {
     let mount = ImageMount::below(Path::new(MEMORY), FsKind::Ext4, 512 * MIB, "noinit_itable");
     let mount = here(mount)?;
@@ -39,24 +39,24 @@ fn disk() -> Option<ImageMount> {
     Some(mount)
 }
 
-/// A bare device, and the directory of its image.
+/// A device without file system, and the directory of its image.
 fn bare(mib: u64) -> Option<(LoopDevice, ScratchDir)> {
     let dir = ScratchDir::below(Path::new(MEMORY)).unwrap();
     let device = here(LoopDevice::new(&dir.path().join("image"), mib * MIB))?;
     Some((device, dir))
 }
 
-/// Writes out all that is dirty there.
+/// Writes back all dirty data.
 fn settle(mount: &ImageMount) {
     rustix::fs::syncfs(fs::File::open(mount.path()).unwrap()).unwrap();
 }
 
-/// `loop3`.
+/// Name of the device, such as `loop3`.
 fn name(device: &LoopDevice) -> &str {
     device.path().file_name().unwrap().to_str().unwrap()
 }
 
-/// Whether the program can be had; says so if not.
+/// Whether the program is installed; reports the skip if not.
 fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
@@ -66,14 +66,14 @@ fn has(program: &str) -> bool {
     found
 }
 
-/// A command of the shell to be profiled.
+/// A shell command to be profiled.
 struct Profile {
     words: Vec<String>,
     place: PathBuf,
     results: ScratchDir,
 }
 
-/// The command in that directory, watched on that device.
+/// Profiles a command in that directory on that device.
 fn profile(device: &LoopDevice, place: &Path, script: &str) -> Profile {
     let words = ["-d", name(device), "--", "sh", "-c", script];
     let words = words.map(str::to_owned).to_vec();
@@ -81,20 +81,21 @@ fn profile(device: &LoopDevice, place: &Path, script: &str) -> Profile {
 }
 
 impl Profile {
-    /// One more option.
+    /// Adds an option.
     fn option(mut self, option: &str) -> Profile {
         self.words.splice(0..0, option.split(' ').map(str::to_owned));
         self
     }
 
-    /// Its command line within `launcher`, whose last words it becomes.
+    /// The command line, appended to `launcher`.
     fn command(&self, mut launcher: Command) -> Command {
         launcher.args(["profile", "-o"]).arg(self.results.path()).args(&self.words);
         launcher.current_dir(&self.place).stdin(Stdio::null()).stdout(Stdio::null());
         launcher
     }
 
-    /// The profile of a command that succeeds; none, with the reason, where requests are not seen.
+    /// The profile of a command that succeeds; `None`, with the reason, if requests are not traced
+    /// here.
     fn seen(self) -> Option<ProfileRun> {
         let output = self.command(Command::new(program())).output().unwrap();
         let reported = String::from_utf8_lossy(&output.stderr);
@@ -102,7 +103,7 @@ impl Profile {
         self.read()
     }
 
-    /// The kept record.
+    /// The stored record.
     fn read(self) -> Option<ProfileRun> {
         let entries = fs::read_dir(self.results.path()).unwrap();
         let mut folders = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
@@ -116,7 +117,7 @@ impl Profile {
     }
 }
 
-/// All kinds of traffic that answer to it.
+/// All kinds of traffic that match.
 fn traffic(run: &ProfileRun, is_meant: impl Fn(&Traffic) -> bool) -> Vec<&Traffic> {
     run.traffic.iter().filter(|kind| is_meant(kind)).collect()
 }
@@ -135,24 +136,24 @@ fn merged(kinds: &[&Traffic], of: impl Fn(&Traffic) -> &Histogram) -> Histogram 
     all
 }
 
-/// Requests whose latency is missing since their end was not seen, as the profile itself reports. A
-/// kernel may run no programs in interrupts that hit certain tasks (one of 100,000 here); tests
-/// that count requests allow for five at most, so that a real loss is seen.
+/// Requests without latency because their completion was not traced, as the profile reports. A
+/// kernel may skip programs in interrupts that hit certain tasks (one of 100,000 here). Tests that
+/// count requests allow at most five, so that a real loss is found.
 fn unseen_ends(run: &ProfileRun) -> u64 {
     run.lost.get("latencies of requests whose completion was not traced").copied().unwrap_or(0)
 }
 
-/// Name of the threads that a kind of traffic belongs to.
+/// Name of the threads of a kind of traffic.
 fn group<'a>(run: &'a ProfileRun, kind: &Traffic) -> &'a str {
     &run.groups[kind.group as usize].name
 }
 
-/// Calls of that kind, by everybody in the program.
+/// Sync calls of that kind by all threads of the program.
 fn syncs(run: &ProfileRun, kind: SyncKind) -> u64 {
     run.syncs.iter().filter(|sync| sync.kind == kind).map(|sync| sync.calls).sum()
 }
 
-/// Kinds of traffic of the program itself.
+/// Whether the traffic is of the program itself.
 fn own(kind: &Traffic) -> bool {
     kind.class == Class::Program
 }

@@ -1,4 +1,4 @@
-//! Asks the built program and holds its answer.
+//! Runs the built program and holds its answer.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -12,29 +12,29 @@ use iosonde_rig::{FuseMount, ScratchDir, Script, Unavailable, default_signals_fo
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// A run that has not ended by then hangs.
+/// A run that takes longer hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 static TURN: Mutex<()> = Mutex::new(());
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// One test at a time: a device of known latency needs a machine without other tests.
+/// Serialises tests: a device of known latency needs a machine without other tests.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One program is started at a time, and none while a target is made: until it runs, it has open
-/// what this process has, and the target would be in use.
+/// Starts one program at a time, and none while a target is made: until it has executed, a new
+/// process has this process's files open, and the target would be in use.
 pub(crate) fn starting() -> MutexGuard<'static, ()> {
     STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The built program, or the build of it that `IOSONDE_PROGRAM` names.
+/// The program under test: the build that `IOSONDE_PROGRAM` names, or else that of the tests.
 pub(crate) fn program() -> PathBuf {
     iosonde_fixtures::program!().path().into()
 }
 
-/// Waits until that is so.
+/// Waits until a condition holds.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
@@ -43,29 +43,29 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// What this machine has, or the reason why the test cannot run on it.
+/// The rig, or `None` after reporting why the test cannot run on this machine.
 pub(crate) fn here<T>(thing: Result<T, Unavailable>) -> Option<T> {
     thing.map_err(skip).ok()
 }
 
-/// A FUSE device that behaves as the words say.
+/// A FUSE device with this script.
 pub(crate) fn served(words: &[&str]) -> Option<FuseMount> {
     here(FuseMount::new(Script::from_words(words.iter().copied()).unwrap()))
 }
 
-/// Zeros, written out: the program may overwrite them.
+/// Writes zeros, which the program may overwrite, and syncs them.
 pub(crate) fn lay_out(path: &Path, mib: usize) {
     fs::write(path, vec![0; mib << 20]).unwrap();
     fs::File::open(path).unwrap().sync_all().unwrap();
 }
 
-/// A question to the program.
+/// A command line of the program.
 pub(crate) struct Ask {
     words: Vec<String>,
     results: ScratchDir,
 }
 
-/// A command line: `{}` stands for the path.
+/// Builds a command line, in which `{}` is replaced by the path.
 pub(crate) fn ask(line: &str, path: impl AsRef<Path>) -> Ask {
     let path = path.as_ref().to_str().unwrap();
     let words = line.split_whitespace().map(|word| word.replace("{}", path)).collect();
@@ -73,18 +73,18 @@ pub(crate) fn ask(line: &str, path: impl AsRef<Path>) -> Ask {
 }
 
 impl Ask {
-    /// One more word, which may hold spaces.
+    /// Adds a word, which may contain spaces.
     pub(crate) fn word(mut self, word: impl Into<String>) -> Ask {
         self.words.push(word.into());
         self
     }
 
-    /// The answer.
+    /// Runs the program.
     pub(crate) fn answer(self) -> Answer {
         self.answer_of(Command::new(program()))
     }
 
-    /// The answer under a limit.
+    /// Runs the program under a limit.
     pub(crate) fn answer_within(self, limit: &IoThrottle) -> Answer {
         let command = limit.command(program());
         self.answer_of(command)
@@ -94,12 +94,12 @@ impl Ask {
         self.start_with(command, "0").wait()
     }
 
-    /// Starts it, for a test that has something to do meanwhile.
+    /// Starts the program, for a test that acts meanwhile.
     pub(crate) fn start(self) -> Asking {
         self.start_with(Command::new(program()), "0")
     }
 
-    /// Starts it and waits until it reports a rate, however long a busy machine takes for that.
+    /// Starts the program and waits until it reports a rate, however busy the machine.
     pub(crate) fn start_measuring(self) -> Asking {
         let asking = self.start_with(Command::new(program()), "0.1");
         asking.until_reports(1);
@@ -108,7 +108,7 @@ impl Ask {
 
     fn start_with(mut self, mut command: Command, eta_interval: &str) -> Asking {
         default_signals_for_children();
-        // Who has the device behind a socket is the server's to know.
+        // Only the server of a socket knows which processes use the device.
         if hides_processes() && !self.words.iter().any(|word| is_socket(word)) {
             let agreed = self.words.iter().filter_map(|word| word.strip_prefix("--destroy-data="));
             let accept = |id| format!("--accept-unseen-processes={id}");
@@ -134,8 +134,8 @@ fn is_socket(path: &str) -> bool {
     fs::metadata(path).is_ok_and(|facts| facts.file_type().is_socket())
 }
 
-/// Whether there are processes of which not even this user sees what they have open, as in every
-/// container: then each write to a device needs a consent more.
+/// Whether some processes hide their open files even from this user, as in every container. Each
+/// write to a device then needs an additional consent.
 pub(crate) fn hides_processes() -> bool {
     /// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the namespace that shows all processes.
     const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -154,7 +154,7 @@ pub(crate) fn hides_processes() -> bool {
     })
 }
 
-/// The program at work; killed where the test gives up.
+/// The running program; killed if the test fails.
 pub(crate) struct Asking {
     child: Child,
     results: Option<ScratchDir>,
@@ -162,12 +162,11 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until it has reported so many more rates, of which there are ten a second.
+    /// Waits for this many more reported rates, of which there are ten per second.
     pub(crate) fn until_reports(&self, more: usize) {
         let stderr = self.results.as_ref().unwrap().path().join("stderr");
         let reports = || fs::read_to_string(&stderr).unwrap().matches("IOPS").count();
@@ -175,12 +174,11 @@ impl Asking {
         until("report of a rate", || reports() >= wanted);
     }
 
-    /// Sends it SIGINT.
     pub(crate) fn interrupt(&self) {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
     }
 
-    /// Its end, at most [`PATIENCE`] away.
+    /// Waits for its end, at most [`PATIENCE`].
     pub(crate) fn wait(mut self) -> Answer {
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -205,28 +203,27 @@ impl Drop for Asking {
     }
 }
 
-/// What the program said.
+/// Result of the program.
 pub(crate) struct Answer {
     /// Exit code; `None` if a signal ended it.
     pub(crate) exit: Option<i32>,
-    /// The document on stdout; null if it was none.
+    /// The document on stdout; null if it is not JSON.
     pub(crate) json: Value,
-    /// What it said besides.
+    /// Its standard error.
     pub(crate) stderr: String,
-    /// From start to end.
     pub(crate) took: Duration,
     results: ScratchDir,
 }
 
 impl Answer {
-    /// Expects an exit code, and a document that names the same.
+    /// Expects an exit code, and the same code in the document.
     pub(crate) fn exits(self, code: i32) -> Self {
         assert_eq!(self.exit, Some(code), "{}", self.gist());
         assert_eq!(self.json["exit_code"], code);
         self
     }
 
-    /// What a reader of a failed test needs.
+    /// Details for the message of a failed test.
     pub(crate) fn gist(&self) -> String {
         let cells = self.json["cells"].as_array().into_iter().flatten();
         let broken = cells.map(|cell| {
@@ -238,12 +235,12 @@ impl Answer {
         format!("{}{} {}\n{broken}", self.stderr, self.json["verdict"], self.json["error"])
     }
 
-    /// One value of the document, by JSON pointer.
+    /// A value of the document, by JSON pointer.
     pub(crate) fn at(&self, pointer: &str) -> &Value {
         self.json.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    /// One number of the first cell.
+    /// A number of the first cell.
     pub(crate) fn number(&self, pointer: &str) -> f64 {
         let value = self.at(&format!("/cells/0/{pointer}"));
         value.as_f64().unwrap_or_else(|| panic!("{pointer} is {value}; {}", self.stderr))
@@ -254,13 +251,13 @@ impl Answer {
         self.number(&format!("summary/{direction}/latency_ns/{name}"))
     }
 
-    /// The finding of that code in the first cell.
+    /// The finding with that code in the first cell.
     pub(crate) fn finding(&self, code: &str) -> Option<&Value> {
         let findings = self.at("/cells/0/findings").as_array()?;
         findings.iter().find(|finding| finding["code"] == code)
     }
 
-    /// Expects a finding in the first cell, of that strength.
+    /// Expects a finding of that strength in the first cell.
     pub(crate) fn finds(&self, code: &str, strength: &str) {
         let found = self.finding(code);
         let words = &self.json["cells"][0]["findings"];
@@ -277,7 +274,7 @@ impl Answer {
         self.at(&format!("/target/{pointer}"))
     }
 
-    /// The kept record of the first cell.
+    /// The stored record of the first cell.
     pub(crate) fn record(&self) -> Value {
         let kept = self.results.path().join("kept");
         let folder = fs::read_dir(kept).unwrap().next().unwrap().unwrap().path();

@@ -1,4 +1,4 @@
-//! Preconditioning and purge on loop devices: volumes by the kernel's own counters.
+//! Preconditioning and purge on loop devices: volumes compared with the kernel's counters.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ precondition = { passes = 2, order = "random", block-size = "64k" }
 rounds = { max = 6, range-percent = 1000, slope-percent = 1000, track = [{}] }
 "#;
 
-/// T21: each address exactly twice, whatever else may have been thought of.
+/// T21: each address is written exactly twice.
 #[test]
 fn a_device_is_preconditioned_exactly_twice_and_only_with_consent() {
     let _turn = turn();
@@ -71,7 +71,7 @@ fn a_device_is_preconditioned_exactly_twice_and_only_with_consent() {
     assert_eq!(written_bytes(&device) - before, 2 * 64 * MIB);
 }
 
-/// A loop device gives discarded blocks back to the file behind it, and they read as zeros.
+/// A loop device punches discarded blocks out of its backing file, and they read as zeros.
 #[test]
 fn a_device_is_purged_by_discard_and_only_with_consent() {
     let _turn = turn();

@@ -1,4 +1,4 @@
-//! Block devices are written after the whole gate only; what prevents it is named.
+//! A block device is written only after the whole gate; a refusal states the reason.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
@@ -14,7 +14,7 @@ use crate::request::{Answer, ask, here, turn};
 
 const MIB: u64 = 1 << 20;
 
-/// A loop device over an image that lies in a directory of its own.
+/// A loop device over an image in a new directory.
 struct Disk {
     device: LoopDevice,
     image: PathBuf,
@@ -26,7 +26,7 @@ impl Disk {
         Disk::made(mib, LoopOptions::default(), |_| ())
     }
 
-    /// `prepare` sees the image before the device does.
+    /// `prepare` receives the image before the device is made.
     fn made(mib: u64, options: LoopOptions, prepare: impl Fn(&File)) -> Option<Disk> {
         let dir = ScratchDir::new().unwrap();
         let image = dir.path().join("image");
@@ -45,7 +45,7 @@ impl Disk {
         format!("--destroy-data={}", self.image.display())
     }
 
-    /// Every byte; the image is small.
+    /// Content of the image, which is small.
     fn bytes(&self) -> Vec<u8> {
         fs::read(&self.image).unwrap()
     }
@@ -56,27 +56,27 @@ fn write_to(path: &Path, more: &str) -> Answer {
     ask(&line, path).answer()
 }
 
-/// Expects a refusal and gives its words.
+/// Expects a refusal and returns its message.
 fn refusal(path: &Path, more: &str) -> String {
     let answer = write_to(path, more).exits(5);
     assert_eq!(answer.at("/error/kind"), "refused");
     answer.at("/error/message").as_str().unwrap().to_owned()
 }
 
-/// Expects a refusal that no option undoes, for this reason, even with the right consent.
+/// Expects a refusal for this reason that no option overrides, even with the right consent.
 fn never(path: &Path, consent: &str, reason: &str) {
     denied(path, "", reason);
     denied(path, consent, reason);
 }
 
-/// Expects a refusal for this reason of a device that is agreed to.
+/// Expects a refusal for this reason in spite of consent.
 fn denied(path: &Path, consent: &str, reason: &str) {
     let said = refusal(path, consent);
     assert!(said.contains(reason), "{said}");
     assert!(!said.contains("--destroy-data"), "an option is offered: {said}");
 }
 
-/// Runs a program that prepares something; why it could not.
+/// Runs a program that prepares something; `Err` with the reason if it fails.
 fn tool(program: &str, args: &[&str]) -> Result<(), iosonde_rig::Unavailable> {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output();
     let reason = match output {
@@ -108,7 +108,7 @@ fn a_blank_device_needs_its_own_name() {
     write_to(disk.path(), &disk.consent()).exits(0);
     let after = disk.bytes();
     assert_ne!(after, before);
-    // What we wrote ourselves is no data of unknown kind, but the name is still asked for.
+    // Data written by iosonde are not unknown data, but consent must still name the device.
     refusal(disk.path(), "");
     write_to(disk.path(), &disk.consent()).exits(0);
 }
@@ -132,7 +132,7 @@ fn reading_asks_for_nothing_and_changes_nothing() {
 fn foreign_bytes_are_named_with_their_place() {
     let _turn = turn();
     for offset in [0, 5 * MIB + 17, 16 * MIB - 1] {
-        // A whole MiB in the middle, since there is only sampled.
+        // A whole MiB or more in the middle, because only samples are inspected there.
         let length = if offset > MIB && offset < 15 * MIB { 4 * MIB } else { 1 };
         let fill = |file: &File| file.write_all_at(&vec![7; length as usize], offset).unwrap();
         let Some(disk) = Disk::made(16, LoopOptions::default(), fill) else { return };
@@ -187,7 +187,7 @@ fn unmounted_file_systems_are_named() {
 #[test]
 fn partition_tables_volumes_and_swap_are_named() {
     let _turn = turn();
-    // What a tool makes here; where it cannot, `target::signature` has the published bytes.
+    // Signatures made by installed tools; `target::signature` tests the published bytes.
     let tools: [(&str, &str, &[&str]); 5] = [
         ("gpt", "sgdisk", &["--clear", "{}"]),
         ("swap", "mkswap", &["{}"]),
@@ -215,14 +215,14 @@ fn a_mounted_device_is_beyond_consent() {
     let image = mount.path().with_file_name("image");
     let consent = format!("--destroy-data={} --overwrite-signature=ext", image.display());
     never(mount.device().path(), &consent, "is mounted at");
-    // The image below it is no free file either, nor is a second device over the image.
+    // The image below it is not free either, nor is a second device over the image.
     let said = refusal(&image, &format!("--overwrite-file={}", image.display()));
     assert!(said.contains("in use by loop device"), "{said}");
     let Some(second) = here(LoopDevice::over(&image, LoopOptions::default())) else { return };
     never(second.path(), &consent, "is mounted at");
 }
 
-/// A process in a mount namespace of its own, which ends with the guard.
+/// A process in another mount namespace, killed on drop.
 struct Elsewhere(Child);
 
 impl Drop for Elsewhere {
@@ -261,7 +261,7 @@ fn a_mount_of_another_namespace_counts() {
     never(disk.path(), &disk.consent(), "in another mount namespace");
 }
 
-/// Swap that is turned off with the guard.
+/// Swap that is turned off on drop.
 struct Swap(PathBuf);
 
 impl Drop for Swap {
@@ -301,12 +301,12 @@ fn a_disk_is_used_through_its_partition_but_a_sibling_is_free() {
     }
     let dir = ScratchDir::new().unwrap();
     let point = dir.path().to_str().unwrap();
-    // Read-only, for a file system mounted for writing writes its superblock when it likes.
+    // Read-only, because a file system mounted for writing may write its superblock at any time.
     here(tool("mount", &["-o", "ro", first.to_str().unwrap(), point])).unwrap();
     let unmounted = Unmount(dir.path().into());
     never(disk.path(), &disk.consent(), "p1 is mounted at");
     never(&first, &format!("{}-part1", disk.consent()), "is mounted at");
-    // The disk's name is not the partition's.
+    // Consent for the disk does not cover the partition.
     let said = refusal(&second, &disk.consent());
     assert!(said.contains(&format!("{}-part2", disk.consent())), "{said}");
     let before = fs::read(&first).unwrap();
@@ -315,7 +315,7 @@ fn a_disk_is_used_through_its_partition_but_a_sibling_is_free() {
     drop(unmounted);
 }
 
-/// A mount that is undone with the guard.
+/// A mount that is undone on drop.
 struct Unmount(PathBuf);
 
 impl Drop for Unmount {
@@ -341,11 +341,11 @@ fn what_a_loop_device_lies_over_is_in_use() {
 fn who_has_it_first_keeps_it() {
     let _turn = turn();
     let Some(disk) = Disk::blank(16) else { return };
-    // Open for writing, and not claimed: only /proc knows.
+    // Open for writing without a claim: visible in /proc only.
     let open = OpenOptions::new().write(true).open(disk.path()).unwrap();
     never(disk.path(), &disk.consent(), "is open for writing in process");
     drop(open);
-    // A second run of our own.
+    // A second run of iosonde.
     let line = format!("run --path {{}} --rw randwrite --runtime 4 {}", disk.consent());
     let first = ask(&line, disk.path()).start_measuring();
     never(disk.path(), &disk.consent(), "is in use and is not written");
@@ -437,7 +437,7 @@ fn a_file_is_written_by_one_run_at_a_time() {
     write_to(&path, "").exits(0);
 }
 
-/// Unmounts when dropped.
+/// A mount that is undone on drop.
 struct Mounted(PathBuf);
 
 impl Drop for Mounted {
@@ -446,8 +446,8 @@ impl Drop for Mounted {
     }
 }
 
-/// On an overlay file system a file has another inode than in the layer that holds its data: who
-/// has it open there cannot be seen, and neither can who uses the file below a loop device.
+/// On overlayfs a file has another inode than in the layer with its data. Processes that have it
+/// open there cannot be detected, nor users of the file below a loop device.
 #[test]
 fn on_an_overlay_who_uses_the_layers_cannot_be_seen() {
     let Some(base) = here(TmpfsMount::new(64 * MIB)) else { return };

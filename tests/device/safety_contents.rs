@@ -1,7 +1,6 @@
-//! Contents that somebody might miss, and every verb that writes, each without consent, with a
-//! wrong one and with the right one. Checksums before and after say what was written; the table
-//! stands in `docs/safety.md`, which this test compares with what it saw (`IOSONDE_WRITE_DOCS=1`
-//! writes it).
+//! Contents worth protecting, and every verb that writes, each without consent, with a wrong one
+//! and with the right one. Checksums before and after show what was written. The table is in
+//! `docs/safety.md`, which this test compares with its results (`IOSONDE_WRITE_DOCS=1` writes it).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,10 +17,10 @@ use crate::request::{Answer, ask, here, program, starting, turn};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// Size of an image that no program makes, bytes.
+/// Size of an image not made by a program, bytes.
 const SIZE: u64 = 8 * MIB;
 
-/// A content.
+/// Content of a target.
 struct Content {
     name: String,
     bytes: u64,
@@ -30,11 +29,11 @@ struct Content {
 
 enum Made {
     Pieces(Vec<(u64, Vec<u8>)>),
-    /// By this command line; `{}` is the image.
+    /// Made by this command line; `{}` is the image.
     By(&'static str),
 }
 
-/// Signatures as formats publish them: name, offset, bytes.
+/// Signatures as published for their formats: name, offset, bytes.
 const SIGNATURES: [(&str, u64, &[u8]); 36] = [
     ("GPT header", 512, b"EFI PART"),
     ("GPT backup", SIZE - 512, b"EFI PART"),
@@ -74,7 +73,7 @@ const SIGNATURES: [(&str, u64, &[u8]); 36] = [
     ("qcow2 image", 0, b"QFI\xfb"),
 ];
 
-/// Data that has no signature at a known place.
+/// Data without a signature at a known offset.
 const DATA: [(&str, u64, &[u8]); 20] = [
     ("one byte, first", 0, b"x"),
     ("one byte, in the first MiB", 777_777, b"x"),
@@ -98,7 +97,7 @@ const DATA: [(&str, u64, &[u8]); 20] = [
     ("the marker of the verifier alone", 2 * MIB, b"IOsv and a letter home"),
 ];
 
-/// Made by the programs of the distribution.
+/// Contents made by programs of the distribution.
 const MADE: [(&str, u64, &str); 5] = [
     ("ext4, by mkfs", 16 * MIB, "mkfs.ext4 -qF {}"),
     ("ext4, first block gone", 16 * MIB, "mkfs.ext4 -qF -b 1024 {}"),
@@ -137,7 +136,7 @@ fn contents() -> Vec<Content> {
     all
 }
 
-/// Blocks as a job writes them.
+/// Blocks as written by a job.
 fn ours(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     Filler::new(3, &Job::default()).refresh(&mut bytes, 0);
@@ -183,9 +182,9 @@ fn checksum(path: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()[..64].to_owned()
 }
 
-/// The verbs that write to what exists.
+/// Verbs that write to existing targets.
 const VERBS: [&str; 5] = ["run", "job file", "experiment", "verify", "verify fsync"];
-/// The modes of `verify`, which take turns from content to content.
+/// Modes of `verify`, one per content in turn.
 const MODES: [&str; 5] = ["write", "flush", "soak", "pipeline", "powercut"];
 
 const EXPERIMENT: &str = r#"
@@ -201,7 +200,7 @@ name = "direction"
 cases = [{ name = "write", rw = "randwrite" }, { name = "overwrite", rw = "write" }]
 "#;
 
-/// Where the verbs find what they need.
+/// Files that the verbs need.
 struct Desk {
     dir: ScratchDir,
     ledgers: std::cell::Cell<u32>,
@@ -214,7 +213,7 @@ impl Desk {
         Desk { dir, ledgers: std::cell::Cell::new(0) }
     }
 
-    /// Runs a verb; `verify` in this mode.
+    /// Runs a verb, and `verify` in this mode.
     fn run(&self, verb: &str, mode: &str, target: &Path, consent: &[String]) -> Answer {
         let at = |name: &str| self.dir.path().join(name).to_str().unwrap().to_owned();
         let line = match verb {
@@ -261,13 +260,13 @@ fn offered(answer: &Answer) -> Vec<String> {
     let said = answer.at("/error/message").as_str().unwrap_or_default();
     let options = said.rsplit("repeat with ").next().unwrap_or_default();
     let options = options.split(';').next().unwrap_or_default();
-    // `ask` adds the consent about processes that cannot be examined by itself.
+    // `ask` itself adds the consent to processes that cannot be examined.
     let is_own = |word: &&str| !word.starts_with("--accept-unseen-processes");
     let words = options.split_whitespace().filter(|word| word.starts_with("--")).filter(is_own);
     words.map(|word| word.trim_end_matches([';', ',']).to_owned()).collect()
 }
 
-/// A content in its place, and its checksum there.
+/// A target with a content, and its checksum.
 struct Placed {
     target: PathBuf,
     before: String,
@@ -302,7 +301,7 @@ fn wrong_consents(target: &Path, right: &[String]) -> Vec<Vec<String>> {
     wrong
 }
 
-/// Trials of one kind of consent, and those of them that did what they must not do.
+/// Trials with one kind of consent, and those with a wrong outcome.
 #[derive(Default)]
 struct Tally {
     trials: usize,
@@ -323,13 +322,13 @@ impl Tally {
     }
 }
 
-/// What came of trials.
+/// Results of the trials.
 #[derive(Default)]
 struct Seen {
     none: Tally,
     wrong: Tally,
     right: Tally,
-    /// Lines of the table, by the number of the content.
+    /// Rows of the table, by the number of the content.
     rows: BTreeMap<usize, String>,
 }
 
@@ -344,7 +343,7 @@ impl Seen {
     /// Tries every verb on one content with each kind of consent.
     fn judge(&mut self, nth: usize, content: &Content, desk: &Desk) {
         let image = desk.dir.path().join("image");
-        // Every third is a plain file.
+        // Every third content is in a regular file.
         let as_file = nth % 3 == 2;
         let mut row = vec![content.name.clone(), if as_file { "file" } else { "device" }.into()];
         let mode = MODES[nth % MODES.len()];
@@ -360,7 +359,7 @@ impl Seen {
             };
             let sign = |is_written| if is_written { "written" } else { "=" };
             let (answer, exit, is_written, what) = try_with(&[]);
-            // An experiment that may only read has nothing to do here; no other verb goes on.
+            // An experiment that may only read skips its stage; every other verb is refused.
             let is_refused = answer.exit == Some(5) || *verb == "experiment";
             self.none.count(is_refused && !is_written, || what);
             let mut cell = format!("{exit} {}", sign(is_written));
@@ -374,7 +373,7 @@ impl Seen {
             self.wrong.count(!is_written && matches!(answer.exit, Some(2 | 5)), || what);
             cell += &format!(", {exit} {}", sign(is_written));
             let (answer, _, is_written, what) = try_with(&options);
-            // How fast it is may leave a question open, which is no refusal.
+            // The rate may leave a verdict open, which is not a refusal.
             self.right.count(is_written && matches!(answer.exit, Some(0 | 3 | 7)), || what);
             let mode = if *verb == "verify" { format!("{mode}: ") } else { String::new() };
             row.push(format!("{mode}{cell}, {}", sign(is_written)));
@@ -428,7 +427,7 @@ fn nothing_that_somebody_might_miss_is_written_without_the_right_consent() {
     }
 }
 
-/// The table in the documentation is what was seen here.
+/// The table in the documentation equals the results of this test.
 fn documented(totals: &str, rows: &[String]) {
     const BEGIN: &str = "<!-- contents: begin -->\n";
     const END: &str = "<!-- contents: end -->";
@@ -458,7 +457,7 @@ fn what_is_blank_or_ours_needs_no_consent_in_a_file() {
     let written = |verb: &str| {
         let before = checksum(&image);
         let answer = desk.run(verb, "write", &image, &[]);
-        // How fast it is may leave a question open, which is no refusal.
+        // The rate may leave a verdict open, which is not a refusal.
         assert!(matches!(answer.exit, Some(0 | 3 | 7)), "{verb}: {}", answer.gist());
         assert_ne!(checksum(&image), before, "{verb}");
     };
@@ -476,7 +475,7 @@ fn what_was_not_inspected_needs_a_consent_of_its_own() {
     let desk = Desk::new();
     let image = desk.dir.path().join("image");
     let file = File::create(&image).unwrap();
-    // Zeros that are written out: no hole says that they are none.
+    // Zeros that are allocated: no hole shows that they are zeros.
     for mib in 0..96 {
         file.write_all_at(&[0; MIB as usize], mib * MIB).unwrap();
     }
@@ -492,10 +491,10 @@ fn what_was_not_inspected_needs_a_consent_of_its_own() {
     assert!(message.contains(&consent), "{message}");
     ask(&line("--inspect-time 0 --accept-unseen=another"), &image).answer().exits(5);
     assert_eq!(checksum(&image), before);
-    // All of it, when there is time.
+    // With enough time all of it is inspected.
     ask(&line(""), &image).answer().exits(0);
     ask(&line(&format!("{without_time} {consent}")), &image).answer().exits(0);
-    // On a device the same, and its own name is needed besides.
+    // The same on a device, which also needs consent by name.
     let Some(device) = here(LoopDevice::over(&image, LoopOptions::default())) else { return };
     let said = ask(&line(without_time), device.path()).answer().exits(5);
     let options = offered(&said);
@@ -506,7 +505,7 @@ fn what_was_not_inspected_needs_a_consent_of_its_own() {
     }
     ask(&line(&format!("{without_time} {}", all.join(" "))), device.path()).answer().exits(0);
     ask(&line(&all[0]), device.path()).answer().exits(0);
-    // Options of an inspection that does not take place.
+    // Options of an inspection that does not take place are refused.
     let reads = "run --path {} --rw randread --number-ios 5";
     ask(&format!("{reads} --inspect-time 5"), &image).answer().exits(2);
     ask(&format!("{reads} --accept-unseen=x"), &image).answer().exits(2);

@@ -1,5 +1,5 @@
-//! What makes the content of a device be found is saved before the first write, and put back on
-//! request: on the same device only, and under the gate.
+//! Signatures of a device are saved before the first write and restored on request: only on the
+//! same device, and subject to the gate.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -13,7 +13,7 @@ use crate::request::{here, hides_processes, program, turn};
 
 const MIB: u64 = 1 << 20;
 
-/// A loop device with an ext4, and what `wipefs` says of it.
+/// A loop device with an ext4, and its image.
 struct Disk {
     device: LoopDevice,
     image: PathBuf,
@@ -72,7 +72,7 @@ impl Disk {
         command.output().unwrap()
     }
 
-    /// Where not every process can be examined, that needs a consent, too.
+    /// The additional consent if some processes cannot be examined.
     fn unseen(&self) -> Option<String> {
         let id = self.image.display();
         hides_processes().then(|| format!("--accept-unseen-processes={id}"))
@@ -89,7 +89,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What `wipefs` and `blkid` say of a device or an image.
+/// Output of `wipefs` and `blkid` for a device or an image.
 fn seen(at: &Path) -> String {
     let say = |program: &str, args: &[&str]| {
         let path = "/usr/sbin:/usr/bin:/sbin:/bin";
@@ -109,11 +109,11 @@ fn signatures_are_put_back_on_the_same_device_alone() {
     let folder = disk.overwrite(64);
     assert!(!seen(disk.device.path()).contains("ext4"), "it was overwritten");
     let after = fs::read(&disk.image).unwrap();
-    // The saved bytes are under the folder's checksums.
+    // The folder's checksums include the saved data.
     let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
     assert!(sums.contains("  undo-1.bin\n") && sums.contains("  undo-1.json\n"), "{sums}");
 
-    // No consent, another's, and a device in use.
+    // No consent, another device's, and a device in use.
     assert_eq!(disk.restore(&folder, &[]).status.code(), Some(2));
     assert_eq!(disk.restore(&folder, &["--destroy-data=another"]).status.code(), Some(5));
     let id = disk.id();
@@ -121,7 +121,7 @@ fn signatures_are_put_back_on_the_same_device_alone() {
     let refused = disk.restore(&folder, &[&id]);
     assert_eq!(refused.status.code(), Some(5), "{}", stderr(&refused));
     drop(claimed);
-    // Altered bytes.
+    // Altered data.
     let bytes = folder.join("undo-1.bin");
     let saved = fs::read(&bytes).unwrap();
     let mut altered = saved.clone();
@@ -130,7 +130,7 @@ fn signatures_are_put_back_on_the_same_device_alone() {
     let refused = disk.restore(&folder, &[&id]);
     assert_eq!(refused.status.code(), Some(6), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("undo-1.bin: found SHA-256"), "{}", stderr(&refused));
-    // What may be reported as altered is not written to a device for that.
+    // `--accept-altered` permits reporting altered data, not writing them to a device.
     let refused = disk.restore(&folder, &[&id, "--accept-altered"]);
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("SHA-256"), "{}", stderr(&refused));
@@ -146,7 +146,7 @@ fn signatures_are_put_back_on_the_same_device_alone() {
     let last = restored.len() - mib..;
     assert!(restored[last.clone()] == first[last.clone()], "the last MiB");
     assert!(first[last.clone()] != after[last], "the last MiB was written");
-    // Twice is once.
+    // A second restore changes nothing.
     assert_eq!(disk.restore(&folder, &[&id]).status.code(), Some(0));
 }
 
@@ -210,7 +210,7 @@ fn another_device_is_never_restored() {
     let id = disk.id();
     let Disk { device, image, dir } = disk;
     drop(device);
-    // The same file and path, another size: not the same device.
+    // The same file and path with another size is not the same device.
     let smaller = File::options().write(true).open(&image).unwrap();
     smaller.set_len(63 * MIB).unwrap();
     let Some(device) = here(LoopDevice::over(&image, LoopOptions::default())) else { return };
@@ -220,7 +220,7 @@ fn another_device_is_never_restored() {
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("found no block device"), "{}", stderr(&refused));
     assert_eq!(fs::read(&disk.image).unwrap(), before);
-    // Another file of the right size, in the place of the device that was written.
+    // Another file of the right size in place of the device that was written.
     let other = disk.dir.path().join("other");
     File::create(&other).unwrap().set_len(64 * MIB).unwrap();
     drop(disk.device);

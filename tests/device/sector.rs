@@ -8,7 +8,7 @@ use iosonde_rig::{ScratchDir, skip};
 
 use crate::request::{ask, here, lay_out, turn};
 
-/// A loop device with sectors of that size, and what lies below it.
+/// A loop device with sectors of that size, and the directory of its image.
 fn sectors(bytes: u32) -> Option<(LoopDevice, ScratchDir)> {
     let dir = ScratchDir::below(Path::new("/dev/shm")).unwrap();
     let image = dir.path().join("image");

@@ -1,4 +1,4 @@
-//! Is it the storage that was meant? Targets that are something else, each named in the record.
+//! Targets that are not the intended storage, each identified in the record.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -18,7 +18,7 @@ use crate::request::{ask, here, lay_out, served, turn};
 const MIB: u64 = 1 << 20;
 const READS: &str = "run --path {} --rw randread --iodepth 4 --runtime 0.5";
 
-/// Data that cannot be compressed, written out.
+/// Writes and syncs incompressible data.
 fn fill(path: &Path, mib: u64) -> File {
     let mut random = File::open("/dev/urandom").unwrap();
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path);
@@ -31,7 +31,7 @@ fn fill(path: &Path, mib: u64) -> File {
     file
 }
 
-/// A file system that is not on an image, taken away on drop.
+/// A mounted file system without an image, unmounted on drop.
 struct Other(ScratchDir);
 
 impl Other {
@@ -73,7 +73,7 @@ impl Zram {
 
 impl Drop for Zram {
     fn drop(&mut self) {
-        // Rings of a process that has ended let go of their files a moment later.
+        // The rings of a process release their files shortly after its end.
         for _ in 0..50 {
             match rustix::mount::unmount(self.dir.path(), UnmountFlags::empty()) {
                 Err(rustix::io::Errno::BUSY) => thread::sleep(Duration::from_millis(20)),
@@ -96,7 +96,7 @@ fn refused_unless_asked_for(path: &Path, name: &str, class: &str, code: &str) {
     answer.finds(code, "proven");
 }
 
-/// The images lie in memory, so that no test depends on the speed of a disk.
+/// The image is in memory, so that no test depends on the speed of a disk.
 fn image(kind: FsKind, options: &str) -> Option<ImageMount> {
     here(ImageMount::below(Path::new("/dev/shm"), kind, 512 * MIB, options))
 }
@@ -113,7 +113,7 @@ fn ramfs_is_no_storage() {
     let _turn = turn();
     let Some(ramfs) = here(Other::new("ramfs", "")) else { return };
     let answer = ask("check {} 256M", ramfs.0.path()).answer();
-    // It has no size, so the room may be refused before the kind is.
+    // It has no size, so the space may be refused before the kind is.
     assert_ne!(answer.exit, Some(0));
     let file = ramfs.0.path().join("file");
     fill(&file, 8);
@@ -218,7 +218,7 @@ fn extents_that_belong_to_two_files_are_named() {
         let reads = ask(READS, &copy).answer().exits(0);
         assert_eq!(reads.target("shared_bytes"), 16 * MIB, "{kind:?}");
         reads.finds_no("shared_extents");
-        // What another file has a share in is written by name only.
+        // A file with shared extents is written only if consent names it.
         let line = "run --path {} --rw randwrite --iodepth 4 --runtime 0.5 --overwrite-file={}";
         ask(line, &copy).answer().exits(0).finds("shared_extents", "proven");
     }
@@ -230,11 +230,11 @@ fn reads_from_the_page_cache_are_named() {
     let Some(mount) = image(FsKind::Ext4, "") else { return };
     let file = mount.path().join("file");
     drop(fill(&file, 32));
-    // The cache is dropped before the run, and fills while it goes on.
+    // The cache is dropped before the run and fills during it.
     let answer = ask(&format!("{READS} --direct 0"), &file).answer().exits(0);
     assert_eq!(answer.target("cached_samples/0"), 0);
     answer.finds("page_cache", "proven");
-    // Past the cache, the same file is what it is.
+    // With direct I/O on the same file there is no such finding.
     ask(READS, &file).answer().exits(0).finds_no("page_cache");
 }
 
@@ -259,7 +259,7 @@ fn endless_devices_are_no_storage() {
         assert_eq!(answer.target("kind"), kind);
         answer.finds_no("page_cache");
         if path == "/dev/null" {
-            // It has nothing to read: an early end of file, and no rate.
+            // It returns no data: an early end of file, and no rate.
             assert_eq!(answer.exit, Some(1));
         } else {
             answer.exits(0).finds("ram_backed", "proven");
@@ -305,7 +305,7 @@ fn a_file_that_is_swap_is_not_written() {
     if !made.is_ok_and(|status| status.success()) {
         return skip("mkswap cannot be run");
     }
-    // Not in use: its signature alone is foreign data.
+    // Not in use: its signature alone counts as foreign data.
     let line = "run --path {} --rw randwrite --runtime 0.5";
     let refused = ask(line, &file).answer().exits(5);
     assert!(refused.at("/error/message").as_str().unwrap().contains("--overwrite-file"));

@@ -1,5 +1,5 @@
-//! The verifier against devices that lie: each lie is found and called by its name, and a device
-//! that does the same without lying passes.
+//! The verifier on devices that lie: each lie is found and classified, and a device with similar
+//! behaviour that does not lie passes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,11 +13,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::request::{Answer, Ask, ask, here, lay_out, served, starting, turn};
 use crate::vhost::{NULL, Server};
 
-/// Everything once, a block at a time and in order: the n-th write is that of the n-th block.
+/// Each block once, in order, one per write: the n-th write is of the n-th block.
 const IN_ORDER: &str = "flush {} --verify-sectors 1:1 --iodepth 1";
-/// Anything anywhere, one at a time: the seed decides everything.
+/// Random blocks, one at a time: the seed determines everything.
 const ONE_AT_A_TIME: &str = "soak {} --verify-sectors 1:1 --iodepth 1 --ops 4000 --randseed 7";
-/// Anything anywhere, much at a time.
+/// Random blocks at depth.
 const MUCH: &str = "soak {} --numjobs 3 --iodepth 16 --ops 2000";
 
 type Classes = BTreeMap<String, u64>;
@@ -43,7 +43,7 @@ fn exactly(expected: &[(&str, u64)]) -> Classes {
     expected.iter().map(|(class, count)| ((*class).to_owned(), *count)).collect()
 }
 
-/// What the second look at each failed block gave, without repetition.
+/// Distinct results of rereading each failed block.
 fn second_looks(answer: &Answer) -> Vec<String> {
     let record = answer.record();
     let failures = record["jobs"].as_array().unwrap().iter().flat_map(|job| {
@@ -56,7 +56,7 @@ fn second_looks(answer: &Answer) -> Vec<String> {
     looks
 }
 
-/// A file of 4 MiB of zeros on a device of this behaviour, whose faults count from now on.
+/// A file of 4 MiB of zeros on a device with this script; its faults count from now on.
 fn file_on(words: &[&str]) -> Option<(FuseMount, std::path::PathBuf)> {
     let _starting = starting();
     let mount = served(words)?;
@@ -66,7 +66,7 @@ fn file_on(words: &[&str]) -> Option<(FuseMount, std::path::PathBuf)> {
     Some((mount, file))
 }
 
-/// Runs on a device of this behaviour.
+/// Runs on a device with this script.
 fn on(words: &[&str], line: &str) -> Option<Answer> {
     let (_mount, file) = file_on(words)?;
     Some(verify(line, file).answer())
@@ -75,7 +75,7 @@ fn on(words: &[&str], line: &str) -> Option<Answer> {
 #[test]
 fn each_lie_is_called_by_its_name() {
     let _turn = turn();
-    // Reads before the run, which look for foreign data, are fewer than 300.
+    // Before the run fewer than 300 reads look for foreign data.
     for (fault, line, expected, second_look) in [
         ("write:lost:nth=7", IN_ORDER, exactly(&[("lost", 1)]), "same"),
         ("write:zero:nth=7", IN_ORDER, exactly(&[("lost", 1)]), "same"),
@@ -96,7 +96,7 @@ fn each_lie_is_called_by_its_name() {
 #[test]
 fn each_lie_within_a_block_is_called_by_its_name() {
     let _turn = turn();
-    // Of 4 MiB in order, the fifth write is that of the fifth block.
+    // In order, the fifth write of these 4 MiB is of the fifth block.
     for bs in ["4k", "16k", "64k"] {
         let line = format!("{IN_ORDER} --bs {bs}");
         for (fault, class) in [
@@ -112,7 +112,7 @@ fn each_lie_within_a_block_is_called_by_its_name() {
             assert_eq!(second_looks(&answer), ["same"], "{fault} {bs}");
         }
     }
-    // Pieces of a page, as long as those that a file system or an SSD moves.
+    // Pieces of a page, as a file system or an SSD may move them.
     for (fault, class) in [
         ("write:swap-within=4096:nth=5", "swapped"),
         ("write:copy-within=4096:nth=5", "duplicated"),
@@ -122,7 +122,7 @@ fn each_lie_within_a_block_is_called_by_its_name() {
         let Some(answer) = on(&[&format!("fault={fault}")], &line) else { return };
         assert_eq!(classes(&answer.exits(4)), exactly(&[(class, 1)]), "{fault}");
     }
-    // What was only read wrongly is right at a second read.
+    // Data that only a read corrupted are right when reread.
     for (fault, class) in
         [("swap-within", "swapped"), ("copy-within", "duplicated"), ("shift-within", "shifted")]
     {
@@ -158,7 +158,7 @@ fn jobs_that_overlap_find_each_lie_and_raise_no_alarm_without_one() {
 #[test]
 fn a_lost_write_leaves_what_was_there_before() {
     let _turn = turn();
-    // In order twice: write 1024 + 7 is the second of block 6.
+    // Twice in order: write 1024 + 7 is the second of block 6.
     for (fault, line, class) in [
         ("write:lost:nth=1031", IN_ORDER, "old-run"),
         ("write:lost:nth=1031", "flush {} --loops 2 --verify-sectors 1:1 --iodepth 1", "stale"),
@@ -178,8 +178,8 @@ fn a_lost_write_leaves_what_was_there_before() {
 #[test]
 fn a_write_that_goes_astray_is_found_at_both_places() {
     let _turn = turn();
-    // Which of the two places is written again before it is read depends on the seed, which is
-    // fixed; the place that was missed holds zeros or what it held before.
+    // The seed is fixed, and determines which of the two places is written again before it is read.
+    // The place that was missed contains zeros or its previous data.
     for fault in ["write:misdirected=8192:nth=2120", "write:swap=8192:nth=2120"] {
         let Some(answer) = on(&[&format!("fault={fault}")], ONE_AT_A_TIME) else { return };
         let found = classes(&answer.exits(4));
@@ -202,13 +202,13 @@ fn each_lie_is_found_among_much_else() {
         ("write:misdirected=64k", &["misdirected", "stale", "lost"]),
         ("write:swap=64k", &["misdirected", "stale", "lost"]),
         ("write:corrupt", &["bit-flip"]),
-        // In the zeros of what was trimmed, one bit is no block of ours.
+        // A trimmed block of zeros with one bit flipped cannot be recognised as ours.
         ("read:corrupt", &["bit-flip", "garbage"]),
         ("read:zero", &["lost"]),
         ("read:misdirected", &["misdirected", "lost"]),
     ] {
-        // Often, for a later write covers what one did. What is read before the run, in search of
-        // foreign data, would be a lie as well: consent names the file.
+        // Every 150th request, because a later write may hide a fault. A fault in the inspection
+        // before the run would look like foreign data, so consent names the file.
         let word = format!("fault={fault}:every=150");
         let line = format!("{MUCH} --overwrite-file={{}}");
         let Some(answer) = on(&[&word], &line) else { return };
@@ -242,7 +242,7 @@ fn devices_that_do_not_lie_pass() {
             assert_eq!(classes(&answer), Classes::new());
         }
     };
-    // Side by side: most of them wait for their device.
+    // Concurrently, because most of them wait for their device.
     std::thread::scope(|scope| {
         for words in [
             &[][..],
@@ -250,7 +250,7 @@ fn devices_that_do_not_lie_pass() {
             &["direct_io=on", "fault=read:short:every=7"],
             &["fallocate=off"],
             &["read=exp:200us", "write=exp:300us", "sync=const:2ms", "servers=8"],
-            // Not to be seen as long as the power stays.
+            // Not detectable without a power cut.
             &["fault=sync:lie"],
             &["fault=any:eagain:every=100"],
         ] {
@@ -266,7 +266,7 @@ fn errors_are_errors_and_no_damage() {
         "write:eio:nth=100",
         "write:enospc:nth=100",
         "read:eio:nth=600",
-        // The first is that of the file's making.
+        // The first sync belongs to the creation of the file.
         "sync:eio:nth=2",
         "any:etimedout:after=900",
     ] {
@@ -280,7 +280,7 @@ fn errors_are_errors_and_no_damage() {
     }
 }
 
-/// A loop device over a file of 4 MiB on a device of this behaviour.
+/// A loop device over a file of 4 MiB on this mount.
 fn loop_over(mount: &FuseMount) -> Option<LoopDevice> {
     let image = mount.path().join("image");
     lay_out(&image, 4);
@@ -288,7 +288,7 @@ fn loop_over(mount: &FuseMount) -> Option<LoopDevice> {
     here(LoopDevice::over(&image, options))
 }
 
-/// Runs on a device that wants its name before it is written; asks for the name first.
+/// Runs on a device that needs consent by name; first finds the name from the refusal.
 fn consented(line: &str, path: &Path) -> Answer {
     let refused = verify(line, path).answer().exits(5);
     let id = refused.stderr.split("--destroy-data=").nth(1).unwrap();
@@ -320,7 +320,7 @@ fn a_block_device_that_lies_is_found_and_an_honest_one_passes() {
     }
 }
 
-/// A raw file of 16 MiB whose driver fails as the rule says, from the first such event on.
+/// A raw file of 16 MiB whose driver fails by this rule from the first such event on.
 fn failing(event: &str, rule: &str) -> Option<Server> {
     let file = r#"{"driver":"file","node-name":"f","filename":"DIR/image","discard":"unmap"}"#;
     let rules = format!(r#"[{{"event":"{event}","errno":5,{rule}}}]"#);
@@ -335,7 +335,7 @@ fn failing(event: &str, rule: &str) -> Option<Server> {
 fn errors_of_a_vhost_user_device_are_errors_and_no_damage() {
     let _turn = turn();
     for rule in [
-        // Sectors of 512 bytes; any request that touches it.
+        // In sectors of 512 bytes; any request that touches it.
         r#""iotype":"write","sector":20000"#,
         r#""iotype":"write","sector":20000,"once":true"#,
         r#""iotype":"flush""#,
@@ -344,13 +344,13 @@ fn errors_of_a_vhost_user_device_are_errors_and_no_damage() {
         let answer = consented("flush {} --numjobs 2", &server.socket()).exits(1);
         assert_eq!(classes(&answer), Classes::new(), "{rule}");
     }
-    // All of it is read before the first write, and this one sector fails after that.
+    // All of it is read before the first write, after which this one sector fails.
     let unreadable = r#""iotype":"read","sector":20000"#;
     let Some(server) = failing("pwritev", unreadable) else { return };
     let answer = consented("flush {} --numjobs 2", &server.socket()).exits(1);
     assert_eq!(classes(&answer), Classes::new());
     assert!(answer.record()["jobs"][1]["unreadable_blocks"].as_u64().unwrap() > 0);
-    // What never could be read may hold data: nothing is written.
+    // A sector that could never be read may hold data: nothing is written.
     let Some(server) = failing("none", unreadable) else { return };
     let consent = format!("--destroy-data={}", server.socket().display());
     for words in ["", &*consent] {
@@ -381,7 +381,7 @@ fn a_vhost_user_device_that_keeps_nothing_is_found_and_an_honest_one_passes() {
     }
 }
 
-/// Its server stops in the middle: nothing is answered any more, not even whether the file exists.
+/// The server stops midway: no call is answered, not even whether the file exists.
 #[test]
 fn an_interrupt_ends_it_where_a_server_stopped_and_keeps_what_was_checked() {
     let _turn = turn();
@@ -393,10 +393,10 @@ fn an_interrupt_ends_it_where_a_server_stopped_and_keeps_what_was_checked() {
     let facts = r#""driver":"file","node-name":"n","discard":"unmap""#;
     let device = format!(r#"{{{facts},"filename":"{image}"}}"#);
     let Some(server) = Exported::new(&device, &point) else { return };
-    // At depth, some versions put one write in the place of another.
+    // At depth some versions swap writes.
     let asking = verify("soak {} --iodepth 1 --runtime 60", &point).start_measuring();
     server.signal(Signal::STOP);
-    // What the kernel knows of the file is out of date after a second.
+    // The kernel's cached attributes of the file expire after a second.
     std::thread::sleep(Duration::from_secs(2));
     let interrupted = Instant::now();
     asking.interrupt();
@@ -405,7 +405,7 @@ fn an_interrupt_ends_it_where_a_server_stopped_and_keeps_what_was_checked() {
     server.signal(Signal::CONT);
     let answer = answer.exits(130);
     eprintln!("ended {took:.2?} after the interrupt");
-    // The watchdog would end it after 10 s, and keep nothing.
+    // The watchdog would end it after 10 s, and store nothing.
     assert!(took < Duration::from_secs(8), "{took:?}");
     assert_eq!(answer.record()["outcome"]["ended"], "interrupted");
     assert!(answer.record()["jobs"][0]["ops"].as_u64().unwrap() > 0);
@@ -432,13 +432,13 @@ fn a_file_that_qemu_serves_by_fuse_passes_and_its_errors_are_errors() {
             ),
         };
         let Some(_server) = Exported::new(&device, &point) else { return };
-        // At depth, some versions put one write in the place of another: fio finds that too.
+        // At depth some versions swap writes, as fio finds too.
         let answer = verify("flush {} --iodepth 1", &point).answer().exits(exit);
         assert_eq!(classes(&answer), Classes::new());
     }
 }
 
-/// A file that qemu-storage-daemon serves by FUSE, until the value goes.
+/// A file served over FUSE by qemu-storage-daemon, until drop.
 struct Exported {
     child: std::process::Child,
     point: std::path::PathBuf,

@@ -1,5 +1,5 @@
-//! The vhost-user engine against qemu-storage-daemon: figures, contents, and the ways in which a
-//! server or a socket can be wrong.
+//! The vhost-user engine with qemu-storage-daemon: figures, contents, and faults of the server or
+//! the socket.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
@@ -24,25 +24,25 @@ use crate::request::{Ask, PATIENCE, ask, turn};
 /// A device of 256 MiB without data.
 pub(crate) const NULL: &str =
     r#"{"driver":"null-co","node-name":"n","size":268435456,"read-zeroes":true}"#;
-/// The same, each of whose requests takes 2 ms.
+/// The same with 2 ms per request.
 const SLOW: &str = r#"{"driver":"null-co","node-name":"n","size":268435456,"latency-ns":2000000}"#;
 /// A raw file.
 const FILE: &str = r#"{"driver":"file","node-name":"n","filename":"DIR/image","discard":"unmap"}"#;
 const MIB: u64 = 1 << 20;
 
-/// A server with one device, killed with the value.
+/// A server with one device, killed on drop.
 pub(crate) struct Server {
     child: Child,
     dir: ScratchDir,
 }
 
 impl Server {
-    /// A device of these words with so many queues; `None` where there is no such server here.
+    /// A device with this many queues; `None` without such a server here.
     pub(crate) fn new(device: &str, queues: u32) -> Option<Server> {
         Server::with(device, &format!("num-queues={queues},writable=on"), |_| ())
     }
 
-    /// A device over a raw file of 16 MiB, zero but for `content` at its beginning.
+    /// A device over a raw file of 16 MiB, zero except for `content` at its beginning.
     pub(crate) fn over_file(content: &[u8]) -> Option<Server> {
         Server::with(FILE, "writable=on", |dir| {
             let image = File::create(dir.join("image")).unwrap();
@@ -92,7 +92,7 @@ impl Server {
         ask(&format!("run --path {{}} {line}"), self.socket())
     }
 
-    /// The same with the consent that a write needs.
+    /// As [`Self::ask`], with the consent that a write needs.
     fn ask_writing(&self, line: &str) -> Ask {
         let id = self.socket().canonicalize().unwrap();
         self.ask(&format!("{line} --destroy-data={}", id.display()))
@@ -122,7 +122,7 @@ fn a_device_without_data_has_figures_that_agree() {
     assert_eq!(answer.target("kind"), "vhost-user-blk device");
     assert_eq!(answer.target("bytes"), 256 * MIB);
     let consistency = answer.at("/cells/0/consistency").as_array().unwrap();
-    // Two busy servers and two busy clients on few cores may well miss the depth.
+    // With two busy servers and two busy clients on few cores, the depth may not be reached.
     let broken =
         consistency.iter().filter(|entry| entry["ok"] == false && entry["code"] != "depth");
     assert_eq!(broken.count(), 0, "{}", answer.gist());
@@ -142,7 +142,7 @@ fn two_milliseconds_are_two_milliseconds() {
             (answer.latency_ns("read", "min"), answer.latency_ns("read", "p50"));
         assert!(least_ns >= 1_990_000.0, "depth {depth}: never sooner than it took: {least_ns}");
         eprintln!("depth {depth}: {least_ns} ns at least, p50 {p50_ns} ns, CPU wait {waited:?}");
-        // Both ends need a processor each, all the time.
+        // Both ends need a CPU each, all the time.
         if waited.is_some_and(|share| share < 0.1) {
             quiet_ns.push(p50_ns);
         }
@@ -169,7 +169,7 @@ fn what_was_written_is_in_the_image_each_block_at_its_place() {
     }
     assert_eq!(answer.record()["final_sync"]["error"], serde_json::Value::Null);
     assert!(answer.record()["final_sync"]["sync_ns"].as_u64().unwrap() > 0, "a flush ends the run");
-    // Our own blocks may be read, written again and discarded.
+    // Our own blocks may be read, overwritten and discarded.
     server.ask("--rw read --bs 1m --number-ios 16").answer().exits(0);
     let before = server.image().metadata().unwrap().blocks();
     let line = "--rw trim --bs 64k --iodepth 4 --number-ios 256";
@@ -259,7 +259,7 @@ fn a_second_client_is_refused_and_does_not_disturb_the_first() {
     assert!(second.stderr.contains("serves another client already"), "{}", second.stderr);
     first.interrupt();
     first.wait().exits(130);
-    // And the server is there for the next.
+    // The server accepts the next client.
     server.ask("--rw randread --number-ios 100").answer().exits(0);
 }
 
@@ -274,7 +274,7 @@ fn a_server_that_is_killed_ends_the_run_and_what_was_measured_is_kept() {
         server.signal(Signal::KILL);
         let killed = Instant::now();
         let answer = asking.wait().exits(1);
-        // It would have gone on for minutes.
+        // Otherwise it would have run for minutes.
         assert!(killed.elapsed() < Duration::from_secs(60), "{:?}", killed.elapsed());
         assert!(answer.gist().contains("is gone"), "{}", answer.gist());
         assert_eq!(answer.at("/complete"), false);
@@ -300,7 +300,7 @@ fn a_server_that_stands_still_is_slow_and_not_dead() {
     let most_ns = answer.latency_ns("read", "max");
     let (least_ns, at_most_ns) = (0.97 * still.as_nanos() as f64, 1.03 * at_most.as_nanos() as f64);
     assert!((least_ns..at_most_ns).contains(&most_ns), "{most_ns}, stopped for {still:?}");
-    // Whoever asked whether it listens has hung up, and is in nobody's way.
+    // The earlier probe of the socket was closed and does not block a client.
     server.ask("--rw randread --number-ios 100").answer().exits(0);
 }
 
@@ -310,7 +310,7 @@ fn an_interrupt_keeps_the_partial_result() {
     let Some(server) = Server::new(SLOW, 1) else { return };
     let asking = server.ask("--rw randread --iodepth 4 --runtime 600").start_measuring();
     asking.interrupt();
-    // It would have gone on for longer than anybody waits for it.
+    // Otherwise it would have run for longer than the test waits.
     let answer = asking.wait().exits(130);
     assert_eq!(answer.at("/cells/0/status"), "partial");
     assert!(answer.number("summary/read/ops") > 0.0);
@@ -353,7 +353,7 @@ fn syncs_are_flushes_and_sleeping_is_a_way_to_wait() {
     let control = Arc::new(Control::default());
     let medium = Medium::Vhost(Arc::clone(&device));
     let go = || run(&plan, &medium, Clock::monotonic(), &control, &mut Unwatched).unwrap();
-    // The second run finds the queues of the first.
+    // The second run reuses the queues of the first.
     for _ in 0..2 {
         let measured = go();
         assert_eq!(measured.outcome, Outcome::Complete);

@@ -149,8 +149,7 @@ fn search_finds_the_depth_of_parallel_servers() {
 
 #[test]
 fn a_target_that_binds_is_found_to_bind_whatever_the_throughput_below() {
-    // Throughput is flat from depth 4 on, and depth 16, two doublings later, just misses the
-    // target.
+    // Throughput is flat from depth 4; depth 16, two doublings later, just misses the target.
     let depth = truth(4, 1.0, 8.0);
     assert_eq!(depth, 15);
     let case = Case { device: "servers=4,read=exp:1ms", target: "p99<=8ms", ..SEARCH };

@@ -159,8 +159,8 @@ fn poisson_arrivals_keep_rate_and_scatter_and_meet_the_queue_of_theory() {
 #[test]
 fn a_tenth_too_much_is_unsustainable_and_has_no_percentiles() {
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
-        // The device serves 10,000 per second; the depth first has room for the whole queue, then
-        // not.
+        // The device serves 10,000 per second. The queue fits in the first depth, not in the
+        // second.
         for iodepth in [4096, 16] {
             let role = at_rate(11_000.0, arrivals.clone());
             let (_, assessment) = judged(role, iodepth, 10, 5, "servers=1,read=100us");
@@ -239,8 +239,7 @@ fn syncs_are_a_direction_of_their_own_and_a_group_commit_is_a_barrier() {
 
 #[test]
 fn a_burst_counts_as_one_write_for_syncs_and_is_sent_at_once() {
-    // Bursts of 1 and 7 requests, with probabilities 2/3 and 1/3: 3 on average, 100 bursts per
-    // second.
+    // Bursts of 1 or 7 requests, in the ratio 2 to 1: 3 on average, 100 bursts per second.
     let bursts = Bursts {
         requests: vec![(1, 200.0 / 3.0), (7, 100.0 / 3.0)],
         within: vec![(1000, 100.0)],

@@ -1,4 +1,4 @@
-//! This machine: its memory file system, its disk, and file systems made for the test.
+//! This machine: its memory file system, its disk, and file systems made for the tests.
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +18,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ioctl_ficlone, open};
 
 const MIB: u64 = 1 << 20;
 
-/// A directory below `place` that is removed at the end.
+/// A directory below `place`, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -28,7 +28,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// Below the build directory, which is on the disk.
+    /// A directory below the build directory, which is on the disk.
     fn on_disk(name: &str) -> Self {
         Self::in_directory(Path::new(env!("CARGO_TARGET_TMPDIR")), name)
     }
@@ -40,7 +40,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A file system of 320 MiB on a loop device, unmounted and gone at the end.
+/// A file system of 320 MiB on a loop device, unmounted and removed on drop.
 struct Mounted {
     point: PathBuf,
     _scratch: Scratch,
@@ -65,7 +65,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // The loop device was made by mount, and goes with it.
+        // mount created the loop device, and umount removes it.
         let _ = Command::new("umount").arg(&self.point).status();
     }
 }
@@ -80,7 +80,7 @@ fn skipped(reason: &str) {
     skip(reason);
 }
 
-/// `bytes` that do not compress, written and synced.
+/// Writes and syncs `bytes` of incompressible data.
 fn fill(file: &File, bytes: u64) {
     let mut random = File::open("/dev/urandom").unwrap();
     let mut block = vec![0; MIB as usize];
@@ -141,7 +141,7 @@ fn a_file_in_memory() {
     assert!(facts.free_bytes.is_some());
     let (cached, sampled) = facts.cached_samples.unwrap();
     assert_eq!(sampled, 64);
-    // One block of four is there; the samples are spread evenly.
+    // A quarter of the blocks are cached; the samples are spread evenly.
     assert!((8..=24).contains(&cached), "{cached}");
     assert_ne!(facts.punted, Some(false));
 }
@@ -192,7 +192,7 @@ fn holes_unwritten_space_and_direct_io() {
     assert_eq!(facts.hole_bytes, Some(4 * MIB));
     assert_eq!(facts.unwritten_bytes, Some(2 * MIB));
     assert_eq!((facts.shared_bytes, facts.encoded_bytes), (Some(0), Some(0)));
-    // Only the range that is going to be used counts.
+    // Only the range to be used counts.
     let first = describe(&path, &file, MIB);
     assert_eq!((first.hole_bytes, first.unwritten_bytes), (Some(0), Some(0)));
 
@@ -206,7 +206,7 @@ fn holes_unwritten_space_and_direct_io() {
     assert!(facts.direct && facts.noatime);
     assert_eq!(facts.cached_samples.map(|(_, sampled)| sampled), Some(64));
     assert_eq!(facts.cached_samples, Some((0, 64)), "dropped from the cache, and synced before");
-    // Looking does not bring anything in.
+    // Examining a file brings nothing into the cache.
     assert_eq!(describe(&path, &direct, 2 * MIB).cached_samples, Some((0, 64)));
 }
 
@@ -224,7 +224,7 @@ fn devices_and_directories() {
     let path = scratch.0.join("file");
     let facts = describe(&path, create(&path), MIB);
     assert_eq!((facts.bytes, facts.cached_samples, facts.extents), (Some(0), None, None));
-    // Not for reading: nothing can be said about refused reads.
+    // Open for writing only: whether reads are punted is unknown.
     let path = scratch.0.join("other");
     let file = create(&path);
     fill(&file, MIB);

@@ -1,4 +1,4 @@
-//! The rooms `host` and `target::truth`, on recorded machines and on this one.
+//! The modules `host` and `target::truth`, on recorded machines and on this one.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod live;

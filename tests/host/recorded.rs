@@ -1,4 +1,4 @@
-//! Recorded machines: what cannot be had on every test machine.
+//! Recorded machines, for hardware that test machines lack.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn laptop_with_a_link_trained_down() {
     assert_eq!(device.rotational, Some(false));
     assert_eq!((device.nr_requests, device.max_sectors_kb), (Some(1023), Some(128)));
     assert_eq!(device.partition_start_bytes, Some(1_050_624 * 512));
-    // The drive could do x4, and so could the slot, at the drive's 8 GT/s.
+    // Drive and slot both support x4, at the drive's 8 GT/s.
     assert_eq!(device.link.as_deref(), Some("8.0 GT/s PCIe x2"));
     assert_eq!(device.link_max.as_deref(), Some("8.0 GT/s PCIe x4"));
     assert_eq!(device.link_bytes_per_s, Some(1_773_000_000));
@@ -84,12 +84,12 @@ fn multipath_drive_keeps_its_identity_and_link() {
     let device = host::device(&root, 259, 1).unwrap();
     assert_eq!(device.transport.as_deref(), Some("nvme"));
     assert_eq!(device.serial.as_deref(), Some("S0000000000002"));
-    // The drive could do 32 GT/s, the slot cannot: nothing is trained down.
+    // The drive supports 32 GT/s, the slot does not: the link is not degraded.
     assert_eq!(device.link.as_deref(), Some("16.0 GT/s PCIe x4"));
     assert_eq!(device.link_max, device.link);
     assert_eq!(device.link_bytes_per_s, Some(7_088_400_000));
     let sample = Sampler::new(&root, Some(&device)).sample();
-    // Older kernels hang the sensor on the PCI function.
+    // Older kernels attach the sensor to the PCI function.
     assert_eq!(sample.device_temperature_mc, Some(52_000));
     assert_eq!(sample.device.map(|counters| counters.discards), Some(12));
 }
@@ -112,7 +112,7 @@ fn sata_disk() {
     assert_eq!(device.alignment_offset, Some(3584));
     assert_eq!(device.partition_start_bytes, Some(63 * 512));
     assert_eq!(device.scheduler.as_deref(), Some("deadline"));
-    // The sensor of a SATA disk is asked once only: the question empties the disk's queue.
+    // A SATA disk's sensor is read only once, because the command drains the disk's queue.
     let mut sampler = Sampler::new(&root, Some(&device));
     assert_eq!(sampler.sample().device_temperature_mc, Some(33_000));
     assert_eq!(sampler.sample().device_temperature_mc, None);
@@ -129,7 +129,7 @@ fn guest_with_version_1_limits() {
     assert_eq!(device.serial.as_deref(), Some("disk-7"));
     assert_eq!((device.model, device.link, device.link_bytes_per_s), (None, None, None));
 
-    // The parent's 10 IOPS do not bind: version 1 throttles every group by itself.
+    // The parent's 10 IOPS do not apply: version 1 throttles each group separately.
     let limit = |file: &str, kind, per_second| IoLimit {
         source: format!("/cg one/blkio/jobs/one/{file}"),
         kind,
@@ -173,7 +173,7 @@ fn container_with_version_2_limits() {
     let overlay = host::mount_of(&root, Path::new("/elsewhere")).unwrap();
     assert_eq!(host::device_of_mount(&root, &overlay), None);
 
-    // Set on the whole disk, while the file is on a partition; of this group and those above.
+    // Limits on the whole disk apply to a file on a partition: those of this group and its parents.
     let limits = host::io_limits(&root, major, minor);
     let seen: Vec<_> = limits.iter().map(|limit| (limit.kind, limit.per_second)).collect();
     assert_eq!(
@@ -198,7 +198,7 @@ fn stacked_blocks() {
     assert_eq!(device.transport.as_deref(), Some("dm"));
     assert_eq!(device.model.as_deref(), Some("vg-root"));
     assert_eq!(device.slaves, ["dm-0"]);
-    // Two layers down there is one drive: its link is the ceiling, and it is no virtual disk.
+    // Two layers down there is one drive: its link is the ceiling, and the disk is not virtual.
     assert_eq!(device.is_virtual, Some(false));
     assert_eq!(device.link_bytes_per_s, Some(7_088_400_000));
     // The limit is set on the drive; the file is on the volume.
@@ -252,7 +252,7 @@ fn kinds_of_virtualization() {
     assert_eq!(kinds(&format!("{flagged}{wsl}")), ["hypervisor", "wsl2"]);
     let vmware = "/sys/class/dmi/id/sys_vendor = VMware, Inc.\n";
     assert_eq!(kinds(&format!("{flagged}{vmware}")), ["vmware"]);
-    // A bare-metal machine of a cloud: the vendor's name, but no hypervisor.
+    // A bare-metal machine in a cloud: the vendor's name, but no hypervisor.
     let metal = "/proc/cpuinfo = flags : fpu\n/sys/class/dmi/id/sys_vendor = Amazon EC2\n";
     assert!(kinds(metal).is_empty());
     assert_eq!(kinds("/proc/self/cgroup = 0::/kubepods/pod1/x\n"), ["kubernetes"]);
@@ -271,7 +271,7 @@ fn an_empty_tree_knows_nothing() {
     assert_eq!(Sampler::new(&root, None).sample(), Default::default());
 }
 
-/// Everything this room can be asked of a tree; only that it comes back is of interest.
+/// Calls every query of the module on a tree; each must return.
 fn ask_everything(root: &Root) {
     let _ = host::facts(root);
     for path in ["/", "/data/x", "/home", "relative", ""] {
@@ -311,7 +311,7 @@ fn no_content_makes_it_panic() {
     for name in ["nvme-x2-laptop", "sata-hdd", "virtio-cgroup-v1", "container-cgroup-v2"] {
         let tree = Tree::named(name);
         let files = tree.files();
-        // One file at a time, in turn with every content; then all of them at once.
+        // Each file in turn with one of the contents, then all files with each content.
         for (at, file) in files.iter().enumerate() {
             let kept = fs::read(file).unwrap();
             fs::write(file, contents[at % contents.len()]).unwrap();

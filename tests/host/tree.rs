@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iosonde_engine::host::Root;
 
-/// An unpacked tree; removed when dropped.
+/// An unpacked tree, removed on drop.
 pub(crate) struct Tree {
     directory: PathBuf,
 }
@@ -20,7 +20,7 @@ impl Tree {
         Self::of(&fs::read_to_string(file).unwrap())
     }
 
-    /// A tree written in the test itself.
+    /// A tree from text in the test itself.
     pub(crate) fn of(text: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl Tree {
         Root::at(&self.directory)
     }
 
-    /// Every file of the tree.
+    /// All files of the tree.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let (mut files, mut directories) = (Vec::new(), vec![self.directory.clone()]);
         while let Some(directory) = directories.pop() {
@@ -80,7 +80,7 @@ impl Drop for Tree {
     }
 }
 
-/// `\x00` stands for that byte; a line feed ends the value, as in the kernel's files.
+/// Decodes `\x00`-style escapes; a line feed ends the value, as in the kernel's files.
 fn bytes(value: &str) -> Vec<u8> {
     let mut parts = value.split("\\x");
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! Who uses a block device, and who it is, on machines that a test cannot make.
+//! Users and identity of a block device, on machines that a test cannot create.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use iosonde_rig::skip;
 
 use crate::tree::Tree;
 
-/// Writes the part of a tree that one device takes.
+/// Builds the text of a tree device by device.
 #[derive(Default)]
 struct Machine(String);
 
@@ -18,7 +18,7 @@ impl Machine {
         self
     }
 
-    /// A device with everything at `/sys/devices/PLACE`.
+    /// A device at `/sys/devices/PLACE`.
     fn device(self, place: &str, number: &str, facts: &[(&str, &str)]) -> Self {
         let name = place.rsplit('/').next().unwrap();
         let mut machine = self
@@ -65,7 +65,7 @@ impl Machine {
             .line(&format!("/proc/{pid}/fdinfo/5 = flags:\t0100002"))
     }
 
-    /// A dm or md device over others, each a place below `/sys/devices`.
+    /// A dm or md device over others, which are paths below `/sys/devices`.
     fn over(self, name: &str, number: &str, facts: &[(&str, &str)], below: &[&str]) -> Self {
         let mut machine = self.device(&format!("v/{name}"), number, facts);
         for place in below {
@@ -91,7 +91,7 @@ impl Machine {
     }
 }
 
-/// The uses of a device in words.
+/// The uses of a device as text.
 fn uses(root: &Root, major: u32, minor: u32) -> Vec<String> {
     host::uses(root, major, minor).uses.iter().map(ToString::to_string).collect()
 }
@@ -149,7 +149,7 @@ fn volumes_hold_what_is_below_and_not_each_other() {
     assert!(member.contains(&"sda2 is held by dm-0 (LVM volume vg-root)".to_owned()), "{member:?}");
     assert!(member.contains(&"dm-0 is mounted at /".to_owned()), "{member:?}");
     assert_eq!(uses(&root, 8, 0), member, "the disk is used as its partition is");
-    // Nobody uses the bytes of the spare volume, but its disk is that of the system.
+    // The spare volume is unused, but its disk holds the system.
     assert_eq!(uses(&root, 253, 1), [""; 0]);
     let places = ["/srv/results", "/"].map(PathBuf::from);
     assert_eq!(host::same_disk(&root, 253, 1, &places), Some("/srv/results".into()));
@@ -195,7 +195,7 @@ fn encrypted_swap_arrays_maps_and_their_like() {
     assert_eq!(uses(&root, 8, 160), ["sdk is held by bcache0 (a device above it)"]);
     assert_eq!(uses(&root, 8, 176), ["sdl is held by drbd0 (a device above it)"]);
     assert_eq!(uses(&root, 8, 192), ["sdm is held by bcache (registered cache)"]);
-    // Two paths to one disk show one serial number: neither is known by it.
+    // Two paths to one disk have the same serial number, so it identifies neither.
     assert_eq!(id(&root, 8, 64), "sde:1073741824");
     assert_eq!(id(&root, 253, 2), "mpath-3600");
 }
@@ -220,7 +220,7 @@ fn file_systems_over_several_devices() {
     assert_eq!(uses(&root, 8, 112), [member]);
     assert_eq!(uses(&root, 8, 96)[0], "sdg is mounted at /pool");
     assert_eq!(uses(&root, 8, 144), ["sdj is mounted at /cache"]);
-    // The results go to the pool, on whichever of its disks.
+    // The results are on the pool, which spans both disks.
     let results = [PathBuf::from("/pool/results")];
     assert_eq!(host::same_disk(&root, 8, 112, &results), Some("/pool/results".into()));
     assert_eq!(host::same_disk(&root, 8, 144, &results), None);
@@ -252,7 +252,7 @@ fn other_namespaces_and_other_processes() {
     assert_eq!(uses(&root, 8, 208), [read]);
 }
 
-/// `12 (name) S …`, a process of so many threads.
+/// `12 (name) S …`: a process with this number of threads.
 fn stat(pid: u32, name: &str, flags: u32, threads: u32) -> String {
     let zeros = "0 ".repeat(10);
     format!("/proc/{pid}/stat = {pid} ({name}) S 1 1 1 0 -1 {flags} {zeros}{threads} 0 0")
@@ -266,14 +266,14 @@ fn threads_mappings_and_names_that_only_look_like_it() {
         .disk("sdn", "8:208", "S3")
         .device("v/dm-0", "253:176", &[("dm/name", "a")])
         .mounts(&[])
-        // A thread with a table of its own; the name of its process deceives.
+        // A thread with its own file table; its process has a misleading name.
         .line(&stat(50, "a) S 1 (b", 0, 2))
         .line("/proc/50/comm = a) S 1 (b")
         .line("/proc/50/fd/1 -> /dev/null")
         .line("/proc/50/task/50/comm = a")
         .line("/proc/50/task/51/fd/4 -> /dev/sdl")
         .line("/proc/50/task/51/fdinfo/4 = flags:\t0100002")
-        // Mapped after it was closed, and a library that everybody maps.
+        // Mapped and then closed, and a library that every process maps.
         .line(&stat(60, "mapper", 0, 1))
         .line("/proc/60/comm = mapper")
         .line("/proc/60/fd/1 -> /dev/null")
@@ -282,7 +282,7 @@ fn threads_mappings_and_names_that_only_look_like_it() {
         .line("7f000000-7f001000 rw-s 00000000 00:05 9 /dev/sdm (deleted)")
         .line(">>")
         .line("/proc/60/map_files/7f000000-7f001000 -> /dev/sdm")
-        // Only a name of it (O_PATH), a device of the same minor number, a kernel thread.
+        // Open by O_PATH only, a device with the same minor number, a kernel thread.
         .line(&stat(70, "namer", 0, 1))
         .line("/proc/70/comm = namer")
         .line("/proc/70/fd/1 -> /dev/sdn")
@@ -322,7 +322,7 @@ fn another_path_to_the_same_disk_is_in_use() {
     assert_eq!(uses(&root, 8, 0), ["sda1 is mounted at /data"], "by its own path");
     let places = [PathBuf::from("/data")];
     assert_eq!(host::same_disk(&root, 8, 34, &places), Some("/data".into()));
-    // A map over both paths is the disk, and one over the other path takes it.
+    // A map over both paths is the disk; a map over the other path holds the disk.
     let map = [("dm/name", "m"), ("dm/uuid", "mpath-5000")];
     let over_both = machine().over("dm-0", "253:0", &map, &["a/sda", "c/sdc"]).mounts(&[]).tree();
     assert_eq!(uses(&over_both.root(), 253, 0), [""; 0]);
@@ -373,10 +373,10 @@ fn a_generic_device_and_its_block_device_find_each_other() {
         .device(&format!("{nvme}/nvme0n1/nvme0n1p1"), "259:1", &[("partition", "1")])
         .character(&format!("{nvme}/ng0n1"), "242:0")
         .line(&class(&format!("{nvme}/ng0n1")))
-        // No block device: a key-value namespace.
+        // Not a block device: a key-value namespace.
         .character(&format!("{nvme}/ng0n2"), "242:1")
         .line(&class(&format!("{nvme}/ng0n2")))
-        // Native multipath: both hang on the subsystem.
+        // Native multipath: both belong to the subsystem.
         .device(&format!("{subsystem}/nvme1n1"), "259:7", &[])
         .character(&format!("{subsystem}/ng1n1"), "242:2")
         .line(&class(&format!("{subsystem}/ng1n1")))
@@ -434,7 +434,7 @@ fn the_character_devices_of_a_disk() {
     ];
     assert_eq!(uses(&root.root(), 8, 0), scsi);
     assert_eq!(uses(&root.root(), 8, 16), [""; 0]);
-    // A controller takes commands for each of its namespaces.
+    // A controller accepts commands for each of its namespaces.
     let root = tree.opens(15, "passthru", "/dev/nvme0").tree();
     let controller = "nvme0n1 (as nvme0) is open for writing in process 15 (passthru)";
     assert_eq!(uses(&root.root(), 259, 0), [controller]);
@@ -522,12 +522,12 @@ fn what_the_scsi_target_and_usb_gadgets_serve() {
         let of_file = host::file_uses(&root, std::os::fd::AsFd::as_fd(&image)).uses;
         let said: Vec<String> = of_file.iter().map(ToString::to_string).collect();
         assert!(said.contains(&format!("it {}", target("image"))), "{said:?}");
-        // A file that is gone, or has its name only in another mount namespace.
+        // A file that is deleted, or exists only in another mount namespace.
         let gone = format!("{place}/usb_gadget/g2/functions/mass_storage.x/lun.0/file = /gone");
         let unseen = host::uses(&machine().line(&gone).tree().root(), 8, 224).unseen.to_string();
         assert_eq!(unseen, "what is served by the USB gadget g2, lun.0");
     }
-    // Gadgets of the time before configfs.
+    // Gadgets from before configfs.
     let old = "/sys/devices/platform/dummy_udc.0";
     let machine = Machine::default().disk("sdl", "8:176", "S1").mounts(&[]);
     let tree = machine
@@ -549,7 +549,7 @@ fn what_serves_and_does_not_show_what_is_unseen() {
     ] {
         let machine = Machine::default().disk("sdl", "8:176", "S1").mounts(&[]);
         let loaded = machine.line(&format!("/sys/module/{module}/refcnt = 1"));
-        // Another part of the kernel shows itself in configfs, this one does not.
+        // Only another part of the kernel is visible in configfs.
         let loaded = loaded.line("/sys/kernel/config/dlm/cluster/cluster_name = a");
         let unseen = host::uses(&loaded.tree().root(), 8, 176).unseen.to_string();
         let said = "of the kernel serves: no configfs is mounted that shows it";

@@ -1,13 +1,13 @@
-//! Crash states: what a disk may hold after a power cut at any moment, by the log of every write.
+//! Crash states: what a disk may hold after a power cut at any moment, from the log of every write.
 //!
 //! The program writes through device mapper's `log-writes` in a guest; its witness is a process on
-//! this machine. A line of the run is recorded by the witness, then marked in the log, and then
-//! answered. So a mark stands behind everything that its line claims, and before everything that
-//! the run did once it had the answer: for a cut at any place of the log, the witness has heard the
-//! lines whose marks stand before that place, and no cut can make it wrong.
+//! the host. A line of the run is recorded by the witness, then marked in the log, then answered.
+//! So a mark follows all writes that its line claims, and precedes everything that the run did
+//! after the answer. For a cut at any position of the log, the witness has the lines whose marks
+//! precede that position, and no cut contradicts it.
 //!
-//! A truthful disk holds, after a cut, all that stands before the last flush, and of what comes
-//! after that whatever its cache had written out. A lying one has lost some of the former.
+//! After a cut a correct disk holds all writes before the last flush, and any of the later ones
+//! that its cache had written. A lying disk has lost some of the former.
 
 use std::collections::HashSet;
 use std::fs;
@@ -25,18 +25,18 @@ const DISK_BYTES: u64 = MIB / 2;
 const JOBS: u64 = 2;
 const SECTOR: usize = 512;
 
-/// Marks what the witness has heard: the number of the line, its first word, and its job.
+/// Marks a line that the witness recorded: its number, its first word, and its job.
 const MARK: &str = r#"set -- $line; [ $1 = hello ] && set -- hello 0
     dmsetup message log 0 mark $number:$1:$2 || exit 1"#;
 
-/// A run as it was logged.
+/// A run and its log of writes.
 struct Scenario {
     log: Vec<Entry>,
-    /// Each line that the witness heard, in order.
+    /// The lines that the witness recorded, in order.
     heard: Vec<String>,
 }
 
-/// A mark: the number of the line from 1, what it is, and the job it is about.
+/// A mark: the number of the line from 1, its first word, and its job.
 struct Mark<'a> {
     line: usize,
     what: &'a str,
@@ -51,7 +51,7 @@ fn mark(entry: &Entry) -> Option<Mark<'_>> {
 }
 
 impl Scenario {
-    /// Runs `verify powercut` in a guest to its end.
+    /// Runs `verify powercut` to its end in a guest.
     fn record() -> Option<Scenario> {
         let dir = ScratchDir::new().unwrap();
         let disk = image(dir.path(), "written", DISK_BYTES);
@@ -84,19 +84,19 @@ impl Scenario {
         Some(Scenario { log: write_log::read(&log).unwrap(), heard })
     }
 
-    /// The job whose region a write lies in.
+    /// The job whose region contains a write.
     fn job(&self, entry: &Entry) -> Option<u64> {
         entry.range().map(|(start, _)| start / (DISK_BYTES / JOBS))
     }
 
-    /// Writes before `cut`: those that a disk had to keep, and those that it may have lost.
+    /// Position after the last flush before `cut`: a disk must keep the writes before it.
     fn durable(&self, cut: usize) -> usize {
         let flush = self.log[..cut].iter().rposition(|entry| *entry == Entry::Flush);
         flush.map_or(0, |at| at + 1)
     }
 
-    /// Places of the writes that the witness knows, at `cut`, to have been flushed: those of a job
-    /// before the last `post` of that job.
+    /// Positions of the writes that the witness knows at `cut` to be flushed: those of a job before
+    /// the last `post` of that job.
     fn witnessed(&self, cut: usize) -> Vec<usize> {
         let posted = |job: u64| {
             let is_post = |entry: &Entry| {
@@ -110,7 +110,7 @@ impl Scenario {
         (0..cut).filter(known).collect()
     }
 
-    /// Has `verify check` judge a disk, by what the witness has heard at that place of the log.
+    /// Runs `verify check` on a state, with the witness's lines up to that position of the log.
     fn judge(&self, state: &State, place: &Path) {
         let heard = self.log[..state.cut].iter().rev().find_map(mark).map_or(0, |mark| mark.line);
         let (image, log) = (place.join("disk"), place.join("log"));
@@ -121,7 +121,7 @@ impl Scenario {
         fs::remove_dir_all(place.join("kept")).unwrap();
     }
 
-    /// Judges all states, on each processor one at a time.
+    /// Judges all states, one at a time per CPU.
     fn judge_all(&self, states: &[State]) {
         let next = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -143,32 +143,32 @@ impl Scenario {
         disk
     }
 
-    /// First place at which the witness has heard anything: before that there is nothing to judge.
+    /// First position after the witness recorded a line; before it nothing can be judged.
     fn first(&self) -> usize {
         1 + self.log.iter().position(|entry| mark(entry).is_some()).unwrap()
     }
 }
 
-/// What a disk may hold after a cut, and how it has to be judged.
+/// Content of a disk after a cut, and the expected verdict.
 struct State {
-    /// Place in the log.
+    /// Position in the log.
     cut: usize,
     disk: Vec<u8>,
-    /// Exit code.
+    /// Expected exit code.
     code: i32,
     what: String,
 }
 
-/// The exit code where nothing is missing that was flushed.
+/// The exit code if all flushed writes are present.
 const PASSED: i32 = 0;
-/// The exit code where something is missing that was flushed.
+/// The exit code if a flushed write is missing.
 const FAILED: i32 = 4;
-/// The exit code before the first flush was heard of: nothing is required, and that is no pass.
+/// The exit code before the first recorded flush: nothing is required, so it is not a pass.
 const NOTHING_REQUIRED: i32 = 7;
 
 impl Scenario {
-    /// What a truthful disk may hold after a cut at that place: the writes in the order of the log,
-    /// and now and then, of those since the last flush, some, and one of them in part.
+    /// Possible states of a correct disk after a cut there: all writes of the log so far; sometimes
+    /// also a subset of those since the last flush, and one of them in part.
     fn truthful(&self, cut: usize, chance: &mut Rng) -> Vec<State> {
         let is_post = |entry| mark(entry).is_some_and(|mark| mark.what == "post");
         let has_posted = self.log[..cut].iter().any(is_post);
@@ -190,13 +190,13 @@ impl Scenario {
         states
     }
 
-    /// What a disk may hold after a cut where a flush was heard of that it ignored.
+    /// States of a disk that ignored a flush recorded by the witness.
     fn lying(&self, cut: usize, chance: &mut Rng) -> Vec<State> {
         let witnessed = self.witnessed(cut);
         if mark(&self.log[cut - 1]).is_none_or(|mark| mark.what != "post") || witnessed.is_empty() {
             return Vec::new();
         }
-        // One write of those that were flushed is missing, and nothing was written over it since.
+        // One of the flushed writes is missing, and no later write covers it.
         let covered = |at: usize| {
             let (start, end) = self.log[at].range().unwrap();
             let mut later = self.log[at + 1..cut].iter().filter_map(Entry::range);
@@ -205,11 +205,11 @@ impl Scenario {
         let bare: Vec<usize> = witnessed.iter().copied().filter(|at| !covered(*at)).collect();
         let missing = bare[chance.next_u64() as usize % bare.len()];
         let without = self.disk((0..cut).filter(|at| *at != missing));
-        // Only its last sector is.
+        // Only its last sector is missing.
         let mut in_part = self.disk(0..cut);
         let end = self.log[missing].range().unwrap().1 as usize;
         in_part[end - SECTOR..end].copy_from_slice(&without[end - SECTOR..end]);
-        // The last of what was flushed.
+        // The last of the flushed writes are missing.
         let dropped: HashSet<usize> = witnessed.iter().rev().take(8).copied().collect();
         let shortened = self.disk((0..cut).filter(|at| !dropped.contains(at)));
         let state = |disk, what| State { cut, disk, code: FAILED, what };
@@ -229,14 +229,14 @@ fn every_crash_state_is_judged_by_what_the_witness_heard() {
     let flushes = count(|entry| *entry == Entry::Flush);
     assert!(writes >= 80 && flushes >= 10, "{writes} writes, {flushes} flushes");
     let mut chance = Rng::new(5);
-    // A flush changes neither the disk nor what was heard.
+    // A flush changes neither the disk nor the witness's lines.
     let cuts = (scene.first()..=scene.log.len()).filter(|cut| scene.log[cut - 1] != Entry::Flush);
     let mut states = Vec::new();
     for cut in cuts.clone() {
         states.extend(scene.truthful(cut, &mut chance));
         states.extend(scene.lying(cut, &mut chance));
     }
-    // Nothing at all was ever made durable.
+    // Nothing was ever made durable.
     let (cut, what) = (scene.log.len(), "an empty disk".into());
     states.push(State { cut, disk: scene.disk(0..0), code: FAILED, what });
     let judged = |code| states.iter().filter(|state| state.code == code).count();

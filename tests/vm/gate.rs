@@ -1,6 +1,6 @@
-//! What the gate says of disks that the kernel, or somebody, has: on NVMe, SCSI, md, device mapper.
+//! Verdicts of the gate on disks in use, on NVMe, SCSI, md and device mapper.
 //!
-//! Every refusal is held against all disks of the guest, byte by byte, as this machine sees them:
+//! After every refusal all disks of the guest are compared byte by byte, as the host sees them:
 //! nothing may have changed on any of them.
 
 use std::fs;
@@ -12,7 +12,7 @@ use iosonde_rig::guest::{Guest, Machine};
 use crate::inside::{Answer, MIB, boot, image, inside, machine, sh};
 
 const DISK_BYTES: u64 = 4 * MIB;
-/// Little to write. However busy the machine, all of a disk is inspected.
+/// A short load. The inspection time suffices for a whole disk on any machine.
 const LOAD: &str = "--rw randwrite --number-ios 20 --inspect-time 1000";
 
 /// A guest and the images of its disks.
@@ -22,7 +22,7 @@ struct World {
     _dir: ScratchDir,
 }
 
-/// A disk of the guest: its node, and the serial number that a consent has to name.
+/// A disk of the guest: its node, and the serial number that consent must name.
 #[derive(Clone, Copy)]
 struct Disk<'a> {
     node: &'a str,
@@ -30,7 +30,7 @@ struct Disk<'a> {
 }
 
 impl World {
-    /// A machine with disks of these names and this size, attached by `attach`.
+    /// A machine with disks of these names and size, attached by `attach`.
     fn new(
         names: &[&str],
         bytes: u64,
@@ -50,7 +50,7 @@ impl World {
         sh(&mut self.guest, script)
     }
 
-    /// Everything on all disks.
+    /// Contents of all disks.
     fn contents(&mut self) -> Vec<Vec<u8>> {
         self.sh("sync");
         self.images.iter().map(|image| fs::read(image).unwrap()).collect()
@@ -60,7 +60,7 @@ impl World {
         inside(&mut self.guest, &format!("run --path {node} {LOAD} {options}"))
     }
 
-    /// Expects a refusal for this reason, and that nothing has changed anywhere.
+    /// Expects a refusal for this reason, without a change on any disk.
     #[track_caller]
     fn refused(&mut self, node: &str, options: &str, reason: &str) -> Answer {
         let before = self.contents();
@@ -70,7 +70,7 @@ impl World {
         answer
     }
 
-    /// Expects a refusal that no consent undoes: not even the options that any refusal offers.
+    /// Expects a refusal that no consent overrides, and that offers no option.
     #[track_caller]
     fn never(&mut self, disk: Disk<'_>, reason: &str) {
         let agreed = format!("--destroy-data={}", disk.id);
@@ -80,7 +80,7 @@ impl World {
         assert!(!message.contains("repeat with"), "an option is offered: {message}");
     }
 
-    /// Expects a refusal for a signature, and that other consents do not undo it.
+    /// Expects a refusal for a signature, which other consents do not override.
     #[track_caller]
     fn holds(&mut self, disk: Disk<'_>, signature: &str) {
         let found = format!(" {signature} (");
@@ -91,7 +91,7 @@ impl World {
         self.refused(disk.node, &other, &found);
     }
 
-    /// Expects that nothing but the identity is missing, and that it is enough.
+    /// Expects that consent by identity is required and sufficient.
     #[track_caller]
     fn writable(&mut self, disk: Disk<'_>) {
         self.refused(disk.node, "", &format!("repeat with --destroy-data={}", disk.id));
@@ -102,7 +102,7 @@ impl World {
         self.clear(disk.node);
     }
 
-    /// Zeros all of a device.
+    /// Zeros a whole device.
     fn clear(&mut self, node: &str) {
         self.sh(&format!(
             "dd if=/dev/zero of={node} bs=64k count=$(($(blockdev --getsize64 {node}) / 65536)) \
@@ -110,12 +110,12 @@ impl World {
         ));
     }
 
-    /// Runs a script in the background of the guest as long as `check` runs; see [`READY`].
+    /// Runs a script in the background of the guest while `check` runs; see [`READY`].
     fn during(&mut self, script: &str, check: impl Fn(&mut World)) {
         self.during_by("sh", script, check);
     }
 
-    /// The same in a mount namespace of its own.
+    /// As [`Self::during`], in a new mount namespace.
     fn during_elsewhere(&mut self, script: &str, check: impl Fn(&mut World)) {
         self.during_by("unshare -m sh", script, check);
     }
@@ -131,7 +131,7 @@ impl World {
         self.sh(&format!("kill {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.1; done"));
     }
 
-    /// Node of the SCSI disk at this place: adapter, target.
+    /// Node of the SCSI disk at this adapter and target.
     fn scsi(&mut self, adapter: u32, target: u32) -> String {
         let name = self.sh(&format!(
             "for disk in /sys/block/sd*; do \
@@ -145,7 +145,7 @@ impl World {
     }
 }
 
-/// Says that all is prepared, and waits to be killed.
+/// Signals that the preparation is complete, and waits to be killed.
 const READY: &str = "touch /tmp/open; exec sleep 100000";
 
 /// Holds a node open for writing until it is killed.
@@ -188,7 +188,7 @@ fn the_serial_number_of_an_nvme_disk_decides_and_not_its_name() {
     ] {
         world.writable(Disk { node, id });
     }
-    // The serial of the disk beside it, a part of its own, its name.
+    // Another disk's serial, part of its own, its own in lower case, its name.
     for wrong in ["SN-BETA", "SN-ALPH", "sn-alpha", "nvme0n1", "/dev/nvme0n1"] {
         let options = format!("--destroy-data={wrong}");
         let said = format!("names {wrong}, which it is not");
@@ -196,18 +196,18 @@ fn the_serial_number_of_an_nvme_disk_decides_and_not_its_name() {
         let offer = "repeat with --destroy-data=SN-ALPHA";
         assert!(answer.message().ends_with(offer), "{}", answer.message());
     }
-    // As udev names them.
+    // A link as udev creates it.
     world.sh("mkdir -p /dev/disk/by-id; ln -s ../../nvme0n1 /dev/disk/by-id/nvme-QEMU_SN-ALPHA");
     let link = "/dev/disk/by-id/nvme-QEMU_SN-ALPHA";
     world.refused(link, "--destroy-data=nvme-QEMU_SN-ALPHA", "repeat with --destroy-data=SN-ALPHA");
     world.writable(Disk { node: link, id: "SN-ALPHA" });
-    // The other interfaces of the same disks are no storage to write to.
+    // The other interfaces of the same disks are not accepted as targets.
     for node in ["/dev/nvme0", "/dev/ng0n1"] {
         let before = world.contents();
         world.write(node, "--destroy-data=SN-ALPHA").exits(2, node);
         assert!(world.contents() == before, "{node} was written");
     }
-    // Unplugged and plugged in again in the other order, as after a restart.
+    // Hot-plugged in the other order, as may happen at a restart.
     world.sh("cd /sys/bus/pci/drivers/nvme; \
          alpha=$(basename $(readlink /sys/class/nvme/nvme0/device)); \
          beta=$(basename $(readlink /sys/class/nvme/nvme1/device)); \
@@ -216,13 +216,13 @@ fn the_serial_number_of_an_nvme_disk_decides_and_not_its_name() {
     assert_eq!(serial(&mut world, 0), "SN-BETA");
     let said = world.refused("/dev/nvme0n1", "--destroy-data=SN-ALPHA", "which it is not");
     assert!(said.message().contains("SN-BETA"), "{}", said.message());
-    // The link still leads to the name, which is another disk now.
+    // The link still points to the same name, which is another disk now.
     world.refused(link, "--destroy-data=SN-ALPHA", "which it is not");
     world.writable(Disk { node: "/dev/nvme1n1", id: "SN-ALPHA" });
     world.writable(Disk { node: "/dev/nvme0n1", id: "SN-BETA" });
 }
 
-/// Four SCSI disks, one more that is reached through two adapters, and an NVMe disk.
+/// Four SCSI disks, another one attached to two adapters, and an NVMe disk.
 fn scsi(machine: Machine) -> Machine {
     let machine = machine.options(&["-device", "virtio-scsi-pci,id=first"]);
     let machine = machine.options(&["-device", "virtio-scsi-pci,id=second"]);
@@ -250,7 +250,7 @@ fn scsi_world(programs: &[&str], modules: &[&str]) -> Option<World> {
     let images: Vec<_> = names.iter().map(|name| image(dir.path(), name, DISK_BYTES)).collect();
     let modules = [&["virtio_scsi", "sd_mod", "sg", "ext4"], modules].concat();
     let machine = machine(programs)?.modules(&modules);
-    // Two drives over one image, which QEMU would lock.
+    // Two drives share one image, which QEMU would lock.
     let unlocked = "file.locking=off";
     let machine = names.iter().zip(&images).fold(machine, |machine, (name, image)| {
         machine.drive(name, image, if *name == "shared" { unlocked } else { "" })
@@ -269,7 +269,7 @@ fn what_md_and_device_mapper_have_is_not_written() {
     let second = Disk { node: &two, id: "DISK-2" };
     world.writable(first);
 
-    // md: both members of an array that runs, the array itself, and what stays of it.
+    // md: both members of a running array, the array itself, and the superblocks left behind.
     for metadata in ["1.2", "1.0", "0.90"] {
         world.sh(&format!(
             "mdadm --create /dev/md0 --run --level=1 --raid-devices=2 --assume-clean \
@@ -293,7 +293,7 @@ fn what_md_and_device_mapper_have_is_not_written() {
         world.clear(&two);
     }
 
-    // Device mapper: what lies below a volume is taken, the volume is a disk of its own.
+    // Device mapper: the disk below a volume is in use, the volume is a disk of its own.
     let sectors = DISK_BYTES / 512;
     let key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
     for (uuid, table, what) in [
@@ -308,7 +308,7 @@ fn what_md_and_device_mapper_have_is_not_written() {
         world.sh(&format!("dmsetup create top --uuid {uuid} --table '{table}'"));
         world.never(first, &format!("is held by dm-0 ({what})"));
         if uuid == "CRYPT-PLAIN-top" {
-            // Zeros of the disk are noise through the cipher.
+            // Zeros on the disk look like random data through the cipher.
             world.refused("/dev/dm-0", "--destroy-data=CRYPT-PLAIN-top", "unknown-data");
             world.clear("/dev/dm-0");
         }
@@ -316,7 +316,7 @@ fn what_md_and_device_mapper_have_is_not_written() {
         world.sh("dmsetup remove top");
         world.clear(&one);
     }
-    // A table that is loaded and not in force yet holds its disk as well.
+    // A table that is loaded but not yet active also holds its disk.
     world.sh(&format!(
         "dmsetup create top --notable; dmsetup load top --table '0 4096 linear {one} 0'"
     ));
@@ -331,7 +331,7 @@ fn what_multipath_and_swap_have_is_not_written() {
     let first = Disk { node: &one, id: "DISK-1" };
     let sectors = DISK_BYTES / 512;
 
-    // Multipath: each path is taken, the map is the disk.
+    // Multipath: each path is in use, the map is the disk.
     let (path, other) = (world.scsi(0, 9), world.scsi(1, 9));
     let table = format!("0 {sectors} multipath 0 0 1 1 round-robin 0 2 1 {path} 100 {other} 100");
     world.sh(&format!("dmsetup create map --uuid mpath-35000c50015ea71aa --table '{table}'"));
@@ -342,7 +342,7 @@ fn what_multipath_and_swap_have_is_not_written() {
     world.writable(Disk { node: "/dev/dm-0", id: "mpath-35000c50015ea71aa" });
     world.sh("dmsetup remove map");
 
-    // Swap: in use, and before and afterwards by its signature.
+    // Swap: in use while on, and protected by its signature before and afterwards.
     world.sh(&format!("mkswap {one}"));
     world.holds(first, "swap");
     world.sh(&format!("swapon {one}"));
@@ -359,14 +359,14 @@ fn what_others_have_open_is_not_written_whatever_name_they_used() {
     let second = Disk { node: &two, id: "DISK-2" };
     world.writable(first);
     world.during(&holding(&one), |world| world.never(first, "is open for writing in process"));
-    // A file system that only another mount namespace has.
+    // A file system mounted only in another mount namespace.
     world.sh(&format!("mke2fs {two} >/dev/null; mkdir -p /tmp/elsewhere"));
-    // Read-only, since a mounted file system writes by itself now and then.
+    // Read-only, because a writable file system may write on its own.
     world.during_elsewhere(&format!("mount -o ro {two} /tmp/elsewhere; {READY}"), |world| {
         world.never(second, "in another mount namespace");
     });
     world.holds(second, "ext");
-    // Mounted nowhere any more, but in use by a file that is open.
+    // No longer mounted anywhere, but in use by an open file.
     world.sh(&format!(
         "cd /; mount {two} /tmp/elsewhere; touch /tmp/elsewhere/file; umount /tmp/elsewhere; \
          mount -o ro {two} /tmp/elsewhere"
@@ -380,7 +380,7 @@ fn what_others_have_open_is_not_written_whatever_name_they_used() {
     world.clear(&two);
 }
 
-/// Number of a node, for `mknod`.
+/// Device number of a node, for `mknod`.
 fn number(node: &str) -> String {
     format!("$(tr : ' ' </sys/class/block/{}/dev)", &node[5..])
 }
@@ -393,7 +393,7 @@ fn what_is_in_use_by_another_path_or_node_is_not_written() {
     let first = Disk { node: &one, id: "DISK-1" };
     world.sh("until [ -b /dev/nvme0n1 ] && [ -c /dev/ng0n1 ]; do sleep 0.1; done");
     let open = |what: &str| format!("{what} is open for writing in process");
-    // A node of their own: gone, in another mount namespace, or in the place of a plain file.
+    // Other nodes: deleted, in another mount namespace, or in place of a regular file.
     let name = &one[5..];
     let node = number(&one);
     for script in [
@@ -407,7 +407,7 @@ fn what_is_in_use_by_another_path_or_node_is_not_written() {
     ] {
         world.during_elsewhere(&script, |world| world.never(first, &open(name)));
     }
-    // The character devices that take commands for the same disk.
+    // Character devices that accept commands for the same disk.
     let listed = |class: &str| format!("ls /sys/class/block/{name}/device/{class}");
     let (generic, bsg) = (world.sh(&listed("scsi_generic")), world.sh(&listed("bsg")));
     for (node, as_what, disk) in [
@@ -418,7 +418,7 @@ fn what_is_in_use_by_another_path_or_node_is_not_written() {
     ] {
         world.during(&holding(&node), |world| world.never(disk, &open(&as_what)));
     }
-    // Exported by the kernel, which claims nothing; last by a node that is gone.
+    // Exported by the kernel, which claims no device; the last time through a deleted node.
     let export = "/sys/kernel/config/nvmet/subsystems/export";
     world.refused(first.node, "--destroy-data=DISK-1", "no configfs is mounted that shows it");
     world.sh(&format!(
@@ -437,7 +437,7 @@ fn what_is_in_use_by_another_path_or_node_is_not_written() {
         }
         world.sh(&format!("echo 0 >{enabled}"));
     }
-    // By the SCSI target, whose tree is mounted elsewhere by then, and by a USB gadget.
+    // By the SCSI target, whose configfs is then mounted elsewhere, and by a USB gadget.
     world.sh("umount /sys/kernel/config; mkdir -p /tmp/config; mount -t configfs c /tmp/config");
     let store = "/tmp/config/target/core/fileio_0/store";
     world.sh(&format!(
@@ -473,7 +473,7 @@ fn what_another_path_to_the_same_disk_has_is_not_written() {
     world.sh(&format!("dmsetup create top --table '0 4096 linear {path} 0'"));
     world.never(other, &by_path("held by dm-0"));
     world.sh("dmsetup remove top");
-    // Read-only, since a mounted file system writes by itself now and then.
+    // Read-only, because a writable file system may write on its own.
     world.sh(&format!("mke2fs {path} >/dev/null; mkdir -p /tmp/here"));
     world.sh(&format!("mount -o ro {path} /tmp/here"));
     world.never(other, &by_path("mounted at /tmp/here"));

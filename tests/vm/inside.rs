@@ -1,4 +1,4 @@
-//! What the tests have in common: the built program, here and in a guest, and its answer.
+//! Shared by the tests: the built program, on the host and in a guest, and its answer.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -11,28 +11,28 @@ use iosonde_rig::{Unavailable, skip};
 use serde_json::Value;
 
 pub(crate) const MIB: u64 = 1 << 20;
-/// How long a guest may live. One boot takes some 3 s of a processor, a check tenths of one; a busy
-/// machine may give it a tenth of that.
+/// Time limit of a guest. A boot takes some 3 s of CPU time and a check tenths of a second; on a
+/// busy machine a guest may get a tenth of a CPU.
 const LIMIT: Duration = Duration::from_secs(500);
 
-/// What this machine has, or the reason why the test cannot run on it.
+/// The rig, or `None` after reporting why the test cannot run on this machine.
 pub(crate) fn here<T>(thing: Result<T, Unavailable>) -> Option<T> {
     thing.map_err(skip).ok()
 }
 
-/// The built program, or the build of it that `IOSONDE_PROGRAM` names, under the same name.
+/// The program under test: the build that `IOSONDE_PROGRAM` names, or else that of the tests.
 pub(crate) fn program() -> PathBuf {
     iosonde_fixtures::program!().path().into()
 }
 
-/// A machine that has the program, under its own name, and these others.
+/// A machine with the program under test and these other programs.
 pub(crate) fn machine(others: &[&str]) -> Option<Machine> {
     let machine = here(Machine::new(LIMIT).and_then(|machine| machine.program(program())))?;
     others.iter().try_fold(machine, |machine, other| here(machine.program(other)))
 }
 
-/// Starts the witness of a guest with a port `witness`: a process on this machine, whose log
-/// outlives the guest.
+/// Starts the witness of a guest on its port `witness`: a process on the host, whose log outlives
+/// the guest.
 pub(crate) fn witness(guest: &mut Guest, log: &Path) -> Child {
     let port = OwnedFd::from(guest.take_port("witness").unwrap());
     Command::new(program())
@@ -44,8 +44,8 @@ pub(crate) fn witness(guest: &mut Guest, log: &Path) -> Child {
         .unwrap()
 }
 
-/// Writes a script for `--witness` into the guest, which passes lines on to the one outside; `more`
-/// is done with `$line`, whose number is `$number`, before its answer is passed back.
+/// Writes a script for `--witness` into the guest, which relays lines to the witness on the host.
+/// `more` is run before each answer, with the line in `$line` and its number in `$number`.
 pub(crate) fn pass_on(guest: &mut Guest, more: &str) {
     let script = format!(
         r#"cat >/tmp/witness <<'END'
@@ -63,18 +63,18 @@ END"#
     sh(guest, &script);
 }
 
-/// A new image of zeros.
+/// A new image filled with zeros.
 pub(crate) fn image(directory: &Path, name: &str, bytes: u64) -> PathBuf {
     let path = directory.join(name);
     fs::File::create(&path).unwrap().set_len(bytes).unwrap();
     path
 }
 
-/// How the program ended.
+/// Result of the program.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) exit: i32,
-    /// The document on stdout; null if it was none.
+    /// The document on stdout; null if it is not JSON.
     pub(crate) json: Value,
     pub(crate) stderr: String,
 }
@@ -84,12 +84,12 @@ impl Answer {
         Answer { exit, json: serde_json::from_str(stdout).unwrap_or(Value::Null), stderr }
     }
 
-    /// The answer of a program that ran in a guest.
+    /// Result of the program in a guest.
     pub(crate) fn of(ran: &Ran) -> Answer {
         Answer::new(ran.exit, &ran.stdout, ran.stderr.clone())
     }
 
-    /// Expects an exit code; `what` says which question it answers.
+    /// Expects an exit code; `what` describes the check in a failure.
     #[track_caller]
     pub(crate) fn exits(self, code: i32, what: &str) -> Answer {
         let error = &self.json["error"];
@@ -97,7 +97,7 @@ impl Answer {
         self
     }
 
-    /// What it said was wrong.
+    /// Its error message.
     pub(crate) fn message(&self) -> &str {
         self.json["error"]["message"].as_str().unwrap_or_default()
     }
@@ -109,7 +109,7 @@ pub(crate) fn inside(guest: &mut Guest, line: &str) -> Answer {
     Answer::of(&guest.run(&script).unwrap())
 }
 
-/// Boots a machine, and waits for these nodes: the kernel finds disks while scripts run already.
+/// Boots a machine and waits for these nodes: the kernel may find disks after scripts start.
 pub(crate) fn boot(machine: &Machine, nodes: &[&str]) -> Guest {
     let mut guest = machine.boot().unwrap();
     for node in nodes {
@@ -118,8 +118,8 @@ pub(crate) fn boot(machine: &Machine, nodes: &[&str]) -> Guest {
     guest
 }
 
-/// A guest with an empty NVMe disk of 32 MiB, `/dev/nvme0n1` with the serial number SN, whose image
-/// is in this folder.
+/// A guest with an empty NVMe disk of 32 MiB, `/dev/nvme0n1` with serial number SN; its image is in
+/// `folder`.
 pub(crate) fn boot_with_nvme(folder: &Path) -> Option<Guest> {
     let disk = image(folder, "disk", 32 * MIB);
     let machine = machine(&[])?.modules(&["nvme"]).drive("disk", &disk, "");
@@ -127,7 +127,7 @@ pub(crate) fn boot_with_nvme(folder: &Path) -> Option<Guest> {
     Some(boot(&machine, &["/dev/nvme0n1"]))
 }
 
-/// Runs a script in a guest that has to succeed, and gives its trimmed output.
+/// Runs a script in a guest, which must succeed. Returns its trimmed output.
 #[track_caller]
 pub(crate) fn sh(guest: &mut Guest, script: &str) -> String {
     let ran = guest.run(script).unwrap();
@@ -135,7 +135,7 @@ pub(crate) fn sh(guest: &mut Guest, script: &str) -> String {
     ran.stdout.trim().to_owned()
 }
 
-/// Runs the program on this machine; results are kept in `directory`.
+/// Runs the program on the host and stores results in `directory`.
 pub(crate) fn outside(line: &str, directory: &Path) -> Answer {
     let output = Command::new(program())
         .args(line.split_whitespace())

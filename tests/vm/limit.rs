@@ -18,7 +18,7 @@ fn a_limit_of_cgroup_version_2_is_named() {
     let free = inside(&mut guest, load).exits(0, "without a limit");
     assert_eq!(findings(&free).count(), 0, "{free:?}");
     let rate = free.json["cells"][0]["summary"]["read"]["iops"].as_f64().unwrap();
-    // Far below what it does, so that it binds even when the machine is busier than before.
+    // Far below the disk's rate, so that the limit applies even if the machine gets busier.
     let limit = (rate / 20.0).max(5.0) as u64;
     sh(
         &mut guest,
@@ -27,7 +27,7 @@ fn a_limit_of_cgroup_version_2_is_named() {
              echo \"$(cat /sys/block/nvme0n1/dev) riops={limit}\" >slow/io.max"
         ),
     );
-    // The shell, and so the program, in the group.
+    // The shell joins the group, and so the program runs in it.
     let limited = format!(
         "sh -c 'echo $$ >/sys/fs/cgroup/slow/cgroup.procs; exec iosonde {load} \
          --output-format json --eta-interval 0'"

@@ -1,5 +1,5 @@
-//! NVMe commands past the block layer (`io_uring_cmd`): they move the right bytes to the right
-//! place, and a generic device is guarded as the block device of the same namespace.
+//! NVMe passthrough commands (`io_uring_cmd`): they move the right bytes to the right place, and a
+//! generic device is guarded like the block device of the same namespace.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ const BLOCK: &str = "/dev/nvme0n1";
 const OTHER: &str = "/dev/ng1n1";
 const AGREED: &str = "--destroy-data=SN-ALPHA --inspect-time 1000";
 
-/// A guest with NVMe namespaces: one of blocks of 512 B, and two of blocks of 4 KiB on another
+/// A guest with NVMe namespaces: one with blocks of 512 B, and two with blocks of 4 KiB on another
 /// controller.
 struct World {
     guest: Guest,
@@ -58,7 +58,7 @@ impl World {
         sh(&mut self.guest, script)
     }
 
-    /// Everything on the first disk, as this machine sees it.
+    /// Content of the first disk, as the host sees it.
     fn contents(&mut self) -> Vec<u8> {
         self.sh("sync");
         fs::read(&self.first).unwrap()
@@ -75,7 +75,7 @@ impl World {
     }
 }
 
-/// Operations of a way in a finished run.
+/// Operations of one direction in a finished run.
 fn ops(answer: &Answer, way: &str) -> u64 {
     let ops = &answer.json["summary"][way]["ops"];
     ops.as_u64().unwrap_or_else(|| panic!("no {way} ops: {}", answer.json["summary"]))
@@ -84,7 +84,7 @@ fn ops(answer: &Answer, way: &str) -> u64 {
 #[test]
 fn commands_move_the_right_bytes_to_the_right_place() {
     let Some(mut world) = World::new() else { return };
-    // Each block of 4 KiB holds its own number, written through the block device.
+    // Each block of 4 KiB contains its own number, written through the block device.
     world.sh(&format!(
         "i=0; while [ $i -lt 2048 ]; do printf '%04096d' $i; i=$((i + 1)); done >/tmp/numbered; \
          dd if=/tmp/numbered of={BLOCK} bs=64k conv=fsync 2>/dev/null"
@@ -106,13 +106,13 @@ fn commands_move_the_right_bytes_to_the_right_place() {
         assert_eq!(cell["plan"]["targets"][0]["direct"], true);
         let missing = cell["backend"]["missing"].to_string();
         assert!(!missing.contains("registered"), "{options}: {missing}");
-        // The block layer counts no commands, and no check takes that for a cache.
+        // The block layer does not count the commands; no check takes that for a cache.
         let checks = cell["consistency"].as_array().unwrap();
         assert!(checks.iter().all(|check| check["code"] != "device"), "{checks:?}");
     }
     assert!(world.contents() == numbered, "reads wrote");
 
-    // Zeros into one part, by commands; the rest stays.
+    // Writes zeros to a part by commands; the rest is unchanged.
     let part =
         "--offset 1m --size 2m --bs 16k --rw write --zero-buffers --iodepth 4 --number-ios 128";
     let data = "--overwrite-signature=unknown-data";
@@ -122,11 +122,11 @@ fn commands_move_the_right_bytes_to_the_right_place() {
     let (begin, end) = (MIB as usize, 3 * MIB as usize);
     assert!(written[begin..end].iter().all(|byte| *byte == 0), "the part is zero");
     assert!(written[..begin] == numbered[..begin] && written[end..] == numbered[end..]);
-    // The block device shows the same, whatever its page cache held before.
+    // The block device returns the same data, whatever its page cache held before.
     let left = format!("dd if={BLOCK} bs=1M skip=1 count=2 2>/dev/null | tr -d '\\0' | wc -c");
     assert_eq!(world.sh(&left), "0");
 
-    // A job file of fio, with syncs, with FUA, and trims.
+    // A job file of fio with syncs and FUA writes.
     world.sh(&format!(
         "printf '%s\n' '[global]' ioengine=io_uring_cmd cmd_type=nvme filename={NG} thread=1 \
          iodepth=4 bs=4k '[a]' rw=write offset=4m size=1m buffer_pattern=0xa5 fsync=32 \
@@ -135,7 +135,7 @@ fn commands_move_the_right_bytes_to_the_right_place() {
     ));
     let answer = inside(&mut world.guest, &format!("run /tmp/job.fio {AGREED} {data}"));
     let answer = answer.exits(0, "job file");
-    // fio's document.
+    // The output has fio's format.
     let done = |job: usize, way: &str| answer.json["jobs"][job][way]["total_ios"].as_u64();
     assert_eq!((done(0, "write"), done(1, "write")), (Some(256), Some(16)), "{}", answer.json);
     assert_eq!(done(2, "read"), Some(2048), "{}", answer.json);
@@ -152,7 +152,7 @@ fn commands_move_the_right_bytes_to_the_right_place() {
     assert!(written[4 * MIB as usize..5 * MIB as usize].iter().all(|byte| *byte == 0), "trimmed");
     assert_eq!(written[5 * MIB as usize], 0x5a);
 
-    // The second namespace of a controller, and blocks of 4 KiB.
+    // The second namespace of a controller, with blocks of 4 KiB.
     let second =
         "--path /dev/ng1n2 --rw write --bs 32k --size 4m --number-ios 128 --destroy-data=SN-BETA_2";
     world.run(&format!("{second} --inspect-time 1000")).exits(0, "second namespace");
@@ -164,7 +164,7 @@ fn commands_move_the_right_bytes_to_the_right_place() {
     let again = world.sh("dd if=/dev/nvme1n1 bs=1M 2>/dev/null | tr -d '\\0' | wc -c");
     assert_eq!(again, "0", "nor the first namespace");
 
-    // Polled queues, if the driver has made some.
+    // Polled queues, after the driver is reloaded with some.
     world.sh(&format!(
         "rmmod nvme; insmod /lib/nvme.ko poll_queues=1; \
          until [ -c {NG} ] && [ -b {BLOCK} ] && [ -c {OTHER} ]; do sleep 0.1; done"
@@ -182,7 +182,7 @@ fn a_generic_device_is_guarded_as_its_block_device() {
     let write = |target: &str, consent: &str| format!("--path {target} {load} {consent}");
     let mine = "--destroy-data=SN-ALPHA";
 
-    // Consent: none, another one, its own.
+    // Consent: missing, for another disk, for this disk.
     world.refused(&write(NG, ""), 5, "repeat with --destroy-data=SN-ALPHA");
     world.refused(&write(NG, "--destroy-data=SN-BETA"), 5, "which it is not");
     let dry = world.run(&format!("{} --dry-run", write(NG, ""))).exits(5, "dry run");
@@ -224,11 +224,11 @@ fn a_generic_device_is_guarded_as_its_block_device() {
         );
     }
 
-    // Blocks of 4 KiB: none smaller.
+    // Blocks of 4 KiB: smaller requests are refused.
     world.run(&format!("--path {OTHER} --rw randread --bs 4k --number-ios 20")).exits(0, "4k");
     world.refused(&format!("--path {OTHER} --rw read --bs 512 --number-ios 1"), 2, "4096");
 
-    // Two at once: whoever writes holds the block device.
+    // Two runs at once: the writer holds the block device exclusively.
     let long = "--rw randwrite --bs 4k --runtime 120 --inspect-time 1000";
     world.sh(&format!(
         "iosonde run --ioengine io_uring_cmd --path {NG} {long} {mine} >/tmp/long 2>&1 & \
@@ -248,7 +248,7 @@ fn a_generic_device_is_guarded_as_its_block_device() {
     world.sh("kill $(cat /tmp/long.pid); while kill -0 $(cat /tmp/long.pid) 2>/dev/null; do \
               sleep 0.1; done");
 
-    // A file system, mounted and not.
+    // A file system, mounted and unmounted.
     world.sh(&format!(
         "dd if=/dev/zero of={BLOCK} bs=1M count=8 conv=fsync 2>/dev/null; mke2fs {BLOCK} \
          >/dev/null; mkdir -p /tmp/disk"
@@ -260,7 +260,7 @@ fn a_generic_device_is_guarded_as_its_block_device() {
     assert!(!said.message().contains("repeat with"), "{}", said.message());
     world.run(&format!("--path {NG} --rw randread --number-ios 20")).exits(0, "reads are free");
     world.sh("umount /tmp/disk");
-    // Part of it held by device mapper or swap is the same question to the same gate.
+    // Device mapper or swap on it is refused by the same gate.
     world.sh(&format!("mkswap {BLOCK} >/dev/null; swapon {BLOCK}"));
     world.refused(&write(NG, &format!("{mine} --overwrite-signature=swap")), 5, "used as swap");
     world.sh(&format!("swapoff {BLOCK}"));
@@ -304,7 +304,7 @@ fn the_verifier_proves_a_namespace_by_commands() {
         let answer = inside(&mut world.guest, &format!("verify soak {options} --ops 500"));
         answer.exits(0, target);
     }
-    // What commands wrote, the block device gives back, and the other way round.
+    // Data written by commands are read through the block device, and the other way round.
     let ledger = "--ledger /tmp/ledger";
     let write = format!("verify write --path {NG} {common} {AGREED} --ops 500 {ledger}");
     inside(&mut world.guest, &write).exits(0, "write");

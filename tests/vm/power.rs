@@ -1,9 +1,9 @@
-//! A power switch: the machine is killed while the program writes, its disk forgets what was not
-//! flushed, and the machine starts again.
+//! A power switch: the machine is killed while the program writes, its disk loses unflushed data,
+//! and the machine starts again.
 //!
-//! QEMU's image lies on a FUSE device of this process that keeps in memory what was not synced. A
-//! flush of the guest is a sync of the image, and the device then has it for good, unless QEMU is
-//! configured to drop flushes: then the guest's disk lies.
+//! QEMU's image is on a FUSE device of this process that holds unsynced data in memory. A flush of
+//! the guest is a sync of the image, after which the data are durable. If QEMU is configured to
+//! drop flushes, the guest's disk lies.
 
 use std::fs;
 use std::io;
@@ -22,8 +22,8 @@ fn nvme(machine: Machine, image: &Path, cache: &str) -> Machine {
     machine.modules(&["nvme", "ext4"]).drive("disk", image, cache).options(&device)
 }
 
-/// Waits until the witness has heard of so many flushes. The guest's own limit of time ends it, and
-/// so does the end of the run.
+/// Waits until the witness has recorded `count` flushes. The guest's time limit or the end of the
+/// run ends the wait.
 fn until_flushes(guest: &mut Guest, run: &str, log: &Path, count: usize) {
     let flushes = || {
         let text = fs::read_to_string(log).unwrap_or_default();
@@ -34,7 +34,7 @@ fn until_flushes(guest: &mut Guest, run: &str, log: &Path, count: usize) {
     }
 }
 
-/// Starts `verify powercut` on that path in a guest, cuts its power, and leaves the witness's log.
+/// Starts `verify powercut` on `target` in a guest, cuts its power, and keeps the witness's log.
 fn cut(mut guest: Guest, target: &str, log: &Path, mount: &FuseMount, seed: u64) {
     let mut witness = witness(&mut guest, log);
     pass_on(&mut guest, ":");
@@ -49,7 +49,7 @@ fn cut(mut guest: Guest, target: &str, log: &Path, mount: &FuseMount, seed: u64)
     witness.wait().unwrap();
 }
 
-/// Has `verify check` judge in a guest by the witness's log.
+/// Runs `verify check` in a guest with the witness's log.
 fn check(guest: &mut Guest, target: &str, log: &Path, code: i32, what: &str) -> u64 {
     let text = fs::read_to_string(log).unwrap();
     sh(guest, &format!("cat >/tmp/heard <<'END'\n{text}END"));
@@ -59,7 +59,7 @@ fn check(guest: &mut Guest, target: &str, log: &Path, code: i32, what: &str) -> 
     failed.unwrap_or_default()
 }
 
-/// A disk of zeros on a device that forgets; the image is durable itself.
+/// A disk of zeros on a device that loses unsynced data; the zeros themselves are durable.
 fn forgetful() -> Option<(FuseMount, PathBuf)> {
     let mount = here(FuseMount::new(Script::from_words(["direct_io=on"]).unwrap()))?;
     let image = mount.path().join("image");

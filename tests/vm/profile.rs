@@ -1,5 +1,5 @@
-//! Profiles on an older kernel: requests are attributed later, some tracepoints are not there, and
-//! stacks have the device's own driver.
+//! Profiles on an older kernel: requests are attributed later, some tracepoints are missing, and
+//! stacks contain the device's own driver.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn record(guest: &mut Guest) -> ProfileRun {
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
-/// Has this tool make a file system; false if it is not installed.
+/// Makes a file system with this tool; false if it is not installed.
 fn is_made(tool: &str, disk: &Path) -> bool {
     let Ok(made) = Command::new(tool).arg("-q").arg(disk).status() else {
         skip(format!("{tool} is not installed"));
@@ -49,7 +49,7 @@ fn stacks_are_taken_and_a_missing_tracepoint_is_named() {
     let naps = naps.iter().filter(|s| s.kernel.iter().any(|name| name.contains("nanosleep")));
     let slept_ns: u64 = naps.map(|stack| stack.amount).sum();
     assert!(slept_ns >= 1_000_000_000, "{:?}", run.stacks);
-    // Debian's 6.1 does not tell of look-ups in the page cache: none is claimed.
+    // Debian's 6.1 has no tracepoint for page cache look-ups: none are reported.
     let asked = "grep -q btf_trace_mm_filemap_get_pages /sys/kernel/btf/vmlinux";
     let has_tracepoint = guest.run(asked).unwrap().exit == 0;
     let missing = run.source.missing.iter().find(|missing| missing.what == "page cache");
@@ -111,7 +111,7 @@ fn log_forces_of_xfs_are_counted_as_the_file_system_does() {
     let machine = machine.options(&["-device", "nvme,drive=disk,serial=SN"]);
     let mut guest = boot(&machine, &["/dev/nvme0n1"]);
     sh(&mut guest, "mkdir -p /mnt && mount -t xfs /dev/nvme0n1 /mnt && sync");
-    // The line `log`: writes, blocks, buffers that were missing, forces, those that slept.
+    // Fields of the line `log`: writes, blocks, missing buffers, forces, forces that slept.
     let forces = |guest: &mut Guest| -> u64 {
         let log = sh(guest, "grep '^log ' /proc/fs/xfs/stat");
         log.split_whitespace().nth(4).unwrap().parse().unwrap()
@@ -140,7 +140,7 @@ fn direct_io_on_volumes_of_the_device_mapper_is_of_its_file() {
     let machine = machine.options(&["-device", "nvme,drive=disk,serial=SN"]);
     let mut guest = boot(&machine, &["/dev/nvme0n1"]);
     let sectors = 64 * MIB / 512;
-    // One volume on another; the disk splits what is larger than it takes.
+    // One volume on another; the disk splits requests above its limit.
     sh(&mut guest, &format!("dmsetup create low --table '0 {sectors} linear /dev/nvme0n1 0'"));
     sh(&mut guest, &format!("dmsetup create high --table '0 {sectors} linear /dev/dm-0 0'"));
     sh(&mut guest, "mkdir -p /mnt && mount -t ext4 /dev/dm-1 /mnt && sync");
@@ -152,7 +152,7 @@ fn direct_io_on_volumes_of_the_device_mapper_is_of_its_file() {
         files.map(|file| file.write_bytes).sum::<u64>()
     };
     assert_eq!(written("/mnt/file"), 16 * MIB, "{:?}", run.files);
-    // Nothing is missing of the volumes, whose disk is traced.
+    // The volumes are complete, because their disk is traced.
     let report = sh(&mut guest, "cat /tmp/out/report.txt");
     assert!(!report.contains("not_visible"), "{report}");
 }

@@ -1,4 +1,4 @@
-//! The state of real kinds of devices: purged by NVMe Format, write caches switched, health read,
+//! The state of real kinds of devices: purge by NVMe Format, switched write caches, health logs,
 //! and a campaign over two drives that survives a power cut.
 
 use std::fs;
@@ -12,10 +12,10 @@ use crate::inside::{MIB, boot, image, inside, machine, sh};
 
 const DISK_BYTES: u64 = 4 * MIB;
 const RESULTS_BYTES: u64 = 64 * MIB;
-/// However busy the machine, all of a disk is inspected.
+/// Enough time to inspect a whole disk on a busy machine.
 const PATIENT: &str = "--inspect-time 1000";
 
-/// Only reads, so that what a purge leaves stays as it is.
+/// Reads only, so that the result of a purge is not changed.
 const READS: &str = r#"
 name = "reads"
 question = "What is left?"
@@ -57,7 +57,7 @@ fn nvme_is_formatted_with_consent_alone_and_its_write_cache_comes_back() {
          --overwrite-signature=unknown-data"
     );
     let free = "experiment run /tmp/reads.toml /dev/nvme0n1 --results /tmp/results";
-    // Without consent nothing is changed, and the stage is left out.
+    // Without consent nothing is changed, and the stage is skipped.
     inside(&mut guest, free).exits(7, "without consent");
     assert!(fs::read(&disk).unwrap().iter().all(|byte| *byte == 0x5a));
     inside(&mut guest, &format!("{run} --destroy-data=SNb")).exits(5, "consent to another");
@@ -73,22 +73,22 @@ fn nvme_is_formatted_with_consent_alone_and_its_write_cache_comes_back() {
     assert_eq!(cache["way"], "nvme");
     assert_eq!((&cache["before"], &cache["during"]), (&"on".into(), &"off".into()));
     assert_eq!(cache["after"], "on");
-    // What cannot be purged so says why, and nothing was measured.
+    // A partial purge is refused with the reason, and nothing is measured.
     let part = format!("{free} {PATIENT} --destroy-data=SNa --size 2M");
     let answer = inside(&mut guest, &part).exits(1, "a part of the drive");
     assert!(answer.stderr.contains("Format erases all of it"), "{}", answer.stderr);
-    // QEMU's drive cannot sanitize itself: that is said, and nothing else is done in its place.
+    // QEMU's drive has no Sanitize command: that is reported, and no other method is used.
     let sanitize = format!("{free} {PATIENT} --destroy-data=SNa --purge nvme-sanitize");
     let answer = inside(&mut guest, &sanitize).exits(1, "sanitize");
     assert!(answer.stderr.contains("has no Sanitize command"), "{}", answer.stderr);
-    // Health comes from the drive itself, without smartctl.
+    // Health is read from the drive itself, without smartctl.
     let smart = sh(&mut guest, "zstd -dc /tmp/results/*/trials/*.json.zst");
     for word in ["\"percentage_used\"", "\"data_units_written\"", "\"temperature\""] {
         assert!(smart.contains(word), "{word} was not read");
     }
 }
 
-/// A disk that says it turns has the experiments for such: that they run, not what they find.
+/// A rotational disk gets the experiments for such disks; only that they run is tested.
 #[test]
 fn the_write_cache_of_a_scsi_disk_is_switched_and_a_disk_that_turns_is_measured() {
     let dir = ScratchDir::new().unwrap();
@@ -117,7 +117,7 @@ fn the_write_cache_of_a_scsi_disk_is_switched_and_a_disk_that_turns_is_measured(
     assert_eq!((&cache["way"], &cache["during"]), (&"scsi".into(), &"off".into()));
     assert_eq!(cache["after"], cache["before"]);
     assert_eq!(record["prepared"][0]["purge"]["method"], "zero");
-    // The last one writes.
+    // The last experiment writes.
     for (name, consent) in
         [("seek-curve", ""), ("zones", ""), ("rotation", "--destroy-data=SNb --inspect-time 1000")]
     {
@@ -176,11 +176,11 @@ fn a_campaign_over_two_drives_goes_on_after_a_power_cut() {
     let Some(machine) = machine(&[]) else { return };
     let machine = machine.modules(&["nvme", "ext4"]);
     let add = |machine, at: &usize| nvme(machine, names[*at], &images[*at]);
-    // After the power cut the kernel numbers the drives in another order, as it may at each start.
+    // After the power cut the kernel numbers the drives in another order, as at any start.
     let [first, second] =
         [[0, 1, 2], [2, 1, 0]].map(|order| order.iter().fold(machine.clone(), add));
     let nodes = ["/dev/nvme0n1", "/dev/nvme1n1", "/dev/nvme2n1"];
-    // Links by name, as udev makes them.
+    // Links by serial number, as udev creates them.
     let prepare = "mkdir -p /mnt /dev/disk/by-id; for n in 0 1 2; do \
         read -r serial _ </sys/block/nvme${n}n1/device/serial; \
         ln -s ../../nvme${n}n1 /dev/disk/by-id/nvme-${serial#SN}; done; \
@@ -198,7 +198,7 @@ fn a_campaign_over_two_drives_goes_on_after_a_power_cut() {
         &mut guest,
         "iosonde campaign run /mnt/fleet.toml --output /mnt/out >/tmp/said 2>&1 & echo $!",
     );
-    // Two runs are stored on each drive.
+    // Two runs are stored for each drive.
     sh(
         &mut guest,
         &format!(
@@ -214,7 +214,7 @@ fn a_campaign_over_two_drives_goes_on_after_a_power_cut() {
     let resumed = guest.run("iosonde campaign resume /mnt/out").unwrap();
     assert_eq!(resumed.exit, 3, "{}{}", resumed.stdout, resumed.stderr);
     let text = sh(&mut guest, "cd /mnt/out/devices; ls */*/*/trials | grep json | sort | uniq -c");
-    // Every round once on each of the two drives.
+    // Every round exists once for each of the two drives.
     let counts: Vec<&str> = text.lines().map(str::trim).collect();
     assert_eq!(counts.len(), 8, "{text}");
     assert!(counts.iter().all(|line| line.starts_with("2 ")), "{text}");

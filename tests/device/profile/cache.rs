@@ -1,4 +1,4 @@
-//! Look-ups in the page cache, against reads of a known number of pages.
+//! Page cache look-ups, compared with reads of a known number of pages.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn pages_that_reads_look_up_and_those_that_they_bring_in_are_counted() {
     let file = mount.path().join("file");
     fs::write(&file, vec![1; (PAGES * page) as usize]).unwrap();
     super::settle(&mount);
-    // What the shell and dd read to start is the same each time, and in memory after the first.
+    // The shell and dd read the same pages at each start, in memory after the first.
     let read = |pages: u64, is_cold: bool| -> Option<(u64, u64)> {
         if is_cold {
             fadvise(fs::File::open(&file).unwrap(), 0, None, Advice::DontNeed).unwrap();
@@ -31,19 +31,19 @@ fn pages_that_reads_look_up_and_those_that_they_bring_in_are_counted() {
     let (start, _) = read(0, false).unwrap();
     let (cold, brought_in) = read(PAGES, true).unwrap();
     assert_eq!(cold, start + PAGES);
-    // Other programs may have taken a page of dd's own out of memory meanwhile.
+    // Other programs may meanwhile have evicted pages of dd itself.
     assert!((PAGES..PAGES + 50).contains(&brought_in), "{brought_in}");
     let (warm, brought_in) = read(PAGES, false).unwrap();
     assert_eq!(warm, start + PAGES);
     assert!(brought_in < 50, "{brought_in}");
-    // Pages that are added to be written are no misses.
+    // Pages added for writing are not misses.
     let script = format!("dd if=/dev/zero of=new bs={page} count={PAGES}; exit");
     let run = profile(mount.device(), mount.path(), &script).seen().unwrap();
     let (written, brought_in) = looked_up(&run).unwrap();
     assert!(written < start + 50 && brought_in < 50, "{written} against {start}, {brought_in}");
 }
 
-/// Pages looked up and brought in; none, with the reason, where this kernel does not tell.
+/// Pages looked up and read; `None`, with the reason, if this kernel does not report them.
 fn looked_up(run: &ProfileRun) -> Option<(u64, u64)> {
     let Some(cache) = run.page_cache else {
         skip(format!("the page cache is not seen here: {:?}", run.source.missing));

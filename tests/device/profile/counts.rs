@@ -1,4 +1,4 @@
-//! Requests, bytes and syncs, each equal to what somebody else counted.
+//! Requests, bytes and syncs, each compared with an independent count.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ use crate::request::{program, turn};
 
 const LOOKS: usize = 3;
 
-/// Reads and writes with their sectors, discards, flushes.
+/// Reads and writes with their sectors, then discards and flushes.
 type Counters = [u64; 6];
 const WORDS: [&str; 6] =
     ["reads", "sectors read", "writes", "sectors written", "discards", "flushes"];
 
-/// The block layer's own, as this test reads them.
+/// The block layer's counters, as this test reads them.
 fn counters(disk: &str) -> Counters {
     let text = fs::read_to_string(format!("/sys/block/{disk}/stat")).unwrap();
     let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().unwrap()).collect();
@@ -40,12 +40,12 @@ fn since(later: Counters, earlier: Counters) -> Counters {
     std::array::from_fn(|at| later[at] - earlier[at])
 }
 
-/// What the profile says of the same.
+/// The same counters from the profile.
 fn profiled(run: &ProfileRun) -> Counters {
     let of = |op: Op| traffic(run, |kind| kind.op == op && kind.class != Class::DeviceFlush);
     let sectors = |op: Op| bytes(&of(op)) / 512;
-    // The block layer counts a flush that somebody asks for as a write of nothing, and the flushes
-    // of the cache that it makes of these, and of journal blocks, by themselves.
+    // The block layer counts a requested flush as an empty write. It counts the cache flushes that
+    // it derives from these, and from journal blocks, separately.
     let flushes = requests(&traffic(run, |kind| kind.class == Class::DeviceFlush));
     let writes = requests(&of(Op::Write)) + requests(&of(Op::Flush));
     let reads = requests(&of(Op::Read));
@@ -53,7 +53,7 @@ fn profiled(run: &ProfileRun) -> Counters {
     [reads, sectors(Op::Read), writes, sectors(Op::Write), discards, flushes]
 }
 
-/// How far apart they are, in percent, where that is most.
+/// The largest difference of a counter, in percent.
 fn distance(found: Counters, counted: Counters) -> f64 {
     let each = found.into_iter().zip(counted);
     let percent =
@@ -61,7 +61,7 @@ fn distance(found: Counters, counted: Counters) -> f64 {
     percent.fold(0.0, f64::max)
 }
 
-/// Calls by the kernel's names, as `strace -c` counts them.
+/// Calls by their system call names, as counted by `strace -c`.
 fn traced(place: &Path, script: &str) -> Vec<(SyncKind, u64)> {
     let dir = ScratchDir::new().unwrap();
     let table = dir.path().join("table");
@@ -80,15 +80,15 @@ fn traced(place: &Path, script: &str) -> Vec<(SyncKind, u64)> {
     kinds.map(|(kind, word)| (kind, calls(word))).collect()
 }
 
-/// A directory of that name on the file system.
+/// Makes a directory of that name on the file system.
 fn folder(mount: &ImageMount, name: &str) -> PathBuf {
     let folder = mount.path().join(name);
     fs::create_dir(&folder).unwrap();
     folder
 }
 
-/// Watches the script with both witnesses. Whoever syncs the whole machine while the counters are
-/// read makes a look worse; a wrong count makes every look wrong.
+/// Profiles the script and compares it with both sources. A sync of the whole machine meanwhile
+/// spoils an attempt; a wrong count spoils all attempts.
 fn witnessed(what: &str, mount: &ImageMount, script: &str) -> Option<ProfileRun> {
     let mut reported = String::new();
     let run = loop {
@@ -122,7 +122,7 @@ fn witnessed(what: &str, mount: &ImageMount, script: &str) -> Option<ProfileRun>
     Some(run)
 }
 
-/// The same for a script that needs nothing else.
+/// As [`witnessed`], for a script that needs only the program `what`.
 fn is_counted_right(what: &str, script: &str) {
     let _turn = turn();
     if let Some(mount) = has(what).then(disk).flatten() {
@@ -165,7 +165,7 @@ fn a_compile() {
     is_counted_right("cc", &format!("cat > many.c <<'END'\n{functions}END\n{compile}"));
 }
 
-/// Two forked jobs of fio, whose own account of each run lands outside of the disk.
+/// Two forked jobs of fio; fio's own report is written outside of the disk.
 fn two_jobs(engine: &str) {
     let _turn = turn();
     let Some(mount) = has("fio").then(disk).flatten() else { return };
@@ -187,12 +187,12 @@ fn two_jobs(engine: &str) {
     }
     let names = run.groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>();
     assert!(names.contains(&"fio"), "{names:?}");
-    // Direct writes of the jobs, whatever was merged, and the layout's.
+    // Direct writes of the jobs, merged or not, and those of the layout.
     let written = bytes(&traffic(&run, |kind| own(kind) && writes(kind)));
     assert!(written >= fio.written_bytes, "{written} of {fio:?}");
 }
 
-/// Of all jobs.
+/// Sums over all jobs.
 #[derive(Debug)]
 struct Sums {
     reads: u64,
@@ -203,7 +203,7 @@ struct Sums {
 
 fn sums(account: &Path) -> Sums {
     let text = fs::read_to_string(account).unwrap();
-    // Notes may stand before the document.
+    // Notes may precede the document.
     let account: Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
     let jobs = account["jobs"].as_array().unwrap();
     let sum =
@@ -252,7 +252,7 @@ fn without_merges_a_request_is_an_operation_of_fio() {
     assert_eq!(moved, fio.written_bytes);
 }
 
-/// Reads in bursts of 16, 20 ms apart, and single ones of another role.
+/// Reads in bursts of 16, 20 ms apart, and single reads of another role.
 const IN_BURSTS: &str = r#"
 name = "bursts"
 title = "Bursts"

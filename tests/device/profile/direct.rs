@@ -1,4 +1,4 @@
-//! Which file direct I/O is for, where no call of the kernel is behind a request, or a part of one.
+//! The file of a direct request, if no system call is behind the request or a part of it.
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use iosonde_rig::skip;
 use super::{MEMORY, MIB, bare, disk, has, profile, settle};
 use crate::request::{here, turn};
 
-/// Bytes of direct reads and writes of the entries that are meant, and of all.
+/// Bytes of direct reads and writes of the matching entries, and of all.
 fn direct(run: &ProfileRun, is_meant: impl Fn(&FileRun) -> bool) -> (u64, u64) {
     let sum = |files: Vec<&FileRun>| files.iter().map(|file| file.direct_bytes).sum();
     let meant = run.files.iter().filter(|file| is_meant(file));
     (sum(meant.collect()), sum(run.files.iter().collect()))
 }
 
-/// A request larger than the device takes is split; a small one of a thread that waits for it has
-/// no call that could be asked.
+/// A request above the device's limit is split. A small one of a thread that waits for it has no
+/// system call from which to take the file.
 #[test]
 fn direct_requests_on_a_device_are_for_the_device() {
     let _turn = turn();
@@ -38,7 +38,7 @@ fn direct_requests_on_a_device_are_for_the_device() {
     }
 }
 
-/// The look-alike: a device that carries a file system, whose requests are not for the device.
+/// The look-alike: requests of a file system on a device are not attributed to the device.
 #[test]
 fn direct_requests_of_a_file_system_are_not_for_its_device() {
     let _turn = turn();
@@ -72,6 +72,6 @@ fn direct_reads_of_btrfs_that_are_split_are_for_the_file() {
     let Some(run) = profile(mount.device(), mount.path(), script).seen() else { return };
     let (of_file, all) = direct(&run, |file| file.path.ends_with("/file"));
     assert_eq!(of_file, all, "{:?}", run.files);
-    // A direct read may be finished through the page cache.
+    // A direct read may be completed through the page cache.
     assert!(of_file > 2 * 64 * MIB, "{of_file}: {:?}", run.files);
 }

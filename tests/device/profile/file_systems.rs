@@ -1,4 +1,4 @@
-//! Work of file systems, against the journals' own counts of transactions.
+//! Work of file systems, compared with the journals' own counts of transactions.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::request::turn;
 
 const WRITES: u64 = 50;
 
-/// Transactions of the journals whose name begins so, by the kernel's own count.
+/// The kernel's count of transactions of journals whose name has this prefix.
 fn transactions(of: &str) -> u64 {
     let journals = fs::read_dir("/proc/fs/jbd2").into_iter().flatten().flatten();
     let own = journals.filter(|entry| entry.file_name().to_string_lossy().starts_with(of));
@@ -34,7 +34,7 @@ fn commits_of_a_journal_and_pages_that_syncs_write_are_counted() {
     }
     let of = |work| run.file_systems.iter().find(|run| run.work == work).unwrap();
     let commits = of(FileSystemWork::Commit);
-    // Other journals of this machine are in it, and the one of the test was idle before and after.
+    // `all` includes the machine's other journals; the test's own was idle before and after.
     assert!(own >= WRITES && (own..=all).contains(&commits.times), "{own} {all} {commits:?}");
     assert!(commits.amount >= 2 * commits.times, "at least a descriptor and an inode: {commits:?}");
     let operations = of(FileSystemWork::CommitOperations);

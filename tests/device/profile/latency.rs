@@ -1,4 +1,4 @@
-//! Latencies against bpftrace's on the same run, and on devices of known latency or limit.
+//! Latencies compared with bpftrace's in the same run, and on devices of known latency or limit.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -16,11 +16,11 @@ use serde_json::Value;
 use super::{bare, disk, has, merged, name, own, profile, reads, requests, traffic};
 use crate::request::{Answer, ask, here, lay_out, program, served, turn};
 
-/// A noisy machine makes a device slower than it is, never faster.
+/// Attempts: a noisy machine makes a device slower than it is, never faster.
 const LOOKS: usize = 3;
 const TRACING: &str = "/sys/kernel/tracing";
 
-/// The kernel's tracing files, unmounted again where this test mounted them.
+/// The kernel's tracing files, unmounted on drop if this test mounted them.
 struct TraceFs(bool);
 
 impl TraceFs {
@@ -46,11 +46,11 @@ impl Drop for TraceFs {
     }
 }
 
-/// bpftrace's script for one device: from start and from issue to the completion, in buckets of
+/// bpftrace's script for one device: times from start and from issue to completion, in buckets of
 /// `width` us.
 ///
-/// Both end at `block_rq_complete`, as ours do. `block_io_done` comes after the completion has
-/// woken the waiting program, which may then take the processor: that is the scheduler's time.
+/// Both end at `block_rq_complete`, as the profiler's do. `block_io_done` comes after the
+/// completion has woken the waiting program, which may preempt it: that time is the scheduler's.
 fn script(device: &LoopDevice, width: u64) -> String {
     let (major, minor) = device.number();
     let dev = u64::from(major) << 20 | u64::from(minor);
@@ -75,7 +75,7 @@ fn script(device: &LoopDevice, width: u64) -> String {
     .join("\n")
 }
 
-/// bpftrace's linear histogram: edges in us, and how many.
+/// bpftrace's linear histogram: bounds in us, and count.
 struct Linear(Vec<(u64, u64, u64)>);
 
 impl Linear {
@@ -107,7 +107,7 @@ impl Linear {
     }
 }
 
-/// Within the bucket's width of the bucket; our own buckets are 1/32 wide.
+/// The quantiles must be within one bucket width; the profiler's buckets are 1/32 wide.
 #[track_caller]
 fn agree(what: &str, ours: &Histogram, theirs: &Linear, width: u64) {
     let (found, counted) = (ours.count(), theirs.count());
@@ -123,7 +123,7 @@ fn agree(what: &str, ours: &Histogram, theirs: &Linear, width: u64) {
     }
 }
 
-/// fio's load on the device, watched by both.
+/// Runs fio on the device under both tracers.
 fn both(device: &LoopDevice, place: &Path, load: &str, width: u64) {
     if !has("bpftrace") || !has("fio") {
         return;
@@ -132,7 +132,7 @@ fn both(device: &LoopDevice, place: &Path, load: &str, width: u64) {
     let load = format!("fio --name=load --filename={} {load}", device.path().display());
     let profile = profile(device, place, &load);
     let inner = profile.command(Command::new(program()));
-    // A command without quoting: bpftrace splits it at spaces.
+    // A command without quotes, because bpftrace splits it at spaces.
     let starter = place.join("start.sh");
     let words = std::iter::once(inner.get_program()).chain(inner.get_args());
     let words = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect::<Vec<_>>();
@@ -191,8 +191,8 @@ impl Slow {
         Some(Slow { device, _mount: mount })
     }
 
-    /// The median of what a bare loop of reads waits, ns: the witness for the way through the
-    /// kernel on this machine at this time.
+    /// Median latency of a bare loop of reads, ns: it includes the kernel's overhead on this
+    /// machine at this time.
     fn witness(&self) -> f64 {
         let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
         let file = File::options().read(true).custom_flags(flags).open(self.device.path()).unwrap();
@@ -208,8 +208,8 @@ impl Slow {
         waits[waits.len() / 2]
     }
 
-    /// Looks until the median of the device's time is its 2 ms, and at most what the witness
-    /// waits where that is more; both within 5 %.
+    /// Repeats until the median device time is 2 ms, or at most the witness's latency if that is
+    /// more; both within 5 %.
     fn takes_2_ms(&self, what: &str, mut look: impl FnMut() -> Option<f64>) {
         let mut reported = String::new();
         for _ in 0..LOOKS {
@@ -251,7 +251,7 @@ fn the_median_of_a_device_of_2_ms_is_2_ms() {
     });
 }
 
-/// The layers that `run --profile` tells of its cell.
+/// The layers that `run --profile` reports for its cell.
 fn layers(answer: &Answer) -> Option<LayersRun> {
     if answer.exit == Some(2) || answer.stderr.contains("--profile: ") {
         skip(&answer.stderr);
@@ -279,7 +279,7 @@ fn a_run_puts_the_2_ms_of_a_device_into_the_device() {
             format!("run --path {{}} --rw randread --ioengine {engine} --runtime 2 --profile");
         slow.takes_2_ms(engine, || {
             let layers = layers(&ask(&line, slow.device.path()).answer())?;
-            // The others are the kernel's work alone.
+            // The other layers contain only the kernel's work.
             for other in [Layer::BeforeBlock, Layer::BlockQueue] {
                 assert!(median(&layers, other) < 2e5, "{engine}: {layers:?}");
             }
@@ -304,7 +304,7 @@ fn a_limit_makes_a_run_on_a_bare_device_wait_there_too() {
     waits_before_the_block_layer(&device, device.path());
 }
 
-/// Runs on the target under a limit on its device.
+/// Runs on the target with a limit on its device.
 fn waits_before_the_block_layer(device: &LoopDevice, target: &Path) {
     let limits = IoLimits { read_iops: Some(200), ..IoLimits::default() };
     let Some(group) = here(IoThrottle::new(device.number(), &limits)) else { return };
@@ -315,8 +315,7 @@ fn waits_before_the_block_layer(device: &LoopDevice, target: &Path) {
         let Some(layers) = layers(&answer) else { return };
         let (before, after) = (mean(&layers, Layer::BeforeBlock), mean(&layers, Layer::Device));
         eprintln!("{engine}: {before:.0} ns before the block layer, {after:.0} ns in the device");
-        // 5 ms for each in flight; a device in memory takes microseconds, or what a busy machine
-        // makes of them.
+        // 5 ms for each in flight. A device in memory takes microseconds, more on a busy machine.
         assert!(before > 1e6 && before > 2.0 * after, "{engine}: {before} {after}");
     }
 }

@@ -1,5 +1,5 @@
-//! A whole machine: processes that descend from no common one, those that begin while it is
-//! profiled, and none of the kernel's.
+//! A whole machine: processes without a common ancestor, processes started during the profile, and
+//! no kernel threads.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use crate::request::{program, turn};
 fn every_process_counts_and_none_is_sampled() {
     let _turn = turn();
     let Some(mount) = has("dd").then(disk).flatten() else { return };
-    // What anybody else does on this machine is on other disks.
+    // Other processes of this machine use other disks.
     let words = ["-d", name(mount.device()), "--for", "3", "--verbose"].map(str::to_owned);
     let place = mount.path().to_owned();
     let asked = Profile { words: words.to_vec(), place, results: ScratchDir::new().unwrap() };

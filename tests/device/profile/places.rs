@@ -1,4 +1,4 @@
-//! Where requests go: places on the disk, order within files, and whose memory they use.
+//! Where requests go: positions on the disk, order within files, and owner of the memory.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::request::{here, turn};
 fn even_access_by_large_requests_has_no_hot_place() {
     let _turn = turn();
     let Some(mount) = disk() else { return };
-    // More requests than are looked at one by one, however the kernel cuts large ones.
+    // More requests than are recorded singly, however the kernel splits large ones.
     let script = "dd if=/dev/zero of=file bs=1M count=32 conv=fsync status=none; \
                   for pass in $(seq 60); do dd if=/dev/zero of=file bs=64k count=512 oflag=direct \
                   conv=notrunc status=none; done";
@@ -30,7 +30,7 @@ fn even_access_by_large_requests_has_no_hot_place() {
 fn appends_within_a_page_are_sequential() {
     let _turn = turn();
     let Some(mount) = has("fio").then(disk).flatten() else { return };
-    // The blocks of the file are side by side: where they are not, each part begins a stream anew.
+    // The blocks of the file are contiguous; otherwise each extent would start a new stream.
     let script = "fio --name=a --filename=log --rw=write --bs=100 --size=50000 --fallocate=keep \
                   --fdatasync=1 --output=/dev/null";
     let Some(run) = profile(mount.device(), mount.path(), script).seen() else { return };

@@ -1,4 +1,4 @@
-//! Names of files that move while they are profiled.
+//! Names of files that are renamed while profiled.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use iosonde_rig::skip;
 use super::{MIB, disk, has, profile};
 use crate::request::turn;
 
-/// Bytes written to a file with such a path.
+/// Bytes written to files whose path has this suffix.
 fn written(run: &ProfileRun, end: &str) -> u64 {
     let files = run.files.iter().filter(|file| file.path.ends_with(end));
     files.map(|file| file.write_bytes).sum()
@@ -24,7 +24,7 @@ fn has_overlay() -> bool {
     is_there
 }
 
-/// The copy is written to a file without a name, which gets one in another directory at the end.
+/// overlayfs copies up into an unnamed file, which is then linked in another directory.
 #[test]
 fn a_file_that_overlayfs_copies_up_has_its_final_name() {
     let _turn = turn();
@@ -49,7 +49,7 @@ fn a_file_that_moves_to_another_directory_has_its_new_name() {
     assert_eq!(written(&run, "/two/other"), 2 * MIB, "{:?}", run.files);
 }
 
-/// The look-alike: the kernel gives the inode of a deleted file to another one.
+/// The look-alike: the kernel reuses the inode number of a deleted file.
 #[test]
 fn a_deleted_file_does_not_get_the_name_of_the_one_that_has_its_number() {
     let _turn = turn();

@@ -1,4 +1,4 @@
-//! A program that could go on but has no CPU waits for that, and not for its storage.
+//! A program that is runnable without a CPU waits for the CPU, not for its storage.
 
 use std::process::{Child, Command};
 
@@ -30,13 +30,13 @@ fn a_wait_for_io_ends_with_the_request_and_not_when_there_is_a_cpu() {
     let Some(mount) = (has("dd") && has("taskset")).then(disk).flatten() else { return };
     std::fs::write(mount.path().join("file"), vec![1; 4 << 20]).unwrap();
     let _busy = [Busy::new(), Busy::new()];
-    // It wakes up to others who come first.
+    // It wakes up on a CPU whose other tasks have priority.
     let line = "taskset -c 0 nice -n 19 dd if=file of=/dev/null bs=4k count=300 iflag=direct";
     let profile = profile(mount.device(), mount.path(), line).option("--stacks");
     let Some(run) = profile.seen() else { return };
     let requests = merged(&traffic(&run, own), |kind| &kind.latency);
     assert!(requests.count() >= 300, "{requests:?}");
-    // What is left of a machine that stands still now and then.
+    // Margin for a machine that stalls now and then.
     let most_ns = requests.sum() as u64 * 3 / 2 + 50_000_000;
     let blocked_ns = run.io_delay_ns.unwrap();
     assert!((1..most_ns).contains(&blocked_ns), "{blocked_ns} of {most_ns}");

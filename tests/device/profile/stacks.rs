@@ -1,4 +1,4 @@
-//! Stacks: all requests have one, and a wait of known length is found where it was.
+//! Stacks: every request has one, and a wait of known length is found at its origin.
 
 use iosonde_model::record::stacks::{StackKind, StackRun};
 
@@ -20,7 +20,7 @@ fn requests_and_waits_have_their_stacks() {
     assert_eq!(bytes(&written), 8 * MIB);
     let requests = of(StackKind::Request, "dd");
     let amount: u64 = requests.iter().map(|stack| stack.amount).sum();
-    // Metadata that the file system reads for it is of the same threads.
+    // The same threads also read metadata of the file system.
     let all = bytes(&traffic(&run, |kind| own(kind) && group(&run, kind) == "dd"));
     assert!((8 * MIB..=all).contains(&amount), "{amount} of {all}: {requests:?}");
     for stack in requests {

@@ -1,5 +1,5 @@
-//! Where the time of syncs goes: against the latencies of their requests, and on devices whose
-//! writes or flushes are slow by a known time. Flags of requests.
+//! The time of syncs by phase: compared with the latencies of their requests, and on devices with
+//! writes or flushes slowed by a known time. Flags of requests.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use iosonde_rig::guard::{FsKind, ImageMount};
 use super::{MIB, disk, has, merged, profile, settle, traffic, unseen_ends};
 use crate::request::{here, served, turn};
 
-/// Writes and as many syncs of fio, one after the other.
+/// Writes by fio, each followed by a sync.
 fn synced_writes(writes: u64, sync: &str) -> String {
     format!(
         "fio --name=load --ioengine=psync --directory=. --rw=write --bs=16k --size={} \
@@ -19,7 +19,7 @@ fn synced_writes(writes: u64, sync: &str) -> String {
     )
 }
 
-/// Calls of a kind, their time, and its parts.
+/// Calls of a kind, their time, and its phases.
 struct Syncs {
     calls: u64,
     ns: u64,
@@ -59,13 +59,13 @@ fn parts_of_syncs_are_those_of_their_requests() {
         let script = synced_writes(300, sync);
         let Some(run) = profile(mount.device(), mount.path(), &script).seen() else { return };
         let syncs = Syncs::of(&run, kind);
-        // Nothing follows the last write.
+        // No sync follows the last write.
         assert_eq!(syncs.calls, 299);
         let SyncPhases { data_ns, journal_ns, flush_ns } = syncs.phases;
         assert!(data_ns > 0 && flush_ns > 0, "{:?}", syncs.phases);
-        // What fdatasync writes over needs no commit.
+        // fdatasync of overwritten data needs no commit.
         assert!(journal_ns > 0 || kind == SyncKind::Fdatasync, "{:?}", syncs.phases);
-        // One thread makes all requests of each class, one by one, within its syncs.
+        // One thread issues all requests of each class, one at a time, within its syncs.
         let flushes = latencies(&run, |class, op| class == Class::DeviceFlush || op == Op::Flush);
         assert!(flush_ns <= flushes + flushes / 10, "{flush_ns} of {flushes} ns");
         let at_once = latencies(&run, |class, _| class == Class::DeviceFlush);
@@ -75,7 +75,7 @@ fn parts_of_syncs_are_those_of_their_requests() {
     }
 }
 
-/// Requests that were seen to end with that flag.
+/// Completed requests with that flag.
 fn flagged(run: &ProfileRun, op: Op, flag: Flag) -> u64 {
     let runs = run.flags.iter().filter(|run| run.op == op && run.flag == flag);
     runs.map(|run| run.latency.count()).sum()
@@ -107,7 +107,7 @@ fn flags_say_why_requests_were_made() {
     assert!(ahead > 0, "{:?}", traffic(&run, |kind| kind.op == Op::Read).len());
 }
 
-/// The fsyncs of a program on ext4 over a device of which a kind of request is slow.
+/// The fsyncs of a program on ext4, over a device with one slow kind of request.
 fn fsyncs_on(slow: &[&str]) -> Option<Syncs> {
     let fuse = has("fio").then(|| served(slow)).flatten()?;
     let image = fuse.path().join("image");
@@ -121,7 +121,7 @@ fn fsyncs_on(slow: &[&str]) -> Option<Syncs> {
 fn a_slow_flush_is_the_time_of_the_syncs() {
     let _turn = turn();
     let Some(syncs) = fsyncs_on(&["sync=const:4ms"]) else { return };
-    // Before the commit and after it: the loop device takes no write with FUA.
+    // One flush before the commit and one after it: the loop device does not support FUA.
     assert!(syncs.phases.flush_ns >= syncs.calls * 4_000_000, "{:?}", syncs.phases);
     assert!(syncs.phases.flush_ns * 2 >= syncs.ns, "{:?} of {} ns", syncs.phases, syncs.ns);
 }

@@ -1,5 +1,5 @@
-//! Whose requests they are: write-back is given to who dirtied the pages, and writers are reported
-//! apart.
+//! Attribution of requests: write-back is attributed to the thread that dirtied the pages, and
+//! writers are reported separately.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::request::{program, turn};
 
-/// Ends what was started where the test gives up.
+/// Kills the child if the test fails.
 struct Started(std::process::Child);
 
 impl Drop for Started {
@@ -28,7 +28,7 @@ impl Drop for Started {
     }
 }
 
-/// Watches writers that leave their pages dirty, which somebody else then has written back.
+/// Profiles writers that leave dirty pages, which another process then writes back.
 fn written_back(mount: &ImageMount, profile: Profile) -> Option<ProfileRun> {
     let mut command = profile.command(Command::new(program()));
     let mut profiler = Started(command.stderr(Stdio::null()).spawn().unwrap());
@@ -138,7 +138,7 @@ fn latencies_of_files_and_cgroups_add_up_to_those_of_requests() {
     let ended = [&small.read_latency, &small.write_latency, &large.write_latency];
     let ended: u64 = ended.iter().map(|latency| latency.count()).sum();
     assert!(ended <= made && made - ended <= unseen_ends(&run).min(5), "{ended} of {made}");
-    // Every read and write is of some file, and its latency counts there exactly.
+    // Every read and write belongs to a file, whose latency counts it exactly.
     for (is_meant, of_file) in [
         (reads as fn(&Traffic) -> bool, (|file| &file.read_latency) as fn(&FileRun) -> &Histogram),
         (writes, |file| &file.write_latency),
@@ -153,7 +153,7 @@ fn latencies_of_files_and_cgroups_add_up_to_those_of_requests() {
     let small_p50 = small.write_latency.quantile(0.5).unwrap();
     let large_p50 = large.write_latency.quantile(0.5).unwrap();
     assert!(small_p50 < large_p50, "4 KiB {small_p50} ns, 1 MiB {large_p50} ns");
-    // Of everybody in the cgroup, the journal's thread too.
+    // Includes every thread in the cgroup, also the journal's.
     let everybody = merged(&traffic(&run, reads), |kind| &kind.latency);
     let cgroups: u64 = run.cgroups.iter().map(|cgroup| cgroup.read_latency.count()).sum();
     assert_eq!(cgroups, everybody.count(), "{:?}", run.cgroups);
