@@ -235,8 +235,8 @@ fn kill_traced(trace: &str) {
     Command::new("kill").arg("-KILL").args(alive).output().unwrap();
 }
 
-/// The operations in a trace. The process that reads the job file runs no job: it opens and
-/// inspects files. A thread that only syncs ends a run.
+/// The operations in a trace, except of the thread that reads the job file, and of threads that
+/// only sync at the end of a run.
 fn operations(trace: &str) -> Vec<Vec<Op>> {
     let mut all: BTreeMap<&str, Vec<Op>> = BTreeMap::new();
     let mut begun: BTreeMap<&str, String> = BTreeMap::new();

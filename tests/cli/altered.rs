@@ -1,4 +1,4 @@
-//! What was altered since it was kept is reported, by whoever reads it.
+//! Every command that reads stored results reports files altered since.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ name = "iodepth"
 values = [1, 4, 16]
 "#;
 
-/// One folder of each kind, the last one of a command that was killed.
+/// A folder of each kind; the last is of a killed command.
 fn folders(place: &Place) -> Vec<PathBuf> {
     place.file("small.toml", EXPERIMENT.as_bytes());
     place.hole("data", 4 << 20);
@@ -46,7 +46,7 @@ fn folders(place: &Place) -> Vec<PathBuf> {
     kept
 }
 
-/// A worker ends when its supervisor has been killed, and not before.
+/// Waits for the worker of a killed supervisor, which ends by itself.
 pub(super) fn until_ended(folder: &Path) {
     let patience = Instant::now() + Duration::from_secs(30);
     while RunFolder::is_in_use(folder) {
@@ -55,13 +55,13 @@ pub(super) fn until_ended(folder: &Path) {
     }
 }
 
-/// A number from 0 to `below`, the next of a fixed series.
+/// A number below `below`, from a fixed pseudo-random sequence.
 fn draw(state: &mut u64, below: usize) -> usize {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) as usize % below
 }
 
-/// Flips a bit of a file; gives what was there.
+/// Flips a bit of a file. Returns its previous content.
 fn flip(path: &Path, bit: usize) -> Vec<u8> {
     let text = fs::read(path).unwrap();
     let mut flipped = text.clone();
@@ -70,7 +70,7 @@ fn flip(path: &Path, bit: usize) -> Vec<u8> {
     text
 }
 
-/// 200 bits at random over the files of all folders, each file at least once.
+/// 200 random bits over the files of all folders, each file at least once.
 #[test]
 fn every_flipped_bit_is_reported_with_the_name_of_its_file() {
     let place = Place::new();
@@ -91,7 +91,7 @@ fn every_flipped_bit_is_reported_with_the_name_of_its_file() {
             let text = flip(&path, draw(&mut state, bits));
             let found = alterations(&folder).unwrap();
             assert!(found.iter().any(|each| each.name == *name), "{name}: {found:?}");
-            // The program says the same, and shows nothing.
+            // The program reports the same and prints no result.
             if number % 12 == 0 {
                 let ended = place.iosonde("report").arg(&folder).end().exits(6);
                 ended.says(name).says("--accept-altered").silent();
@@ -129,9 +129,9 @@ fn what_is_accepted_is_marked() {
         );
     }
     report("--accept-altered --output-format csv").exits(2).says("cannot be marked");
-    // A record of the folder is read as the folder is.
+    // A record inside the folder is checked like the folder.
     place.iosonde("report").arg(&record).end().exits(6).says(said);
-    // Both sides of a comparison are compared with their checksums before with each other.
+    // Both sides are checked against their checksums before the comparison.
     let compare =
         |more: &str| place.iosonde(&format!("compare {more}")).arg(&kept[1]).arg(&kept[0]).end();
     compare("").exits(6).says("01-run.json").silent();
@@ -151,7 +151,7 @@ fn what_a_killed_command_left_is_explained() {
     until_ended(&folder);
     let printed = place.iosonde("report").arg(&folder).end().exits(0);
     printed.says("`iosonde check`").says("was killed").says("finished result").prints("Cache");
-    // One without a result has nothing to show, and says so.
+    // A folder without a result is reported as such.
     for entry in listing(&folder) {
         let name = entry.file_name().unwrap().to_string_lossy().into_owned();
         if name.starts_with('0') {
@@ -182,7 +182,7 @@ fn what_is_no_stored_file_is_refused_at_once() {
     place.iosonde(RUN).end().exits(0);
     let run = place.kept().remove(0);
     let pipe = pipe.to_str().unwrap();
-    // A message of the kernel is waited for until there is one.
+    // A read of `/proc/kmsg` may block until the kernel logs a message.
     for (path, said) in
         [(pipe, "a pipe"), ("/proc/kmsg", ""), ("/proc/self/environ", "procfs"), ("/dev/zero", "")]
     {

@@ -1,5 +1,5 @@
-//! Every row of blkbench's tables of options, and the commands of its description with
-//! `iosonde run` in place of `blkbench`: each does what is documented there.
+//! Every row of blkbench's tables of options, and the commands of its description with `iosonde
+//! run` in place of `blkbench`, behave as documented there.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::program::{Ended, Place, listing};
 
-/// A place with blkbench's disk in it, smaller.
+/// A place with a smaller version of blkbench's disk.
 fn place() -> Place {
     let place = Place::new();
     place.hole("test-disk.raw", 64 << 20);
@@ -30,7 +30,7 @@ fn plan(place: &Place, words: &str) -> Value {
 fn each_option_says_what_it_says_there() {
     let place = place();
     let read = "--rw randread";
-    // Option, and what it changes in the plan, with its default there.
+    // An option, the plan value that it sets, and its default.
     let rows: [(&str, &str, &str, Value); 17] = [
         ("--rw read", "", "/jobs/0/read_percent", 100.into()),
         ("--rw write", "", "/jobs/0/read_percent", 0.into()),
@@ -65,7 +65,7 @@ fn drivers_and_direct_io() {
         let plan = plan(&place, &format!("--rw read {words}"));
         assert_eq!(plan["engine"]["kind"], engine);
     }
-    // Direct is the default, where it can be had.
+    // Direct I/O is the default where the file system supports it.
     assert_eq!(plan(&place, "--rw read --direct 0")["targets"][0]["direct"], false);
     if run(&place, "--rw read --direct 1 --dry-run").err.contains("takes no direct I/O") {
         return skip("no direct I/O on the file system of the test");
@@ -117,7 +117,7 @@ fn what_verifies_is_for_the_modes_that_verify() {
 #[test]
 fn its_example_commands_run() {
     let place = place();
-    // The file of its quick start is here a path of the working directory, and times are short.
+    // Its quick start with a file in the working directory and short runs.
     for words in [
         "--driver io_uring --path test-disk.raw --rw randread --bs 4k --iodepth 32",
         "--driver io_uring --path test-disk.raw --rw randread --output-format json",
@@ -131,7 +131,7 @@ fn its_example_commands_run() {
             ended.json();
         } else {
             let printed = ended.prints("rw=randread, bs=4k, iodepth=32, numjobs=1");
-            // The shape of its example output, part by part.
+            // Every part of its example output.
             for part in ["read: IOPS=", "BW=", "lat (usec): min=", "99.99th=[", "cpu: usr=", "ios:"]
             {
                 assert!(printed.out.contains(part), "{part}: {printed}");

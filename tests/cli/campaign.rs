@@ -123,7 +123,7 @@ fn a_campaign_is_checked_planned_run_and_signed_off() {
     assert!(String::from_utf8(sums.stdout).unwrap().starts_with(digest));
     let status = place.iosonde("campaign status out").end().exits(0);
     status.prints("not running, 4 of 4 done");
-    // A campaign that is complete stays as it is.
+    // A complete campaign is not changed.
     place.iosonde("campaign run fleet.toml --output out").end().exits(2).says("holds a campaign");
 }
 
@@ -156,7 +156,7 @@ fn what_contradicts_itself_or_is_not_there_is_refused_before_anything_is_made() 
     place.iosonde(preset).end().exits(2).says("no experiment");
 }
 
-/// Whether an experiment of the campaign in `out` has finished a run on the device `f`.
+/// Whether the campaign in `out` has stored a run on the device `f`.
 fn has_run_on_f(place: &Place) -> bool {
     let parent = place.work().join("out/devices/f/01-mini");
     parent.is_dir() && listing(&parent).iter().any(|folder| !trials(folder).is_empty())
@@ -197,8 +197,8 @@ fn what_can_never_be_run_is_no_more_to_do() {
     ended.prints("No run can be used: stage depth: a simulated").lacks("partial: ");
 }
 
-/// Points with latencies all over the scale, on a simulated device and on a file: what a campaign
-/// stores of each, tables, pictures and pages included, stays below 50 kB.
+/// Points with widely spread latencies, on a simulated device and on a file: the storage per point,
+/// including tables, pictures and pages, is below 50 kB.
 #[test]
 fn a_point_takes_less_than_50_kb() {
     let place = place();
@@ -216,7 +216,7 @@ fn a_point_takes_less_than_50_kb() {
     assert!(points >= 64, "{points}");
     let bytes = bytes_below(&output);
     assert!(bytes / points as u64 <= 50_000, "{bytes} B for {points} points");
-    // That they are compressed is no reason to doubt them.
+    // Compressed records are checked like others.
     for folder in results(&output) {
         place.iosonde("report --recheck").arg(folder).end().exits(0);
     }
@@ -231,8 +231,8 @@ fn bytes_below(directory: &Path) -> u64 {
     .sum()
 }
 
-/// A power cut may leave a folder in which nothing is begun yet, and a clock that was set back
-/// since then gives what follows an older name.
+/// A power cut may leave an empty folder. If the clock was set back since, later folders have older
+/// names.
 #[test]
 fn a_folder_in_which_nothing_was_begun_is_passed_over() {
     let place = place();
@@ -250,8 +250,8 @@ fn a_folder_in_which_nothing_was_begun_is_passed_over() {
     place.iosonde("campaign status out").end().exits(0).prints("4 of 4 done");
 }
 
-/// Rounds on a device whose requests fail after a while: there is no verdict, the error is named
-/// wherever the result is, and what failed is not done.
+/// Rounds on a device whose requests fail after a while give no verdict. Every form of the result
+/// names the error, and failed runs are repeated.
 #[test]
 fn an_io_error_is_no_verdict_and_the_run_is_repeated() {
     let place = place();
@@ -279,7 +279,7 @@ fn an_io_error_is_no_verdict_and_the_run_is_repeated() {
     assert_eq!(kept.len(), 2, "what failed is set aside, and was run again: {kept:?}");
 }
 
-/// What was changed since the begin is not carried out in place of what was planned.
+/// An experiment file that was changed since the start is not run in place of the planned one.
 #[test]
 fn an_experiment_file_that_was_changed_is_refused_by_name() {
     let place = place();
@@ -298,7 +298,7 @@ fn an_experiment_file_that_was_changed_is_refused_by_name() {
     place.iosonde("campaign resume out").end().exits(0).prints("fleet: complete");
 }
 
-/// What was altered since, or is gone, is no evidence.
+/// Altered or missing records are not evidence.
 #[test]
 fn a_report_names_records_that_were_altered_or_are_gone() {
     let place = place();
@@ -315,7 +315,7 @@ fn a_report_names_records_that_were_altered_or_are_gone() {
         .prints("fleet: incomplete");
 }
 
-/// Two commands at once: one of them is refused, and the other completes its campaign.
+/// Two commands at once: one is refused, the other completes its campaign.
 #[test]
 fn an_output_directory_has_one_campaign() {
     let place = place();
@@ -328,7 +328,7 @@ fn an_output_directory_has_one_campaign() {
     place.iosonde("campaign status out").end().exits(0).prints("4 of 4 done");
 }
 
-/// What a run would refuse, a check does; what is written is limited, and wears the drive.
+/// A check refuses what a run would refuse. Written bytes are limited and count as wear.
 #[test]
 fn a_check_refuses_what_cannot_be_prepared_and_a_plan_has_the_wear() {
     let place = place();
@@ -361,10 +361,10 @@ fn a_campaign_of_another_version_is_refused() {
     }
 }
 
-/// Kills of the test below, all in all.
+/// Total number of kills in the test below.
 const KILLS: u32 = 50;
 
-/// The next of a sequence of numbers that looks like chance (SplitMix64).
+/// The next number of a pseudo-random sequence (SplitMix64).
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -372,7 +372,7 @@ fn next(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// What the runs on the simulated device gave, without what this machine spent on them.
+/// Results of the runs on the simulated device, without those that depend on this machine.
 fn simulated(output: &Path) -> Vec<Value> {
     let all = results(output).into_iter();
     let all = all.filter(|folder| folder.to_string_lossy().contains("devices/s/"));
@@ -390,8 +390,8 @@ fn simulated(output: &Path) -> Vec<Value> {
     jobs.collect()
 }
 
-/// Killed at random moments, 50 times, campaigns on a simulated device and on a file end with every
-/// point once, and with those of one that was never killed.
+/// Campaigns on a simulated device and a file, killed 50 times at random moments, end with every
+/// point once, and with the same points as a campaign that was never killed.
 #[test]
 fn what_is_killed_at_any_point_is_completed_with_every_point_once() {
     let place = place();
@@ -473,7 +473,7 @@ fn the_points_are_exported_as_job_files_that_fio_reads() {
     }
 }
 
-/// A quick run lasts a part of a full one, and fio counts microseconds.
+/// A quick run is a part of a full one, and fio's times are in microseconds.
 #[test]
 fn the_points_of_a_quick_campaign_are_exported_too() {
     let place = place();
@@ -490,7 +490,7 @@ fn the_points_of_a_quick_campaign_are_exported_too() {
     assert!(!jobs.is_empty() && jobs.iter().all(is_timed));
 }
 
-/// What is brought along is a whole campaign: its verdicts follow from its records.
+/// The built-in recorded campaign is complete: its verdicts follow from its records.
 #[test]
 fn the_recorded_campaign_is_unpacked_and_reported_on() {
     let place = place();
@@ -506,7 +506,7 @@ fn the_recorded_campaign_is_unpacked_and_reported_on() {
     let page = fs::read_to_string(place.work().join("page.html")).unwrap();
     let evidence = &stored["devices"][0]["experiments"][0]["evidence"]["sha256_of_SHA256SUMS"];
     assert!(page.contains(evidence.as_str().unwrap()) && page.contains("Signature:"));
-    // A file of somebody else's is not replaced.
+    // A foreign file is not replaced.
     place.file("mine.html", b"mine");
     let ended = place.iosonde("campaign report demo --page mine.html").end().exits(1);
     ended.says("--page: `mine.html`");
@@ -524,7 +524,7 @@ fn the_recorded_campaign_is_unpacked_and_reported_on() {
 fn a_simulated_disk_has_the_seeks_zones_and_turns_that_were_asked_for() {
     let place = Place::new();
     let disk = "rpm=7200,seek=12ms,track=1M,inner-track=500k,size=1t,read=1us,write=1us";
-    // Level and value of every point that was measured.
+    // Level and value of every measured point.
     let points = |name: &str, level: &str, value: &str| -> Vec<(f64, f64)> {
         let words = format!(
             "experiment run {name} {disk} --ioengine sim --repeats 1 --seconds 3 \
@@ -541,7 +541,8 @@ fn a_simulated_disk_has_the_seeks_zones_and_turns_that_were_asked_for() {
     };
     let near = |found: f64, truth: f64| (found / truth - 1.0).abs() < 0.06;
     let (turn, size) = (60.0 / 7200.0, (1u64 << 40) as f64);
-    // Half a turn; and the mean root of the distance of two places is 8/15 of that of the whole.
+    // Half a turn plus the mean seek: the mean root of a random distance is 8/15 of the span's
+    // root.
     let seeks = points("seek-curve", "level_span_bytes", "iops_per_s");
     assert_eq!(seeks.len(), 10);
     for (span, rate) in seeks {

@@ -1,4 +1,4 @@
-//! Two sets of runs compared: records, folders, baselines, and two command lines by turns.
+//! Comparison of two sets of runs: records, folders, baselines, and two command lines in turn.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::program::{Call, Place, listing};
 
 const SCHEMA: &str = include_str!("../../schema/iosonde-comparison-2.schema.json");
 
-/// So many runs of a simulated device with a mean service time of so many µs, under this name.
+/// `runs` runs of a simulated device with a mean service time of `service_us`, stored as `name`.
 fn measure(place: &Place, name: &str, runs: u32, service_us: u32, more: &str) {
     for _ in 0..runs {
         let words = format!(
@@ -77,7 +77,7 @@ fn sides_are_folders_records_and_baselines() {
     let mut again = place.iosonde(from_baseline).end().exits(0).json();
     again["sides"] = json["sides"].clone();
     assert_eq!(again, json, "a baseline holds all that a comparison needs");
-    // It is replaced as a baseline, and nothing else is.
+    // `--save-baseline` replaces only a baseline.
     place.iosonde("compare --save-baseline base.json b").end().exits(0);
     place.file("other", b"precious");
     place.iosonde("compare --save-baseline other b").end().exits(1).says("contains something else");
@@ -105,7 +105,7 @@ fn what_is_not_alike_is_refused_by_field_and_value() {
     ended.says("plan jobs.block_bytes: A has `4096`, B has `8192`").says("--allow plan");
     place.iosonde("compare a b --allow engine").end().exits(2);
     place.iosonde("compare a b --allow plan").end().exits(0).prints("differs: plan jobs.block");
-    // Another version, as if by an older program.
+    // A record of another program version.
     let record = &records(&place.work().join("a"))[0];
     let mut older: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
     older["program"] = json!("0.0.1");
@@ -148,7 +148,7 @@ fn a_real_file_against_itself_is_not_different() {
     let place = Place::new();
     place.file("disk", &[7; 4 << 20]);
     let run = "--run=run --path disk --rw randread --ioengine psync --runtime 300ms";
-    // Wide: a machine that does other work beside the test does differ from round to round.
+    // A wide tolerance: the load of the machine may differ between rounds.
     let call =
         place.iosonde("compare --rounds 7 --tolerance 30% --metrics iops,p50 --output-format json");
     let json = call.arg(run).arg(run).end().exits(0).json();

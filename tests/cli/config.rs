@@ -1,4 +1,4 @@
-//! Options that a user has set for all commands, and sets of options that have a name.
+//! Options that a user sets for all commands, and named sets of options.
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ fn run(place: &Place, words: &str) -> Ended {
     place.iosonde(&format!("{RUN} {words}")).without_env("XDG_CONFIG_HOME").end()
 }
 
-/// The words of the newest kept result.
+/// The command of the newest stored result.
 fn recorded(place: &Place) -> Vec<String> {
     let newest = place.kept().pop().unwrap();
     let manifest = fs::read_to_string(newest.join("manifest.json")).unwrap();
@@ -48,7 +48,7 @@ fn defaults_are_added_said_and_recorded() {
     ended.prints("iodepth=4").says("config.toml: --iodepth 4 --rw=randread");
     let words = recorded(&place);
     assert!(words.windows(2).any(|pair| pair == ["--iodepth", "4"]), "{words:?}");
-    // Other commands have none.
+    // The options do not apply to other commands.
     let listed = place.iosonde("report").without_env("XDG_CONFIG_HOME").end().exits(0);
     assert_eq!(listed.err, "");
 }
@@ -75,7 +75,7 @@ fn what_is_wrong_with_the_settings_is_said_before_anything_runs() {
     assert!(unknown.kept().is_empty());
 }
 
-/// Options that exclude each other: the same order decides.
+/// Of options that exclude each other, the same order of precedence decides.
 #[test]
 fn a_default_that_contradicts_what_counts_more_is_left_out() {
     let place =

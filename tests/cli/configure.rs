@@ -1,4 +1,4 @@
-//! `campaign configure`: by a script, and by keys on a terminal of its own.
+//! `campaign configure`, by a script and by keys on a terminal.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::program::Place;
 use super::robot::Robot;
 
 impl Robot {
-    /// Looks for a row, and moves there.
+    /// Searches for a row and moves to it.
     #[track_caller]
     fn goes_to(&mut self, row: &str) {
         self.types("/");
@@ -48,7 +48,7 @@ fn a_campaign_is_configured_saved_checked_and_run_from_the_menu() {
     robot.types(" ");
     robot.sees("[*] buffered");
     robot.goes_to("pts-iops-core");
-    // Help of the option, and what it depends on.
+    // The option's help, and the option on which it depends.
     robot.sees("Which IOPS does this storage give");
     robot.types(" ");
     robot.sees("[*] pts-iops-core");
@@ -72,7 +72,7 @@ fn a_campaign_is_configured_saved_checked_and_run_from_the_menu() {
     assert!(text.starts_with("# A campaign of iosonde"), "{text}");
     place.iosonde("campaign check mine.toml").end().exits(0).prints("0 of them would be refused");
     let ended = place.iosonde("campaign run mine.toml").end();
-    // So short runs on a busy machine are not steady, or complete nothing.
+    // Such short runs on a busy machine may not be steady, or not complete.
     assert!([Some(0), Some(3), Some(7)].contains(&ended.code), "{}", ended.err);
     ended.prints("pts-iops-core");
     let events = place.iosonde("campaign report results").end();
@@ -95,7 +95,7 @@ fn a_script_configures_without_a_terminal_and_comments_stay() {
     place.iosonde(&format!("{words} --preset quick")).end().exits(0);
     let text = fs::read_to_string(place.work().join("c.toml")).unwrap();
     assert_eq!(text.matches("quick = true").count(), 4, "{text}");
-    // A preset of one's own.
+    // A user's own preset.
     fs::create_dir(place.work().join("presets")).unwrap();
     place.file("presets/night.toml", b"parallel = 2\n[[experiment]]\nname = \"queue-depth\"\n");
     let own = format!("{words} --presets presets --preset night");

@@ -1,4 +1,4 @@
-//! `--cross-check fio`: with the real one where it is installed, and with scripts in its place.
+//! `--cross-check fio`, with fio if it is installed, and with scripts in its place.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,7 +24,7 @@ fn has_fio() -> bool {
     there
 }
 
-/// A directory for PATH with a program `fio` of these lines, after the one that tells its version.
+/// A directory for PATH with a script `fio` of these lines, which also reports a version.
 fn fake(place: &Place, lines: &str) -> PathBuf {
     let directory = place.work().join("bin");
     fs::create_dir(&directory).unwrap();
@@ -40,7 +40,7 @@ fn call(place: &Place, words: &str) -> Call {
     place.iosonde(words)
 }
 
-/// A call with this script as fio, whose document must tell the run itself whatever became of fio.
+/// A run with this script as fio. Its document must have the run's own result in any case.
 fn with_fake(lines: &str) -> (i32, Value, String) {
     let place = Place::new();
     let bin = fake(&place, lines);
@@ -74,7 +74,7 @@ fn rounds_of_both_and_the_ratio() {
     let ratio = number("/iops/median");
     assert!(number("/iops/interval/0") <= ratio && ratio <= number("/iops/interval/1"));
     assert!(check["missing"].is_null(), "{check:#}");
-    // All rounds are kept, ours and fio's.
+    // All rounds of both programs are stored.
     let names: Vec<String> = listing(&place.kept()[0])
         .iter()
         .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
@@ -187,7 +187,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
     assert_eq!(ended.code, Some(2), "{}", ended.err);
     let empty = place.work().join("empty");
     fs::create_dir(&empty).unwrap();
-    // Where administrators' programs live is looked at as well.
+    // System directories are searched too.
     if ["/usr/sbin/fio", "/sbin/fio", "/usr/local/sbin/fio"].iter().any(|p| fs::exists(p).unwrap())
     {
         skip("fio is in a system directory, and cannot be missing");

@@ -1,4 +1,4 @@
-//! The system calls that each engine makes, as strace sees them, with fio's beside them.
+//! System calls of each engine, as traced by strace, compared with fio's.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,19 +10,19 @@ use iosonde_rig::{skip, skip_part};
 
 use super::program::Place;
 
-/// Reads or writes of a run.
+/// Reads or writes per run.
 const OPS: usize = 200;
-/// What can carry a read, and what a write. Whoever writes reads much before it, to see that
-/// nothing is lost.
+/// Calls that can carry a read, and a write. A writing run also reads much before its writes, to
+/// inspect the target.
 const READS: &str = "pread64,preadv,preadv2,readv,io_submit,io_uring_enter";
 const WRITES: &str = "pwrite64,pwritev,pwritev2,writev,io_submit,io_uring_enter";
 
-/// Whether a program can be started at all.
+/// Whether a program can be started.
 fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok()
 }
 
-/// The one of these calls that a program makes most often, and how often.
+/// The most frequent of these calls by a program, and its count.
 fn main_call(
     place: &Place,
     calls: &str,
@@ -106,7 +106,7 @@ fn an_engine_makes_the_calls_that_it_names_and_fio_the_same() {
 
 #[test]
 fn each_engine_reads_a_file_that_is_written_before_the_run() {
-    // Other tests do so by io_uring.
+    // Other tests cover io_uring.
     for kind in EngineKind::of_files().filter(|kind| !kind.is_uring()) {
         let place = Place::new();
         let name = kind.name();

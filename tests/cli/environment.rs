@@ -51,7 +51,7 @@ fn little_locked_memory_is_recorded_and_no_obstacle() {
     let place = Place::new();
     place.hole("data", 16 << 20);
     let words = "run --path data --rw randread --iodepth 64 --runtime 0.3 --output-format json";
-    // Only for an ordinary user does the limit count.
+    // The limit applies only to unprivileged users.
     let Some(_) = place.as_nobody("--version") else { return };
     let mut command = place.as_nobody(words).unwrap().into_command();
     let limited = limited("--memlock=65536", &mut command);
@@ -93,7 +93,7 @@ fn more_asynchronous_requests_than_the_system_has_are_a_clear_error() {
     assert_eq!(ended.json()["error"]["kind"], "environment");
 }
 
-/// Runs a command under `prlimit`; `None`, with the reason, where there is none.
+/// Runs a command under `prlimit`; `None`, with the reason, if that is not installed.
 fn limited(limit: &str, command: &mut std::process::Command) -> Option<Ended> {
     let mut wrapped = std::process::Command::new("prlimit");
     wrapped.arg(limit).arg(command.get_program()).args(command.get_args());
@@ -115,10 +115,10 @@ fn limited(limit: &str, command: &mut std::process::Command) -> Option<Ended> {
     }
 }
 
-/// Runs a command whose io_uring_setup is answered with this errno.
+/// Runs a command whose io_uring_setup fails with this errno.
 fn without_io_uring(call: Call, errno: u32) -> Option<Ended> {
     let io_uring_setup = 425;
-    // Only what has a rule is filtered; the condition is always true.
+    // A filter applies only to calls with a rule, so the condition is always true.
     let always = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::Ge, 0).unwrap();
     let rules = [(io_uring_setup, vec![SeccompRule::new(vec![always]).unwrap()])];
     let arch = std::env::consts::ARCH.try_into().unwrap();
@@ -126,7 +126,7 @@ fn without_io_uring(call: Call, errno: u32) -> Option<Ended> {
     let filter =
         SeccompFilter::new(rules.into_iter().collect(), SeccompAction::Allow, forbid, arch);
     let program: seccompiler::BpfProgram = filter.unwrap().try_into().unwrap();
-    // A filter binds the thread that asks for it, and every child of that thread.
+    // A filter applies to the calling thread and its children.
     let child = std::thread::spawn(move || {
         seccompiler::apply_filter(&program).map_err(|error| error.to_string())?;
         Ok::<Running, String>(call.start())

@@ -1,5 +1,5 @@
-//! `experiment`: files and names, refusals before anything is touched, interruption and going on,
-//! and what is left in the folder.
+//! `experiment`: files and names, refusals before any change, interruption and resumption, and the
+//! files of a folder.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::program::{Place, json_of, listing};
 
-/// Eight servers of 1 ms: the knee is at a depth of 8.
+/// Eight servers of 1 ms: the knee is at depth 8.
 const SIM: &str = "servers=8,read=1ms,write=2ms";
 
 const SMALL: &str = r#"
@@ -35,15 +35,14 @@ fn only(place: &Place) -> PathBuf {
     kept[0].clone()
 }
 
-/// The runs that are stored. One that was being stored when its command was killed has a temporary
-/// name.
+/// The stored runs. A run whose storing was interrupted by a kill has a temporary name.
 fn trials(folder: &Path) -> Vec<String> {
     let names = listing(&folder.join("trials")).into_iter();
     let names = names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
     names.filter(|name| !name.starts_with('.')).collect()
 }
 
-/// How many runs of the only experiment are kept so far.
+/// Number of stored runs of the only experiment.
 fn trials_so_far(place: &Place) -> usize {
     place.kept().first().map_or(0, |folder| trials(folder).len())
 }
@@ -77,7 +76,7 @@ fn what_is_built_in_is_listed_and_shown() {
         assert!(listed.out.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}");
     }
     let shown = place.iosonde("experiment show queue-depth").end().exits(0);
-    // What is shown is a file that can be given back.
+    // `show` prints a file that `run` accepts.
     place.file("mine.toml", shown.out.as_bytes());
     place.iosonde("experiment run mine.toml --dry-run").end().exits(0).prints("queue-depth");
     let json = place.iosonde("experiment list --output-format json").end().exits(0);
@@ -120,7 +119,7 @@ fn a_file_of_ones_own_has_all_that_a_built_in_one_has() {
     place.file("small.toml", SMALL.as_bytes());
     let words = format!("experiment run small.toml {SIM} --ioengine sim --seed 7");
     let ended = place.iosonde(&words).end().exits(0).says("results stored in");
-    // 8 servers of 1 ms: a depth of 4 gives 4,000, a depth of 16 what the servers do.
+    // 8 servers of 1 ms: depth 4 gives 4,000, depth 16 the maximum of the servers.
     ended.prints("Does it work?").prints("4,00").prints("8,01");
     let folder = only(&place);
     for name in [
@@ -148,7 +147,7 @@ fn a_file_of_ones_own_has_all_that_a_built_in_one_has() {
     assert_eq!(manifest["complete"], true);
 }
 
-/// T8: what the engine did is what the cell says.
+/// T8: the engine's load matches the parameters of the cell.
 #[test]
 fn no_parameter_is_frozen() {
     let place = Place::new();
@@ -187,7 +186,7 @@ values = ["read", "write"]
         assert_eq!(moved["bytes"].as_f64().unwrap() / moved["ops"].as_f64().unwrap(), size);
         let other = if way == "read" { "write" } else { "read" };
         assert_eq!(job[other]["ops"], 0);
-        // Each operation begins a size and a gap after the one before it.
+        // The distance between operations is the size plus the gap.
         let stride = size + level("gap")["value"].as_f64().unwrap();
         let touched = job["touched"][1].as_f64().unwrap() - job["touched"][0].as_f64().unwrap();
         assert_eq!((touched - size) % stride, 0.0, "{size} {stride} {touched}");
@@ -325,8 +324,8 @@ fn what_was_killed_goes_on_too() {
     let folder = only(&place);
     assert!(folder.to_string_lossy().ends_with(".partial"));
     let before = trials(&folder).len();
-    // A run that a power cut left half written is carried out anew, and nothing else is lost.
-    // The newest one may not be in the list of checksums yet.
+    // A run that a power cut left incomplete is repeated, and nothing else is lost. The newest run
+    // may not be in the list of checksums yet.
     let made = |name: &String| fs::metadata(folder.join("trials").join(name)).unwrap().modified();
     let damaged = trials(&folder).into_iter().min_by_key(|name| made(name).unwrap());
     if let Some(name) = &damaged {
@@ -335,7 +334,7 @@ fn what_was_killed_goes_on_too() {
     let resume = format!("experiment resume {} --eta-interval 0", folder.display());
     let Some(name) = &damaged else { return skip("killed before the first run") };
     let listed = listing(&folder.join("trials"));
-    // Also while somebody holds the folder, as the kernel may for a moment after the kill.
+    // Also while the folder is locked, as may be the case for a moment after the kill.
     let log = fs::File::open(folder.join("log.jsonl")).unwrap();
     log.lock().unwrap();
     place.iosonde(&resume).end().exits(6).says(name);
@@ -349,7 +348,7 @@ fn what_was_killed_goes_on_too() {
     assert!(!folder.to_string_lossy().ends_with(".partial"));
     let whole = trials(&folder).iter().filter(|name| name.ends_with(".json.zst")).count();
     assert!(before < 8 && whole == 8, "{before} {whole}");
-    // What is complete is not gone on with.
+    // A complete experiment cannot be resumed.
     let resume = format!("experiment resume {}", folder.display());
     place.iosonde(&resume).end().exits(2).says("nothing to resume");
     assert!(folder.is_dir());
@@ -413,7 +412,7 @@ fn what_is_gone_on_with_stays_whatever_goes_wrong() {
     place.iosonde(&resume).end().exits(2).says("does not exist");
     assert_eq!(trials(&only(&place)), before);
     fs::rename(place.work().join("other"), place.work().join("disk")).unwrap();
-    // Two at once: the second one is sent away.
+    // Two resumptions at once: the second one is refused.
     let first = place.iosonde(&resume.replace("--eta-interval 0", "--eta-interval 100ms")).start();
     let first = first.until_stderr("depth:");
     let partial = listing(&place.runs())[0].clone();
@@ -476,7 +475,7 @@ fn a_file_that_another_process_has_open_is_only_read() {
     let running = running.until("second run", || trials_so_far(&place) >= 2);
     running.signal(Signal::INT).end().exits(130).says("is only read");
     let resume = format!("experiment resume {}", only(&place).display());
-    // It is free again, and the runs to come are as those before.
+    // The device is free again, and later runs are like earlier ones.
     holder.kill().and_then(|()| holder.wait()).unwrap();
     place.iosonde(&resume).end().exits(0).says("is only read");
     assert_eq!(path.metadata().unwrap().blocks(), 0, "nothing was written");
@@ -494,7 +493,7 @@ fn a_consent_is_asked_for_only_where_the_first_command_had_one() {
         let words = format!("experiment run small.toml data --eta-interval 100ms {consent}");
         let running = place.iosonde(&words).start().until_stderr("depth:");
         let running = running.until("first run", || trials_so_far(&place) >= 1);
-        // Its own folder comes before its target, which it has open.
+        // The folder is checked before the target, which the first command has open.
         let resume = |folder: &Path| format!("experiment resume {}", folder.display());
         let second = place.iosonde(&resume(&only(&place))).end().exits(1);
         let second = second.says("another command is writing to it");
@@ -538,7 +537,7 @@ fn a_data_sheet_is_held_against_what_was_measured() {
          --eta-interval 0"
     );
     let ended = place.iosonde(&words).end();
-    // 8,000 of 1,000 claimed, and 1 ms of 10 us claimed.
+    // 8,000 IOPS where 1,000 are claimed, and 1 ms where 10 us are claimed.
     assert!(ended.out.contains("random reads") && ended.out.contains("latency"), "{}", ended.out);
     let report = fs::read_to_string(only(&place).join("report.txt")).unwrap();
     assert!(report.contains("met") && report.contains("missed"), "{report}");
@@ -562,7 +561,7 @@ fn json_is_one_document() {
     serde_json::from_str::<Value>(&ended.out).unwrap();
 }
 
-/// Schema versions stay readable: this folder was written by the first version that had one.
+/// All schema versions stay readable: this folder has the first schema version.
 #[test]
 fn a_folder_of_an_older_version_is_rendered_again() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! A device that fails: exit 1, the errno is named, what was measured is kept.
+//! A failing device: exit code 1, the errno is reported, finished results are stored.
 
 use std::fs;
 
@@ -76,7 +76,7 @@ fn an_error_in_the_middle_of_a_simulated_device() {
 
 #[test]
 fn an_error_in_one_workload_does_not_stop_the_others() {
-    // Layout writes 256 MiB in 256 requests of 1 MiB and more after splitting; reads alone fail.
+    // The layout writes 256 MiB in 256 requests of 1 MiB or more after splitting; only reads fail.
     let Some(mount) = serve(&["fault=read:eio:nth=500"]) else { return };
     let place = Place::new();
     let words = "check --seconds 0.5 --only cache,database,logging --threads 1";
@@ -94,7 +94,7 @@ fn an_error_in_one_workload_does_not_stop_the_others() {
 
 #[test]
 fn a_failing_fsync_is_an_error() {
-    // The first fsync ends the layout, so a named file is measured instead.
+    // The layout ends with an fsync, so an existing file is measured instead.
     let Some(mount) = serve(&["fault=sync:eio"]) else { return };
     let place = Place::new();
     let data = mount.path().join("data");

@@ -1,4 +1,4 @@
-//! Command lines of fio with only the word `fio` replaced.
+//! Command lines of fio with `fio` replaced by `iosonde run`.
 
 use std::fs;
 use std::process::Command;
@@ -10,8 +10,8 @@ use super::program::{Place, listing};
 
 const LINES: &str = include_str!("../fixtures/fio/command-lines.txt");
 
-/// The lines with what becomes of each, ready to run here: sizes and times are shortened, and
-/// files stand for devices.
+/// The lines with their outcomes, adapted to run here: with smaller sizes and times, and files in
+/// place of devices.
 fn lines() -> impl Iterator<Item = (&'static str, &'static str, String)> {
     let lines = LINES.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     lines.map(|line| {
@@ -77,7 +77,7 @@ fn a_command_line_means_what_its_job_file_means() {
     let line = "--filename=data.img --bs=8k --name=a --rw=randread --ioengine=libaio --iodepth=4 \
                 --name=b --stonewall --rw=read --size=1m";
     assert_eq!(plans("a.fio"), plans(line));
-    // What the command line says holds where the file says nothing, and only there.
+    // Options of the command line apply only where the file sets none.
     let with = plans("a.fio --bs=4k --io_size=64k --section a --section b");
     assert_eq!(with[0]["jobs"][0]["block_bytes"], 8192);
     assert_eq!(with[0]["stop"]["after_bytes"], 65_536, "{}", with[0]["stop"]);
@@ -93,7 +93,7 @@ fn defaults_are_fios_and_the_first_line_says_so() {
     assert!(ended.out.starts_with("read as fio's command line: fio's defaults"), "{}", ended.out);
     assert!(ended.err.contains("iodepth=8 has no effect, as in fio"), "{}", ended.err);
     assert_eq!(fs::metadata(place.work().join("x.0.0")).unwrap().len(), 65_536);
-    // A file that this job has made may be written again; another's may not.
+    // A file that this job created may be written again; another's may not.
     place.iosonde(words).end().exits(0);
     place.file("x.0.0", &[7; 65_536]);
     place.iosonde(words).end().exits(5);
@@ -102,7 +102,7 @@ fn defaults_are_fios_and_the_first_line_says_so() {
     assert!(!place.work().join("y.0.0").exists());
 }
 
-/// What a shell prints of a run whose streams are one.
+/// Output of a run in a shell with both streams joined.
 fn piped(place: &Place, words: &str) -> String {
     let line = format!("{} run {words} 2>&1", iosonde_fixtures::program!());
     let mut shell = Command::new("sh");
@@ -127,7 +127,7 @@ fn the_options_are_in_the_json_as_they_were_written_and_nothing_stands_in_its_wa
     let notes = result["iosonde"]["notes"].as_array().unwrap();
     let is_said = |what: &str| notes.iter().any(|note| note.as_str().unwrap().contains(what));
     assert!(is_said("iodepth=4 has no effect") && is_said("is created, and stays"), "{notes:?}");
-    // In a file the name is that of a section; of jobs reported together the last one stands.
+    // In a file the section sets the name; of jobs reported together the last name is used.
     place.file(
         "job.fio",
         b"[global]\nfilename=data.img\nsize=64k\ngroup_reporting\n[a]\nbs=8k\n[b]\nbs=16k\n",
@@ -169,7 +169,7 @@ fn a_mixed_job_is_verified_after_it_has_written() {
         let out = place.iosonde(&words).end().exits(0).out;
         let job = serde_json::from_str::<Value>(&out).unwrap()["jobs"][0].clone();
         assert!(job["write"]["total_ios"].as_u64().unwrap() > 0 && job["error"] == 0, "{job}");
-        // What it read by itself and what was read to verify it are all of the file, as with fio.
+        // Reads of the load and of the verification together cover the whole file, as with fio.
         let read = &job["read"];
         assert_eq!(read["io_bytes"], 512 << 10, "{job}");
         assert_eq!(read["lat_ns"]["N"], read["total_ios"], "{job}");
@@ -242,7 +242,7 @@ fn output_goes_to_a_file_and_replaces_no_other() {
     assert!(fs::read_to_string(place.work().join("short.txt")).unwrap().contains("IOPS="));
     run("--output=/dev/stdout").exits(0).prints("IOPS=");
     run("--output=/dev/stderr").exits(0).silent().says("IOPS=");
-    // In our own grammar as well, an earlier report is replaced.
+    // An earlier report is replaced also with native options.
     let own = "run --path=data.img --rw=read --bs=64k --io-size=256k --output=own.txt";
     for format in ["normal", "json", "fio-json", "terse"] {
         let own = format!("{own}.{format} --output-format={format}");
@@ -326,7 +326,7 @@ fn an_atomic_write_is_one_or_the_error_of_the_system() {
     let words =
         "run --name=x --size=64k --rw=write --bs=4k --direct=1 --ioengine=libaio --atomic=1";
     let ended = place.iosonde(words).end();
-    // Before Linux 6.11, and where the file system or the device cannot.
+    // Fails before Linux 6.11, and if the file system or device lacks support.
     let is_refused = ended.code == Some(1)
         && ["EOPNOTSUPP", "EINVAL", "ENOTSUP"].iter().any(|name| ended.out.contains(name));
     assert!(ended.code == Some(0) || is_refused, "{:?}\n{}\n{}", ended.code, ended.out, ended.err);
@@ -479,7 +479,7 @@ fn jobs_of_a_flow_share_by_weight_and_a_rate_too_low_ends_the_run() {
     let result: Value = serde_json::from_str(&out).unwrap();
     let count = |job: usize| result["jobs"][job]["read"]["total_ios"].as_u64().unwrap();
     let (one, three) = (count(0), count(1));
-    // Batches, and what the threads do in the last moments alone.
+    // Differences come from batches, and from the threads' last moments.
     assert!(three.abs_diff(3 * one) <= 16 + one / 10, "{one} and {three}");
     let slow = "run --name=x --filename=data.img --rw=randread --thinktime=50ms --time_based \
                 --runtime=30 --rate_iops_min=1000";
@@ -532,7 +532,7 @@ fn engines_and_options_of_fio_that_are_not_had_are_refused_with_what_to_use_inst
     place.iosonde(&format!("{nodes}all --numa_mem_policy=bind:x")).end().exits(2).says("`x`");
 }
 
-/// Of each job: its name, its group, and about how many quarters of a second it ran.
+/// Name, group and approximate run time in quarters of a second of each job.
 fn ends(json: &str) -> Vec<(String, u64, u64)> {
     let from = json.find('{').unwrap_or(json.len());
     let result: Value = serde_json::from_str(&json[from..]).unwrap();
@@ -576,7 +576,7 @@ fn jobs_end_with_those_of_fio_and_are_of_the_same_groups() {
         let mut fio = Command::new("fio");
         let fio = fio.args([&file, "--output-format=json"]).current_dir(place.work());
         let mut theirs = ends(&String::from_utf8(fio.output().unwrap().stdout).unwrap());
-        // fio lists a job that never ran, and adds up the time of jobs that are reported together.
+        // fio lists a job that never ran, and sums the times of jobs that are reported together.
         theirs.retain(|(name, ..)| name != "never");
         if name == "together" {
             own.iter_mut().chain(&mut theirs).for_each(|(.., quarters)| *quarters = 0);
@@ -585,8 +585,8 @@ fn jobs_end_with_those_of_fio_and_are_of_the_same_groups() {
             jobs.iter().map(|(name, group, _)| (name.clone(), *group)).collect()
         };
         assert_eq!(names(&own), names(&theirs), "{name}");
-        // A busy machine delays all ends of a run, those of fio most: how far they are apart is
-        // compared. A job that did not end with another would go on for 8 s.
+        // A busy machine delays the ends of all jobs, fio's most, so differences are compared. A
+        // job that did not end with another would continue for 8 s.
         let apart = |jobs: &[(String, u64, u64)]| -> Vec<i64> {
             let quarters = |job: &(String, u64, u64)| i64::try_from(job.2).unwrap();
             jobs.iter().map(|job| quarters(job) - quarters(&jobs[0])).collect()
@@ -619,7 +619,7 @@ fn jobs_are_reported_together_where_they_ask_for_it_and_copies_share_a_name() {
     let found =
         entries(&format!("[a]\n{grouped}numjobs=2\n[b]\nrw=write\nnumjobs=2\n[c]\n{grouped}"));
     assert_eq!(found, [own("a", 32, 0), own("b", 0, 16), own("b", 16, 16)]);
-    // Copies that differ are roles of their own.
+    // Copies that differ become separate roles.
     let split = "rw=read\nnumjobs=2\ncpus_allowed=0\ncpus_allowed_policy=split\n";
     let found = entries(&format!("[a]\n{split}[b]\n{split}"));
     let names: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();

@@ -1,5 +1,5 @@
-//! Verification as fio's job files ask for it: what is written, what a later job expects, and what
-//! is no damage.
+//! Verification in fio's job files: the data written, the data that a later job expects, and cases
+//! that are not damage.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::program::{Ended, Place};
 
-/// What it printed in the form of fio's JSON.
+/// Its standard output as fio's JSON.
 fn fio_json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.out).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Tables of many results, and devices beside their peers.
+//! Tables of many results, and comparison of devices with their peers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use crate::program::{Place, listing};
 
 /// Results of the fleet.
 const HOSTS: usize = 10_000;
-/// Runs that the results are copies of: each of five speeds by so many seeds.
+/// Seeds per speed; every result is a copy of one of these runs.
 const SEEDS: usize = 12;
-/// Mean service time of a simulated device, us: usual, slow, and with the newer firmware.
+/// Mean service time of a simulated device, us: normal, slow, and with the newer firmware.
 const USUAL: [u32; 3] = [100, 300, 110];
 
-/// Stands for the name of a host in the files of a result.
+/// Placeholder for the host name in the files of a result.
 const NAME: &str = "@HOST@";
 
-/// Measures simulated devices, and returns the folders by speed.
+/// Measures simulated devices. Returns the folders by speed.
 fn measured(place: &Place) -> Vec<Vec<PathBuf>> {
     let of_speed = |us: &u32| {
         let kept = place.work().join(format!("measured-{us}"));
@@ -39,7 +39,7 @@ fn measured(place: &Place) -> Vec<Vec<PathBuf>> {
     USUAL.iter().map(of_speed).collect()
 }
 
-/// The files of a result as if a host named [`NAME`] had measured it, with a device of its own.
+/// The files of a result as measured by a host named [`NAME`] on its own device.
 fn files_of(result: &Path, firmware: &str) -> Vec<(&'static str, String)> {
     let read = |name: &str| fs::read_to_string(result.join(name)).unwrap();
     let json = |name: &str| serde_json::from_str::<Value>(&read(name)).unwrap();
@@ -71,7 +71,7 @@ fn write(files: &[(&str, String)], to: &Path, host: &str) {
     fs::write(to.join("SHA256SUMS"), sums).unwrap();
 }
 
-/// A fleet: host 17 of each thousand is slow, and one in `newer` has the newer firmware.
+/// A fleet: host 17 of each thousand is slow, and one host in `newer` has the newer firmware.
 fn fleet(place: &Place, hosts: usize, newer: usize) -> PathBuf {
     let measured = measured(place);
     let kinds = [(0, "1.0"), (1, "1.0"), (2, "1.1")].map(|(speed, firmware)| {
@@ -92,14 +92,14 @@ fn fleet(place: &Place, hosts: usize, newer: usize) -> PathBuf {
     root
 }
 
-/// The queries of the page, in its order.
+/// The queries of the page, in order.
 fn queries() -> Vec<String> {
     let page = include_str!("../../docs/fleets.md");
     let blocks = page.split("```sql\n").skip(1);
     blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// What DuckDB answers to each query in a directory: rows of cells.
+/// Result rows of each query, by DuckDB in a directory.
 fn asked(directory: &Path, queries: &[String]) -> Option<Vec<Vec<Value>>> {
     let script = "import sys, json, duckdb\n\
         for query in json.load(sys.stdin):\n    \
@@ -149,7 +149,7 @@ fn ten_thousand_results_answer_the_questions_of_the_page() {
     assert!(slow.iter().all(|host| first.contains(&host.as_str())), "{first:?}");
     let versions: Vec<&str> = firmware.iter().map(|row| row[1].as_str().unwrap()).collect();
     assert_eq!(versions, ["1.0", "1.1"]);
-    // Ten per cent longer service.
+    // A ten per cent longer service time.
     let ratio = firmware[1][4].as_f64().unwrap();
     assert!((ratio - 1.0 / 1.1).abs() < 0.03, "{ratio}");
     let apart: Vec<&str> = apart.iter().map(|row| row[0].as_str().unwrap()).collect();

@@ -1,5 +1,5 @@
-//! Every form of a result, and every file of results, from the built binary; where a fio is
-//! installed, beside fio's own.
+//! Every output format and every result file of the built binary, compared with fio's own output if
+//! fio is installed.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Whether a program is there; says so if it is not.
+/// Whether a program is installed; reports the skip if not.
 fn has(program: &str, probe: &str) -> bool {
     let there = Command::new(program).arg(probe).output().is_ok_and(|out| out.status.success());
     if !there {
@@ -26,8 +26,8 @@ fn has(program: &str, probe: &str) -> bool {
     there
 }
 
-/// Asserts that a document fits a schema as published, and that it has no field of which the schema
-/// knows nothing. Objects without `properties` in the schema are open.
+/// Asserts that a document matches a published schema and has no field that the schema lacks.
+/// Objects without `properties` in the schema are open.
 #[track_caller]
 pub(super) fn assert_fits(schema: &str, document: &Value) {
     fn close(schema: &mut Value) {
@@ -76,7 +76,7 @@ fn results_fit_their_schema() {
         assert_eq!(ended.code, Some(exit), "{words}: {ended}");
         assert_fits(RESULT, &ended.json());
     }
-    // A whole check, where the directory is one that it accepts.
+    // A whole check, if the directory is acceptable to it.
     let ended =
         place.iosonde("check . 256M --seconds 1 --only database --output-format json").end();
     assert_fits(RESULT, &ended.json());
@@ -137,13 +137,13 @@ fn a_terse_line_has_as_many_fields_as_that_of_an_installed_fio() {
     let theirs: Vec<&str> = theirs.trim_end().split(';').collect();
     let ours: Vec<&str> = ours.trim_end().split(';').collect();
     assert_eq!(ours.len(), theirs.len(), "{ours:?}\n{theirs:?}");
-    // The same shape field by field: a percentage, a percentile, a name or a number.
+    // The same kind of each field: a percentage, a percentile, a name or a number.
     let shape =
         |field: &str| (field.ends_with('%'), field.contains("%="), field.parse::<f64>().is_ok());
     for (index, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
         assert_eq!(shape(ours), shape(theirs), "field {}: {ours} and {theirs}", index + 1);
     }
-    // What must be equal in any two runs: version, group, percent of all bandwidth.
+    // Fields that are equal in any two runs: version, group, percent of all bandwidth.
     assert_eq!((ours[0], ours[3], ours[4]), (theirs[0], theirs[3], theirs[4]));
 }
 
@@ -175,7 +175,7 @@ fn fio_json_has_every_key_of_an_installed_fio() {
     let mut out = Vec::new();
     missing(&ours, &theirs, "", &mut out);
     missing(&ours["jobs"][0], &theirs["jobs"][0], "/jobs", &mut out);
-    // A device's counters stand there only where there is a device.
+    // The counters of a device are present only if there is a device.
     out.retain(|path| path != "/disk_util");
     assert!(out.is_empty(), "{out:?}");
 }
@@ -217,7 +217,7 @@ fn a_series_has_a_row_per_interval_and_direction() {
     let rows: Vec<Value> = text.lines().map(parsed).collect();
     rows.iter().for_each(|row| assert_fits(SERIES, row));
     assert_eq!(rows.iter().filter(|row| row["direction"] == "read").count(), 3);
-    // One of its own kind is replaced; nothing temporary stays.
+    // A file of the same kind is replaced; no temporary file remains.
     place.iosonde(&format!("{SIM} --series out.csv")).end().exits(0);
     assert_eq!(listing(&place.work()).len(), 2);
 }
@@ -313,7 +313,7 @@ fn a_check_prints_its_runs_in_the_same_formats() {
     lines.for_each(|line| assert_fits(PROGRESS, &line));
     let text = fs::read_to_string(place.work().join("out.prom")).unwrap();
     assert!(text.contains("iosonde_exit_code{verb=\"check\"}"), "{text}");
-    // On a machine that stands still a direction may have no whole life within the window.
+    // If the machine stalls, a direction may have no operation entirely within the window.
     let log = fs::read_to_string(place.work().join("out.hlog")).unwrap();
     assert!(["database/read", "cache/read"].iter().any(|tag| log.contains(tag)), "{log}");
     place.iosonde("check --dry-run --output-format terse").end().exits(2).says("--dry-run");

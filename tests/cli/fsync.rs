@@ -1,4 +1,4 @@
-//! `verify fsync` from the built binary: its document, its refusals, what stays behind.
+//! `verify fsync` of the built binary: its document, refusals and remaining files.
 
 use iosonde_rig::skip;
 
@@ -20,7 +20,7 @@ fn a_climb_fits_its_schema_and_leaves_no_file() {
         return;
     }
     assert_fits(FSYNC, &document);
-    // Where nothing counts flushes, so small a file allows no statement.
+    // Without flush counters so small a file permits no statement.
     assert!(matches!(ended.code, Some(0 | 7)), "{ended}");
     assert_eq!(document["plan"]["seed"], 7);
     assert_eq!(document["complete"], true);

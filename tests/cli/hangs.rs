@@ -1,5 +1,5 @@
-//! Storage that never answers: it is named, and the first interrupt ends every verb, with what was
-//! measured. An answer takes an hour here, so that whoever waits for it is found out.
+//! Storage that never answers: it is named, and the first interrupt ends every verb with its
+//! results so far. An answer takes an hour here, so a verb that waits for it fails the test.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::program::{Place, Running};
 
-/// Far below the hour of an answer, and above what a busy machine takes.
+/// Far below the hour of an answer, and above the delays of a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 fn serve(words: &[&str]) -> Option<FuseMount> {
@@ -18,7 +18,7 @@ fn serve(words: &[&str]) -> Option<FuseMount> {
     FuseMount::new(script).map_err(skip).ok()
 }
 
-/// Interrupts it; says how long the end took.
+/// Interrupts a command and reports how long its end took.
 fn interrupt(what: &str, running: Running) -> super::program::Ended {
     let started = Instant::now();
     let ended = running.signal(Signal::INT).end();
@@ -49,12 +49,12 @@ fn the_first_interrupt_ends_every_verb_before_anything_was_answered() {
     .into_iter()
     .enumerate()
     {
-        // The kernel keeps the file of a process open until the server answers: each has its own.
+        // Separate files: the kernel keeps a process's file open until the server answers.
         let data = mount.path().join(format!("data{nth}"));
         fs::File::create(&data).unwrap().set_len(8 << 20).unwrap();
         let words = words.replace("DATA", data.to_str().unwrap()).replace("FOLDER", folder);
         let place = Place::new();
-        // The words of --run are one.
+        // The value of --run is one word.
         let mut call = place.iosonde("");
         for (nth, part) in words.split('\'').enumerate() {
             call = match nth.is_multiple_of(2) {

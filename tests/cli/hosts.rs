@@ -1,4 +1,4 @@
-//! One command on several hosts: agents as local processes, and programs that only pretend to be
+//! One command on several hosts: with real agents as local processes, and with scripts that act as
 //! agents.
 
 use std::fmt::Display;
@@ -17,24 +17,24 @@ use crate::formats::assert_fits;
 use crate::program::{Call, Ended, Place, listing};
 
 pub(crate) const SCHEMA: &str = include_str!("../../schema/iosonde-hosts-result-1.schema.json");
-/// On every host of these tests.
+/// The agent program on every host.
 const AGENT: iosonde_fixtures::Program = iosonde_fixtures::program!();
 
 pub(crate) const SIM: &str =
     "--ioengine sim --path servers=8,read=exp:90us --rw randread --iodepth 4";
 
-/// `run` on local agents: the rest of the command line follows.
+/// `run` with local agents and the options in `rest`.
 fn run(place: &Place, hosts: &str, rest: &str) -> Call {
     place.iosonde(&format!("run --hosts {hosts} --launch local --agent {AGENT} {rest}"))
 }
 
-/// A launcher in which this is the agent of `b`, and `a` has a real one.
+/// A launcher that runs this script as the agent of `b`, and a real agent for `a`.
 fn with_b(script: &str) -> String {
     format!("--launch=sh -c 'if [ {{host}} = a ]; then exec {{command}}; else {script}; fi'")
 }
 
-/// The percentiles of a load are those of the raw histograms of its records, one after the other:
-/// the nearest rank among all their buckets.
+/// Checks that a load's percentiles are those of its records' raw histograms together: the nearest
+/// rank among all their buckets.
 pub(crate) fn assert_merged(load: &Value, folder: &Path, names: &[impl Display]) {
     let records = names.iter().map(|name| {
         let text = fs::read(folder.join(format!("01-run@{name}.json"))).unwrap();
@@ -69,7 +69,7 @@ pub(crate) fn assert_merged(load: &Value, folder: &Path, names: &[impl Display])
         });
         let mut alone = iosonde_stats::Histogram::new();
         alone.add_buckets(&[(nearest.unwrap().0, 1)]);
-        // Somewhere in the bucket that holds this rank.
+        // Any value in the bucket of this rank.
         let middle_ns = alone.quantile(0.5).unwrap().clamp(min_ns.unwrap(), max_ns.unwrap());
         let off = value_ns.abs_diff(middle_ns) as f64 / middle_ns as f64;
         assert!(off <= iosonde_stats::histogram::RELATIVE_ERROR, "{quantile}: {middle_ns}");
@@ -111,7 +111,7 @@ fn hosts_are_merged_into_one_result() {
     assert!((sum / load["common"]["iops"].as_f64().unwrap() - 1.0).abs() < 1e-9);
     let folder = listing(&place.work().join("kept")).remove(0);
     assert_merged(load, &folder, &["node1", "node2", "node3"]);
-    // The same again from what is kept.
+    // The same again from the stored results.
     let again = place.iosonde("report --output-format json").arg(&folder);
     assert_eq!(again.end().exits(0).json()["loads"], json["loads"]);
     place.iosonde("report").arg(&folder).end().exits(0).prints("on 3 hosts");
@@ -153,7 +153,7 @@ fn a_campaign_runs_on_each_host_with_its_own_devices() {
     on_both("run fleet.toml --output out").end().exits(0).prints(together);
     let kept = listing(&place.work().join("b/out"));
     assert!(kept.iter().any(|folder| folder.join("signoff.json").is_file()), "{kept:?}");
-    // A host that has no such device: nobody begins.
+    // One host lacks the device: no host begins.
     let missing = campaign.replace("ioengine = \"sim\"", "").replace("servers=8,", "/nowhere/");
     fs::write(place.work().join("b/fleet.toml"), missing).unwrap();
     let ended = on_both("run fleet.toml --output other").end().exits(2).silent();
@@ -173,7 +173,7 @@ fn real_runs_begin_together() {
     let json = run(&place, "a,b", words).end().exits(0).json();
     let common = &json["loads"][0]["common"];
     let span_ns = common["span_ns"].as_u64().unwrap();
-    // Of half a second; a busy machine may start a process late, never early.
+    // At most half a second; a busy machine may start a process late, never early.
     assert!((250_000_000..=500_000_000).contains(&span_ns), "{common}");
 }
 
@@ -182,7 +182,7 @@ fn nothing_is_written_unless_every_host_can_take_part() {
     let place = Place::new();
     place.file("mine", b"somebody's data");
     place.file("blank", &[0; 1 << 20]);
-    // A directory of its own for each host, in one of which the file holds data.
+    // A separate directory for each host; in one of them the file holds data.
     for (host, file) in [("a", "blank"), ("b", "mine")] {
         fs::create_dir(place.work().join(host)).unwrap();
         fs::copy(place.work().join(file), place.work().join(host).join("disk")).unwrap();
@@ -244,7 +244,7 @@ fn a_host_that_dies_leaves_a_partial_result() {
     place.file("disk", &[7; 4 << 20]);
     let call =
         place.iosonde(&format!("run --hosts a,b,c --agent {AGENT} --path disk --rw randread"));
-    // The agent of `b` is killed while it measures.
+    // The agent of `b` is killed during the measurement.
     let noted = "--launch=sh -c 'if [ {host} = b ]; then echo $$ > agent; fi; exec {command}'";
     let call = call.arg("--ioengine=psync").arg("--runtime=15").arg("--results=kept").arg(noted);
     let running = call.start().until_stderr("hosts: 3 running");
@@ -257,7 +257,7 @@ fn a_host_that_dies_leaves_a_partial_result() {
     place.iosonde("report").arg(&folder).end().exits(0).prints("PARTIAL: ");
 }
 
-/// Kills the process whose number stands in this file.
+/// Kills the process whose number is in this file.
 pub(crate) fn kill(file: &Path) {
     let pid = fs::read_to_string(file).unwrap().trim().parse().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
@@ -268,7 +268,7 @@ fn storage_that_two_hosts_would_write_is_refused() {
     let place = Place::new();
     place.file("disk", &[0; 1 << 20]);
     let words = "--path disk --rw randwrite --ioengine psync --number-ios 10";
-    // On one machine the gate of the second host refuses even earlier.
+    // With both hosts on one machine, the gate of the second refuses even earlier.
     let ended = run(&place, "a,b", words).end().exits(5);
     ended.says("nothing was written on any of 2 hosts");
     assert_eq!(fs::read(place.work().join("disk")).unwrap(), vec![0; 1 << 20]);
@@ -279,7 +279,7 @@ fn an_interrupt_stops_all_hosts_and_keeps_what_there_is() {
     let place = Place::new();
     place.file("disk", &[7; 4 << 20]);
     let words = "--path disk --rw randread --ioengine psync --runtime 60 --results kept";
-    // Both measure by then.
+    // Both hosts measure by then.
     let running = run(&place, "a,b", words).start().until_stderr("hosts: 2 running");
     let began = Instant::now();
     running.signal(Signal::INT).end().exits(130).prints("PARTIAL: ");
@@ -309,7 +309,7 @@ fn other_verbs_are_shown_host_by_host() {
 fn the_counters_of_a_shared_server_stand_beside_the_load() {
     let place = Place::new();
     let folder = place.work().display().to_string();
-    // A server that reads 4,096 bytes and writes none each time that it is asked.
+    // A server whose read counter grows by 4,096 bytes at each call, and whose write counter is 0.
     place.file(
         "count",
         b"#!/bin/sh\ncd \"$1\"; echo x >> asked\necho $(($(wc -l < asked) * 4096)) 0",
@@ -329,7 +329,7 @@ fn the_counters_of_a_shared_server_stand_beside_the_load() {
     page(&place, "kept").prints("The server's disks read 4.00 KiB while the hosts read");
     let ended = run(&place, "a,b", &words).arg("--server-counters=echo busy").end().exits(1);
     ended.says("--server-counters: `echo busy`: found `busy`, expected lines of /sys/block");
-    // The counters stand in the way of nothing once the hosts have begun.
+    // Failing counters do not stop the run once the hosts have begun.
     place.file(
         "once",
         b"#!/bin/sh\ncd \"$1\"; echo x >> calls; [ $(wc -l < calls) = 1 ] && echo 1 1",
@@ -339,7 +339,7 @@ fn the_counters_of_a_shared_server_stand_beside_the_load() {
     ended.says("warning: --server-counters: exit code 1").says("this run goes without them");
 }
 
-/// The page of the newest result of many hosts in a folder.
+/// Page of the newest multi-host result in a folder.
 fn page(place: &Place, results: &str) -> Ended {
     let folders = listing(&place.work().join(results));
     place.iosonde("report --output-format markdown").arg(folders.last().unwrap()).end().exits(0)
@@ -367,7 +367,7 @@ fn bad_lists_and_launchers_are_refused() {
     place.iosonde(doctor).end().exits(2).says("it is for run, check, experiment");
 }
 
-/// Two depths, each twice.
+/// Two depths, two runs each.
 const TWO_DEPTHS: &str = "name = \"depths\"\nquestion = \"?\"\n[[stage]]\nname = \"depth\"\n\
     repeats = 2\nseconds = 0.5\nset = { rw = \"randread\", block-size = \"4k\" }\n\
     [[stage.axis]]\nname = \"iodepth\"\nvalues = [1, 4]\n";
@@ -393,7 +393,7 @@ fn an_experiment_goes_cell_by_cell_on_all_hosts() {
         let counts = of_cell.map(|load| load["latency"]["count"].as_u64().unwrap());
         assert_eq!(cell["latency"]["count"], counts.sum::<u64>());
     }
-    // The same order on every host, and offsets of its own on each.
+    // All hosts have the same order of cells, and different offsets.
     let folder = place.work().join("kept");
     let folder = listing(&folder).into_iter().find(|path| path.join("hosts.json").is_file());
     let folder = folder.unwrap();
@@ -418,7 +418,7 @@ fn a_host_that_dies_in_an_experiment_leaves_the_cells_of_the_others() {
         "experiment run depths.toml disk --ioengine psync --hosts a,b --agent {AGENT} \
          --host-region shared --output-format json"
     );
-    // Both read one file of their own; the agent of `b` is killed within the second run.
+    // Each host reads its own file; the agent of `b` is killed during the second run.
     for host in ["a", "b"] {
         fs::create_dir(place.work().join(host)).unwrap();
         for file in ["disk", "depths.toml"] {
@@ -451,7 +451,7 @@ fn an_experiment_in_which_hosts_would_go_different_ways_is_refused() {
     refuse("best-configuration", "cannot run on several hosts together");
     place.file("depths.toml", TWO_DEPTHS.as_bytes());
     refuse("depths.toml --host-region partitioned", "an experiment has no parts");
-    // A host whose file has other cells is not merged with the rest.
+    // A host whose file has other cells is not merged with the others.
     for (host, text) in [("a", TWO_DEPTHS.into()), ("b", TWO_DEPTHS.replace("[1, 4]", "[2, 8]"))] {
         fs::create_dir(place.work().join(host)).unwrap();
         fs::write(place.work().join(host).join("depths.toml"), text).unwrap();
@@ -483,7 +483,7 @@ fn the_program_is_sent_where_it_is_not_installed_and_leaves_nothing() {
     place.iosonde(&words).arg(launch("")).end().exits(0).prints("on 2 hosts");
     let is_empty = |host: &str| listing(&place.work().join(host)).is_empty();
     assert!(is_empty("a") && is_empty("b"));
-    // Bytes are changed on the way to `b`.
+    // Bytes are changed in transit to `b`.
     let bad = place.work().join("bad");
     fs::create_dir(&bad).unwrap();
     fs::write(bad.join("head"), "#!/bin/sh\n/usr/bin/head \"$@\" | tr A B\n").unwrap();
@@ -494,7 +494,7 @@ fn the_program_is_sent_where_it_is_not_installed_and_leaves_nothing() {
         .says("nothing was written on any of 2 hosts: b: ")
         .says("the program arrived with checksum");
     assert!(is_empty("a") && is_empty("b"));
-    // No place to put it.
+    // There is no directory for it.
     let nowhere = "TMPDIR=/nowhere; ";
     place.iosonde(&words).arg(launch(nowhere)).end().exits(1).says("mktemp");
     let both = format!("{words} --agent iosonde");
@@ -504,14 +504,14 @@ fn the_program_is_sent_where_it_is_not_installed_and_leaves_nothing() {
 #[test]
 fn a_connection_that_ends_in_any_phase_harms_no_other_host() {
     let place = Place::new();
-    // The last that is heard of `b`. While hosts are connected, nobody begins.
+    // The last message of `b`. While hosts are still connecting, no host begins.
     for last in ["Hello", "Pong"] {
         let call = place.iosonde(&format!("run --hosts a,b --agent {AGENT} {SIM}"));
         let cut = with_b(&format!("{{command}} | sed -u /{last}/q"));
         let ended = call.arg("--number-ios=1000").arg(cut).end().exits(1).silent();
         ended.says("nothing was written on any of 2 hosts: b: the connection ended");
     }
-    // Once all were admitted, which the others are by the time at which it ends, they go on.
+    // Once all hosts are admitted, the others continue.
     for (last, hosts) in [("Admitted", 1), ("Ready", 1), ("Opened", 1), ("Record", 2)] {
         let call = place.iosonde(&format!("run --hosts a,b --agent {AGENT} {SIM}"));
         let cut = with_b(&format!("{{command}} | (sed -u /{last}/q; sleep 3)"));
@@ -530,7 +530,7 @@ fn a_connection_that_ends_in_any_phase_harms_no_other_host() {
 #[test]
 fn clocks_an_hour_apart_are_no_skew() {
     let place = Place::new();
-    // A time namespace has a monotonic clock of its own.
+    // A time namespace has its own monotonic clock.
     let apart = "unshare --time --monotonic 3600";
     let has_them = Command::new("sh").args(["-c", &format!("{apart} true")]).output();
     if !has_them.is_ok_and(|ended| ended.status.success()) {
@@ -542,7 +542,7 @@ fn clocks_an_hour_apart_are_no_skew() {
     let json = call.arg(with_b(&format!("exec {apart} {{command}}"))).end().exits(0).json();
     let offset_ns = |host: usize| json["hosts"][host]["clock"]["offset_ns"].as_i64().unwrap();
     assert!((offset_ns(1) - offset_ns(0) - 3_600_000_000_000).abs() < 1_000_000_000);
-    // They ran at the same time, and the result says so.
+    // They ran at the same time, and the result shows it.
     let common = &json["loads"][0]["common"];
     assert!(common["span_ns"].as_u64().unwrap() > 500_000_000, "{common}");
 }
@@ -556,7 +556,7 @@ fn a_disk_that_is_full_on_one_host_leaves_the_result_of_the_other() {
     let place = Place::new();
     fs::create_dir(place.work().join("a")).unwrap();
     std::os::unix::fs::symlink(full.path(), place.work().join("b")).unwrap();
-    // Four times as much as there is room for.
+    // Four times the available space.
     for host in ["a", "b"] {
         let file = fs::File::create(place.work().join(host).join("disk")).unwrap();
         file.set_len(64 << 20).unwrap();
@@ -570,7 +570,7 @@ fn a_disk_that_is_full_on_one_host_leaves_the_result_of_the_other() {
     assert!(said.contains("b did not end as it should: exit code 1, error: write of "), "{said}");
     assert!(said.contains("ENOSPC"), "{said}");
     assert!(json["loads"][0]["hosts"].as_array().unwrap().iter().any(|host| host["name"] == "a"));
-    // A file that cannot be made there at all: nobody begins.
+    // The file cannot be created on one host: no host begins.
     let words = "--path {host} --size 64M --rw randread --number-ios 10";
     let refused = run(&place, "a,b", words).end().exits(2);
     refused.says("nothing was written on any of 2 hosts: b: ");

@@ -1,4 +1,4 @@
-//! Job files of fio from the command line: run group by group, rehearsed, written as a job file,
+//! Job files of fio on the command line: run group by group, as a dry run, written as a job file,
 //! and refused with file and line.
 
 use std::fs;
@@ -29,7 +29,7 @@ numjobs=2
 number_ios=50
 ";
 
-/// The document of a rehearsal, which has no result in it.
+/// The document of a dry run, which has no result.
 fn rehearsed(place: &Place, words: &str) -> Value {
     let ended = place
         .iosonde(&format!("run {words} --dry-run --output-format iosonde-json"))
@@ -60,7 +60,7 @@ fn groups_run_one_after_another_on_one_file_that_stays() {
     assert_eq!(cells.len(), 3, "{document}");
     let after = listing(&place.work());
     assert_eq!(after.len(), before.len() + 1, "{after:?}");
-    // A file that this program has written may be written again; unlink=1 leaves none behind.
+    // A file that this program wrote may be written again; unlink=1 removes it.
     place.iosonde("run job.fio").end().exits(0);
     fs::remove_file(place.work().join("data.img")).unwrap();
     place.iosonde("run --unlink=1 job.fio").end().exits(0);

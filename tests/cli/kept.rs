@@ -1,4 +1,4 @@
-//! What is kept of a command, and where.
+//! Stored results of a command, and their location.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::program::{Place, json_of, listing};
 
 const SIM: &str = "run --ioengine sim --path read=1ms --rw randread --runtime 1";
 
-/// The folder's files are those its checksums name, and the sums are right.
+/// Checks that the checksums list all files of the folder and are correct.
 fn verify(folder: &Path) -> Vec<String> {
     let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
     let mut named = Vec::new();
@@ -39,12 +39,12 @@ fn a_check_is_compared_with_earlier_ones_of_the_same_storage() {
     let first = check(words).exits(0).lacks("earlier check");
     assert!(first.out.starts_with("Result:      "), "{first}");
     check(words).exits(0).prints("an earlier check here");
-    // Those of low confidence count only where there are no others.
+    // Checks of low confidence count only if there are no others.
     check(words).exits(0).prints(" earlier check");
-    // Of another length it says nothing of this one.
+    // Checks of another length are not compared.
     let other = words.replace("0.5", "0.6");
     check(&other).exits(0).lacks("earlier check");
-    // A slow time is seen: earlier checks are made a thousand times faster.
+    // A slow result is reported: earlier checks are made a thousand times faster.
     for folder in place.kept() {
         let path = folder.join("summary.json");
         let mut summary = json_of(&path);
@@ -156,7 +156,7 @@ fn a_run_is_compared_with_earlier_ones_of_the_same_load() {
     place.hole("data", 16 << 20);
     let words = "run --path data --rw randread --ioengine psync --direct 0 --runtime 0.3 \
                  --eta-interval 0";
-    // A limit of the client, which a fast page cache reveals, stands before it.
+    // Another statement may precede it: a fast page cache shows the client as the limit.
     let run = |words: &str| place.iosonde(words).env("COLUMNS", "200").end().exits(0).out;
     assert!(!run(words).contains("earlier"));
     assert!(

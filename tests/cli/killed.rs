@@ -1,5 +1,5 @@
-//! Killed at random moments: no finished result is lost, no file is left behind, and what is left
-//! of the results can be read or says what it is.
+//! Kills at random moments: no finished result is lost, no file is left behind, and the remaining
+//! results are readable or marked as incomplete.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::altered::until_ended;
 use super::program::{Place, json_of, listing};
 
-/// Kills in an ordinary run; the environment asks for more.
+/// Default number of kills; an environment variable sets more.
 const KILLS: u64 = 16;
 
 const EXPERIMENT: &str = r#"
@@ -28,7 +28,7 @@ name = "iodepth"
 values = [1, 4, 16]
 "#;
 
-/// Commands that take two seconds or so, of which each finishes several results but the last two.
+/// Commands of about two seconds. All but the last two finish several results.
 const COMMANDS: [&str; 4] = [
     "check . 256M --seconds 0.1 --threads 1",
     "experiment run small.toml . --size 256M",
@@ -36,14 +36,14 @@ const COMMANDS: [&str; 4] = [
     "verify soak data --runtime 0.5",
 ];
 
-/// How many results a log says were finished.
+/// Number of finished results according to a log.
 fn finished(folder: &Path) -> usize {
     let log = fs::read_to_string(folder.join("log.jsonl")).unwrap_or_default();
     let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     events.filter(|event| event["event"] == "finished").count()
 }
 
-/// Records in a folder, each of which can be read.
+/// Number of records in a folder, each of which must be readable.
 fn records(folder: &Path) -> usize {
     let inside = listing(folder).into_iter().chain(listing(&folder.join("trials")));
     let is_record = |path: &Path| {

@@ -1,5 +1,5 @@
-//! The workload language as options of `run`: what each makes of the plan, that it runs, and how it
-//! is refused.
+//! The workload language as options of `run`: the effect of each on the plan, a run with it, and
+//! its refusals.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn place() -> Place {
     place
 }
 
-/// Words, and values in the plan that they make.
+/// Checks values in the plan of a command line.
 #[track_caller]
 fn planned(place: &Place, words: &str, values: &[(&str, Value)]) {
     let ended = place.iosonde(&format!("run --dry-run --output-format json {words}")).end();

@@ -1,6 +1,6 @@
-//! The built binary as a process: exit codes, what goes to which stream, and what stays behind.
+//! The built binary as a process: exit codes, output streams, and remaining files.
 //!
-//! What cannot be made on a machine, or not by this user, is skipped with the reason.
+//! Tests that this machine or user cannot run are skipped with the reason.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 

@@ -1,5 +1,5 @@
-//! Network namespaces as hosts, with a file system on a loop device that all of them share: the
-//! launchers of clusters without a cluster. The agents speak over pipes, so no network is needed.
+//! Network namespaces as hosts, which share a file system on a loop device: the launchers of
+//! clusters without a cluster. The agents communicate over pipes, so no network is needed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,28 +14,28 @@ use crate::hosts::{assert_merged, kill};
 use crate::program::{Call, Ended, Held, Place, listing};
 use crate::ranks;
 
-/// On every host of these tests.
+/// The agent program on every host.
 const AGENT: iosonde_fixtures::Program = iosonde_fixtures::program!();
 const IP: &str = "ip netns exec {host} {command}";
 const CLUSH: &str = "clush -N -R exec -w {host} -- ip netns exec {host} {command}";
-/// Two at once must not share their folder for temporary files, which each makes anew.
+/// Two instances must not share a folder for temporary files, which each creates anew.
 const MPIRUN: &str = "mpirun --allow-run-as-root --mca orte_tmpdir_base {host} -n 1 \
                       ip netns exec {host} {command}";
 
-/// `ip netns exec` may fail while another process makes or removes a namespace.
+/// `ip netns exec` may fail while another process creates or removes a namespace.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Namespaces, joined by a bridge in one more of them, removed on drop.
+/// Namespaces joined by a bridge in an additional one, removed on drop.
 struct Namespaces {
-    // Let go after they are removed.
+    // Released after the namespaces are removed.
     _alone: MutexGuard<'static, ()>,
-    /// Begins each name.
+    /// Prefix of each name.
     front: String,
     count: usize,
 }
 
 impl Namespaces {
-    /// Makes them; the reason, if that cannot be.
+    /// Creates the namespaces; `Err` with the reason if that is impossible.
     fn new(count: usize) -> Result<Namespaces, String> {
         iosonde_rig::require_root().map_err(|why| why.to_string())?;
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +90,7 @@ fn has(program: &str) -> bool {
     asked.is_ok_and(|ended| ended.success())
 }
 
-/// The namespaces and the file system, or a skipped test.
+/// The namespaces and the file system; `None` after reporting a skip.
 fn scene(count: usize) -> Option<(Namespaces, ImageMount)> {
     let made = Namespaces::new(count).and_then(|namespaces| {
         let shared = ImageMount::new(FsKind::Ext4, 4 << 30, "");
@@ -136,7 +136,7 @@ fn one_load_through_each_launcher_is_merged() {
     }
 }
 
-/// Each namespace is a node with a name of its own, and the ranks speak over the bridge.
+/// Each namespace is a node with its own name, and the ranks communicate over the bridge.
 #[test]
 fn ranks_of_mpi_in_namespaces_are_merged() {
     let Some(program) = ranks::program() else { return };
@@ -199,7 +199,7 @@ fn storage_of_one_server_is_recognised_on_all_hosts() {
             if mounted {
                 break;
             }
-            // The server begins to listen.
+            // The server may not listen yet.
             std::thread::sleep(Duration::from_millis(100));
         }
         assert!(mounted);
@@ -212,7 +212,7 @@ fn storage_of_one_server_is_recognised_on_all_hosts() {
     refused.silent().says("are the same storage").says("--host-region partitioned");
     let words = format!("{words} randwrite --host-region partitioned");
     on(&place, &two, launch, &words).end().exits(0).prints("on 2 hosts");
-    // Each host verifies its part of the file while the other writes, too.
+    // Each host verifies its part of the file while the other one writes too.
     let words = "verify soak {host}/data --accept-unseen-processes={host}/data --ioengine psync \
                  --ops 500";
     on(&place, &two, launch, words).end().exits(5).says("--host-region partitioned");
@@ -300,7 +300,7 @@ fn a_throttled_host_of_four_is_named_and_a_killed_one_leaves_a_partial_total() {
     page(&place, "kept").prints("PARTIAL: ").prints(&format!("{}: lost", four.name(2)));
 }
 
-/// The page for a browser of the only result of many hosts in a folder.
+/// HTML page of the only multi-host result in a folder.
 fn page(place: &Place, results: &str) -> Ended {
     let mut folders = listing(&place.work().join(results)).into_iter();
     let folder = folders.rfind(|path| path.join("hosts.json").is_file()).unwrap();

@@ -1,4 +1,4 @@
-//! What is said where: stdout holds the result and nothing else.
+//! Output streams: stdout has only the result.
 
 use iosonde_rig::skip;
 
@@ -45,7 +45,7 @@ fn the_next_step_is_against_the_warning_that_lowers_the_confidence() {
 
 #[test]
 fn a_known_rate_is_reported_for_every_progress_interval() {
-    // T1: the reporter has no part in the measurement.
+    // T1: progress reports do not affect the measurement.
     let place = Place::new();
     for interval in ["0", "0.1", "1", "2", "7"] {
         let words = format!("{SIM} --output-format json --eta-interval {interval}");
@@ -57,7 +57,7 @@ fn a_known_rate_is_reported_for_every_progress_interval() {
 
 #[test]
 fn the_measured_window_is_the_one_asked_for_on_real_time() {
-    // T1 on real clocks: no reporter lengthens the window.
+    // T1 on real clocks: progress reports do not lengthen the window.
     let place = Place::new();
     for interval in ["0", "0.1", "1", "7"] {
         let words = format!(
@@ -110,7 +110,7 @@ fn expectations_decide_the_exit_code() {
         let text = document["expectations"].to_string();
         assert!(text.contains(judged), "{rule}: {text}");
     }
-    // Missed is graver than unknown.
+    // A missed expectation outweighs an unknown one.
     let both = place.iosonde(SIM).arg("--expect=p99<=1us").arg("--expect=p99.99<=2ms");
     both.end().exits(3);
 }

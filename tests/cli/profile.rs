@@ -1,4 +1,4 @@
-//! `iosonde profile`: the command stays what it is without us, and what was not seen is said.
+//! `iosonde profile`: the command behaves as without it, and missing data are reported.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::program::{Call, Held, Place, listing};
 use super::robot::Robot;
 
-/// `iosonde profile` with these words, and a script of the shell as its command.
+/// `iosonde profile` with these options and a shell script as its command.
 fn script(place: &Place, words: &str, script: &str) -> Call {
     place.iosonde(&format!("profile {words} -- sh -c")).arg(script)
 }
@@ -30,7 +30,7 @@ fn record(folder: &Path) -> Value {
     read(&runs[0].join("01-profile.json"))
 }
 
-/// The words that name what is missing in a record, with their reasons.
+/// The missing items of a record, with their reasons.
 fn missing(record: &Value) -> String {
     record["source"]["missing"].to_string()
 }
@@ -47,7 +47,7 @@ fn the_exit_code_is_that_of_the_command() {
     }
     script(&place, "", "kill -TERM $$").end().exits(128 + 15).says("killed by signal 15");
     script(&place, "", "kill -KILL $$").end().exits(128 + 9);
-    // The Rust runtime ignores SIGPIPE; a command does not.
+    // The Rust runtime ignores SIGPIPE; the command must not inherit that.
     script(&place, "", "kill -PIPE $$").end().exits(128 + 13);
     let endings: Vec<Value> =
         place.kept().iter().map(|folder| read(&folder.join("manifest.json"))).collect();
@@ -94,7 +94,7 @@ fn words_after_the_dashes_stay_as_they_are() {
         .end();
     let ended = ended.exits(0);
     assert_eq!(ended.out.trim_end(), "--a_b=c_d,-?,--output-format=json,--results,x  y,");
-    // Nor do they choose the form of our own failures.
+    // Nor do they select the format of iosonde's own errors.
     place.iosonde("profile -- no-such --output-format=json").end().exits(127).silent();
 }
 
@@ -106,15 +106,15 @@ fn the_command_keeps_its_place_and_its_rights() {
     let mut bare = Command::new("sh");
     bare.args(["-c", ask]).current_dir(place.work()).env("MARK", "here");
     let alone = String::from_utf8(bare.output().unwrap().stdout).unwrap();
-    // Who creates a thread has the C library handle the second of the two signals that it keeps for
-    // itself.
+    // In a process with threads the C library handles the second of its two internal signals, so
+    // both are left out.
     let usable = |line: &str| match line.strip_prefix("SigIgn:\t") {
         Some(mask) => format!("{:x}", u64::from_str_radix(mask, 16).unwrap() & !(0b11 << 31)),
         None => line.to_owned(),
     };
     let usable = |all: &str| all.lines().map(usable).collect::<Vec<_>>();
     assert_eq!(usable(&seen), usable(&alone));
-    // What is ignored, as under nohup, stays ignored; we do not hear it either.
+    // Signals ignored as under nohup stay ignored, by iosonde too.
     let program = iosonde_fixtures::program!().path();
     let ask = "grep SigIgn /proc/self/status; kill -HUP $PPID; sleep 0.2; exit 6";
     let mut deaf = Command::new("sh");
@@ -152,7 +152,7 @@ fn the_collector_gives_up_what_it_does_not_need() {
         let line = seen.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         u64::from_str_radix(line.trim(), 16).unwrap()
     };
-    // CAP_KILL, CAP_SYS_PTRACE and CAP_BPF at most.
+    // At most CAP_KILL, CAP_SYS_PTRACE and CAP_BPF.
     let kept = 1 << 5 | 1 << 19 | 1 << 39;
     assert_eq!(field("CapEff:") & !kept, 0, "{seen}");
     assert_eq!(field("CapPrm:") & !kept, 0, "{seen}");
@@ -181,7 +181,7 @@ fn what_it_did_is_counted_with_its_children() {
     for kind in traffic {
         let over_time = kind["counters"]["ops"].as_array().unwrap().iter();
         let requests: u64 = over_time.filter_map(Value::as_u64).sum();
-        // Those whose end was not seen have no time.
+        // Requests without a traced completion have no latency.
         assert!(kind["requests"].as_u64().unwrap().abs_diff(requests) <= 5, "{kind}");
     }
     let written = |class: &str| -> u64 {
@@ -189,7 +189,7 @@ fn what_it_did_is_counted_with_its_children() {
         let writes = of_class.filter(|kind| kind["op"] == "write");
         writes.map(|kind| kind["bytes"].as_u64().unwrap()).sum()
     };
-    // What the kernel writes back may be of other tests, too.
+    // Write-back by the kernel may include data of other tests.
     let (own, back) = (written("program"), written("write_back"));
     assert!(own < least + (1 << 20) && own + back >= least, "{own}, {back}: {ended}");
 }
@@ -213,7 +213,7 @@ fn a_child_that_outlives_the_command_is_named() {
 #[test]
 fn a_named_folder_holds_every_run_and_the_latest_report() {
     let place = Place::new();
-    // A document that lies there does not grow old beside a new report.
+    // An existing JSON document is not left beside a newer report.
     for (json, word) in [("--json", "first"), ("", "second")] {
         place.iosonde(&format!("profile -o results {json} -- true {word}")).end().exits(0);
     }
@@ -225,7 +225,7 @@ fn a_named_folder_holds_every_run_and_the_latest_report() {
     assert_eq!(document["exit_code"], 0);
     assert_eq!(document["subject"]["words"], serde_json::json!(["true", "second"]));
     assert!(place.kept().is_empty());
-    // What is not ours stays.
+    // A foreign file is not replaced.
     fs::write(results.join("report.txt"), "my notes\n").unwrap();
     let ended = place.iosonde("profile -o results -- touch ran").end().exits(125);
     ended.says("contains something else");
@@ -238,7 +238,7 @@ fn what_was_seen_becomes_a_workload_that_runs() {
     let work = "dd if=/dev/zero of=x bs=64k count=200 oflag=direct";
     place.iosonde("profile -o seen -- true").end().exits(0);
     if !is_traced(&record(&place.work().join("seen"))) {
-        // Asked for, and not to be had: the command is not run for nothing.
+        // If a requested feature is unavailable, the command is not run.
         let ended = place.iosonde("profile --emit app.toml -- touch ran").end();
         ended.exits(125).says("--emit: single requests cannot be seen").silent();
         assert!(!place.work().join("ran").exists());
@@ -250,7 +250,7 @@ fn what_was_seen_becomes_a_workload_that_runs() {
     let files = listing(&place.work().join("results"));
     let pictures = files.iter().filter(|path| path.is_dir()).flat_map(|folder| listing(folder));
     assert!(pictures.filter(|path| path.extension().is_some_and(|end| end == "svg")).count() > 0);
-    // Too little for a load; the command's own end comes first.
+    // Too few requests for a load; the command's own exit code comes first.
     script(&place, "--emit app.toml", "exit 9").end().exits(9).says("--emit app.toml: no workload");
     script(&place, "--emit app.toml", "true").end().exits(125);
     place.file("mine", b"my notes");
@@ -287,13 +287,13 @@ fn a_folder_that_takes_nothing_is_said_before_the_command_is_run() {
     let ended = place.iosonde("profile -o file -- touch ran").end();
     ended.says("file: it is no folder");
     assert!(!place.work().join("ran").exists());
-    // Where we chose the place ourselves, the command comes first.
+    // At the default location, the command runs even if results cannot be stored.
     let call = place.iosonde("profile -- touch ran").env("XDG_STATE_HOME", "/proc/none");
     call.end().exits(0).says("the results are not stored").says("-o DIR");
     assert!(place.work().join("ran").exists());
 }
 
-/// Of each size one step of writing is the first that finds no space.
+/// Depending on the size, a different write is the first to find no space.
 #[test]
 fn a_full_disk_is_named_and_nothing_half_written_stays_on_it() {
     let place = Place::new();
@@ -317,7 +317,7 @@ fn a_full_disk_is_named_and_nothing_half_written_stays_on_it() {
             }
             continue;
         };
-        // The record is whole, and it is said where it is.
+        // The record is complete, and its location is reported.
         ended.says(&format!("is in {}", partial.display()));
         assert!(read(&partial.join("01-profile.json"))["schema"].is_string());
         let names = fs::read_dir(partial).unwrap().map(|entry| entry.unwrap().file_name());
@@ -349,7 +349,7 @@ fn a_usage_error_is_125_and_says_how_to_fix_it() {
     ] {
         place.iosonde(words).end().exits(125).says(says).silent();
     }
-    // A command is not what is wrong.
+    // The message must not blame a missing command.
     for words in ["profile --jsn", "profile -p x", "profile --for", "profile -p 1 --cgroup /"] {
         let ended = place.iosonde(words).end().exits(125);
         assert!(!ended.err.contains("must follow --"), "{words}: {ended}");
@@ -387,7 +387,7 @@ fn a_signal_to_us_reaches_the_command_once() {
     let running = script(&place, "", PATIENT).start().until_stdout("ready");
     let running = running.signal(Signal::USR1).until_stdout("got USR1");
     running.signal(Signal::TERM).end().exits(43);
-    // Whoever has no answer dies of it.
+    // Without a handler the command is killed by the signal.
     let running = script(&place, "", "echo ready; exec sleep 60").start().until_stdout("ready");
     running.signal(Signal::TERM).end().exits(143).says("killed by signal 15");
 }
@@ -402,8 +402,8 @@ fn a_key_on_the_terminal_reaches_the_command_once() {
     }
     place.file("patient.sh", PATIENT.as_bytes());
     let program = iosonde_fixtures::program!().path();
-    // Without `exec` it depends on the user's shell whether one stays in between and dies of the
-    // key.
+    // Without `exec` it depends on the user's shell whether a shell remains in between and is
+    // killed by the key.
     let line = format!("exec {program} profile -o results -- sh patient.sh > stdout 2> stderr");
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
@@ -446,7 +446,7 @@ fn what_runs_already_is_watched_for_a_time_or_until_its_end() {
     let feed = |shell: &mut Held| {
         std::io::Write::write_all(shell.child().stdin.as_mut().unwrap(), b"go\n").unwrap();
     };
-    // What it did before does not count.
+    // Activity before the profile does not count.
     feed(&mut shell);
     let (began, written) = (Instant::now(), place.work().join("x"));
     while !fs::metadata(&written).is_ok_and(|file| file.len() == 409_600) {
@@ -469,7 +469,7 @@ fn what_runs_already_is_watched_for_a_time_or_until_its_end() {
     assert_eq!(run["ended"]["ended"], "gone");
 }
 
-/// A shell that writes a file again and again, or `None` where requests cannot be traced.
+/// A shell that writes a file repeatedly, or `None` if requests cannot be traced.
 fn writer(place: &Place) -> Option<Held> {
     let rehearsed = place.iosonde("profile --dry-run --for 1").end().exits(0);
     if !rehearsed.err.contains("attributed at") {
@@ -497,7 +497,7 @@ fn the_live_view_names_who_writes_and_what_and_ends_by_a_key() {
     robot.types("p");
     robot.sees("PAUSED");
     robot.resizes(40);
-    // Drawn with the next second; there is no room for another column.
+    // Drawn in the next second; there is no room for another column.
     robot.sees("requests/s\n");
     robot.types("p");
     robot.types("q");
@@ -552,7 +552,7 @@ fn a_cgroup_is_watched_with_who_joins_it() {
     let Some(group) = Group::new() else { return };
     let call = place.iosonde("profile -v -o results --interval 0.2 --cgroup");
     let running = call.arg(&group.0).start().until_stderr("watching");
-    // It waits until it has been seen, so that its child is followed.
+    // It waits until it has been detected, so that its child is followed.
     let work = "sleep 1; dd if=/dev/zero of=x bs=64k count=64 oflag=direct; sleep 0.5";
     let joins = format!("echo $$ > {}; {work}", group.0.join("cgroup.procs").display());
     let mut shell = Command::new("sh");
@@ -565,7 +565,7 @@ fn a_cgroup_is_watched_with_who_joins_it() {
     assert!(written >= 4 << 20, "{written}");
 }
 
-/// A cgroup of its own, where this user may make one.
+/// A new cgroup, if this user may create one.
 struct Group(PathBuf);
 
 impl Group {

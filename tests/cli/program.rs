@@ -1,4 +1,4 @@
-//! A command line in a home and a working directory of its own, and what became of it.
+//! A command line in a new home and working directory, and its result.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,10 +14,10 @@ use iosonde_rig::{ScratchDir, default_signals_for_children, skip};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
-/// No command of these tests takes longer, even on a slow and busy machine.
+/// Time limit of a command, even on a slow and busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A home, and a working directory, that go away.
+/// A home and a working directory, removed on drop.
 pub(crate) struct Place {
     dir: ScratchDir,
 }
@@ -27,8 +27,8 @@ impl Place {
         Place::on(ScratchDir::new().unwrap())
     }
 
-    /// In memory, where there is a directory there: a file system may discard the blocks of each
-    /// file that is removed, and wait for that.
+    /// In memory if possible: a file system may discard the blocks of each removed file, and wait
+    /// for that.
     pub(crate) fn for_many_files() -> Place {
         let in_memory = ScratchDir::below(Path::new("/dev/shm")).or_else(|_| ScratchDir::new());
         Place::on(in_memory.unwrap())
@@ -50,14 +50,14 @@ impl Place {
         self.dir.path().join("work")
     }
 
-    /// A file of the working directory with this content.
+    /// Writes a file in the working directory.
     pub(crate) fn file(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.work().join(name);
         fs::write(&path, content).unwrap();
         path
     }
 
-    /// A file of the working directory that is all hole.
+    /// Creates a file in the working directory that consists of a hole.
     pub(crate) fn hole(&self, name: &str, bytes: u64) -> PathBuf {
         let path = self.work().join(name);
         fs::File::create(&path).unwrap().set_len(bytes).unwrap();
@@ -69,20 +69,20 @@ impl Place {
         self.program("", Path::new(iosonde_fixtures::program!().path()), words)
     }
 
-    /// The same with another build of it.
+    /// As [`Self::iosonde`], with another program.
     pub(crate) fn other_iosonde(&self, program: &Path, words: &str) -> Call {
         self.program("", program, words)
     }
 
-    /// `iosonde` as an ordinary user, who may write in the home and the working directory. `None`,
-    /// with the reason, where that cannot be arranged.
+    /// `iosonde` as an unprivileged user who may write in the home and the working directory.
+    /// `None`, with the reason, if that is impossible.
     pub(crate) fn as_nobody(&self, words: &str) -> Option<Call> {
         if !rustix::process::geteuid().is_root() {
             return Some(self.iosonde(words));
         }
         let chown = |path: &Path| std::os::unix::fs::chown(path, Some(65534), Some(65534));
         chown(&self.home()).and_then(|()| chown(&self.work())).unwrap();
-        // The build directory may be out of an ordinary user's reach.
+        // An unprivileged user may have no access to the build directory.
         let program = self.dir.path().join("iosonde");
         fs::copy(iosonde_fixtures::program!().path(), &program).unwrap();
         let setpriv = "setpriv --reuid=65534 --regid=65534 --clear-groups";
@@ -104,18 +104,18 @@ impl Place {
         Call { command }
     }
 
-    /// Where results are kept by default.
+    /// Default folder of results.
     pub(crate) fn runs(&self) -> PathBuf {
         self.home().join(".local/state/iosonde/runs")
     }
 
-    /// Names of the folders kept, in order.
+    /// The stored folders, in order.
     pub(crate) fn kept(&self) -> Vec<PathBuf> {
         listing(&self.runs())
     }
 }
 
-/// Everything in a directory, sorted; nothing if there is no such directory.
+/// Entries of a directory, sorted; empty if it does not exist.
 pub(crate) fn listing(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -123,7 +123,7 @@ pub(crate) fn listing(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// A record of a result folder, compressed or not.
+/// A record in a result folder, compressed or not.
 pub(crate) fn json_of(path: &Path) -> Value {
     let bytes = fs::read(path).unwrap();
     if path.extension().is_some_and(|extension| extension == "zst") {
@@ -132,7 +132,7 @@ pub(crate) fn json_of(path: &Path) -> Value {
     serde_json::from_slice(&bytes).unwrap()
 }
 
-/// A command that has not been started yet.
+/// A command that is not started yet.
 pub(crate) struct Call {
     command: Command,
 }
@@ -158,12 +158,12 @@ impl Call {
         self
     }
 
-    /// The bare command, for what this helper has no word for.
+    /// The underlying command.
     pub(crate) fn into_command(self) -> Command {
         self.command
     }
 
-    /// Starts it; its streams are read as they come.
+    /// Starts the command; its streams are read as they are written.
     pub(crate) fn start(mut self) -> Running {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Running::of(&mut self.command).unwrap()
@@ -175,12 +175,11 @@ impl Call {
     }
 }
 
-/// A child with all that it started, which ends with the guard: a test that gives up leaves nobody
-/// behind.
+/// A child and its process group, killed on drop, so that a failed test leaves no process behind.
 pub(crate) struct Held(Child);
 
 impl Held {
-    /// Starts the command in a process group of its own.
+    /// Starts the command in a new process group.
     pub(crate) fn spawn(command: &mut Command) -> io::Result<Held> {
         command.process_group(0).spawn().map(Held)
     }
@@ -189,7 +188,7 @@ impl Held {
         &mut self.0
     }
 
-    /// Its end; none if it is still running after [`PATIENCE`].
+    /// Its exit status; `None` if it still runs after [`PATIENCE`].
     pub(crate) fn wait(&mut self) -> Option<ExitStatus> {
         let started = Instant::now();
         while started.elapsed() < PATIENCE {
@@ -202,7 +201,7 @@ impl Held {
     }
 
     fn kill(&mut self) {
-        // Who has been waited for may have given its number to somebody else.
+        // After a wait its number may belong to another process.
         if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
             let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
             let _ = self.0.wait();
@@ -249,7 +248,7 @@ impl Running {
         self
     }
 
-    /// The same to the process that does the work, where another one supervises it.
+    /// Signals the worker process of a supervisor.
     pub(crate) fn signal_worker(self, signal: Signal) -> Running {
         let own = self.child.0.id();
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
@@ -258,7 +257,7 @@ impl Running {
         self
     }
 
-    /// Waits until that is so.
+    /// Waits until a condition holds.
     pub(crate) fn until(self, what: &str, mut is_so: impl FnMut() -> bool) -> Running {
         let started = Instant::now();
         while !is_so() {
@@ -273,7 +272,7 @@ impl Running {
         self
     }
 
-    /// Waits for the end; whoever is stuck is killed, and the test fails.
+    /// Waits for the end; kills a command that hangs and fails the test.
     pub(crate) fn end(mut self) -> Ended {
         let Some(status) = self.child.wait() else {
             self.child.kill();
@@ -286,7 +285,7 @@ impl Running {
     }
 }
 
-/// Reads a stream to its end in a thread, and passes each line on as it comes.
+/// Reads a stream to its end in a thread, and sends each line as it arrives.
 fn lines(stream: impl Read + Send + 'static) -> (Receiver<String>, JoinHandle<String>) {
     let (to, from) = channel();
     let reader = std::thread::spawn(move || {
@@ -295,7 +294,7 @@ fn lines(stream: impl Read + Send + 'static) -> (Receiver<String>, JoinHandle<St
             let line = line.unwrap();
             all.push_str(&line);
             all.push('\n');
-            // Nobody may wait for lines any more.
+            // The receiver may be gone.
             let _ = to.send(line);
         }
         all
@@ -315,7 +314,6 @@ fn wait_line(lines: &Receiver<String>, words: &str) {
     panic!("no line with `{words}` among:\n{seen}");
 }
 
-/// A command that has ended.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
@@ -337,14 +335,14 @@ impl Ended {
         self
     }
 
-    /// stderr holds this.
+    /// Expects text in stderr.
     #[track_caller]
     pub(crate) fn says(self, words: &str) -> Ended {
         assert!(self.err.contains(words), "stderr lacks `{words}`: {self}");
         self
     }
 
-    /// stdout holds this, wherever its lines are broken.
+    /// Expects text in stdout, regardless of line breaks.
     #[track_caller]
     pub(crate) fn prints(self, words: &str) -> Ended {
         let in_a_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -353,21 +351,21 @@ impl Ended {
         self
     }
 
-    /// stdout does not hold this.
+    /// Expects that stdout lacks the text.
     #[track_caller]
     pub(crate) fn lacks(self, words: &str) -> Ended {
         assert!(!self.out.contains(words), "stdout has `{words}`: {self}");
         self
     }
 
-    /// stdout is empty.
+    /// Expects empty stdout.
     #[track_caller]
     pub(crate) fn silent(self) -> Ended {
         assert_eq!(self.out, "", "{self}");
         self
     }
 
-    /// stdout is exactly one JSON document, whose exit code is the process's.
+    /// Expects that stdout is one JSON document with the exit code of the process.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         let document: Value = match serde_json::from_str(&self.out) {

@@ -1,5 +1,5 @@
-//! What qualifies devices beside rounds: profiles that devices have in turn, and preparation that
-//! is left out where measurements show that it is there.
+//! Qualification of devices besides rounds: profiles applied to devices in turn, and preparation
+//! that is skipped if measurements show its effect.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn place() -> Place {
     place
 }
 
-/// Runs an experiment on the file; its new folder.
+/// Runs an experiment on the file. Returns its new folder.
 fn run(place: &Place, name: &str, before: Option<&Path>) -> PathBuf {
     let known = place.kept();
     let mut call = place.iosonde(&format!("experiment run {name}.toml data --buffered"));
@@ -41,7 +41,7 @@ fn run(place: &Place, name: &str, before: Option<&Path>) -> PathBuf {
     place.kept().into_iter().find(|folder| !known.contains(folder)).unwrap()
 }
 
-/// How it was prepared: passes, method of the purge, and the decision.
+/// Its preparation: passes, method of the purge, and the decision.
 fn prepared(folder: &Path) -> (u64, Value, String) {
     let text = fs::read_to_string(folder.join("stage-a.json")).unwrap();
     let stage: Value = serde_json::from_str(&text).unwrap();
@@ -50,13 +50,13 @@ fn prepared(folder: &Path) -> (u64, Value, String) {
     (prepared["passes"].as_u64().unwrap(), prepared["purge"]["method"].clone(), decision)
 }
 
-/// T6: neither a purge nor preconditioning is believed to have happened.
+/// T6: an earlier purge or preconditioning is not trusted without measurements.
 #[test]
 fn preparation_is_left_out_only_where_measurements_agree() {
     let place = place();
     let first = run(&place, "passes", None);
     assert_eq!(prepared(&first), (2, Value::Null, String::new()));
-    // All blocks hold data; whether writes have one rate, this machine decides.
+    // All blocks hold data. Whether the write rate is steady depends on this machine.
     let second = run(&place, "passes", Some(&first));
     let (passes, _, decision) = prepared(&second);
     match passes {
@@ -65,7 +65,7 @@ fn preparation_is_left_out_only_where_measurements_agree() {
     }
     let report = fs::read_to_string(second.join("report.txt")).unwrap();
     assert!(report.contains("is skipped"), "the report has the decision: {report}");
-    // After a purge the records of passes count no more, wherever they are.
+    // After a purge earlier records of passes are invalid, wherever they are.
     let purged = run(&place, "purge", None);
     assert_eq!(prepared(&purged).1, "recreate");
     let (passes, _, decision) = prepared(&run(&place, "passes", Some(&purged)));
@@ -75,7 +75,7 @@ fn preparation_is_left_out_only_where_measurements_agree() {
     let (passes, _, decision) = prepared(&run(&place, "passes", Some(&first)));
     assert_eq!(passes, 2);
     assert!(decision.contains("256 of 256 blocks that were read are blank"), "{decision}");
-    // A purge is left out while what is read is blank, and by the records nothing was written.
+    // A purge is skipped if samples are blank and the records contain no writes.
     let purged = run(&place, "purge", None);
     let (_, method, decision) = prepared(&run(&place, "purge", Some(&purged)));
     assert_eq!(method, Value::Null);
@@ -117,8 +117,8 @@ fn a_campaign_leaves_out_what_the_experiment_before_prepared() {
     assert_eq!(log.lines().filter(|line| line.starts_with("purge|f|")).count(), 1, "{log}");
 }
 
-/// A purge stands in the log while the experiment goes on, and once; a campaign that was killed
-/// before it could say how the experiment ended says so later.
+/// A purge is logged once, while the experiment still runs. A campaign that was killed before it
+/// logged an experiment's end logs it on resumption.
 #[test]
 fn a_kill_loses_no_line_of_the_log() {
     let place = place();
@@ -141,7 +141,7 @@ fn a_kill_loses_no_line_of_the_log() {
     let running = place.iosonde("campaign run c.toml --output out").start();
     let running = running.until("purge in the log", || log().contains("purge|f|"));
     assert!(!is_done(), "it stands there before the experiment has ended");
-    // The experiment ends, and the campaign does not see it.
+    // The experiment ends, unnoticed by the campaign.
     let running = running.signal_worker(Signal::STOP).until("end of the experiment", is_done);
     running.signal(Signal::KILL).end();
     assert!(!log().contains("finish|f|"), "{}", log());
@@ -176,7 +176,7 @@ fn devices_have_profiles_in_turn_and_the_plan_shows_them() {
         .collect();
     let (sequential, random) = ("provision-sequential", "provision-random");
     assert_eq!(steps, [("a", sequential), ("b", random), ("c", sequential)]);
-    // The same, written into the file.
+    // The same, configured in the file.
     place.iosonde("campaign configure c.toml --preset provision-mixed").end().exits(0);
     place.iosonde("campaign plan c.toml").end().exits(0).prints(profiles);
     let one = "campaign plan c.toml --set round-robin=[\"x\"]";

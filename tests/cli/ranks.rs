@@ -7,12 +7,12 @@ use crate::formats::assert_fits;
 use crate::hosts::{SCHEMA, SIM, assert_merged};
 use crate::program::{Call, Place, listing};
 
-/// No network is needed on one machine, and more ranks than processors are no error here.
+/// One machine needs no network, and may have more ranks than CPUs.
 const MPIRUN: &str = "--allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader \
                       --mca orte_tmpdir_base .";
 
-/// The program with MPI, built beside the tests with `--features iosonde/mpi`; `None`, with the
-/// reason, where they were built without.
+/// The program with MPI, built with the tests by `--features iosonde/mpi`; `None`, with the reason,
+/// if they were built without.
 pub(crate) fn program() -> Option<PathBuf> {
     if !cfg!(feature = "mpi") {
         iosonde_rig::skip("the tests were built without --features iosonde/mpi (libopenmpi-dev)");
@@ -25,7 +25,7 @@ pub(crate) fn program() -> Option<PathBuf> {
     Some(program)
 }
 
-/// Ranks that carry out these words.
+/// Ranks that run these words.
 fn mpirun(place: &Place, program: &Path, ranks: u32, words: &str) -> Call {
     let words = format!("{MPIRUN} -n {ranks} {} {words}", program.display());
     place.other_iosonde(Path::new("mpirun"), &words)
@@ -58,7 +58,7 @@ fn ranks_begin_together_each_on_its_own_file() {
                  --output-format json";
     let json = mpirun(&place, &program, 2, words).end().exits(0).json();
     let common = &json["loads"][0]["common"];
-    // Of half a second; a busy machine may start a process late, never early.
+    // At most half a second; a busy machine may start a process late, never early.
     let span_ns = common["span_ns"].as_u64().unwrap();
     assert!((250_000_000..=500_000_000).contains(&span_ns), "{common}");
 }

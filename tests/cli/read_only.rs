@@ -8,7 +8,7 @@ use super::program::Place;
 
 const MIB: usize = 1 << 20;
 
-/// A file with this many MiB of data.
+/// Creates a file with this many MiB of data.
 fn data(place: &Place, name: &str, mib: usize) {
     let mut file = File::create(place.work().join(name)).unwrap();
     for block in 0..mib {
@@ -35,7 +35,7 @@ fn a_check_that_only_reads_leaves_the_file_as_it_is_and_says_what_is_missing() {
     let document = place.iosonde(words).arg("--output-format=json").end().exits(0).json();
     let cells = document["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 3);
-    // A part of a file is named by its path.
+    // A single file is selected by its path.
     let one = words.replace(" .", " data --only cache");
     place.iosonde(&one).end().exits(0).prints("100/0");
 }
@@ -45,7 +45,7 @@ fn nothing_to_read_and_nothing_that_reads_are_usage_errors() {
     let place = Place::new();
     place.hole("hole", 1 << 30);
     let check = |words: &str| place.iosonde(&format!("check --read-only {words}")).end().exits(2);
-    // A hole holds no data, and a link may lead elsewhere.
+    // A hole holds no data, and a link may point elsewhere.
     check(".").says("expected a file with at least 256 MiB of stored data");
     check("hole").says("found 0");
     check("missing").says("missing");

@@ -1,4 +1,4 @@
-//! The recipes of `examples/recipes`, as far as they can be carried out without a cluster.
+//! The recipes of `examples/recipes`, as far as they run without a cluster.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -14,7 +14,7 @@ fn recipe(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/recipes").join(name)
 }
 
-/// A directory of programs in which `iosonde` is, in front of all others.
+/// A PATH whose first directory contains `iosonde`.
 fn path_with_iosonde(place: &Place) -> String {
     let programs = place.work().join("programs");
     fs::create_dir(&programs).unwrap();

@@ -1,4 +1,4 @@
-//! Data at risk, or no storage: exit 5, and not a byte is touched.
+//! Targets with data at risk, or that are not storage: exit code 5, and no byte changes.
 
 use std::fs;
 use std::path::Path;

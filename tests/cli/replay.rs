@@ -1,4 +1,4 @@
-//! A profile becomes a workload file, the file runs, and both are compared.
+//! A profile is converted to a workload file, which is run and compared with the profile.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -22,8 +22,8 @@ use super::program::{Ended, Place};
 const SCHEMA: &str = include_str!("../../schema/iosonde-compare-1.schema.json");
 const SECOND: u64 = 1_000_000_000;
 
-/// Two seconds of a program with one thread: 1000 random reads and 400 appends, each fourth of them
-/// followed by an fdatasync.
+/// Two seconds of a program with one thread: 1000 random reads and 400 appends, with an fdatasync
+/// after every fourth append.
 fn profile() -> ProfileRun {
     let row = |op: Op, requests: u64, sequential: u64| {
         let mut latency = Histogram::new();
@@ -103,7 +103,7 @@ fn profile() -> ProfileRun {
     }
 }
 
-/// A place with the record `app.json`, the workload `app.toml` and a file that is large enough.
+/// A place with the record `app.json`, the workload `app.toml` and a large enough file.
 fn place() -> Place {
     let place = Place::new();
     place.file("app.json", &serde_json::to_vec(&profile()).unwrap());
@@ -112,7 +112,7 @@ fn place() -> Place {
     place
 }
 
-/// The plan that a rehearsal tells.
+/// The plan of a dry run.
 fn planned(ended: &Ended) -> Value {
     serde_json::from_str::<Value>(&ended.out).unwrap()["plan"].clone()
 }
@@ -187,7 +187,7 @@ fn another_size_lowers_the_sizes_alone() {
     for dimension in json["dimensions"].as_array().unwrap() {
         let score = dimension["score"].as_f64().unwrap();
         if dimension["code"] == "sizes" {
-            // Half of the reads, which are 1000 of 1400.
+            // Half of the reads, which are 1000 of 1400 requests.
             assert!((score - (1.0 - 0.5 * 1000.0 / 1400.0)).abs() < 1e-5, "{dimension}");
         } else {
             assert_eq!(score, 1.0, "{dimension}");
@@ -212,7 +212,7 @@ fn a_replay_that_failed_has_no_score() {
 #[test]
 fn a_run_of_the_workload_is_like_the_profile_it_was_made_of() {
     let place = place();
-    // In virtual time, where the rates can be kept on any machine.
+    // In virtual time, so that any machine keeps the rates.
     let run = "run app.toml --ioengine sim --path servers=4,read=400us,write=400us,size=16m \
                --runtime 2 --results kept";
     place.iosonde(run).end();
@@ -257,7 +257,7 @@ fn what_cannot_be_compared_is_refused() {
     refuse("compare app.json app.json --output-format terse", "use --output-format=json");
 }
 
-/// The same program on a file system whose journal makes a commit of two writes for each sync.
+/// The same program on a file system whose journal commits two writes for each sync.
 fn journalled() -> ProfileRun {
     let mut run = profile();
     let of_system = |op: Op, requests: u64, durable: u64| Traffic {

@@ -1,4 +1,4 @@
-//! `report`: results rendered again, ours and those of fio, and what is no result refused.
+//! `report`: renders stored results of iosonde and fio again, and refuses other files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn results_of_both_versions_of_fio_are_reported_in_each_format() {
         let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
         assert_eq!(json["schema"], "iosonde.report/2");
     }
-    // Without bins there is a bound, with them a percentile.
+    // Without bins only a bound is known, with them a percentile.
     report(&place, &["two-3.33.json"], "").prints("≤").prints("a bound, not a percentile");
     report(&place, &["two-3.42.json"], "").lacks("≤");
 }
@@ -58,7 +58,7 @@ fn several_files_that_differ_in_one_option_are_a_sweep_and_logs_a_course() {
         let svg = fs::read_to_string(place.work().join("pictures").join(name)).unwrap();
         assert!(svg.starts_with("<svg"), "{name}");
     }
-    // Two tables are for a folder.
+    // Two tables need a folder.
     report(&place, &names, "--output-format csv").exits(2).says("--output DIR").silent();
     report(&place, &names, "--output-format csv --output tables").exits(0);
     assert_eq!(listing(&place.work().join("tables")).len(), 2);
@@ -77,7 +77,7 @@ fn a_run_is_reported_as_it_was_printed_and_rechecked() {
     let page = fs::read_to_string(place.work().join("page.html")).unwrap();
     assert!(page.starts_with("<!doctype html>"));
     place.iosonde("report --recheck").arg(&folder).end().exits(0).prints("agrees with its records");
-    // One figure changed by hand is found, and so is a verdict.
+    // A change of one figure is found, and so is a change of the verdict.
     let record = folder.join("manifest.json");
     let text = fs::read_to_string(&record).unwrap();
     fs::write(&record, text.replace("\"exit_code\":0", "\"exit_code\":3")).unwrap();
@@ -109,7 +109,7 @@ fn what_is_no_result_is_refused_with_what_was_found() {
     refused("--explain iosp", "did you mean `iops`?");
     refused("--recheck", "no result is named");
     refused("--demo --recheck", "cannot be used with");
-    // From the future, and from elsewhere.
+    // Results of a future version and of another program.
     let manifest = fs::read_to_string(folder.join("manifest.json")).unwrap();
     let changed = |from: &str, to: &str, said: &str| {
         assert!(manifest.contains(from), "{manifest}");
@@ -188,9 +188,9 @@ fn kept_results_are_listed_found_by_short_names_and_removed_on_request() {
     }
     place.iosonde("report last~3").end().exits(2).says("only 3 results in ");
     place.iosonde("report last-2").end().exits(2).says("`last~NUMBER`");
-    // They all begin with the year.
+    // All names begin with the year.
     place.iosonde("report 2").end().exits(2).says("give more of the name");
-    // Two that began in the same second are not in the order of their names.
+    // Names do not order two results of the same second.
     let changed = |path: &PathBuf| fs::metadata(path).and_then(|data| data.modified()).unwrap();
     let newest = place.kept().into_iter().max_by_key(changed).unwrap();
     let name = newest.file_name().unwrap().to_str().unwrap().to_owned();
@@ -201,7 +201,7 @@ fn kept_results_are_listed_found_by_short_names_and_removed_on_request() {
     assert_eq!(place.kept().len(), 3);
     place.iosonde("report --prune 1 --remove").end().exits(0).prints("removed 2 results");
     assert_eq!(place.kept(), [newest]);
-    // What a device held before it was written is never removed.
+    // Saved data of a device are never removed.
     place.file("undo.json", b"{}");
     let held = place.kept()[0].join("undo-1.json");
     fs::rename(place.work().join("undo.json"), &held).unwrap();

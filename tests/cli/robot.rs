@@ -1,4 +1,4 @@
-//! A program on a terminal: keys go in, and what the screen shows can be read.
+//! A program on a terminal: sends keys and reads the screen.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LINES: u16 = 60;
 const COLUMNS: u16 = 100;
 
-/// A terminal that nobody has opened yet, and the path of its other side.
+/// A new terminal, and the path of its other side.
 pub(crate) fn terminal() -> (OwnedFd, String) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
@@ -27,8 +27,8 @@ pub(crate) fn terminal() -> (OwnedFd, String) {
     (terminal, name)
 }
 
-/// A command whose three streams are this terminal, which is that of its session, so that keys and
-/// a hang-up reach it.
+/// A command whose three streams are this terminal, which is also its controlling terminal, so that
+/// keys and a hang-up reach it.
 pub(crate) fn on_terminal(place: &Place, name: &str, words: &str) -> Command {
     let open = || {
         let side = fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
@@ -65,7 +65,7 @@ impl Robot {
         let (sender, said) = channel();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // A terminal whose last program has ended answers with an error.
+            // A read fails after the terminal's last program has ended.
             while let Ok(count @ 1..) = reader.read(&mut bytes) {
                 if sender.send(bytes[..count].to_vec()).is_err() {
                     break;
@@ -80,7 +80,7 @@ impl Robot {
         self.screen.screen().contents()
     }
 
-    /// Waits until the screen shows this.
+    /// Waits until the screen contains the text.
     #[track_caller]
     pub(crate) fn sees(&mut self, text: &str) {
         let until = Instant::now() + PATIENCE;
@@ -90,7 +90,7 @@ impl Robot {
         }
     }
 
-    /// Reads what the program writes in this time.
+    /// Reads the program's output for this time.
     pub(crate) fn watches(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -108,14 +108,14 @@ impl Robot {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Gives the window another width.
+    /// Changes the width of the window.
     pub(crate) fn resizes(&mut self, columns: u16) {
         let terminal = OwnedFd::from(self.keyboard.try_clone().unwrap());
         resize(&terminal, LINES, columns);
         self.screen.screen_mut().set_size(LINES.try_into().unwrap(), columns.try_into().unwrap());
     }
 
-    /// Waits for the end: the exit code, if no signal ended it. The screen is as it was left.
+    /// Waits for the end. Returns the exit code; no signal may have ended it. The screen is kept.
     pub(crate) fn ends(&mut self) -> Option<i32> {
         let until = Instant::now() + PATIENCE;
         loop {

@@ -1,5 +1,5 @@
 //! Rounds until a steady state, preconditioning, and the built-in experiments that use them: the
-//! verdict computed again by another program, volumes counted by the kernel, interruption.
+//! verdict recomputed by another program, volumes counted by the kernel, interruption.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,8 +49,8 @@ fn trials(folder: &Path) -> usize {
     listing(&folder.join("trials")).len()
 }
 
-/// The rule of SNIA PTS 2.0.2 in awk, over the table of runs: for each window of five rounds the
-/// range and the rise of the least-squares line, for a column of one cell.
+/// The rule of SNIA PTS 2.0.2 in awk on the table of runs: for each window of five rounds the
+/// range, and the rise of the least-squares line, of a column of one cell.
 const AWK: &str = r#"
 BEGIN { FS = "," }
 NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
@@ -72,7 +72,7 @@ END {
 }
 "#;
 
-/// The first window, counted from 0, that awk finds steady for both tracked figures.
+/// The first window, from 0, that is steady for both tracked figures according to awk.
 fn by_awk(folder: &Path, range: f64) -> Option<u64> {
     let (writes, reads) = (
         windows_by_awk(folder, "0 %", "iops_per_s", range),
@@ -104,7 +104,7 @@ fn windows_by_awk(folder: &Path, cell: &str, column: &str, range: f64) -> Vec<bo
     text.lines().map(|line| line.ends_with(" steady")).collect()
 }
 
-/// The row of `points.csv` has so many runs.
+/// Number of runs in each row of `points.csv`.
 fn runs_of_points(folder: &Path) -> Vec<String> {
     let text = fs::read_to_string(folder.join("tables/points.csv")).unwrap();
     let at = text.lines().next().unwrap().split(',').position(|name| name == "runs_count").unwrap();
@@ -119,7 +119,7 @@ fn rounds_end_with_the_first_steady_window_and_it_alone_gives_the_figures() {
     let ended = place.iosonde(&words).end().exits(0);
     ended.prints("Steady state: steady in rounds 1 to 5").prints("drift per round");
     let folder = only(&place);
-    // Five rounds of three cells, and no more.
+    // Exactly five rounds of three cells.
     assert_eq!(trials(&folder), 15);
     assert_eq!(runs_of_points(&folder), ["5", "5", "5"]);
     assert_eq!(by_awk(&folder, 0.20), Some(0));
@@ -149,7 +149,7 @@ fn what_is_not_steady_ends_with_3_and_says_so_and_the_record_says_the_same() {
     assert_eq!(runs_of_points(&folder), ["5", "5", "5"], "the last five rounds");
     assert_eq!(by_awk(&folder, 0.000_01), None);
     assert_eq!(json_of(&folder.join("manifest.json"))["complete"], true);
-    // T7: computed again from the record, it is the same.
+    // T7: recomputed from the record, the verdict is the same.
     place.iosonde("report --recheck").arg(&folder).end().exits(0);
     place.iosonde("report").arg(&folder).end().exits(3).prints("not steady after 8 rounds");
 }
@@ -173,7 +173,7 @@ fn rounds_are_gone_on_with_where_they_stopped() {
     resumed.prints("not steady after 8 rounds").lacks("partial");
     let folder = only(&place);
     assert_eq!(trials(&folder), 24, "every cell once in each round");
-    // A file of a name keeps its state: it is not preconditioned again, nor written anew.
+    // A named file keeps its state: it is neither preconditioned nor written again.
     assert_eq!(json_of(&folder.join("stage-mix.json"))["prepared"], prepared);
     assert_eq!(by_awk(&folder, 0.000_01), None);
 }
@@ -206,11 +206,11 @@ fn preconditioning_counts_in_the_volume_and_needs_what_a_write_needs() {
     let dry_run = place.iosonde(dry).end().exits(0);
     let dry_run = dry_run.prints("preconditioning writes 512 MiB").prints("5 to 8 rounds");
     dry_run.prints("written  0 B to prepare the test file; 512 MiB by preconditioning");
-    // The region itself fits below the limit, its two passes do not.
+    // The region itself is within the limit, its two passes are not.
     let limited = "experiment run rounds.toml . --size 256M --max-written 300M";
     place.iosonde(limited).end().exits(2).says("--max-written: found 300 MiB");
     assert!(place.kept().is_empty());
-    // Foreign content: the stage is skipped, and the file stays as it is.
+    // Foreign content: the stage is skipped, and the file is not changed.
     let content = vec![7u8; 64 << 20];
     place.file("photos", &content);
     let ended = place.iosonde("experiment run rounds.toml photos --buffered").end().exits(7);
@@ -238,7 +238,7 @@ fn rounds_that_make_no_sense_are_refused_before_anything_is_touched() {
     assert!(place.kept().is_empty());
 }
 
-/// Scaled, and labelled as such wherever it is shown.
+/// A scaled experiment is labelled as such in every output.
 #[test]
 fn a_pts_style_experiment_claims_nothing() {
     let place = Place::new();
@@ -271,8 +271,8 @@ fn a_pts_style_experiment_claims_nothing() {
     assert!(fs::read_to_string(folder.join("report.html")).unwrap().contains(label));
 }
 
-/// A simulated drive with a translation layer: new it is fast, and random writes make it slow until
-/// garbage collection keeps pace. The state outlives the runs, and a purge ends it.
+/// A simulated drive with a translation layer is fast when new. Random writes slow it down until
+/// garbage collection keeps up. The state persists across runs until a purge.
 #[test]
 fn a_simulated_drive_saturates_and_is_as_new_after_a_purge() {
     let place = Place::new();
@@ -303,8 +303,8 @@ fn a_simulated_drive_saturates_and_is_as_new_after_a_purge() {
     assert_eq!(stage["prepared"][0]["purge"]["method"], "simulated");
 }
 
-/// The rounds are the check of a single pass: on a drive with the spare flash that it was made for,
-/// they are steady from the first on; without it, and with another one, they are not.
+/// The rounds verify a single pass. With the drive's own spare flash they are steady from the
+/// first; without a pass, or with less spare flash, they are not.
 #[test]
 fn a_single_pass_brings_a_simulated_drive_to_its_steady_state() {
     let place = Place::new();
@@ -356,7 +356,7 @@ fn a_file_is_purged_by_giving_its_blocks_back_and_only_with_consent() {
     assert!(fs::read(place.work().join("photos")).unwrap() == content);
     place.iosonde(&format!("{run} --overwrite-file=photos")).end().exits(0);
     assert!(fs::read(place.work().join("photos")).unwrap().iter().all(|byte| *byte == 0));
-    // Of the same second, results have no order.
+    // Names do not order results of the same second.
     let stages = place.kept().into_iter().map(|folder| folder.join("stage-a.json"));
     let mut purges = stages
         .filter(|stage| stage.exists())
@@ -399,7 +399,8 @@ fn batches_are_submitted_and_completed_as_requested() {
             .unwrap();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         let text = fs::read_to_string(&trace).unwrap_or_default();
-        // `io_uring_enter(5, 64, 1, IORING_ENTER_GETEVENTS, …`: to submit, to wait for.
+        // `io_uring_enter(5, 64, 1, IORING_ENTER_GETEVENTS, …`: requests to submit, and to wait
+        // for.
         let calls: Vec<(u32, u32)> = text
             .lines()
             .filter_map(|line| line.split("io_uring_enter(").nth(1))
@@ -415,7 +416,7 @@ fn batches_are_submitted_and_completed_as_requested() {
     if calls.is_empty() {
         return iosonde_rig::skip(format!("io_uring was not traced here: {said}"));
     }
-    // What stands before the load has other batches.
+    // Calls before the load have other batches.
     let load: Vec<_> = calls.iter().skip_while(|(submit, _)| *submit != 64).collect();
     let full = load.iter().filter(|(submit, _)| *submit == 64).count();
     assert!(full * 10 > load.len() * 8, "most hand over the whole batch: {calls:?}");

@@ -1,6 +1,6 @@
-//! What each verb prints at several widths, on a terminal and piped: the answer in the first three
-//! lines, no line wider than the screen, and on `sim` with a fixed seed the very text that is kept
-//! in `tests/fixtures/screens` (`IOSONDE_BLESS=1` writes it again).
+//! Output of each verb at several widths, on a terminal and piped: the answer is in the first three
+//! lines, no line is wider than the screen, and on `sim` with a fixed seed the text equals the one
+//! in `tests/fixtures/screens` (`IOSONDE_BLESS=1` writes it).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/screens").join(name)
 }
 
-/// What a machine or a day puts into a text is not compared.
+/// Text without the parts that depend on the machine or the day.
 fn settled(text: &str) -> String {
     let line = |line: &str| {
         let own = [
@@ -49,7 +49,7 @@ fn settled(text: &str) -> String {
     text.lines().map(|text| line(&without_dates(text))).collect()
 }
 
-/// The same with one date for all: 2026-11-23T07:00:00Z and 20261123T070000Z.
+/// Replaces dates such as 2026-11-23T07:00:00Z and 20261123T070000Z.
 fn without_dates(line: &str) -> String {
     let is_date = |word: &str| {
         let word = word.rsplit('/').next().unwrap_or_default();
@@ -59,12 +59,12 @@ fn without_dates(line: &str) -> String {
     line.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The same command on a terminal of so many columns; stderr and colors are left out.
+/// The command on a terminal of this width, without stderr and colors.
 fn on_terminal(place: &Place, words: &str, columns: usize) -> String {
     without_colors(&colored(place, words, columns, &[]))
 }
 
-/// The same with the colors that these variables allow.
+/// The command on a terminal, with the colors that these variables allow.
 fn colored(place: &Place, words: &str, columns: usize, variables: &[(&str, &str)]) -> String {
     let program = iosonde_fixtures::program!().path();
     let words: Vec<String> = words.split(' ').map(|word| format!("'{word}'")).collect();
@@ -107,7 +107,7 @@ fn assert_fits(text: &str, columns: usize, what: &str) {
         let is_there = answer.get(at).is_some_and(|line| line.starts_with(head));
         assert!(is_there, "{what} at {columns}: {head}\n{text}");
     }
-    // No finding is printed twice: a sentence, whole on a wide screen.
+    // No finding is printed twice: a whole sentence on a wide screen.
     let sentences = text.lines().map(|line| line.trim_start_matches([' ', '-']));
     let sentences = sentences.filter(|line| line.len() >= 40 && line.ends_with(['.', ']']));
     let mut seen = std::collections::BTreeSet::new();
@@ -120,7 +120,7 @@ fn assert_fits(text: &str, columns: usize, what: &str) {
     }
 }
 
-/// At every width: it fits, a terminal shows the same, and it is as kept.
+/// At every width the output fits, is the same on a terminal, and equals the stored text.
 fn check(place: &Place, name: &str, words: &str, is_kept: bool) {
     for columns in WIDTHS {
         let ended = place.iosonde(words).env("COLUMNS", columns.to_string()).end();
@@ -326,7 +326,7 @@ fn a_kept_result_fits_every_screen() {
     check(&place, "report", "report last", true);
 }
 
-/// Results of the first version of each record: a later program reads them, and shows the same.
+/// Results of the first version of each record are rendered as before.
 #[test]
 fn results_of_an_earlier_version_stand_as_kept() {
     let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/records");

@@ -1,5 +1,5 @@
-//! A stage that searches for its best cell: on a simulated device whose best is known, in few runs,
-//! resumed where it ended.
+//! A stage that searches for its best cell, on a simulated device whose best is known: it needs few
+//! runs and can be resumed.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use rustix::process::Signal;
 
 use super::program::{Place, listing};
 
-/// Eight units of 1 ms exactly: more than eight requests in flight wait. The p99 of 16 in flight is
-/// 2 ms, of 32 is 4 ms; the rate is 8,000 IOPS from 8 in flight on, whatever the jobs.
+/// Eight servers of exactly 1 ms: requests beyond eight in flight queue. The p99 of 16 in flight is
+/// 2 ms, of 32 is 4 ms; the rate is 8,000 IOPS from 8 in flight on, for any number of jobs.
 const SIM: &str = "servers=8,read=1ms,size=64M";
 
 const SEARCH: &str = r#"
@@ -32,20 +32,20 @@ name = "block-size"
 values = ["4k", "8k", "16k"]
 "#;
 
-/// Runs that are stored.
+/// Number of stored runs.
 fn trials(folder: &Path) -> usize {
     listing(&folder.join("trials")).len()
 }
 
-/// The number that follows these words.
+/// The number after this text.
 fn after(text: &str, words: &str) -> u64 {
     let rest = text.split_once(words).unwrap_or_else(|| panic!("no `{words}` in {text}")).1;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().unwrap()
 }
 
-/// Of 84 combinations those with 8 or 16 requests in flight and 16 KiB are best: 8,000 IOPS within
-/// the limit.
+/// Of 84 combinations the best have 8 or 16 requests in flight and 16 KiB: 8,000 IOPS within the
+/// limit.
 #[test]
 fn the_best_is_found_in_far_fewer_runs_than_the_grid_has() {
     let place = Place::new();
@@ -77,8 +77,8 @@ fn a_limit_that_nothing_keeps_is_said() {
     place.iosonde(&words).end().prints("with p99<=500us: none of the");
 }
 
-/// The order of the runs follows from the results: a resumed search does what an uninterrupted one
-/// does.
+/// Results determine the order of the runs: a resumed search makes the same runs as an
+/// uninterrupted one.
 #[test]
 fn a_search_is_resumed_where_it_ended() {
     let place = Place::new();
@@ -96,7 +96,7 @@ fn a_search_is_resumed_where_it_ended() {
         paths.iter().map(|path| path.file_name().unwrap().to_string_lossy().into()).collect()
     };
     let after = names(&listing(&folder.join("trials")));
-    // What was being stored when it was killed has no name yet.
+    // A run whose storing was interrupted has a temporary name.
     let stored = |name: &&String| name.ends_with(".json.zst");
     let missing = names(&before).iter().filter(stored).find(|name| !after.contains(name)).cloned();
     assert_eq!(missing, None, "a run was repeated");

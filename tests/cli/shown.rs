@@ -1,10 +1,10 @@
-//! Names of files that act on a terminal, hide or turn the text around are seen for what they are.
+//! File names that control a terminal, or hide or reverse text, are escaped.
 
 use std::fs;
 
 use super::program::Place;
 
-/// What must not reach a terminal or a page.
+/// Characters that must not reach a terminal or a page.
 const HOSTILE: [char; 6] = ['\u{1b}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{2028}', '\u{200b}'];
 
 #[test]

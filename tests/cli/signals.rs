@@ -1,4 +1,4 @@
-//! Ended from outside, at every phase: what was finished is printed and kept, and no file is left.
+//! Signals in every phase: finished results are printed and stored, and no file is left.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::program::{Call, Ended, Place, Running, listing};
 const LONG: &str = "check . 256M --seconds 60 --threads 1 --eta-interval 0.1";
 const SHORT: &str = "check . 256M --seconds 1 --threads 1 --eta-interval 0.1";
 
-/// Free bytes where a directory lies.
+/// Free bytes on the file system of a directory.
 fn free_bytes(directory: &Path) -> u64 {
     let facts = rustix::fs::statvfs(directory).unwrap();
     facts.f_bfree * facts.f_frsize
@@ -99,7 +99,7 @@ fn interrupt_while_measuring() {
 #[test]
 fn interrupt_in_workload_4_keeps_the_rows_before_it() {
     let place = Place::new();
-    // One second each: the fourth progress title is that of workload 4.
+    // One second each: the fourth progress title belongs to workload 4.
     let ended = interrupted(place.iosonde(SHORT).start().until_stderr("[4/8] "));
     for row in ["Backup", "Recovery", "Database", "partial", "Verdict: "] {
         assert!(ended.out.contains(row), "no {row}: {ended}");
@@ -139,7 +139,7 @@ fn terminated() {
 
 #[test]
 fn a_second_interrupt_leaves_at_once() {
-    // The device takes a minute per request: the first interrupt alone would wait for it.
+    // The device takes a minute per request: one interrupt alone would wait for it.
     let words = ["read=const:60s", "write=none"];
     let script = iosonde_rig::Script::from_words(words).unwrap();
     let mount = match iosonde_rig::FuseMount::new(script) {
@@ -156,7 +156,7 @@ fn a_second_interrupt_leaves_at_once() {
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
-/// Kills a check in its second workload; gives what was free before and what is free afterwards.
+/// Kills a check in its second workload. Returns the free bytes before and afterwards.
 fn kill(place: &Place, directory: &Path, call: Call) -> (u64, u64) {
     rustix::fs::sync();
     let before = free_bytes(directory);
@@ -166,7 +166,7 @@ fn kill(place: &Place, directory: &Path, call: Call) -> (u64, u64) {
     let ended = running.signal(Signal::KILL).end();
     assert_eq!(ended.signal, Some(9));
     assert!(listing(&place.work()).is_empty());
-    // The kernel gives the room back when the last request has come back.
+    // The kernel frees the space when the last request has completed.
     let patience = Instant::now() + Duration::from_secs(20);
     while free_bytes(directory) + (16 << 20) < before && Instant::now() < patience {
         std::thread::sleep(Duration::from_millis(50));
@@ -178,7 +178,7 @@ fn kill(place: &Place, directory: &Path, call: Call) -> (u64, u64) {
 fn killed_leaves_no_file_and_keeps_what_was_finished() {
     use iosonde_rig::guard::{FsKind, ImageMount};
     let place = Place::new();
-    // A file system of its own: nobody else's files change its free space.
+    // A separate file system, so that other files do not change its free space.
     let mount = match ImageMount::new(FsKind::Ext4, 2 << 30, "") {
         Ok(mount) => mount,
         Err(reason) => return skip(reason),

@@ -1,5 +1,5 @@
-//! A single run that goes on until it is steady (`run --steady`): its verdict, computed again from
-//! the record by another program in another language.
+//! A single run until steady state (`run --steady`): a program in another language recomputes its
+//! verdict from the record.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +11,11 @@ use rustix::process::Signal;
 use super::formats::{RESULT, assert_fits};
 use super::program::Place;
 
-/// New it is fast, and random writes make it slow until garbage collection keeps pace.
+/// A drive that is fast when new; random writes slow it down until garbage collection keeps up.
 const DRIVE: &str = "servers=32,read=20us,write=5us,size=64M,flash=8,flash-block=256k,program=20us";
 
-/// The first steady window as Python computes it from a folder; `None` where there is no Python, or
-/// no program that unpacks records.
+/// The first steady window of a folder, computed in Python; `None` without Python or a program that
+/// unpacks records.
 fn by_python(words: &[&str], folder: &Path) -> Option<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/steady_state.py");
     let Ok(ended) = Command::new("python3").arg(script).arg(folder).args(words).output() else {
@@ -48,7 +48,7 @@ fn a_run_ends_with_its_first_steady_window() {
     assert!(start > 0, "the drive is new, and its first window not steady: {steady}");
     assert_eq!(steady["rounds"].as_u64().unwrap(), start + 5, "it ends with that window");
     assert_eq!(steady["verdict"], format!("steady in rounds {} to {}", start + 1, start + 5));
-    // The figures of the window are below those of the whole run, which was faster at first.
+    // The window's figures are below those of the whole run, which was faster at first.
     let whole = json["cells"][0]["figures"]["all"]["total"]["iops"].as_f64();
     let inside = steady["in_window"]["iops"].as_f64().unwrap();
     assert!(whole.is_none_or(|whole| inside < whole), "{inside} {whole:?}");
@@ -104,7 +104,7 @@ fn what_contradicts_rounds_is_refused() {
     plan.prints("rounds of 60.0 s, 25 at most");
 }
 
-/// The verdicts of rounds of an experiment, computed from raw counts.
+/// Verdicts of an experiment's rounds, computed from raw counts.
 #[test]
 fn python_agrees_on_the_rounds_of_an_experiment() {
     let place = Place::new();
@@ -128,8 +128,8 @@ fn python_agrees_on_the_rounds_of_an_experiment() {
     }
 }
 
-/// Range and slope of every window of every tracked figure, from raw counts, and the window that is
-/// measured: reports say what Python finds.
+/// Range and slope of every window of every tracked figure, and the measurement window, computed in
+/// Python from raw counts: reports must agree.
 #[test]
 fn python_agrees_on_every_window_of_the_built_in_tests() {
     let place = Place::new();
@@ -153,7 +153,7 @@ fn python_agrees_on_every_window_of_the_built_in_tests() {
         let windows: u32 = found.parse().unwrap();
         assert!(windows > 0, "{name}: no window was compared");
         compared += windows;
-        // A report that says otherwise is found out.
+        // An altered report is detected.
         let altered = place.work().join("altered.json");
         let text = fs::read_to_string(&report).unwrap();
         fs::write(&altered, text.replace("\"measurement\"", "\"steady\"")).unwrap();

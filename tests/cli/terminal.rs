@@ -1,4 +1,4 @@
-//! Terminals that change, go away or are none: no garbage, no hang, exit codes as ever.
+//! Terminals that change, vanish or do not exist: no garbage, no hang, the usual exit codes.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use iosonde_rig::skip;
 use super::program::{Held, Place};
 use super::robot::{Robot, on_terminal, terminal};
 
-/// A run in real time, on a file without content.
+/// A run in real time on a file without content.
 fn run(place: &Place, seconds: u32) -> String {
     place.hole("data", 16 << 20);
     format!(
@@ -82,7 +82,7 @@ fn a_terminal_that_goes_away_ends_the_run_and_leaves_a_result() {
     let started = Instant::now();
     child.wait().expect("it ends");
     assert!(started.elapsed() < Duration::from_secs(60), "it goes on without a terminal");
-    // What takes the place of the process that was hung up may still be storing.
+    // The process that replaces the hung-up one may still be storing.
     let until = Instant::now() + Duration::from_secs(60);
     while place.kept().is_empty() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(50));
@@ -122,8 +122,8 @@ fn a_reader_of_progress_that_leaves_early_does_not_end_the_run() {
     assert!(result.starts_with("Result: "), "{result}");
 }
 
-/// What a command shows in tmux, ten times a second until it has ended; the window gets 20 columns
-/// and its width back meanwhile.
+/// Screens of a command in tmux, ten per second until it has ended. Meanwhile the window changes to
+/// 20 columns and back.
 fn in_tmux(place: &Place, words: &str) -> Vec<String> {
     let socket = place.home().join("tmux");
     let tmux = |words: &[&str]| {
@@ -143,7 +143,7 @@ fn in_tmux(place: &Place, words: &str) -> Vec<String> {
     tmux(&["new-session", "-d", "-x", "80", "-y", "100", "-s", "one", &line]);
     let until = Instant::now() + Duration::from_secs(180);
     let mut screens: Vec<String> = Vec::new();
-    // Screens since the live view was there: before it, nothing is to be redrawn.
+    // Counts screens from the first with the live view; before it, nothing is redrawn.
     let mut since = 0;
     loop {
         let shown = tmux(&["capture-pane", "-p", "-t", "one"]);
@@ -164,7 +164,7 @@ fn in_tmux(place: &Place, words: &str) -> Vec<String> {
     screens
 }
 
-/// Asserts that the live view was there, and that only the result is left of it.
+/// Asserts that the live view appeared and was replaced by the result.
 #[track_caller]
 fn gives_way(screens: &[String], parts: &[&str]) {
     let last = screens.last().unwrap();

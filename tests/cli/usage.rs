@@ -1,11 +1,11 @@
-//! Usage errors: exit 2, a message that says what was found and what was expected, nothing left
+//! Usage errors: exit code 2, a message with the value found and the values expected, no file left
 //! behind.
 
 use iosonde_rig::skip;
 
 use super::program::{Place, listing};
 
-/// Each command with a word that its message must contain.
+/// Runs each command, whose message must contain the text.
 fn refuse(place: &Place, cases: &[(&str, &str)]) {
     let before = listing(&place.work());
     for (words, message) in cases {

@@ -1,5 +1,5 @@
-//! The verifier from the outside: what must fail fails, what proves nothing is inconclusive, and
-//! bad input is an error and never a pass.
+//! The verifier as a process: damage fails, missing evidence is inconclusive, and bad input is an
+//! error and never a pass.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -24,14 +24,14 @@ fn verify(place: &Place, words: &str) -> Call {
     place.iosonde(&format!("verify {words} --eta-interval 0.1"))
 }
 
-/// The record of the run that was kept last: by its time, for its name tells but the second.
+/// Record of the newest run, by modification time: names have a resolution of a second.
 pub(crate) fn record(place: &Place) -> Value {
     let written = |folder: &PathBuf| folder.metadata().and_then(|facts| facts.modified()).unwrap();
     let folder = place.kept().into_iter().max_by_key(written).unwrap();
     serde_json::from_slice(&fs::read(folder.join("01-verify.json")).unwrap()).unwrap()
 }
 
-/// Failed blocks by class, of the run that was kept last.
+/// Failed blocks of the newest run, by class.
 pub(crate) fn classes(place: &Place) -> Vec<(String, u64)> {
     let record = record(place);
     let jobs = record["jobs"].as_array().unwrap();
@@ -39,13 +39,13 @@ pub(crate) fn classes(place: &Place) -> Vec<(String, u64)> {
     failed.map(|(class, count)| (class.clone(), count.as_u64().unwrap())).collect()
 }
 
-/// A directory on a device of this behaviour.
+/// A directory on a FUSE device with this script.
 fn served(words: &[&str]) -> Option<FuseMount> {
     let script = Script::from_words(words.iter().copied()).unwrap();
     FuseMount::new(script).map_err(skip).ok()
 }
 
-/// A run that wrote `data` and kept its ledger in `ledger`.
+/// A place with `data` written by a run, and its ledger in `ledger`.
 fn written(words: &str) -> Place {
     let place = place();
     verify(&place, &format!("write data --ledger ledger --ops 300 --randseed 1 {words}"))
@@ -58,7 +58,7 @@ fn written(words: &str) -> Place {
 fn data_of_an_earlier_run_do_not_pass_for_new() {
     let place = place();
     verify(&place, "flush data").end().exits(0);
-    // The same seed: the same operations with the same generations, and nothing is stored.
+    // With the same seed: the same operations and generations, and no write is stored.
     for _ in 0..2 {
         verify(&place, "flush data --verify-inject-fault=drop:all").end().exits(4);
         assert_eq!(classes(&place), [("old-run".to_owned(), 1024)]);
@@ -87,7 +87,7 @@ fn the_commands_of_blkbench_work() {
     run("--rw verify-pipeline --numjobs 4 --runtime 1").exits(0);
     assert_eq!(record(&place)["plan"]["mode"], "pipeline");
     run("--rw verify-flush --verify-sectors 1:8").exits(0);
-    // Last, for a block whose header it hits is not ours any more, and not overwritten unasked.
+    // Last, because a block with a damaged header is not ours, and so not overwritten.
     run("--rw verify-flush --verify-inject-fault").exits(4);
 }
 
@@ -98,11 +98,11 @@ fn each_injected_fault_is_found() {
         ("drop:nth=9", "flush", &["lost", "stale", "old-run"][..]),
         ("byte", "flush", &["bit-flip", "corrupt"]),
         ("zero:nth=9", "flush", &["torn", "lost", "corrupt"]),
-        // Where it goes, another write may be under way, so that sectors of both stay.
+        // A write in flight at the wrong offset may leave sectors of both.
         ("misdirect:nth=9", "flush", &["misdirected", "stale", "lost", "old-run", "torn"]),
         ("read-flip:nth=9", "flush", &["bit-flip"]),
     ] {
-        // A block that an earlier fault has hit is not known to be ours.
+        // A block damaged by an earlier fault may not be recognised as ours.
         let words = format!("{mode} data --verify-inject-fault={fault} --overwrite-file data");
         let ended = verify(&place, &words).end();
         let found = classes(&place);
@@ -235,8 +235,8 @@ fn a_ledger_that_is_no_more_what_it_was_is_an_error() {
     }
     check(&[&ledger[..], b"x"].concat()).exits(2);
     check(b"hello, this is no ledger").exits(2);
-    // Damage is noticed everywhere; that of a note, which may have been torn when the run died,
-    // leaves less to be judged, and this is reported.
+    // All damage is detected. Damage of a note, which may have been torn when the run died, leaves
+    // fewer blocks to judge, which is reported.
     for place_of_bit in (0..4096).step_by(67).chain((4096..ledger.len()).step_by(9973)) {
         let mut damaged = ledger.clone();
         damaged[place_of_bit] ^= 0x04;
@@ -248,7 +248,7 @@ fn a_ledger_that_is_no_more_what_it_was_is_an_error() {
         check(&[first.as_bytes(), &ledger[16..]].concat()).exits(2)
     };
     versioned("ledger/3").says("is of version 3, this program reads version 2");
-    // Blocks of that time passed whatever stood in their sectors.
+    // Blocks of version 1 do not state the position of their sectors.
     versioned("ledger/1").says("is of version 1").says("write and check again");
     // A directory, a device.
     verify(&place, "check data --ledger .").end().exits(2);
@@ -258,15 +258,15 @@ fn a_ledger_that_is_no_more_what_it_was_is_an_error() {
 #[test]
 fn a_ledger_of_another_target_or_run_is_reported() {
     let place = written("");
-    // The target was written again by a later run.
+    // A later run wrote the target again.
     fs::copy(place.work().join("data"), place.work().join("copy")).unwrap();
     verify(&place, "write data --ledger ledger.2 --ops 3000").end().exits(0);
     let ended = verify(&place, "check data --ledger ledger").end().exits(7);
     assert!(format!("{}{}", ended.out, ended.err).contains("later run"), "{ended}");
     verify(&place, "check data --ledger ledger.2").end().exits(0);
-    // A copy is as good as what it was copied from.
+    // A copy is judged like its original.
     verify(&place, "check copy --ledger ledger").end().exits(0);
-    // Nothing of the later run was ever here.
+    // The copy has no data of the later run.
     verify(&place, "check copy --ledger ledger.2").end().exits(4);
 }
 
@@ -300,7 +300,7 @@ fn a_target_that_lost_its_end_is_missing_data() {
     resize(0);
     verify(&place, "check copy --ledger ledger").end().exits(4).says("1,024 of 1,024 blocks");
     verify(&place, "flush copy").end().exits(2).says("`copy` has 0 B: there is nothing");
-    // More than there was is no damage.
+    // A larger file is not damage.
     fs::copy(place.work().join("data"), &copy).unwrap();
     resize(5 << 20);
     let ended = verify(&place, "check copy --ledger ledger").end().exits(0);
@@ -341,7 +341,7 @@ fn a_ledger_without_a_judgement_is_inconclusive() {
     let words = "write data --ledger ledger --ops 20 --verify-inject-fault=write-eio:all";
     let code = verify(&place, words).end().code;
     assert!(matches!(code, Some(1 | 7)), "{code:?}");
-    // Whether any of the writes took place is not known.
+    // It is unknown whether any of the writes took place.
     verify(&place, "check data --ledger ledger").end().exits(7);
 }
 
@@ -358,7 +358,7 @@ fn a_ledger_is_never_written_over_nor_kept_on_its_target() {
     verify(&place, "check data --ledger ledger").end().exits(0);
 }
 
-/// In the middle of a file, each mode writes there and nowhere else.
+/// On a region inside a file, each mode writes only there.
 #[test]
 fn a_region_is_where_it_was_asked_for() {
     let place = place();
@@ -452,7 +452,7 @@ fn an_interrupt_while_reading_back() {
     let data = mount.path().join("data");
     File::create(&data).unwrap().set_len(8 << 20).unwrap();
     let call = verify(&place, "flush --verify-sectors 1:1 --output-format json").arg(&data);
-    // Before the run the file is inspected for data; afterwards its 2048 blocks are read back.
+    // The file is inspected before the run; afterwards its 2048 blocks are read back.
     let written = || mount.truth().write.count >= 2048;
     let running = call.start().until("end of the writes", written);
     let inspected = mount.truth().read.count;
@@ -530,7 +530,7 @@ fn a_disk_that_fills_up_is_an_error() {
         assert!(words.contains("ENOSPC"), "{mode}: {ended}");
         assert_eq!(classes(&place), [], "{mode}: what was not written is not missing");
     }
-    // There is no room to begin with.
+    // The space is too small from the start.
     let call = verify(&place, "flush --size 64m").arg(mount.path());
     call.end().exits(2).says("64 MiB requested");
 }
@@ -604,7 +604,7 @@ fn what_overlapped_is_checked_by_its_ledger() {
     let data = place.work().join("data");
     let right = fs::read(&data).unwrap();
     verify(&place, "check data --ledger ledger").end().exits(0);
-    // A block that is zeros, of another run, of another place, with sectors exchanged.
+    // Blocks of zeros, of another run, of another offset, with sectors exchanged.
     let block = |bytes: &[u8]| bytes[40_960..45_056].to_vec();
     let mut swapped = block(&right);
     swapped.rotate_left(512);

@@ -1,5 +1,5 @@
-//! A file that `verify write` wrote, damaged by hand: `verify check` finds every damage that there
-//! can be among the sectors of a block.
+//! A file of `verify write`, damaged by the test: `verify check` finds every possible damage among
+//! the sectors of a block.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use iosonde_model::plan::chance::Chance;
 use super::program::Place;
 use super::verify::classes;
 
-/// A file that two jobs wrote once, with its ledger.
+/// A file written once by two jobs, and its ledger.
 struct Written {
     place: Place,
     bytes: Vec<u8>,
@@ -18,7 +18,7 @@ struct Written {
 }
 
 impl Written {
-    /// So many blocks of this length, of each job.
+    /// `blocks` blocks of this length for each job.
     fn new(block: usize, blocks: usize) -> Written {
         let place = Place::new();
         place.hole("data", (2 * blocks * block) as u64);
@@ -31,7 +31,7 @@ impl Written {
         Written { place, bytes, block }
     }
 
-    /// Checks the file as it is damaged here; gives the failed blocks by what they are called.
+    /// Checks the file with this damage. Returns the failed blocks by class.
     fn damaged(&self, damage: impl FnOnce(&mut Vec<u8>)) -> BTreeMap<String, u64> {
         let mut bytes = self.bytes.clone();
         damage(&mut bytes);
@@ -50,13 +50,13 @@ impl Written {
         all
     }
 
-    /// One block.
+    /// Byte range of a block.
     fn at(&self, block: usize) -> Range<usize> {
         block * self.block..(block + 1) * self.block
     }
 }
 
-/// Two pieces exchange their places.
+/// Swaps two pieces.
 fn swap(bytes: &mut [u8], piece: usize, one: usize, other: usize) {
     let (low, high) = (one.min(other) * piece, one.max(other) * piece);
     let (front, back) = bytes.split_at_mut(high);
@@ -67,8 +67,8 @@ fn only(class: &str, count: usize) -> BTreeMap<String, u64> {
     BTreeMap::from([(class.to_owned(), count as u64)])
 }
 
-/// All pairs of pieces of a block, each pair in a block of its own; and each alone is an exit code
-/// of 4 too.
+/// All pairs of pieces of a block, each pair in a separate block; and each pair alone also gives
+/// exit code 4.
 fn all_pairs(block: usize, piece: usize) {
     let pieces = block / piece;
     let pairs: Vec<(usize, usize)> =
@@ -111,14 +111,14 @@ fn all_pairs_of_sectors_of_a_block_of_16_kib() {
 
 #[test]
 fn sectors_of_every_length_of_a_block() {
-    // The others have tests of their own.
+    // The other lengths have separate tests.
     for power in [10, 11, 13, 15, 17, 18, 19, 20] {
         let written = Written::new(1 << power, 3);
         let (block, sectors) = (written.block, written.block / 512);
         let mut chance = Chance::new(power);
         let mut below = |bound: usize| chance.below(bound as u64) as usize;
-        // In a block of job 0; between two of its blocks; between the last of job 0 and the first
-        // of job 1.
+        // Within a block of job 0; between two of its blocks; between the last of job 0 and the
+        // first of job 1.
         let within = written.damaged(|bytes| {
             let one = below(sectors);
             swap(bytes, 512, one, (one + 1 + below(sectors - 1)) % sectors);

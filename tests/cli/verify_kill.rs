@@ -1,7 +1,7 @@
-//! `verify write` is killed at a random moment, and `verify check` judges what is there: nothing
-//! that it must not miss is missed, and damage done on purpose is always found.
+//! `verify write` is killed at a random moment, and `verify check` judges the file: required blocks
+//! are present, and planted damage is always found.
 //!
-//! `IOSONDE_KILLS` says how often.
+//! `IOSONDE_KILLS` sets the number of kills.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -19,17 +19,17 @@ use super::program::{Ended, Place};
 use super::verify::classes;
 
 const BLOCK: usize = 4096;
-/// The random moment lies within this time after the ledger was begun.
+/// The kill comes within this time after the ledger was created.
 const WITHIN_MS: u64 = 400;
-/// After so many kills something is damaged on purpose.
+/// Every so many kills a block is damaged by the test.
 const PLANT_EVERY: u64 = 5;
 
-/// Numbers of no particular meaning, the same in every test run.
+/// A pseudo-random sequence, the same in every test run.
 struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, bound: u64) -> u64 {
-        // Knuth's multiplier; the upper bits are the good ones.
+        // Knuth's multiplier; the upper bits have the better quality.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
         (self.0 >> 33) % bound
     }
@@ -47,7 +47,7 @@ fn block_at(path: &Path, offset: u64) -> Vec<u8> {
     bytes
 }
 
-/// Blocks that must hold what was acknowledged last, with nothing in flight.
+/// Blocks that must hold the last acknowledged data, with nothing in flight.
 fn settled(ledger: &Path) -> (Format, Vec<(u64, u32)>) {
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let reader = Reader { stream_version: STREAM_VERSION, boot_id: Some(boot_id.trim()) };
@@ -78,7 +78,7 @@ fn settled(ledger: &Path) -> (Format, Vec<(u64, u32)>) {
     (format, settled)
 }
 
-/// Kills a run amid its work, once its ledger is there; gives a copy of the target from before.
+/// Kills a run during its work, once its ledger exists. Returns a copy of the target from before.
 fn kill(place: &Place, data: &Path, ledger: &Path, seed: u64, dice: &mut Dice) -> Vec<u8> {
     let overlaps = seed % 5 == 2;
     let jobs = 1 + seed % 3 + u64::from(overlaps);
@@ -109,7 +109,7 @@ fn check(place: &Place, ledger: &Path) -> Ended {
     place.iosonde("verify check data --eta-interval 0 --ledger").arg(ledger).end()
 }
 
-/// What a block is overwritten with, and the class of that.
+/// New content of a damaged block, and its class.
 fn damage(kind: u64, now: &[u8], older: Option<Vec<u8>>) -> (Vec<u8>, &'static str) {
     match (kind % 4, older) {
         (0, Some(older)) => (older, "stale"),
@@ -135,7 +135,7 @@ fn a_killed_write_raises_no_alarm_and_hides_no_damage() {
         let before = kill(&place, &data, &ledger, round, &mut dice);
         let ended = check(&place, &ledger);
         let (format, settled) = settled(&ledger);
-        // Where nothing was acknowledged yet, nothing can be said.
+        // Before the first acknowledgement nothing can be judged.
         assert!(ended.code == Some(0) || ended.code == Some(7) && settled.is_empty(), "{ended}");
         if settled.is_empty() {
             continue;

@@ -1,4 +1,4 @@
-//! `verify selftest` from the built binary: a shortened run finds and names everything.
+//! `verify selftest` of the built binary: a shortened run finds and names every fault.
 
 use rustix::process::Signal;
 

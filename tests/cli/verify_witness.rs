@@ -1,4 +1,4 @@
-//! The witness as a process: what it answers, what it keeps, and how it ends.
+//! The witness as a process: its answers, its log, and its end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -34,7 +34,7 @@ fn hello() -> String {
     Line::hello(header).unwrap().to_string()
 }
 
-/// A witness and the way to its ear.
+/// A witness and its pipes.
 struct Spoken {
     child: Child,
     answers: BufReader<ChildStdout>,
@@ -57,7 +57,7 @@ impl Spoken {
         answer.trim_end().into()
     }
 
-    /// Exit code and stderr, once the input is closed.
+    /// Closes the input. Returns exit code and stderr.
     fn end(mut self) -> (Option<i32>, String) {
         drop(self.child.stdin.take());
         let mut said = String::new();
@@ -76,7 +76,7 @@ fn what_was_answered_is_in_the_log_at_once() {
     assert_eq!(WitnessLog::read(&log, STREAM).unwrap().jobs[0].pending_ops, Some(50));
     assert_eq!(witness.say("post 0 1 50"), "ok 3");
     assert_eq!(WitnessLog::read(&log, STREAM).unwrap().jobs[0].durable_ops, 50);
-    // The power goes in the middle of a line.
+    // The power is cut in the middle of a line.
     witness.child.stdin.as_mut().unwrap().write_all(b"pre 1 1 7").unwrap();
     let (code, said) = witness.end();
     assert_eq!(code, Some(0), "{said}");
@@ -110,7 +110,7 @@ fn what_makes_no_sense_is_answered_and_ends_it() {
         let place = Place::new();
         let mut witness = Spoken::start(&place);
         assert_eq!(witness.say(&hello()), "ok 1");
-        // It need not read a line to its end.
+        // The witness may stop reading before the end of a line.
         let mut input = witness.child.stdin.take().unwrap();
         let _ = input.write_all(format!("{line}\n").as_bytes());
         let mut answer = String::new();

@@ -94,8 +94,7 @@ impl Profile {
         launcher
     }
 
-    /// The profile of a command that succeeds; `None`, with the reason, if requests are not traced
-    /// here.
+    /// The profile of a successful command; `None`, with the reason, without traced requests.
     fn seen(self) -> Option<ProfileRun> {
         let output = self.command(Command::new(program())).output().unwrap();
         let reported = String::from_utf8_lossy(&output.stderr);

@@ -211,7 +211,7 @@ fn search_says_that_it_could_not_decide() {
     assert_eq!((found.ended, found.depth), (Pursued::Undecided, 1));
 }
 
-/// Twenty runs that must all hold nearly this depth and end as `ended`.
+/// At least 19 of 20 runs must hold nearly this depth and end as `ended`.
 fn holds(case: Case, depth: u32, ended: Pursued) {
     let mut right = 0;
     for seed in 0..20 {

@@ -159,8 +159,7 @@ fn poisson_arrivals_keep_rate_and_scatter_and_meet_the_queue_of_theory() {
 #[test]
 fn a_tenth_too_much_is_unsustainable_and_has_no_percentiles() {
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
-        // The device serves 10,000 per second. The queue fits in the first depth, not in the
-        // second.
+        // The device serves 10,000 per second. The first depth holds the whole queue.
         for iodepth in [4096, 16] {
             let role = at_rate(11_000.0, arrivals.clone());
             let (_, assessment) = judged(role, iodepth, 10, 5, "servers=1,read=100us");
