@@ -36,7 +36,7 @@ const PRIORITY: &str = "aio_reqprio=IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 3)";
 const TIME: Duration = Duration::from_secs(220);
 /// A job file takes a program a second or two. One that is still running after this time hangs.
 const LIMIT: Duration = Duration::from_secs(90);
-/// Job files run concurrently.
+/// Number of job files that run concurrently.
 const WORKERS: usize = 4;
 const CALLS: &str = "trace=read,write,lseek,pread64,pwrite64,preadv2,pwritev2,fsync,fdatasync,\
     io_submit";

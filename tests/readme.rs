@@ -33,7 +33,7 @@ impl Block {
         self.words.first().is_some_and(|word| word == "console")
     }
 
-    /// The value of a word of the fence: of `exit=3` it is `3`.
+    /// The value of a word of the fence: `3` for `exit=3`.
     fn value(&self, name: &str) -> Option<&str> {
         self.words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }

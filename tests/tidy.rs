@@ -1,5 +1,4 @@
-//! Checks of the source text: imports between the modules of a crate, forbidden names, complete
-//! lists.
+//! Checks of the source text: imports between modules of a crate, forbidden names, full lists.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! Every row of blkbench's tables of options, and the commands of its description with `iosonde
-//! run` in place of `blkbench`, behave as documented there.
+//! Every row of blkbench's tables of options, and the commands of its description with
+//! `iosonde run` in place of `blkbench`, behave as documented there.
 
 use std::fs;
 

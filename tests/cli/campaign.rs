@@ -231,8 +231,7 @@ fn bytes_below(directory: &Path) -> u64 {
     .sum()
 }
 
-/// A power cut may leave an empty folder. If the clock was set back since, later folders have older
-/// names.
+/// A power cut may leave an empty folder. If the clock is then set back, later names are older.
 #[test]
 fn a_folder_in_which_nothing_was_begun_is_passed_over() {
     let place = place();
@@ -541,8 +540,7 @@ fn a_simulated_disk_has_the_seeks_zones_and_turns_that_were_asked_for() {
     };
     let near = |found: f64, truth: f64| (found / truth - 1.0).abs() < 0.06;
     let (turn, size) = (60.0 / 7200.0, (1u64 << 40) as f64);
-    // Half a turn plus the mean seek: the mean root of a random distance is 8/15 of the span's
-    // root.
+    // Half a turn plus the mean seek: the mean root of a random distance is 8/15 of the whole's.
     let seeks = points("seek-curve", "level_span_bytes", "iops_per_s");
     assert_eq!(seeks.len(), 10);
     for (span, rate) in seeks {

@@ -27,8 +27,7 @@ impl Place {
         Place::on(ScratchDir::new().unwrap())
     }
 
-    /// In memory if possible: a file system may discard the blocks of each removed file, and wait
-    /// for that.
+    /// In memory if possible: a file system may wait for the discard of each removed file.
     pub(crate) fn for_many_files() -> Place {
         let in_memory = ScratchDir::below(Path::new("/dev/shm")).or_else(|_| ScratchDir::new());
         Place::on(in_memory.unwrap())

@@ -109,7 +109,7 @@ fn what_is_no_result_is_refused_with_what_was_found() {
     refused("--explain iosp", "did you mean `iops`?");
     refused("--recheck", "no result is named");
     refused("--demo --recheck", "cannot be used with");
-    // Results of a future version and of another program.
+    // Manifests of a future version, of another program, and with invalid values.
     let manifest = fs::read_to_string(folder.join("manifest.json")).unwrap();
     let changed = |from: &str, to: &str, said: &str| {
         assert!(manifest.contains(from), "{manifest}");

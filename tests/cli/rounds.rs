@@ -399,8 +399,7 @@ fn batches_are_submitted_and_completed_as_requested() {
             .unwrap();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         let text = fs::read_to_string(&trace).unwrap_or_default();
-        // `io_uring_enter(5, 64, 1, IORING_ENTER_GETEVENTS, …`: requests to submit, and to wait
-        // for.
+        // `io_uring_enter(5, 64, 1, IORING_ENTER_GETEVENTS, …`: to submit, to wait for.
         let calls: Vec<(u32, u32)> = text
             .lines()
             .filter_map(|line| line.split("io_uring_enter(").nth(1))

@@ -44,8 +44,7 @@ fn after(text: &str, words: &str) -> u64 {
     digits.parse().unwrap()
 }
 
-/// Of 84 combinations the best have 8 or 16 requests in flight and 16 KiB: 8,000 IOPS within the
-/// limit.
+/// The best of 84 combinations have 8 or 16 in flight and 16 KiB: 8,000 IOPS within the limit.
 #[test]
 fn the_best_is_found_in_far_fewer_runs_than_the_grid_has() {
     let place = Place::new();

@@ -1,5 +1,4 @@
-//! Usage errors: exit code 2, a message with the value found and the values expected, no file left
-//! behind.
+//! Usage errors: exit code 2, a message with the found and the expected value, no file left.
 
 use iosonde_rig::skip;
 

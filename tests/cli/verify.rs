@@ -235,8 +235,8 @@ fn a_ledger_that_is_no_more_what_it_was_is_an_error() {
     }
     check(&[&ledger[..], b"x"].concat()).exits(2);
     check(b"hello, this is no ledger").exits(2);
-    // All damage is detected. Damage of a note, which may have been torn when the run died, leaves
-    // fewer blocks to judge, which is reported.
+    // All damage is detected. A damaged note may have been torn when the run died: fewer blocks
+    // are judged, and this is reported.
     for place_of_bit in (0..4096).step_by(67).chain((4096..ledger.len()).step_by(9973)) {
         let mut damaged = ledger.clone();
         damaged[place_of_bit] ^= 0x04;

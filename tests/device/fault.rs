@@ -103,7 +103,7 @@ fn a_stall_is_in_the_maximum_and_the_run_ends_in_time() {
     let line = "run --path {} --rw randread --iodepth 4 --runtime 5";
     let answer = read(&mount, line).exits(0);
     let max_ns = answer.latency_ns("read", "max");
-    // The server knows its true length; on a busy machine the answer takes longer to arrive.
+    // The server records the true length; on a busy machine the answer arrives later.
     let true_ns = mount.truth().read.response.max_ns as f64;
     assert!((2.9e9..true_ns + 1e9).contains(&max_ns), "{max_ns}, in the server {true_ns}");
     assert!(answer.latency_ns("read", "p50") < 1e9, "one stall is not the median");

@@ -9,7 +9,7 @@ use iosonde_rig::{FuseMount, Truth, skip_part};
 
 use crate::request::{Answer, ask, lay_out, served, turn};
 
-/// Attempts. A noisy machine may spoil each of them, a wrong clock spoils all.
+/// Attempts: a noisy machine may spoil some of them, a wrong clock spoils all.
 const LOOKS: usize = 3;
 
 /// A file on a device of known latency.

@@ -93,7 +93,7 @@ fn a_hostile_name_does_nothing_but_stand_there() {
         }
     }
     let Some((mut browser, page)) = shown(&report, 1200) else { return };
-    // The script also displays, sorts and saves elements that contain the name.
+    // The buttons make the script show, sort and save the elements that contain the name.
     let acted = "(() => { for (const each of document.querySelectorAll('button')) each.click(); \
                  document.getElementById('zoom').close(); })()";
     let seen = "[document.title, document.querySelector('h1').textContent, typeof window.hit, \

@@ -207,7 +207,7 @@ fn the_serial_number_of_an_nvme_disk_decides_and_not_its_name() {
         world.write(node, "--destroy-data=SN-ALPHA").exits(2, node);
         assert!(world.contents() == before, "{node} was written");
     }
-    // Hot-plugged in the other order, as may happen at a restart.
+    // Rebinds the driver in the other order, as may happen at a restart.
     world.sh("cd /sys/bus/pci/drivers/nvme; \
          alpha=$(basename $(readlink /sys/class/nvme/nvme0/device)); \
          beta=$(basename $(readlink /sys/class/nvme/nvme1/device)); \

@@ -31,8 +31,7 @@ pub(crate) fn machine(others: &[&str]) -> Option<Machine> {
     others.iter().try_fold(machine, |machine, other| here(machine.program(other)))
 }
 
-/// Starts the witness of a guest on its port `witness`: a process on the host, whose log outlives
-/// the guest.
+/// Starts a guest's witness on port `witness`: a host process, whose log outlives the guest.
 pub(crate) fn witness(guest: &mut Guest, log: &Path) -> Child {
     let port = OwnedFd::from(guest.take_port("witness").unwrap());
     Command::new(program())
@@ -118,8 +117,7 @@ pub(crate) fn boot(machine: &Machine, nodes: &[&str]) -> Guest {
     guest
 }
 
-/// A guest with an empty NVMe disk of 32 MiB, `/dev/nvme0n1` with serial number SN; its image is in
-/// `folder`.
+/// A guest with an empty NVMe disk `/dev/nvme0n1` of 32 MiB, serial SN; its image is in `folder`.
 pub(crate) fn boot_with_nvme(folder: &Path) -> Option<Guest> {
     let disk = image(folder, "disk", 32 * MIB);
     let machine = machine(&[])?.modules(&["nvme"]).drive("disk", &disk, "");

@@ -94,7 +94,7 @@ pub(crate) fn busy_ns() -> u64 {
     let stat = file("/proc/stat").unwrap_or_default();
     let first = stat.lines().next().unwrap_or("");
     let fields: Vec<u64> = first.split_whitespace().skip(1).flat_map(str::parse).collect();
-    // The fields are user, nice, system, idle, iowait, irq and softirq.
+    // user, nice, system, irq and softirq; fields 3 and 4 are idle and iowait.
     let ticks: u64 = [0, 1, 2, 5, 6].iter().filter_map(|&field| fields.get(field)).sum();
     (ticks as f64 / USER_HZ * 1e9) as u64
 }

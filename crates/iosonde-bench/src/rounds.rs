@@ -175,7 +175,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError
 }
 
 impl Bench<'_> {
-    /// The same command twice in each round, on the first depth-128 case.
+    /// The same command twice in each round, in the case `Qd128`.
     fn control(&self) -> Result<Control, BenchError> {
         let others = Others::watch();
         let scene = self.scene(CaseName::Qd128)?;

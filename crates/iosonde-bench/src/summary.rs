@@ -373,8 +373,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_rounds() {
-        // A slow third round affects both: the ratio of medians would be 1.4, within rounds it is
-        // 2.
+        // A slow third round affects both: the ratio of medians is 1.4, within rounds it is 2.
         let described = described(&[
             (Kind::IosondeUring, [200.0, 280.0, 100.0]),
             (Kind::FioTuned, [100.0, 140.0, 50.0]),

@@ -195,8 +195,7 @@ impl Kind {
         let &Work { files, bytes, depth, seconds, load, half_rate, programs: _ } = work;
         let whole_seconds = seconds.ceil().max(2.0);
         let batch = depth.min(BATCH);
-        // `/dev/null` has no direct I/O; iosonde detects a device without it and does not request
-        // it.
+        // `/dev/null` has no direct I/O; iosonde detects that it is not a file.
         let (rw, direct) = if load == Load::Writes { ("randwrite", 0) } else { ("randread", 1) };
         let iosonde = |engine: &str, more: &str| {
             format!(
@@ -297,8 +296,7 @@ impl Kind {
         }
     }
 
-    /// Figures from its output, or from its record if that has them; `None` if they cannot be
-    /// parsed.
+    /// Figures from its output, or from its record if that has them; `None` if unparsable.
     pub(crate) fn reported(self, ran: &Ran, record: Option<&str>) -> Option<Reported> {
         match self {
             Self::IosondeVerify => verify::flushed(record?),

@@ -1,5 +1,5 @@
-//! `iosonde profile` compared with no profiler and with bpftrace: the slowdown of the profiled
-//! program.
+//! Slowdown of a profiled program by `iosonde profile`, compared with none and with bpftrace.
+//!
 //! The profiled program is this binary: it runs fio and measures the CPU time of the machine
 //! meanwhile, so that neither the profiler's start nor its report counts as a cost per operation.
 

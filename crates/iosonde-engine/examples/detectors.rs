@@ -31,7 +31,7 @@ struct Case {
     beside: fn(&mut Run),
 }
 
-/// The device read this percentage more than the run did, as on a real device.
+/// The device read this percentage more than the run did, as if the device were real.
 fn others(run: &mut Run, percent: u64) {
     run.plan.engine = Engine::of(EngineKind::Psync);
     let ours: u64 = run.jobs.iter().map(|job| job.read.bytes).sum();
@@ -380,7 +380,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Codes that a line must report: as findings with a statement, and as notes.
+/// Codes that a line must report: stated findings, and notes.
 type Must<'a> = (&'a [&'static str], &'a [&'static str]);
 
 /// A row of a table: over these seeds, how often the required findings and others were reported.

@@ -1,5 +1,5 @@
 //! Measures whether following the advice of `compare` leads to a verdict on every figure, in runs
-//! of simulated devices in virtual time. B is slower, and all runs scatter.
+//! of simulated devices in virtual time. B is equal or slower, and all runs scatter.
 //!
 //! `cargo run --release -p iosonde-engine --example verdicts -- 200` prints a table of
 //! `docs/compare.md` with 200 comparisons per line. A second word selects lines by what they

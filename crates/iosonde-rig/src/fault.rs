@@ -55,7 +55,7 @@ pub enum Effect {
     /// `eio`, `enospc`, `edquot`, `erofs`, `etimedout`, `eagain`: it fails with that errno.
     Errno(i32),
     /// `short`: a read returns half of its data, at least one byte. Needs `direct_io`; without it
-    /// the kernel pads the rest.
+    /// the kernel reads the rest itself.
     Short,
     /// `corrupt`: one bit is flipped in the data that a read returns (the stored data stay intact)
     /// or that a write stores.
@@ -90,8 +90,7 @@ pub enum Effect {
     },
     /// `lie`: a sync is acknowledged and makes nothing durable.
     Lie,
-    /// `stall=T`: with `time=`, the whole device stalls for T; otherwise this request takes T
-    /// longer.
+    /// `stall=T`: the request takes T longer; with `time=`, the whole device stalls for T.
     Stall {
         /// Duration of the stall.
         for_ns: u64,
@@ -105,7 +104,7 @@ pub enum Pieces {
     Swap,
     /// The last is overwritten with a copy of the second.
     Copy,
-    /// All but the last move back by one place; the first also stays at its own.
+    /// All but the last move to the next place; the first also stays at its own.
     Shift,
 }
 

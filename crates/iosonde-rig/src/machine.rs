@@ -12,8 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 ///
 /// `nohup`, cron and `&` in a script leave some of these ignored. An ignored signal stays ignored
 /// across `execve`, and a shell cannot even trap it. A handled signal is reset to the default by
-/// `execve`. So each ignored signal gets a handler that does nothing; this process still ignores
-/// it.
+/// `execve`. So each ignored signal gets a handler that does nothing.
 ///
 /// # Panics
 ///

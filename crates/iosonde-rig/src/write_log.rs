@@ -48,7 +48,8 @@ pub enum Entry {
 impl Entry {
     /// Applies the entry to the image of a disk; a discard leaves zeros.
     ///
-    /// # Panics If it lies beyond the end of the image.
+    /// # Panics
+    /// If it lies beyond the end of the image.
     pub fn apply(&self, image: &mut [u8]) {
         match self {
             Self::Write { offset, data, .. } => {
