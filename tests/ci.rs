@@ -23,7 +23,7 @@ fn fed(mut command: Command, input: &str) -> (Output, String) {
     (output, said)
 }
 
-/// A program of tests made of shell, with the name that cargo would give it.
+/// A shell script that acts as a test program, with a name as cargo gives it.
 fn program(folder: &Path, suite: &str, text: &str) -> PathBuf {
     let path = folder.join(format!("{suite}-0123456789abcdef"));
     let list = "[ \"$1\" = --list ] && { printf 'a::one: test\\ntwo: test\\n'; exit; }";
@@ -60,7 +60,7 @@ fn what_ends_in_time_keeps_its_status_and_its_output() {
     assert_eq!((output.status.code(), &*said), (Some(7), "b  c\nhalf"));
 }
 
-/// What `cargo test` prints of a suite in which `two` fails.
+/// Output of `cargo test` for a suite in which `two` fails.
 fn failed(program: &Path) -> String {
     format!(
         "     Running tests/x.rs ({})\ntest two ... FAILED\n\nfailures:\n\n---- two stdout ----\n\
