@@ -28,6 +28,72 @@ pub struct Unsayable(pub Vec<String>);
 /// An option and its value; without one a bare word.
 type Words = Vec<(&'static str, Option<String>)>;
 
+/// What is said of a job to fio, and what fio has no words for.
+#[derive(Default)]
+struct Said {
+    words: Words,
+    missing: Vec<String>,
+}
+
+impl Said {
+    fn say(&mut self, option: &'static str, value: impl ToString) {
+        self.words.push((option, Some(value.to_string())));
+    }
+
+    fn say_if(&mut self, holds: bool, option: &'static str, value: impl ToString) {
+        if holds {
+            self.say(option, value);
+        }
+    }
+
+    /// A bare word.
+    fn word(&mut self, option: &'static str) {
+        self.words.push((option, None));
+    }
+
+    fn word_if(&mut self, holds: bool, option: &'static str) {
+        if holds {
+            self.word(option);
+        }
+    }
+
+    /// What fio has no words for.
+    fn lacks(&mut self, what: impl Into<String>) {
+        self.missing.push(what.into());
+    }
+
+    fn lacks_if(&mut self, holds: bool, what: &str) {
+        if holds {
+            self.lacks(what);
+        }
+    }
+
+    /// A time as fio reads it, which knows nothing shorter than a microsecond.
+    fn time(&mut self, option: &'static str, ns: u64) {
+        let (count, unit) = match self.whole(option, ns, (1000, "us")) {
+            micros if micros.is_multiple_of(1_000_000) => (micros / 1_000_000, "s"),
+            micros if micros.is_multiple_of(1_000) => (micros / 1_000, "ms"),
+            micros => (micros, "us"),
+        };
+        self.say(option, format!("{count}{unit}"));
+    }
+
+    /// The same unless it is zero.
+    fn time_if_any(&mut self, option: &'static str, ns: u64) {
+        if ns > 0 {
+            self.time(option, ns);
+        }
+    }
+
+    /// A time in the only unit that fio has for an option.
+    fn whole(&mut self, option: &str, ns: u64, (unit_ns, unit): (u64, &str)) -> u64 {
+        if !ns.is_multiple_of(unit_ns) {
+            self.lacks(format!("{option}: found {ns} ns, expected a whole number of {unit}"));
+        }
+        ns / unit_ns
+    }
+}
+
 /// A plan, and those of its targets that are files which the run makes for itself.
 pub type Group<'a> = (&'a Plan, &'a [u16]);
 
@@ -75,22 +141,19 @@ fn sections(groups: &[Group<'_>]) -> Result<Vec<(String, Words)>, Unsayable> {
         let mut jobs = plan.jobs.as_slice();
         while let Some(first) = jobs.first() {
             let (copies, increment) = copies(jobs);
-            let mut words = Words::new();
-            if index > 0 && jobs.len() == plan.jobs.len() {
-                words.push(("stonewall", None));
-            }
-            words.extend(common(plan, &mut missing));
-            own(plan, first, fresh, &mut words, &mut missing);
+            let mut out = Said::default();
+            out.word_if(index > 0 && jobs.len() == plan.jobs.len(), "stonewall");
+            common(plan, &mut out);
+            own(plan, first, fresh, &mut out);
             if copies > 1 {
-                say(&mut words, "numjobs", copies);
-                if increment > 0 {
-                    say(&mut words, "offset_increment", increment);
-                }
+                out.say("numjobs", copies);
+                out.say_if(increment > 0, "offset_increment", increment);
                 if shares_turns(first) && plan.stop == Stop::AfterOnePass {
-                    missing.push("jobs that cover one region together, each block once".into());
+                    out.lacks("jobs that cover one region together, each block once");
                 }
             }
-            sections.push((section_name(&first.role), words));
+            missing.extend(out.missing);
+            sections.push((section_name(&first.role), out.words));
             jobs = &jobs[copies..];
         }
     }
@@ -130,61 +193,46 @@ fn shares_turns(job: &Job) -> bool {
     matches!(job.order, Order::Permutation { lanes, .. } if lanes > 1)
 }
 
-fn say(words: &mut Words, option: &'static str, value: impl ToString) {
-    words.push((option, Some(value.to_string())));
-}
-
 /// What holds for all jobs.
-fn common(plan: &Plan, missing: &mut Vec<String>) -> Words {
-    let mut words = Words::new();
+fn common(plan: &Plan, out: &mut Said) {
     if plan.jobs.iter().all(|job| job.engine.is_none()) {
-        engine(&plan.engine, &mut words, missing);
+        engine(&plan.engine, out);
     }
     let direct = plan.targets.iter().any(|target| target.direct);
     if plan.targets.iter().any(|target| target.direct != direct) {
-        missing.push("direct and buffered I/O in one run".into());
+        out.lacks("direct and buffered I/O in one run");
     }
-    say(&mut words, "direct", u8::from(direct));
-    words.push(("thread", None));
-    words.push(("group_reporting", None));
+    out.say("direct", u8::from(direct));
+    out.word("thread");
+    out.word("group_reporting");
     // fio reads a signed number, and takes 0 for none.
-    say(&mut words, "randseed", (plan.seed & i64::MAX as u64).max(1));
+    out.say("randseed", (plan.seed & i64::MAX as u64).max(1));
     if let PrecisionGoal::Settled(settling) = plan.until {
-        say(&mut words, "steadystate", settling);
-        time(&mut words, "steadystate_duration", settling.window_ns(), missing);
-        time(&mut words, "steadystate_ramp_time", settling.ramp_ns, missing);
+        out.say("steadystate", settling);
+        out.time("steadystate_duration", settling.window_ns());
+        out.time("steadystate_ramp_time", settling.ramp_ns);
         if settling.interval_ns != 1_000_000_000 {
-            time(&mut words, "steadystate_check_interval", settling.interval_ns, missing);
+            out.time("steadystate_check_interval", settling.interval_ns);
         }
     } else if plan.until != PrecisionGoal::None {
-        missing
-            .push("an end as soon as a figure is known: runtime is the longest it may take".into());
+        out.lacks("an end as soon as a figure is known: runtime is the longest it may take");
     }
     if plan.latency != LatencyGoal::None {
-        missing.push("a latency target, for fio finds its depth in another way".into());
+        out.lacks("a latency target, for fio finds its depth in another way");
     }
     if let Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) = plan.stop {
-        time(&mut words, "runtime", ns, missing);
+        out.time("runtime", ns);
     }
-    if matches!(plan.stop, Stop::AfterNs(_)) {
-        words.push(("time_based", None));
-    }
-    if plan.warmup_ns > 0 {
-        time(&mut words, "ramp_time", plan.warmup_ns, missing);
-    }
-    if plan.on_error == OnError::Continue {
-        say(&mut words, "continue_on_error", "all");
-    }
-    if plan.final_sync {
-        say(&mut words, "end_fsync", 1);
-    }
-    words
+    out.word_if(matches!(plan.stop, Stop::AfterNs(_)), "time_based");
+    out.time_if_any("ramp_time", plan.warmup_ns);
+    out.say_if(plan.on_error == OnError::Continue, "continue_on_error", "all");
+    out.say_if(plan.final_sync, "end_fsync", 1);
 }
 
-fn engine(engine: &Engine, words: &mut Words, missing: &mut Vec<String>) {
+fn engine(engine: &Engine, out: &mut Said) {
     match EngineKind::of_fio(engine.kind.name()) {
-        Some(kind) => say(words, "ioengine", kind.name()),
-        None => missing.push(format!("the {} engine", engine.kind.name())),
+        Some(kind) => out.say("ioengine", kind.name()),
+        None => out.lacks(format!("the {} engine", engine.kind.name())),
     }
     if engine.kind.is_uring() {
         let modes = [
@@ -194,62 +242,54 @@ fn engine(engine: &Engine, words: &mut Words, missing: &mut Vec<String>) {
             ("fixedbufs", engine.fixed_buffers),
         ];
         for (option, _) in modes.iter().filter(|(_, on)| *on) {
-            say(words, option, 1);
+            out.say(option, 1);
         }
         if let Some(cpu) = engine.sqpoll_cpu {
-            say(words, "sqthread_poll_cpu", cpu);
+            out.say("sqthread_poll_cpu", cpu);
         }
-        say(words, "nonvectored", u8::from(!engine.vectored));
+        out.say("nonvectored", u8::from(!engine.vectored));
     }
 }
 
 /// What one job does.
-fn own(plan: &Plan, job: &Job, fresh: &[u16], words: &mut Words, missing: &mut Vec<String>) {
-    let files = targets(plan, job, fresh, words, missing);
-    direction(job, words, missing);
-    sizes(job, words, missing);
-    say(words, "offset", job.region_start);
+fn own(plan: &Plan, job: &Job, fresh: &[u16], out: &mut Said) {
+    let files = targets(plan, job, fresh, out);
+    direction(job, out);
+    sizes(job, out);
+    out.say("offset", job.region_start);
     // fio counts the hole before the first place of a stream that goes backwards.
     let above = if job.stride_bytes < 0 { job.stride_bytes.unsigned_abs() } else { 0 };
-    say(words, "size", (job.region_bytes + above).saturating_mul(files));
+    out.say("size", (job.region_bytes + above).saturating_mul(files));
     match plan.stop_of(job) {
-        Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => say(words, "io_size", bytes),
+        Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => out.say("io_size", bytes),
         Stop::AfterOps(ops) => {
-            say(words, "number_ios", ops);
+            out.say("number_ios", ops);
             // Or else fio ends with the size.
-            say(words, "io_size", ops.saturating_mul(job.block_bytes));
+            out.say("io_size", ops.saturating_mul(job.block_bytes));
         }
         Stop::AfterNs(_) | Stop::AfterOnePass | Stop::EachJob => {}
     }
-    span(plan, job, words, missing);
-    queue(plan.engine_of(job).kind, job, words, missing);
-    order(job, words, missing);
-    pace(job, words, missing);
+    span(plan, job, out);
+    queue(plan.engine_of(job).kind, job, out);
+    order(job, out);
+    pace(job, out);
     if job.writes_data() {
-        durability(job, words, missing);
-        data(&job.data, words);
+        durability(job, out);
+        data(&job.data, out);
     }
     if job.data.checked {
         let by_pattern = !job.data.pattern.is_empty();
-        say(words, "verify", if by_pattern { "pattern" } else { "crc32c" });
-        if by_pattern {
-            say(words, "verify_pattern", digits(&job.data.pattern));
-        }
+        out.say("verify", if by_pattern { "pattern" } else { "crc32c" });
+        out.say_if(by_pattern, "verify_pattern", digits(&job.data.pattern));
     }
-    limits(job, words, missing);
-    service(job, words);
-    placement(job, words);
-    priorities(job, words, missing);
+    limits(job, out);
+    service(job, out);
+    placement(job, out);
+    priorities(job, out);
 }
 
 /// The files of a job, and how many there are.
-fn targets(
-    plan: &Plan,
-    job: &Job,
-    fresh: &[u16],
-    words: &mut Words,
-    missing: &mut Vec<String>,
-) -> u64 {
+fn targets(plan: &Plan, job: &Job, fresh: &[u16], out: &mut Said) -> u64 {
     let indexes: Vec<u16> = if job.targets.is_empty() { vec![0] } else { job.targets.clone() };
     let made = indexes.iter().filter(|index| fresh.contains(index)).count();
     let paths: Vec<String> = indexes
@@ -261,24 +301,24 @@ fn targets(
         })
         .collect();
     if paths.iter().any(|path| path.contains([';', '#', '\n', '\r']) || path.trim() != path) {
-        missing.push("a path with `;`, `#`, a line break or a blank at its end".into());
+        out.lacks("a path with `;`, `#`, a line break or a blank at its end");
     }
     if plan.engine.kind != EngineKind::Null {
         let names: Vec<String> = paths.iter().map(|path| path.replace(':', "\\:")).collect();
-        say(words, "filename", names.join(":"));
+        out.say("filename", names.join(":"));
     }
     if made > 0 && made < indexes.len() {
-        missing.push("a job on files that are there and on files of its own".into());
+        out.lacks("a job on files that are there and on files of its own");
     }
     if made > 0 {
         // Laid out in full, and gone afterwards, as here.
-        say(words, "overwrite", 1);
-        say(words, "unlink", 1);
+        out.say("overwrite", 1);
+        out.say("unlink", 1);
     }
     indexes.len() as u64
 }
 
-fn direction(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+fn direction(job: &Job, out: &mut Said) {
     let random = !matches!(job.order, Order::Sequential { .. });
     let word = match (job.read_percent, job.trims) {
         (100, _) => "read",
@@ -287,7 +327,7 @@ fn direction(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
         (0, true) => "trim",
         (_, false) => "rw",
         (_, true) => {
-            missing.push("reads mixed with trims".into());
+            out.lacks("reads mixed with trims");
             "rw"
         }
     };
@@ -303,58 +343,42 @@ fn direction(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
         Order::Runs { length, .. } => format!(":{length}"),
         _ => String::new(),
     };
-    say(words, "rw", format!("{prefix}{word}{hole}{run}"));
-    if word == "rw" {
-        say(words, "rwmixread", job.read_percent);
-    }
+    out.say("rw", format!("{prefix}{word}{hole}{run}"));
+    out.say_if(word == "rw", "rwmixread", job.read_percent);
 }
 
-fn queue(engine: EngineKind, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
-    say(words, "iodepth", job.iodepth);
+fn queue(engine: EngineKind, job: &Job, out: &mut Said) {
+    out.say("iodepth", job.iodepth);
     if engine.is_synchronous() {
         return;
     }
-    say(words, "iodepth_batch_submit", job.batch);
-    say(words, "iodepth_batch_complete_min", job.reap.complete_min);
+    out.say("iodepth_batch_submit", job.batch);
+    out.say("iodepth_batch_complete_min", job.reap.complete_min);
     let most = if job.reap.complete_max == 0 { job.iodepth } else { job.reap.complete_max };
-    say(words, "iodepth_batch_complete_max", most);
-    if job.reap.refill_at > 0 {
-        say(words, "iodepth_low", job.reap.refill_at);
-    }
-    if job.reap.wait != Wait::Event {
-        missing.push("waiting without sleeping".into());
-    }
+    out.say("iodepth_batch_complete_max", most);
+    out.say_if(job.reap.refill_at > 0, "iodepth_low", job.reap.refill_at);
+    out.lacks_if(job.reap.wait != Wait::Event, "waiting without sleeping");
 }
 
-fn durability(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+fn durability(job: &Job, out: &mut Said) {
     if job.sync.every_writes > 0 {
         let option = match job.sync.call {
             SyncCall::Fsync => "fsync",
             SyncCall::Fdatasync => "fdatasync",
         };
         let writes = (job.pace.burst_length() / job.sync.per_write()).round().max(1.0);
-        say(words, option, writes);
-        if job.sync.extra_syncs > 0 {
-            missing.push("several syncs in a number of writes".into());
-        }
+        out.say(option, writes);
+        out.lacks_if(job.sync.extra_syncs > 0, "several syncs in a number of writes");
     }
-    if job.sync.barrier {
-        missing.push("group commit".into());
-    }
-    if job.sync.in_flight > 0 {
-        missing.push("a limit of the syncs in flight".into());
-    }
-    if job.commit.is_some() {
-        missing.push("commits of another job".into());
-    }
+    out.lacks_if(job.sync.barrier, "group commit");
+    out.lacks_if(job.sync.in_flight > 0, "a limit of the syncs in flight");
+    out.lacks_if(job.commit.is_some(), "commits of another job");
     match job.sync.each_write {
         EachWrite::Accepted => {}
-        EachWrite::Dsync => say(words, "sync", "dsync"),
-        EachWrite::Sync => say(words, "sync", "sync"),
+        EachWrite::Dsync => out.say("sync", "dsync"),
+        EachWrite::Sync => out.say("sync", "sync"),
     }
-    if job.sync.atomic {
-        say(words, "atomic", 1);
-    }
+    out.say_if(job.sync.atomic, "atomic", 1);
 }
 
 /// A pattern in fio's words.
@@ -364,46 +388,42 @@ fn digits(pattern: &[u8]) -> String {
 }
 
 /// What is written, where the verification does not decide about it.
-fn data(data: &Data, words: &mut Words) {
+fn data(data: &Data, out: &mut Said) {
     if data.checked {
         return;
     }
     if !data.pattern.is_empty() {
-        return say(words, "buffer_pattern", digits(&data.pattern));
+        return out.say("buffer_pattern", digits(&data.pattern));
     }
     if data.zeros {
-        words.push(("zero_buffers", None));
+        out.word("zero_buffers");
     } else if data.constant {
-        say(words, "scramble_buffers", 0);
+        out.say("scramble_buffers", 0);
     } else {
-        words.push(("refill_buffers", None));
+        out.word("refill_buffers");
     }
     if data.compress_percent > 0 {
-        say(words, "buffer_compress_percentage", data.compress_percent);
-        say(words, "buffer_compress_chunk", 4096);
+        out.say("buffer_compress_percentage", data.compress_percent);
+        out.say("buffer_compress_chunk", 4096);
     }
-    if data.dedupe_percent > 0 {
-        say(words, "dedupe_percentage", data.dedupe_percent);
-    }
+    out.say_if(data.dedupe_percent > 0, "dedupe_percentage", data.dedupe_percent);
     if data.set_percent > 0 {
-        say(words, "dedupe_mode", "working_set");
-        say(words, "dedupe_working_set_percentage", data.set_percent);
-        say(words, "dedupe_global", u8::from(data.set_shared));
+        out.say("dedupe_mode", "working_set");
+        out.say("dedupe_working_set_percentage", data.set_percent);
+        out.say("dedupe_global", u8::from(data.set_shared));
     }
 }
 
-fn placement(job: &Job, words: &mut Words) {
-    if job.place.nice != 0 {
-        say(words, "nice", job.place.nice);
-    }
+fn placement(job: &Job, out: &mut Said) {
+    out.say_if(job.place.nice != 0, "nice", job.place.nice);
     let (class, level) = job.place.io_priority;
     if class > 0 {
-        say(words, "prioclass", class);
-        say(words, "prio", level);
+        out.say("prioclass", class);
+        out.say("prio", level);
     }
     if !job.place.cpus.is_empty() {
         let cpus: Vec<String> = job.place.cpus.iter().map(u32::to_string).collect();
-        say(words, "cpus_allowed", cpus.join(","));
+        out.say("cpus_allowed", cpus.join(","));
     }
     if let Some(node) = job.place.numa_node {
         let mode = match job.place.numa_mode {
@@ -412,29 +432,9 @@ fn placement(job: &Job, words: &mut Words) {
             NumaMode::Interleave => "interleave",
         };
         let more = job.place.more_numa_nodes.iter().map(|node| format!(",{node}"));
-        say(words, "numa_mem_policy", format!("{mode}:{node}{}", more.collect::<String>()));
+        out.say("numa_mem_policy", format!("{mode}:{node}{}", more.collect::<String>()));
     }
-    if job.place.huge_pages {
-        say(words, "mem", "mmaphuge");
-    }
-}
-
-/// A time as fio reads it, which knows nothing shorter than a microsecond.
-fn time(words: &mut Words, option: &'static str, ns: u64, missing: &mut Vec<String>) {
-    let (count, unit) = match whole(option, ns, (1000, "us"), missing) {
-        micros if micros.is_multiple_of(1_000_000) => (micros / 1_000_000, "s"),
-        micros if micros.is_multiple_of(1_000) => (micros / 1_000, "ms"),
-        micros => (micros, "us"),
-    };
-    say(words, option, format!("{count}{unit}"));
-}
-
-/// A time in the only unit that fio has for an option.
-fn whole(option: &str, ns: u64, (unit_ns, unit): (u64, &str), missing: &mut Vec<String>) -> u64 {
-    if !ns.is_multiple_of(unit_ns) {
-        missing.push(format!("{option}: found {ns} ns, expected a whole number of {unit}"));
-    }
-    ns / unit_ns
+    out.say_if(job.place.huge_pages, "mem", "mmaphuge");
 }
 
 /// A section's name that fio reads as one, and not as a global section.

@@ -1,27 +1,25 @@
 //! When operations are due: rates, pauses, phases.
 
-use super::{Words, say, time};
+use super::Said;
 use iosonde_model::plan::Job;
 use iosonde_model::spec::{Arrivals, Pace, Rate};
 
-pub(super) fn pace(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
-    if !job.listed.is_empty() {
-        missing.push("operations of a log".into());
-    }
+pub(super) fn pace(job: &Job, out: &mut Said) {
+    out.lacks_if(!job.listed.is_empty(), "operations of a log");
     match &job.pace {
         Pace::Closed => {}
-        Pace::Recorded(_) => missing.push("recorded arrival times".into()),
+        Pace::Recorded(_) => out.lacks("recorded arrival times"),
         Pace::Each { read, other, arrivals } => {
             match (read, other) {
                 (Rate::Ops(read), Rate::Ops(other)) => {
-                    say(words, "rate_iops", format!("{read},{other}"));
+                    out.say("rate_iops", format!("{read},{other}"));
                 }
                 (Rate::Bytes(read), Rate::Bytes(other)) => {
-                    say(words, "rate", format!("{read},{other}"));
+                    out.say("rate", format!("{read},{other}"));
                 }
-                _ => missing.push("rates of operations beside rates of bytes".into()),
+                _ => out.lacks("rates of operations beside rates of bytes"),
             }
-            process(arrivals, words, missing);
+            process(arrivals, out);
         }
         Pace::Rate { rate, arrivals } => {
             let (option, per_second) = match rate {
@@ -35,36 +33,28 @@ pub(super) fn pace(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
                 _ => vec![read, per_second - read],
             };
             if shares.iter().any(|share| share.fract() != 0.0 || *share < 1.0) {
-                missing.push("a rate of each way that is not a whole number".into());
+                out.lacks("a rate of each way that is not a whole number");
             }
             let said: Vec<String> = shares.iter().map(f64::to_string).collect();
-            say(words, option, said.join(","));
-            process(arrivals, words, missing);
+            out.say(option, said.join(","));
+            process(arrivals, out);
         }
     }
-    if !job.phases.is_empty() {
-        missing.push("phases".into());
-    }
+    out.lacks_if(!job.phases.is_empty(), "phases");
     if job.think.ns > 0 {
-        time(words, "thinktime", job.think.ns, missing);
-        if job.think.every_ops < u64::MAX {
-            say(words, "thinktime_blocks", job.think.every_ops);
-        }
-        if job.think.spin_ns > 0 {
-            time(words, "thinktime_spin", job.think.spin_ns, missing);
-        }
-        if job.think.every_ns > 0 {
-            time(words, "thinktime_iotime", job.think.every_ns, missing);
-        }
-        say(words, "thinktime_blocks_type", "issue");
+        out.time("thinktime", job.think.ns);
+        out.say_if(job.think.every_ops < u64::MAX, "thinktime_blocks", job.think.every_ops);
+        out.time_if_any("thinktime_spin", job.think.spin_ns);
+        out.time_if_any("thinktime_iotime", job.think.every_ns);
+        out.say("thinktime_blocks_type", "issue");
     }
 }
 
-fn process(arrivals: &Arrivals, words: &mut Words, missing: &mut Vec<String>) {
+fn process(arrivals: &Arrivals, out: &mut Said) {
     match arrivals {
         Arrivals::Constant => {}
-        Arrivals::Poisson => say(words, "rate_process", "poisson"),
-        Arrivals::Drawn(_) => missing.push("arrivals drawn from a table".into()),
-        Arrivals::Bursts(_) => missing.push("arrivals in bursts".into()),
+        Arrivals::Poisson => out.say("rate_process", "poisson"),
+        Arrivals::Drawn(_) => out.lacks("arrivals drawn from a table"),
+        Arrivals::Bursts(_) => out.lacks("arrivals in bursts"),
     }
 }

@@ -1,17 +1,17 @@
 //! Priorities of single requests, in fio's words.
 
-use super::{Words, say};
+use super::Said;
 use iosonde_model::plan::Job;
 use iosonde_model::spec::{Priority, Sizes};
 
 /// Priorities of single requests: a percentage of each way where sizes do not matter.
-pub(super) fn priorities(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+pub(super) fn priorities(job: &Job, out: &mut Said) {
     if job.priorities.is_none() {
         return;
     }
     if job.priorities.all().any(|one| one.hint > 0) {
         // fio 3.33 knows none.
-        missing.push("hints of I/O priorities".into());
+        out.lacks("hints of I/O priorities");
     }
     let of_ways = [&job.priorities.read, &job.priorities.write];
     if job.priorities.all().all(|priority| priority.bytes == 0)
@@ -20,13 +20,13 @@ pub(super) fn priorities(job: &Job, words: &mut Words, missing: &mut Vec<String>
         let each = |value: fn(&Priority) -> u8, other: u8| {
             of_ways.map(|list| list.first().map_or(other, value).to_string()).join(",")
         };
-        say(words, "cmdprio_percentage", each(|one| one.percent, 0));
-        say(words, "cmdprio_class", each(|one| one.class, 1));
-        say(words, "cmdprio", each(|one| one.level, 0));
+        out.say("cmdprio_percentage", each(|one| one.percent, 0));
+        out.say("cmdprio_class", each(|one| one.class, 1));
+        out.say("cmdprio", each(|one| one.level, 0));
         return;
     }
     if job.priorities.all().any(|one| one.bytes == 0) && job.sizes != Sizes::default() {
-        missing.push("several priorities of requests of any size".into());
+        out.lacks("several priorities of requests of any size");
     }
     let split = |list: &Vec<Priority>| {
         let entry = |one: &Priority| {
@@ -35,5 +35,5 @@ pub(super) fn priorities(job: &Job, words: &mut Words, missing: &mut Vec<String>
         };
         list.iter().map(entry).collect::<Vec<_>>().join(":")
     };
-    say(words, "cmdprio_bssplit", of_ways.map(split).join(","));
+    out.say("cmdprio_bssplit", of_ways.map(split).join(","));
 }

@@ -1,11 +1,11 @@
 //! Sizes of operations in fio's words: `bs`, `bsrange` or `bssplit`, each for reads, writes, trims.
 
-use super::{Words, say};
+use super::Said;
 use iosonde_model::plan::Job;
 use iosonde_model::spec::Draw;
 
 /// How large the operations of each way are.
-pub(super) fn sizes(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+pub(super) fn sizes(job: &Job, out: &mut Said) {
     let used = [job.reads(), job.writes_data(), job.trims];
     let draws = [&job.sizes.read, &job.sizes.write, &job.sizes.trim];
     let fixed = |draw: &Draw| match draw {
@@ -16,19 +16,15 @@ pub(super) fn sizes(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
     let of_used = || draws.iter().zip(used).filter(|(_, used)| *used).map(|(draw, _)| *draw);
     let has_range = of_used().any(|draw| matches!(draw, Draw::Range { .. }));
     let has_split = of_used().any(|draw| matches!(draw, Draw::Split(_)));
-    if has_range && has_split {
-        missing.push("a range of sizes beside a split".into());
-    }
-    let one = |draw: &Draw, missing: &mut Vec<String>| match draw {
+    out.lacks_if(has_range && has_split, "a range of sizes beside a split");
+    let mut one = |draw: &Draw| match draw {
         Draw::Range { low, high, step } => {
-            if step != low {
-                missing.push("a range of sizes whose step is not its smallest size".into());
-            }
+            out.lacks_if(step != low, "a range of sizes whose step is not its smallest size");
             format!("{low}-{high}")
         }
         Draw::Split(shares) => {
             if shares.iter().any(|(_, share)| share.fract() != 0.0) {
-                missing.push("a split of sizes with shares that are not whole percent".into());
+                out.lacks("a split of sizes with shares that are not whole percent");
             }
             let share = |(bytes, share): &(u64, f64)| format!("{bytes}/{share}");
             shares.iter().map(share).collect::<Vec<_>>().join(":")
@@ -44,18 +40,15 @@ pub(super) fn sizes(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
     };
     // A way that the job does not go repeats one that it goes.
     let any = of_used().next().unwrap_or(&Draw::Block).clone();
-    let said: Vec<String> = draws
-        .iter()
-        .zip(used)
-        .map(|(draw, used)| one(if used { draw } else { &any }, missing))
-        .collect();
+    let said: Vec<String> =
+        draws.iter().zip(used).map(|(draw, used)| one(if used { draw } else { &any })).collect();
     let option = match (has_split, has_range) {
         (true, _) => "bssplit",
         (false, true) => "bsrange",
         (false, false) => "bs",
     };
     let alike = said.iter().all(|each| *each == said[0]);
-    say(words, option, if alike { said[0].clone() } else { said.join(",") });
+    out.say(option, if alike { said[0].clone() } else { said.join(",") });
 }
 
 /// Smallest operation of the job, bytes.
