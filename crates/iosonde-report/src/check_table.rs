@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use iosonde_analysis::cross_check::CrossCheck;
 use iosonde_analysis::expectation::Judged;
-use iosonde_analysis::figures::{self, Figures, GroupFigures, Steady};
+use iosonde_analysis::figures::{self, Figures, GroupFigures};
 use iosonde_analysis::finding::Severity;
 use iosonde_analysis::reference::{Place, Placement};
 use iosonde_analysis::verdict::{Assessment, Verdict};
@@ -18,6 +18,7 @@ use super::answer::Answer;
 use super::clean::clean;
 use super::cross_check_text::cross_check_text;
 use super::pursuit_text::pursuit_note;
+use super::run_text;
 use super::verdict_text::{expectations_text, verdict_text};
 use super::wrap::{Rule, hanging, table, width};
 
@@ -357,16 +358,7 @@ fn without_interval(quantile: &Quantile) -> Option<NoInterval> {
 
 /// What a row cannot say in its cells.
 fn notes(figures: &Figures) -> Vec<String> {
-    let mut notes = Vec::new();
-    match figures.steady {
-        Steady::AsPlanned => {}
-        Steady::Lengthened { ns } => {
-            notes.push(format!("warm-up lengthened by {}", duration::span(ns)));
-        }
-        Steady::NoSteadyPart => {
-            notes.push("no steady state reached: one mean does not describe this row".into());
-        }
-    }
+    let mut notes = Vec::from_iter(run_text::steady_note(figures.steady, "row"));
     let latency = &figures.all.total.latency;
     let n = count::thousands(latency.count);
     let Some(quantile) = latency.quantile(0.99) else { return notes };
@@ -400,12 +392,8 @@ fn mark(assessment: &Assessment) -> &'static str {
 
 /// `4K`, `1M`, `512B`.
 fn size(bytes: u64) -> String {
-    for (scale, unit) in [(1u64 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")] {
-        if bytes >= scale && bytes.is_multiple_of(scale) {
-            return format!("{}{unit}", bytes / scale);
-        }
-    }
-    format!("{bytes}B")
+    let size = run_text::size(bytes).to_uppercase();
+    if size.ends_with(|last: char| last.is_ascii_digit()) { size + "B" } else { size }
 }
 
 #[cfg(test)]

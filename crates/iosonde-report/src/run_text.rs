@@ -25,74 +25,52 @@ const PER_LINE: usize = 4;
 /// The result of a run as text, without trailing findings. An INVALID run has its consistency
 /// checks and no headline.
 pub fn run_text(run: &Run, figures: &Figures, consistency: &Consistency) -> String {
-    let mut out = String::new();
-    line(&mut out, &headline(run));
-    for note in &run.plan.notes {
-        line(&mut out, &format!("  note: {}", clean(note)));
-    }
+    let mut out = vec![headline(run)];
+    out.extend(run.plan.notes.iter().map(|note| format!("  note: {}", clean(note))));
     match &run.outcome {
         Outcome::Complete => {}
-        Outcome::Failed { error } => line(&mut out, &format!("  FAILED: {}", clean(error))),
+        Outcome::Failed { error } => out.push(format!("  FAILED: {}", clean(error))),
         Outcome::Interrupted { signal } => {
-            line(&mut out, &format!("  PARTIAL: interrupted {}", by_signal(*signal)));
+            out.push(format!("  PARTIAL: interrupted {}", by_signal(*signal)));
         }
     }
     if consistency.valid() {
         measured(&mut out, run, figures);
     } else {
-        line(&mut out, "  INVALID: a consistency check failed, so there is no headline");
+        out.push("  INVALID: a consistency check failed, so there is no headline".into());
     }
-    line(&mut out, &ios(run, figures));
-    for (job, offset, length, errno) in first_errors(run) {
-        let text = format!("  first error of job {job}: {errno} at offset {offset}, {length} B");
-        line(&mut out, &text);
-    }
-    if let Some(durable) = &figures.durable {
-        line(&mut out, &durable_text(durable));
-    }
-    out.push_str(&settled_text(run));
-    line(&mut out, &engine(run));
-    line(&mut out, &consistency_text(consistency));
+    out.push(ios(run, figures));
+    out.extend(first_errors(run));
+    out.extend(figures.durable.as_ref().map(durable_text));
+    out.extend(settled_text(run));
+    out.push(engine(run));
+    out.push(consistency_text(consistency));
     if run.plan.engine.kind == EngineKind::IoUringCmd {
         let reason = "NVMe commands bypass the block layer, and its counters do not see them";
-        line(&mut out, &format!("  device counters: n/a: {reason}"));
+        out.push(format!("  device counters: n/a: {reason}"));
     }
     for entry in consistency.broken() {
         let word = if entry.severity == Severity::Invalid { "INVALID" } else { "note" };
-        let text = format!(
+        out.push(format!(
             "    {word}: {}: {} (off by {}, tolerance {})",
             entry.code,
             clean(&entry.words()),
             count::percent(entry.residual),
             count::percent(entry.tolerance),
-        );
-        line(&mut out, &text);
+        ));
     }
-    out
+    out.join("\n") + "\n"
 }
 
-fn line(out: &mut String, text: &str) {
-    out.push_str(text);
-    out.push('\n');
-}
-
-fn measured(out: &mut String, run: &Run, figures: &Figures) {
-    match figures.steady {
-        Steady::AsPlanned => {}
-        Steady::Lengthened { ns } => {
-            line(out, &format!("  warm-up lengthened by {}", duration::span(ns)));
-        }
-        Steady::NoSteadyPart => {
-            line(out, "  no steady state reached: one mean does not describe this run")
-        }
-    }
+fn measured(out: &mut Vec<String>, run: &Run, figures: &Figures) {
+    out.extend(steady_note(figures.steady, "run").map(|note| format!("  {note}")));
     let both = figures.all.read.ops > 0 && figures.all.write.ops + figures.all.trim.ops > 0;
     direction(out, "read", &figures.all.read);
     direction(out, "write", &figures.all.write);
     direction(out, "trim", &figures.all.trim);
     if figures.all.sync.ops > 0 {
         let rate = count::significant_or_whole(figures.all.sync.iops);
-        line(out, &format!("  sync: {rate} per second"));
+        out.push(format!("  sync: {rate} per second"));
         latencies(out, "lat", &figures.all.sync.latency);
     }
     if both {
@@ -110,36 +88,24 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
                 count::significant_or_whole(stalls.without)
             ),
         };
-        line(out, &(number + &rates));
+        out.push(number + &rates);
     }
     if figures.all.total.ops == 0 {
-        line(out, "  no operation completed in the measured window");
+        out.push("  no operation completed in the measured window".into());
     }
     if figures.roles.len() > 1 {
         for role in &figures.roles {
-            let text = format!(
-                "  role {}: {}, IOPS={}, BW={}, avg={}",
-                clean(&role.role),
-                count::of(role.jobs.into(), "job"),
-                count::significant_or_whole(role.total.iops),
-                bytes::per_second(role.total.bytes_per_s),
-                role.total.latency.mean_ns.map_or("n/a".into(), duration::latency),
-            );
-            line(out, &text);
+            let (name, jobs) = (clean(&role.role), count::of(role.jobs.into(), "job"));
+            let DirectionFigures { iops, bytes_per_s, latency, .. } = &role.total;
+            out.push(format!("  role {name}: {jobs}, {}", means(*iops, *bytes_per_s, latency)));
         }
     }
     for of in &figures.phases {
         phase(out, of, figures);
     }
     for target in &figures.targets {
-        let text = format!(
-            "  target {}: IOPS={}, BW={}, avg={}",
-            clean(&target.path),
-            count::significant_or_whole(target.iops),
-            bytes::per_second(target.bytes_per_s),
-            target.latency.mean_ns.map_or("n/a".into(), duration::latency),
-        );
-        line(out, &text);
+        let means = means(target.iops, target.bytes_per_s, &target.latency);
+        out.push(format!("  target {}: {means}", clean(&target.path)));
     }
     for of in &figures.priorities {
         let whose = match of.class {
@@ -148,8 +114,8 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
             class => format!("priority {class}/{}", of.level),
         };
         let share = count::significant(of.percent);
-        line(out, &format!("  {}, {whose}: {share} % of the requests", of.direction));
-        line(out, &in_short("lat", &of.latency));
+        out.push(format!("  {}, {whose}: {share} % of the requests", of.direction));
+        out.push(in_short("lat", &of.latency));
     }
     if let Some(open) = &figures.arrivals {
         open_loop(out, open);
@@ -164,8 +130,8 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
             format!("  depth: requested={requested}, inline (requests complete inside submission)")
         }
     };
-    line(out, &depth);
-    line(out, &cpu(figures));
+    out.push(depth);
+    out.push(cpu(figures));
     let overhead = run.backend.tool_overhead_ps as f64 / 1e3;
     if overhead > 0.0 {
         let median = figures.all.total.latency.at(0.5);
@@ -175,16 +141,34 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
                 percent => format!(" ({} % of the median)", count::significant(percent)),
             }
         });
-        line(out, &format!("  tool overhead: {} per I/O{share}", duration::latency(overhead)));
+        out.push(format!("  tool overhead: {} per I/O{share}", duration::latency(overhead)));
         if run.backend.tool_overhead_data_ps > 0 {
             let data = duration::latency(run.backend.tool_overhead_data_ps as f64 / 1e3);
-            line(out, &format!("  tool overhead for data: {data} of it"));
+            out.push(format!("  tool overhead for data: {data} of it"));
         }
     }
 }
 
+/// What differs from the plan in the way to a steady state; `what` has the figures.
+pub(crate) fn steady_note(steady: Steady, what: &str) -> Option<String> {
+    match steady {
+        Steady::AsPlanned => None,
+        Steady::Lengthened { ns } => Some(format!("warm-up lengthened by {}", duration::span(ns))),
+        Steady::NoSteadyPart => {
+            Some(format!("no steady state reached: one mean does not describe this {what}"))
+        }
+    }
+}
+
+/// `IOPS=1,000, BW=4.10 MB/s, avg=1.20 ms`
+fn means(iops: f64, bytes_per_s: f64, latency: &LatencyFigures) -> String {
+    let (iops, rate) = (count::significant_or_whole(iops), bytes::per_second(bytes_per_s));
+    let mean = latency.mean_ns.map_or("n/a".into(), duration::latency);
+    format!("IOPS={iops}, BW={rate}, avg={mean}")
+}
+
 /// What was done in one phase: its rate, and its latency in short.
-fn phase(out: &mut String, of: &PhaseFigures, figures: &Figures) {
+fn phase(out: &mut Vec<String>, of: &PhaseFigures, figures: &Figures) {
     let mut name = format!("phase {} of {}", of.number, duration::span(of.phase.ns));
     if figures.roles.len() > 1 {
         name = format!("role {}, {name}", clean(&of.role));
@@ -198,23 +182,21 @@ fn phase(out: &mut String, of: &PhaseFigures, figures: &Figures) {
         let _ = write!(name, ", {percent} % reads");
     }
     if of.window_ns == 0 {
-        return line(out, &format!("  {name}: n/a (no recorded interval lies within it)"));
+        return out.push(format!("  {name}: n/a (no recorded interval lies within it)"));
     }
     rate(out, &name, &of.total);
     if of.total.ops > 0 {
         let latency = if figures.arrivals.is_some() { "response" } else { "lat" };
-        line(out, &in_short(latency, &of.total.latency));
+        out.push(in_short(latency, &of.total.latency));
     }
 }
 
-fn direction(out: &mut String, name: &str, figures: &DirectionFigures) {
+fn direction(out: &mut Vec<String>, name: &str, figures: &DirectionFigures) {
     if figures.ops == 0 {
         return;
     }
     rate(out, name, figures);
-    if let Some(text) = within(figures) {
-        line(out, &text);
-    }
+    out.extend(within(figures));
     if figures.latency.quantiles.is_empty() {
         return;
     }
@@ -226,30 +208,25 @@ fn direction(out: &mut String, name: &str, figures: &DirectionFigures) {
         ("slat", &figures.slat),
         ("clat", &figures.clat),
     ];
-    for (name, part) in parts {
-        if let Some(part) = part {
-            line(out, &in_short(name, part));
-        }
-    }
+    out.extend(parts.iter().filter_map(|(name, part)| Some(in_short(name, part.as_ref()?))));
 }
 
 /// A part of the latency on one line.
 fn in_short(name: &str, latency: &LatencyFigures) -> String {
     let Some(mean_ns) = latency.mean_ns else { return format!("    {name}: n/a") };
     let (scale, unit) = scale(mean_ns);
-    let shown = |ns: Option<f64>| ns.map_or("n/a".into(), |ns| count::significant(ns / scale));
-    let at = |q: f64| latency.at(q).map(|ns| ns as f64);
+    let whole = |ns: Option<u64>| scaled(ns.map(|ns| ns as f64), scale);
     format!(
         "    {name} ({unit}): avg={}, p50={}, p99={}, max={}",
         count::significant(mean_ns / scale),
-        shown(at(0.5)),
-        shown(at(0.99)),
-        shown(latency.max_ns.map(|ns| ns as f64)),
+        whole(latency.at(0.5)),
+        whole(latency.at(0.99)),
+        whole(latency.max_ns),
     )
 }
 
 /// What an open loop had due.
-fn open_loop(out: &mut String, open: &ArrivalFigures) {
+fn open_loop(out: &mut Vec<String>, open: &ArrivalFigures) {
     let requested = open.asked_per_s.map_or("as scheduled".into(), |per_s| {
         format!("requested={} per second", count::significant_or_whole(per_s))
     });
@@ -265,67 +242,55 @@ fn open_loop(out: &mut String, open: &ArrivalFigures) {
         let cv = if cv < 0.001 { 0.0 } else { cv };
         let _ = write!(text, ", gap cv={}", count::significant(cv));
     }
-    line(out, &text);
+    out.push(text);
     if open.verdict == ArrivalVerdict::Unsustainable {
         let interval = open.growth.filter(|growth| growth.is_proven).map(|growth| {
             let [low, high] = [growth.low, growth.high].map(count::significant);
             format!(", 95 % interval {low} to {high}")
         });
         let (overload, interval) = (open.overload(), interval.unwrap_or_default());
-        line(out, &format!("  UNSUSTAINABLE: {overload}{interval}; so there are no percentiles"));
+        out.push(format!("  UNSUSTAINABLE: {overload}{interval}; so there are no percentiles"));
     }
 }
 
-fn rate(out: &mut String, name: &str, figures: &DirectionFigures) {
-    let text = format!(
+fn rate(out: &mut Vec<String>, name: &str, figures: &DirectionFigures) {
+    out.push(format!(
         "  {name}: IOPS={}, BW={}MiB/s ({}MB/s)",
         count::significant_or_whole(figures.iops),
         count::significant_or_whole(figures.bytes_per_s / 1_048_576.0),
         count::significant_or_whole(figures.bytes_per_s / 1e6),
-    );
-    line(out, &text);
+    ));
 }
 
-fn latencies(out: &mut String, name: &str, latency: &LatencyFigures) {
+fn latencies(out: &mut Vec<String>, name: &str, latency: &LatencyFigures) {
     let Some(mean_ns) = latency.mean_ns else {
         let why = match latency.count {
             0 => "no operation began and ended in the window",
             _ => "at an unsustainable rate latencies only reflect the length of the run",
         };
-        line(out, &format!("    {name}: n/a ({why})"));
-        return;
+        return out.push(format!("    {name}: n/a ({why})"));
     };
     let (scale, unit) = scale(mean_ns);
-    let shown = |ns: Option<f64>| match ns {
-        Some(ns) => count::significant(ns / scale),
-        None => "n/a".into(),
-    };
-    let text = format!(
+    out.push(format!(
         "    {name} ({unit}): min={}, max={}, avg={}, stdev={}",
-        shown(latency.min_ns.map(|ns| ns as f64)),
-        shown(latency.max_ns.map(|ns| ns as f64)),
-        shown(latency.mean_ns),
-        shown(latency.std_dev_ns),
-    );
-    line(out, &text);
-    line(out, &format!("    {name} percentiles ({unit}), n={}:", count::thousands(latency.count)));
+        scaled(latency.min_ns.map(|ns| ns as f64), scale),
+        scaled(latency.max_ns.map(|ns| ns as f64), scale),
+        scaled(latency.mean_ns, scale),
+        scaled(latency.std_dev_ns, scale),
+    ));
+    out.push(format!("    {name} percentiles ({unit}), n={}:", count::thousands(latency.count)));
     let cells: Vec<String> =
         latency.quantiles.iter().map(|quantile| percentile(quantile, scale)).collect();
     let rows = cells.len().div_ceil(PER_LINE);
     for (index, row) in cells.chunks(PER_LINE).enumerate() {
         let comma = if index + 1 < rows { "," } else { "" };
-        line(out, &format!("     | {}{comma}", row.join(", ")));
+        out.push(format!("     | {}{comma}", row.join(", ")));
     }
-    for quantile in &latency.quantiles {
-        if let Some(text) = interval(quantile, scale, unit) {
-            line(out, &text);
-        }
-    }
-    without_interval(latency).iter().for_each(|text| line(out, text));
+    let intervals = latency.quantiles.iter();
+    out.extend(intervals.filter_map(|quantile| interval(quantile, scale, unit)));
+    out.extend(without_interval(latency));
     if latency.overflow > 0 {
-        let text =
-            format!("    {} latencies beyond 18 minutes", count::thousands(latency.overflow));
-        line(out, &text);
+        out.push(format!("    {} latencies beyond 18 minutes", count::thousands(latency.overflow)));
     }
 }
 
@@ -338,6 +303,10 @@ fn scale(mean_ns: f64) -> (f64, &'static str) {
     } else {
         (1e6, "msec")
     }
+}
+
+fn scaled(ns: Option<f64>, scale: f64) -> String {
+    ns.map_or("n/a".into(), |ns| count::significant(ns / scale))
 }
 
 /// `99.00th=[   45]`; `~` marks low confidence.
@@ -369,7 +338,7 @@ fn interval(quantile: &Quantile, scale: f64, unit: &str) -> Option<String> {
 }
 
 /// Names the percentiles that have a value and no interval, by reason.
-fn without_interval(latency: &LatencyFigures) -> Vec<String> {
+fn without_interval(latency: &LatencyFigures) -> impl Iterator<Item = String> {
     let without = |reason| {
         let names: Vec<String> = latency
             .quantiles
@@ -380,7 +349,7 @@ fn without_interval(latency: &LatencyFigures) -> Vec<String> {
         (!names.is_empty())
             .then(|| format!("     95 % interval of {}: n/a: {reason}", names.join(", ")))
     };
-    [NoInterval::RunLonger, NoInterval::OnlyWhole].into_iter().filter_map(without).collect()
+    [NoInterval::RunLonger, NoInterval::OnlyWhole].into_iter().filter_map(without)
 }
 
 fn ordinal(quantile: &Quantile) -> String {
@@ -409,19 +378,14 @@ fn cpu(figures: &Figures) -> String {
         Some(share) => format!("{:.1}%", share * 100.0),
         None => "n/a".into(),
     };
-    let mut text = format!(
-        "  cpu: usr={}, sys={}",
+    format!(
+        "  cpu: usr={}, sys={}; per I/O: {}, {} syscalls, {} context switches",
         percent(figures.cpu_user_share),
-        percent(figures.cpu_system_share)
-    );
-    let _ = write!(
-        text,
-        "; per I/O: {}, {} syscalls, {} context switches",
+        percent(figures.cpu_system_share),
         figures.cpu_ns_per_op.map_or("n/a".into(), duration::latency),
         figures.syscalls_per_op.map_or("n/a".into(), count::significant),
         figures.switches_per_op.map_or("n/a".into(), count::significant),
-    );
-    text
+    )
 }
 
 fn ios(run: &Run, figures: &Figures) -> String {
@@ -442,10 +406,11 @@ fn ios(run: &Run, figures: &Figures) -> String {
     text
 }
 
-fn first_errors(run: &Run) -> impl Iterator<Item = (usize, u64, u64, String)> + '_ {
+fn first_errors(run: &Run) -> impl Iterator<Item = String> {
     run.jobs.iter().enumerate().filter_map(|(index, job)| {
         let (offset, length, errno) = job.first_error.as_ref()?;
-        Some((index, *offset, *length, clean(errno)))
+        let errno = clean(errno);
+        Some(format!("  first error of job {index}: {errno} at offset {offset}, {length} B"))
     })
 }
 

@@ -88,14 +88,14 @@ pub(super) fn object(run: &Run) -> Option<Value> {
     }))
 }
 
-/// fio's line of it; empty where nothing was to settle.
-pub fn settled_text(run: &Run) -> String {
-    let Some(window) = window(run) else { return String::new() };
+/// fio's line of it; `None` where nothing was to settle.
+pub fn settled_text(run: &Run) -> Option<String> {
+    let window = window(run)?;
     let Settling { figure, by_slope, in_percent, .. } = window.settling;
     let bytes_per_s = mean(&window.bytes_per_s);
-    format!(
+    Some(format!(
         "  steadystate attained={}, bw={:.1} MB/s ({:.1} MiB/s), iops={}, {} {}={:.3}{} \
-         (limit {})\n",
+         (limit {})",
         if window.attained { "yes" } else { "no" },
         bytes_per_s as f64 / 1e6,
         bytes_per_s as f64 / f64::from(1 << 20),
@@ -105,7 +105,7 @@ pub fn settled_text(run: &Run) -> String {
         window.criterion(),
         if in_percent { "%" } else { "" },
         window.settling,
-    )
+    ))
 }
 
 #[cfg(test)]
@@ -149,7 +149,8 @@ mod tests {
         assert_eq!(object["data"]["iops"], json!([99, 100, 101]));
         assert_eq!(object["data"]["bw_mean"], 409_600);
         assert_eq!((&object["slope"], &object["criterion"]), (&json!(1.0), &json!("1.000000%")));
-        assert!(settled_text(&run).contains("attained=yes"), "{}", settled_text(&run));
+        let text = settled_text(&run).unwrap();
+        assert!(text.contains("attained=yes"), "{text}");
     }
 
     #[test]
@@ -157,6 +158,6 @@ mod tests {
         let object = object(&settling_run(&[50.0], false)).unwrap();
         assert_eq!(object["data"]["iops"], json!([50, 0, 0]));
         assert_eq!((&object["attained"], &object["criterion"]), (&json!(0), &json!("0.000000%")));
-        assert_eq!(settled_text(&run_of(&[Load::default()])), "");
+        assert_eq!(settled_text(&run_of(&[Load::default()])), None);
     }
 }
