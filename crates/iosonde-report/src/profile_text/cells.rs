@@ -134,14 +134,14 @@ pub(super) struct Table {
 
 impl Table {
     /// Columns of words, then columns of numbers.
-    pub(super) fn new(words: &[&'static str], numbers: &[&'static str]) -> Table {
+    pub(super) fn new(
+        words: &[&'static str],
+        numbers: &[&'static str],
+        rows: impl Iterator<Item = Vec<String>>,
+    ) -> Table {
         let words = words.iter().map(|word| (*word, true));
         let heads = words.chain(numbers.iter().map(|number| (*number, false))).collect();
-        Table { heads, rows: Vec::new() }
-    }
-
-    pub(super) fn push(&mut self, row: Vec<String>) {
-        self.rows.push(row);
+        Table { heads, rows: rows.collect() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -210,9 +210,11 @@ mod tests {
 
     #[test]
     fn a_table_stays_within_the_page_and_keeps_the_end_of_long_names() {
-        let mut table = Table::new(&["File"], &["Read MB"]);
-        table.push(vec![format!("/a/{}/end", "x".repeat(200)), "1.0".into()]);
-        table.push(vec!["a name with spaces".into(), "12,345.0".into()]);
+        let rows = [
+            vec![format!("/a/{}/end", "x".repeat(200)), "1.0".into()],
+            vec!["a name with spaces".into(), "12,345.0".into()],
+        ];
+        let table = Table::new(&["File"], &["Read MB"], rows.into_iter());
         let text = table.text(COLUMNS);
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
         assert!(text.contains("…x") && text.contains("/end | ") && text.contains("a name with"));

@@ -11,18 +11,17 @@ pub(super) const CAPTION: &str = "Work of file systems for all programs";
 
 /// What file systems do between calls and requests, if they did anything.
 pub(super) fn table(run: &ProfileRun) -> Table {
-    let mut table = Table::new(&["Work"], &["Times", "Amount", "Time", "Mean"]);
-    for each in &run.file_systems {
+    let rows = run.file_systems.iter().map(|each| {
         let timed = |ns: f64| if each.total_ns > 0 { time(ns) } else { "-".into() };
-        table.push(vec![
+        vec![
             name(each.work).into(),
             count::thousands(each.times),
             amount(each),
             timed(each.total_ns as f64),
             timed(each.total_ns as f64 / each.times.max(1) as f64),
-        ]);
-    }
-    table
+        ]
+    });
+    Table::new(&["Work"], &["Times", "Amount", "Time", "Mean"], rows)
 }
 
 fn amount(run: &FileSystemRun) -> String {

@@ -37,8 +37,6 @@ pub(super) fn threads_table(run: &ProfileRun, figures: &Figures) -> Option<(Tabl
     if run.source.method == Method::Counters || figures.threads.is_empty() {
         return None;
     }
-    let mut table =
-        Table::new(&["Thread"], &["IOPS", "Read MB", "Write MB", "fsync", "in fsync", "Seq%"]);
     let all: u64 = figures.threads.iter().map(|each| moved(&each.thread)).sum();
     let grouped = by_name(&figures.threads);
     let formatted = grouped.iter().filter(|(each, _)| {
@@ -46,7 +44,7 @@ pub(super) fn threads_table(run: &ProfileRun, figures: &Figures) -> Option<(Tabl
         thread.of_program || thread.syncs > 0 || moved(thread) as f64 >= SMALL * all as f64
     });
     let formatted: Vec<&(ThreadFigures, usize)> = formatted.take(ROWS).collect();
-    for (each, threads) in &formatted {
+    let rows = formatted.iter().map(|(each, threads)| {
         let thread = &each.thread;
         let whose = match (thread.of_program, thread.of_kernel) {
             (true, _) => "",
@@ -58,7 +56,7 @@ pub(super) fn threads_table(run: &ProfileRun, figures: &Figures) -> Option<(Tabl
             (1, None) => "all others".into(),
             (many, _) => format!("{} threads", count::thousands(*many as u64)),
         };
-        table.push(vec![
+        vec![
             format!("{} ({id}{whose})", clean(&thread.name)),
             rate(each.requests_per_s),
             megabytes(thread.read_bytes),
@@ -66,8 +64,10 @@ pub(super) fn threads_table(run: &ProfileRun, figures: &Figures) -> Option<(Tabl
             count::thousands(thread.syncs),
             each.sync_share.filter(|_| thread.syncs > 0).map_or("-".into(), in_sync),
             each.sequential_share.map_or("-".into(), percent),
-        ]);
-    }
+        ]
+    });
+    let numbers = ["IOPS", "Read MB", "Write MB", "fsync", "in fsync", "Seq%"];
+    let table = Table::new(&["Thread"], &numbers, rows);
     let left = grouped.len() - formatted.len();
     Some((table, left))
 }
@@ -130,46 +130,36 @@ fn more(out: &mut Text, left: usize, what: &str) {
 
 /// On whose behalf the requests were made.
 pub(super) fn classes_table(run: &ProfileRun, figures: &Figures) -> Table {
-    let mut table =
-        Table::new(&["Made for"], &["Requests", "Read MB", "Write MB", "Bytes", "p50", "p99"]);
-    for class in &figures.classes {
-        let at = |q: f64| class.latency.at(q).map_or("n/a".into(), |ns| time(ns as f64));
-        table.push(vec![
+    let rows = figures.classes.iter().map(|class| {
+        vec![
             made_for(class.class, &run.subject),
             count::thousands(class.requests),
             megabytes(class.read_bytes),
             megabytes(class.write_bytes),
             maybe_percent(class.byte_share),
-            at(0.5),
-            at(0.99),
-        ]);
-    }
-    table
+            at(&class.latency, 0.5),
+            at(&class.latency, 0.99),
+        ]
+    });
+    let numbers = ["Requests", "Read MB", "Write MB", "Bytes", "p50", "p99"];
+    Table::new(&["Made for"], &numbers, rows)
 }
 
 /// Reads and writes by why they were made, where that differs.
 pub(super) fn flags_table(figures: &Figures) -> Table {
-    let mut table = Table::new(&["Requests with"], &["Requests", "MB", "mean", "p50", "p99"]);
-    if figures.flags.iter().all(|each| each.flag == Flag::None) {
-        return table;
-    }
-    for each in &figures.flags {
-        let formatted = |ns: Option<f64>| ns.map_or("n/a".into(), time);
-        let at = |q: f64| each.latency.at(q).map(|ns| ns as f64);
-        table.push(vec![
-            format!(
-                "{}, {}",
-                if each.op == Op::Read { "reads" } else { "writes" },
-                word(each.flag)
-            ),
+    let differ = figures.flags.iter().any(|each| each.flag != Flag::None);
+    let rows = figures.flags.iter().filter(|_| differ).map(|each| {
+        let op = if each.op == Op::Read { "reads" } else { "writes" };
+        vec![
+            format!("{op}, {}", word(each.flag)),
             count::thousands(each.requests),
             megabytes(each.bytes),
-            formatted(each.latency.mean_ns),
-            formatted(at(0.5)),
-            formatted(at(0.99)),
-        ]);
-    }
-    table
+            known(each.latency.mean_ns),
+            at(&each.latency, 0.5),
+            at(&each.latency, 0.99),
+        ]
+    });
+    Table::new(&["Requests with"], &["Requests", "MB", "mean", "p50", "p99"], rows)
 }
 
 fn word(flag: Flag) -> &'static str {
@@ -230,22 +220,20 @@ pub(super) fn called(figures: &Figures) -> Option<&SyncFigures> {
 
 /// Latencies of each kind of call.
 pub(super) fn syncs_table(syncs: &SyncFigures) -> Table {
-    let mut table =
-        Table::new(&["Sync Call"], &["Calls", "per s", "Errors", "mean", "p50", "p99", "max"]);
-    for kind in syncs.kinds.iter().filter(|kind| kind.calls > 0) {
-        let formatted = |ns: Option<f64>| ns.map_or("n/a".into(), time);
-        table.push(vec![
+    let rows = syncs.kinds.iter().filter(|kind| kind.calls > 0).map(|kind| {
+        vec![
             kind.word.into(),
             count::thousands(kind.calls),
             rate(kind.per_s),
             count::thousands(kind.errors),
-            formatted(kind.latency.mean_ns),
-            formatted(kind.latency.at(0.5).map(|ns| ns as f64)),
-            formatted(kind.latency.at(0.99).map(|ns| ns as f64)),
-            formatted(kind.latency.max_ns.map(|ns| ns as f64)),
-        ]);
-    }
-    table
+            known(kind.latency.mean_ns),
+            at(&kind.latency, 0.5),
+            at(&kind.latency, 0.99),
+            known(kind.latency.max_ns.map(|ns| ns as f64)),
+        ]
+    });
+    let numbers = ["Calls", "per s", "Errors", "mean", "p50", "p99", "max"];
+    Table::new(&["Sync Call"], &numbers, rows)
 }
 
 /// Heading of their table.
@@ -253,19 +241,18 @@ pub(super) const SYNC_PARTS: &str = "Where their time goes";
 
 /// Time of each kind of call by what was in flight.
 pub(super) fn sync_parts_table(syncs: &SyncFigures) -> Table {
-    let mut table = Table::new(&["Sync Call", "In Flight"], &["per call", "total", "Share"]);
-    for kind in &syncs.kinds {
-        for part in &kind.parts {
-            table.push(vec![
+    let rows = syncs.kinds.iter().flat_map(|kind| {
+        kind.parts.iter().map(|part| {
+            vec![
                 kind.word.into(),
                 part.part.word().into(),
                 time(part.mean_ns),
                 time(part.total_ns as f64),
                 maybe_percent(part.share),
-            ]);
-        }
-    }
-    table
+            ]
+        })
+    });
+    Table::new(&["Sync Call", "In Flight"], &["per call", "total", "Share"], rows)
 }
 
 /// Files of the program.
@@ -280,18 +267,16 @@ pub(super) fn files(out: &mut Text, figures: &Figures) {
 
 /// The heaviest files, and how many there are besides.
 pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
-    let mut table =
-        Table::new(&["File"], &["Read MB", "Write MB", "written back", "direct", "Seq%"]);
     let formatted = heaviest(figures);
     let unknown = || figures.files.iter().map(|each| &each.file).filter(|file| file.is_unknown());
     // Direct I/O of an unknown file of the same disk may be its own.
     let direct_is_known = |file: &FileRun| {
         file.direct_bytes > 0 || unknown().all(|other| other.device != file.device)
     };
-    for each in &formatted {
+    let rows = formatted.iter().map(|each| {
         let file = &each.file;
         let moved = (file.read_bytes + file.write_bytes).max(1);
-        table.push(vec![
+        vec![
             clean(&file.path),
             megabytes(file.read_bytes),
             megabytes(file.write_bytes),
@@ -301,10 +286,10 @@ pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
                 false => "n/a".into(),
             },
             each.sequential_share.map_or("-".into(), percent),
-        ]);
-    }
-    let left = figures.files.len() - formatted.len();
-    (table, left)
+        ]
+    });
+    let numbers = ["Read MB", "Write MB", "written back", "direct", "Seq%"];
+    (Table::new(&["File"], &numbers, rows), figures.files.len() - formatted.len())
 }
 
 /// Files that have a row.
@@ -318,31 +303,34 @@ fn heaviest(figures: &Figures) -> Vec<&FileFigures> {
 /// Heading of the latencies of files and of cgroups.
 pub(super) const LATENCIES: &str = "Latency of their requests";
 
-/// Columns of latencies after whose they are.
-fn latencies_of(what: &'static str) -> Table {
-    Table::new(&[what], &["Reads", "p50", "p99", "Writes", "p50", "p99"])
-}
-
-/// A row of that table.
-fn latencies(whose: &str, read: &Latency, write: &Latency) -> Vec<String> {
+/// The latencies of reads and writes behind whose they are, where there are any.
+fn latencies<'a>(
+    what: &'static str,
+    all: impl Iterator<Item = (&'a String, &'a Latency, &'a Latency)>,
+) -> Table {
     let cells = |latency: &Latency| {
-        let at = |q: f64| match latency.count {
-            0 => "-".into(),
-            _ => latency.at(q).map_or("n/a".into(), |ns| time(ns as f64)),
-        };
+        let at = |q: f64| if latency.count == 0 { "-".into() } else { at(latency, q) };
         [count::thousands(latency.count), at(0.5), at(0.99)]
     };
-    [clean(whose)].into_iter().chain(cells(read)).chain(cells(write)).collect()
+    let known = all.filter(|(_, read, write)| read.count + write.count > 0);
+    let rows = known.map(|(whose, read, write)| {
+        [clean(whose)].into_iter().chain(cells(read)).chain(cells(write)).collect()
+    });
+    Table::new(&[what], &["Reads", "p50", "p99", "Writes", "p50", "p99"], rows)
+}
+
+fn known(ns: Option<f64>) -> String {
+    ns.map_or("n/a".into(), time)
+}
+
+fn at(latency: &Latency, q: f64) -> String {
+    known(latency.at(q).map(|ns| ns as f64))
 }
 
 /// Latencies of the heaviest files.
 pub(super) fn file_latencies_table(figures: &Figures) -> Table {
-    let mut table = latencies_of("File");
-    let known = |each: &&&FileFigures| each.read_ns.count + each.write_ns.count > 0;
-    for each in heaviest(figures).iter().filter(known) {
-        table.push(latencies(&each.file.path, &each.read_ns, &each.write_ns));
-    }
-    table
+    let files = heaviest(figures).into_iter();
+    latencies("File", files.map(|each| (&each.file.path, &each.read_ns, &each.write_ns)))
 }
 
 /// Cgroups, where there is more than one.
@@ -355,28 +343,22 @@ pub(super) fn cgroups(out: &mut Text, figures: &Figures) {
 }
 
 pub(super) fn cgroups_table(figures: &Figures) -> Table {
-    let mut table = Table::new(&["Cgroup"], &["Requests", "Read MB", "Write MB"]);
-    for each in figures.cgroups.iter().take(ROWS) {
+    let rows = figures.cgroups.iter().take(ROWS).map(|each| {
         let cgroup = &each.cgroup;
-        table.push(vec![
+        vec![
             clean(&cgroup.path),
             count::thousands(cgroup.requests),
             megabytes(cgroup.read_bytes),
             megabytes(cgroup.write_bytes),
-        ]);
-    }
-    table
+        ]
+    });
+    Table::new(&["Cgroup"], &["Requests", "Read MB", "Write MB"], rows)
 }
 
 /// Their latencies.
 pub(super) fn cgroup_latencies_table(figures: &Figures) -> Table {
-    let mut table = latencies_of("Cgroup");
-    for each in figures.cgroups.iter().take(ROWS) {
-        if each.read_ns.count + each.write_ns.count > 0 {
-            table.push(latencies(&each.cgroup.path, &each.read_ns, &each.write_ns));
-        }
-    }
-    table
+    let cgroups = figures.cgroups.iter().take(ROWS);
+    latencies("Cgroup", cgroups.map(|each| (&each.cgroup.path, &each.read_ns, &each.write_ns)))
 }
 
 #[cfg(test)]
