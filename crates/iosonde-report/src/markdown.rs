@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::clean::clean;
-use super::report::{Block, Report, Table, Trust, Warning};
+use super::report::{Block, Entry, Report, Table, Warning};
 use super::wording;
 
 /// The whole report; pictures are referred to as `figures/NAME.svg`.
@@ -104,17 +104,8 @@ fn table(out: &mut String, table: &Table) {
     let rule = |is_number: bool| if is_number { "---:" } else { "---" }.to_owned();
     out.push_str(&line(table.columns.iter().map(|column| rule(column.is_number)).collect()));
     for row in &table.rows {
-        let cells = row.iter().map(|entry| {
-            let mut cell = inline(&entry.text);
-            if entry.trust != Trust::Good {
-                cell.push_str(&format!(" {}", wording::mark(entry.trust)));
-            }
-            if let Some(at) = footnotes.iter().position(|note| *note == entry.more) {
-                cell.push_str(&format!(" ({})", at + 1));
-            }
-            cell
-        });
-        out.push_str(&line(cells.collect()));
+        let cell = |entry: &Entry| inline(&entry.text) + &wording::marks(entry, &footnotes);
+        out.push_str(&line(row.iter().map(cell).collect()));
     }
     out.push('\n');
     let notes = footnotes.iter().enumerate();
@@ -196,7 +187,7 @@ fn is_count(text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::golden::assert_golden;
-    use crate::report::{Column, Entry};
+    use crate::report::{Column, Trust};
     use crate::sample;
 
     #[test]

@@ -1,7 +1,7 @@
 //! A report for a terminal.
 
 use super::clean::clean;
-use super::report::{Block, Entry, Report, Table, Trust, Warning};
+use super::report::{Block, Entry, Report, Table, Warning};
 use super::wording;
 use super::wrap::{self, Rule, hanging, width, wrapped};
 
@@ -134,24 +134,14 @@ impl Page {
 /// The cells of all rows, with their signs and the numbers of their footnotes behind them in a
 /// column of their own, so that numbers stand below each other.
 fn cells(table: &Table, footnotes: &[&str]) -> Vec<Vec<String>> {
-    let sign = |entry: &Entry| {
-        let mut sign = match entry.trust {
-            Trust::Good => String::new(),
-            trust => format!(" {}", wording::mark(trust)),
-        };
-        if let Some(at) = footnotes.iter().position(|note| *note == entry.more) {
-            sign.push_str(&format!(" ({})", at + 1));
-        }
-        sign
-    };
+    let marks = |entry: &Entry| wording::marks(entry, footnotes);
     let room = |at: usize| {
-        let signs =
-            table.rows.iter().filter_map(|row| row.get(at)).map(|entry| width(&sign(entry)));
-        signs.max().unwrap_or(0)
+        let entries = table.rows.iter().filter_map(|row| row.get(at));
+        entries.map(|entry| width(&marks(entry))).max().unwrap_or(0)
     };
     let rooms: Vec<usize> = (0..table.columns.len()).map(room).collect();
     let cell = |(entry, room): (&Entry, &usize)| {
-        format!("{}{}", clean(&entry.text), padded(&sign(entry), *room))
+        format!("{}{}", clean(&entry.text), padded(&marks(entry), *room))
     };
     table.rows.iter().map(|row| row.iter().zip(&rooms).map(cell).collect()).collect()
 }

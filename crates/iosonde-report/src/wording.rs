@@ -1,6 +1,6 @@
 //! Words that every renderer of a report uses alike.
 
-use super::report::{Source, Table, Trust};
+use super::report::{Entry, Source, Table, Trust};
 use iosonde_model::record::store::timestamp;
 
 /// What stands before everything else where a report is not whole.
@@ -47,6 +47,18 @@ pub(super) fn mark(trust: Trust) -> &'static str {
         Trust::LowConfidence => "!",
         Trust::Failed => "✗",
     }
+}
+
+/// What stands behind an entry: its sign, and the number of its footnote.
+pub(super) fn marks(entry: &Entry, footnotes: &[&str]) -> String {
+    let mut marks = match entry.trust {
+        Trust::Good => String::new(),
+        trust => format!(" {}", mark(trust)),
+    };
+    if let Some(at) = footnotes.iter().position(|note| *note == entry.more) {
+        marks.push_str(&format!(" ({})", at + 1));
+    }
+    marks
 }
 
 /// What the signs that a table uses mean.
