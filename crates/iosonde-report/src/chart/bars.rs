@@ -1,7 +1,7 @@
 //! Bars side by side, or stacked, over names.
 
-use super::ChartError;
 use super::axis::Axis;
+use super::curves::Drawn;
 use super::palette::{INK, PAPER, Style};
 use super::plot::{self, Measured};
 use super::svg::{Anchor, Frame, Svg, Type, datum};
@@ -69,13 +69,7 @@ impl Bars {
         plot.within(0.0, 0.0, if self.labelled { LABEL } else { 0.0 }, 0.0)
     }
 
-    pub(super) fn draw(
-        &self,
-        svg: &mut Svg,
-        plot: Frame,
-        x: &Axis,
-        y: &Axis,
-    ) -> Result<(), ChartError> {
+    pub(super) fn draw(&self, svg: &mut Svg, plot: Frame, x: &Axis, y: &Axis) -> Drawn {
         let groups = x.name_count().unwrap_or(0).max(1) as f64;
         let count = if self.stacked { 1.0 } else { self.series.len().max(1) as f64 };
         let width = (plot.width / groups * FILLED / count).min(WIDEST);

@@ -128,11 +128,9 @@ pub(super) fn thinned(points: &[Pixel]) -> Vec<Pixel> {
 }
 
 /// A path straight from point to point, in pixels.
-pub(super) fn segments(d: &mut String, points: &[Pixel]) {
-    for (index, (x, y)) in points.iter().enumerate() {
-        let command = if index == 0 { 'M' } else { 'L' };
-        let _infallible = write!(d, "{command}{} {}", number(*x), number(*y));
-    }
+pub(super) fn segments(points: &[Pixel]) -> String {
+    let pairs = points.iter().map(|(x, y)| format!("{} {}", number(*x), number(*y)));
+    format!("M{}", pairs.collect::<Vec<_>>().join("L"))
 }
 
 /// A path of steps through points in pixels.

@@ -88,41 +88,24 @@ impl Figure {
     fn draw_panels(&self, svg: &mut Svg, top: f64) -> Result<f64, ChartError> {
         let room = WIDTH - 2.0 * MARGIN;
         let all = self.panels.iter().map(Panel::margins).fold(Margins::default(), Margins::in_line);
-        let mut y = top;
-        match self.arrangement {
-            Arrangement::Stacked => {
-                for panel in &self.panels {
-                    let own = panel.margins();
-                    let plot = Frame {
-                        left: MARGIN + all.left,
-                        top: y + own.top,
-                        width: room - all.left - all.right,
-                        height: panel.height,
-                    };
-                    panel.draw(svg, plot)?;
-                    y = plot.bottom() + own.bottom + GAP * 0.5;
-                }
-                Ok(y)
-            }
-            Arrangement::SideBySide => {
-                let count = self.panels.len() as f64;
-                let column = (room - GAP * (count - 1.0)) / count;
-                let tallest = self.panels.iter().map(|p| p.margins().top).fold(0.0, f64::max);
-                let mut left = MARGIN;
-                for panel in &self.panels {
-                    let plot = Frame {
-                        left: left + all.left,
-                        top: top + tallest,
-                        width: column - all.left - all.right,
-                        height: panel.height,
-                    };
-                    panel.draw(svg, plot)?;
-                    y = y.max(plot.bottom() + panel.margins().bottom + GAP * 0.5);
-                    left += column + GAP;
-                }
-                Ok(y)
-            }
+        let is_stacked = self.arrangement == Arrangement::Stacked;
+        let columns = if is_stacked { 1.0 } else { self.panels.len() as f64 };
+        let column = (room - GAP * (columns - 1.0)) / columns;
+        let tallest = self.panels.iter().map(|p| p.margins().top).fold(0.0, f64::max);
+        let (mut left, mut y) = (MARGIN, top);
+        for panel in &self.panels {
+            let own = panel.margins();
+            let plot = Frame {
+                left: left + all.left,
+                top: if is_stacked { y + own.top } else { top + tallest },
+                width: column - all.left - all.right,
+                height: panel.height,
+            };
+            panel.draw(svg, plot)?;
+            y = y.max(plot.bottom() + own.bottom + GAP * 0.5);
+            left += if is_stacked { 0.0 } else { column + GAP };
         }
+        Ok(y)
     }
 
     /// The names of all panels, each once, in lines that fit.

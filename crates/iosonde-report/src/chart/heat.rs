@@ -1,6 +1,7 @@
 //! A heat map: rectangles whose darkness is a count, and the bar that says which.
 
 use super::axis::Axis;
+use super::curves::Drawn;
 use super::palette::{NOTHING, PAPER, on_ramp, ramp};
 use super::quantity::Quantity;
 use super::scale::Scale;
@@ -63,18 +64,15 @@ impl HeatMap {
         BAR_GAP + BAR_WIDTH + LABEL_GAP + widest + 6.0 + Type::TICK.size
     }
 
-    pub(super) fn draw(
-        &self,
-        svg: &mut Svg,
-        plot: Frame,
-        x: &Axis,
-        y: &Axis,
-    ) -> Result<(), ChartError> {
+    pub(super) fn draw(&self, svg: &mut Svg, plot: Frame, x: &Axis, y: &Axis) -> Drawn {
+        let area = |(left, right), (bottom, top)| -> Result<Frame, ChartError> {
+            let (left, right) = (plot.x(x.place(left)?), plot.x(x.place(right)?));
+            let (bottom, top) = (plot.y(y.place(bottom)?), plot.y(y.place(top)?));
+            Ok(Frame { left, top, width: right - left, height: bottom - top })
+        };
         let bar = self.bar_axis();
         for cell in &self.cells {
-            let (left, right) = (plot.x(x.place(cell.x.0)?), plot.x(x.place(cell.x.1)?));
-            let (bottom, top) = (plot.y(y.place(cell.y.0)?), plot.y(y.place(cell.y.1)?));
-            let frame = Frame { left, top, width: right - left, height: bottom - top };
+            let frame = area(cell.x, cell.y)?;
             let share = bar.place(cell.value)?;
             let mut paint = format!("fill=\"{}\"", ramp(share));
             if self.numbered {
@@ -90,20 +88,14 @@ impl HeatMap {
             }
         }
         for hole in &self.missing {
-            let (left, right) = (plot.x(x.place(hole.x.0)?), plot.x(x.place(hole.x.1)?));
-            let (bottom, top) = (plot.y(y.place(hole.y.0)?), plot.y(y.place(hole.y.1)?));
-            let frame = Frame { left, top, width: right - left, height: bottom - top };
+            let frame = area(hole.x, hole.y)?;
             let datum = datum(&x.formatted(hole.x.0), None, &y.formatted(hole.y.0));
             let paint = format!("{} stroke-width=\"0.6\"{datum}", svg.fill(NOTHING));
             svg.rectangle("data", frame, &paint, &hole.hover);
             let width = Type::LABEL.width(&hole.word) + 4.0;
-            let (centre, _) = frame.centre();
-            let ground = Frame {
-                left: centre - width / 2.0,
-                top: frame.centre().1 - 7.5,
-                width,
-                height: 15.0,
-            };
+            let (centre, middle) = frame.centre();
+            let (left, top) = (centre - width / 2.0, middle - 7.5);
+            let ground = Frame { left, top, width, height: 15.0 };
             if width <= frame.width && ground.height <= frame.height {
                 svg.rectangle("", ground, &format!("fill=\"{PAPER}\""), "");
                 write_into(svg, frame, Type::LABEL, &hole.word);

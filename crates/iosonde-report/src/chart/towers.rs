@@ -1,11 +1,11 @@
 //! Upright bars on a floor with names along two sides, in oblique projection: rows further back
 //! stand further up and to the right, by the same distance each, so that heights stay comparable.
 
-use super::ChartError;
 use super::axis::{Axis, Tick};
+use super::curves::{Drawn, segments};
 use super::palette::{GRID, PAPER, Style, shaded, style};
 use super::plot::{self, Measured};
-use super::svg::{Anchor, Frame, Svg, Type, datum, number, short};
+use super::svg::{Anchor, Frame, Svg, Type, datum, short};
 
 /// Bars on a floor: columns are the names of the x axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +65,7 @@ impl Towers {
         field: Frame,
         (x, y): (&Axis, &Axis),
         y_ticks: &[Tick],
-    ) -> Result<(), ChartError> {
+    ) -> Drawn {
         self.draw_room(svg, field, y_ticks);
         self.draw_rows(svg, field);
         // What is behind is drawn first, and of a row what is at the left.
@@ -88,7 +88,7 @@ impl Towers {
         ]);
         for (place, _) in y_ticks {
             let level = field.y(*place);
-            d += &line(&[
+            d += &segments(&[
                 (field.left, level),
                 (field.left + right, level - up),
                 (field.right() + right, level - up),
@@ -115,7 +115,7 @@ impl Towers {
         field: Frame,
         (x, y): (&Axis, &Axis),
         tower: &Tower,
-    ) -> Result<(), ChartError> {
+    ) -> Drawn {
         let before = (1.0 - COVERED) / 2.0;
         let (column, row) = (tower.column as f64, tower.row as f64);
         let cell = field.width / x.name_count().unwrap_or(1).max(1) as f64;
@@ -161,15 +161,6 @@ fn colours(look: Style, value: Measured) -> [String; 3] {
     }
 }
 
-fn line(corners: &[(f64, f64)]) -> String {
-    let mut d = String::new();
-    for (index, (x, y)) in corners.iter().enumerate() {
-        d.push(if index == 0 { 'M' } else { 'L' });
-        d += &format!("{} {}", number(*x), number(*y));
-    }
-    d
-}
-
 fn outline(corners: &[(f64, f64)]) -> String {
-    line(corners) + "Z"
+    segments(corners) + "Z"
 }

@@ -64,7 +64,7 @@ fn draw_line(svg: &mut Svg, this: Placed, line: &Line) -> Drawn {
         let points = placed(&points, this.field, this.x, axis)?;
         let points = if line.dotted { points } else { thinned(&points) };
         if points.len() > 1 {
-            segments(&mut d, &points);
+            d += &segments(&points);
         }
     }
     if !d.is_empty() {

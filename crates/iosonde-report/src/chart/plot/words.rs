@@ -3,10 +3,10 @@
 use super::super::ChartError;
 use super::super::annotation::Marker;
 use super::super::axis::Axis;
-use super::super::curves::{Drawn, thinned};
+use super::super::curves::{Drawn, segments, thinned};
 use super::super::palette::{ACROSS, PAPER};
 use super::super::placing::{Placing, nearest};
-use super::super::svg::{Anchor, Frame, Svg, Type, number};
+use super::super::svg::{Anchor, Frame, Svg, Type};
 use super::super::text::{self, wrapped};
 use super::{Measured, Placed, RADIUS};
 
@@ -168,10 +168,8 @@ fn draw_callouts(svg: &mut Svg, placing: &mut Placing, this: Placed) -> Drawn {
         let share = (RADIUS + 1.5) / distance;
         let end =
             (target.0 + (start.0 - target.0) * share, target.1 + (start.1 - target.1) * share);
-        let d =
-            format!("M{} {}L{} {}", number(start.0), number(start.1), number(end.0), number(end.1));
         let paint = format!("fill=\"none\" stroke=\"{ACROSS}\" stroke-width=\"1\"");
-        svg.path("leader", &d, &paint, "");
+        svg.path("leader", &segments(&[start, end]), &paint, "");
         draw_box(svg, place, &lines);
     }
     Ok(())
