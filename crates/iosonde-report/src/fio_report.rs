@@ -57,9 +57,6 @@ pub fn fio_report(results: &FioResults) -> Report {
         sections.push(Section::new("over-time", "Over time", blocks));
     }
     let programs = programs(results);
-    let mut data = vec![tables::data(&rows)];
-    data.retain(|set| !set.rows.is_empty());
-    data.extend(tables::log_data(&results.logs));
     Report {
         conformance: None,
         title: title(results, &programs),
@@ -76,7 +73,7 @@ pub fn fio_report(results: &FioResults) -> Report {
         sections,
         method: method(),
         environment: environment(results),
-        data,
+        data: tables::data(&rows).into_iter().chain(tables::log_data(&results.logs)).collect(),
     }
 }
 

@@ -154,9 +154,8 @@ fn table_of_cells(cells: &[HostsCell]) -> Table {
         let interval = interval.map_or("n/a".into(), |(low, high)| {
             [low, high].map(count::significant_or_whole).join(" to ")
         });
-        let quantile = |q: f64| {
-            Entry::of(cell.latency.at(q).map_or("n/a".into(), |ns| duration::latency(ns as f64)))
-        };
+        let quantile =
+            |q: f64| Entry::latency(cell.latency.at(q).map(|ns| ns as f64), "", Trust::Good);
         let least = cell.least.as_ref().map_or("n/a".into(), |(name, iops)| {
             format!("{name} {}", count::significant_or_whole(*iops))
         });
@@ -228,10 +227,9 @@ fn table_of_load(load: &HostsFigures) -> Table {
         .common
         .map(|common| row("all", (common.iops, common.bytes_per_s), &load.latency, Trust::Good));
     let hosts = load.hosts.iter().map(|host| {
-        let own = &host.row.figures.all.total;
         let is_whole = host.row.consistency.valid() && host.row.complete;
         let trust = if is_whole { Trust::Good } else { Trust::Failed };
-        row(&host.name, (host.iops, host.bytes_per_s), &own.latency, trust)
+        row(&host.name, (host.iops, host.bytes_per_s), &total_of(host).latency, trust)
     });
     Table {
         caption: String::new(),
@@ -241,9 +239,9 @@ fn table_of_load(load: &HostsFigures) -> Table {
 }
 
 fn row(name: &str, (iops, rate): (f64, f64), latency: &LatencyFigures, trust: Trust) -> Vec<Entry> {
-    let time = |ns: Option<f64>| Entry::of(ns.map_or("n/a".into(), duration::latency));
+    let time = |ns: Option<f64>| Entry::latency(ns, "", Trust::Good);
     let quantile = |q: f64| time(latency.at(q).map(|ns| ns as f64));
-    let number = |value: f64| Entry { trust, ..Entry::of(count::significant_or_whole(value)) };
+    let number = |value: f64| Entry::new(count::significant_or_whole(value), "", trust);
     vec![
         Entry::of(name),
         number(iops),
@@ -275,40 +273,29 @@ fn table_of_hosts(record: &HostsRun) -> Table {
     Table::of_texts("", columns, rows)
 }
 
+/// The columns of the data, and what each says of a host under a load.
+const COLUMNS: [(&str, fn(&HostsFigures, &HostFigures) -> Datum); 12] = [
+    ("load", |load, _| load.title.as_str().into()),
+    ("host", |_, host| host.name.as_str().into()),
+    ("iops", |_, host| Some(host.iops).into()),
+    ("bytes_per_s", |_, host| Some(host.bytes_per_s).into()),
+    ("ops", |_, host| Some(total_of(host).ops).into()),
+    ("bytes", |_, host| Some(total_of(host).bytes).into()),
+    ("latency_mean_ns", |_, host| total_of(host).latency.mean_ns.into()),
+    ("latency_p50_ns", |_, host| total_of(host).latency.at(0.5).into()),
+    ("latency_p99_ns", |_, host| total_of(host).latency.at(0.99).into()),
+    ("latency_p999_ns", |_, host| total_of(host).latency.at(0.999).into()),
+    ("opened_after_ns", |_, host| host.opened_after_ns.into()),
+    ("closed_after_ns", |_, host| host.closed_after_ns.into()),
+];
+
+fn total_of(host: &HostFigures) -> &DirectionFigures {
+    &host.row.figures.all.total
+}
+
 fn data(result: HostsResult<'_>) -> DataSet {
-    let columns = [
-        "load",
-        "host",
-        "iops",
-        "bytes_per_s",
-        "ops",
-        "bytes",
-        "latency_mean_ns",
-        "latency_p50_ns",
-        "latency_p99_ns",
-        "latency_p999_ns",
-        "opened_after_ns",
-        "closed_after_ns",
-    ];
-    let rows = result.rows().map(|(load, host)| {
-        let total: &DirectionFigures = &host.row.figures.all.total;
-        let quantile = |q: f64| Datum::from(total.latency.at(q));
-        vec![
-            Datum::from(load.title.as_str()),
-            Datum::from(host.name.as_str()),
-            Datum::from(Some(host.iops)),
-            Datum::from(Some(host.bytes_per_s)),
-            Datum::from(Some(total.ops)),
-            Datum::from(Some(total.bytes)),
-            Datum::from(total.latency.mean_ns),
-            quantile(0.5),
-            quantile(0.99),
-            quantile(0.999),
-            Datum::from(host.opened_after_ns),
-            Datum::from(host.closed_after_ns),
-        ]
-    });
-    DataSet::new("hosts", columns, rows)
+    let row = |(load, host)| COLUMNS.iter().map(|(_, value)| value(load, host)).collect();
+    DataSet::new("hosts", COLUMNS.map(|(name, _)| name), result.rows().map(row))
 }
 
 /// The JSON document.

@@ -12,6 +12,7 @@ use crate::chart::Figure;
 use crate::report_json;
 use iosonde_analysis::experiment::Conformance;
 use iosonde_analysis::finding::{Finding, Severity};
+use iosonde_model::units::duration;
 
 /// A whole report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -220,6 +221,13 @@ impl Table {
 }
 
 impl DataSet {
+    /// One whose rows have the names of their columns, all the same; `None` without a row.
+    pub(crate) fn named(name: &str, rows: Vec<Vec<(&str, Datum)>>) -> Option<DataSet> {
+        let columns: Vec<&str> = rows.first()?.iter().map(|(column, _)| *column).collect();
+        let values = |row: Vec<(&str, Datum)>| row.into_iter().map(|(_, datum)| datum).collect();
+        Some(DataSet::new(name, columns, rows.into_iter().map(values)))
+    }
+
     pub fn new(
         name: &str,
         columns: impl IntoIterator<Item = impl Into<String>>,
@@ -231,9 +239,18 @@ impl DataSet {
 }
 
 impl Entry {
+    pub fn new(text: impl Into<String>, more: impl Into<String>, trust: Trust) -> Entry {
+        Entry { text: text.into(), more: more.into(), trust }
+    }
+
     /// An entry that is nothing but its text.
     pub fn of(text: impl Into<String>) -> Entry {
-        Entry { text: text.into(), ..Entry::default() }
+        Entry::new(text, "", Trust::Good)
+    }
+
+    /// A latency, ns; `n/a`, of which there is no more to say, where it is not known.
+    pub(crate) fn latency(ns: Option<f64>, more: impl Into<String>, trust: Trust) -> Entry {
+        ns.map_or(Entry::of("n/a"), |ns| Entry::new(duration::latency(ns), more, trust))
     }
 }
 

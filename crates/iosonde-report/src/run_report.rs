@@ -185,35 +185,25 @@ fn line(row: &Assessment, group: &GroupFigures, way: &str, of: &DirectionFigures
     } else {
         Trust::Good
     };
-    let entry = |text: String| Entry { text, more: String::new(), trust };
+    let rate = count::significant_or_whole;
     let mut line = vec![Entry::of(&row.title), Entry::of(group.name()), Entry::of(way)];
-    line.push(Entry {
-        more: of
-            .iops_interval
-            .map_or(String::new(), |ends| interval(ends, count::significant_or_whole)),
-        ..entry(count::significant_or_whole(of.iops))
+    let ends = of.iops_interval.map_or(String::new(), |ends| interval(ends, rate));
+    line.push(Entry::new(rate(of.iops), ends, trust));
+    line.push(match way {
+        "sync" => Entry::of("-"),
+        _ => Entry::new(rate(of.bytes_per_s / 1e6), "", trust),
     });
-    line.push(if way == "sync" {
-        Entry::of("-")
-    } else {
-        entry(count::significant_or_whole(of.bytes_per_s / 1e6))
-    });
+    let requested = format!("asked {} for all directions", group.depth_asked);
     line.push(match group.has_depth(row.figures.inline) {
-        true => Entry {
-            text: count::significant(group.depth_of(of)),
-            more: format!("asked {} for all directions", group.depth_asked),
-            trust: Trust::Good,
-        },
-        false => Entry { text: "inline".into(), ..Entry::default() },
+        true => Entry::new(count::significant(group.depth_of(of)), requested, Trust::Good),
+        false => Entry::of("inline"),
     });
-    line.push(of.latency.mean_ns.map_or(Entry::of("n/a"), |ns| Entry {
-        more: interval(of.latency.mean_interval_ns, duration::latency),
-        ..entry(duration::latency(ns))
-    }));
-    for (q, _) in PERCENTILES {
-        line.push(of.latency.quantile(q).map_or(Entry::of("n/a"), |each| quantile(each, trust)));
-    }
-    line.push(of.latency.max_ns.map_or(Entry::of("n/a"), |ns| entry(duration::latency(ns as f64))));
+    let latency = &of.latency;
+    let ends = interval(latency.mean_interval_ns, duration::latency);
+    line.push(Entry::latency(latency.mean_ns, ends, trust));
+    let of_quantile = |q: f64| Some(quantile(latency.quantile(q)?, trust));
+    line.extend(PERCENTILES.map(|(q, _)| of_quantile(q).unwrap_or(Entry::of("n/a"))));
+    line.push(Entry::latency(latency.max_ns.map(|ns| ns as f64), "", trust));
     line
 }
 
@@ -221,15 +211,12 @@ fn quantile(of: &Quantile, trust: Trust) -> Entry {
     let Some(value) = of.value_ns() else {
         let needs =
             of.needs().map_or(String::new(), |n| format!("needs {} samples", count::thousands(n)));
-        return Entry { text: "n/a".into(), more: needs, trust: Trust::Good };
+        return Entry::new("n/a", needs, Trust::Good);
     };
     let trust = if of.is_rough() && trust == Trust::Good { Trust::LowConfidence } else { trust };
     let ends = of.interval().map(|ends| ends.map(|(low, high)| (low as f64, high as f64)));
-    Entry {
-        text: duration::latency(value as f64),
-        more: ends.map_or(String::new(), |ends| interval(ends, duration::latency)),
-        trust,
-    }
+    let more = ends.map_or(String::new(), |ends| interval(ends, duration::latency));
+    Entry::new(duration::latency(value as f64), more, trust)
 }
 
 /// `95 %: 1.2 ms to 1.4 ms`, or why not.

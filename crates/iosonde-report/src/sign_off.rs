@@ -259,7 +259,7 @@ impl SignedExperiment {
 /// How many of how many: nothing to be used where some are missing.
 fn counted(good: usize, of: usize) -> Entry {
     let trust = if good == of { Trust::Good } else { Trust::Failed };
-    Entry { trust, ..Entry::of(if of == 0 { "-".into() } else { format!("{good} of {of}") }) }
+    Entry::new(if of == 0 { "-".into() } else { format!("{good} of {of}") }, "", trust)
 }
 
 /// An experiment, and what it came to.

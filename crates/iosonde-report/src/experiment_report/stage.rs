@@ -96,7 +96,7 @@ fn table(facts: &StageFacts) -> Table {
             Entry { trust, ..entry(**measure, spread.as_ref()) }
         }));
         row.push(Entry::of(point.runs.len().to_string()));
-        row.extend(has_notes.then(|| Entry { trust, ..Entry::of(note(&point.standing)) }));
+        row.extend(has_notes.then(|| Entry::new(note(&point.standing), "", trust)));
         row
     });
     Table {
@@ -137,5 +137,5 @@ fn entry(measure: Measure, spread: Option<&Spread>) -> Entry {
         let (low, high) = (measure.formatted(low), measure.formatted(high));
         format!("95 % interval {low} to {high}, n = {}", spread.values.len())
     });
-    Entry { text, more: interval.unwrap_or_default(), trust: Trust::Good }
+    Entry::new(text, interval.unwrap_or_default(), Trust::Good)
 }

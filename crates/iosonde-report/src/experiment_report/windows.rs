@@ -5,30 +5,16 @@ use iosonde_analysis::experiment::rounds::Tracked;
 use iosonde_analysis::experiment::{StageFacts, Steadiness, Study};
 use iosonde_model::spec::experiment::Rounds;
 
-const COLUMNS: [&str; 13] = [
-    "stage_name",
-    "cell_name",
-    "cell_number",
-    "metric_name",
-    "first_round_number",
-    "rounds_count",
-    "mean_number",
-    "range_number",
-    "slope_number",
-    "slope_excursion_number",
-    "drift_low_percent",
-    "drift_high_percent",
-    "standing_name",
-];
-
 /// A row for each window of each tracked figure, in the unit of the figure (ns, bytes per second,
 /// per second); `None` without rounds.
 pub(super) fn windows(study: &Study) -> Option<DataSet> {
-    let rows: Vec<Vec<Datum>> = study.stages.iter().flat_map(of_stage).collect();
-    (!rows.is_empty()).then(|| DataSet::new("windows", COLUMNS, rows))
+    DataSet::named("windows", study.stages.iter().flat_map(of_stage).collect())
 }
 
-fn of_stage(facts: &StageFacts) -> Vec<Vec<Datum>> {
+/// Each value behind the name of its column.
+type Row = Vec<(&'static str, Datum)>;
+
+fn of_stage(facts: &StageFacts) -> Vec<Row> {
     let (Some(steadiness), Some(limits)) = (&facts.steadiness, &facts.stage.rounds) else {
         return Vec::new();
     };
@@ -44,7 +30,7 @@ fn row(
     (steadiness, limits): (&Steadiness, &Rounds),
     tracked: &Tracked,
     start: u32,
-) -> Option<Vec<Datum>> {
+) -> Option<Row> {
     let window = tracked.window_at(start, limits.window)?;
     let is_steady = window.is_steady(limits.range_percent / 100.0, limits.slope_percent / 100.0);
     let is_first = steadiness.is_steady || steadiness.left_in.is_some();
@@ -55,19 +41,19 @@ fn row(
     };
     let drift = window.drift();
     Some(vec![
-        Datum::from(facts.stage.name.as_str()),
-        Datum::Text(tracked.name.clone()),
-        Datum::Integer(tracked.cell as u64),
-        Datum::from(tracked.measure.word()),
-        Datum::Integer(u64::from(start + 1)),
-        Datum::Integer(u64::from(limits.window)),
-        Datum::Number(window.mean),
-        Datum::Number(window.range),
-        Datum::Number(window.slope),
-        Datum::Number(window.slope_excursion),
-        drift.map(|(low, _)| low * 100.0).into(),
-        drift.map(|(_, high)| high * 100.0).into(),
-        Datum::from(standing),
+        ("stage_name", Datum::from(facts.stage.name.as_str())),
+        ("cell_name", Datum::Text(tracked.name.clone())),
+        ("cell_number", Datum::Integer(tracked.cell as u64)),
+        ("metric_name", Datum::from(tracked.measure.word())),
+        ("first_round_number", Datum::Integer(u64::from(start + 1))),
+        ("rounds_count", Datum::Integer(u64::from(limits.window))),
+        ("mean_number", Datum::Number(window.mean)),
+        ("range_number", Datum::Number(window.range)),
+        ("slope_number", Datum::Number(window.slope)),
+        ("slope_excursion_number", Datum::Number(window.slope_excursion)),
+        ("drift_low_percent", drift.map(|(low, _)| low * 100.0).into()),
+        ("drift_high_percent", drift.map(|(_, high)| high * 100.0).into()),
+        ("standing_name", Datum::from(standing)),
     ])
 }
 

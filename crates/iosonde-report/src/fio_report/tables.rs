@@ -43,7 +43,7 @@ fn line(row: &Row<'_>, direction: &ForeignDirection) -> Vec<Entry> {
         (false, true) => Trust::Good,
     };
     let more = row.concerns.join(", ");
-    let number = |text: String| Entry { text, more: more.clone(), trust };
+    let number = |text: String| Entry::new(text, &more, trust);
     let mut entries = vec![Entry::of(&row.name), Entry::of(direction.way.word())];
     let moves = direction.way != IoKind::Sync;
     let rate = |value: f64| if moves { count::significant_or_whole(value) } else { "-".into() };
@@ -51,35 +51,30 @@ fn line(row: &Row<'_>, direction: &ForeignDirection) -> Vec<Entry> {
     entries.push(number(rate(direction.bytes_per_s / 1e6)));
     let depth = in_flight(row.foreign, row.job).filter(|_| moves);
     entries.push(match depth {
-        Some(depth) => Entry {
-            text: count::significant(depth.seen),
-            more: depth.requested.map_or(String::new(), |requested| format!("asked {requested}")),
-            trust: if row.concerns.contains(&"depth_not_applied") { trust } else { Trust::Good },
-        },
+        Some(depth) => {
+            let more = depth.requested.map_or(String::new(), |asked| format!("asked {asked}"));
+            let is_in_doubt = row.concerns.contains(&"depth_not_applied");
+            let trust = if is_in_doubt { trust } else { Trust::Good };
+            Entry::new(count::significant(depth.seen), more, trust)
+        }
         None => Entry::of("n/a"),
     });
-    let mean = direction.whole().map(|(name, latency)| (name, latency.mean_ns));
-    entries.push(mean.map_or(Entry::of("n/a"), |(name, mean)| Entry {
-        text: duration::latency(mean),
-        more: format!("of {name}"),
-        trust,
+    entries.push(direction.whole().map_or(Entry::of("n/a"), |(name, latency)| {
+        Entry::latency(Some(latency.mean_ns), format!("of {name}"), trust)
     }));
     let spread = direction.spread();
     for per_cent in PERCENTILES.map(|(q, _)| q * 100.0) {
         entries.push(match spread.map(|(name, latency)| (name, earned(latency, per_cent))) {
-            Some((name, Some(ns))) => {
-                Entry { text: duration::latency(ns as f64), more: format!("of {name}"), trust }
+            Some((name, Some(ns))) => Entry::latency(Some(ns as f64), format!("of {name}"), trust),
+            Some((_, None)) => {
+                let needs = format!("needs {} samples", count::thousands(needs(per_cent)));
+                Entry::new("n/a", needs, Trust::Good)
             }
-            Some((_, None)) => Entry {
-                text: "n/a".into(),
-                more: format!("needs {} samples", count::thousands(needs(per_cent))),
-                trust: Trust::Good,
-            },
             None => Entry::of("n/a"),
         });
     }
     let max = spread.or(direction.whole()).map(|(_, latency)| latency.max_ns);
-    entries.push(max.map_or(Entry::of("n/a"), |ns| number(duration::latency(ns as f64))));
+    entries.push(Entry::latency(max.map(|ns| ns as f64), more, trust));
     entries
 }
 
@@ -142,8 +137,7 @@ fn together(rows: &[Row<'_>]) -> Vec<Vec<Entry>> {
             directions.iter().filter_map(|each| Some((each.ops, each.whole()?.1.mean_ns)));
         let (ops, time) = samples
             .fold((0.0, 0.0), |(ops, time), (n, mean)| (ops + n as f64, time + n as f64 * mean));
-        let mean = (ops > 0.0).then(|| duration::latency(time / ops));
-        line.push(Entry::of(mean.unwrap_or("n/a".into())));
+        line.push(Entry::latency((ops > 0.0).then_some(time / ops), "", Trust::Good));
         let histogram = merged.iter().find(|(of, _)| *of == way).map(|(_, histogram)| histogram);
         for per_cent in PERCENTILES.map(|(q, _)| q * 100.0) {
             line.push(match histogram {
@@ -152,22 +146,15 @@ fn together(rows: &[Row<'_>]) -> Vec<Vec<Entry>> {
             });
         }
         let max = directions.iter().filter_map(|each| Some(each.spread()?.1.max_ns)).max();
-        let max = max.map_or("n/a".into(), |ns| duration::latency(ns as f64));
-        line.push(Entry::of(max));
+        line.push(Entry::latency(max.map(|ns| ns as f64), "", Trust::Good));
         lines.push(line);
     }
     lines
 }
 
 fn of_bins(histogram: &Histogram, per_cent: f64) -> Entry {
-    match Quantile::of(histogram, per_cent / 100.0).value_ns() {
-        Some(ns) => Entry {
-            text: duration::latency(ns as f64),
-            more: "from the jobs' bins, merged".into(),
-            trust: Trust::Good,
-        },
-        None => Entry::of("n/a"),
-    }
+    let ns = Quantile::of(histogram, per_cent / 100.0).value_ns();
+    Entry::latency(ns.map(|ns| ns as f64), "from the jobs' bins, merged", Trust::Good)
 }
 
 /// Between the least and the greatest of the jobs: more does not follow from percentiles.
@@ -175,20 +162,15 @@ fn bound(directions: &[&ForeignDirection], per_cent: f64) -> Entry {
     let formatted = directions.iter().map(|each| earned(each.spread()?.1, per_cent));
     let formatted: Option<Vec<u64>> = formatted.collect();
     let ends = formatted.and_then(|all| Some((*all.iter().min()?, *all.iter().max()?)));
-    ends.map_or(Entry::of("n/a"), |(low, high)| Entry {
-        text: format!("≤ {}", duration::latency(high as f64)),
-        more: format!("a bound, not a percentile: from {} on", duration::latency(low as f64)),
-        trust: Trust::LowConfidence,
+    ends.map_or(Entry::of("n/a"), |ends| {
+        let (low, high) = (duration::latency(ends.0 as f64), duration::latency(ends.1 as f64));
+        let more = format!("a bound, not a percentile: from {low} on");
+        Entry::new(format!("≤ {high}"), more, Trust::LowConfidence)
     })
 }
 
 /// The same for programs.
-pub(super) fn data(rows: &[Row<'_>]) -> DataSet {
-    let columns = ["job", "host", "direction", "iodepth", "numjobs"]
-        .into_iter()
-        .chain(["iops", "bandwidth_bytes_per_s", "operations_count", "moved_bytes", "runtime_ns"])
-        .chain(["in_flight_count", "latency_mean_ns", "latency_min_ns", "latency_max_ns"])
-        .chain(PERCENTILE_COLUMNS);
+pub(super) fn data(rows: &[Row<'_>]) -> Option<DataSet> {
     let mut lines = Vec::new();
     for row in rows {
         for direction in &row.job.directions {
@@ -197,27 +179,28 @@ pub(super) fn data(rows: &[Row<'_>]) -> DataSet {
             let spread = direction.spread().map(|(_, latency)| latency);
             let depth = in_flight(row.foreign, row.job).map(|depth| depth.seen);
             let mut line = vec![
-                Datum::from(row.name.as_str()),
-                row.job.host.as_deref().map_or(Datum::Missing, Datum::from),
-                Datum::from(direction.way.word()),
-                Datum::from(option("iodepth")),
-                Datum::from(option("numjobs")),
-                Datum::from(Some(direction.iops)),
-                Datum::from(Some(direction.bytes_per_s)),
-                Datum::Integer(direction.ops),
-                Datum::Integer(direction.bytes),
-                Datum::Integer(direction.runtime_ns),
-                Datum::from(depth),
-                Datum::from(whole.map(|latency| latency.mean_ns)),
-                Datum::from(whole.map(|latency| latency.min_ns)),
-                Datum::from(whole.map(|latency| latency.max_ns)),
+                ("job", Datum::from(row.name.as_str())),
+                ("host", row.job.host.as_deref().map_or(Datum::Missing, Datum::from)),
+                ("direction", Datum::from(direction.way.word())),
+                ("iodepth", Datum::from(option("iodepth"))),
+                ("numjobs", Datum::from(option("numjobs"))),
+                ("iops", Datum::from(Some(direction.iops))),
+                ("bandwidth_bytes_per_s", Datum::from(Some(direction.bytes_per_s))),
+                ("operations_count", Datum::Integer(direction.ops)),
+                ("moved_bytes", Datum::Integer(direction.bytes)),
+                ("runtime_ns", Datum::Integer(direction.runtime_ns)),
+                ("in_flight_count", Datum::from(depth)),
+                ("latency_mean_ns", Datum::from(whole.map(|latency| latency.mean_ns))),
+                ("latency_min_ns", Datum::from(whole.map(|latency| latency.min_ns))),
+                ("latency_max_ns", Datum::from(whole.map(|latency| latency.max_ns))),
             ];
             let percentile = |per_cent| spread.and_then(|latency| earned(latency, per_cent));
-            line.extend(PERCENTILES.map(|(q, _)| Datum::from(percentile(q * 100.0))));
+            let percentiles = PERCENTILES.map(|(q, _)| Datum::from(percentile(q * 100.0)));
+            line.extend(PERCENTILE_COLUMNS.into_iter().zip(percentiles));
             lines.push(line);
         }
     }
-    DataSet::new("jobs", columns, lines)
+    DataSet::named("jobs", lines)
 }
 
 /// Most rows of a log that are reported again: the file itself has the others.
@@ -225,7 +208,6 @@ const MAX_ROWS: usize = 100_000;
 
 /// The values of logs for programs, in the long form.
 pub(super) fn log_data(logs: &[ForeignLog]) -> Option<DataSet> {
-    let columns = ["job", "metric", "direction", "time_ns", "value"];
     let mut rows = Vec::new();
     for log in logs {
         let (metric, scale) = match log.kind {
@@ -238,13 +220,13 @@ pub(super) fn log_data(logs: &[ForeignLog]) -> Option<DataSet> {
         };
         rows.extend(log.points.iter().take(MAX_ROWS.saturating_sub(rows.len())).map(|point| {
             vec![
-                Datum::from(log.name.as_str()),
-                Datum::from(metric),
-                Datum::from(point.way.word()),
-                Datum::Integer(point.at_ns),
-                Datum::Integer(point.value.saturating_mul(scale)),
+                ("job", Datum::from(log.name.as_str())),
+                ("metric", Datum::from(metric)),
+                ("direction", Datum::from(point.way.word())),
+                ("time_ns", Datum::Integer(point.at_ns)),
+                ("value", Datum::Integer(point.value.saturating_mul(scale))),
             ]
         }));
     }
-    (!rows.is_empty()).then(|| DataSet::new("logs", columns, rows))
+    DataSet::named("logs", rows)
 }
