@@ -34,8 +34,11 @@ use iosonde_model::spec::Experiment;
 use iosonde_model::spec::experiment::{Figure, Stage, Track};
 use iosonde_model::units::count;
 
-/// Draws a stage as a file asks for it; `None` where there is nothing to draw.
-pub type Draw = fn(&StageFacts, &Figure) -> Result<Option<chart::Figure>, ChartError>;
+/// A picture; `None` where there is nothing to draw.
+pub type Drawing = Result<Option<chart::Figure>, ChartError>;
+
+/// Draws a stage as a file asks for it.
+pub type Draw = fn(&StageFacts, &Figure) -> Drawing;
 
 /// Every kind of picture, by the name that a file gives.
 pub const FIGURES: [(&str, Draw); 15] = [

@@ -1,13 +1,14 @@
 //! Two axes over block size: IOPS at the left, MB/s at the right, the crossover between them, and
 //! the latency below.
 
+use super::Drawing;
 use super::best;
 use super::found;
 use super::lines;
 use super::notes::capital;
 use super::sheet::{Drawn, Sheet, titled};
 use super::view::{Facet, Layout, Series, View, unit};
-use crate::chart::{Annotation, ChartError, Edge, Figure, Line, Marks, Plot, merge_annotations};
+use crate::chart::{Annotation, Edge, Line, Marks, Plot, merge_annotations};
 use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
@@ -16,10 +17,7 @@ use iosonde_model::spec::experiment;
 const RATES: usize = 2;
 
 /// A panel with both axes for each series, and one with the latency of all.
-pub(super) fn draw(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let mut sheet = Sheet::new(&view);
     for facet in &view.facets {

@@ -1,9 +1,10 @@
 //! A heat map: a measure over two axes, each combination a rectangle.
 
+use super::Drawing;
 use super::lines::titled_in;
-use super::sheet::{Sheet, ends};
+use super::sheet::{Drawn, Sheet, ends};
 use super::view::{Layout, View, is_executed, titles, unit};
-use crate::chart::{Axis, Cell, ChartError, Figure, HeatMap, Kind, Marks, Missing, Scale};
+use crate::chart::{Axis, Cell, HeatMap, Kind, Marks, Missing, Scale};
 use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
@@ -14,10 +15,7 @@ const WIDE: f64 = 20.0;
 const ROW: f64 = 30.0;
 
 /// One panel for each measure and for each combination of further axes.
-pub(super) fn draw(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let requested = with_rows(facts, requested);
     let view = View::of(facts, &requested, Layout::Named);
     let measures = view.measures(&[Measure::Iops]);
@@ -56,7 +54,7 @@ fn panel(
     sheet: &mut Sheet,
     facet: &super::view::Facet,
     (measure, scale, kind): (Measure, Scale, Kind),
-) -> Result<(), ChartError> {
+) -> Drawn {
     let (mut cells, mut missing) = (Vec::new(), Vec::new());
     for (row, series) in facet.series.iter().enumerate() {
         for point in &series.points {

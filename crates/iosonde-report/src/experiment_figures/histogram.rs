@@ -1,12 +1,11 @@
 //! Response times of each setting by frequency, with the levels within which so many of them lie.
 //! The histograms of all runs of a setting are merged.
 
+use super::Drawing;
 use super::distribution::spread_out;
 use super::sheet::Sheet;
 use super::view::{Layout, View};
-use crate::chart::{
-    Axis, Band, ChartError, Curve, Figure, Kind, Marker, Marks, Plot, Quantity, Scale, style,
-};
+use crate::chart::{Axis, Band, Curve, Kind, Marker, Marks, Plot, Quantity, Scale, style};
 use iosonde_analysis::experiment::{Point, StageFacts};
 use iosonde_model::spec::experiment;
 use iosonde_model::units::count::thousands;
@@ -29,10 +28,7 @@ const LEVELS: [(f64, &str); 6] = [
 ];
 
 /// One panel for each setting, all with the same axes.
-pub(super) fn draw(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let merged = |point: &Point| {
         let mut merged = Histogram::new();

@@ -1,12 +1,13 @@
 //! Lines: a measure against the levels of an axis. Each measure has a panel of its own, unless one
 //! series is all there is and the measures are of one kind.
 
+use super::Drawing;
 use super::best;
 use super::found;
 use super::notes::capital;
 use super::sheet::{Sheet, common, titled};
 use super::view::{Facet, Layout, Series, View, heading};
-use crate::chart::{ChartError, Figure, Line, Plot, style};
+use crate::chart::{Line, Plot, style};
 use iosonde_analysis::experiment::{Measure, StageFacts};
 use iosonde_model::spec::experiment;
 
@@ -14,10 +15,7 @@ use iosonde_model::spec::experiment;
 const USUAL: [Measure; 3] = [Measure::Iops, Measure::Mean, Measure::Quantile(0.99)];
 
 /// One panel for each measure, one line for each series.
-pub(super) fn draw(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let measures = view.measures(&USUAL);
     let mut sheet = Sheet::new(&view);

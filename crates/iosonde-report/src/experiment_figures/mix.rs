@@ -1,11 +1,12 @@
 //! A mixture of reads and writes, from writes alone to reads alone: throughput above, latency
 //! below.
 
+use super::Drawing;
 use super::best;
 use super::lines;
 use super::sheet::{Sheet, titled};
 use super::view::{Layout, Series, View, heading};
-use crate::chart::{ChartError, Figure, Line, Plot, style};
+use crate::chart::{Line, Plot, style};
 use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
@@ -17,10 +18,7 @@ const DIRECTIONS: [(Direction, &str, usize); 3] =
     [(Direction::Total, "all", 0), (Direction::Read, "reads", 2), (Direction::Write, "writes", 1)];
 
 /// For each series a panel for each measure: of all, of the reads and of the writes.
-pub(super) fn draw(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Mixed);
     let measures = view.measures(&USUAL);
     let mut sheet = Sheet::new(&view);
