@@ -2,7 +2,7 @@
 
 use super::chart::{
     Axis, ChartError, Figure, Kind, Line, Marker, Marks, Measured, Panel, Plot, Point, Quantity,
-    Scale, style,
+    style,
 };
 use super::comparison_text::{gate_line, notes, percent, rows, runs, within};
 use super::report::{Block, Column, Picture, Section, Table};
@@ -66,7 +66,8 @@ fn ratios(cell: &Cell, tolerance: f64) -> Result<Option<Figure>, ChartError> {
     }
     let band = (-tolerance, tolerance);
     let ends = known.iter().flat_map(|(_, (low, high))| [low - 1.0, high - 1.0]);
-    let scale = Scale::fit(Kind::Linear, ends.chain([band.0, band.1]))?;
+    let ends = ends.chain([band.0, band.1]);
+    let x = Axis::fit("change", Quantity::Share, Kind::Linear, ends)?;
     // The first name is the lowest.
     let line = |(at, (row, (low, high))): (usize, &(&Row, (f64, f64)))| {
         let change = row.contrast.ratio - 1.0;
@@ -84,13 +85,8 @@ fn ratios(cell: &Cell, tolerance: f64) -> Result<Option<Figure>, ChartError> {
         ..Plot::default()
     };
     let names = known.iter().rev().map(|(row, _)| row.metric.clone()).collect();
-    let panel = Panel {
-        title: String::new(),
-        x: Axis::new("change", Quantity::Share, scale),
-        y: Axis::names("", names),
-        marks: Marks::Plot(plot),
-        height: 40.0 + 26.0 * known.len() as f64,
-    };
+    let height = 40.0 + 26.0 * known.len() as f64;
+    let panel = Panel::new("", x, Axis::names("", names), Marks::Plot(plot), height);
     Ok(Some(Figure::stacked("Change from A to B", &cell.cell, vec![panel])))
 }
 

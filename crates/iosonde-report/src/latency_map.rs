@@ -35,14 +35,16 @@ pub(crate) fn figure<'a>(
     let width_ns = maps.first().map(|(_, cells)| cells[0].x.1 - cells[0].x.0);
     let width_ns = width_ns.ok_or(ChartError::Empty)?;
     let all = || maps.iter().flat_map(|(_, cells)| cells);
-    let x = Scale::fit(Kind::Time, all().flat_map(|cell| [0.0, cell.x.1]))?;
-    let y = Scale::fit(Kind::Log10, all().flat_map(|cell| [cell.y.0, cell.y.1]))?;
+    let ends = all().flat_map(|cell| [0.0, cell.x.1]);
+    let x = Axis::fit(time, Quantity::Time, Kind::Time, ends)?;
+    let ends = all().flat_map(|cell| [cell.y.0, cell.y.1]);
+    let y = Axis::fit("latency (log)", Quantity::Latency, Kind::Log10, ends)?;
     let most = all().map(|cell| cell.value).fold(10.0, f64::max);
     let scale = Scale::fit(Kind::Log10, [1.0, most])?;
     let panel = |(name, cells): &(&str, Vec<Cell>)| Panel {
         title: format!("{name} requests"),
-        x: Axis::new(time, Quantity::Time, x),
-        y: Axis::new("latency (log)", Quantity::Latency, y),
+        x: x.clone(),
+        y: y.clone(),
         marks: Marks::Heat(HeatMap {
             title: "requests".into(),
             quantity: Quantity::Count,

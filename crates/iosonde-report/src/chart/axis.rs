@@ -1,7 +1,7 @@
 //! What stands along a side of a plot: a scale with ticks, or names side by side.
 
 use super::quantity::Quantity;
-use super::scale::Scale;
+use super::scale::{Kind, Scale};
 use super::svg::{Type, short};
 use super::{ChartError, text};
 
@@ -35,6 +35,39 @@ impl Axis {
     /// A scale. The title names the unit unless every tick does.
     pub fn new(title: impl Into<String>, quantity: Quantity, scale: Scale) -> Axis {
         Axis { title: title.into(), side: Side::Scaled(quantity, scale), ticks: Vec::new() }
+    }
+
+    /// The smallest scale with round ends that holds every value.
+    ///
+    /// # Errors
+    /// As [`Scale::fit`].
+    pub fn fit(
+        title: impl Into<String>,
+        quantity: Quantity,
+        kind: Kind,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Result<Axis, ChartError> {
+        Ok(Axis::new(title, quantity, Scale::fit(kind, values)?))
+    }
+
+    /// A linear scale that holds zero and every value.
+    ///
+    /// # Errors
+    /// If a value is not finite.
+    pub fn from_zero(
+        title: impl Into<String>,
+        quantity: Quantity,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Result<Axis, ChartError> {
+        Axis::fit(title, quantity, Kind::Linear, values.into_iter().chain([0.0]))
+    }
+
+    /// Shares from none to all.
+    ///
+    /// # Errors
+    /// None.
+    pub fn whole(title: impl Into<String>) -> Result<Axis, ChartError> {
+        Ok(Axis::new(title, Quantity::Share, Scale::exactly(Kind::Linear, 0.0, 1.0)?))
     }
 
     /// The same with ticks at these values, in ascending order: those that were measured. Where

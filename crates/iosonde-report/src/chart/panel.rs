@@ -7,7 +7,7 @@ use super::heat::HeatMap;
 use super::palette::{FAINT_GRID, GRID, INK, NOTHING, Style};
 use super::plot::{Edge, Measured, Plot};
 use super::quantity::Quantity;
-use super::scale::{Kind, Scale};
+use super::scale::Kind;
 use super::svg::{Anchor, Frame, Svg, Type, number};
 use super::towers::Towers;
 use super::{ChartError, text};
@@ -88,6 +88,10 @@ impl Marks {
 }
 
 impl Panel {
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis, marks: Marks, height: f64) -> Panel {
+        Panel { title: title.into(), x, y, marks, height }
+    }
+
     /// Rates over the time `since` a moment, from zero.
     ///
     /// # Errors
@@ -101,15 +105,10 @@ impl Panel {
     ) -> Result<Panel, ChartError> {
         let plot = Plot { curves, ..Plot::default() };
         let from_zero = |values: Vec<f64>| values.into_iter().flat_map(|value| [0.0, value]);
-        let x = Scale::fit(Kind::Time, from_zero(plot.xs()))?;
-        let y = Scale::fit(Kind::Linear, from_zero(plot.ys(Edge::Left)))?;
-        Ok(Panel {
-            title: title.into(),
-            x: Axis::new(since, Quantity::Time, x),
-            y: Axis::new(unit, Quantity::Count, y),
-            marks: Marks::Plot(plot),
-            height,
-        })
+        let x = Axis::fit(since, Quantity::Time, Kind::Time, from_zero(plot.xs()))?;
+        let ys = from_zero(plot.ys(Edge::Left));
+        let y = Axis::fit(unit, Quantity::Count, Kind::Linear, ys)?;
+        Ok(Panel::new(title, x, y, Marks::Plot(plot), height))
     }
 
     /// Every name of the legend.

@@ -1,9 +1,10 @@
 //! Grouped bars: a few measures side by side for each setting.
 
+use super::Drawing;
 use super::notes::capital;
-use super::sheet::{Sheet, common, titled};
+use super::sheet::{Drawn, Sheet, common, titled};
 use super::view::{Layout, View, titles, unit};
-use crate::chart::{Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Scale, style};
+use crate::chart::{Axis, Bar, BarSeries, Bars, Marks, style};
 use iosonde_analysis::experiment::measure::Quantity;
 use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
@@ -15,10 +16,7 @@ const USUAL: [Measure; 3] = [Measure::Mean, Measure::Quantile(0.95), Measure::Qu
 const MOST_LABELLED: usize = 18;
 
 /// One panel for each quantity, one group for each setting.
-pub(super) fn draw(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Named);
     let measures = view.measures(&USUAL);
     let mut sheet = Sheet::new(&view);
@@ -41,7 +39,7 @@ fn panel(
     sheet: &mut Sheet,
     (measures, heading): (&[Measure], &str),
     points: &[&Point],
-) -> super::sheet::Drawn {
+) -> Drawn {
     let bar = |measure: Measure| {
         move |point: &&Point| {
             let datum = view.datum(point, measure, Direction::Total)?;
@@ -63,13 +61,12 @@ fn panel(
     let names = points.iter().map(|point| view.level(point).map_or("", |level| &level.label));
     let names: Vec<String> = names.map(str::to_owned).collect();
     let x = Axis::names(view.x.map_or("", |axis| axis.heading()), names);
-    let scale = Scale::fit(Kind::Linear, values.into_iter().chain([0.0]))?;
     let (title, quantity) = match measures {
         [only] => titled(*only),
         [first, ..] => (common(*first).into(), unit(*first).1),
         [] => return Ok(()),
     };
-    let y = Axis::new(title, quantity, scale);
+    let y = Axis::from_zero(title, quantity, values)?;
     sheet.push(&capital(heading), x, y, Marks::Bars(bars), 240.0);
     Ok(())
 }

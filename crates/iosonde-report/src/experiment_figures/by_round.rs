@@ -1,12 +1,11 @@
 //! What each run of a cell gave, in the order of the rounds: over their number, and over what was
 //! written by then.
 
-use super::rounds::window_marker;
-use super::sheet::{Sheet, titled};
+use super::Drawing;
+use super::rounds::{counted, window_marker};
+use super::sheet::{Drawn, Sheet, titled};
 use super::view::{Layout, View, titles, unit};
-use crate::chart::{
-    Axis, ChartError, Edge, Figure, Kind, Line, Marks, Plot, Point, Quantity, Scale, style,
-};
+use crate::chart::{Axis, Edge, Line, Marks, Plot, Point, Quantity, style};
 use iosonde_analysis::experiment::{Measure, StageFacts, TrialFigures};
 use iosonde_model::plan::design::tracked;
 use iosonde_model::spec::Direction;
@@ -18,10 +17,7 @@ const MOST_LINES: usize = super::view::MOST_SERIES;
 const HEIGHT: f64 = 210.0;
 
 /// A panel for each measure, a line for each cell that has the levels of the picture.
-pub(super) fn draw(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let measures = view.measures(&[Measure::Iops]);
     let mut sheet = Sheet::new(&view).of_runs();
@@ -30,28 +26,21 @@ pub(super) fn draw(
     for measure in &measures {
         let x = |trial: &TrialFigures| Some(f64::from(trial.repeat + 1));
         let lines = lines(&view, &cells, *measure, x);
-        let mut places: Vec<f64> =
-            lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
-        places.sort_by(f64::total_cmp);
-        places.dedup();
-        let markers = facts.steadiness.as_ref().and_then(window_marker).into_iter().collect();
-        let plot = Plot { lines, markers, ..Plot::default() };
+        let places = lines.iter().flat_map(|line| &line.points).map(|point| point.x);
+        let places: Vec<f64> = places.collect();
         if places.is_empty() {
             continue;
         }
-        let x = Scale::fit(Kind::Linear, places.iter().copied())?;
-        let x = Axis::new(word, Quantity::Count, x).ticks_at(places);
-        push(&mut sheet, *measure, x, plot)?;
+        let markers = facts.steadiness.as_ref().and_then(window_marker).into_iter().collect();
+        let plot = Plot { lines, markers, ..Plot::default() };
+        push(&mut sheet, *measure, counted(word, places)?, plot)?;
     }
     note_left_out(&mut sheet, &cells);
     Ok(sheet.finish(&format!("{} in each {word}", titles(&measures))))
 }
 
 /// The same over the bytes written by the end of each round, and over the fills of the range.
-pub(super) fn saturation(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn saturation(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let measure = view.measures(&[Measure::Iops])[0];
     let mut sheet = Sheet::new(&view).of_runs();
@@ -71,24 +60,18 @@ pub(super) fn saturation(
     Ok(sheet.finish(&format!("{} over what was written", measure.title())))
 }
 
-fn over(
-    sheet: &mut Sheet,
-    measure: Measure,
-    title: &str,
-    lines: Vec<Line>,
-) -> Result<(), ChartError> {
+fn over(sheet: &mut Sheet, measure: Measure, title: &str, lines: Vec<Line>) -> Drawn {
     let plot = Plot { lines, ..Plot::default() };
     if plot.xs().is_empty() {
         return Ok(());
     }
-    let x = Scale::fit(Kind::Linear, plot.xs().into_iter().chain([0.0]))?;
-    push(sheet, measure, Axis::new(title, Quantity::Count, x), plot)
+    let x = Axis::from_zero(title, Quantity::Count, plot.xs())?;
+    push(sheet, measure, x, plot)
 }
 
-fn push(sheet: &mut Sheet, measure: Measure, x: Axis, plot: Plot) -> Result<(), ChartError> {
-    let y = Scale::fit(Kind::Linear, plot.ys(Edge::Left).into_iter().chain([0.0]))?;
+fn push(sheet: &mut Sheet, measure: Measure, x: Axis, plot: Plot) -> Drawn {
     let (title, quantity) = titled(measure);
-    let y = Axis::new(title, quantity, y);
+    let y = Axis::from_zero(title, quantity, plot.ys(Edge::Left))?;
     let heading = super::notes::capital(measure.title());
     sheet.push(&heading, x, y, Marks::Plot(plot), HEIGHT);
     Ok(())

@@ -1,9 +1,10 @@
 //! Distributions of latencies, of all runs of a setting together: their histograms are merged, and
 //! no percentile is averaged. Thin beside each: its runs one by one.
 
+use super::Drawing;
 use super::sheet::Sheet;
 use super::view::{Layout, MOST_SERIES, View};
-use crate::chart::{Axis, ChartError, Curve, Figure, Kind, Marks, Quantity, Scale, Style, style};
+use crate::chart::{Axis, Curve, Kind, Marks, Quantity, Style, style};
 use iosonde_analysis::experiment::{Point, StageFacts};
 use iosonde_model::spec::experiment;
 use iosonde_model::units::count::thousands;
@@ -29,26 +30,16 @@ enum Side {
 }
 
 /// The share of requests within each latency.
-pub(super) fn within(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn within(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     draw(facts, requested, Side::Within)
 }
 
 /// The share of requests above each latency.
-pub(super) fn above(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn above(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     draw(facts, requested, Side::Above)
 }
 
-fn draw(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-    side: Side,
-) -> Result<Option<Figure>, ChartError> {
+fn draw(facts: &StageFacts, requested: &experiment::Figure, side: Side) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let has_latency =
         |point: &&Point| facts.of_cell(point.cell).iter().any(|trial| trial.latency.count() > 0);
@@ -81,21 +72,19 @@ fn draw(
     }
     let has_runs = !thin.is_empty();
     thin.extend(curves);
-    let x = Scale::fit(Kind::Log10, times.iter().map(|ns| (*ns).max(SHORTEST) as f64))?;
-    let x = Axis::new("latency (logarithmic)", Quantity::Latency, x);
+    let times = times.iter().map(|ns| (*ns).max(SHORTEST) as f64);
+    let x = Axis::fit("latency (logarithmic)", Quantity::Latency, Kind::Log10, times)?;
     let points = thin.iter().flat_map(|curve| curve.parts.iter().flatten()).map(|(_, y)| *y);
     // A dot may stand on a step that no point of its curve is on.
     let dots = thin.iter().flat_map(|curve| &curve.dots).map(|(_, y, _)| *y);
     let shares = points.chain(dots);
     let y = match side {
         Side::Within => {
-            let scale = Scale::fit(Kind::Nines, shares)?;
-            Axis::new("share within that time (nines)", Quantity::Share, scale)
+            Axis::fit("share within that time (nines)", Quantity::Share, Kind::Nines, shares)?
         }
         Side::Above => {
-            let scale =
-                Scale::fit(Kind::Log10, [1.0 / largest as f64, 1.0].into_iter().chain(shares))?;
-            Axis::new("fraction slower (logarithmic)", Quantity::Share, scale)
+            let shares = [1.0 / largest as f64, 1.0].into_iter().chain(shares);
+            Axis::fit("fraction slower (logarithmic)", Quantity::Share, Kind::Log10, shares)?
         }
     };
     sheet.push("", x, y, Marks::curves(Vec::new(), thin), 380.0);

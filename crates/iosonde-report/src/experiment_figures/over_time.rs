@@ -1,13 +1,14 @@
 //! How the runs went: a rate over the time of each, one panel for each setting, and under it the
 //! percentiles of the first of them.
 
+use super::Drawing;
 use super::distribution::spread_out;
 use super::found;
 use super::notes::capital;
 use super::sheet::{Sheet, ends};
 use super::view::{Layout, View, unit};
 use crate::chart::{
-    Axis, Band, ChartError, Curve, Edge, Figure, Kind, Marks, Plot, Quantity, Scale, style,
+    Axis, Band, ChartError, Curve, Edge, Kind, Marks, Plot, Quantity, Scale, style,
 };
 use iosonde_analysis::experiment::{Measure, Point, StageFacts, Standing, TrialFigures};
 use iosonde_model::spec::experiment;
@@ -20,10 +21,7 @@ const WIDE: f64 = 10.0;
 const MOST_RUNS: usize = 7;
 
 /// A panel for each setting, a curve for each of its runs.
-pub(super) fn draw(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let is_rate = |measure: &Measure| matches!(measure, Measure::Iops | Measure::Bandwidth);
     let requested = view.measures(&[]).into_iter().find(is_rate);
@@ -55,22 +53,21 @@ pub(super) fn draw(
     let xs = drawn.iter().flat_map(|(_, plot, _)| plot.xs());
     let timed = drawn.iter().filter_map(|(_, _, trial)| trial.as_ref());
     let ends = timed.flat_map(|trial| trial.over_time.last()).map(|last| last.end_ns as f64);
-    let x = Scale::fit(Kind::Time, xs.chain(ends).chain([0.0]))?;
+    let scale = Scale::fit(Kind::Time, xs.chain(ends).chain([0.0]))?;
+    let x = Axis::new("time since the start of the run", Quantity::Time, scale);
     let (_, quantity, title) = unit(measure);
     let height = if drawn.len() > 2 { 130.0 } else { 220.0 };
     for (setting, plot, timed) in drawn {
         // Each has a scale of its own: settings differ by far more than time changes them.
-        let y = Scale::fit(Kind::Linear, plot.ys(Edge::Left).into_iter().chain([0.0]))?;
-        let markers = found::regimes(facts, &setting, x.ends().1);
+        let y = Axis::from_zero(title.clone(), quantity, plot.ys(Edge::Left))?;
+        let markers = found::regimes(facts, &setting, scale.ends().1);
         let marks = Marks::Plot(Plot { markers: markers.clone(), ..plot });
-        let x = Axis::new("time since the start of the run", Quantity::Time, x);
-        let y = Axis::new(title.clone(), quantity, y);
         sheet.push(&capital(&setting), x.clone(), y, marks, height);
         if let Some(trial) = timed {
             let title = format!("{}: latency, run {}", capital(&setting), trial.repeat + 1);
             let (y, plot) = latencies(trial)?;
             let marks = Marks::Plot(Plot { markers, ..plot });
-            sheet.push(&title, x, y, marks, height * 0.8);
+            sheet.push(&title, x.clone(), y, marks, height * 0.8);
             sheet.note("Percentiles are of the requests of each interval, in the first run.");
         }
     }
@@ -113,10 +110,9 @@ fn latencies(trial: &TrialFigures) -> Result<(Axis, Plot), ChartError> {
     let (low, high) = ends(all().flat_map(|(_, p50, p99)| [*p50, *p99]));
     let values = all().flat_map(|(_, p50, p99)| [*p50, *p99]);
     let y = if low > 0.0 && high / low >= WIDE {
-        let scale = Scale::fit(Kind::Log10, values)?;
-        Axis::new("latency (logarithmic)", Quantity::Latency, scale)
+        Axis::fit("latency (logarithmic)", Quantity::Latency, Kind::Log10, values)?
     } else {
-        Axis::new("latency", Quantity::Latency, Scale::fit(Kind::Linear, values.chain([0.0]))?)
+        Axis::from_zero("latency", Quantity::Latency, values)?
     };
     let curve = |name: &str, number: usize, pick: fn(&(f64, f64, f64)) -> f64| {
         let of = |part: &Vec<(f64, f64, f64)>| part.iter().map(|at| (at.0, pick(at))).collect();

@@ -2,10 +2,10 @@
 //! with the limits and the fitted line. The y axes begin at zero: drawn close up, a change of 2 %
 //! looks like a collapse.
 
+use super::Drawing;
 use super::view::unit;
 use crate::chart::{
-    Axis, ChartError, Edge, Figure, Kind, Line, Marker, Marks, Panel, Plot, Point, Quantity, Scale,
-    style,
+    Axis, ChartError, Edge, Figure, Kind, Line, Marker, Marks, Panel, Plot, Point, Quantity, style,
 };
 use iosonde_analysis::experiment::rounds::Tracked;
 use iosonde_analysis::experiment::{StageFacts, Steadiness};
@@ -16,10 +16,7 @@ use iosonde_model::units::count;
 const MOST_PANELS: usize = 8;
 
 /// Each tracked figure over all rounds, the measurement window shaded.
-pub(super) fn convergence(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn convergence(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     figure(facts, requested, "Convergence over the rounds", |steadiness, _, tracked| {
         let (one, ..) = unit(tracked.measure);
         let values = (1u32..).zip(&tracked.values);
@@ -39,10 +36,7 @@ pub(super) fn window_marker(steadiness: &Steadiness) -> Option<Marker> {
 }
 
 /// Each tracked figure over the measurement window: its mean, the limits around it, the fit.
-pub(super) fn window(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn window(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     figure(facts, requested, "Steady-state window", |steadiness, limits, tracked| {
         let (Some(window), Some(start)) = (tracked.window, steadiness.window_start) else {
             return Plot::default();
@@ -77,13 +71,21 @@ pub(super) fn window(
     })
 }
 
+/// An axis with a tick at each of these numbers.
+pub(super) fn counted(title: &str, mut numbers: Vec<f64>) -> Result<Axis, ChartError> {
+    numbers.sort_by(f64::total_cmp);
+    numbers.dedup();
+    let axis = Axis::fit(title, Quantity::Count, Kind::Linear, numbers.iter().copied())?;
+    Ok(axis.ticks_at(numbers))
+}
+
 /// A panel for each tracked figure that has anything to draw.
 fn figure(
     facts: &StageFacts,
     requested: &experiment::Figure,
     title: &str,
     plot: impl Fn(&Steadiness, &Rounds, &Tracked) -> Plot,
-) -> Result<Option<Figure>, ChartError> {
+) -> Drawing {
     let (Some(steadiness), Some(limits)) = (&facts.steadiness, &facts.stage.rounds) else {
         return Ok(None);
     };
@@ -99,18 +101,10 @@ fn figure(
             continue;
         }
         let (_, quantity, unit) = unit(tracked.measure);
-        let y = Scale::fit(Kind::Linear, plot.ys(Edge::Left).into_iter().chain([0.0]))?;
-        let mut rounds = plot.xs();
-        rounds.sort_by(f64::total_cmp);
-        rounds.dedup();
-        let x = Scale::fit(Kind::Linear, rounds.iter().copied())?;
-        panels.push(Panel {
-            title: format!("{}: {}", tracked.name, tracked.measure.title()),
-            x: Axis::new("round", Quantity::Count, x).ticks_at(rounds),
-            y: Axis::new(unit, quantity, y),
-            marks: Marks::Plot(plot),
-            height: 200.0,
-        });
+        let x = counted("round", plot.xs())?;
+        let y = Axis::from_zero(unit, quantity, plot.ys(Edge::Left))?;
+        let title = format!("{}: {}", tracked.name, tracked.measure.title());
+        panels.push(Panel::new(title, x, y, Marks::Plot(plot), 200.0));
     }
     let mut notes = vec![format!(
         "Steady: range at most {} % of the mean, and the fitted line changes by at most {} % of \

@@ -4,7 +4,7 @@
 use super::notes::{self, Looks};
 use super::view::{View, unit};
 use crate::chart::{
-    Axis, ChartError, Edge, Figure, Kind, Line, Marks, Measured, Panel, Plot, Quantity, Scale,
+    Axis, ChartError, Edge, Figure, Kind, Line, Marks, Measured, Panel, Plot, Quantity,
 };
 use iosonde_analysis::experiment::Measure;
 use iosonde_analysis::experiment::measure::Quantity as Kinds;
@@ -88,8 +88,7 @@ impl<'a> Sheet<'a> {
         let (low, high) = ends(means);
         let wide = if quantity == Quantity::Latency { WIDE_LATENCY } else { WIDE };
         if low <= 0.0 || high / low < wide {
-            let scale = Scale::fit(Kind::Linear, plot.ys(edge).into_iter().chain([0.0]))?;
-            return Ok(Axis::new(title, quantity, scale));
+            return Axis::from_zero(title, quantity, plot.ys(edge));
         }
         let own = plot.lines.iter_mut().filter(|line| line.edge == edge);
         for point in own.flat_map(|line| &mut line.points) {
@@ -100,13 +99,12 @@ impl<'a> Sheet<'a> {
                 self.is_cut = true;
             }
         }
-        let scale = Scale::fit(Kind::Log10, plot.ys(edge))?;
-        Ok(Axis::new(format!("{title} (logarithmic)"), quantity, scale))
+        Axis::fit(format!("{title} (logarithmic)"), quantity, Kind::Log10, plot.ys(edge))
     }
 
     /// Any panel.
     pub(super) fn push(&mut self, title: &str, x: Axis, y: Axis, marks: Marks, height: f64) {
-        self.panels.push(Panel { title: title.into(), x, y, marks, height });
+        self.panels.push(Panel::new(title, x, y, marks, height));
     }
 
     /// Notes a measure that some of the settings do not know.

@@ -1,9 +1,10 @@
 //! Bars on a floor of two axes, the matrix of a test at a glance; its values are in the table.
 
+use super::Drawing;
 use super::lines::titled_in;
-use super::sheet::{Sheet, titled};
+use super::sheet::{Drawn, Sheet, titled};
 use super::view::{Facet, Layout, View, titles};
-use crate::chart::{Axis, ChartError, Figure, Kind, Marks, Scale, Tower, Towers};
+use crate::chart::{Axis, Marks, Tower, Towers};
 use iosonde_analysis::experiment::{Measure, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
@@ -12,10 +13,7 @@ use iosonde_model::spec::experiment;
 const HEIGHT: f64 = 380.0;
 
 /// One panel for each measure and for each combination of further axes.
-pub(super) fn draw(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let requested = super::heat::with_rows(facts, requested);
     let view = View::of(facts, &requested, Layout::Named);
     let measures = view.measures(&[Measure::Iops]);
@@ -30,12 +28,7 @@ pub(super) fn draw(
     Ok(sheet.finish(&titles(&measures)))
 }
 
-fn panel(
-    view: &View,
-    sheet: &mut Sheet,
-    facet: &Facet,
-    measure: Measure,
-) -> Result<(), ChartError> {
+fn panel(view: &View, sheet: &mut Sheet, facet: &Facet, measure: Measure) -> Drawn {
     let mut towers = Vec::new();
     for (row, series) in facet.series.iter().enumerate() {
         for point in &series.points {
@@ -55,9 +48,8 @@ fn panel(
     if values.is_empty() {
         return Ok(());
     }
-    let scale = Scale::fit(Kind::Linear, values.into_iter().chain([0.0]))?;
     let (title, quantity) = titled(measure);
-    let y = Axis::new(title, quantity, scale);
+    let y = Axis::from_zero(title, quantity, values)?;
     let heading = titled_in(&facet.heading, measure.title());
     sheet.push(&heading, view.x_axis()?, y, Marks::Towers(towers), HEIGHT);
     Ok(())

@@ -1,12 +1,13 @@
 //! Throughput against latency: what a level buys, and what it costs.
 
+use super::Drawing;
 use super::best;
 use super::found;
-use super::sheet::{Sheet, ends};
+use super::sheet::{Drawn, Sheet, ends};
 use super::view::{Facet, Layout, Series, View, unit};
 use crate::chart::{
-    self, Annotation, Axis, Callout, ChartError, Edge, Figure, Kind, Line, Marks, Plot, Quantity,
-    Scale, merge_annotations, style,
+    self, Annotation, Axis, Callout, Edge, Kind, Line, Marks, Plot, Quantity, merge_annotations,
+    style,
 };
 use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
@@ -24,10 +25,7 @@ const BEST: [Measure; 3] = [Measure::Iops, Measure::Bandwidth, Measure::Mean];
 
 /// One panel for each facet: latency along the bottom, IOPS (or another rate that is asked for)
 /// upwards, each level at its point.
-pub(super) fn draw(
-    facts: &StageFacts,
-    requested: &experiment::Figure,
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let is_rate = |measure: &Measure| measure.more_is_better() == Some(true);
     let rate = view.measures(&[]).into_iter().find(is_rate).unwrap_or(Measure::Iops);
@@ -70,7 +68,7 @@ fn knee_note(view: &View, series: &Series, knee: found::Found) -> String {
     format!("Knee{of}: {axis} {at}{interval}: the most throughput for its latency{blunt}.")
 }
 
-fn panel(view: &View, sheet: &mut Sheet, facet: &Facet, rate: Measure) -> Result<(), ChartError> {
+fn panel(view: &View, sheet: &mut Sheet, facet: &Facet, rate: Measure) -> Drawn {
     let latencies = if facet.series.len() > MOST_WITH_TAIL { &LATENCIES[..1] } else { &LATENCIES };
     let mut lines = Vec::new();
     for (number, series) in facet.series.iter().enumerate() {
@@ -93,11 +91,8 @@ fn panel(view: &View, sheet: &mut Sheet, facet: &Facet, rate: Measure) -> Result
     let mut plot = Plot { lines, callouts: callouts(view, facet, rate), ..Plot::default() };
     let xs = plot.xs();
     let x = match log {
-        true => Axis::new("latency (logarithmic)", Quantity::Latency, Scale::fit(Kind::Log10, xs)?),
-        false => {
-            let scale = Scale::fit(Kind::Linear, xs.into_iter().chain([0.0]))?;
-            Axis::new("latency", Quantity::Latency, scale)
-        }
+        true => Axis::fit("latency (logarithmic)", Quantity::Latency, Kind::Log10, xs)?,
+        false => Axis::from_zero("latency", Quantity::Latency, xs)?,
     };
     let (_, quantity, title) = unit(rate);
     let y = sheet.y_axis((&title, quantity), &mut plot, Edge::Left)?;

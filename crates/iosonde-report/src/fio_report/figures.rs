@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::chart::{
     Axis, Bar, BarSeries, Bars, ChartError, Curve, Edge, Figure, Kind, Line, Marks, Measured,
-    Panel, Plot, Point, Quantity, Scale, style,
+    Panel, Plot, Point, Quantity, style,
 };
 use crate::profile_figures::distribution::{Times, body_and_tail};
 use crate::report::Picture;
@@ -70,17 +70,10 @@ fn bars_of(rows: &[Row<'_>], way: IoKind) -> Result<Option<Figure>, ChartError> 
             })
             .collect(),
     });
-    let series: Vec<BarSeries> = series.collect();
-    let values = series.iter().flat_map(|each| each.values.iter().flatten());
-    let values: Vec<f64> = values.filter_map(|bar| bar.value.number()).collect();
-    let scale = Scale::fit(Kind::Linear, values.into_iter().chain([0.0]))?;
-    let panel = Panel {
-        title: String::new(),
-        x: Axis::names("job", jobs.iter().map(|(row, _)| row.name.clone()).collect()),
-        y: Axis::new("latency", Quantity::Latency, scale),
-        marks: Marks::Bars(Bars { series, labelled: jobs.len() <= 4, stacked: false }),
-        height: 240.0,
-    };
+    let bars = Bars { series: series.collect(), labelled: jobs.len() <= 4, stacked: false };
+    let x = Axis::names("job", jobs.iter().map(|(row, _)| row.name.clone()).collect());
+    let y = Axis::from_zero("latency", Quantity::Latency, bars.values())?;
+    let panel = Panel::new("", x, y, Marks::Bars(bars), 240.0);
     let title = format!("{} latency", capital(way.word()));
     let subtitle = "mean of the whole latency; percentiles of what fio has them of";
     Ok(Some(Figure::stacked(title, subtitle, vec![panel])))
@@ -168,13 +161,9 @@ fn sweep_of(
         let plot = Plot { lines, ..Plot::default() };
         let zero = (kind == Kind::Linear).then_some(0.0);
         let values = plot.ys(Edge::Left).into_iter().filter(|v| kind == Kind::Linear || *v > 0.0);
-        Ok::<Panel, ChartError>(Panel {
-            title: title.into(),
-            x: Axis::new(option, quantity, Scale::fit(Kind::Log2, xs())?),
-            y: Axis::new("", of, Scale::fit(kind, values.chain(zero))?),
-            marks: Marks::Plot(plot),
-            height: 240.0,
-        })
+        let x = Axis::fit(option, quantity, Kind::Log2, xs())?;
+        let y = Axis::fit("", of, kind, values.chain(zero))?;
+        Ok::<Panel, ChartError>(Panel::new(title, x, y, Marks::Plot(plot), 240.0))
     };
     let mut panels = vec![panel("Operations per second", Quantity::Count, Kind::Linear, iops)?];
     if !latencies.is_empty() {
@@ -258,15 +247,10 @@ fn figure(
     curves: Vec<Curve>,
 ) -> Result<Figure, ChartError> {
     let plot = Plot { curves, ..Plot::default() };
-    let x = Scale::fit(Kind::Time, plot.xs().into_iter().chain([0.0]))?;
-    let y = Scale::fit(Kind::Linear, plot.ys(Edge::Left).into_iter().chain([0.0]))?;
-    let panel = Panel {
-        title: String::new(),
-        x: Axis::new("time since the start", Quantity::Time, x),
-        y: Axis::new(unit, quantity, y),
-        marks: Marks::Plot(plot),
-        height: 240.0,
-    };
+    let xs = plot.xs().into_iter().chain([0.0]);
+    let x = Axis::fit("time since the start", Quantity::Time, Kind::Time, xs)?;
+    let y = Axis::from_zero(unit, quantity, plot.ys(Edge::Left))?;
+    let panel = Panel::new("", x, y, Marks::Plot(plot), 240.0);
     let subtitle = "from fio's logs; the mean of the values that fall together";
     Ok(Figure::stacked(format!("{title} over time"), subtitle, vec![panel]))
 }

@@ -7,7 +7,7 @@ use super::sizes::Classes;
 use super::{Drawn, Picture, depth, pictures, places, word};
 use crate::chart::{
     Arrangement, Axis, BarSeries, ChartError, Edge, Figure, Kind, Marks, Panel, Plot, Quantity,
-    Scale, Style, style,
+    Style, style,
 };
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::TrafficSeries;
@@ -142,15 +142,13 @@ fn latency_over_time(
         if plots.iter().any(|plot| plot.curves.is_empty()) {
             continue;
         }
-        let x = Scale::fit(Kind::Time, plots.iter().flat_map(Plot::xs).chain([0.0]))?;
+        let xs = plots.iter().flat_map(Plot::xs).chain([0.0]);
+        let x = Axis::fit("time since the start", Quantity::Time, Kind::Time, xs)?;
         let times = plots.iter().flat_map(|plot| plot.ys(Edge::Left));
-        let y = Scale::fit(Kind::Log10, times.map(|ns| ns.max(1.0)))?;
-        let panels = plots.into_iter().zip(looks()).map(|(plot, (name, _))| Panel {
-            title: name.into(),
-            x: Axis::new("time since the start", Quantity::Time, x),
-            y: Axis::new("latency (log)", Quantity::Latency, y),
-            marks: Marks::Plot(plot),
-            height: 260.0,
+        let times = times.map(|ns| ns.max(1.0));
+        let y = Axis::fit("latency (log)", Quantity::Latency, Kind::Log10, times)?;
+        let panels = plots.into_iter().zip(looks()).map(|(plot, (name, _))| {
+            Panel::new(name, x.clone(), y.clone(), Marks::Plot(plot), 260.0)
         });
         figures.push((word(one.op).0, panels.collect()));
     }

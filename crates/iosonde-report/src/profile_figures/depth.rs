@@ -2,8 +2,9 @@
 
 use super::Drawn;
 use super::pool::{in_file_name, subject};
-use super::sizes::share_axis;
-use crate::chart::{Axis, Bar, BarSeries, Bars, ChartError, Figure, Marks, Panel, Style, style};
+use crate::chart::{
+    Axis, Bar, BarSeries, Bars, ChartError, Figure, Marks, Panel, Quantity, Style, style,
+};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Depth, ProfiledDevice};
 use iosonde_model::units::count::percent;
@@ -55,13 +56,10 @@ pub(super) fn panel(title: &str, of: &str, all: &[Named]) -> Result<Panel, Chart
         })
         .collect();
     let labels = classes.iter().map(|(from, to)| label(*from, *to)).collect();
-    Ok(Panel {
-        title: title.into(),
-        x: Axis::names("requests in flight", labels),
-        y: share_axis(of, &series)?,
-        marks: Marks::Bars(Bars { series, labelled: false, stacked: false }),
-        height: 180.0,
-    })
+    let x = Axis::names("requests in flight", labels);
+    let bars = Bars { series, labelled: false, stacked: false };
+    let y = Axis::from_zero(of, Quantity::Share, bars.values())?;
+    Ok(Panel::new(title, x, y, Marks::Bars(bars), 180.0))
 }
 
 /// Levels by time of two runs, both the program's own; nothing if either has none.

@@ -27,6 +27,19 @@ pub(crate) struct Times<'a> {
     pub histogram: &'a Histogram,
 }
 
+impl<'a> Times<'a> {
+    /// Those that hold values, each in the style of its place among all.
+    pub(crate) fn of_all(all: impl Iterator<Item = (String, &'a Histogram)>) -> Vec<Times<'a>> {
+        let numbered = all.enumerate().filter(|(_, (_, histogram))| histogram.count() > 0);
+        let times = numbered.map(|(number, (name, histogram))| Times {
+            name,
+            style: style(number),
+            histogram,
+        });
+        times.collect()
+    }
+}
+
 /// Latency by device and operation, with its parts.
 pub(super) fn latencies(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
     let mut drawn = Vec::new();
@@ -69,19 +82,13 @@ pub(super) fn syncs(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
         sum
     };
     let kinds = SyncKind::WORDS.map(|(kind, name)| (name, merged(kind)));
-    let times: Vec<Times> = kinds
-        .iter()
-        .enumerate()
-        .filter(|(_, (_, histogram))| histogram.count() > 0)
-        .map(|(number, (name, histogram))| Times {
-            name: match histogram.count() {
-                1 => format!("{name}, 1 call"),
-                calls => format!("{name}, {} calls", thousands(calls)),
-            },
-            style: style(number),
-            histogram,
-        })
-        .collect();
+    let times = Times::of_all(kinds.iter().map(|(name, histogram)| {
+        let calls = match histogram.count() {
+            1 => "1 call".into(),
+            calls => format!("{} calls", thousands(calls)),
+        };
+        (format!("{name}, {calls}"), histogram)
+    }));
     if times.is_empty() {
         return Ok(None);
     }
@@ -129,18 +136,14 @@ pub(crate) fn body_and_tail(
 ) -> Result<Figure, ChartError> {
     let scale = time_scale(times)?;
     let all = times.iter().map(|t| t.histogram.count()).max().unwrap_or(1).max(10);
-    let tail_scale = Scale::fit(Kind::Log10, [1.0 / all as f64, 1.0])?;
     let from = scale.ends().0;
-    let panel = |title: &str, y: Axis, curves: Vec<Curve>| Panel {
-        title: title.into(),
-        x: Axis::new("latency (logarithmic)", Quantity::Latency, scale),
-        y,
-        marks: Marks::curves(Vec::new(), curves),
-        height: 290.0,
+    let panel = |title: &str, y: Axis, curves: Vec<Curve>| {
+        let x = Axis::new("latency (logarithmic)", Quantity::Latency, scale);
+        Panel::new(title, x, y, Marks::curves(Vec::new(), curves), 290.0)
     };
-    let share = Scale::exactly(Kind::Linear, 0.0, 1.0)?;
-    let body = Axis::new("share within that time", Quantity::Share, share);
-    let tail = Axis::new("fraction slower (logarithmic)", Quantity::Share, tail_scale);
+    let body = Axis::whole("share within that time")?;
+    let ends = [1.0 / all as f64, 1.0];
+    let tail = Axis::fit("fraction slower (logarithmic)", Quantity::Share, Kind::Log10, ends)?;
     let panels = vec![
         panel("Distribution", body, times.iter().map(|t| cumulative(t, scale.ends())).collect()),
         panel("Tail: the slowest", tail, times.iter().flat_map(|t| exceeding(t, from)).collect()),
@@ -152,17 +155,10 @@ pub(crate) fn body_and_tail(
 /// One panel with the distribution alone.
 pub(super) fn body(times: &[Times], title: String, what: &str) -> Result<Panel, ChartError> {
     let scale = time_scale(times)?;
-    let share = Scale::exactly(Kind::Linear, 0.0, 1.0)?;
-    Ok(Panel {
-        title,
-        x: Axis::new(format!("{what} (logarithmic)"), Quantity::Latency, scale),
-        y: Axis::new("share within that time", Quantity::Share, share),
-        marks: Marks::curves(
-            Vec::new(),
-            times.iter().map(|t| cumulative(t, scale.ends())).collect(),
-        ),
-        height: 260.0,
-    })
+    let x = Axis::new(format!("{what} (logarithmic)"), Quantity::Latency, scale);
+    let y = Axis::whole("share within that time")?;
+    let curves = times.iter().map(|t| cumulative(t, scale.ends())).collect();
+    Ok(Panel::new(title, x, y, Marks::curves(Vec::new(), curves), 260.0))
 }
 
 /// A scale that holds every time but those too short to matter.

@@ -130,15 +130,11 @@ fn concentration(both: [&Places; 2], looks: [(&str, Style); 2]) -> Result<Panel,
         Curve { dots, hover, ..Curve::new(name, style, vec![points]) }
     });
     let plot = Plot { curves: curves.collect(), ..Plot::default() };
-    let x = Scale::fit(Kind::Log2, plot.xs())?;
-    let share = Scale::exactly(Kind::Linear, 0.0, 1.0)?;
-    Ok(Panel {
-        title: "Concentration: the busiest places first, wherever they lie".into(),
-        x: Axis::new("size of the busiest places together (logarithmic)", Quantity::Bytes, x),
-        y: Axis::new("share of the requests", Quantity::Share, share),
-        marks: Marks::Plot(plot),
-        height: 200.0,
-    })
+    let sizes = "size of the busiest places together (logarithmic)";
+    let x = Axis::fit(sizes, Quantity::Bytes, Kind::Log2, plot.xs())?;
+    let y = Axis::whole("share of the requests")?;
+    let title = "Concentration: the busiest places first, wherever they lie";
+    Ok(Panel::new(title, x, y, Marks::Plot(plot), 200.0))
 }
 
 /// What the darkness is.
@@ -222,13 +218,8 @@ fn heat(cells: Vec<Cell>, value: Value, scale: Scale) -> HeatMap {
 }
 
 fn panel(title: &str, x: Axis, map: HeatMap) -> Panel {
-    Panel {
-        title: title.into(),
-        x,
-        y: Axis::names("", ROWS.iter().map(|(name, _)| (*name).into()).collect()),
-        marks: Marks::Heat(map),
-        height: 110.0,
-    }
+    let y = Axis::names("", ROWS.iter().map(|(name, _)| (*name).into()).collect());
+    Panel::new(title, x, y, Marks::Heat(map), 110.0)
 }
 
 #[cfg(test)]

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Drawn;
 use super::pool::{by_flow, subject};
-use crate::chart::{
-    Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity, Scale, style,
-};
+use crate::chart::{Axis, Bar, BarSeries, Bars, ChartError, Figure, Marks, Panel, Quantity, style};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::bytes;
 use iosonde_model::units::count::{percent, thousands};
@@ -92,13 +90,10 @@ impl Classes {
 
     pub(super) fn panel(&self, title: String, series: Vec<BarSeries>) -> Result<Panel, ChartError> {
         let title_of_axis = if self.exact { "size" } else { "size: from here to the next" };
-        Ok(Panel {
-            title,
-            x: Axis::names(title_of_axis, self.labels()),
-            y: share_axis("share", &series)?,
-            marks: Marks::Bars(Bars { series, labelled: false, stacked: false }),
-            height: 170.0,
-        })
+        let x = Axis::names(title_of_axis, self.labels());
+        let bars = Bars { series, labelled: false, stacked: false };
+        let y = Axis::from_zero("share", Quantity::Share, bars.values())?;
+        Ok(Panel::new(title, x, y, Marks::Bars(bars), 170.0))
     }
 
     fn labels(&self) -> Vec<String> {
@@ -108,14 +103,6 @@ impl Classes {
         };
         self.edges.iter().map(label).collect()
     }
-}
-
-/// An axis for shares from zero to the highest bar.
-pub(super) fn share_axis(title: &str, series: &[BarSeries]) -> Result<Axis, ChartError> {
-    let values = series.iter().flat_map(|series| series.values.iter().flatten());
-    let heights = values.filter_map(|bar| bar.value.number());
-    let scale = Scale::fit(Kind::Linear, heights.chain([0.0]))?;
-    Ok(Axis::new(title, Quantity::Share, scale))
 }
 
 #[cfg(test)]

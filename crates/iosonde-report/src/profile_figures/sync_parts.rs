@@ -2,9 +2,7 @@
 
 use super::Drawn;
 use super::pool::subject;
-use crate::chart::{
-    Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity, Scale, style,
-};
+use crate::chart::{Axis, Bar, BarSeries, Bars, ChartError, Figure, Marks, Panel, Quantity, style};
 use iosonde_analysis::profile::syncs::{KindFigures, syncs};
 use iosonde_analysis::profile::{PartFigures, SyncPart};
 use iosonde_model::record::ProfileRun;
@@ -25,21 +23,15 @@ pub(super) fn sync_parts(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> 
     let names: Vec<String> = kinds.iter().map(|kind| kind.word.into()).collect();
     let calls = kinds.iter().map(|kind| format!("{} {}", thousands(kind.calls), kind.word));
     let times = stacked(&kinds, |part| part.mean_ns);
-    let heights = times.values();
-    let time_scale = Scale::fit(Kind::Linear, heights.into_iter().chain([0.0]))?;
     let shares = stacked(&kinds, |part| part.share.unwrap_or(0.0));
-    let share_scale = Scale::exactly(Kind::Linear, 0.0, 1.0)?;
-    let panel = |title: &str, y: Axis, bars: Bars| Panel {
-        title: title.into(),
-        x: Axis::names("call", names.clone()),
-        y,
-        marks: Marks::Bars(bars),
-        height: 240.0,
+    let panel = |title: &str, y: Axis, bars: Bars| {
+        Panel::new(title, Axis::names("call", names.clone()), y, Marks::Bars(bars), 240.0)
     };
+    let of_times = Axis::from_zero("mean time", Quantity::Latency, times.values())?;
     let subtitle = format!("{} · {}", subject(run), calls.collect::<Vec<_>>().join(", "));
     let panels = vec![
-        panel("Per call", Axis::new("mean time", Quantity::Latency, time_scale), times),
-        panel("Shares", Axis::new("share of the time", Quantity::Share, share_scale), shares),
+        panel("Per call", of_times, times),
+        panel("Shares", Axis::whole("share of the time")?, shares),
     ];
     let note = "By what was in flight: a flush, else journal or metadata, else data of the \
                 program. None of these: waiting for a CPU, for locks, or for I/O of others.";

@@ -1,8 +1,6 @@
 //! A run as pictures: throughput and latency over time, and the distribution of latencies.
 
-use crate::chart::{
-    Axis, Band, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, style,
-};
+use crate::chart::{Axis, Band, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, style};
 use crate::latency_map::{self, Column};
 use crate::profile_figures::distribution::{Times, body_and_tail};
 use crate::report::Picture;
@@ -115,8 +113,10 @@ fn course(run: &Run, subject: &str) -> Result<Figure, ChartError> {
         if steps.len() < 3 {
             continue;
         }
-        let x = Scale::fit(Kind::Time, steps.iter().map(|step| step.0).chain([0.0]))?;
-        let y = Scale::fit(Kind::Log10, steps.iter().flat_map(|step| [step.1, step.2]))?;
+        let times = steps.iter().map(|step| step.0).chain([0.0]);
+        let x = Axis::fit(SINCE, Quantity::Time, Kind::Time, times)?;
+        let values = steps.iter().flat_map(|step| [step.1, step.2]);
+        let y = Axis::fit("latency (logarithmic)", Quantity::Latency, Kind::Log10, values)?;
         let curve = |name: &str, number, value: fn(&(f64, f64, f64)) -> f64| {
             let points = steps.iter().map(|step| (step.0, value(step))).collect();
             let hover = format!("{} {name}", of.0);
@@ -129,13 +129,8 @@ fn course(run: &Run, subject: &str) -> Result<Figure, ChartError> {
             parts: vec![steps.clone()],
             hover: format!("{}: between p50 and p99", of.0),
         };
-        panels.push(Panel {
-            title: format!("{} latency", of.0),
-            x: Axis::new(SINCE, Quantity::Time, x),
-            y: Axis::new("latency (logarithmic)", Quantity::Latency, y),
-            marks: Marks::curves(vec![band], curves),
-            height: 190.0,
-        });
+        let title = format!("{} latency", of.0);
+        panels.push(Panel::new(title, x, y, Marks::curves(vec![band], curves), 190.0));
     }
     if panels.is_empty() {
         return Err(ChartError::Empty);
@@ -161,14 +156,6 @@ fn distribution(run: &Run, row: &Assessment, subject: &str) -> Result<Figure, Ch
         }
         (name, sum)
     });
-    let times: Vec<Times<'_>> = (0..)
-        .zip(&merged)
-        .filter(|(_, (_, histogram))| histogram.count() > 0)
-        .map(|(number, (name, histogram))| Times {
-            name: (*name).into(),
-            style: style(number),
-            histogram,
-        })
-        .collect();
+    let times = Times::of_all(merged.iter().map(|(name, sum)| ((*name).into(), sum)));
     body_and_tail("Latency", subject, &times)
 }

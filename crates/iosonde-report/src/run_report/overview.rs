@@ -1,7 +1,7 @@
 //! All rows of a check in one picture.
 
 use crate::chart::{
-    Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity, Scale, style,
+    Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity, style,
 };
 use iosonde_analysis::Assessment;
 use iosonde_analysis::reference::{PlacedRow, Placement, place};
@@ -38,15 +38,11 @@ pub(super) fn overview(rows: &[(&Run, &Assessment)], subject: &str) -> Result<Fi
         .flat_map(|bar| [bar.value.number().unwrap_or_default(), bar.begins.unwrap_or_default()]);
     let positive: Vec<f64> = values.filter(|value| *value > 0.0).collect();
     let least = positive.iter().copied().fold(f64::INFINITY, f64::min);
-    let y = Scale::fit(Kind::Log10, positive.into_iter().chain([least / 2.0]))?;
-    let names = rows.iter().map(|(_, row)| row.title.clone()).collect();
-    let panel = Panel {
-        title: String::new(),
-        x: Axis::names("", names),
-        y: Axis::new("MB/s (log)", Quantity::Count, y),
-        marks: Marks::Bars(Bars { series, labelled: true, stacked: false }),
-        height: 300.0,
-    };
+    let values = positive.into_iter().chain([least / 2.0]);
+    let x = Axis::names("", rows.iter().map(|(_, row)| row.title.clone()).collect());
+    let y = Axis::fit("MB/s (log)", Quantity::Count, Kind::Log10, values)?;
+    let bars = Marks::Bars(Bars { series, labelled: true, stacked: false });
+    let panel = Panel::new("", x, y, bars, 300.0);
     Ok(Figure::stacked("Bandwidth of each workload", subject, vec![panel]))
 }
 
