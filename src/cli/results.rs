@@ -16,6 +16,7 @@ use iosonde_model::record::undo::Undo;
 use iosonde_model::record::{checksums, given};
 use iosonde_model::units::{bytes, count};
 use iosonde_report::clean::clean;
+use iosonde_report::report::Column;
 use iosonde_report::{Rule, table};
 
 /// Largest manifest that is read, bytes.
@@ -66,8 +67,7 @@ impl KeptResult {
 }
 
 /// Columns of the list of results, all on the left.
-const COLUMNS: [(&str, bool); 5] =
-    [("Name", true), ("Began (UTC)", true), ("Command", true), ("In", true), ("Verdict", true)];
+const COLUMNS: [&str; 5] = ["Name", "Began (UTC)", "Command", "In", "Verdict"];
 
 /// All kept results, the oldest first.
 pub(crate) fn all(directory: &Path) -> Vec<KeptResult> {
@@ -213,7 +213,10 @@ pub(crate) fn list(directory: &Path) -> Result<String, Failure> {
 fn listed(rows: &[Vec<String>]) -> String {
     match rows {
         [] => String::new(),
-        rows => table(&COLUMNS, rows, Rule::None, screen::wrap_at().unwrap_or(usize::MAX)) + "\n",
+        rows => {
+            let columns = Column::all(&COLUMNS, &[]);
+            table(&columns, rows, Rule::None, screen::wrap_at().unwrap_or(usize::MAX)) + "\n"
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use super::answer::Answer;
 use super::clean::clean;
 use super::cross_check_text::cross_check_text;
 use super::pursuit_text::pursuit_note;
+use super::report;
 use super::run_text;
 use super::verdict_text::{expectations_text, verdict_text};
 use super::wrap::{Rule, hanging, table, width};
@@ -219,7 +220,8 @@ fn placement_text(placement: &Placement, screen: usize) -> String {
     let Some((name, source, rows)) = &placement.class else { return String::new() };
     let heading = if placement.fits { "Class" } else { "Nearest class" };
     let mut out = hanging(&format!("  {heading}: "), &format!("{name} ({source})"), screen);
-    let heads = [("", true), ("", false), ("", true)];
+    let mut columns = report::Column::all(&[""], &[""]);
+    columns.push(report::Column::words(""));
     let rows: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
@@ -239,7 +241,7 @@ fn placement_text(placement: &Placement, screen: usize) -> String {
         })
         .collect();
     // Without headings.
-    let text = table(&heads, &rows, Rule::None, screen);
+    let text = table(&columns, &rows, Rule::None, screen);
     out.extend(text.lines().filter(|line| !line.trim().is_empty()).flat_map(|line| [line, "\n"]));
     out
 }

@@ -2,7 +2,8 @@
 
 use super::answer::Answer;
 use super::clean::clean;
-use super::wrap::{Rule, Text, table as columns};
+use super::report::Column;
+use super::wrap::{self, Rule, Text};
 use iosonde_analysis::comparison::contrast::{BETTER, FEWEST, FEWEST_ROUNDS, MOST};
 use iosonde_analysis::comparison::gate::Outcome;
 use iosonde_analysis::comparison::{Cell, Comparison, Gated, Row, Verdict};
@@ -50,13 +51,10 @@ pub(crate) fn runs(count: usize) -> String {
 fn table(out: &mut Text, cell: &Cell) {
     out.push('\n');
     out.hanging("  ", &clean(&cell.cell));
-    let numbers = ["A", "B"].map(|head| (head, false));
-    let heads = [("metric", true)]
-        .into_iter()
-        .chain(numbers)
-        .chain([("B/A [95 %]", true), ("p", false), ("verdict", true)])
-        .collect::<Vec<_>>();
-    out.push_str(&columns(&heads, &rows(cell), Rule::None, out.columns));
+    let mut columns = Column::all(&["metric"], &["A", "B"]);
+    columns.extend(Column::all(&["B/A [95 %]"], &["p"]));
+    columns.push(Column::words("verdict"));
+    out.push_str(&wrap::table(&columns, &rows(cell), Rule::None, out.columns));
     for missing in &cell.missing {
         let metric = clean(&missing.metric);
         out.hanging(&format!("  {metric:<11} n/a: "), &clean(&missing.reason));

@@ -6,7 +6,7 @@ use iosonde_model::spec::Direction;
 
 use super::answer::Answer;
 use super::clean::clean;
-use super::report::Report;
+use super::report::{Column, Report};
 use super::wrap::{Rule, Text, table};
 
 /// Columns of the text at most.
@@ -70,14 +70,13 @@ fn stage(out: &mut Text, facts: &StageFacts, report: &Report) {
         out.hanging("  ended early: ", &clean(&facts.laid_out.ended_early));
     }
     if !facts.points.is_empty() {
-        let numbers = ["IOPS", "bandwidth", "mean", "p99"].map(|head| (head, false));
-        let heads: Vec<(&str, bool)> =
-            [("point", true)].into_iter().chain(numbers).chain([("", true)]).collect();
+        let mut columns = Column::all(&["point"], &["IOPS", "bandwidth", "mean", "p99"]);
+        columns.push(Column::words(""));
         let rows: Vec<Vec<String>> = facts.points.iter().map(row).collect();
         let is_marked = rows.iter().any(|row| row.last().is_some_and(|mark| !mark.is_empty()));
-        let shown = if is_marked { heads.len() } else { heads.len() - 1 };
+        let shown = if is_marked { columns.len() } else { columns.len() - 1 };
         let rows: Vec<Vec<String>> = rows.iter().map(|row| row[..shown].to_vec()).collect();
-        out.push_str(&table(&heads[..shown], &rows, Rule::None, out.columns));
+        out.push_str(&table(&columns[..shown], &rows, Rule::None, out.columns));
         for point in &facts.points {
             if let Standing::LowConfidence(why) | Standing::Failed(why) = &point.standing {
                 out.hanging(&format!("    {}: ", clean(&point.name())), &clean(why));

@@ -7,7 +7,7 @@ use super::answer::Answer;
 use super::clean::clean;
 use super::json::envelope;
 use super::report::{Block, Column, Section, Table};
-use super::wrap::{Rule, Text, table as columns, wrapped};
+use super::wrap::{self, Rule, Text, wrapped};
 use iosonde_analysis::ladder::{Counted, Ladder, Level};
 use iosonde_model::plan::ladder::{Call, LadderPlan};
 use iosonde_model::record::run::Outcome;
@@ -91,11 +91,8 @@ fn table(out: &mut Text, run: &LadderRun, evaluated: &Ladder) {
     if evaluated.levels.is_empty() {
         return;
     }
-    let heads = heads(run);
-    let heads: Vec<(&str, bool)> =
-        heads.iter().map(|head| (head.as_str(), head == "call")).collect();
     let rows: Vec<Vec<String>> = evaluated.levels.iter().map(row).collect();
-    out.push_str(&columns(&heads, &rows, Rule::None, out.columns));
+    out.push_str(&wrap::table(&columns(run), &rows, Rule::None, out.columns));
     if evaluated.layers.iter().any(|layer| !matches!(layer.counted, Counted::Unknown(_))) {
         out.hanging("  ", "(under a device: calls during which its flush count rose)");
     }
@@ -109,9 +106,10 @@ fn table(out: &mut Text, run: &LadderRun, evaluated: &Ladder) {
 }
 
 /// `call`, the figures of its latency, and a column for each layer.
-fn heads(run: &LadderRun) -> Vec<String> {
-    let own = ["call", "written", "calls", "min", "median", "max"].map(str::to_owned);
-    own.into_iter().chain(run.layers.iter().map(|layer| clean(&layer.name))).collect()
+fn columns(run: &LadderRun) -> Vec<Column> {
+    let own = Column::all(&["call"], &["written", "calls", "min", "median", "max"]);
+    let layers = run.layers.iter().map(|layer| Column::numbers(clean(&layer.name)));
+    own.into_iter().chain(layers).collect()
 }
 
 /// The same as sections of a page: what each test says, and the calls.
@@ -123,15 +121,11 @@ pub fn ladder_sections(run: &LadderRun, evaluated: &Ladder) -> Vec<Section> {
         let strength = test.strength.map_or("-", |strength| strength.word());
         vec![test.code.to_owned(), strength.to_owned(), test.words.clone()]
     });
-    let columns = Column::all(&["Test", "Strength", "What it shows"], &[]);
-    let mut sections = vec![section("tests", "Tests", columns, tests.collect())];
+    let heads = Column::all(&["Test", "Strength", "What it shows"], &[]);
+    let mut sections = vec![section("tests", "Tests", heads, tests.collect())];
     if !evaluated.levels.is_empty() {
-        let columns = heads(run).into_iter().map(|title| {
-            let is_number = title != "call";
-            Column { title, is_number }
-        });
         let rows = evaluated.levels.iter().map(row).collect();
-        sections.push(section("calls", "Calls", columns.collect(), rows));
+        sections.push(section("calls", "Calls", columns(run), rows));
     }
     sections
 }

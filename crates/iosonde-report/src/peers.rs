@@ -6,6 +6,7 @@ use super::answer::Answer;
 use super::clean::clean;
 use super::comparison_json::compare_json;
 use super::comparison_text::{figure, percent};
+use super::report::Column;
 use super::wrap::{Rule, Text, table};
 use iosonde_analysis::comparison::peers::{FALSE_DISCOVERIES, FEWEST_PEERS, Group, Peers, Unlike};
 use iosonde_model::units::count;
@@ -30,18 +31,10 @@ pub fn peers_text(peers: &Peers, screen: usize) -> String {
     out.push_str(&answer(peers).text(out.columns));
     let rows: Vec<Vec<String>> = all_unlike(peers).map(row).collect();
     if !rows.is_empty() {
-        let heads = [
-            ("device", true),
-            ("load", true),
-            ("kind", true),
-            ("metric", true),
-            ("value", false),
-            ("median of peers", false),
-            ("difference", false),
-            ("p", false),
-        ];
+        let words = ["device", "load", "kind", "metric"];
+        let columns = Column::all(&words, &["value", "median of peers", "difference", "p"]);
         out.push('\n');
-        out.push_str(&table(&heads, &rows, Rule::None, out.columns));
+        out.push_str(&table(&columns, &rows, Rule::None, out.columns));
     }
     let tolerance = percent(peers.tolerance);
     let rate = FALSE_DISCOVERIES * 100.0;

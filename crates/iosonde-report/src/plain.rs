@@ -1,7 +1,7 @@
 //! A report for a terminal.
 
 use super::clean::clean;
-use super::report::{Block, Entry, Report, Table, Warning};
+use super::report::{Block, Column, Entry, Report, Table, Warning};
 use super::wording;
 use super::wrap::{self, Rule, hanging, width, wrapped};
 
@@ -116,14 +116,10 @@ impl Page {
     fn table(&mut self, table: &Table) {
         self.words("  ", &table.caption);
         let footnotes = wording::footnotes(table);
-        let titles: Vec<String> = table.columns.iter().map(|column| clean(&column.title)).collect();
-        let heads: Vec<(&str, bool)> = titles
-            .iter()
-            .zip(&table.columns)
-            .map(|(title, column)| (title.as_str(), !column.is_number))
-            .collect();
+        let cleaned = |column: &Column| Column { title: clean(&column.title), ..*column };
+        let columns: Vec<Column> = table.columns.iter().map(cleaned).collect();
         let rows = cells(table, &footnotes);
-        self.out.push_str(&wrap::table(&heads, &rows, Rule::Line, self.columns));
+        self.out.push_str(&wrap::table(&columns, &rows, Rule::Line, self.columns));
         let signs = wording::legend(table).into_iter();
         let notes = footnotes.iter().enumerate();
         let notes = notes.map(|(at, note)| format!("({}) {note}", at + 1));

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::answer::Answer;
 use super::json::envelope;
+use super::report::Column;
 use super::wrap::{Rule, Text, table};
 use iosonde_model::record::{Matrix, MatrixRow, Repetition};
 use iosonde_model::units::{count, duration};
@@ -37,17 +38,16 @@ pub fn selftest_text(
     );
     out.hanging("iosonde: ", &words);
     out.push('\n');
-    let left = ["fault", "expected"].map(|head| (head, true));
+    let left = ["fault", "expected"];
     // A narrow screen has the counts alone.
     let left = if out.columns < WIDE { &left[..1] } else { &left[..] };
-    let right = ["injected", "visible", "detected", "named", "alarms"].map(|head| (head, false));
-    let heads: Vec<(&str, bool)> = left.iter().copied().chain(right).collect();
+    let columns = Column::all(left, &["injected", "visible", "detected", "named", "alarms"]);
     let rows = matrix.rows.iter().map(|row| {
         let counts = [row.struck, row.visible, row.detected, row.named, row.false_alarms];
         let words = [row.fault.to_owned(), row.expected.to_owned()];
         words.into_iter().take(left.len()).chain(counts.map(count::thousands)).collect()
     });
-    out.push_str(&table(&heads, &rows.collect::<Vec<_>>(), Rule::None, out.columns));
+    out.push_str(&table(&columns, &rows.collect::<Vec<_>>(), Rule::None, out.columns));
     out.push('\n');
     let words = format!(
         "Without a fault: {} that look like one, {}; {} in one, {} checked, {}.",

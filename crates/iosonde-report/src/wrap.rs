@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::report::Column;
+
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// Columns that a text takes on a terminal.
@@ -66,9 +68,6 @@ impl fmt::Write for Text {
     }
 }
 
-/// Columns of a table: each with its heading, and whether its texts stand on the left.
-pub type Heads<'a> = [(&'a str, bool)];
-
 /// What divides the headings of a table from its rows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rule {
@@ -83,25 +82,25 @@ pub enum Rule {
 /// A table between two columns of space and the end of the screen; where it is too wide, each row
 /// becomes a block: its first text, and below it every other with its heading. Of a table with a
 /// line the first text has its heading, too.
-pub fn table(heads: &Heads<'_>, rows: &[Vec<String>], rule: Rule, screen: usize) -> String {
+pub fn table(columns: &[Column], rows: &[Vec<String>], rule: Rule, screen: usize) -> String {
     let gap = if rule == Rule::Dashes { " | " } else { "  " };
     let fit = |at: usize| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell));
-        cells.chain([width(heads[at].0)]).max().unwrap_or(0)
+        cells.chain([width(&columns[at].title)]).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..heads.len()).map(fit).collect();
-    let all = widths.iter().sum::<usize>() + width(gap) * heads.len().saturating_sub(1);
+    let widths: Vec<usize> = (0..columns.len()).map(fit).collect();
+    let all = widths.iter().sum::<usize>() + width(gap) * columns.len().saturating_sub(1);
     if 2 + all > screen {
-        return blocks(heads, rows, rule, screen);
+        return blocks(columns, rows, rule, screen);
     }
     let line = |cells: &[&str]| {
-        let cells = cells.iter().zip(heads).zip(&widths).map(|((cell, (_, is_left)), room)| {
+        let cells = cells.iter().zip(columns).zip(&widths).map(|((cell, column), room)| {
             let free = " ".repeat(room.saturating_sub(width(cell)));
-            if *is_left { format!("{cell}{free}") } else { format!("{free}{cell}") }
+            if column.is_number { format!("{free}{cell}") } else { format!("{cell}{free}") }
         });
         format!("  {}\n", cells.collect::<Vec<_>>().join(gap).trim_end())
     };
-    let mut out = line(&heads.iter().map(|(head, _)| *head).collect::<Vec<_>>());
+    let mut out = line(&columns.iter().map(|column| column.title.as_str()).collect::<Vec<_>>());
     match rule {
         Rule::None => {}
         Rule::Dashes => {
@@ -116,11 +115,11 @@ pub fn table(heads: &Heads<'_>, rows: &[Vec<String>], rule: Rule, screen: usize)
     out
 }
 
-fn blocks(heads: &Heads<'_>, rows: &[Vec<String>], rule: Rule, screen: usize) -> String {
-    let room = heads.iter().skip(1).map(|(head, _)| width(head)).max().unwrap_or(0);
+fn blocks(columns: &[Column], rows: &[Vec<String>], rule: Rule, screen: usize) -> String {
+    let room = columns.iter().skip(1).map(|column| width(&column.title)).max().unwrap_or(0);
     let mut out = String::new();
     for row in rows {
-        for (at, ((head, _), cell)) in heads.iter().zip(row).enumerate() {
+        for (at, (Column { title: head, .. }, cell)) in columns.iter().zip(row).enumerate() {
             if at == 0 {
                 let front = if rule == Rule::Line { format!("{head} ") } else { String::new() };
                 out.push_str(&hanging("  ", &format!("{front}{cell}"), screen));

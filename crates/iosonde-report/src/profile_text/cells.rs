@@ -1,5 +1,6 @@
 //! Cells, tables and rows of percentiles of a profile's report.
 
+use crate::report::Column;
 use crate::wrap::{self, Rule, Text, width};
 use iosonde_analysis::profile::{Latency, Spread};
 use iosonde_model::units::count;
@@ -128,20 +129,18 @@ fn row(
 /// A table of columns: each with its heading, and whether its texts stand on the left. The first
 /// column gives way where a row would be too wide.
 pub(super) struct Table {
-    pub(super) heads: Vec<(&'static str, bool)>,
+    pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// Columns of words, then columns of numbers.
     pub(super) fn new(
-        words: &[&'static str],
-        numbers: &[&'static str],
+        words: &[&str],
+        numbers: &[&str],
         rows: impl Iterator<Item = Vec<String>>,
     ) -> Table {
-        let words = words.iter().map(|word| (*word, true));
-        let heads = words.chain(numbers.iter().map(|number| (*number, false))).collect();
-        Table { heads, rows: rows.collect() }
+        Table { columns: Column::all(words, numbers), rows: rows.collect() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -160,10 +159,10 @@ impl Table {
     pub(super) fn text(&self, screen: usize) -> String {
         let widest = |at: usize| {
             let cells = self.rows.iter().map(|row| width(&row[at]));
-            cells.chain([width(self.heads[at].0)]).max().unwrap_or(0)
+            cells.chain([width(&self.columns[at].title)]).max().unwrap_or(0)
         };
         // Two before the first column, three between any two.
-        let others: usize = (1..self.heads.len()).map(|at| widest(at) + 3).sum();
+        let others: usize = (1..self.columns.len()).map(|at| widest(at) + 3).sum();
         let first = screen.saturating_sub(others + 2).max(SHORTEST);
         let rows: Vec<Vec<String>> = self
             .rows
@@ -175,8 +174,8 @@ impl Table {
             })
             .collect();
         // As blocks there is room for whole names.
-        let fits = others + 2 + SHORTEST.max(width(self.heads[0].0)) <= screen;
-        wrap::table(&self.heads, if fits { &rows } else { &self.rows }, Rule::Dashes, screen)
+        let fits = others + 2 + SHORTEST.max(width(&self.columns[0].title)) <= screen;
+        wrap::table(&self.columns, if fits { &rows } else { &self.rows }, Rule::Dashes, screen)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The parts of a profile's report that a page shows as lists and tables.
 
-use crate::report::{self, Block, Column, Picture, Section};
+use crate::report::{self, Block, Picture, Section};
 use iosonde_analysis::profile::Figures;
 use iosonde_model::record::ProfileRun;
 
@@ -55,10 +55,5 @@ fn block(table: Option<cells::Table>) -> Vec<Block> {
 /// The same under a caption.
 fn captioned(caption: &str, table: Option<cells::Table>) -> Vec<Block> {
     let Some(table) = table.filter(|table| !table.is_empty()) else { return Vec::new() };
-    let column = |(title, is_words): &(&str, bool)| Column {
-        title: (*title).to_owned(),
-        is_number: !is_words,
-    };
-    let columns = table.heads.iter().map(column).collect();
-    vec![Block::Table(report::Table::of_texts(caption, columns, table.rows))]
+    vec![Block::Table(report::Table::of_texts(caption, table.columns, table.rows))]
 }

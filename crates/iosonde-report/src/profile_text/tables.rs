@@ -305,7 +305,7 @@ pub(super) const LATENCIES: &str = "Latency of their requests";
 
 /// The latencies of reads and writes behind whose they are, where there are any.
 fn latencies<'a>(
-    what: &'static str,
+    what: &str,
     all: impl Iterator<Item = (&'a String, &'a Latency, &'a Latency)>,
 ) -> Table {
     let cells = |latency: &Latency| {
