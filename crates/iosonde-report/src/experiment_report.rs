@@ -1,7 +1,6 @@
 //! An experiment as a report: question, answer, a section for each stage, method, and every number.
 
 mod data;
-mod environment;
 mod method;
 mod stage;
 mod windows;
@@ -10,12 +9,14 @@ use std::collections::BTreeMap;
 
 use crate::experiment_figures;
 use crate::report::{Report, Section, Source, Warning};
+use crate::run_report::environment_of;
 use iosonde_analysis::experiment::gate::{self, Ranking};
 use iosonde_analysis::experiment::{
     Conformance, Measure, NONE_USABLE, Point, StageFacts, Standing,
 };
 use iosonde_analysis::experiment::{Study, TrialFigures};
 use iosonde_analysis::finding::{Finding, Severity};
+use iosonde_model::record::WriteAudit;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 
@@ -60,7 +61,7 @@ pub fn experiment_report(
         warnings: warnings(study),
         sections,
         method: method::method(study),
-        environment: environment::environment(study),
+        environment: environment(study),
         data: [data::points(study), data::trials(study), data::metrics(study)]
             .into_iter()
             .chain(windows::windows(study))
@@ -157,6 +158,19 @@ fn setting(facts: &StageFacts, trial: &TrialFigures) -> String {
     let levels = facts.laid_out.cells.get(trial.cell).map_or(&[][..], |cell| &cell.levels);
     let named = levels.iter().map(|level| format!("{} {}", level.axis, level.label));
     named.collect::<Vec<_>>().join(", ")
+}
+
+/// The machine and the target, as far as they are known.
+fn environment(study: &Study) -> Vec<(String, String)> {
+    let mut all = environment_of(study.target.as_ref(), None);
+    if study.target.is_none() {
+        all.push(("target".into(), study.run.target.path.clone()));
+    }
+    let target = study.target.iter();
+    all.extend(target.flat_map(|target| &target.write_audits).flat_map(WriteAudit::lines));
+    all.extend(environment_of(None, study.host.as_ref()));
+    all.push(("seed".into(), study.run.seed.to_string()));
+    all
 }
 
 /// The findings of all runs and analyses, each once with where it was seen, gravest first.

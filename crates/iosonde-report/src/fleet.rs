@@ -2,7 +2,6 @@
 //! finding. Each row says by itself which host, device and load it is of, so that no question needs
 //! a join.
 
-mod ndjson;
 #[cfg(feature = "parquet")]
 mod parquet;
 
@@ -10,7 +9,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
+use super::json::json_line;
 use super::report::Datum;
 use super::run_text::load::settings;
 use super::series;
@@ -18,6 +19,7 @@ use iosonde_analysis::figures::{DirectionFigures, GroupFigures};
 use iosonde_analysis::finding::Finding;
 use iosonde_analysis::verdict::{Assessment, Verdict};
 use iosonde_model::record::facts::{DeviceFacts, TargetFacts};
+use iosonde_model::record::store::timestamp;
 use iosonde_model::record::{HostFacts, Manifest, Run};
 use iosonde_stats::quantile::Quantile;
 
@@ -322,9 +324,21 @@ fn word(variant: &impl Serialize) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// A row of a table as one JSON line.
+/// A row of a table as one JSON line, with the name of the table, without what is missing.
 pub fn line(form: Form, row: &[Datum]) -> String {
-    ndjson::line(form, row)
+    let mut object = Map::new();
+    object.insert("table".into(), form.name.into());
+    for ((name, kind), datum) in form.columns().zip(row) {
+        let value: Value = match (kind, datum) {
+            (_, Datum::Missing) => continue,
+            (Kind::Time, Datum::Integer(ns)) => timestamp(*ns).into(),
+            (_, Datum::Integer(value)) => (*value).into(),
+            (_, Datum::Number(value)) => (*value).into(),
+            (_, Datum::Text(text)) => text.as_str().into(),
+        };
+        object.insert(name.into(), value);
+    }
+    json_line(FLEET_SCHEMA, &Value::Object(object))
 }
 
 /// Whether a file that begins so is a table of results.
