@@ -163,30 +163,31 @@ pub fn numbered<'a>(document: &Document<'a>) -> Vec<Numbered<'a>> {
 impl<'a> Numbered<'a> {
     /// Every job, or one for those that are reported together, with the same of the verification
     /// where there was one.
-    fn reports(&self) -> Vec<(JobReport<'a>, Option<JobReport<'a>>)> {
+    fn reports(&self) -> Vec<Reported<'a>> {
         let written = Written { run: &self.run.0.plan.name, all: self.written };
         let of = |(run, facts): Judged<'a>| job_report(run, facts, written);
-        let mut rereads: Vec<Option<JobReport<'a>>> =
-            self.verification.map(of).into_iter().flatten().map(Some).collect();
-        let with = |report: JobReport<'a>| {
-            let is_its = |read: &&mut Option<JobReport<'a>>| {
-                read.as_ref().is_some_and(|read| read.plan.role == report.plan.role)
-            };
-            let reread = rereads.iter_mut().find(is_its).and_then(Option::take);
-            let reread = reread.map(|reread| report.with_reads_of(reread));
-            (report, reread)
+        let mut rereads: Vec<JobReport<'a>> =
+            self.verification.map(of).into_iter().flatten().collect();
+        let with = |job: JobReport<'a>| {
+            let its = rereads.iter().position(|reread| reread.plan.role == job.plan.role);
+            let reread = its.map(|at| job.with_reads_of(rereads.remove(at)));
+            Reported { job, reread }
         };
         of(self.run).into_iter().map(with).collect()
     }
 }
 
-/// The report that a direction is in: reads with those of the verification.
-fn of_direction<'a, 'b>(
-    job: &'b JobReport<'a>,
-    reread: Option<&'b JobReport<'a>>,
-    of: Direction,
-) -> &'b JobReport<'a> {
-    reread.filter(|_| of.0 == "read").unwrap_or(job)
+/// A job, and the same of its verification where there was one.
+struct Reported<'a> {
+    job: JobReport<'a>,
+    reread: Option<JobReport<'a>>,
+}
+
+impl<'a> Reported<'a> {
+    /// The report that a direction is in: reads with those of the verification.
+    fn of(&self, direction: Direction) -> &JobReport<'a> {
+        self.reread.as_ref().filter(|_| direction.0 == "read").unwrap_or(&self.job)
+    }
 }
 
 /// The jobs of a run as they were written.
@@ -335,10 +336,8 @@ impl<'a> JobReport<'a> {
             return None;
         }
         let mean = (ops as f64 / calls as f64).max(1.0).min(f64::from(self.plan.batch.max(1)));
-        [4.0, 8.0, 16.0, 32.0, 64.0]
-            .iter()
-            .position(|most| mean <= *most)
-            .map_or(Some(6), |at| Some(at + 1))
+        let most = [4.0, 8.0, 16.0, 32.0, 64.0];
+        Some(1 + most.iter().position(|most| mean <= *most).unwrap_or(most.len()))
     }
 
     /// Shares of the completion latencies in fio's classes.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{
-    CLASSES, JobReport, VERSION, bins, clat, moving, numbered, of_direction, settled, shown::Shown,
+    CLASSES, JobReport, Reported, VERSION, bins, clat, moving, numbered, settled, shown::Shown,
 };
 use crate::json::Document;
 use iosonde_analysis::intervals::Direction;
@@ -36,10 +36,7 @@ pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value 
     let balanced = numbered(document);
     for numbered in &balanced {
         let reports = numbered.reports();
-        let value = |(report, reread): &(JobReport<'_>, Option<JobReport<'_>>)| {
-            job(report, reread.as_ref(), numbered.first_group, form)
-        };
-        jobs.extend(reports.iter().map(value));
+        jobs.extend(reports.iter().map(|reported| job(reported, numbered.first_group, form)));
     }
     let disks: Vec<Value> = balanced.iter().filter_map(|numbered| disk(numbered.run.0)).collect();
     let mut out = json!({
@@ -68,12 +65,8 @@ pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value 
 }
 
 /// A job of a run whose groups are counted from `first_group`, with what verified it.
-fn job<'a>(
-    job_report: &JobReport<'a>,
-    reread: Option<&JobReport<'a>>,
-    first_group: usize,
-    form: Form,
-) -> Value {
+fn job(reported: &Reported<'_>, first_group: usize, form: Form) -> Value {
+    let job_report = &reported.job;
     let options: BTreeMap<String, String> = match job_report.written {
         Some(written) => written.options.clone(),
         None => job_report.options().into_iter().map(|(name, of)| (name.to_owned(), of)).collect(),
@@ -117,7 +110,7 @@ fn job<'a>(
         out["steadystate"] = settled;
     }
     for of in moving() {
-        out[of.0] = direction(of_direction(job_report, reread, of), of, form);
+        out[of.0] = direction(reported.of(of), of, form);
     }
     out
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{JobReport, Numbered, VERSION, clat, moving, of_direction};
+use super::{JobReport, Numbered, Reported, VERSION, clat, moving};
 use crate::clean::clean;
 use iosonde_analysis::intervals::Direction;
 use iosonde_model::record::run::Run;
@@ -26,18 +26,11 @@ pub enum Version {
 /// The lines of a run; one for jobs that are reported together.
 pub fn terse(numbered: &Numbered<'_>, version: Version) -> String {
     let reports = numbered.reports();
-    let lines = reports
-        .iter()
-        .map(|(report, reread)| line(report, reread.as_ref(), version, numbered.first_group));
-    lines.collect()
+    reports.iter().map(|reported| line(reported, version, numbered.first_group)).collect()
 }
 
-fn line<'a>(
-    job_report: &JobReport<'a>,
-    reread: Option<&JobReport<'a>>,
-    version: Version,
-    first_group: usize,
-) -> String {
+fn line(reported: &Reported<'_>, version: Version, first_group: usize) -> String {
+    let job_report = &reported.job;
     let group = first_group + job_report.plan.span.group as usize;
     // A semicolon in a name would move every field after it.
     let name = clean(&job_report.name).replace(';', "_");
@@ -47,7 +40,7 @@ fn line<'a>(
     };
     let mut out = format!("{number};{VERSION};{name};{group};{}", job_report.errno());
     for of in moving().filter(|(word, _)| directions.contains(word)) {
-        direction(&mut out, of_direction(job_report, reread, of), of, version);
+        direction(&mut out, reported.of(of), of, version);
     }
     let (user, system) = job_report.cpu_percent();
     let _ = write!(out, ";{user:.6}%;{system:.6}%;{};0;0", job_report.switches());
