@@ -9,6 +9,7 @@ use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{Foreign, ForeignJob, ForeignLog};
 use iosonde_model::units::{bytes, count, duration};
 
+use super::chart::Measured;
 use super::report::{Block, Picture, Report, Section, Source, Warning};
 
 /// What several files said; at least one document or log.
@@ -28,6 +29,13 @@ pub(super) struct Row<'a> {
     /// Codes of the doubts about it, and whether one is severe.
     pub concerns: Vec<&'static str>,
     pub is_severe: bool,
+}
+
+impl Row<'_> {
+    /// A value of it, hollow where there is a severe doubt.
+    pub(super) fn measured(&self, value: f64) -> Measured {
+        if self.is_severe { Measured::LowConfidence(value) } else { Measured::Good(value) }
+    }
 }
 
 /// The report of some results.
@@ -159,7 +167,7 @@ fn name(file: &str, several: bool, foreign: &Foreign, index: usize) -> String {
 
 fn jobs_section(rows: &[Row<'_>]) -> Section {
     let mut blocks = vec![Block::Table(tables::jobs(rows))];
-    blocks.extend(figures::bars(rows).map(boxed));
+    blocks.extend(figures::bars(rows).into_iter().map(boxed));
     Section::new("jobs", "What each job did", blocks)
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::chart::{
-    Axis, Bar, BarSeries, Bars, ChartError, Curve, Edge, Figure, Kind, Line, Marks, Measured,
-    Panel, Plot, Point, Quantity, style,
+    Axis, Bar, BarSeries, Bars, ChartError, Curve, Edge, Figure, Kind, Line, Marks, Panel, Plot,
+    Point, Quantity, style,
 };
 use crate::profile_figures::distribution::{Times, body_and_tail};
 use crate::report::Picture;
@@ -26,6 +26,10 @@ const COLUMNS: u64 = 400;
 
 const WAYS: [IoKind; 3] = [IoKind::Read, IoKind::Write, IoKind::Trim];
 
+fn percentile(each: &ForeignDirection, per_cent: f64) -> Option<f64> {
+    Some(earned(each.spread()?.1, per_cent)? as f64)
+}
+
 fn picture(name: &str, figure: Result<Figure, ChartError>, caption: &str) -> Option<Picture> {
     // Without values there is nothing to draw, which is no fault.
     let figure = figure.ok()?;
@@ -33,13 +37,13 @@ fn picture(name: &str, figure: Result<Figure, ChartError>, caption: &str) -> Opt
 }
 
 /// Mean, p95 and p99 of each job, beside each other.
-pub(super) fn bars(rows: &[Row<'_>]) -> impl Iterator<Item = Picture> {
+pub(super) fn bars(rows: &[Row<'_>]) -> Vec<Picture> {
     let drawn = WAYS.into_iter().filter_map(|way| {
         let figure = bars_of(rows, way);
         let caption = format!("Mean, p95 and p99 of the {} latency of each job.", way.word());
         picture(&format!("latency-{}", way.word()), figure.transpose()?, &caption)
     });
-    drawn.collect::<Vec<_>>().into_iter()
+    drawn.collect()
 }
 
 fn bars_of(rows: &[Row<'_>], way: IoKind) -> Result<Option<Figure>, ChartError> {
@@ -48,25 +52,20 @@ fn bars_of(rows: &[Row<'_>], way: IoKind) -> Result<Option<Figure>, ChartError> 
     if jobs.is_empty() || jobs.len() > 2 * MOST {
         return Ok(None);
     }
-    let mean = |each: &ForeignDirection| Some(each.whole()?.1.mean_ns);
-    let percentile = |each: &ForeignDirection, share| Some(earned(each.spread()?.1, share)? as f64);
-    let names = ["mean", "p95", "p99"];
-    let value = |each: &ForeignDirection, name: &str| match name {
-        "mean" => mean(each),
-        "p95" => percentile(each, 95.0),
-        _ => percentile(each, 99.0),
-    };
-    let series = names.iter().enumerate().map(|(number, name)| BarSeries {
+    let shown: [(&str, fn(&ForeignDirection) -> Option<f64>); 3] = [
+        ("mean", |each| Some(each.whole()?.1.mean_ns)),
+        ("p95", |each| percentile(each, 95.0)),
+        ("p99", |each| percentile(each, 99.0)),
+    ];
+    let series = shown.iter().enumerate().map(|(number, (name, value))| BarSeries {
         name: (*name).into(),
         style: style(number),
         values: jobs
             .iter()
             .map(|(row, each)| {
-                let ns = value(each, name)?;
+                let ns = value(each)?;
                 let hover = format!("{}: {name} {}", row.name, duration::latency(ns));
-                let measured =
-                    if row.is_severe { Measured::LowConfidence(ns) } else { Measured::Good(ns) };
-                Some(Bar { value: measured, ..Bar::new(0.0, hover) })
+                Some(Bar { value: row.measured(ns), ..Bar::new(0.0, hover) })
             })
             .collect(),
     });
@@ -139,8 +138,7 @@ fn sweep_of(
         let points = points.iter().filter_map(|(x, row, direction)| {
             let (value, words) = value(direction)?;
             let hover = format!("{option} {x}: {name} {words}");
-            let y =
-                if row.is_severe { Measured::LowConfidence(value) } else { Measured::Good(value) };
+            let y = row.measured(value);
             Some(Point { y, ..Point::new(*x as f64, value).hover(hover) })
         });
         Line::new(name, style(number), points.collect())
@@ -148,7 +146,6 @@ fn sweep_of(
     let iops =
         vec![line("IOPS", 0, &|each| Some((each.iops, count::significant_or_whole(each.iops))))];
     let latency = |ns: f64| Some((ns, duration::latency(ns)));
-    let percentile = |each: &ForeignDirection, share| Some(earned(each.spread()?.1, share)? as f64);
     let latencies = vec![
         line("mean", 1, &|each| latency(each.whole()?.1.mean_ns)),
         line("p99", 2, &|each| latency(percentile(each, 99.0)?)),

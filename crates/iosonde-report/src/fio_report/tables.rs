@@ -94,18 +94,15 @@ fn ways<'a>(rows: &'a [Row<'_>]) -> Vec<(IoKind, Vec<&'a ForeignDirection>)> {
 pub(super) fn merged(rows: &[Row<'_>]) -> Vec<(IoKind, Histogram)> {
     let mut all = Vec::new();
     for (way, directions) in ways(rows).into_iter().filter(|(_, each)| each.len() > 1) {
-        let mut sum = Histogram::new();
-        let mut kinds = Vec::new();
-        for spread in directions.iter().map(|direction| direction.spread()) {
-            let histogram = spread.and_then(|(kind, l)| Some((kind, l.histogram()?)));
-            let Some((kind, histogram)) = histogram else {
-                kinds.clear();
-                break;
-            };
-            kinds.push(kind);
-            sum.merge(&histogram);
-        }
-        if kinds.len() == directions.len() && kinds.iter().all(|kind| *kind == kinds[0]) {
+        let spread = |each: &&ForeignDirection| {
+            let (kind, latency) = each.spread()?;
+            Some((kind, latency.histogram()?))
+        };
+        let spreads: Option<Vec<(&str, Histogram)>> = directions.iter().map(spread).collect();
+        let Some(spreads) = spreads else { continue };
+        if spreads.iter().all(|(kind, _)| *kind == spreads[0].0) {
+            let mut sum = Histogram::new();
+            spreads.iter().for_each(|(_, histogram)| sum.merge(histogram));
             all.push((way, sum));
         }
     }
