@@ -36,7 +36,7 @@ mod towers;
 pub use annotation::{Annotation, Callout, Marker, merge_annotations};
 pub use axis::Axis;
 pub use bars::{Bar, BarSeries, Bars};
-pub use curves::{Band, Curve};
+pub use curves::{Band, Curve, unbroken};
 pub use figure::{Arrangement, Figure};
 pub use heat::{Cell, HeatMap, Missing};
 pub use palette::{Style, style};

@@ -95,6 +95,25 @@ impl Band {
     }
 }
 
+/// Steps over intervals, each with its start, its end and a value, in a part for each stretch in
+/// which all have one.
+pub fn unbroken<T: Copy>(
+    intervals: impl Iterator<Item = (f64, f64, Option<T>)>,
+) -> Vec<Vec<(f64, T)>> {
+    let mut parts = vec![Vec::new()];
+    for (start, end, value) in intervals {
+        let (Some(value), Some(part)) = (value, parts.last_mut()) else {
+            parts.push(Vec::new());
+            continue;
+        };
+        // The end of the step before is the beginning of this one.
+        part.pop_if(|(x, _)| *x == start);
+        part.extend([(start, value), (end, value)]);
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
 pub(super) type Drawn = Result<(), ChartError>;
 
 /// Points in pixels.

@@ -8,7 +8,7 @@ use super::notes::capital;
 use super::sheet::{Sheet, ends};
 use super::view::{Layout, View, unit};
 use crate::chart::{
-    Axis, Band, ChartError, Curve, Edge, Kind, Marks, Plot, Quantity, Scale, style,
+    Axis, Band, ChartError, Curve, Edge, Kind, Marks, Plot, Quantity, Scale, style, unbroken,
 };
 use iosonde_analysis::experiment::{Measure, Point, StageFacts, Standing, TrialFigures};
 use iosonde_model::spec::experiment;
@@ -84,23 +84,12 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
 
 /// `(time, p50, p99)` of steps, without gaps in each part.
 fn parts(trial: &TrialFigures) -> Vec<Vec<(f64, f64, f64)>> {
-    let mut parts = vec![Vec::new()];
-    for moment in &trial.over_time {
-        let (Some(p50), Some(p99), Some(part)) = (moment.p50_ns, moment.p99_ns, parts.last_mut())
-        else {
-            parts.push(Vec::new());
-            continue;
-        };
-        // Each interval reaches to its end, where the next begins.
-        if part.last().is_some_and(|(x, ..): &(f64, f64, f64)| *x == moment.start_ns as f64) {
-            part.pop();
-        }
-        let (p50, p99) = (p50 as f64, p99 as f64);
-        part.push((moment.start_ns as f64, p50, p99));
-        part.push((moment.end_ns as f64, p50, p99));
-    }
-    parts.retain(|part| !part.is_empty());
-    parts
+    let values = trial.over_time.iter().map(|moment| {
+        let value = moment.p50_ns.zip(moment.p99_ns);
+        (moment.start_ns as f64, moment.end_ns as f64, value)
+    });
+    let step = |(x, (p50, p99)): (f64, (u64, u64))| (x, p50 as f64, p99 as f64);
+    unbroken(values).into_iter().map(|part| part.into_iter().map(step).collect()).collect()
 }
 
 /// The median and p99 of each interval with the band between them.

@@ -2,7 +2,7 @@
 
 use super::pool::subject;
 use super::{Drawn, word};
-use crate::chart::{Band, ChartError, Curve, Figure, Panel, Style, style};
+use crate::chart::{Band, ChartError, Curve, Figure, Panel, Style, style, unbroken};
 use crate::latency_map::{self, Column};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::TrafficSeries;
@@ -115,10 +115,10 @@ pub(super) fn percentiles(series: &HistogramSeries, look: Style) -> (Vec<Band>, 
         .collect();
     let value = |column: &Histogram, q: f64| Quantile::of(column, q).value_ns().map(|v| v as f64);
     let curve = |q: f64, name: &str, look: Style| {
-        Curve::new(name, look, unbroken(&columns, width, |column| value(column, q)))
+        Curve::new(name, look, steps(&columns, width, |column| value(column, q)))
     };
     let middle = |column: &Histogram| Some((value(column, 0.25)?, value(column, 0.75)?));
-    let parts = unbroken(&columns, width, middle)
+    let parts = steps(&columns, width, middle)
         .into_iter()
         .map(|part| part.into_iter().map(|(x, (low, high))| (x, low, high)).collect())
         .collect();
@@ -128,29 +128,14 @@ pub(super) fn percentiles(series: &HistogramSeries, look: Style) -> (Vec<Band>, 
 }
 
 /// Steps over columns of equal width, broken where a column has no value.
-fn unbroken<T: Copy>(
+fn steps<T: Copy>(
     columns: &[Histogram],
     width: f64,
     value: impl Fn(&Histogram) -> Option<T>,
 ) -> Vec<Vec<(f64, T)>> {
-    let mut parts: Vec<Vec<(f64, T)>> = Vec::new();
-    let mut open: Vec<(f64, T)> = Vec::new();
-    for (index, column) in columns.iter().enumerate() {
-        let (start, end) = (index as f64 * width, (index + 1) as f64 * width);
-        match value(column) {
-            Some(value) => {
-                // The end of the step before is the beginning of this one.
-                open.pop();
-                open.extend([(start, value), (end, value)]);
-            }
-            None if open.is_empty() => {}
-            None => parts.push(std::mem::take(&mut open)),
-        }
-    }
-    if !open.is_empty() {
-        parts.push(open);
-    }
-    parts
+    let edge = |index: usize| index as f64 * width;
+    let columns = columns.iter().enumerate();
+    unbroken(columns.map(|(index, column)| (edge(index), edge(index + 1), value(column))))
 }
 
 #[cfg(test)]
@@ -175,7 +160,7 @@ mod tests {
         let mut full = Histogram::new();
         full.record_many(5, 100);
         let columns = [full.clone(), full.clone(), Histogram::new(), full];
-        let parts = unbroken(&columns, 10.0, |column| column.max());
+        let parts = steps(&columns, 10.0, |column| column.max());
         assert_eq!(parts, [vec![(0.0, 5), (10.0, 5), (20.0, 5)], vec![(30.0, 5), (40.0, 5)]]);
     }
 }
