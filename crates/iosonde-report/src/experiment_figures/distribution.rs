@@ -22,24 +22,14 @@ const SHORTEST: u64 = 1;
 
 /// Which side of a distribution is shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Side {
+pub(super) enum Side {
     /// The share up to each latency, on a scale of nines.
     Within,
     /// The share above it, on a logarithmic scale.
     Above,
 }
 
-/// The share of requests within each latency.
-pub(super) fn within(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
-    draw(facts, requested, Side::Within)
-}
-
-/// The share of requests above each latency.
-pub(super) fn above(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
-    draw(facts, requested, Side::Above)
-}
-
-fn draw(facts: &StageFacts, requested: &experiment::Figure, side: Side) -> Drawing {
+pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure, side: Side) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let has_latency =
         |point: &&Point| facts.of_cell(point.cell).iter().any(|trial| trial.latency.count() > 0);

@@ -51,9 +51,8 @@ fn rates(view: &View, sheet: &mut Sheet, facet: &Facet, series: &Series) -> Draw
     if plot.lines.iter().all(|line| line.points.iter().all(|point| point.y.number().is_none())) {
         return Ok(());
     }
-    let (iops, bandwidth) = (titled(Measure::Iops), titled(Measure::Bandwidth));
-    let y = sheet.y_axis((&iops.0, iops.1), &mut plot, Edge::Left)?;
-    plot.right = Some(sheet.y_axis((&bandwidth.0, bandwidth.1), &mut plot, Edge::Right)?);
+    let y = sheet.y_axis(titled(Measure::Iops), &mut plot, Edge::Left)?;
+    plot.right = Some(sheet.y_axis(titled(Measure::Bandwidth), &mut plot, Edge::Right)?);
     let (reading, note) = reading(view, series);
     let heading = match facet.named(series) {
         named if named.is_empty() => reading,
@@ -73,10 +72,8 @@ fn reading(view: &View, series: &Series) -> (String, String) {
         );
     };
     let at = found::formatted(view, crossover.at);
-    let interval = crossover.range.map_or(String::new(), |(low, high)| {
-        let (low, high) = (found::formatted(view, low), found::formatted(view, high));
-        format!(" ({} {low} to {high}, shaded)", crossover.what)
-    });
+    let interval = crossover.interval(view);
+    let interval = interval.map_or(String::new(), |interval| format!(" ({interval}, shaded)"));
     let of = if series.name.is_empty() { String::new() } else { format!(" of {}", series.name) };
     (
         format!("read IOPS (left) below {at}, MB/s (right) above"),
@@ -113,6 +110,6 @@ fn latency(view: &View, sheet: &mut Sheet, facet: &Facet) -> Drawn {
         callouts: best::in_panel(view, facet, Measure::Mean, &[]),
         ..Plot::default()
     };
-    let (axis, quantity) = titled(Measure::Mean);
-    sheet.plot(&lines::titled_in(&facet.heading, Measure::Mean.title()), (&axis, quantity), plot)
+    let title = lines::titled_in(&facet.heading, Measure::Mean.title());
+    sheet.plot(&title, titled(Measure::Mean), plot)
 }

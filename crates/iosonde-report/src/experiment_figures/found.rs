@@ -13,6 +13,14 @@ pub(super) struct Found {
     pub(super) what: &'static str,
 }
 
+impl Found {
+    /// `95 % interval 6 to 13`, where there is one.
+    pub(super) fn interval(&self, view: &View) -> Option<String> {
+        let (low, high) = self.range?;
+        Some(format!("{} {} to {}", self.what, formatted(view, low), formatted(view, high)))
+    }
+}
+
 /// What was found for a series, under a name of its own (`crossover-random-read`) where there are
 /// several.
 pub(super) fn found(view: &View, name: &str, series: &Series) -> Option<Found> {
@@ -49,15 +57,10 @@ pub(super) fn marker(view: &View, name: &str, series: &Series) -> Option<Marker>
     }
     let at = formatted(view, found.at);
     let marker = Marker::at_x(found.at, format!("{name} {at}"));
-    let Some((low, high)) = found.range else {
+    let (Some((low, high)), Some(interval)) = (found.range, found.interval(view)) else {
         return Some(Marker { hover: format!("{name}: {at}"), ..marker });
     };
-    let hover = format!(
-        "{name}: {at}, {} {} to {}",
-        found.what,
-        formatted(view, low),
-        formatted(view, high)
-    );
+    let hover = format!("{name}: {at}, {interval}");
     Some(Marker { hover, ..marker.between(low.clamp(first, last), high.clamp(first, last)) })
 }
 

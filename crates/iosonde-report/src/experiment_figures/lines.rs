@@ -27,13 +27,9 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
                 };
                 let lines = measures.iter().enumerate().filter_map(named).collect();
                 let callouts = best::in_panel(&view, facet, *first, &measures);
-                let (_, quantity) = titled(*first);
+                let axis = (common(*first).into(), titled(*first).1);
                 let plot = Plot { lines, callouts, ..Plot::default() };
-                sheet.plot(
-                    &facet.heading,
-                    (common(*first), quantity),
-                    knees(&view, facet, plot),
-                )?;
+                sheet.plot(&facet.heading, axis, knees(&view, facet, plot))?;
             }
             _ => {
                 for measure in &measures {
@@ -42,9 +38,8 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
                         callouts: best::in_panel(&view, facet, *measure, &measures),
                         ..Plot::default()
                     };
-                    let (axis, quantity) = titled(*measure);
                     let title = titled_in(&facet.heading, &heading(*measure, view.direction()));
-                    sheet.plot(&title, (&axis, quantity), knees(&view, facet, plot))?;
+                    sheet.plot(&title, titled(*measure), knees(&view, facet, plot))?;
                 }
             }
         }

@@ -33,9 +33,8 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
                     callouts: best::in_panel(&view, &alone, *measure, &measures),
                     ..Plot::default()
                 };
-                let (axis, quantity) = titled(*measure);
                 let title = lines::titled_in(&alone.heading, measure.title());
-                sheet.plot(&title, (&axis, quantity), plot)?;
+                sheet.plot(&title, titled(*measure), plot)?;
             }
         }
     }

@@ -66,7 +66,7 @@ impl<'a> Sheet<'a> {
     }
 
     /// A panel along the axis of the view. One without a value is left out.
-    pub(super) fn plot(&mut self, title: &str, y: (&str, Quantity), mut plot: Plot) -> Drawn {
+    pub(super) fn plot(&mut self, title: &str, y: Titled, mut plot: Plot) -> Drawn {
         if !has_value(&plot.lines, Edge::Left) {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl<'a> Sheet<'a> {
     /// The scale of a side of a plot: from zero, or logarithmic where the values are far apart.
     pub(super) fn y_axis(
         &mut self,
-        (title, quantity): (&str, Quantity),
+        (title, quantity): Titled,
         plot: &mut Plot,
         edge: Edge,
     ) -> Result<Axis, ChartError> {
@@ -142,8 +142,11 @@ impl<'a> Sheet<'a> {
 /// Whether it could be drawn.
 pub(super) type Drawn = Result<(), ChartError>;
 
-/// The axis of a measure, of its title and how it is written.
-pub(super) fn titled(measure: Measure) -> (String, Quantity) {
+/// Title of an axis, and how its values are written.
+pub(super) type Titled = (String, Quantity);
+
+/// The axis of a measure.
+pub(super) fn titled(measure: Measure) -> Titled {
     let (_, quantity, title) = unit(measure);
     (title, quantity)
 }

@@ -3,7 +3,7 @@
 use super::Drawing;
 use super::best;
 use super::found;
-use super::sheet::{Drawn, Sheet, ends};
+use super::sheet::{Drawn, Sheet, ends, titled};
 use super::view::{Facet, Layout, Series, View, unit};
 use crate::chart::{
     self, Annotation, Axis, Callout, Edge, Kind, Line, Marks, Plot, Quantity, merge_annotations,
@@ -59,10 +59,7 @@ fn knee_note(view: &View, series: &Series, knee: found::Found) -> String {
         return format!("The knee{of} is outside the sweep.");
     }
     let axis = view.x.map_or("", |axis| axis.heading());
-    let interval = knee.range.map_or(String::new(), |(low, high)| {
-        let (low, high) = (found::formatted(view, low), found::formatted(view, high));
-        format!(", {} {low} to {high}", knee.what)
-    });
+    let interval = knee.interval(view).map_or(String::new(), |interval| format!(", {interval}"));
     let blunt = if found::is_so(view, "no_sharp_knee", series) { "; it is not sharp" } else { "" };
     let at = found::formatted(view, knee.at);
     format!("Knee{of}: {axis} {at}{interval}: the most throughput for its latency{blunt}.")
@@ -94,8 +91,7 @@ fn panel(view: &View, sheet: &mut Sheet, facet: &Facet, rate: Measure) -> Drawn 
         true => Axis::fit("latency (logarithmic)", Quantity::Latency, Kind::Log10, xs)?,
         false => Axis::from_zero("latency", Quantity::Latency, xs)?,
     };
-    let (_, quantity, title) = unit(rate);
-    let y = sheet.y_axis((&title, quantity), &mut plot, Edge::Left)?;
+    let y = sheet.y_axis(titled(rate), &mut plot, Edge::Left)?;
     sheet.push(&facet.heading, x, y, Marks::Plot(plot), 380.0);
     Ok(())
 }
