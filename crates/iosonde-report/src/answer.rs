@@ -56,19 +56,15 @@ impl Answer {
         };
         let goal = goal(rows).filter(|goal| *goal != verdict.words);
         let figures = goal.map_or_else(|| figures.clone(), |goal| format!("{goal}; {figures}"));
-        let result = match (verdict.kind, earlier) {
+        let earlier = earlier.map(|words| format!("{words}; ")).unwrap_or_default();
+        let limit = limit(verdict, Strength::Supported).map(|found| &found.finding.subject);
+        let result = match (verdict.kind, limit) {
             (Kind::Failing, _) => format!("{}; {figures}", verdict.words),
-            (Kind::LowConfidence, earlier) if limit(verdict, Strength::Supported).is_some() => {
-                let limit = limit(verdict, Strength::Supported);
-                let limit = limit.map_or("", |found| &found.finding.subject);
-                let earlier = earlier.map(|words| format!("{words}; ")).unwrap_or_default();
+            (Kind::LowConfidence, Some(limit)) => {
                 format!("limited by {limit}; {earlier}{figures}")
             }
-            (Kind::LimitedBy, Some(earlier)) => {
-                format!("{}; {earlier}; {figures}", verdict.words)
-            }
-            (Kind::LimitedBy, None) => format!("{}; {figures}", verdict.words),
-            (kind, earlier) => {
+            (Kind::LimitedBy, _) => format!("{}; {earlier}{figures}", verdict.words),
+            (kind, _) => {
                 let has_missed = rows.iter().any(|(_, row)| row.missed_goal().is_some());
                 let health = match kind {
                     // What stands for the figures says it.
@@ -85,7 +81,6 @@ impl Answer {
                     Kind::NoFaultSeen => format!("{}; ", verdict.words),
                     _ => String::new(),
                 };
-                let earlier = earlier.map(|words| format!("{words}; ")).unwrap_or_default();
                 format!("{health}{earlier}{figures}")
             }
         };
