@@ -81,24 +81,21 @@ pub fn ended(document: &Document<'_>) -> String {
     out.one("iosonde_exit_code", "gauge", help, &verb, f64::from(document.exit_code));
     let valid = |(_, facts): &&(&Run, &Assessment)| facts.consistency.valid();
     let cells: Vec<_> = document.cells.iter().filter(valid).collect();
-    let mut directed =
-        |name: &str, kind: &str, help: &str, of: &dyn Fn(&DirectionFigures) -> f64| {
-            out.family(name, kind, help);
-            for (run, facts) in &cells {
-                for (word, direction) in facts.figures.all.directions() {
-                    let labels = [("workload", run.plan.name.as_str()), ("direction", word)];
-                    out.sample(name, &labels, of(direction));
-                }
+    let directed: [(&str, &str, fn(&DirectionFigures) -> f64); 4] = [
+        ("iosonde_operations", "Operations completed in the measured window.", |of| of.ops as f64),
+        ("iosonde_bytes", "Bytes moved in the measured window.", |of| of.bytes as f64),
+        ("iosonde_iops", "Operations per second.", |of| of.iops),
+        ("iosonde_bytes_per_second", "Bytes per second.", |of| of.bytes_per_s),
+    ];
+    for (name, help, value) in directed {
+        out.family(name, "gauge", help);
+        for (run, facts) in &cells {
+            for (word, direction) in facts.figures.all.directions() {
+                let labels = [("workload", run.plan.name.as_str()), ("direction", word)];
+                out.sample(name, &labels, value(direction));
             }
-        };
-    let help = "Operations completed in the measured window.";
-    directed("iosonde_operations", "gauge", help, &|direction| direction.ops as f64);
-    let help = "Bytes moved in the measured window.";
-    directed("iosonde_bytes", "gauge", help, &|direction| direction.bytes as f64);
-    let help = "Operations per second.";
-    directed("iosonde_iops", "gauge", help, &|direction| direction.iops);
-    let help = "Bytes per second.";
-    directed("iosonde_bytes_per_second", "gauge", help, &|direction| direction.bytes_per_s);
+        }
+    }
     out.family("iosonde_latency_seconds", "summary", "Latency of an operation.");
     for (run, facts) in &cells {
         for (word, direction) in facts.figures.all.directions() {
