@@ -11,7 +11,7 @@ mod summary;
 mod tables;
 mod waits;
 
-use iosonde_analysis::profile::{Against, Figures};
+use iosonde_analysis::profile::{Against, DeviceFigures, Figures, Side};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Ended, Subject};
 use iosonde_model::record::run::by_signal;
@@ -66,11 +66,7 @@ pub fn profile_text(
 /// Title, then duration, devices and kernel, then how it ended if not well.
 fn heading(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     out.hanging("=== IO Profile: ", &format!("{} ===", title(&run.subject)));
-    let used = figures
-        .devices
-        .iter()
-        .filter(|device| device.program.as_ref().is_some_and(|side| side.requests() > 0));
-    let mut names: Vec<String> = used.map(|device| clean(&device.name)).collect();
+    let mut names: Vec<String> = used(figures).map(|device| clean(&device.name)).collect();
     if names.is_empty() {
         names = figures.devices.iter().map(|device| clean(&device.name)).collect();
     }
@@ -119,6 +115,12 @@ fn ended(ended: &Ended) -> Option<String> {
             Some(format!("profiling was interrupted {}; this is what was seen", by_signal(*signal)))
         }
     }
+}
+
+/// The devices to which the program made requests.
+fn used(figures: &Figures) -> impl Iterator<Item = &DeviceFigures> {
+    let has_requests = |side: &Side| side.requests() > 0;
+    figures.devices.iter().filter(move |of| of.program.as_ref().is_some_and(has_requests))
 }
 
 /// How much of what the device did in a run the program used, or why that is not reported.

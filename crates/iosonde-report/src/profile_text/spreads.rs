@@ -7,7 +7,7 @@ use iosonde_model::record::profile::Op;
 use iosonde_model::units::{count, duration};
 
 use super::cells::{latency_row, maybe_percent, percent, rate, size, spread_row};
-use super::{labelled, no_data};
+use super::{labelled, no_data, used};
 
 /// What the rows of an operation are called.
 const ROWS: [(Op, &str); 5] = [
@@ -45,11 +45,7 @@ pub(super) fn histograms(out: &mut Text, figures: &Figures) {
 }
 
 fn depths(out: &mut Text, figures: &Figures) {
-    let used = figures
-        .devices
-        .iter()
-        .filter(|device| device.program.as_ref().is_some_and(|side| side.requests() > 0));
-    for device in used {
+    for device in used(figures) {
         let Some(own) = &device.program_depth else { continue };
         let words = format!(
             "{}: {}; with others {}",
