@@ -12,7 +12,7 @@ use serde_json::json;
 use session::Session;
 
 use super::cross_check::CrossCheckArgs;
-use super::exit::{Exit, Failure, wrong};
+use super::exit::{About, Exit, Failure, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
 use super::layout::{self, lay_out_first};
@@ -266,8 +266,7 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
     let titles: Vec<&str> = titles.into_iter().chain(left_out.iter().map(String::as_str)).collect();
     let mut expectations = Vec::new();
     for text in &args.expect {
-        let parsed = Expectation::parse(text, &titles)
-            .map_err(|error| wrong(format!("--expect '{text}': {error}")))?;
+        let parsed = Expectation::parse(text, &titles).or_wrong(format!("--expect '{text}'"))?;
         expectations.push(parsed);
     }
     let latency = args.latency.as_deref().map(latency_target).transpose()?;
@@ -285,7 +284,7 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
 
 /// The limit of p99 that a controller holds.
 fn latency_target(limit: &str) -> Result<LatencyTarget, Failure> {
-    LatencyTarget::parse(&format!("p99<={limit}")).map_err(|error| wrong(format!("-l: {error}")))
+    LatencyTarget::parse(&format!("p99<={limit}")).or_wrong("-l")
 }
 
 /// A cell as it is carried out: with a latency target, its warm-up ends when that is held.

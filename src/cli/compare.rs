@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::exit::{Exit, Failure, wrong};
+use super::exit::{About, Exit, Failure, shown, wrong};
 use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat, note};
 use super::place;
@@ -177,20 +177,19 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
             (std::slice::from_ref(a), std::slice::from_ref(b))
         }
         (paths, _) => {
-            let message = format!(
-                "expected two results, A and B or PROFILE and REPLAY, found {}",
-                paths.len()
-            );
+            let found = paths.len();
             let hint = "iosonde compare -h\nseveral per side: --a PATH… --b PATH…\nmeasured now: \
                         --run COMMAND --run COMMAND";
-            return Err(Failure { hint: Some(hint.into()), ..wrong(message) });
+            return Err(wrong(format!(
+                "expected two results, A and B or PROFILE and REPLAY, found {found}"
+            ))
+            .hinting(hint));
         }
     };
     no_replay(args)?;
     if let Some(shared) = sides::shared(a, b) {
-        let message = format!("`{}` is part of both A and B", shared.display());
         let hint = "expected different runs: a result does not differ from itself";
-        return Err(Failure { hint: Some(hint.into()), ..wrong(message) });
+        return Err(wrong(format!("{} is part of both A and B", shown(shared))).hinting(hint));
     }
     let (a, altered_a) = sides::read("A", a, args.accept)?;
     let (b, altered_b) = sides::read("B", b, args.accept)?;
@@ -235,12 +234,10 @@ fn print(args: &CompareArgs, analysed: &Comparison, exit: Exit) -> Exit {
 
 fn request_text(args: &CompareArgs, seed: u64) -> Result<Request, Failure> {
     let gates = args.gate.iter().map(|text| Gate::parse(text));
-    let gates =
-        gates.collect::<Result<_, _>>().map_err(|error| wrong(format!("--gate: {error}")))?;
+    let gates = gates.collect::<Result<_, _>>().or_wrong("--gate")?;
     let mut metrics = Vec::new();
     for word in &args.metrics {
-        let (front, name) =
-            metric(word.trim()).map_err(|error| wrong(format!("--metrics: {error}")))?;
+        let (front, name) = metric(word.trim()).or_wrong("--metrics")?;
         if let Some(front) = front {
             let message = format!("--metrics: found `{front}` before the metric, expected read.");
             return Err(wrong(format!("{message}, write. or nothing")));

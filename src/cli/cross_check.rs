@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::exit::{Exit, Failure, wrong};
+use super::exit::{Exit, Failure, environment, wrong};
 use super::keep::Keeper;
 use super::output::{OutputFormat, note};
 use super::progress::Progress;
@@ -40,7 +40,7 @@ pub(crate) struct Second {
 
 impl From<FioError> for Failure {
     fn from(error: FioError) -> Failure {
-        Failure::new(Exit::Environment, error.to_string())
+        environment(error)
     }
 }
 

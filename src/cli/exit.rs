@@ -1,6 +1,7 @@
 //! Exit codes, and the one type that carries a failure to the user.
 
 use std::fmt::Display;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -11,7 +12,6 @@ use iosonde_engine::target::undo::RestoreError;
 use iosonde_engine::target::{PassthroughError, TargetError};
 use iosonde_model::plan::Refusal;
 use iosonde_model::spec::engine::EngineNameError;
-use iosonde_model::units::UnitError;
 
 /// How the program ends. The number is the exit code.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -113,12 +113,46 @@ pub(crate) struct Failure {
 
 /// A usage error.
 pub(crate) fn wrong(message: impl Display) -> Failure {
-    Failure::new(Exit::Usage, message.to_string())
+    Failure::new(Exit::Usage, message)
+}
+
+/// The system does not let it be done.
+pub(crate) fn environment(message: impl Display) -> Failure {
+    Failure::new(Exit::Environment, message)
+}
+
+/// An error as a failure that begins with what it is about: an option, or a path.
+pub(crate) trait About<T> {
+    /// As a usage error.
+    fn or_wrong(self, about: impl Display) -> Result<T, Failure>;
+
+    /// As something that the system does not let be done.
+    fn or_environment(self, about: impl Display) -> Result<T, Failure>;
+}
+
+impl<T, E: Display> About<T> for Result<T, E> {
+    fn or_wrong(self, about: impl Display) -> Result<T, Failure> {
+        self.map_err(|error| wrong(format!("{about}: {error}")))
+    }
+
+    fn or_environment(self, about: impl Display) -> Result<T, Failure> {
+        self.map_err(|error| environment(format!("{about}: {error}")))
+    }
+}
+
+/// A path as it stands in a message.
+pub(crate) fn shown(path: impl AsRef<Path>) -> String {
+    format!("`{}`", path.as_ref().display())
 }
 
 impl Failure {
-    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
-        Failure { exit, message: message.into(), hint: None }
+    pub(crate) fn new(exit: Exit, message: impl Display) -> Failure {
+        Failure { exit, message: message.to_string(), hint: None }
+    }
+
+    /// The same with what to do about it.
+    pub(crate) fn hinting(self, hint: impl Into<String>) -> Failure {
+        Failure { hint: Some(hint.into()), ..self }
     }
 
     /// A stable name for programs.
@@ -133,11 +167,6 @@ impl Failure {
             return wrong(format!("missing command\n\n{}", text.trim()));
         }
         wrong(text.trim().trim_start_matches("error: "))
-    }
-
-    /// An invalid value of an option.
-    pub(crate) fn value(option: &str, error: &UnitError) -> Failure {
-        wrong(format!("{option}: {error}"))
     }
 }
 

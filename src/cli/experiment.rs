@@ -212,7 +212,7 @@ pub(super) fn explained(error: &clap::Error) -> Option<Failure> {
         "iosonde experiment run {word} runs an experiment; iosonde experiment list names those \
          built in"
     );
-    is_here.then(|| Failure { hint: Some(hint), ..Failure::usage(error) })
+    is_here.then(|| Failure::usage(error).hinting(hint))
 }
 
 /// Runs the command.

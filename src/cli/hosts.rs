@@ -32,7 +32,7 @@ pub(super) use agent::{AgentArgs, agent};
 pub(super) use peers::{Agent, BARRIER};
 pub(super) use protocol::read_frames;
 
-use super::exit::{Exit, Failure, wrong};
+use super::exit::{About, Exit, Failure, wrong};
 use super::keep::Keeper;
 use super::output::{Output, OutputFormat};
 use super::screen;
@@ -211,10 +211,8 @@ fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> 
     let names = nodes::hosts(list)?;
     let mut launcher = Launcher::parse(&args.launch, &args.agent)?;
     if args.send_binary {
-        launcher = launcher.sending().map_err(|error| {
-            let message = format!("--send-binary: this program cannot be read: {error}");
-            Failure::new(Exit::Environment, message)
-        })?;
+        launcher =
+            launcher.sending().or_environment("--send-binary: this program cannot be read")?;
     }
     let silence_ns = time("--host-timeout", &args.host_timeout)?;
     if !(2_000_000_000..=86_400_000_000_000).contains(&silence_ns) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::exit::{Exit, Failure};
+use super::exit::{About, Exit, Failure, shown};
 use super::output::note;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_model::record::RunFolder;
@@ -57,13 +57,10 @@ impl AcceptArgs {
     ) -> Result<Vec<String>, Failure> {
         let _reading = Wait::begin("reading", path.to_string_lossy());
         let Some((folder, file)) = folder_of(path) else { return Ok(Vec::new()) };
-        let failed = |error: std::io::Error| {
-            Failure::new(Exit::Environment, format!("`{}`: {error}", folder.display()))
-        };
         if is_exempt(&folder) {
             return Ok(Vec::new());
         }
-        let mut altered = alterations(&folder).map_err(failed)?;
+        let mut altered = alterations(&folder).or_environment(shown(&folder))?;
         if let Some(file) = &file {
             // What is read with it.
             let read = [file.as_str(), "manifest.json", "host.json", SUMS];
@@ -74,13 +71,9 @@ impl AcceptArgs {
         }
         let words = words(&folder, &altered);
         if !self.accept_altered {
-            let mut failure = Failure::new(Exit::Invalid, words.join("\n"));
-            failure.hint = Some(
-                "take the folder from a copy, or repeat with --accept-altered: what is read then \
-                 is marked as altered"
-                    .into(),
-            );
-            return Err(failure);
+            let hint = "take the folder from a copy, or repeat with --accept-altered: what is \
+                        read then is marked as altered";
+            return Err(Failure::new(Exit::Invalid, words.join("\n")).hinting(hint));
         }
         note(&format!("warning: {}", words.join("\n")));
         Ok(words)

@@ -1,6 +1,6 @@
 //! Writing what a command reads: the data of a test file, before anything is measured.
 
-use super::exit::{Exit, Failure, wrong};
+use super::exit::{Exit, Failure, environment, wrong};
 use super::progress::Progress;
 use crate::schedule::{RunContext, execute_single};
 use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
@@ -52,8 +52,7 @@ pub(super) fn lay_out(
         Outcome::Complete => Ok(None),
         Outcome::Interrupted { signal } => Ok(Some(signal)),
         Outcome::Failed { error } => {
-            let words = format!("the test file could not be prepared: {error}");
-            Err(Failure::new(Exit::Environment, words))
+            Err(environment(format!("the test file could not be prepared: {error}")))
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::exit::{Exit, Failure, wrong};
+use super::exit::{About, Exit, Failure, wrong};
 use super::output::note;
 use iosonde_analysis::intervals;
 use iosonde_model::plan::Plan;
@@ -147,7 +147,7 @@ impl Outputs {
                 return Err(wrong(format!("{option}: `{analysed}` is given twice")));
             }
             export::probe(path, &|start| kind.knows(start))
-                .map_err(|error| wrong(format!("{option}: `{analysed}`: {error}")))?;
+                .or_wrong(format!("{option}: `{analysed}`"))?;
         }
         let files = files.into_iter().map(|(_, kind, path)| (kind, path));
         let files = files.filter(|(kind, _)| *kind != FileKind::Prometheus).collect();

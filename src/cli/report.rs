@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::exit::{Exit, Failure, wrong};
+use super::exit::{About, Exit, Failure, shown, wrong};
 use super::intact::AcceptArgs;
 use super::keep;
 use super::output::{Output, OutputFormat, note};
 use super::recorded::bounded;
 use super::results;
 use iosonde_model::record::experiment_folder::ExperimentFolder;
+use iosonde_model::record::import::MAX_BYTES;
 use iosonde_model::record::import::fio_json::{fio_json, is_fio_json};
 use iosonde_model::record::import::fio_log::{fio_log, kind_of};
-use iosonde_model::record::import::{ForeignLog, MAX_BYTES};
 use iosonde_report::explain::{explain, explain_text};
 use iosonde_report::fio_report::{FioResults, fio_report};
 use iosonde_report::report::Report;
@@ -233,7 +233,7 @@ fn kept_results(args: &ReportArgs) -> Result<Exit, Failure> {
 }
 
 fn explain_metric(word: &str, form: Form) -> Result<Exit, Failure> {
-    let analysed = explain(word).map_err(|error| wrong(format!("--explain: {error}")))?;
+    let analysed = explain(word).or_wrong("--explain")?;
     let format = match form {
         Form::Normal => OutputFormat::Normal,
         Form::Json => OutputFormat::Json,
@@ -290,9 +290,8 @@ fn fio_in(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
     if kept::is_folder(path) {
         return Ok(false);
     }
-    let failed = |error: std::io::Error| wrong(format!("`{}`: {error}", path.display()));
     let mut inside: Vec<PathBuf> = std::fs::read_dir(path)
-        .map_err(failed)?
+        .or_wrong(shown(path))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|each| each.extension().is_some_and(|end| end == "json" || end == "log"))
         .filter(|each| each.is_file())
@@ -306,16 +305,13 @@ fn fio_in(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
 }
 
 fn fio_file(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
-    let refuse = |why: String| wrong(format!("`{}`: {why}", path.display()));
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let as_text = || -> Result<String, Failure> {
-        let bytes = bounded(path, MAX_BYTES).map_err(refuse)?;
+        let bytes = bounded(path, MAX_BYTES).or_wrong(shown(path))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     if let Some((job, kind)) = kind_of(&name) {
-        let log: ForeignLog =
-            fio_log(&job, kind, &as_text()?).map_err(|error| refuse(error.to_string()))?;
-        results.logs.push(log);
+        results.logs.push(fio_log(&job, kind, &as_text()?).or_wrong(shown(path))?);
         return Ok(true);
     }
     // iosonde records may be larger than results of other programs.
@@ -329,8 +325,8 @@ fn fio_file(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
     if !may_be {
         return Ok(false);
     }
-    let foreign = fio_json(&text)
-        .map_err(|error| refuse(format!("neither an iosonde record nor a fio result: {error}")))?;
+    let about = format!("{}: neither an iosonde record nor a fio result", shown(path));
+    let foreign = fio_json(&text).or_wrong(about)?;
     results.documents.push((name, foreign));
     Ok(true)
 }
@@ -341,9 +337,7 @@ type Pictures = Vec<(String, String)>;
 /// The charts of a report document.
 fn pictures(report: &Report) -> Result<Pictures, Failure> {
     let drawn = report.pictures().map(|picture| {
-        let svg = picture.figure.svg().map_err(|error| {
-            Failure::new(Exit::Environment, format!("chart {}: {error}", picture.name))
-        })?;
+        let svg = picture.figure.svg().or_environment(format!("chart {}", picture.name))?;
         Ok((picture.name.clone(), svg))
     });
     drawn.collect()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use super::config;
-use super::exit::{Exit, Failure};
+use super::exit::{About, Failure, shown};
 use super::keep::{self, Keeper};
 use super::screen;
 use iosonde_analysis::history;
@@ -248,10 +248,8 @@ pub(crate) fn prune(directory: &Path, keep: usize, remove: bool) -> Result<Strin
         }
         freed += result.bytes();
         if remove {
-            fs::remove_dir_all(&result.path).map_err(|error| {
-                let path = result.path.display();
-                Failure::new(Exit::Environment, format!("`{path}` cannot be removed: {error}"))
-            })?;
+            let about = format!("{} cannot be removed", shown(&result.path));
+            fs::remove_dir_all(&result.path).or_environment(about)?;
         }
         rows.push(result.row(results.len() - 1 - at));
     }

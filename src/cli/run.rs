@@ -35,7 +35,7 @@ use submit::SubmitArgs;
 
 use super::cross_check::{self, Both, CrossCheckArgs, Second};
 use super::ending::Ending;
-use super::exit::{Exit, Failure, wrong};
+use super::exit::{About, Exit, Failure, environment, wrong};
 use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
 use super::layout::{self, lay_out_first};
@@ -194,8 +194,7 @@ pub(super) fn run(
     words: &[String],
 ) -> Result<Exit, Failure> {
     if let Some(name) = &args.show {
-        let text =
-            catalogue::workload_text(name).map_err(|error| wrong(format!("--show: {error}")))?;
+        let text = catalogue::workload_text(name).or_wrong("--show")?;
         let mut output = Output::new(OutputFormat::Normal);
         output.file(&text);
         return Ok(output.end(Exit::Done));
@@ -288,7 +287,7 @@ pub(super) fn run(
         }
     };
     let Some(mut run) = run else {
-        return Err(Failure::new(Exit::Environment, "nothing was measured"));
+        return Err(environment("nothing was measured"));
     };
     if let Some(watched) = watched {
         watched.end(&mut run);

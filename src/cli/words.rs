@@ -1,16 +1,31 @@
 //! Values of options: sizes, times, command lines.
 
-use super::exit::Failure;
+use std::ffi::OsString;
+
+use super::exit::{About, Failure};
 use iosonde_model::units::{bytes, duration};
 
 /// A size in bytes.
 pub(crate) fn size(option: &str, text: &str) -> Result<u64, Failure> {
-    bytes::parse(text).map_err(|error| Failure::value(option, &error))
+    bytes::parse(text).or_wrong(option)
 }
 
 /// A time in nanoseconds; a bare number is in seconds.
 pub(crate) fn time(option: &str, text: &str) -> Result<u64, Failure> {
-    duration::parse(text, 1_000_000_000).map_err(|error| Failure::value(option, &error))
+    duration::parse(text, 1_000_000_000).or_wrong(option)
+}
+
+/// The values of an option in a command line: those that are words of their own, then those behind
+/// an equals sign.
+pub(crate) fn values<'a>(words: &'a [String], option: &'a str) -> impl Iterator<Item = &'a str> {
+    let spaced = words.windows(2).filter(move |pair| pair[0] == option).map(|pair| &pair[1][..]);
+    let joined = words.iter().filter_map(move |word| word.strip_prefix(option)?.strip_prefix('='));
+    spaced.chain(joined)
+}
+
+/// The words of a command line for messages and records.
+pub(crate) fn lossy(words: &[OsString]) -> Vec<String> {
+    words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Splits words like a shell: at blanks outside quotes. No variables, no patterns.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::plan::identity;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, shown, wrong};
 use crate::cli::experiment::own_texts;
 use iosonde_engine::host::Root;
 use iosonde_engine::host::identity as identity_of;
@@ -108,8 +108,7 @@ fn files_of(requested: &Requested) -> Result<Vec<(String, String)>, Failure> {
         all.push((requested.name.clone(), sum_of(&texts)));
     }
     if let Some(spec) = &requested.spec {
-        let text = given::text(Path::new(spec), MAX_BYTES)
-            .map_err(|error| wrong(format!("spec: `{spec}`: {error}")))?;
+        let text = given::text(Path::new(spec), MAX_BYTES).or_wrong(format!("spec: `{spec}`"))?;
         all.push((spec.clone(), sum_of(&[text])));
     }
     Ok(all)
@@ -134,9 +133,8 @@ pub(super) fn begin_of(folder: &Path) -> Result<Option<Begin>, Failure> {
     if !path.is_file() {
         return Ok(None);
     }
-    let said = |what: String| wrong(format!("`{}`: {what}", path.display()));
-    let text = given::bytes(&path, MAX_BYTES).map_err(|error| said(error.to_string()))?;
-    serde_json::from_slice(&text).map(Some).map_err(|error| said(error.to_string()))
+    let text = given::bytes(&path, MAX_BYTES).or_wrong(shown(&path))?;
+    serde_json::from_slice(&text).map(Some).or_wrong(shown(&path))
 }
 
 fn known(device: &Device, number: u64) -> Option<Known> {

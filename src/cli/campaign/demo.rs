@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{DemoArgs, summary};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, wrong};
 use crate::cli::output::note;
 use iosonde_report::clean::clean;
 
@@ -25,8 +25,7 @@ pub(super) fn demo(args: &DemoArgs) -> Result<Exit, Failure> {
             "--output: `{shown}` holds something else; give a new directory or an empty one"
         )));
     }
-    unpack(&args.output, "")
-        .map_err(|error| Failure::new(Exit::Environment, format!("--output: {shown}: {error}")))?;
+    unpack(&args.output, "").or_environment(format!("--output: {shown}"))?;
     note("recorded on simulated devices: nothing is measured here");
     note(&format!("unpacked in {shown}; to report on it: iosonde campaign report {shown}"));
     summary::report(&args.output, args.output_format, None)

@@ -16,7 +16,7 @@ use super::events::{ALL, Events};
 use super::plan::{devices, identity, reason, targets, unused};
 use super::state::{State, Step, events, folder_of, read, steps};
 use super::{OutputArgs, RunArgs, summary};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, environment, wrong};
 use crate::cli::hosts::BARRIER;
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
@@ -46,14 +46,13 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let place = Place::find()?;
     place.admit_named(targets(&campaign))?;
     let begin = Begin::of(&campaign)?;
-    let environment = |why: String| Failure::new(Exit::Environment, format!("--output: {why}"));
     // Of two that begin at once, the second finds the campaign of the first.
     let locked = std::fs::create_dir_all(&output).and_then(|()| File::open(&output));
     let locked = locked.and_then(|folder| folder.lock().map(|()| folder));
-    let locked = locked.map_err(|error| environment(format!("{}: {error}", output.display())))?;
+    let locked = locked.or_environment(format!("--output: {}", output.display()))?;
     unused(&output)?;
-    let mut keeper =
-        Keeper::insist("--output DIR", &output, "campaign", words).map_err(environment)?;
+    let keeper = Keeper::insist("--output DIR", &output, "campaign", words);
+    let mut keeper = keeper.or_environment("--output")?;
     keeper.keep(BEGIN, &begin);
     keeper.keep_cell("campaign.json", &campaign);
     drop(locked);
@@ -72,8 +71,7 @@ pub(super) fn resume(args: &OutputArgs, words: &[String]) -> Result<Exit, Failur
     let place = Place::find()?;
     place.admit_named(targets(&campaign))?;
     let lines = events(&folder);
-    let keeper = Keeper::reopen(&folder, "campaign", words)
-        .map_err(|why| Failure::new(Exit::Environment, why))?;
+    let keeper = Keeper::reopen(&folder, "campaign", words).map_err(environment)?;
     let mut events = Events::new(keeper, lines);
     events.add("resume", ALL, &format!("campaign {}", campaign.name));
     let all = (&campaign, begin);

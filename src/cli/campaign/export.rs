@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::FioArgs;
 use super::plan::devices;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{About, Exit, Failure, environment, shown};
 use crate::cli::experiment::points;
 use crate::cli::output::{Output, note};
 use iosonde_model::record::export;
@@ -15,9 +15,7 @@ use iosonde_report::fio_job::fio_job;
 pub(super) fn fio(args: &FioArgs) -> Result<Exit, Failure> {
     let campaign = args.file.load()?;
     devices(&campaign)?;
-    std::fs::create_dir_all(&args.output).map_err(|error| {
-        Failure::new(Exit::Environment, format!("`{}`: {error}", args.output.display()))
-    })?;
+    std::fs::create_dir_all(&args.output).or_environment(shown(&args.output))?;
     let mut output = Output::new(args.file.output_format);
     let (mut written, mut left_out) = (Vec::new(), Vec::new());
     for device in &campaign.devices {
@@ -32,8 +30,7 @@ pub(super) fn fio(args: &FioArgs) -> Result<Exit, Failure> {
                 match text {
                     Ok(text) => {
                         let path = args.output.join(&name);
-                        export::write(&path, &text)
-                            .map_err(|error| Failure::new(Exit::Environment, error.to_string()))?;
+                        export::write(&path, &text).map_err(environment)?;
                         written.push(name);
                     }
                     Err(why) => {

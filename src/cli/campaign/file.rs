@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::configure::document::Document;
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, shown, wrong};
 use iosonde_model::record::given;
 use iosonde_model::spec::campaign::{Campaign, Device, Requested, check};
 use iosonde_model::spec::experiment::Switch;
@@ -30,20 +30,15 @@ const MIXED: &str = "provision-mixed";
 /// # Errors
 /// If it is no campaign, or contradicts itself.
 pub(super) fn load(path: &Path, preset: Option<&str>, set: &[String]) -> Result<Campaign, Failure> {
-    let shown = path.display();
-    let text =
-        given::text(path, MAX_BYTES).map_err(|error| wrong(format!("`{shown}`: {error}")))?;
+    let text = given::text(path, MAX_BYTES).or_wrong(shown(path))?;
     // Read as what it is first, so that an error has its line and column.
-    let said = |error: toml::de::Error| wrong(format!("`{shown}` is not a campaign: {error}"));
-    toml::from_str::<Campaign>(&text).map_err(said)?;
+    toml::from_str::<Campaign>(&text).or_wrong(format!("{} is not a campaign", shown(path)))?;
     let mut document = Document::parse(&text).map_err(wrong)?;
     for change in set {
         let Some((key, value)) = change.split_once('=') else {
             return Err(wrong(format!("--set: found `{change}`, expected KEY=VALUE")));
         };
-        document
-            .put_dotted(key.trim(), value.trim())
-            .map_err(|why| wrong(format!("--set {change}: {why}")))?;
+        document.put_dotted(key.trim(), value.trim()).or_wrong(format!("--set {change}"))?;
     }
     let changed = toml::from_str::<Campaign>(&document.text());
     let mut campaign = changed.map_err(|error| wrong(format!("--set: {}", error.message())))?;
@@ -52,10 +47,8 @@ pub(super) fn load(path: &Path, preset: Option<&str>, set: &[String]) -> Result<
         // What the command line changed stands nowhere in the file.
         let is_changed = preset.is_some() || !set.is_empty();
         let line = if is_changed { None } else { line_of(&text, &error.place) };
-        wrong(match line {
-            Some(line) => format!("`{shown}`, line {line}: {error}"),
-            None => format!("`{shown}`: {error}"),
-        })
+        let line = line.map_or(String::new(), |line| format!(", line {line}"));
+        wrong(format!("{}{line}: {error}", shown(path)))
     })?;
     Ok(campaign)
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::execution::child;
 use super::{FileArgs, state};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, wrong};
 use crate::cli::output::{Output, note};
 use iosonde_engine::host::{self, Root};
 use iosonde_model::record::hosts::TargetIdentity;
@@ -139,9 +139,7 @@ fn rehearse(campaign: &Campaign) -> Result<Vec<Rehearsed>, Failure> {
         for (_, requested) in campaign.steps(device) {
             let mut words = requested.words(device);
             words.extend(["--dry-run".into(), "--output-format=json".into()]);
-            let ended = child(&words).output().map_err(|error| {
-                Failure::new(Exit::Environment, format!("a rehearsal: {error}"))
-            })?;
+            let ended = child(&words).output().or_environment("a rehearsal")?;
             let value: Value = serde_json::from_slice(&ended.stdout).unwrap_or(Value::Null);
             let first = &value["stages"][0];
             let estimate = match ended.status.success() {
@@ -178,8 +176,7 @@ pub(super) fn devices(campaign: &Campaign) -> Result<(), Failure> {
     for device in campaign.devices.iter().filter(|device| !device.is_simulated()) {
         let (path, number) = identity(device)?;
         // Two nodes may lead to one device, and two names to one file.
-        let facts = std::fs::metadata(&path)
-            .map_err(|error| wrong(format!("device `{}`: {error}", device.name)))?;
+        let facts = std::fs::metadata(&path).or_wrong(format!("device `{}`", device.name))?;
         let numbers = [number, facts.dev(), facts.ino()];
         let is_same = |(other, others, _): &&(PathBuf, [u64; 3], &Device)| {
             *other == path || number != 0 && others[0] == number || others[1..] == numbers[1..]
@@ -203,9 +200,9 @@ pub(super) fn devices(campaign: &Campaign) -> Result<(), Failure> {
 /// If it is not there, or has not the serial number that the file gives.
 pub(super) fn identity(device: &Device) -> Result<(PathBuf, u64), Failure> {
     let (name, path) = (&device.name, &device.path);
-    let said = |error| wrong(format!("device `{name}`: `{path}`: {error}"));
-    let canonical = std::fs::canonicalize(path).map_err(said)?;
-    let facts = std::fs::metadata(&canonical).map_err(said)?;
+    let about = format!("device `{name}`: `{path}`");
+    let canonical = std::fs::canonicalize(path).or_wrong(&about)?;
+    let facts = std::fs::metadata(&canonical).or_wrong(&about)?;
     let number = if facts.file_type().is_block_device() { facts.rdev() } else { 0 };
     let Some(expected) = &device.serial else { return Ok((canonical, number)) };
     if number == 0 {

@@ -2,11 +2,12 @@
 //! was killed at any point can be gone on with.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::events::EVENTS;
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, shown, wrong};
 use crate::cli::experiment::study;
 use crate::cli::report::{DEVICES, read_manifest};
 use iosonde_model::record::experiment::Purged;
@@ -180,10 +181,10 @@ pub(super) fn is_one(output: &Path) -> bool {
 pub(super) fn read(output: &Path) -> Result<(Campaign, PathBuf), Failure> {
     let folder = folder(output)?;
     let path = folder.join("campaign.json");
-    let said = |what: String| wrong(format!("`{}`: {what}", path.display()));
-    let text = given::bytes(&path, MAX_BYTES).map_err(|error| said(error.to_string()))?;
-    let campaign = serde_json::from_slice(&text)
-        .map_err(|error| said(format!("not a campaign of this version ({error})")))?;
+    let text = given::bytes(&path, MAX_BYTES).or_wrong(shown(&path))?;
+    let campaign = serde_json::from_slice(&text).map_err(|error| {
+        wrong(format!("{}: not a campaign of this version ({error})", shown(&path)))
+    })?;
     Ok((campaign, folder))
 }
 
@@ -197,17 +198,11 @@ fn newest(parent: &Path, (word, file): (&str, &str)) -> Result<Option<PathBuf>, 
     if !parent.is_dir() {
         return Ok(None);
     }
-    let said = |error| wrong(format!("`{}`: {error}", parent.display()));
-    let mut found: Option<PathBuf> = None;
-    for entry in fs::read_dir(parent).map_err(said)? {
-        let path = entry.map_err(said)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.contains(word)
-            && path.join(file).is_file()
-            && found.as_ref().is_none_or(|old| *old < path)
-        {
-            found = Some(path);
-        }
-    }
-    Ok(found)
+    let paths: io::Result<Vec<PathBuf>> =
+        fs::read_dir(parent).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    let is_one = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.contains(word) && path.join(file).is_file()
+    };
+    Ok(paths.or_wrong(shown(parent))?.into_iter().filter(is_one).max())
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cli::config;
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, shown, wrong};
 use iosonde_model::record::given;
 use iosonde_model::record::summary::{SUMMARY, Summary};
 use iosonde_model::spec::reference::{ReferenceClass, built_in, parse};
@@ -36,8 +36,8 @@ pub(super) fn find(named: Option<&Path>) -> Result<References, Failure> {
                  report` lists what is kept"
             ))
         })?;
-        let summary: Summary = serde_json::from_slice(&text)
-            .map_err(|error| wrong(format!("--reference: `{}`: {error}", file.display())))?;
+        let summary: Summary =
+            serde_json::from_slice(&text).or_wrong(format!("--reference: `{}`", file.display()))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         return Ok((classes, Some((name, summary))));
     }
@@ -46,7 +46,7 @@ pub(super) fn find(named: Option<&Path>) -> Result<References, Failure> {
 }
 
 fn read(path: &Path) -> Result<Vec<ReferenceClass>, Failure> {
-    let refuse = |why: String| wrong(format!("classes of storage in `{}`: {why}", path.display()));
-    let text = given::bytes(path, MAX_BYTES).map_err(|error| refuse(error.to_string()))?;
-    parse(&String::from_utf8_lossy(&text)).map_err(|error| refuse(error.to_string()))
+    let about = format!("classes of storage in {}", shown(path));
+    let text = given::bytes(path, MAX_BYTES).or_wrong(&about)?;
+    parse(&String::from_utf8_lossy(&text)).or_wrong(about)
 }

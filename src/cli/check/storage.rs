@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{CheckArgs, Request, length_ns};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, shown, wrong};
 use iosonde_engine::host::Root;
 use iosonde_engine::target::{Direct, Held, Intent, open};
 use iosonde_model::plan::Plan;
@@ -51,21 +51,17 @@ fn gate(args: &CheckArgs, directory: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let path = directory.display();
-    let mut failure = Failure::new(
-        Exit::Refused,
-        format!("`{path}` is on {name}, which is not local storage: {reason}"),
-    );
+    let message = format!("`{path}` is on {name}, which is not local storage: {reason}");
     let mut fix = String::from("give a directory on the storage to measure");
     if possible {
         fix.push_str(&format!(", or repeat with --allow-fs={name}"));
     }
-    failure.hint = Some(fix);
-    Err(failure)
+    Err(Failure::new(Exit::Refused, message).hinting(fix))
 }
 
 /// The file or block device that is read; of a directory its largest file.
 fn readable(path: &Path, args: &CheckArgs) -> Result<Held, Failure> {
-    let found = path.metadata().map_err(|error| wrong(format!("`{}`: {error}", path.display())))?;
+    let found = path.metadata().or_wrong(shown(&path))?;
     let (target, found) = match found.is_dir() {
         true => largest(path)?.ok_or_else(|| too_small(path, "no such file"))?,
         false => (path.to_path_buf(), found),
@@ -90,13 +86,9 @@ fn readable(path: &Path, args: &CheckArgs) -> Result<Held, Failure> {
 }
 
 fn too_small(path: &Path, found: &str) -> Failure {
-    let message = format!(
-        "--read-only: `{}`: found {found}, expected a file with at least 256 MiB of stored data",
-        path.display()
-    );
-    let mut failure = wrong(message);
-    failure.hint = Some("give such a file, or the block device, as PATH".into());
-    failure
+    let about = format!("--read-only: {}", shown(path));
+    wrong(format!("{about}: found {found}, expected a file with at least 256 MiB of stored data"))
+        .hinting("give such a file, or the block device, as PATH")
 }
 
 /// What of a file is stored; reads of a hole ask no device.
@@ -106,8 +98,7 @@ fn stored_bytes(found: &Metadata) -> u64 {
 
 /// The file of a directory that has the most data and may be read.
 fn largest(directory: &Path) -> Result<Option<(PathBuf, Metadata)>, Failure> {
-    let entries = fs::read_dir(directory)
-        .map_err(|error| wrong(format!("`{}`: {error}", directory.display())))?;
+    let entries = fs::read_dir(directory).or_wrong(shown(&directory))?;
     // A symbolic link may lead to another disk.
     let files = entries.flatten().filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
     let files = files.filter(|(path, found)| found.is_file() && fs::File::open(path).is_ok());

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::CompareArgs;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, shown, wrong};
 use crate::cli::output::Output;
 use crate::cli::recorded::{Record, record};
 use crate::cli::screen;
@@ -16,7 +16,7 @@ use iosonde_report::{fidelity_json, fidelity_text, profile_figures};
 /// Compares a profile with its replay.
 pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Result<Exit, Failure> {
     let speed = args.speed.as_deref().unwrap_or("1x");
-    let speed = Speed::parse(speed).map_err(|error| wrong(format!("--speed: {error}")))?;
+    let speed = Speed::parse(speed).or_wrong("--speed")?;
     let (first, first_path, mut altered) = record("PROFILE", profile, args.accept)?;
     let (second, second_path, more) = record("REPLAY", replay, args.accept)?;
     let Record::Profile(recording) = &first else {
@@ -51,17 +51,15 @@ fn draw(folder: &Path, first: &Record, second: &Record) -> Result<(), Failure> {
             because only a profile contains its requests: `iosonde profile -- iosonde run …`";
         return Err(wrong(message));
     };
-    let failed = |path: &Path, why: String| {
-        Failure::new(Exit::Environment, format!("--figures: `{}`: {why}", path.display()))
-    };
-    let pictures = profile_figures::comparison(recorded, regenerated)
-        .map_err(|error| failed(folder, error.to_string()))?;
-    fs::create_dir_all(folder).map_err(|error| failed(folder, error.to_string()))?;
+    let about = |path: &Path| format!("--figures: {}", shown(path));
+    let pictures = profile_figures::comparison(recorded, regenerated);
+    let pictures = pictures.or_environment(about(folder))?;
+    fs::create_dir_all(folder).or_environment(about(folder))?;
     for (name, picture) in pictures {
         let path = folder.join(name);
         export::probe(&path, &|start| start.starts_with("<svg"))
             .and_then(|()| export::write(&path, &picture))
-            .map_err(|error| failed(&path, error.to_string()))?;
+            .or_environment(about(&path))?;
     }
     Ok(())
 }

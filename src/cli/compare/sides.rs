@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{CompareArgs, no_effect, no_replay, note, of_runs};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, shown, wrong};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::output::OutputFormat;
 use crate::cli::recorded::runs::observations;
@@ -74,15 +74,12 @@ pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Fai
         written_unix_ns: iosonde_sys::clock::realtime_ns(),
         runs,
     };
-    let failed = |why: String| {
-        let message = format!("--save-baseline: `{}`: {why}", file.display());
-        Failure::new(Exit::Environment, message)
-    };
-    let mut text = serde_json::to_string(&baseline).map_err(|error| failed(error.to_string()))?;
+    let about = format!("--save-baseline: {}", shown(file));
+    let mut text = serde_json::to_string(&baseline).or_environment(&about)?;
     text.push('\n');
     export::probe(file, &|start| start.contains("\"iosonde.baseline/"))
         .and_then(|()| export::write(file, &text))
-        .map_err(|error| failed(error.to_string()))?;
+        .or_environment(&about)?;
     note(&format!("{count} runs stored as a baseline in {}", file.display()));
     Ok(Exit::Done)
 }

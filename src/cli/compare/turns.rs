@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::{CompareArgs, contrasted, note, place, print, request_text};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, environment, wrong};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::keep::Keeper;
 use crate::cli::recorded::{Record, record};
@@ -182,22 +182,20 @@ impl Scratch {
         signal: &AtomicUsize,
         keeper: &mut Keeper,
     ) -> Result<Option<Run>, Failure> {
-        let failed =
-            |why: String| Failure::new(Exit::Environment, format!("--run: `{text}`: {why}"));
-        let said = |error: std::io::Error| failed(error.to_string());
+        let about = format!("--run: `{text}`");
         let (results, errors) = (self.0.path().join("results"), self.0.path().join("stderr"));
-        let program = std::env::current_exe().map_err(said)?;
+        let program = std::env::current_exe().or_environment(&about)?;
         let child = Command::new(program)
             .args(words)
             .arg("--results")
             .arg(&results)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(&errors).map_err(said)?)
+            .stderr(File::create(&errors).or_environment(&about)?)
             .spawn()
-            .map_err(said)?;
-        let code = wait(child, signal).map_err(said)?;
-        keeper.adopt_undo(&results).map_err(said)?;
+            .or_environment(&about)?;
+        let code = wait(child, signal).or_environment(&about)?;
+        keeper.adopt_undo(&results).or_environment(&about)?;
         if signal.load(Ordering::Relaxed) != 0 {
             return Ok(None);
         }
@@ -214,16 +212,15 @@ impl Scratch {
             let message = format!("--run: `{text}` could not be measured:\n{}", last(&analysed));
             return Err(Failure::new(exit, message));
         };
-        let mut folders = fs::read_dir(&results).map_err(said)?.filter_map(Result::ok);
-        let folder = folders.next().map(|entry| entry.path());
-        let folder =
-            folder.ok_or_else(|| failed(format!("ended with {code} and stored no result")))?;
+        let mut folders = fs::read_dir(&results).or_environment(&about)?.filter_map(Result::ok);
+        let Some(folder) = folders.next().map(|entry| entry.path()) else {
+            return Err(environment(format!("{about}: ended with {code} and stored no result")));
+        };
         let read = record("--run", &folder, AcceptArgs::NEVER);
-        let removed = fs::remove_dir_all(&results);
-        removed.map_err(said)?;
+        fs::remove_dir_all(&results).or_environment(&about)?;
         match read?.0 {
             Record::Run(run) => Ok(Some(*run)),
-            Record::Profile(_) => Err(failed("stored no record of a run".into())),
+            Record::Profile(_) => Err(environment(format!("{about}: stored no record of a run"))),
         }
     }
 }

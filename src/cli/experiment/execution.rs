@@ -13,7 +13,7 @@ use super::print::{Printer, has_lost_runs};
 use super::quick::changed;
 use super::resolved_target::{ResolvedTarget, TargetOptions, resolve_target};
 use super::{CommonArgs, RunArgs, dry_run};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::layout::lay_out;
 use crate::cli::output::{Output, OutputFormat, note};
@@ -135,7 +135,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let mut keeper = match args.results.as_deref() {
         // If --results is given, hours of results must be stored there.
         Some(place) => Keeper::insist("--results DIR", place, "experiment", words)
-            .map_err(|why| Failure::new(Exit::Environment, format!("--results: {why}")))?,
+            .or_environment("--results")?,
         None => Keeper::open(None, "experiment", words),
     };
     let run = ExperimentRun {
@@ -418,9 +418,7 @@ impl Session<'_> {
             let keeper = &mut self.keeper;
             let mut set_aside = |name: &str, why: &str| {
                 note(&format!("warning: {why}; it is set aside, and carried out again"));
-                keeper
-                    .set_aside(&format!("trials/{name}"))
-                    .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))
+                keeper.set_aside(&format!("trials/{name}")).or_environment(name)
             };
             let (mut trials, first) = folder::trials(old, &names, host, &mut |name, error| {
                 set_aside(name, &error.to_string())

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, wrong};
 use iosonde_analysis::experiment;
 use iosonde_model::plan::design;
 use iosonde_model::record::given;
@@ -21,8 +21,8 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
     if is_path(name) {
         let path = Path::new(name);
         let text = bounded(path)?;
-        let experiment = toml::from_str(&text)
-            .map_err(|error| wrong(format!("`{name}` is not an experiment: {error}")))?;
+        let experiment =
+            toml::from_str(&text).or_wrong(format!("`{name}` is not an experiment"))?;
         return Ok((experiment, text));
     }
     let known = catalogue::experiments().map_err(wrong)?;
@@ -103,16 +103,16 @@ pub(super) fn cells_known(experiment: &Experiment) -> usize {
 /// A data sheet.
 pub(super) fn claims(path: &Path) -> Result<Claims, Failure> {
     let text = bounded(path)?;
-    let claims: Claims = toml::from_str(&text)
-        .map_err(|error| wrong(format!("--spec: `{}`: {error}", path.display())))?;
+    let claims: Claims = toml::from_str(&text).or_wrong(format!("--spec: `{}`", path.display()))?;
     if claims.claims.is_empty() {
         return Err(wrong(format!("--spec: `{}` contains no [[claim]]", path.display())));
     }
     for claim in &claims.claims {
-        iosonde_analysis::Expectation::parse(&claim.promise, &[]).map_err(|error| {
-            let name = &claim.name;
-            wrong(format!("--spec: `{}`, claim `{name}`: {error}", path.display()))
-        })?;
+        iosonde_analysis::Expectation::parse(&claim.promise, &[]).or_wrong(format!(
+            "--spec: `{}`, claim `{}`",
+            path.display(),
+            claim.name
+        ))?;
     }
     Ok(claims)
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, wrong};
 use crate::cli::output::note;
 use crate::cli::words::time;
 use iosonde_model::plan::SHORTEST_UNTIL_NS;
@@ -130,7 +130,7 @@ pub(super) fn changed(
                      500us"
                 )));
             }
-            parameter.value(&value).map_err(|error| wrong(format!("--set: {error}")))?;
+            parameter.value(&value).or_wrong("--set")?;
             if !stage.axes.iter().any(|axis| axis.name.replace('_', "-") == parameter.word()) {
                 stage.set.insert(parameter.word().into(), value);
             }

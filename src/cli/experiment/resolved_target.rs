@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cli::consent::ConsentArgs;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, wrong};
 use crate::cli::layout;
 use crate::cli::output::note;
 use crate::cli::place::{self, Place};
@@ -213,7 +213,7 @@ fn simulated(
         return Err(wrong("--buffered has no effect with the sim engine: it has no page cache"));
     }
     let words = &options.target.path;
-    let model = Model::parse(words).map_err(|error| wrong(format!("TARGET: {error}")))?;
+    let model = Model::parse(words).or_wrong("TARGET")?;
     let has_memory = model.has_flash();
     let wanted = if options.target.bytes == 0 { model.bytes } else { options.target.bytes };
     let target = Target {

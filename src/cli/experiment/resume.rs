@@ -6,7 +6,7 @@ use super::ResumeArgs;
 use super::execution::{session, size};
 use super::resolved_target::{TargetOptions, resolve_target};
 use crate::cli::consent::ConsentArgs;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, environment, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::note;
 use crate::cli::place::Place;
@@ -23,8 +23,10 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     args.common.output_format.supports("experiment resume")?;
     let altered = args.accept.read_to_resume(&args.folder)?;
     if RunFolder::is_in_use(&args.folder) {
-        let message = format!("{}: another command is writing to it", args.folder.display());
-        return Err(Failure::new(Exit::Environment, message));
+        return Err(environment(format!(
+            "{}: another command is writing to it",
+            args.folder.display()
+        )));
     }
     let place = Place::find()?;
     let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
@@ -68,8 +70,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
             bytes::exact(found.used_bytes),
         )));
     }
-    let mut keeper = Keeper::reopen(&args.folder, "experiment", words)
-        .map_err(|why| Failure::new(Exit::Environment, why))?;
+    let mut keeper = Keeper::reopen(&args.folder, "experiment", words).map_err(environment)?;
     // The kernel name may have changed.
     let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
     keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
@@ -78,9 +79,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     for Altered { name, change } in lost {
         let how = if change == Change::Missing { "gone" } else { "set aside" };
         note(&format!("warning: {name} is {how}, and carried out again"));
-        keeper
-            .set_aside(&name)
-            .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))?;
+        keeper.set_aside(&name).or_environment(&name)?;
     }
     keeper.log(&json!({ "event": "resumed", "command": words }));
     let study = Study {
@@ -117,12 +116,11 @@ fn as_before(failure: Failure, args: &ResumeArgs) -> Failure {
         return failure;
     }
     let folder = args.folder.display();
-    let hint = failure.hint.map_or(String::new(), |hint| format!("{hint}; "));
-    let hint = format!(
+    let hint = failure.hint.as_ref().map_or(String::new(), |hint| format!("{hint}; "));
+    failure.hinting(format!(
         "{hint}the experiment was begun with consent to write: give the same option to `iosonde \
          experiment resume {folder}`; nothing was changed"
-    );
-    Failure { hint: Some(hint), ..failure }
+    ))
 }
 
 /// Whether the device underneath is the same, under whatever name.

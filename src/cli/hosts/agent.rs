@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::peers::BARRIER;
 use super::protocol::{Messages, News, Order, PROTOCOL, ProtocolError, send};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{About, Exit, Failure};
 
 /// Carry out the command of a coordinator on this host, for `--hosts`; not for people.
 ///
@@ -72,10 +72,7 @@ pub(in crate::cli) fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
     let (to, events) = channel();
     let orders = to.clone();
     thread::spawn(move || read_orders(&orders));
-    serve(&to, &events).map_err(|error| {
-        let message = format!("the coordinator cannot be reached: {error}");
-        Failure::new(Exit::Environment, message)
-    })
+    serve(&to, &events).or_environment("the coordinator cannot be reached")
 }
 
 /// Until the command has ended, or the coordinator is gone.

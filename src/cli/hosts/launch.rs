@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use iosonde_model::record::checksums::checksum;
 
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, wrong};
 use crate::cli::words::split;
 
 /// Launchers by name. `{host}` is the host, `{command}` the agent's command line.
@@ -71,25 +71,19 @@ impl Launcher {
     /// # Errors
     /// If it is neither, or the agent's command line cannot be split.
     pub(super) fn parse(launch: &str, agent: &str) -> Result<Launcher, Failure> {
-        let refuse = |option: &str, why: String| wrong(format!("{option}: {why}"));
         let named = LAUNCHERS.iter().find(|(name, _)| *name == launch);
         let template = named.map_or(launch, |(_, template)| template);
-        let words =
-            split(template).map_err(|why| refuse("--launch", format!("`{template}`: {why}")))?;
+        let words = split(template).or_wrong(format!("--launch: `{template}`"))?;
         if !words.iter().any(|word| word.contains("{command}")) {
-            let names: Vec<&str> = LAUNCHERS.iter().map(|(name, _)| *name).collect();
-            return Err(refuse(
-                "--launch",
-                format!(
-                    "found `{launch}`, expected {}, or a command with {{host}} and {{command}} in \
-                     it",
-                    names.join(", ")
-                ),
-            ));
+            let names = LAUNCHERS.map(|(name, _)| name).join(", ");
+            return Err(wrong(format!(
+                "--launch: found `{launch}`, expected {names}, or a command with {{host}} and \
+                 {{command}} in it"
+            )));
         }
-        let agent = split(agent).map_err(|why| refuse("--agent", format!("`{agent}`: {why}")))?;
+        let agent = split(agent).or_wrong(format!("--agent: `{agent}`"))?;
         if agent.is_empty() {
-            return Err(refuse("--agent", "found nothing, expected a command".into()));
+            return Err(wrong("--agent: found nothing, expected a command"));
         }
         let agent = agent.into_iter().chain(["agent".to_owned()]).collect();
         Ok(Launcher { template: template.to_owned(), words, agent, sent: None })

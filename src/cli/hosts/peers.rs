@@ -21,7 +21,7 @@ use iosonde_sys::clock::monotonic_ns;
 use rustix::process::Signal;
 
 use super::protocol::{Messages, News, Order, send};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{About, Exit, Failure};
 use crate::schedule::Peers;
 
 /// Set where standard input is a socket to an agent.
@@ -52,10 +52,8 @@ impl Agent {
         if std::env::var_os(BARRIER).is_none() {
             return Ok(None);
         }
-        let agent = Agent::connect(Arc::clone(signal)).map_err(|error| {
-            let message = format!("{BARRIER} is set, but standard input is not a socket: {error}");
-            Failure::new(Exit::Environment, message)
-        })?;
+        let agent = Agent::connect(Arc::clone(signal))
+            .or_environment(format!("{BARRIER} is set, but standard input is not a socket"))?;
         Ok(Some(Arc::new(agent)))
     }
 

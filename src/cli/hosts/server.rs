@@ -7,7 +7,7 @@ use iosonde_engine::host::program::{self, Limits};
 use iosonde_model::record::hosts::{ServerCell, ServerCounters, ServerRun};
 
 use super::super::words::split;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Failure};
 use crate::cli::output::note;
 
 /// The command must have ended within this time.
@@ -33,13 +33,10 @@ impl Server {
     /// If they cannot be read.
     pub(super) fn open(command: &str) -> Result<Server, Failure> {
         let option = "--server-counters";
-        let words = split(command).map_err(|why| wrong(format!("{option}: `{command}`: {why}")))?;
+        let words = split(command).or_wrong(format!("{option}: `{command}`"))?;
         let read = ServerRun { command: command.to_owned(), cells: Vec::new() };
         let server = Server { words, before: None, read };
-        server.counters().map_err(|why| {
-            let message = format!("{option}: `{command}`: {why}");
-            Failure::new(Exit::Environment, message)
-        })?;
+        server.counters().or_environment(format!("{option}: `{command}`"))?;
         Ok(server)
     }
 
@@ -132,6 +129,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::cli::exit::Exit;
 
     #[test]
     fn disks_are_read_in_each_form_and_summed() {

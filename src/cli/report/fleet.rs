@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::write::make_folder;
 use super::{Form, ReportArgs, read_manifest};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, environment, wrong};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::keep;
 use crate::cli::output::{note, stdout_is_open};
@@ -109,9 +109,7 @@ enum Tables {
 impl Tables {
     fn begin(args: &ReportArgs) -> Result<Tables, Failure> {
         let Some(folder) = &args.output else {
-            stdout_is_open().map_err(|error| {
-                Failure::new(Exit::Environment, format!("stdout cannot be written: {error}"))
-            })?;
+            stdout_is_open().or_environment("stdout cannot be written")?;
             return Ok(Tables::Stdout(io::BufWriter::new(io::stdout())));
         };
         make_folder("--output", folder)?;
@@ -190,5 +188,5 @@ fn is_read(written: io::Result<()>) -> Result<bool, Failure> {
 }
 
 fn unwritten(error: io::Error) -> Failure {
-    Failure::new(Exit::Environment, format!("the rows cannot be written: {error}"))
+    environment(format!("the rows cannot be written: {error}"))
 }

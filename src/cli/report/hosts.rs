@@ -5,7 +5,7 @@ use std::path::Path;
 use super::kept::json;
 use super::write::{Rendered, deliver, deliver_report, marked};
 use super::{Form, ReportArgs, pictures, read_manifest};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, shown, wrong};
 use crate::cli::hosts::{hosts_text, loads};
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HOSTS, HOSTS_SCHEMA, HostsRun};
@@ -60,6 +60,6 @@ pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> 
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path, schema: &str) -> Result<T, Failure> {
-    let refuse = |error| wrong(format!("`{}`: not a record: {error}", path.display()));
-    json(path, "a record", &[schema])?.read().map_err(refuse)
+    let json = json(path, "a record", &[schema])?;
+    json.read().or_wrong(format!("{}: not a record", shown(path)))
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, shown, wrong};
 use crate::cli::recorded::{MAX_BYTES, bounded};
 use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::record::experiment::{TRIAL_SCHEMA, TrialRun};
@@ -231,18 +231,18 @@ fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
 
 /// A description of the machine.
 fn described(host: &Path) -> Result<HostFacts, Failure> {
-    let refuse = |why: String| wrong(format!("`{}`: {why}", host.display()));
-    let text = bounded(host, MAX_BYTES).map_err(refuse)?;
-    serde_json::from_slice(&text)
-        .map_err(|error| refuse(format!("not a description of the machine ({error})")))
+    let text = bounded(host, MAX_BYTES).or_wrong(shown(host))?;
+    serde_json::from_slice(&text).map_err(|error| {
+        wrong(format!("{}: not a description of the machine ({error})", shown(host)))
+    })
 }
 
 /// A document of one of these schemas.
 pub(super) fn json(path: &Path, what: &str, known: &[&str]) -> Result<JsonRecord, Failure> {
-    let refuse = |why: String| wrong(format!("`{}`: {why}", path.display()));
-    let text = bounded(path, MAX_BYTES).map_err(refuse)?;
-    let json = JsonRecord::of(text).map_err(|error| refuse(format!("not {what} ({error})")))?;
-    json.expect(known).map_err(refuse)?;
+    let text = bounded(path, MAX_BYTES).or_wrong(shown(path))?;
+    let json = JsonRecord::of(text)
+        .map_err(|error| wrong(format!("{}: not {what} ({error})", shown(path))))?;
+    json.expect(known).or_wrong(shown(path))?;
     Ok(json)
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::kept::{Kept, Records};
 use super::rerender::judgement;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, wrong};
 use crate::cli::output::{Output, OutputFormat};
 use crate::cli::recorded::bounded;
 use crate::cli::{profile, verify};
@@ -128,10 +128,9 @@ fn anew(kept: &Kept) -> (String, Exit) {
 
 /// Every file against its checksum.
 fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
-    let said = |error: std::io::Error| wrong(format!("--recheck: {error}"));
-    let altered = alterations(folder).map_err(said)?;
+    let altered = alterations(folder).or_wrong("--recheck")?;
     if altered.is_empty() {
-        let files = names_in(folder).map_err(said)?.len();
+        let files = names_in(folder).or_wrong("--recheck")?.len();
         return Ok(vec![Line { agrees: true, words: format!("checksums of {files} files") }]);
     }
     Ok(altered.iter().map(|each| Line { agrees: false, words: each.to_string() }).collect())
@@ -154,7 +153,7 @@ fn formatted_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<
             Err(why) => lines.push(differs(format!("{name}: {why}"))),
         }
     }
-    let inside = names_in(folder).map_err(|error| wrong(format!("--recheck: {error}")))?;
+    let inside = names_in(folder).or_wrong("--recheck")?;
     let tables = inside.into_iter().filter(|name| name.starts_with("tables/"));
     let more = tables.filter(|name| !documents.iter().any(|(known, _)| known == name));
     lines.extend(more.map(|name| differs(format!("{name}: not a table of these records"))));

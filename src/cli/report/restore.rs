@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::{Form, ReportArgs};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{Exit, Failure, environment, wrong};
 use crate::cli::keep::undo_hint;
 use crate::cli::output::{Output, OutputFormat, note};
 use iosonde_engine::host::Root;
@@ -113,5 +113,5 @@ fn read(folder: &Path, number: usize) -> Result<Option<Undo>, Failure> {
 }
 
 fn unreadable(file: &Path, why: &str) -> Failure {
-    Failure::new(Exit::Environment, format!("`{}`: {why}; nothing was written", file.display()))
+    environment(format!("`{}`: {why}; nothing was written", file.display()))
 }

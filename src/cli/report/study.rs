@@ -7,7 +7,7 @@ use super::kept::clock_warning;
 use super::write::deliver_report;
 use super::{Form, ReportArgs, recheck};
 use crate::cli::campaign::demo::unpack;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, wrong};
 use crate::cli::experiment::{documents, end_of, study};
 use crate::cli::output::note;
 use crate::cli::report::kept::{read_manifest, unfinished_words};
@@ -75,8 +75,7 @@ fn text(study: &Study, analysed: &Report, folder: Option<&str>) -> String {
 pub(super) fn demo(args: &ReportArgs) -> Result<Exit, Failure> {
     let folder = scratch()?;
     let results = unpack(folder.path(), DEMO).and_then(|()| fs::read_dir(&folder)?.collect());
-    let results: Vec<DirEntry> =
-        results.map_err(|error| Failure::new(Exit::Environment, format!("--demo: {error}")))?;
+    let results: Vec<DirEntry> = results.or_environment("--demo")?;
     let study = study(&results[0].path())?;
     note("recorded on a simulated device: nothing is measured here");
     if args.output_format == Form::Normal {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Form, Pictures, ReportArgs, pictures};
 use crate::cli::color::colored;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, environment, shown, wrong};
 use crate::cli::output::{has_png, note, to_stdout};
 use crate::cli::screen;
 use iosonde_model::record::export::{self, ExportError};
@@ -41,9 +41,7 @@ pub(super) fn deliver_report(
     let rendered = match args.output_format {
         Form::Normal => Rendered::Text(instead.unwrap_or_else(|| plain(report, screen::columns()))),
         Form::Json => Rendered::Text(json_text(&marked(args, report_json(report)))),
-        Form::Html => Rendered::Text(html(report).map_err(|error| {
-            Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
-        })?),
+        Form::Html => Rendered::Text(html(report).or_environment("a chart cannot be rendered")?),
         Form::Markdown => Rendered::Text(markdown(report)),
         Form::Csv => tables(&report.data, "csv", csv),
         Form::Ssv => tables(&report.data, "ssv", ssv),
@@ -71,9 +69,9 @@ fn write_card(path: &Path, report: &Report) -> Result<(), Failure> {
             return Err(wrong(message));
         }
     };
-    let failed = |error: ExportError| wrong(format!("--card: `{}`: {error}", path.display()));
-    export::probe(path, &|start| is_ours(start, &bytes)).map_err(failed)?;
-    export::write_bytes(path, &bytes).map_err(failed)
+    export::probe(path, &|start| is_ours(start, &bytes))
+        .and_then(|()| export::write_bytes(path, &bytes))
+        .or_wrong(format!("--card: {}", shown(path)))
 }
 
 /// Tables and pictures have no place for a mark.
@@ -186,7 +184,7 @@ fn print(text: &str) -> Result<Exit, Failure> {
     match to_stdout(&colored(text, &io::stdout())) {
         // The reader closed the pipe: not an error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(Exit::Environment, format!("stdout cannot be written: {error}")))
+            Err(environment(format!("stdout cannot be written: {error}")))
         }
         _ => Ok(Exit::Done),
     }
@@ -205,10 +203,7 @@ fn too_many(tables: &[(String, String)]) -> String {
 }
 
 pub(super) fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|error| {
-        let message = format!("{option}: `{}`: {error}", folder.display());
-        Failure::new(Exit::Environment, message)
-    })
+    fs::create_dir_all(folder).or_environment(format!("{option}: `{}`", folder.display()))
 }
 
 /// Whether an existing file is an earlier report or chart: by its format, or by a first line equal
@@ -226,8 +221,7 @@ fn is_ours(start: &str, now: &[u8]) -> bool {
 
 fn png(name: &str, svg: &str, scale: f32) -> Result<Vec<u8>, Failure> {
     has_png()?;
-    iosonde_report::chart::png(svg, scale)
-        .map_err(|error| Failure::new(Exit::Environment, format!("chart {name}: {error}")))
+    iosonde_report::chart::png(svg, scale).or_environment(format!("chart {name}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, wrong};
 use iosonde_model::record::given;
 use iosonde_model::spec::{Workload, catalogue};
 
@@ -32,6 +32,5 @@ pub(super) fn workload(path: &Path) -> Result<Workload, Failure> {
 
 /// The text of a file that a user names, up to a limit.
 pub(super) fn text_of(option: &str, path: &Path, limit_bytes: u64) -> Result<String, Failure> {
-    given::text(path, limit_bytes)
-        .map_err(|error| wrong(format!("{option}: `{}`: {error}", path.display())))
+    given::text(path, limit_bytes).or_wrong(format!("{option}: `{}`", path.display()))
 }

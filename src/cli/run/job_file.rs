@@ -24,7 +24,7 @@ use super::request::expectations;
 use super::words::time;
 use super::{RunArgs, conclude, device, execute_alone, warn_about};
 use crate::cli::ending::Ending;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{Exit, Failure, environment, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::layout::{self, lay_out_first};
 use crate::cli::output::{Output, OutputFormat, hold_remarks_back, note};
@@ -177,7 +177,7 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
         return Ok(Exit::Done);
     }
     if runs.is_empty() {
-        return Err(Failure::new(Exit::Environment, "nothing was measured"));
+        return Err(environment("nothing was measured"));
     }
     let all = of_groups.len() + askings.iter().filter(|asking| asking.creates_only).count();
     let rows: Vec<_> = runs.iter().map(|run| assess(run, Some(&place.host))).collect();

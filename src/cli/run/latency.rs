@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::words::time;
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, wrong};
 use iosonde_model::plan::{LatencyTarget, Plan, Pursuit};
 
 /// Shortest time in which a latency target can be decided on.
@@ -47,8 +47,7 @@ impl LatencyArgs {
                 None => Ok(None),
             };
         };
-        let target = LatencyTarget::parse(text)
-            .map_err(|error| wrong(format!("--latency-target: {error}")))?;
+        let target = LatencyTarget::parse(text).or_wrong("--latency-target")?;
         // A wrong word is refused by the parser of the options.
         let hold = self.latency_mode.as_deref() == Some(Pursuit::Hold.word());
         let (pursuit, usual) = if hold { (Pursuit::Hold, "60") } else { (Pursuit::Search, "30") };

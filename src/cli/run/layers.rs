@@ -1,6 +1,6 @@
 //! A run that is watched by kernel programs meanwhile: where does the time of its I/O calls go?
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, environment};
 use iosonde_engine::host::Root;
 use iosonde_model::record::run::Run;
 use iosonde_watch::tracer::{Tracer, Wanted};
@@ -11,9 +11,8 @@ pub(super) struct Watched(Tracer);
 impl Watched {
     /// Begins to watch.
     pub(super) fn begin(root: &Root) -> Result<Watched, Failure> {
-        let refused = |reason: String| {
-            Failure::new(Exit::Environment, format!("--profile: {reason}; omit it, or fix this"))
-        };
+        let refused =
+            |reason: String| environment(format!("--profile: {reason}; omit it, or fix this"));
         let wanted = Wanted { layers: true, ..Wanted::default() };
         let mut tracer = Tracer::attach(root, &wanted).map_err(|missing| {
             let fix = missing.fix.map(|fix| format!(" (to fix it: {fix})"));

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::words::{size, time, unfit};
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, wrong};
 use iosonde_model::plan::{Precision, Stop};
 
 /// Rounds at most, where no time is given.
@@ -110,8 +110,7 @@ impl LengthArgs {
     /// What is to be known, and how well.
     pub(super) fn until(&self) -> Result<Option<Precision>, Failure> {
         let Some(text) = self.until.as_deref() else { return Ok(None) };
-        let parsed =
-            Precision::parse(text).map_err(|error| wrong(format!("--until '{text}': {error}")))?;
+        let parsed = Precision::parse(text).or_wrong(format!("--until '{text}'"))?;
         Ok(Some(parsed))
     }
 

@@ -4,7 +4,7 @@ use super::RunArgs;
 use super::latency::Latency;
 use super::resolved_target::ResolvedTarget;
 use super::words::{Extent, extent, time, unfit};
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, wrong};
 use crate::cli::share::Share;
 use iosonde_analysis::expectation::Expectation;
 use iosonde_engine::target::Direct;
@@ -97,9 +97,8 @@ fn not_so_fast(error: &SpeedError) -> Failure {
 
 /// What is expected of the result.
 pub(super) fn expectations(rules: &[String]) -> Result<Vec<Expectation>, Failure> {
-    let parse = |text: &String| {
-        Expectation::parse(text, &[]).map_err(|error| wrong(format!("--expect '{text}': {error}")))
-    };
+    let parse =
+        |text: &String| Expectation::parse(text, &[]).or_wrong(format!("--expect '{text}'"));
     rules.iter().map(parse).collect()
 }
 

@@ -10,7 +10,7 @@ use super::request::Request;
 use super::words::Extent;
 use super::{RunArgs, device, vhost};
 use crate::cli::consent::ConsentArgs;
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, wrong};
 use crate::cli::place::{self, Place, medium, print_link};
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
@@ -80,24 +80,16 @@ impl TargetArgs {
 
 /// The parts between colons that no backslash precedes.
 fn split(list: &OsStr) -> Vec<PathBuf> {
-    let mut parts = vec![Vec::new()];
+    let (mut parts, mut part) = (Vec::new(), Vec::new());
     let mut bytes = list.as_bytes().iter().peekable();
     while let Some(byte) = bytes.next() {
         match byte {
-            b'\\' if bytes.peek() == Some(&&b':') => {
-                bytes.next();
-                if let Some(part) = parts.last_mut() {
-                    part.push(b':');
-                }
-            }
-            b':' => parts.push(Vec::new()),
-            byte => {
-                if let Some(part) = parts.last_mut() {
-                    part.push(*byte);
-                }
-            }
+            b'\\' if bytes.next_if_eq(&&b':').is_some() => part.push(b':'),
+            b':' => parts.push(std::mem::take(&mut part)),
+            byte => part.push(*byte),
         }
     }
+    parts.push(part);
     parts.into_iter().map(|part| OsString::from_vec(part).into()).collect()
 }
 
@@ -130,7 +122,7 @@ pub(super) fn resolve_target(
                 return Err(wrong(message));
             }
             let words = args.target.words();
-            let model = Model::parse(&words).map_err(|error| wrong(format!("--path: {error}")))?;
+            let model = Model::parse(&words).or_wrong("--path")?;
             let region = within(requested, model.bytes, "the simulated device")?;
             let target = plain(format!("sim:{words}"), region.1);
             Ok(ResolvedTarget::of(Medium::Sim(model), target, region.0))
@@ -188,12 +180,7 @@ fn resolve_real(
     }
     args.target.consent.were_needed(&all, args.run.dry_run)?;
     // One region for all targets: the smallest one decides.
-    let mut smallest = &all[0];
-    for held in &all {
-        if held.bytes < smallest.bytes {
-            smallest = held;
-        }
-    }
+    let smallest = all.iter().min_by_key(|held| held.bytes).unwrap_or(&all[0]);
     let what = format!("`{}`", smallest.path.display());
     let (offset_bytes, end_bytes) = within(requested, smallest.bytes, &what)?;
     let target =
@@ -232,12 +219,11 @@ fn made(directory: &Path, requested: &Request, dry_run: bool) -> Result<Held, Fa
 }
 
 fn with_size_hint(error: TargetError) -> Failure {
-    let missing = matches!(error, TargetError::Missing(_));
-    let mut failure = Failure::from(error);
-    if missing {
-        failure.hint = Some("give a directory and --size to measure with an unnamed file".into());
+    let hint = "give a directory and --size to measure with an unnamed file";
+    match error {
+        TargetError::Missing(_) => Failure::from(error).hinting(hint),
+        error => error.into(),
     }
-    failure
 }
 
 /// First byte and end of the region; it must lie within the target.

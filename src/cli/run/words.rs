@@ -1,7 +1,7 @@
 //! Small languages within option values: lists of sizes, splits, zones, CPUs, phases. Every refusal
 //! names the option, what was found, and what is accepted.
 
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, wrong};
 pub(super) use crate::cli::words::size;
 use iosonde_model::spec::{Draw, Phase, Zone};
 use iosonde_model::units::{count, duration, list};
@@ -22,7 +22,7 @@ const LONGEST_NS: u64 = 8760 * 3_600_000_000_000;
 
 /// A time in nanoseconds; a bare number is in units of `bare_ns`.
 pub(super) fn time(option: &str, text: &str, bare_ns: u64) -> Result<u64, Failure> {
-    let ns = duration::parse(text, bare_ns).map_err(|error| Failure::value(option, &error))?;
+    let ns = duration::parse(text, bare_ns).or_wrong(option)?;
     if ns <= LONGEST_NS { Ok(ns) } else { Err(unfit(option, text, "at most a year (8760h)")) }
 }
 

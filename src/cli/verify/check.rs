@@ -1,6 +1,5 @@
 //! `verify check`: reads back what an earlier run wrote.
 
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -9,7 +8,7 @@ use super::options::ProveArgs;
 use super::phases::Phases;
 use super::print::{VerifyOutput, dry_run};
 use super::resolved_target::ResolvedTarget;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, shown, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::outputs::Form;
@@ -132,10 +131,9 @@ fn known(args: &CheckArgs, place: &Place) -> Result<Known, Failure> {
 fn from_ledger(path: &Path, requested: Option<Survived>, place: &Place) -> Result<Known, Failure> {
     let boot_id = super::boot_id(place);
     let reader = Reader { stream_version: STREAM_VERSION, boot_id: boot_id.as_deref() };
-    let file =
-        LedgerFile::read(path, &reader).map_err(|error| unreadable("--ledger", path, &error))?;
-    let plan: VerifyPlan =
-        file.header.plan().map_err(|error| unreadable("--ledger", path, &error))?;
+    let about = format!("--ledger {}", shown(path));
+    let file = LedgerFile::read(path, &reader).or_wrong(&about)?;
+    let plan: VerifyPlan = file.header.plan().or_wrong(&about)?;
     sound(path, &plan, &file.header, file.jobs.len(), place)?;
     let ended = file.ended();
     let same_boot = file.header.boot_id == boot_id && boot_id.is_some();
@@ -173,10 +171,9 @@ fn from_witness(path: &Path, requested: Option<Survived>, place: &Place) -> Resu
     if requested == Some(Survived::Acknowledged) {
         return Err(wrong("--survived acknowledged: a witness knows only flushed data; omit it"));
     }
-    let log = WitnessLog::read(path, STREAM_VERSION)
-        .map_err(|error| unreadable("--witness-log", path, &error))?;
-    let plan: VerifyPlan =
-        log.header.plan().map_err(|error| unreadable("--witness-log", path, &error))?;
+    let about = format!("--witness-log {}", shown(path));
+    let log = WitnessLog::read(path, STREAM_VERSION).or_wrong(&about)?;
+    let plan: VerifyPlan = log.header.plan().or_wrong(&about)?;
     sound(path, &plan, &log.header, log.jobs.len(), place)?;
     let ledgers = (0..).zip(&log.jobs).map(|(job, seen)| seen.ledger(&plan, job)).collect();
     Ok(Known {
@@ -224,11 +221,7 @@ fn sound(
         )));
     }
     let limit_bytes = place.buffer_limit_bytes().saturating_mul(2);
-    plan.fits_into(limit_bytes).map_err(Failure::from)
-}
-
-fn unreadable(option: &str, path: &Path, error: &dyn Display) -> Failure {
-    wrong(format!("{option} `{}`: {error}", path.display()))
+    Ok(plan.fits_into(limit_bytes)?)
 }
 
 /// A target may have another name by now; or it may be another one.
@@ -276,7 +269,7 @@ fn plan_of_check(
     let has = resolved.held.as_ref().map_or(resolved.target.bytes, |held| held.bytes);
     let logical = if resolved.target.align_bytes > 1 { resolved.target.align_bytes } else { 512 };
     is_all_there(&known.header, &resolved.target.path, has)?;
-    known.header.fits(logical).map_err(|error| wrong(format!("--ledger: {error}")))?;
+    known.header.fits(logical).or_wrong("--ledger")?;
     let mut plan = known.plan.clone();
     plan.mode = VerifyMode::Check;
     plan.trims_make_zeros &= resolved.trims_make_zeros;

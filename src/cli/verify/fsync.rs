@@ -208,8 +208,8 @@ fn refuse_memory(path: &Path, facts: &TargetFacts) -> Result<(), Failure> {
         _ => return Ok(()),
     };
     let message = format!("`{}`{on} is not storage: {reason}", path.display());
-    let hint = Some("give a directory on the storage to measure".into());
-    Err(Failure { hint, ..Failure::new(Exit::Refused, message) })
+    let hint = "give a directory on the storage to measure";
+    Err(Failure::new(Exit::Refused, message).hinting(hint))
 }
 
 fn plan(

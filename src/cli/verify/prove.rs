@@ -9,7 +9,7 @@ use super::options::{ProveArgs, Request};
 use super::phases::Phases;
 use super::print::{VerifyOutput, dry_run};
 use super::resolved_target::{ResolvedTarget, Trims};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::outputs::Form;
@@ -294,12 +294,9 @@ fn hello(
     inputs: &mut RunInputs,
 ) -> Result<Option<Arc<Witness>>, Failure> {
     let Memory::Witness(command) = memory else { return Ok(None) };
-    let failed = |error: String| Failure::new(Exit::Environment, format!("--witness: {error}"));
-    let witness =
-        Witness::start(command, ANSWER_WITHIN).map_err(|error| failed(error.to_string()))?;
-    let line = Line::hello(header).map_err(|error| failed(error.to_string()))?;
-    witness.say(&line).map_err(|error| failed(error.to_string()))?;
-    let witness = Arc::new(witness);
+    let witness = Arc::new(Witness::start(command, ANSWER_WITHIN).or_environment("--witness")?);
+    let line = Line::hello(header).or_environment("--witness")?;
+    witness.say(&line).or_environment("--witness")?;
     inputs.flush_observer = Some(Arc::clone(&witness) as Arc<dyn FlushObserver>);
     Ok(Some(witness))
 }
@@ -311,15 +308,12 @@ fn end_ledger(writer: Option<LedgerWriter>, run: &VerifyRun) -> Result<(), Failu
         return Ok(());
     }
     let ends: Vec<Noted> = run.jobs.iter().map(|job| Noted::ended(job.ops, job.ops)).collect();
-    writer
-        .finish(&ends)
-        .map_err(|error| Failure::new(Exit::Environment, format!("--ledger: {error}")))
+    writer.finish(&ends).or_environment("--ledger")
 }
 
 fn say_goodbye(witness: &Witness, run: &VerifyRun) -> Result<(), Failure> {
     if matches!(run.outcome, Outcome::Failed { .. }) {
         return Ok(());
     }
-    let failed = |error| Failure::new(Exit::Environment, format!("--witness: {error}"));
-    witness.end().map_err(failed)
+    witness.end().or_environment("--witness")
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::options::ProveArgs;
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, wrong};
 use crate::cli::output::note;
 use crate::cli::place::{self, Place};
 use iosonde_engine::backend::sim::Model;
@@ -225,7 +225,7 @@ impl ProveArgs {
             return Err(wrong("--direct has no effect with the sim engine"));
         }
         let words = path.to_string_lossy();
-        let model = Model::parse(&words).map_err(|error| wrong(format!("PATH: {error}")))?;
+        let model = Model::parse(&words).or_wrong("PATH")?;
         let (offset_bytes, end_bytes) = self.within(model.bytes, "the simulated device")?;
         Ok(ResolvedTarget {
             medium: Medium::Sim(model),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use iosonde_sys::clock::realtime_ns;
 
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, environment, wrong};
 use crate::cli::output::note;
 use iosonde_model::record::witness_log::{MAX_LINE_BYTES, Recorder, Unrecorded};
 use iosonde_report::clean::clean;
@@ -31,7 +31,7 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
         io::ErrorKind::AlreadyExists => {
             wrong(format!("--log: {path} exists: each run needs a new log"))
         }
-        _ => Failure::new(Exit::Environment, format!("--log: {path} cannot be made: {error}")),
+        _ => environment(format!("--log: {path} cannot be made: {error}")),
     })?;
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let mut line = Vec::new();
@@ -41,9 +41,7 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
         match read {
             // A socket whose other end has lost its power.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
-            read => {
-                read.map_err(|error| Failure::new(Exit::Environment, format!("stdin: {error}")))?
-            }
+            read => read.or_environment("stdin")?,
         };
         // A line that has no end and is not too long was cut off with its power.
         let whole = line.strip_suffix(b"\n");

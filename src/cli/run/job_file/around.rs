@@ -1,7 +1,7 @@
 //! What is done before and after the jobs of a group: files are read into the page cache, and what
 //! was written is read back.
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Failure, environment};
 use iosonde_engine::engine::waits::Wait;
 use iosonde_model::plan::{
     Job, LatencyGoal, Limits, OnError, Pace, Plan, PrecisionGoal, Span, Stop, Sync, Think,
@@ -70,9 +70,6 @@ pub(super) fn pre_read(path: &str) -> Result<(), Failure> {
     drop(reading);
     match read {
         Ok(_) => Ok(()),
-        Err(error) => {
-            let message = format!("pre_read: `{path}`: {error}");
-            Err(Failure::new(Exit::Environment, message))
-        }
+        Err(error) => Err(environment(format!("pre_read: `{path}`: {error}"))),
     }
 }

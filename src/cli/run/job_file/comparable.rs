@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::Ready;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, environment};
 use iosonde_model::content::{Filler, is_ours_or_zero, is_zero};
 use iosonde_model::plan::{EngineKind, Job};
 use iosonde_model::spec::fio::Asking;
@@ -66,8 +66,7 @@ fn refuse(path: &str, content: io::Result<Content>) -> Result<(), Failure> {
             "was not written by iosonde; verify what fio wrote with fio, or write it here first"
         }
         Err(error) => {
-            let message = format!("`{path}` cannot be read before the run: {error}");
-            return Err(Failure::new(Exit::Environment, message));
+            return Err(environment(format!("`{path}` cannot be read before the run: {error}")));
         }
     };
     let message = format!("`{path}` cannot be verified: what it holds {what}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::super::fio_line::{FioLine, Instead};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, shown};
 use crate::cli::output::{Output, OutputFormat};
 use crate::cli::place::Place;
 use iosonde_model::record::given;
@@ -59,15 +59,12 @@ pub(super) fn lint(
 
 /// What makes a JSON result of fio misleading.
 fn of_result(name: &str) -> Result<Vec<String>, Failure> {
-    let refuse = |what: String| wrong(format!("`{name}`: {what}"));
-    let text = given::text(Path::new(name), MAX_RESULT_BYTES);
-    let text = text.map_err(|error| refuse(error.to_string()))?;
+    let text = given::text(Path::new(name), MAX_RESULT_BYTES).or_wrong(shown(name))?;
     // fio's notes may stand before its document.
     let begins = text.find('{').unwrap_or(0);
-    let document: Value = serde_json::from_str(&text[begins..])
-        .map_err(|error| refuse(format!("no JSON: {error}")))?;
-    let jobs =
-        document["jobs"].as_array().ok_or_else(|| refuse("found no `jobs` of fio".into()))?;
+    let document: Value =
+        serde_json::from_str(&text[begins..]).or_wrong(format!("`{name}`: no JSON"))?;
+    let jobs = document["jobs"].as_array().ok_or("found no `jobs` of fio").or_wrong(shown(name))?;
     let mut found = Vec::new();
     for job in jobs {
         let job_name = job["jobname"].as_str().unwrap_or("?");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::fio_line::FioLine;
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, shown, wrong};
 use crate::cli::output::note;
 use iosonde_model::plan::Plan;
 use iosonde_model::record::export;
@@ -75,18 +75,17 @@ impl Logs {
             }
         }
         for (index, file) in files.iter().enumerate() {
-            let shown = file.path.display();
-            let refuse = |what: String| wrong(format!("log `{shown}`: {what}"));
+            let about = format!("log {}", shown(&file.path));
             if files[..index].iter().any(|other| other.path == file.path) {
-                return Err(refuse(
-                    "two jobs would write it; give them prefixes of their own".into(),
-                ));
+                return Err(wrong(format!(
+                    "{about}: two jobs would write it; give them prefixes of their own"
+                )));
             }
             let is_ours = match file.of {
                 Of::Operations => iolog::is_iolog,
                 _ => log::is_log,
             };
-            export::probe(&file.path, &is_ours).map_err(|error| refuse(error.to_string()))?;
+            export::probe(&file.path, &is_ours).or_wrong(about)?;
         }
         Ok(Logs(files))
     }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::super::fio_line::FioLine;
-use crate::cli::exit::{Failure, wrong};
+use crate::cli::exit::{About, Failure, wrong};
 use crate::cli::place::Place;
 use iosonde_model::record::given;
 use iosonde_model::spec::fio::lex::Section;
@@ -24,10 +24,8 @@ pub(super) fn iologs(file: &mut JobFile) -> Result<(), Failure> {
     for job in file.groups.iter_mut().flat_map(|group| &mut group.jobs) {
         let Some(path) = job.iolog_path().map(str::to_string) else { continue };
         let text = if path == "-" { standard_input() } else { text_of(Path::new(&path)) };
-        let text = text.map_err(|error| {
-            let place = job.place("read_iolog");
-            wrong(format!("{place} read_iolog: `{path}` cannot be read: {error}"))
-        })?;
+        let place = job.place("read_iolog");
+        let text = text.or_wrong(format!("{place} read_iolog: `{path}` cannot be read"))?;
         job.iolog = Some(text.into());
     }
     Ok(())
@@ -37,7 +35,7 @@ pub(super) fn iologs(file: &mut JobFile) -> Result<(), Failure> {
 fn sections(shown: &str, place: &Place) -> Result<Vec<Section>, Failure> {
     let path = Path::new(shown);
     let text = if shown == "-" { standard_input() } else { text_of(path) };
-    let text = text.map_err(|error| wrong(format!("`{shown}`: cannot be read: {error}")))?;
+    let text = text.or_wrong(format!("`{shown}`: cannot be read"))?;
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
     let mut load = |name: &str| within(&folder, name);
     let variable = |name: &str| std::env::var(name).ok();
