@@ -40,6 +40,7 @@ mod words;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::builder::{Resettable, StyledStr};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use rustix::process::Signal;
@@ -47,6 +48,7 @@ use rustix::process::Signal;
 use exit::{Exit, Failure};
 use output::{Output, OutputFormat, note};
 use supervisor::Role;
+use words::{lossy, values};
 
 /// Measures storage, explains why a number is what it is, and reports when it cannot be trusted.
 #[derive(Debug, Parser)]
@@ -97,17 +99,15 @@ impl Verb {
 /// Parses the command line, runs the command, and returns the exit code.
 pub fn main() -> ExitCode {
     color::none_without_a_true_terminal();
-    let mut given = verify::instead_of_run(normalised(std::env::args_os()));
-    match config::with_defaults(given.clone(), Cli::command) {
-        Ok(words) => given = words,
+    let typed = verify::instead_of_run(normalised(std::env::args_os()));
+    let mut given = match config::with_defaults(typed.clone(), Cli::command) {
+        Ok(words) => words,
         Err(failure) => {
-            let words: Vec<String> =
-                given.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            let words = lossy(&typed);
             let verb = words.get(1).cloned().unwrap_or_default();
-            Output::new(OutputFormat::in_words(&words)).failure(&verb, &failure);
-            return failure.exit.into();
+            return failed(OutputFormat::in_words(&words), &verb, &failure).into();
         }
-    }
+    };
     if given.len() == 1 {
         given.push("check".into());
         note(
@@ -117,26 +117,20 @@ pub fn main() -> ExitCode {
     }
     // For the record and for messages; clap gets the arguments unchanged, so that any path can be
     // given.
-    let words: Vec<String> = given.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words = lossy(&given);
     let verb = words.get(1).cloned().unwrap_or_default();
     // Its stdout belongs to the command, and so may an argument that looks like one of our options.
     let is_profile = verb == "profile";
-    let fio = run::FioLine::find(&given);
-    let (fio, own) = match fio {
-        Ok(Some((line, own))) => (Ok(Some(line)), own),
-        Ok(None) => (Ok(None), given),
-        Err(failure) => (Err(failure), given),
+    let format_in = |words: &[OsString]| match is_profile {
+        true => OutputFormat::default(),
+        false => OutputFormat::in_words(&lossy(words)),
     };
-    let own_words: Vec<String> =
-        own.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let format = OutputFormat::in_words(if is_profile { &[] } else { &own_words });
-    let fio = match fio {
-        Ok(line) => line,
-        Err(failure) => {
-            Output::new(format).failure(&verb, &failure);
-            return failure.exit.into();
-        }
+    let (fio, own) = match run::FioLine::find(&given) {
+        Ok(Some((line, own))) => (Some(line), own),
+        Ok(None) => (None, given),
+        Err(failure) => return failed(format_in(&given), &verb, &failure).into(),
     };
+    let format = format_in(&own);
     let parsed = parse(&own);
     if let Ok(Cli { verb: Verb::Experiment(args) }) = &parsed
         && args.ends_with_parent()
@@ -166,11 +160,13 @@ pub fn main() -> ExitCode {
             .or_else(|| experiment::explained(&error))
             .unwrap_or_else(|| Failure::usage(&error))),
     };
-    let exit = exit.unwrap_or_else(|failure| {
-        Output::new(format).failure(&verb, &failure);
-        failure.exit
-    });
-    watchdog::end(exit).into()
+    watchdog::end(exit.unwrap_or_else(|failure| failed(format, &verb, &failure))).into()
+}
+
+/// Says why there is no result, and gives the exit code that follows.
+fn failed(format: OutputFormat, verb: &str, failure: &Failure) -> Exit {
+    Output::new(format).failure(verb, failure);
+    failure.exit
 }
 
 fn carry_out(verb: &Verb, fio: Option<&run::FioLine>, words: &[String]) -> Result<Exit, Failure> {
@@ -196,12 +192,7 @@ fn carry_out(verb: &Verb, fio: Option<&run::FioLine>, words: &[String]) -> Resul
 /// Who watches this verb, and in which process it is carried out. A profile ends as its command
 /// does, a witness when the other side ends.
 fn link(verb: &Verb, words: &[String]) -> Option<Role> {
-    let is_engine = |word: &String| ["null", "sim"].contains(&word.as_str());
-    let spaced = words.windows(2).any(|pair| pair[0] == "--ioengine" && is_engine(&pair[1]));
-    let is_unreal = spaced
-        || words.iter().any(|word| {
-            word.strip_prefix("--ioengine=").is_some_and(|word| is_engine(&word.to_owned()))
-        });
+    let is_unreal = values(words, "--ioengine").any(|engine| ["null", "sim"].contains(&engine));
     match verb {
         Verb::Profile(_) => None,
         Verb::Verify(args) if args.is_witness() => None,
@@ -230,7 +221,7 @@ pub fn command() -> clap::Command {
 /// the one before it, or is further in than an item of a list.
 fn reflowed(command: clap::Command) -> clap::Command {
     let depth = |line: &str| line.len() - line.trim_start().len();
-    let joined = command.get_long_about().map(|about| {
+    let long = command.get_long_about().map(|about| {
         let text = about.to_string();
         let mut lines: Vec<String> = Vec::new();
         for line in text.lines() {
@@ -245,21 +236,14 @@ fn reflowed(command: clap::Command) -> clap::Command {
                 None => lines.push(line.to_owned()),
             }
         }
-        lines.join("\n")
+        StyledStr::from(lines.join("\n"))
     });
     let short = command.get_about().map(|about| {
         let text = about.to_string().replace('\n', " ");
-        text.strip_suffix('.').map(str::to_owned).unwrap_or(text)
+        StyledStr::from(text.strip_suffix('.').unwrap_or(&text).to_owned())
     });
-    let command = match joined {
-        Some(joined) => command.long_about(joined),
-        None => command,
-    };
-    let command = match short {
-        Some(short) => command.about(short),
-        None => command,
-    };
-    command.mut_subcommands(reflowed)
+    let long = Resettable::from(long);
+    command.long_about(long).about(Resettable::from(short)).mut_subcommands(reflowed)
 }
 
 fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {

@@ -19,8 +19,9 @@ use std::path::PathBuf;
 use clap::{Arg, Command};
 use serde::Deserialize;
 
-use super::exit::{Failure, wrong};
+use super::exit::{About, Failure, shown, wrong};
 use super::output::note;
+use super::words::lossy;
 use iosonde_model::record::given;
 use iosonde_model::units::bytes;
 
@@ -59,9 +60,8 @@ fn path() -> Option<PathBuf> {
 
 fn config() -> Result<Config, Failure> {
     let Some(path) = path().filter(|path| path.exists()) else { return Ok(Config::default()) };
-    let refuse = |why: String| wrong(format!("`{}`: {why}", path.display()));
-    let text = given::bytes(&path, MAX_BYTES).map_err(|error| refuse(error.to_string()))?;
-    toml::from_str(&String::from_utf8_lossy(&text)).map_err(|error| refuse(error.to_string()))
+    let text = given::bytes(&path, MAX_BYTES).or_wrong(shown(&path))?;
+    toml::from_str(&String::from_utf8_lossy(&text)).or_wrong(shown(&path))
 }
 
 /// How much is to be kept at most, bytes.
@@ -71,7 +71,7 @@ fn config() -> Result<Config, Failure> {
 pub(super) fn keep_at_most() -> Result<u64, Failure> {
     match config()?.keep_at_most {
         None => Ok(KEEP_AT_MOST),
-        Some(text) => bytes::parse(&text).map_err(|error| wrong(format!("keep-at-most: {error}"))),
+        Some(text) => bytes::parse(&text).or_wrong("keep-at-most"),
     }
 }
 
@@ -104,7 +104,7 @@ pub(super) fn with_defaults(
         let deep = options.get(&both).map(|words| (words.clone(), 3));
         deep.or_else(|| options.get(&verb).map(|words| (words.clone(), 2)))
     };
-    let typed: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let typed = lossy(&words);
     let given: Vec<_> = [named.and_then(of), of(&config.defaults)].into_iter().flatten().collect();
     if given.is_empty() {
         return Ok(words);

@@ -12,8 +12,9 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::color::colored;
-use super::exit::{Exit, Failure, wrong};
+use super::exit::{About, Exit, Failure, wrong};
 use super::screen;
+use super::words::values;
 use iosonde_model::record::export;
 use iosonde_report::clean::clean;
 use iosonde_report::fio::json::{Form, fio_json};
@@ -67,10 +68,7 @@ impl OutputFormat {
 
     /// The requested format, determined even if the rest of the command line is invalid.
     pub(crate) fn in_words(words: &[String]) -> OutputFormat {
-        let spaced = words.windows(2).find(|pair| pair[0] == "--output-format");
-        let spaced = spaced.map(|pair| pair[1].as_str());
-        let joined = words.iter().find_map(|word| word.strip_prefix("--output-format="));
-        let word = spaced.or(joined).unwrap_or_default();
+        let word = values(words, "--output-format").next().unwrap_or_default();
         OutputFormat::from_str(word, false).unwrap_or_default()
     }
 
@@ -126,7 +124,7 @@ static HELD_BACK: Mutex<Option<Vec<String>>> = Mutex::new(None);
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// The two streams.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Output {
     format: OutputFormat,
     closed: bool,
@@ -142,14 +140,7 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new(format: OutputFormat) -> Output {
-        Output {
-            format,
-            closed: false,
-            lost: false,
-            file: None,
-            more: Vec::new(),
-            waiting: String::new(),
-        }
+        Output { format, ..Output::default() }
     }
 
     /// To a file instead of stdout, if one is given; of files that exist only an earlier result is
@@ -160,11 +151,9 @@ impl Output {
         let Some(path) = path.filter(|path| !own.contains(path)) else {
             return Ok(Output::new(format));
         };
-        if export::is_stream(path) {
-            return Ok(Output { file: Some((path.into(), String::new())), ..Output::new(format) });
+        if !export::is_stream(path) {
+            export::probe(path, &is_result).or_wrong(format!("--output: `{}`", path.display()))?;
         }
-        export::probe(path, &is_result)
-            .map_err(|error| wrong(format!("--output: `{}`: {error}", path.display())))?;
         Ok(Output { file: Some((path.into(), String::new())), ..Output::new(format) })
     }
 
@@ -230,19 +219,17 @@ impl Output {
             }
             json::json_text(&value)
         };
+        let as_terse = |version| {
+            let runs = numbered(document);
+            runs.iter().map(|run| terse(run, version)).collect()
+        };
         let text = match self.format {
             OutputFormat::Normal | OutputFormat::FioJob => return,
             OutputFormat::Json => json::json_text(&json::json(document)),
             OutputFormat::FioJson => fio(Form::Plain),
             OutputFormat::JsonPlus => fio(Form::Bins),
-            OutputFormat::Terse | OutputFormat::TerseFive => {
-                let version = match self.format {
-                    OutputFormat::Terse => Version::Three,
-                    _ => Version::Five,
-                };
-                let runs = numbered(document);
-                runs.iter().map(|run| terse(run, version)).collect()
-            }
+            OutputFormat::Terse => as_terse(Version::Three),
+            OutputFormat::TerseFive => as_terse(Version::Five),
         };
         self.write(&text);
     }

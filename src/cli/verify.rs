@@ -93,23 +93,23 @@ pub(super) fn instead_of_run(words: Vec<OsString>) -> Vec<OsString> {
     if words.get(1).is_none_or(|verb| verb != "run") {
         return words;
     }
-    let modes = ["flush", "pipeline"];
-    let mode_of = |word: &OsString| {
-        let word = word.to_str()?.strip_prefix("verify-")?;
-        modes.into_iter().find(|mode| *mode == word)
+    let mode_of = |word: &str| {
+        let word = word.strip_prefix("verify-")?;
+        ["flush", "pipeline"].into_iter().find(|mode| *mode == word)
     };
-    let joined = |word: &OsString| mode_of(&word.to_str()?.strip_prefix("--rw=")?.into());
-    let spaced = words.windows(2).position(|pair| pair[0] == "--rw" && mode_of(&pair[1]).is_some());
-    let (range, mode) = match spaced {
-        Some(at) => (at..at + 2, mode_of(&words[at + 1])),
-        None => match words.iter().position(|word| joined(word).is_some()) {
-            Some(at) => (at..at + 1, joined(&words[at])),
-            None => return words,
-        },
+    let spaced = words.windows(2).enumerate().find_map(|(at, pair)| {
+        let mode = mode_of(pair[1].to_str().filter(|_| pair[0] == "--rw")?)?;
+        Some((at..at + 2, mode))
+    });
+    let joined = || {
+        words.iter().enumerate().find_map(|(at, word)| {
+            Some((at..at + 1, mode_of(word.to_str()?.strip_prefix("--rw=")?)?))
+        })
     };
+    let Some((range, mode)) = spaced.or_else(joined) else { return words };
     let mut words = words;
     words.drain(range);
-    words.splice(1..2, ["verify".into(), mode.unwrap_or_default().into()]);
+    words.splice(1..2, ["verify".into(), mode.into()]);
     words
 }
 

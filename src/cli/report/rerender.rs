@@ -6,9 +6,10 @@ use super::kept::{Kept, Records};
 use super::write::{Rendered, deliver, deliver_report, marked};
 use super::{Form, Pictures, ReportArgs};
 use crate::cli::ending::Judgement;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, wrong};
 use crate::cli::results;
 use crate::cli::screen;
+use crate::cli::words::values;
 use crate::cli::{profile, verify};
 use iosonde_analysis::expectation::Expectation;
 use iosonde_analysis::profile::figures as profile_figures_of;
@@ -41,10 +42,8 @@ pub(super) fn judgement(kept: &Kept, runs: &[(String, Run)]) -> (Vec<Assessment>
 /// The expectations of the command line. Invalid ones were rejected when the command ran.
 fn expectations(kept: &Kept, rows: &[(&Run, &Assessment)]) -> Vec<Expectation> {
     let titles: Vec<&str> = rows.iter().map(|(run, _)| run.plan.title.as_str()).collect();
-    let words = kept.command();
-    let spaced = words.windows(2).filter(|pair| pair[0] == "--expect").map(|pair| &pair[1][..]);
-    let joined = words.iter().filter_map(|word| word.strip_prefix("--expect="));
-    spaced.chain(joined).filter_map(|text| Expectation::parse(text, &titles).ok()).collect()
+    let given = values(kept.command(), "--expect");
+    given.filter_map(|text| Expectation::parse(text, &titles).ok()).collect()
 }
 
 /// Renders a result again.
@@ -106,9 +105,9 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
                 ..Report::default()
             };
             let drawn = match args.figures {
-                Some(_) => profile_figures::figures(run).map_err(|error| {
-                    Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
-                })?,
+                Some(_) => {
+                    profile_figures::figures(run).or_environment("a chart cannot be rendered")?
+                }
                 None => Vec::new(),
             };
             let stem = |name: String| name.strip_suffix(".svg").unwrap_or(&name).to_owned();
