@@ -50,8 +50,10 @@ impl Keeper {
         verb: &str,
         words: &[String],
     ) -> Keeper {
-        let (mut keeper, folder) = Keeper::begin(option, requested, verb, words);
-        keeper.folder = folder.map_err(|reason| not_kept(option, &reason)).ok();
+        let mut keeper = Keeper::of(option, verb, words);
+        if let Err(reason) = keeper.create(requested) {
+            not_kept(option, &reason);
+        }
         keeper.announce();
         keeper
     }
@@ -66,8 +68,8 @@ impl Keeper {
         verb: &str,
         words: &[String],
     ) -> Result<Keeper, String> {
-        let (mut keeper, folder) = Keeper::begin(option, Some(requested), verb, words);
-        keeper.folder = Some(folder?);
+        let mut keeper = Keeper::of(option, verb, words);
+        keeper.create(Some(requested))?;
         keeper.announce();
         Ok(keeper)
     }
@@ -135,69 +137,57 @@ impl Keeper {
     pub(crate) fn reopen(path: &Path, verb: &str, words: &[String]) -> Result<Keeper, String> {
         let first = given::bytes(&path.join("manifest.json"), MAX_MANIFEST).ok();
         let first = first.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
-        let (mut keeper, folder) = Keeper::begin_with("FOLDER", verb, words, |_, _| {
-            RunFolder::reopen(path).map_err(|error| format!("{}: {error}", path.display()))
-        });
-        let folder = folder?;
+        let mut keeper = Keeper::of("FOLDER", verb, words);
+        let folder = RunFolder::reopen(path);
+        keeper.hold(folder.map_err(|error| format!("{}: {error}", path.display()))?);
         // The first command and its start time are kept; this one is in the log.
         if let Some(first) = first {
             keeper.manifest = Manifest { cells: Vec::new(), ..first };
         }
-        keeper.folder = Some(folder);
         keeper.resumed = true;
         watchdog::has_result();
         Ok(keeper)
     }
 
-    fn begin(
-        option: &'static str,
-        requested: Option<&Path>,
-        verb: &str,
-        words: &[String],
-    ) -> (Keeper, Result<RunFolder, String>) {
-        Keeper::begin_with(option, verb, words, |now_ns, salt| match directory(requested) {
-            Some(parent) => RunFolder::create(&parent, verb, now_ns, salt)
-                .map_err(|error| format!("{}: {error}", parent.display())),
-            None => Err("no home directory".into()),
-        })
-    }
-
-    fn begin_with(
-        option: &'static str,
-        verb: &str,
-        words: &[String],
-        open: impl FnOnce(u64, u32) -> Result<RunFolder, String>,
-    ) -> (Keeper, Result<RunFolder, String>) {
-        let now_ns = iosonde_sys::clock::realtime_ns();
+    /// Without a folder.
+    fn of(option: &'static str, verb: &str, words: &[String]) -> Keeper {
+        let directory = std::env::current_dir().map(|path| path.to_string_lossy().into_owned());
         let manifest = Manifest {
             schema: MANIFEST_SCHEMA.into(),
             program: env!("CARGO_PKG_VERSION").into(),
             verb: verb.into(),
             command: words.to_vec(),
-            directory: std::env::current_dir()
-                .map(|path| path.to_string_lossy().into_owned())
-                .unwrap_or_default(),
-            started_unix_ns: now_ns,
+            directory: directory.unwrap_or_default(),
+            started_unix_ns: iosonde_sys::clock::realtime_ns(),
             complete: false,
             exit_code: 0,
             verdict: String::new(),
             cells: Vec::new(),
         };
+        Keeper {
+            folder: None,
+            manifest,
+            option,
+            lost: false,
+            resumed: false,
+            has_undo: false,
+            stays: false,
+        }
+    }
+
+    /// Makes a new folder under a directory, or under the user's.
+    fn create(&mut self, requested: Option<&Path>) -> Result<(), String> {
+        let parent = directory(requested).ok_or("no home directory")?;
+        let now_ns = self.manifest.started_unix_ns;
         let salt = std::process::id() ^ (now_ns as u32);
-        let folder = open(now_ns, salt);
-        folder.iter().for_each(|folder| watchdog::results_in(folder.path()));
-        (
-            Keeper {
-                folder: None,
-                manifest,
-                option,
-                lost: false,
-                resumed: false,
-                has_undo: false,
-                stays: false,
-            },
-            folder,
-        )
+        let folder = RunFolder::create(&parent, &self.manifest.verb, now_ns, salt);
+        self.hold(folder.map_err(|error| format!("{}: {error}", parent.display()))?);
+        Ok(())
+    }
+
+    fn hold(&mut self, folder: RunFolder) {
+        watchdog::results_in(folder.path());
+        self.folder = Some(folder);
     }
 
     /// The command line in the manifest.
