@@ -12,13 +12,13 @@ use clap::Args;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, read};
 
 use super::file;
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{About, Exit, Failure, environment, shown, wrong};
 use crate::cli::output::note;
 use document::Document;
 use iosonde_model::record::{export, given};
 use iosonde_model::spec::catalogue;
 use iosonde_report::clean::clean;
-use menu::{Key, Menu, Next};
+use menu::{Menu, Next};
 
 /// Largest campaign file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -47,14 +47,11 @@ pub(super) struct ConfigureArgs {
 
 /// Runs the command.
 pub(super) fn configure(args: &ConfigureArgs) -> Result<Exit, Failure> {
-    let shown = args.file.display().to_string();
     let text = match args.file.exists() {
-        true => given::text(&args.file, MAX_BYTES)
-            .map_err(|error| wrong(format!("`{shown}`: {error}")))?,
+        true => given::text(&args.file, MAX_BYTES).or_wrong(shown(&args.file))?,
         false => NEW.to_owned(),
     };
-    let mut document =
-        Document::parse(&text).map_err(|error| wrong(format!("`{shown}`: {error}")))?;
+    let mut document = Document::parse(&text).or_wrong(shown(&args.file))?;
     if args.preset.is_none() && args.set.is_empty() {
         return by_menu(&args.file, document);
     }
@@ -65,16 +62,15 @@ pub(super) fn configure(args: &ConfigureArgs) -> Result<Exit, Failure> {
         apply(&mut document, preset, args.presets.as_deref())?;
     }
     for change in &args.set {
-        let said = |why: String| wrong(format!("--set {change}: {why}"));
-        let (key, value) =
-            change.split_once('=').ok_or_else(|| said("expected KEY=VALUE".into()))?;
-        document.put_dotted(key.trim(), value.trim()).map_err(said)?;
+        let option = format!("--set {change}");
+        let (key, value) = change.split_once('=').ok_or("expected KEY=VALUE").or_wrong(&option)?;
+        document.put_dotted(key.trim(), value.trim()).or_wrong(&option)?;
     }
     document.campaign().map_err(wrong)?;
     save(&args.file, &document)?;
     let missing =
         document.check().err().map_or(String::new(), |why| format!("; not complete: {why}"));
-    note(&format!("saved {}{}", clean(&shown), clean(&missing)));
+    note(&format!("saved {}{}", clean(&args.file.display().to_string()), clean(&missing)));
     Ok(Exit::Done)
 }
 
@@ -82,11 +78,8 @@ pub(super) fn configure(args: &ConfigureArgs) -> Result<Exit, Failure> {
 fn apply(document: &mut Document, name: &str, presets: Option<&Path>) -> Result<(), Failure> {
     let own = presets.map(|folder| folder.join(format!("{name}.toml")));
     if let Some(path) = own.filter(|path| path.is_file()) {
-        let text = given::text(&path, MAX_BYTES)
-            .map_err(|error| wrong(format!("`{}`: {error}", path.display())))?;
-        return document
-            .merge(&text)
-            .map_err(|error| wrong(format!("`{}`: {error}", path.display())));
+        let text = given::text(&path, MAX_BYTES).or_wrong(shown(&path))?;
+        return document.merge(&text).or_wrong(shown(&path));
     }
     let known = file::PRESETS.map(|(name, _)| name);
     if !known.contains(&name) {
@@ -105,13 +98,11 @@ fn apply(document: &mut Document, name: &str, presets: Option<&Path>) -> Result<
 
 fn save(path: &Path, document: &Document) -> Result<(), Failure> {
     // What was there has been read as a whole, and is a part of the document.
-    export::write(path, &document.text())
-        .map_err(|error| Failure::new(Exit::Environment, format!("`{}`: {error}", path.display())))
+    export::write(path, &document.text()).or_environment(shown(&path))
 }
 
 /// The menu, until it is left.
 fn by_menu(path: &Path, document: Document) -> Result<Exit, Failure> {
-    let environment = |why: String| Failure::new(Exit::Environment, why);
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(wrong(
             "the menu needs a terminal; without one, give --preset NAME or --set KEY=VALUE",
@@ -119,8 +110,7 @@ fn by_menu(path: &Path, document: Document) -> Result<Exit, Failure> {
     }
     let experiments = catalogue::experiments().map_err(wrong)?;
     let mut menu = Menu::new(path.display().to_string(), document, experiments, path.exists());
-    let mut terminal =
-        ratatui::try_init().map_err(|error| environment(format!("the terminal: {error}")))?;
+    let mut terminal = ratatui::try_init().or_environment("the terminal")?;
     let ended = loop {
         if let Err(error) = terminal.draw(|frame| draw::draw(frame, &mut menu)) {
             break Err(environment(format!("the terminal: {error}")));
@@ -130,35 +120,22 @@ fn by_menu(path: &Path, document: Document) -> Result<Exit, Failure> {
                 let with_control = key.modifiers.contains(KeyModifiers::CONTROL);
                 match key.code {
                     KeyCode::Char('c') if with_control => break Ok(Exit::Signal(2)),
-                    code => key_of(code),
+                    code if menu::knows(code) => code,
+                    _ => continue,
                 }
             }
-            Ok(_) => None,
+            Ok(_) => continue,
             Err(error) => break Err(environment(format!("the terminal: {error}"))),
         };
-        match key.map(|key| menu.key(key)) {
-            Some(Next::Save) => match save(path, menu.document()) {
+        match menu.key(key) {
+            Next::Save => match save(path, menu.document()) {
                 Ok(()) => menu.saved(),
                 Err(failure) => menu.say(failure.message),
             },
-            Some(Next::Leave) => break Ok(Exit::Done),
-            Some(Next::Stay) | None => {}
+            Next::Leave => break Ok(Exit::Done),
+            Next::Stay => {}
         }
     };
     ratatui::restore();
     ended
-}
-
-fn key_of(code: KeyCode) -> Option<Key> {
-    Some(match code {
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Escape,
-        KeyCode::Backspace => Key::Backspace,
-        KeyCode::Char(c) => Key::Char(c),
-        _ => return None,
-    })
 }

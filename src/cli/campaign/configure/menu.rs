@@ -1,5 +1,6 @@
 //! The menu as a value: keys go in, the document changes.
 
+use ratatui::crossterm::event::KeyCode as Key;
 use toml_edit::Value;
 
 use super::document::{Document, Place};
@@ -9,17 +10,10 @@ use iosonde_model::spec::Experiment;
 /// Rows that a page key moves.
 const PAGE: usize = 10;
 
-/// A key, as far as the menu knows it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Key {
-    Up,
-    Down,
-    PageUp,
-    PageDown,
-    Enter,
-    Escape,
-    Backspace,
-    Char(char),
+/// Whether a key has an effect in the menu; any other is as if it had not been pressed.
+pub(super) fn knows(key: Key) -> bool {
+    let moves = matches!(key, Key::Up | Key::Down | Key::PageUp | Key::PageDown);
+    moves || matches!(key, Key::Enter | Key::Esc | Key::Backspace | Key::Char(_))
 }
 
 /// What is to be done after a key.
@@ -101,11 +95,11 @@ impl Menu {
             Mode::Browse => return self.browse(key),
             Mode::Edit(text) => match key {
                 Key::Enter => self.take(&text),
-                Key::Escape => {}
+                Key::Esc => {}
                 _ => self.mode = Mode::Edit(typed(text, key)),
             },
             Mode::Search(text) => match key {
-                Key::Enter | Key::Escape => self.sought = text,
+                Key::Enter | Key::Esc => self.sought = text,
                 _ => {
                     let text = typed(text, key);
                     self.find(&text, self.cursor);
@@ -138,12 +132,12 @@ impl Menu {
                 };
             }
             Key::Char('d') => self.remove(),
-            Key::Char('q') | Key::Escape if self.is_changed() => {
+            Key::Char('q') | Key::Esc if self.is_changed() => {
                 self.mode = Mode::Leave;
                 self.message =
                     "unsaved changes: y discards them, s saves, any other key returns".into();
             }
-            Key::Char('q') | Key::Escape => return Next::Leave,
+            Key::Char('q') | Key::Esc => return Next::Leave,
             Key::Enter | Key::Char(' ') => self.choose(),
             _ => {}
         }
@@ -284,13 +278,13 @@ mod tests {
         let mut menu = menu();
         assert!(menu.document().check().unwrap_err().contains("0 devices"));
         keys(&mut menu, "/add a dev");
-        menu.key(Key::Escape);
+        menu.key(Key::Esc);
         keys(&mut menu, "\n/path");
-        menu.key(Key::Escape);
+        menu.key(Key::Esc);
         keys(&mut menu, "\ndata\n/pts-iops-core");
-        menu.key(Key::Escape);
+        menu.key(Key::Esc);
         keys(&mut menu, " /rounds");
-        menu.key(Key::Escape);
+        menu.key(Key::Esc);
         keys(&mut menu, "\n7\n");
         assert_eq!(menu.document().check(), Ok(()));
         let campaign = menu.document().campaign().unwrap();
@@ -329,15 +323,15 @@ mod tests {
     fn what_has_no_effect_or_makes_no_sense_is_refused_with_the_reason() {
         let mut menu = menu();
         keys(&mut menu, "/queue-depth");
-        menu.key(Key::Escape);
+        menu.key(Key::Esc);
         keys(&mut menu, " ");
         assert!(menu.rows[menu.cursor].place.is_some());
         keys(&mut menu, "/rounds");
-        menu.key(Key::Escape);
+        menu.key(Key::Esc);
         keys(&mut menu, "\n");
         assert!(menu.message.contains("no effect"), "{}", menu.message);
         keys(&mut menu, "/parallel");
-        menu.key(Key::Escape);
+        menu.key(Key::Esc);
         keys(&mut menu, "\nmany\n");
         assert!(menu.message.contains("whole number"), "{}", menu.message);
         assert_eq!(menu.document().get(Place::Top("parallel")), None);
