@@ -42,7 +42,6 @@ use launch::Launcher;
 use outcome::Outcome;
 use server::Server;
 use session::{Request, Session, exit_of};
-use view::View;
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Many hosts")]
@@ -114,8 +113,6 @@ const OURS: [&str; 10] = [
 ];
 /// Commands whose runs are measured on all hosts together.
 const MEASURES: [&str; 3] = ["run", "check", "experiment"];
-/// Time between progress lines without a terminal.
-const SHOWN_EVERY: Duration = Duration::from_secs(5);
 
 /// Where MPI says how many ranks there are: Open MPI, MPICH and Intel MPI, MVAPICH.
 const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
@@ -231,7 +228,7 @@ fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> 
     };
     let output = Output::to(command.output_format, command.output)?;
     let server = args.server()?;
-    let mut session = Session::open(&request, server, watchdog::heed(), View::new(SHOWN_EVERY));
+    let mut session = Session::open(&request, server, watchdog::heed());
     let carried_out = session.carry_out();
     session.close();
     carried_out?;

@@ -67,13 +67,12 @@ impl<'a> Session<'a> {
         request: &'a Request<'a>,
         server: Option<Server>,
         signal: Arc<AtomicUsize>,
-        view: View,
     ) -> Session<'a> {
         let (to, heard) = channel();
         let names = request.hosts.iter().enumerate();
         let hosts = names.map(|(at, name)| Connection::open(name, at, request.launcher, &to));
         let hosts = hosts.collect();
-        let looked = Instant::now();
+        let (looked, view) = (Instant::now(), View::new());
         Session { request, hosts, server, heard, _to: to, signal, stopping: None, looked, view }
     }
 

@@ -13,26 +13,25 @@ use crate::cli::progress::screen;
 
 /// A terminal is updated so often.
 const TERMINAL: Duration = Duration::from_millis(250);
+/// Without one, a line is written so often.
+const ELSEWHERE: Duration = Duration::from_secs(5);
 /// Rows on a terminal; beyond, hosts are counted.
 const ROWS: usize = 32;
 
 /// Lines on stderr.
 pub(super) struct View {
     screen: Option<ProgressBar>,
-    every: Duration,
     shown: Instant,
 }
 
 impl View {
-    /// With so much time between lines; none for zero.
-    pub(super) fn new(every: Duration) -> View {
-        let is_terminal = io::stderr().is_terminal() && !every.is_zero();
-        View { screen: is_terminal.then(screen), every, shown: Instant::now() }
+    pub(super) fn new() -> View {
+        View { screen: io::stderr().is_terminal().then(screen), shown: Instant::now() }
     }
 
     pub(super) fn show(&mut self, hosts: &[Connection]) {
-        let every = if self.screen.is_some() { TERMINAL } else { self.every };
-        if self.every.is_zero() || self.shown.elapsed() < every {
+        let every = if self.screen.is_some() { TERMINAL } else { ELSEWHERE };
+        if self.shown.elapsed() < every {
             return;
         }
         self.shown = Instant::now();
