@@ -17,9 +17,8 @@ use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
 use super::layout::{self, lay_out_first};
 use super::output::{Output, OutputFormat, note};
-use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
+use super::outputs::{FileArgs, LogArgs, Outputs};
 use super::place::{self, Place};
-use super::progress::Progress;
 use super::words::{size, time};
 use iosonde_analysis::expectation::Expectation;
 use iosonde_engine::engine::Medium;
@@ -178,9 +177,8 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     place.admit(context.held.as_slice(), layout.is_some())?;
     let mut keeper = Keeper::open(args.results.as_deref(), "check", words);
     keeper.keep("host.json", &place.host);
-    let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "check"));
-    let mut progress =
-        Progress::new("check", requested.eta_interval_ns, args.files.progress, gauge);
+    let (eta_ns, form) = (requested.eta_interval_ns, args.files.progress);
+    let mut progress = outputs.progress("check", eta_ns, form);
     if !setting.engine.chosen_because.is_empty() {
         note(&format!("warning: {}", setting.engine.chosen_because));
     }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::exit::{About, Exit, Failure, wrong};
+use super::exit::{About, Exit, Failure, shown, wrong};
 use super::output::note;
+use super::progress::Progress;
 use iosonde_analysis::intervals;
 use iosonde_model::plan::Plan;
 use iosonde_model::record::Run;
@@ -61,9 +62,10 @@ pub(crate) struct LogArgs {
 const HEADING: &str = "Files and progress";
 
 /// Format of progress.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Form {
     /// For people: one changing line on a terminal, plain lines elsewhere.
+    #[default]
     Text,
     /// One JSON object per line.
     Json,
@@ -99,7 +101,7 @@ pub(crate) struct Outputs {
     width_ns: u64,
     files: Vec<(FileKind, PathBuf)>,
     /// The file with live figures.
-    pub(crate) prometheus: Option<PathBuf>,
+    prometheus: Option<PathBuf>,
 }
 
 impl Outputs {
@@ -167,6 +169,12 @@ impl Outputs {
         }
     }
 
+    /// The progress of the command, and its live figures in the file for them.
+    pub(crate) fn progress(&self, verb: &'static str, interval_ns: u64, form: Form) -> Progress {
+        let gauge = self.prometheus.clone().map(|path| Gauge::new(path, verb));
+        Progress::new(verb, interval_ns, form, gauge)
+    }
+
     /// Writes every file; `false` if one could not be written, which is reported.
     pub(crate) fn write(&self, document: &Document<'_>) -> bool {
         let runs: Vec<&Run> = document.cells.iter().map(|(run, _)| *run).collect();
@@ -175,13 +183,7 @@ impl Outputs {
         }
         let mut all = true;
         for (kind, path) in &self.files {
-            let text = self.text(*kind, path, &runs);
-            let written =
-                text.and_then(|text| export::write(path, &text).map_err(|error| error.to_string()));
-            if let Err(error) = written {
-                note(&format!("error: `{}` cannot be written: {error}", path.display()));
-                all = false;
-            }
+            all &= written(path, self.text(*kind, path, &runs));
         }
         all
     }
@@ -215,6 +217,15 @@ impl Outputs {
             }
         }
     }
+}
+
+/// Writes a file; `false` if that cannot be done, which is reported.
+pub(crate) fn written(path: &Path, text: Result<String, String>) -> bool {
+    let written = text.and_then(|text| export::write(path, &text).map_err(|e| e.to_string()));
+    if let Err(error) = &written {
+        note(&format!("error: {} cannot be written: {error}", shown(path)));
+    }
+    written.is_ok()
 }
 
 /// `PREFIX_bw.1.log`, as fio names it.
@@ -259,7 +270,7 @@ fn common_divisor(a: u64, b: u64) -> u64 {
 
 /// The Prometheus file of a command: live while it runs, and marked as ended in any case.
 #[derive(Debug)]
-pub(crate) struct Gauge {
+pub(super) struct Gauge {
     path: PathBuf,
     verb: &'static str,
     /// Whether a file that says `running` exists.
@@ -268,7 +279,7 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    pub(crate) fn new(path: PathBuf, verb: &'static str) -> Gauge {
+    fn new(path: PathBuf, verb: &'static str) -> Gauge {
         Gauge { path, verb, live: false, failed: false }
     }
 
@@ -280,19 +291,14 @@ impl Gauge {
         self.live = true;
         if let Err(error) = export::publish(&self.path, &prometheus::live(pace)) {
             self.failed = true;
-            let path = self.path.display();
-            note(&format!("warning: `{path}` cannot be written: {error}"));
+            note(&format!("warning: {} cannot be written: {error}", shown(&self.path)));
         }
     }
 
     /// Writes the end; `false` if that could not be written, which is reported.
     pub(crate) fn end(&mut self, document: &Document<'_>) -> bool {
         self.live = false;
-        let written = export::write(&self.path, &prometheus::ended(document));
-        if let Err(error) = &written {
-            note(&format!("error: `{}` cannot be written: {error}", self.path.display()));
-        }
-        written.is_ok()
+        written(&self.path, Ok(prometheus::ended(document)))
     }
 }
 

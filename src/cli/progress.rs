@@ -58,7 +58,7 @@ impl Pacer {
 }
 
 /// The lines on stderr, and the live file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Progress {
     verb: &'static str,
     form: Form,
@@ -99,19 +99,10 @@ impl Progress {
             verb,
             form,
             screen: (form == Form::Text && io::stderr().is_terminal()).then(screen),
-            drawn: (0, Vec::new()),
             interval_ns,
             gauge,
             cells: 1,
-            cell: 0,
-            title: String::new(),
-            to_come_ns: 0,
-            lines: Pacer::default(),
-            live: Pacer::default(),
-            rows: Vec::new(),
-            now: Live::default(),
-            curve: Vec::new(),
-            keys: None,
+            ..Progress::default()
         }
     }
 

@@ -40,7 +40,7 @@ use super::hosts::{Command, HostsArgs};
 use super::keep::Keeper;
 use super::layout::{self, lay_out_first};
 use super::output::{Output, OutputFormat, note};
-use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
+use super::outputs::{FileArgs, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
 use super::results;
@@ -271,9 +271,8 @@ pub(super) fn run(
     let mut keeper = Keeper::open(args.run.results.as_deref(), "run", words);
     keeper.keep_undo(context.held.as_ref().map_or(&[], |held| &held.undo))?;
     keeper.keep("host.json", &place.host);
-    let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
-    let mut progress =
-        Progress::new("run", requested.eta_interval_ns, args.run.files.progress, gauge);
+    let (eta_ns, form) = (requested.eta_interval_ns, args.run.files.progress);
+    let mut progress = outputs.progress("run", eta_ns, form);
     if let Some(layout) = layout {
         lay_out_first(&layout, &context, &mut progress)?;
     }

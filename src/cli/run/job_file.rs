@@ -28,7 +28,7 @@ use crate::cli::exit::{Exit, Failure, environment, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::layout::{self, lay_out_first};
 use crate::cli::output::{Output, OutputFormat, hold_remarks_back, note};
-use crate::cli::outputs::{Form, Gauge, LogArgs, Outputs};
+use crate::cli::outputs::{Form, LogArgs, Outputs};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
 use crate::schedule::RunContext;
@@ -130,8 +130,7 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     let mut keeper = Keeper::open(beside.args.run.results.as_deref(), "run", words);
     keeper.keep_undo(&shelf.undo())?;
     keeper.keep("host.json", &place.host);
-    let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
-    let mut progress = Progress::new("run", eta_interval_ns, args.run.files.progress, gauge);
+    let mut progress = outputs.progress("run", eta_interval_ns, args.run.files.progress);
     shelf.keep();
     let mut runs: Vec<Run> = Vec::new();
     // The place of each group's run among all, some of which only verify.

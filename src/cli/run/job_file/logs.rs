@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::super::fio_line::FioLine;
 use crate::cli::exit::{About, Failure, shown, wrong};
 use crate::cli::output::note;
+use crate::cli::outputs::written;
 use iosonde_model::plan::Plan;
 use iosonde_model::record::export;
 use iosonde_model::record::run::{JobRun, Run};
@@ -128,10 +129,7 @@ impl Logs {
                     log::histograms(&jobs, width_ns, block_bytes, coarseness, origin_ms)
                 }
             };
-            if let Err(error) = export::write(&file.path, &text) {
-                note(&format!("error: `{}` cannot be written: {error}", file.path.display()));
-                all = false;
-            }
+            all &= written(&file.path, Ok(text));
         }
         all
     }
