@@ -159,10 +159,7 @@ impl Keeper {
             command: words.to_vec(),
             directory: directory.unwrap_or_default(),
             started_unix_ns: iosonde_sys::clock::realtime_ns(),
-            complete: false,
-            exit_code: 0,
-            verdict: String::new(),
-            cells: Vec::new(),
+            ..Manifest::default()
         };
         Keeper {
             folder: None,

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::execution::cell_name;
 use super::resolved_target::ResolvedTarget;
 use crate::cli::exit::{Failure, wrong};
 use iosonde_model::plan::design::{self, Found};
@@ -206,8 +207,7 @@ impl StageEstimate {
         let each_ns = (stage.seconds * 1e9) as u64 * u64::from(runs);
         let active = active_range(stage, &resolved.setting);
         for cell in &cells {
-            let labels: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
-            let name = labels.join(", ");
+            let name = cell_name(cell);
             let reason = match trial(stage, &shared, cell, &active) {
                 Ok(planned) if planned.plan.writes() => match &resolved.reads_only {
                     Some(reason) => Some(format!("it writes, and {reason}")),

@@ -154,13 +154,8 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     keeper.announce();
     keeper.keep("experiment.json", &run);
     keeper.keep("host.json", &place.host);
-    let study = Study {
-        run,
-        host: Some(place.host.clone()),
-        target: None,
-        stages: Vec::new(),
-        conclusions: Vec::new(),
-    };
+    let study = folder::begun(run, Some(place.host.clone()));
+
     let mut session = session(&place, resolved, keeper, (study, Vec::new()), &args.common)?;
     session.left = left;
     session.order_seed = args.order_seed.unwrap_or(session.order_seed);
@@ -340,27 +335,23 @@ impl Session<'_> {
                         "event": "hot", "stage": stage.name, "temperature_c": celsius,
                     }));
                 }
-                StageEvent::CacheSet(begun) => {
+                StageEvent::CacheSet(begun)
+                | StageEvent::Purged(begun)
+                | StageEvent::Prepared(begun) => {
                     progress.clear();
-                    keeper.log(&json!({
-                        "event": "write cache set", "stage": stage.name,
-                        "setting": begun.write_cache,
-                    }));
-                    keeper.keep(&StageRun::file_name(&stage.name), begun);
-                }
-                StageEvent::Purged(begun) => {
-                    progress.clear();
-                    keeper.log(&json!({
-                        "event": "purged", "stage": stage.name, "purge": begun.purges.last(),
-                    }));
-                    keeper.keep(&StageRun::file_name(&stage.name), begun);
-                }
-                StageEvent::Prepared(begun) => {
-                    progress.clear();
-                    keeper.log(&json!({
-                        "event": "prepared", "stage": stage.name,
-                        "preparation": begun.prepared.last(),
-                    }));
+                    keeper.log(&match event {
+                        StageEvent::CacheSet(_) => json!({
+                            "event": "write cache set", "stage": stage.name,
+                            "setting": begun.write_cache,
+                        }),
+                        StageEvent::Purged(_) => json!({
+                            "event": "purged", "stage": stage.name, "purge": begun.purges.last(),
+                        }),
+                        _ => json!({
+                            "event": "prepared", "stage": stage.name,
+                            "preparation": begun.prepared.last(),
+                        }),
+                    });
                     keeper.keep(&StageRun::file_name(&stage.name), begun);
                 }
                 StageEvent::Started(done, total, plan) => {
@@ -450,17 +441,10 @@ impl Session<'_> {
         let mut laid_out = StageRun {
             schema: STAGE_SCHEMA.into(),
             stage: stage.name.clone(),
-            cells: Vec::new(),
             order_seed: self.order_seed,
             found,
-            left_out: Vec::new(),
             skipped: self.lacking(stage).unwrap_or_default(),
-            ended_early: String::new(),
-            prepared: Vec::new(),
-            purges: Vec::new(),
-            write_cache: None,
-            waits: 0,
-            waited_ms: 0,
+            ..StageRun::default()
         };
         if laid_out.skipped.is_empty() {
             match design::cells(stage, &laid_out.found, claims) {
@@ -477,6 +461,6 @@ impl Session<'_> {
 }
 
 /// The levels of a cell.
-fn cell_name(cell: &design::Cell) -> String {
+pub(super) fn cell_name(cell: &design::Cell) -> String {
     cell.levels.iter().map(|level| level.label.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -6,7 +6,7 @@ use crate::cli::exit::{Failure, wrong};
 use crate::schedule::in_parallel;
 use iosonde_analysis::experiment::prepared::Left;
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
-use iosonde_model::record::experiment::TrialRun;
+use iosonde_model::record::experiment::{ExperimentRun, TrialRun};
 use iosonde_model::record::experiment_folder::{ExperimentFolder, FolderError};
 use iosonde_model::record::{HostFacts, TargetFacts};
 use iosonde_model::spec::Experiment;
@@ -43,16 +43,15 @@ pub(crate) fn trials(
     Ok((all, first))
 }
 
+/// An experiment before its first stage.
+pub(super) fn begun(run: ExperimentRun, host: Option<HostFacts>) -> Study {
+    Study { run, host, target: None, stages: Vec::new(), conclusions: Vec::new() }
+}
+
 /// The folder of an experiment, read and analysed again.
 pub(crate) fn study(path: &Path) -> Result<Study, Failure> {
     let folder = ExperimentFolder::open(path).map_err(wrong)?;
-    let mut study = Study {
-        run: folder.run.clone(),
-        host: folder.host.clone(),
-        target: None,
-        stages: Vec::new(),
-        conclusions: Vec::new(),
-    };
+    let mut study = begun(folder.run.clone(), folder.host.clone());
     for stage in &folder.run.experiment.stages {
         let Some(laid_out) = folder.stage(&stage.name).map_err(wrong)? else { break };
         let names = folder.trials(&stage.name).map_err(wrong)?;

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 
-use super::execution::requested_target;
+use super::execution::{cell_name, requested_target};
 use super::load;
 use super::quick::changed;
 use super::resolved_target::{TargetOptions, resolve_target};
@@ -79,13 +79,12 @@ pub(in crate::cli) fn points(words: &[String]) -> Result<Vec<PlannedPoint>, Fail
             ..active_range(stage, &resolved.setting)
         };
         for cell in &cells {
-            let labels: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
             let plan = trial(stage, &shared, cell, &setting).map_err(|error| error.to_string());
             let plan = plan.and_then(|planned| match &resolved.reads_only {
                 Some(why) if planned.plan.writes() => Err(format!("it writes, and {why}")),
                 _ => Ok(planned.plan),
             });
-            points.push(PlannedPoint { stage: stage.name.clone(), name: labels.join(", "), plan });
+            points.push(PlannedPoint { stage: stage.name.clone(), name: cell_name(cell), plan });
         }
     }
     Ok(points)

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::ResumeArgs;
 use super::execution::{session, size};
+use super::folder;
 use super::resolved_target::{TargetOptions, resolve_target};
 use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{About, Exit, Failure, environment, wrong};
@@ -11,7 +12,6 @@ use crate::cli::keep::Keeper;
 use crate::cli::output::note;
 use crate::cli::place::Place;
 use crate::cli::report::read_manifest;
-use iosonde_analysis::experiment::Study;
 use iosonde_model::record::RunFolder;
 use iosonde_model::record::checksums::{Altered, Change, alterations};
 use iosonde_model::record::experiment::{ExperimentRun, RequestedTarget};
@@ -82,13 +82,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         keeper.set_aside(&name).or_environment(&name)?;
     }
     keeper.log(&json!({ "event": "resumed", "command": words }));
-    let study = Study {
-        run,
-        host: old.host.clone().or_else(|| Some(place.host.clone())),
-        target: None,
-        stages: Vec::new(),
-        conclusions: Vec::new(),
-    };
+    let study = folder::begun(run, old.host.clone().or_else(|| Some(place.host.clone())));
     session(&place, resolved, keeper, (study, altered), &args.common)?.execute(Some(&old))
 }
 

@@ -42,13 +42,10 @@ pub(super) fn precondition(
     let skips = |part: Candidate| decision.skips == Some(part);
     let mut preparation = Preparation {
         first_round: finished.iter().map(|trial| trial.repeat + 1).max().unwrap_or(0),
-        passes: 0,
         range_bytes: active_range(job.stage, job.setting).targets[0].bytes,
-        written_bytes: 0,
         started_unix_ns: iosonde_sys::clock::realtime_ns(),
-        ended_unix_ns: 0,
-        purge: None,
         decision: decision.words.clone(),
+        ..Preparation::default()
     };
     if let Some(method) = job.stage.purged().filter(|_| !skips(Candidate::Purge)) {
         on_event(&StageEvent::Preparing("purging"));
@@ -122,14 +119,10 @@ fn purge(
             Ok(Purged {
                 method: "simulated".into(),
                 reason: "the target is a simulated device".into(),
-                tool: String::new(),
-                identity: String::new(),
-                firmware: String::new(),
                 range_bytes,
-                checked_blocks: 0,
-                blank_blocks: 0,
                 started_unix_ns: now(),
                 ended_unix_ns: now(),
+                ..Purged::default()
             })
         }
         _ => Err("this target cannot be purged".into()),

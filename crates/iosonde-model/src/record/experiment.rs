@@ -70,7 +70,7 @@ pub struct RequestedTarget {
 }
 
 /// A stage as it was laid out, written before its first run.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct StageRun {
     /// [`STAGE_SCHEMA`].
     pub schema: String,
@@ -105,7 +105,7 @@ pub struct StageRun {
 }
 
 /// The beginning of a state of the target: rounds before it are of another state.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Preparation {
     /// The first round (from 0) that is wholly of this state.
     pub first_round: u32,
@@ -127,7 +127,7 @@ pub struct Preparation {
 }
 
 /// A purge, and what was seen of it.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Purged {
     /// What was done (`nvme-format`), or `simulated`.
     pub method: String,

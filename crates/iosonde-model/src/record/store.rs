@@ -21,7 +21,7 @@ use super::packed::packed;
 pub const MANIFEST_SCHEMA: &str = "iosonde.manifest/1";
 
 /// The first thing to read in a folder.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Manifest {
     /// [`MANIFEST_SCHEMA`].
     pub schema: String,
