@@ -47,209 +47,241 @@ pub fn execute_stage(
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<StageEnd, EngineError> {
     let run = StageRun { write_cache: write_cache::left(job), ..job.laid_out.clone() };
-    let mut end = StageEnd { run, signal: None };
-    if !write_cache::set(job, context, &mut end, on_event) {
-        return Ok(end);
+    let end = StageEnd { run, signal: None };
+    let mut course = Course { job, context, finished, out: BTreeSet::new(), end, on_event };
+    if !course.set_write_cache() {
+        return Ok(course.end);
     }
-    let carried_out = carry_out(job, context, finished, &mut end, on_event);
-    write_cache::restore(context, &mut end);
-    carried_out.map(|()| end)
+    let carried_out = course.carry_out();
+    course.restore_write_cache();
+    carried_out.map(|()| course.end)
 }
 
-fn carry_out(
-    job: &StageJob<'_>,
-    context: &RunContext,
-    finished: &mut Vec<TrialFigures>,
-    end: &mut StageEnd,
-    on_event: &mut dyn FnMut(&StageEvent<'_>),
-) -> Result<(), EngineError> {
-    let mut out: BTreeSet<usize> = BTreeSet::new();
-    for cell in &job.laid_out.cells {
-        let reason = match trial(job.stage, job.shared, cell, &setting_of(job, cell, 0)) {
-            Err(error) => error.to_string(),
-            Ok(planned) => match job.reads_only {
-                Some(why) if planned.plan.writes() => format!("it writes, and {why}"),
-                _ => continue,
-            },
-        };
-        leave_out(cell, reason, &mut out, end, on_event);
-    }
-    if !waiting::energised(job, context, end, on_event) {
-        return Ok(());
-    }
-    let began_ns = context.clock.now_ns();
-    if job.stage.prefill == Prefill::Stage && finished.is_empty() {
-        match prepare(job, context, on_event)? {
-            Outcome::Complete => {}
-            Outcome::Interrupted { signal } => end.signal = Some(signal),
-            Outcome::Failed { error } => {
-                end.run.ended_early = format!("the region could not be rewritten: {error}");
-                return Ok(());
-            }
+/// A stage that is under way.
+struct Course<'a> {
+    job: &'a StageJob<'a>,
+    context: &'a RunContext,
+    /// Its completed runs.
+    finished: &'a mut Vec<TrialFigures>,
+    /// Cells that are not run.
+    out: BTreeSet<usize>,
+    end: StageEnd,
+    on_event: &'a mut dyn FnMut(&StageEvent<'_>),
+}
+
+impl Course<'_> {
+    fn carry_out(&mut self) -> Result<(), EngineError> {
+        let (job, context) = (self.job, self.context);
+        for cell in &job.laid_out.cells {
+            let reason = match trial(job.stage, job.shared, cell, &setting_of(job, cell, 0)) {
+                Err(error) => error.to_string(),
+                Ok(planned) => match job.reads_only {
+                    Some(why) if planned.plan.writes() => format!("it writes, and {why}"),
+                    _ => continue,
+                },
+            };
+            self.leave_out(cell, reason);
         }
-    }
-    if end.signal.is_none() && !precondition::precondition(job, context, finished, end, on_event)? {
-        return Ok(());
-    }
-    let mut position = finished.iter().map(|trial| trial.position + 1).max().unwrap_or(0);
-    let blocks = search::turns(job).unwrap_or(job.stage.most_repeats());
-    let mut quiet = Quiet::of(job, context);
-    let may_repeat = job.may_repeat && job.stage.rounds.is_none() && job.stage.search.is_none();
-    let further = if may_repeat { MOST_FURTHER } else { 0 };
-    for repeat in 0..blocks + further {
-        if let Some(ended) = rounds::ended(job, end, finished) {
-            end.run.ended_early = ended;
+        if !self.energised() {
             return Ok(());
         }
-        let (repeat, chosen) = match search::next(job, &out, finished) {
-            None => (repeat, None),
-            Some(Turn::Run { repeat, cell }) => (repeat, Some(vec![cell])),
-            Some(Turn::Over(ended)) => {
-                end.run.ended_early = ended;
-                return Ok(());
-            }
-        };
-        // The first replicate of a stage that may end a rising sweep early runs in ascending order.
-        let is_rising = job.stage.until.worse_percent.is_some();
-        let order = chosen.unwrap_or_else(|| match is_rising && repeat == 0 {
-            true => (0..job.laid_out.cells.len()).collect(),
-            false => {
-                let cells = job.laid_out.cells.len();
-                design::block(cells, repeat, job.stage.order, job.laid_out.order_seed)
-            }
-        });
-        for place in order {
-            let cell = &job.laid_out.cells[place];
-            let is_done = |trial: &TrialFigures| trial.cell == place && trial.repeat == repeat;
-            if end.signal.is_some() || out.contains(&place) || finished.iter().any(is_done) {
-                continue;
-            }
-            let is_further = repeat >= blocks || is_known(job.stage, place, finished);
-            if job.stage.rounds.is_none()
-                && repeat >= job.stage.repeats
-                && is_further
-                && !(further > 0 && is_disturbed(job, place, finished))
-            {
-                continue;
-            }
-            if let Some(reason) = over(job, context, began_ns) {
-                end.run.ended_early = reason;
-                return Ok(());
-            }
-            if let Some(reason) = worse(job, cell, finished) {
-                leave_out(cell, reason, &mut out, end, on_event);
-                continue;
-            }
-            let planned = trial(job.stage, job.shared, cell, &setting_of(job, cell, repeat));
-            let planned = planned.and_then(|planned| until_known(job.stage, planned));
-            let planned = planned.and_then(|planned| {
-                let is_warm = planned.cache == Cache::Warm;
-                let filling = is_warm.then(|| reading_pass(&planned.plan)).transpose()?;
-                Ok((planned, filling))
-            });
-            let (planned, filling) = match planned {
-                Ok(planned) => planned,
-                Err(error) => {
-                    leave_out(cell, error.to_string(), &mut out, end, on_event);
-                    continue;
+        let began_ns = context.clock.now_ns();
+        if job.stage.prefill == Prefill::Stage && self.finished.is_empty() {
+            match self.prepare()? {
+                Outcome::Complete => {}
+                Outcome::Interrupted { signal } => self.end.signal = Some(signal),
+                Outcome::Failed { error } => {
+                    return self.ends(format!("the region could not be rewritten: {error}"));
                 }
-            };
-            if let Err(reason) = waiting::cool(job, context, on_event) {
-                end.run.ended_early = reason;
-                return Ok(());
-            }
-            if waiting::idle(job.stage, context) {
-                end.signal = signal(context);
-                continue;
-            }
-            if job.stage.prefill == Prefill::Run {
-                match prepare(job, context, on_event)? {
-                    Outcome::Complete => {}
-                    Outcome::Interrupted { signal } => {
-                        end.signal = Some(signal);
-                        continue;
-                    }
-                    Outcome::Failed { error } => {
-                        let reason = format!("the region could not be rewritten: {error}");
-                        leave_out(cell, reason, &mut out, end, on_event);
-                        continue;
-                    }
-                }
-            }
-            if let Some(filling) = &filling {
-                on_event(&StageEvent::Preparing("filling the page cache"));
-                if let Outcome::Failed { error } = through(filling, context)? {
-                    let reason = format!("the page cache could not be filled: {error}");
-                    leave_out(cell, reason, &mut out, end, on_event);
-                    continue;
-                }
-            }
-            if let Some(quiet) = &mut quiet {
-                quiet.wait(
-                    |why| on_event(&StageEvent::Preparing(why)),
-                    || signal(context).is_some(),
-                );
-                end.run.waits = job.laid_out.waits + quiet.waits;
-                end.run.waited_ms = job.laid_out.waited_ms + quiet.waited.as_millis() as u64;
-            }
-            end.signal = signal(context);
-            if end.signal.is_some() {
-                continue;
-            }
-            let total = blocks_to_come(job.stage, job.laid_out.cells.len() - out.len());
-            // Cells that were disturbed are repeated besides.
-            let total = total.max(finished.len() + 1);
-            on_event(&StageEvent::Started(finished.len(), total, &planned.plan));
-            let run = one(&planned, context, on_event)?;
-            let record = TrialRun {
-                schema: TRIAL_SCHEMA.into(),
-                experiment: job.experiment.into(),
-                stage: job.stage.name.clone(),
-                cell: place,
-                levels: cell.levels.clone(),
-                repeat,
-                position,
-                cache: cache_word(planned.cache).into(),
-                run,
-            };
-            if let Outcome::Interrupted { signal } = record.run.outcome {
-                end.signal = Some(signal);
-                continue;
-            }
-            let file = TrialRun::file_name(&job.stage.name, position, place, repeat);
-            if let (Some(quiet), Some(device)) = (&mut quiet, &record.run.target.device) {
-                quiet.watch(&context.root, device);
-            }
-            let figures = TrialFigures::of(&record, &file, job.host);
-            quiet.iter_mut().for_each(|quiet| quiet.seen(&figures.findings));
-            job.written_bytes.fetch_add(figures.written_bytes, Ordering::Relaxed);
-            on_event(&StageEvent::Finished(&record, &figures));
-            finished.push(figures);
-            position += 1;
-            if job.stage.rounds.is_some()
-                && let Some(failed) = finished.last().filter(|trial| trial.has_failed())
-            {
-                end.run.ended_early = failed.failure();
-                return Ok(());
             }
         }
+        if self.end.signal.is_none() && !self.precondition()? {
+            return Ok(());
+        }
+        let mut position = self.finished.iter().map(|trial| trial.position + 1).max().unwrap_or(0);
+        let blocks = search::turns(job).unwrap_or(job.stage.most_repeats());
+        let mut quiet = Quiet::of(job, context);
+        let may_repeat = job.may_repeat && job.stage.rounds.is_none() && job.stage.search.is_none();
+        let further = if may_repeat { MOST_FURTHER } else { 0 };
+        for repeat in 0..blocks + further {
+            if let Some(ended) = rounds::ended(job, &self.end, self.finished) {
+                return self.ends(ended);
+            }
+            let (repeat, chosen) = match search::next(job, &self.out, self.finished) {
+                None => (repeat, None),
+                Some(Turn::Run { repeat, cell }) => (repeat, Some(vec![cell])),
+                Some(Turn::Over(ended)) => return self.ends(ended),
+            };
+            // The first replicate of a stage that may end a rising sweep early runs in ascending
+            // order.
+            let is_rising = job.stage.until.worse_percent.is_some();
+            let order = chosen.unwrap_or_else(|| match is_rising && repeat == 0 {
+                true => (0..job.laid_out.cells.len()).collect(),
+                false => {
+                    let cells = job.laid_out.cells.len();
+                    design::block(cells, repeat, job.stage.order, job.laid_out.order_seed)
+                }
+            });
+            for place in order {
+                let cell = &job.laid_out.cells[place];
+                let is_done = |trial: &TrialFigures| trial.cell == place && trial.repeat == repeat;
+                if self.end.signal.is_some()
+                    || self.out.contains(&place)
+                    || self.finished.iter().any(is_done)
+                {
+                    continue;
+                }
+                let is_further = repeat >= blocks || is_known(job.stage, place, self.finished);
+                if job.stage.rounds.is_none()
+                    && repeat >= job.stage.repeats
+                    && is_further
+                    && !(further > 0 && is_disturbed(job, place, self.finished))
+                {
+                    continue;
+                }
+                if let Some(reason) = over(job, context, began_ns) {
+                    return self.ends(reason);
+                }
+                if let Some(reason) = worse(job, cell, self.finished) {
+                    self.leave_out(cell, reason);
+                    continue;
+                }
+                let planned = trial(job.stage, job.shared, cell, &setting_of(job, cell, repeat));
+                let planned = planned.and_then(|planned| until_known(job.stage, planned));
+                let planned = planned.and_then(|planned| {
+                    let is_warm = planned.cache == Cache::Warm;
+                    let filling = is_warm.then(|| reading_pass(&planned.plan)).transpose()?;
+                    Ok((planned, filling))
+                });
+                let (planned, filling) = match planned {
+                    Ok(planned) => planned,
+                    Err(error) => {
+                        self.leave_out(cell, error.to_string());
+                        continue;
+                    }
+                };
+                if let Err(reason) = self.cool() {
+                    return self.ends(reason);
+                }
+                if waiting::idle(job.stage, context) {
+                    self.end.signal = signal(context);
+                    continue;
+                }
+                if job.stage.prefill == Prefill::Run {
+                    match self.prepare()? {
+                        Outcome::Complete => {}
+                        Outcome::Interrupted { signal } => {
+                            self.end.signal = Some(signal);
+                            continue;
+                        }
+                        Outcome::Failed { error } => {
+                            let reason = format!("the region could not be rewritten: {error}");
+                            self.leave_out(cell, reason);
+                            continue;
+                        }
+                    }
+                }
+                if let Some(filling) = &filling {
+                    (self.on_event)(&StageEvent::Preparing("filling the page cache"));
+                    if let Outcome::Failed { error } = through(filling, context)? {
+                        let reason = format!("the page cache could not be filled: {error}");
+                        self.leave_out(cell, reason);
+                        continue;
+                    }
+                }
+                if let Some(quiet) = &mut quiet {
+                    quiet.wait(
+                        |why| (self.on_event)(&StageEvent::Preparing(why)),
+                        || signal(context).is_some(),
+                    );
+                    self.end.run.waits = job.laid_out.waits + quiet.waits;
+                    self.end.run.waited_ms =
+                        job.laid_out.waited_ms + quiet.waited.as_millis() as u64;
+                }
+                self.end.signal = signal(context);
+                if self.end.signal.is_some() {
+                    continue;
+                }
+                let total = blocks_to_come(job.stage, job.laid_out.cells.len() - self.out.len());
+                // Cells that were disturbed are repeated besides.
+                let total = total.max(self.finished.len() + 1);
+                (self.on_event)(&StageEvent::Started(self.finished.len(), total, &planned.plan));
+                let run = self.one(&planned)?;
+                let record = TrialRun {
+                    schema: TRIAL_SCHEMA.into(),
+                    experiment: job.experiment.into(),
+                    stage: job.stage.name.clone(),
+                    cell: place,
+                    levels: cell.levels.clone(),
+                    repeat,
+                    position,
+                    cache: cache_word(planned.cache).into(),
+                    run,
+                };
+                if let Outcome::Interrupted { signal } = record.run.outcome {
+                    self.end.signal = Some(signal);
+                    continue;
+                }
+                let file = TrialRun::file_name(&job.stage.name, position, place, repeat);
+                if let (Some(quiet), Some(device)) = (&mut quiet, &record.run.target.device) {
+                    quiet.watch(&context.root, device);
+                }
+                let figures = TrialFigures::of(&record, &file, job.host);
+                quiet.iter_mut().for_each(|quiet| quiet.seen(&figures.findings));
+                job.written_bytes.fetch_add(figures.written_bytes, Ordering::Relaxed);
+                (self.on_event)(&StageEvent::Finished(&record, &figures));
+                self.finished.push(figures);
+                position += 1;
+                if job.stage.rounds.is_some()
+                    && let Some(failed) = self.finished.last().filter(|trial| trial.has_failed())
+                {
+                    return self.ends(failed.failure());
+                }
+            }
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Rewrites the region, and returns the outcome.
-///
-/// # Errors
-/// If nothing can be run.
-fn prepare(
-    job: &StageJob<'_>,
-    context: &RunContext,
-    on_event: &mut dyn FnMut(&StageEvent<'_>),
-) -> Result<Outcome, EngineError> {
-    let Some(layout) = job.layout else { return Ok(Outcome::Complete) };
-    on_event(&StageEvent::Preparing("rewriting the region"));
-    job.written_bytes.fetch_add(layout.target().bytes, Ordering::Relaxed);
-    outcome_of(layout, context)
+    /// Ends the stage before its time, for this reason.
+    fn ends(&mut self, reason: String) -> Result<(), EngineError> {
+        self.end.run.ended_early = reason;
+        Ok(())
+    }
+
+    fn leave_out(&mut self, cell: &Cell, reason: String) {
+        (self.on_event)(&StageEvent::LeftOut(cell, &reason));
+        self.out.insert(cell.index);
+        self.end.run.left_out.push((cell.index, reason));
+    }
+
+    /// Rewrites the region, and returns the outcome.
+    ///
+    /// # Errors
+    /// If nothing can be run.
+    fn prepare(&mut self) -> Result<Outcome, EngineError> {
+        let Some(layout) = self.job.layout else { return Ok(Outcome::Complete) };
+        (self.on_event)(&StageEvent::Preparing("rewriting the region"));
+        self.job.written_bytes.fetch_add(layout.target().bytes, Ordering::Relaxed);
+        outcome_of(layout, self.context)
+    }
+
+    /// Performs one run with the cache state requested by its cell.
+    fn one(&mut self, planned: &Trial) -> Result<iosonde_model::record::Run, EngineError> {
+        let mut own = self.context.clone();
+        if let Some(held) = &mut own.held {
+            held.set_direct(planned.plan.target().direct);
+            if let Medium::Files(files) = &mut own.medium {
+                *files = vec![Arc::clone(&held.file)];
+            }
+        }
+        own.keeps_cache = planned.cache == Cache::Warm;
+        let moved = &mut |moved: &_| (self.on_event)(&StageEvent::Moved(moved));
+        let run = execute_single(&planned.plan, &own, moved)?;
+        if let Some(held) = &mut own.held {
+            held.set_direct(self.context.held.as_ref().is_some_and(|held| held.direct));
+        }
+        Ok(run)
+    }
 }
 
 /// Runs a plan whose figures are not used: each host its own, as long as it takes.
@@ -268,18 +300,6 @@ fn through(plan: &Plan, context: &RunContext) -> Result<Outcome, EngineError> {
         held.set_direct(context.held.as_ref().is_some_and(|held| held.direct));
     }
     ended
-}
-
-fn leave_out(
-    cell: &Cell,
-    reason: String,
-    out: &mut BTreeSet<usize>,
-    end: &mut StageEnd,
-    on_event: &mut dyn FnMut(&StageEvent<'_>),
-) {
-    on_event(&StageEvent::LeftOut(cell, &reason));
-    out.insert(cell.index);
-    end.run.left_out.push((cell.index, reason));
 }
 
 /// The seed of a run depends only on the experiment's seed and the run's index.
@@ -372,28 +392,6 @@ fn over(job: &StageJob<'_>, context: &RunContext, began_ns: u64) -> Option<Strin
 
 fn signal(context: &RunContext) -> Option<i32> {
     signal_in(&context.control.signal)
-}
-
-/// Performs one run with the cache state requested by its cell.
-fn one(
-    planned: &Trial,
-    context: &RunContext,
-    on_event: &mut dyn FnMut(&StageEvent<'_>),
-) -> Result<iosonde_model::record::Run, EngineError> {
-    let mut own = context.clone();
-    if let Some(held) = &mut own.held {
-        held.set_direct(planned.plan.target().direct);
-        if let Medium::Files(files) = &mut own.medium {
-            *files = vec![Arc::clone(&held.file)];
-        }
-    }
-    own.keeps_cache = planned.cache == Cache::Warm;
-    let run =
-        execute_single(&planned.plan, &own, &mut |moved| on_event(&StageEvent::Moved(moved)))?;
-    if let Some(held) = &mut own.held {
-        held.set_direct(context.held.as_ref().is_some_and(|held| held.direct));
-    }
-    Ok(run)
 }
 
 /// One sequential pass over all regions of a plan's jobs, through the page cache.

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::{StageEnd, StageEvent, StageJob, signal};
+use super::{Course, StageEvent, signal};
 use crate::schedule::RunContext;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::host::nvme_health;
@@ -20,71 +20,68 @@ const MOST_COOLING: Duration = Duration::from_secs(3600);
 const LOOK: Duration = Duration::from_secs(1);
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Waits until the machine, and with it the device, has been powered as long as the stage requests;
-/// `false` if the stage ends here, with the reason in `end`.
-pub(super) fn energised(
-    job: &StageJob<'_>,
-    context: &RunContext,
-    end: &mut StageEnd,
-    on_event: &mut dyn FnMut(&StageEvent<'_>),
-) -> bool {
-    let Some(text) = &job.stage.energised_for else { return true };
-    let wanted_ns = match duration::parse(text, 1_000_000_000) {
-        Ok(ns) => ns,
-        Err(error) => {
-            end.run.ended_early = format!("energised-for: {error}");
-            return false;
-        }
-    };
-    if context.held.is_none() {
-        return true;
-    }
-    let up_ns = || {
-        let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        up.tv_sec as u64 * 1_000_000_000
-    };
-    if up_ns() < wanted_ns {
-        on_event(&StageEvent::Preparing("waiting until the device was powered long enough"));
-    }
-    while up_ns() < wanted_ns {
-        if let Some(number) = signal(context) {
-            end.signal = Some(number);
+impl Course<'_> {
+    /// Waits until the machine, and with it the device, has been powered as long as the stage
+    /// requests; `false` if the stage ends here, with the reason in `end`.
+    pub(super) fn energised(&mut self) -> bool {
+        let Some(text) = &self.job.stage.energised_for else { return true };
+        let wanted_ns = match duration::parse(text, 1_000_000_000) {
+            Ok(ns) => ns,
+            Err(error) => {
+                self.end.run.ended_early = format!("energised-for: {error}");
+                return false;
+            }
+        };
+        if self.context.held.is_none() {
             return true;
         }
-        std::thread::sleep(SLICE);
-    }
-    true
-}
-
-/// Waits while the device is too hot; the reason, if it stays so or
-/// its temperature cannot be read.
-pub(super) fn cool(
-    job: &StageJob<'_>,
-    context: &RunContext,
-    on_event: &mut dyn FnMut(&StageEvent<'_>),
-) -> Result<(), String> {
-    let Some(limit) = job.max_temperature_c.map(i64::from) else { return Ok(()) };
-    if context.held.is_none() {
-        return Ok(());
-    }
-    let now =
-        |context| celsius(context).ok_or("its temperature cannot be read here (--max-temperature)");
-    let mut found = now(context)?;
-    if is_cool(found, limit, None)? {
-        return Ok(());
-    }
-    on_event(&StageEvent::Hot(found));
-    let began_ns = context.clock.now_ns();
-    let waited = || Duration::from_nanos(context.clock.now_ns().saturating_sub(began_ns));
-    while signal(context).is_none() && !is_cool(found, limit, Some(waited()))? {
-        for _ in 0..LOOK.as_millis() / SLICE.as_millis() {
-            if signal(context).is_none() {
-                std::thread::sleep(SLICE);
-            }
+        let up_ns = || {
+            let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+            up.tv_sec as u64 * 1_000_000_000
+        };
+        if up_ns() < wanted_ns {
+            (self.on_event)(&StageEvent::Preparing(
+                "waiting until the device was powered long enough",
+            ));
         }
-        found = now(context)?;
+        while up_ns() < wanted_ns {
+            if let Some(number) = signal(self.context) {
+                self.end.signal = Some(number);
+                return true;
+            }
+            std::thread::sleep(SLICE);
+        }
+        true
     }
-    Ok(())
+
+    /// Waits while the device is too hot; the reason, if it stays so or
+    /// its temperature cannot be read.
+    pub(super) fn cool(&mut self) -> Result<(), String> {
+        let context = self.context;
+        let Some(limit) = self.job.max_temperature_c.map(i64::from) else { return Ok(()) };
+        if context.held.is_none() {
+            return Ok(());
+        }
+        let now = |context| {
+            celsius(context).ok_or("its temperature cannot be read here (--max-temperature)")
+        };
+        let mut found = now(context)?;
+        if is_cool(found, limit, None)? {
+            return Ok(());
+        }
+        (self.on_event)(&StageEvent::Hot(found));
+        let began_ns = context.clock.now_ns();
+        let waited = || Duration::from_nanos(context.clock.now_ns().saturating_sub(began_ns));
+        while signal(context).is_none() && !is_cool(found, limit, Some(waited()))? {
+            for _ in 0..LOOK.as_millis() / SLICE.as_millis() {
+                if signal(context).is_none() {
+                    std::thread::sleep(SLICE);
+                }
+            }
+            found = now(context)?;
+        }
+        Ok(())
+    }
 }
 
 /// Whether a run may begin on a device of this temperature, which was left alone for so long, if it

@@ -1,7 +1,6 @@
 //! The write cache of the device during a stage, and its return to what it was.
 
-use super::{StageEnd, StageEvent, StageJob};
-use crate::schedule::RunContext;
+use super::{Course, StageEvent, StageJob};
 use iosonde_engine::target::write_cache;
 use iosonde_model::record::experiment::CacheSetting;
 
@@ -10,36 +9,35 @@ pub(super) fn left(job: &StageJob<'_>) -> Option<CacheSetting> {
     job.laid_out.write_cache.clone().filter(|setting| setting.after.is_none())
 }
 
-/// Sets it, if the stage requests that; `false` if the stage ends here, with the reason in `end`.
-pub(super) fn set(
-    job: &StageJob<'_>,
-    context: &RunContext,
-    end: &mut StageEnd,
-    on_event: &mut dyn FnMut(&StageEvent<'_>),
-) -> bool {
-    let Some(wanted) = job.stage.write_cache else { return true };
-    let before = end.run.write_cache.as_ref().map(|setting| setting.before);
-    let setting = match &context.held {
-        Some(held) => write_cache::set(held, &context.root, wanted, before),
-        None => Err("the target is not a block device".into()),
-    };
-    match setting {
-        Ok(setting) => {
-            end.run.write_cache = Some(setting);
-            on_event(&StageEvent::CacheSet(&end.run));
-            true
-        }
-        Err(why) => {
-            end.run.ended_early = format!("write-cache = {}: {why}", wanted.word());
-            false
+impl Course<'_> {
+    /// Sets it, if the stage requests that; `false` if the stage ends here, with the reason in
+    /// `end`.
+    pub(super) fn set_write_cache(&mut self) -> bool {
+        let Some(wanted) = self.job.stage.write_cache else { return true };
+        let before = self.end.run.write_cache.as_ref().map(|setting| setting.before);
+        let setting = match &self.context.held {
+            Some(held) => write_cache::set(held, &self.context.root, wanted, before),
+            None => Err("the target is not a block device".into()),
+        };
+        match setting {
+            Ok(setting) => {
+                self.end.run.write_cache = Some(setting);
+                (self.on_event)(&StageEvent::CacheSet(&self.end.run));
+                true
+            }
+            Err(why) => {
+                self.end.run.ended_early = format!("write-cache = {}: {why}", wanted.word());
+                false
+            }
         }
     }
-}
 
-/// Returns it to what it was.
-pub(super) fn restore(context: &RunContext, end: &mut StageEnd) {
-    let (Some(setting), Some(held)) = (&mut end.run.write_cache, &context.held) else { return };
-    if let Err(why) = write_cache::restore(held, &context.root, setting) {
-        end.run.ended_early = why;
+    /// Returns it to what it was.
+    pub(super) fn restore_write_cache(&mut self) {
+        let (context, end) = (self.context, &mut self.end);
+        let (Some(setting), Some(held)) = (&mut end.run.write_cache, &context.held) else { return };
+        if let Err(why) = write_cache::restore(held, &context.root, setting) {
+            end.run.ended_early = why;
+        }
     }
 }
