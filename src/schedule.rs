@@ -24,9 +24,9 @@ use iosonde_sys::Clock;
 use iosonde_sys::clock::monotonic_ns;
 use serde_json::Value;
 
-use iosonde_engine::engine::{
-    self, Control, EngineError, Medium, Observer, Progress, Unwatched, floor,
-};
+use iosonde_engine::backend::QueueFacts;
+use iosonde_engine::engine::floor::{self, ToolOverhead};
+use iosonde_engine::engine::{self, Control, EngineError, Medium, Observer, Progress, Unwatched};
 use iosonde_engine::host::neighbours::Census;
 use iosonde_engine::host::telemetry::Sampler;
 use iosonde_engine::host::{Root, device_counters, nvme_health, smart};
@@ -209,7 +209,6 @@ fn execute_one(
     };
     target.smart = Some(health.until(&after));
     *health = after;
-    let buffer_bytes = plan.buffer_bytes();
     Ok(Run {
         schema: SCHEMA.into(),
         program: env!("CARGO_PKG_VERSION").into(),
@@ -218,18 +217,7 @@ fn execute_one(
         outcome: measured.outcome,
         measured_ns: measured.measured_ns,
         measured_boottime_ns: measured.boottime_ns,
-        backend: BackendFacts {
-            engine: plan.engine.kind.name().into(),
-            features: measured.queue.features,
-            missing: measured.queue.missing,
-            clock: clock_word(plan, context.clock).into(),
-            clock_cost_ps: context.clock.cost_ps(),
-            clock_drift_ppb: context.clock.drift_ppb(),
-            tool_overhead_ps: overhead.all_ps,
-            tool_overhead_data_ps: overhead.data_ps,
-            buffer_page_bytes: measured.queue.buffer_page_bytes,
-            buffer_bytes,
-        },
+        backend: backend_facts(plan, context.clock, measured.queue, overhead),
         target,
         jobs: measured.jobs,
         process: measured.process,
@@ -242,6 +230,27 @@ fn execute_one(
         precision: measured.precision,
         layers: None,
     })
+}
+
+/// How I/O left the process, and how it was timed.
+fn backend_facts(
+    plan: &Plan,
+    clock: Clock,
+    queue: QueueFacts,
+    overhead: ToolOverhead,
+) -> BackendFacts {
+    BackendFacts {
+        engine: plan.engine.kind.name().into(),
+        features: queue.features,
+        missing: queue.missing,
+        clock: clock_word(plan, clock).into(),
+        clock_cost_ps: clock.cost_ps(),
+        clock_drift_ppb: clock.drift_ppb(),
+        tool_overhead_ps: overhead.all_ps,
+        tool_overhead_data_ps: overhead.data_ps,
+        buffer_page_bytes: queue.buffer_page_bytes,
+        buffer_bytes: plan.buffer_bytes(),
+    }
 }
 
 /// The facts directly before the run, with the page cache dropped.

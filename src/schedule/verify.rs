@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{RunContext, clock_word, forget_cache, target_facts};
+use super::{RunContext, backend_facts, forget_cache, target_facts};
 use iosonde_engine::backend::fault::{FaultLog, Injection};
+use iosonde_engine::engine::floor::ToolOverhead;
 use iosonde_engine::engine::verify::{
     RunInputs, VerifyMeasured, VerifyObserver, simulate, site, verify,
 };
@@ -12,7 +13,6 @@ use iosonde_engine::host::device_counters;
 use iosonde_engine::target::held::drop_cache;
 use iosonde_model::plan::VerifyPlan;
 use iosonde_model::record::VerifyRun;
-use iosonde_model::record::run::BackendFacts;
 use iosonde_model::record::verify::{LedgerUse, VERIFY_SCHEMA};
 
 /// Runs a verifier plan and records the results.
@@ -47,6 +47,8 @@ pub fn prove(
     let cache_dropped = beside.dropped;
     forget_cache(&context.medium);
     let device = before.zip(counters());
+    // The CPU time of the whole run, data included, is reported instead.
+    let no_overhead = ToolOverhead::default();
     Ok(VerifyRun {
         schema: VERIFY_SCHEMA.into(),
         program: env!("CARGO_PKG_VERSION").into(),
@@ -54,19 +56,7 @@ pub fn prove(
         started_unix_ns: measured.started_unix_ns,
         outcome: measured.outcome,
         elapsed_ns: measured.elapsed_ns,
-        backend: BackendFacts {
-            engine: plan.plan.engine.kind.name().into(),
-            features: measured.queue.features,
-            missing: measured.queue.missing,
-            clock: clock_word(&plan.plan, context.clock).into(),
-            clock_cost_ps: context.clock.cost_ps(),
-            clock_drift_ppb: context.clock.drift_ppb(),
-            // The CPU time of the whole run, data included, is reported instead.
-            tool_overhead_ps: 0,
-            tool_overhead_data_ps: 0,
-            buffer_page_bytes: measured.queue.buffer_page_bytes,
-            buffer_bytes: plan.plan.buffer_bytes(),
-        },
+        backend: backend_facts(&plan.plan, context.clock, measured.queue, no_overhead),
         target,
         jobs: measured.jobs,
         process: measured.process,
