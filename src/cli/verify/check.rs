@@ -6,15 +6,12 @@ use clap::{Args, ValueEnum};
 
 use super::options::ProveArgs;
 use super::phases::Phases;
-use super::print::{VerifyOutput, dry_run};
+use super::print::{conclude, dry_run};
 use super::resolved_target::ResolvedTarget;
 use crate::cli::exit::{About, Exit, Failure, shown, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
-use crate::cli::outputs::Form;
 use crate::cli::place::Place;
-use crate::cli::progress::Progress;
-use crate::schedule::verify::prove;
 use iosonde_engine::engine::verify::RunInputs;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_model::content::ledger::{Ledger, Survival};
@@ -108,14 +105,8 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let context = place.context(resolved.held, resolved.medium);
     let mut keeper = Keeper::open(prove_args.result.results.as_deref(), "verify", words);
     keeper.keep("host.json", &place.host);
-    let progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
-    let mut phases = Phases::new(progress, &plan);
-    let ledger = Some(known.used);
-    let run = prove(&plan, inputs, &context, ledger, &mut |moved, sweeping| {
-        phases.moved(moved, sweeping);
-    })?;
-    phases.clear();
-    Ok(VerifyOutput { run: &run, words, output, keeper }.conclude())
+    let run = Phases::new(eta_interval_ns, &plan).prove(inputs, &context, Some(known.used))?;
+    Ok(conclude(&run, words, output, keeper))
 }
 
 fn known(args: &CheckArgs, place: &Place) -> Result<Known, Failure> {

@@ -1,11 +1,18 @@
 //! How far a run of the verifier is: writing first, then reading everything back.
 
+use crate::cli::outputs::Form;
 use crate::cli::progress::Progress;
-use iosonde_engine::engine::Progress as Moved;
+use crate::schedule::RunContext;
+use crate::schedule::verify::prove;
+use iosonde_engine::engine::verify::RunInputs;
+use iosonde_engine::engine::{EngineError, Progress as Moved};
 use iosonde_model::plan::VerifyPlan;
+use iosonde_model::record::VerifyRun;
+use iosonde_model::record::verify::LedgerUse;
 
-/// The progress lines of a run with two phases.
-pub(super) struct Phases {
+/// A run with two phases, and its progress lines.
+pub(super) struct Phases<'a> {
+    plan: &'a VerifyPlan,
     progress: Progress,
     /// How many phases there are.
     count: usize,
@@ -15,18 +22,33 @@ pub(super) struct Phases {
     swept_from: Option<(u64, u64)>,
 }
 
-impl Phases {
-    pub(super) fn new(mut progress: Progress, plan: &VerifyPlan) -> Phases {
+impl<'a> Phases<'a> {
+    pub(super) fn new(interval_ns: u64, plan: &'a VerifyPlan) -> Phases<'a> {
+        let mut progress = Progress::new("verify", interval_ns, Form::Text, None);
         let jobs = 0..plan.plan.jobs.len();
         let pieces = jobs.map(|job| plan.blocks_of(job).div_ceil(plan.max_blocks.into())).sum();
         let count = if plan.changes() && plan.mode.sweeps() { 2 } else { 1 };
         let mode = plan.mode.word();
         progress.begin(0, count, if plan.changes() { mode } else { "reading back" }, 0);
-        Phases { progress, count, pieces, swept_from: None }
+        Phases { plan, progress, count, pieces, swept_from: None }
+    }
+
+    /// Carries it out.
+    pub(super) fn prove(
+        mut self,
+        inputs: RunInputs,
+        context: &RunContext,
+        ledger: Option<LedgerUse>,
+    ) -> Result<VerifyRun, EngineError> {
+        let plan = self.plan;
+        let moved = &mut |moved: &_, sweeping| self.moved(moved, sweeping);
+        let run = prove(plan, inputs, context, ledger, moved)?;
+        self.progress.clear();
+        Ok(run)
     }
 
     /// It moves on.
-    pub(super) fn moved(&mut self, moved: &Moved, sweeping: bool) {
+    fn moved(&mut self, moved: &Moved, sweeping: bool) {
         if !sweeping {
             return self.progress.moved(moved);
         }
@@ -44,9 +66,5 @@ impl Phases {
         let planned_ns = u64::try_from(all_ns).unwrap_or(u64::MAX).max(elapsed_ns);
         let counted_ns = elapsed_ns;
         self.progress.moved(&Moved { elapsed_ns, planned_ns, ops, counted_ns, roles: Vec::new() });
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.progress.clear();
     }
 }

@@ -13,30 +13,24 @@ use iosonde_model::record::VerifyRun;
 use iosonde_model::record::run::Outcome;
 use iosonde_report::{verify_json, verify_text};
 
-/// A run that is over, and where its result goes.
-pub(super) struct VerifyOutput<'a> {
-    pub(super) run: &'a VerifyRun,
-    pub(super) words: &'a [String],
-    pub(super) output: Output,
-    pub(super) keeper: Keeper,
-}
-
-impl VerifyOutput<'_> {
-    /// Judges, prints and keeps the run; gives the exit code that follows.
-    pub(super) fn conclude(mut self) -> Exit {
-        let analysed = judge(self.run, self.words.get(1..).unwrap_or_default());
-        let exit = end_of(self.run, &analysed);
-        if let Outcome::Failed { error } = &self.run.outcome {
-            note(&format!("error: {error}"));
-        }
-        self.output.text(&verify_text(self.run, &analysed, screen::columns()));
-        self.output.value(&verify_json(self.run, &analysed, exit.code()));
-        let exit = self.output.end(exit);
-        self.keeper.keep_cell("01-verify.json", self.run);
-        let complete = self.run.outcome == Outcome::Complete;
-        self.keeper.finish(complete, exit.code(), &analysed.words);
-        exit
+/// Judges, prints and keeps a run that is over; gives the exit code that follows.
+pub(super) fn conclude(
+    run: &VerifyRun,
+    words: &[String],
+    mut output: Output,
+    mut keeper: Keeper,
+) -> Exit {
+    let analysed = judge(run, words.get(1..).unwrap_or_default());
+    let exit = end_of(run, &analysed);
+    if let Outcome::Failed { error } = &run.outcome {
+        note(&format!("error: {error}"));
     }
+    output.text(&verify_text(run, &analysed, screen::columns()));
+    output.value(&verify_json(run, &analysed, exit.code()));
+    let exit = output.end(exit);
+    keeper.keep_cell("01-verify.json", run);
+    keeper.finish(run.outcome == Outcome::Complete, exit.code(), &analysed.words);
+    exit
 }
 
 /// The exit code that a run asks for.

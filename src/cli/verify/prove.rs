@@ -7,15 +7,12 @@ use clap::Args;
 
 use super::options::{ProveArgs, Request};
 use super::phases::Phases;
-use super::print::{VerifyOutput, dry_run};
+use super::print::{conclude, dry_run};
 use super::resolved_target::{ResolvedTarget, Trims};
 use crate::cli::exit::{About, Exit, Failure, wrong};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
-use crate::cli::outputs::Form;
 use crate::cli::place::{self, Place};
-use crate::cli::progress::Progress;
-use crate::schedule::verify::prove;
 use iosonde_engine::backend::fault::FaultLog;
 use iosonde_engine::engine::verify::{FlushObserver, Journal, RunInputs};
 use iosonde_engine::engine::waits::Wait;
@@ -165,19 +162,15 @@ fn run(
     keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
     let context = place.context(resolved.held, resolved.medium);
     keeper.keep("host.json", &place.host);
-    let progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
-    let mut phases = Phases::new(progress, &plan);
+    let phases = Phases::new(eta_interval_ns, &plan);
     if let Some(fresh) = fresh {
         fresh.keep();
         note(&format!("`{}` is created, and is kept", path.display()));
     }
-    let run = prove(&plan, inputs, &context, None, &mut |moved, sweeping| {
-        phases.moved(moved, sweeping);
-    })?;
-    phases.clear();
+    let run = phases.prove(inputs, &context, None)?;
     let kept = end_ledger(writer, &run);
     let ended = witness.map_or(Ok(()), |witness| say_goodbye(&witness, &run));
-    let exit = VerifyOutput { run: &run, words, output, keeper }.conclude();
+    let exit = conclude(&run, words, output, keeper);
     // The result is reported whatever becomes of those who remember it.
     let failures = [kept, ended].into_iter().filter_map(Result::err);
     Ok(failures.fold(exit, |exit, failure| {
