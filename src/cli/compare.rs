@@ -225,11 +225,8 @@ fn print(args: &CompareArgs, analysed: &Comparison, exit: Exit) -> Exit {
     let mut output = Output::new(args.output_format);
     output.text(&comparison_text(analysed, screen::columns()));
     output.value(&comparison_json(analysed, exit.code()));
-    let is_written = args
-        .page
-        .as_deref()
-        .is_none_or(|path| super::page::write(path, page::report(analysed, exit)));
-    output.end(if is_written { exit } else { exit.or_graver(Exit::Environment) })
+    let written = |path| super::page::write(path, page::report(analysed, exit));
+    output.end(exit.or_graver(args.page.as_deref().map_or(Exit::Done, written)))
 }
 
 fn request_text(args: &CompareArgs, seed: u64) -> Result<Request, Failure> {

@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
+use crate::cli::exit::Exit;
 use crate::cli::output::note;
 use iosonde_model::record::export;
 use iosonde_report::chart::ChartError;
 use iosonde_report::html::html;
 use iosonde_report::report::Report;
 
-/// Writes it, in place of an earlier page of iosonde alone; `false` if that cannot be done, which
-/// is reported.
-pub(crate) fn write(path: &Path, report: Result<Report, ChartError>) -> bool {
+/// Writes it, in place of an earlier page of iosonde alone; an end by the environment if that
+/// cannot be done, which is reported.
+pub(crate) fn write(path: &Path, report: Result<Report, ChartError>) -> Exit {
     let is_page = |start: &str| start.starts_with("<!doctype html>") && start.contains("iosonde");
     let page = report.and_then(|report| html(&report));
     let written = page.map_err(|error| error.to_string()).and_then(|page| {
@@ -18,8 +19,11 @@ pub(crate) fn write(path: &Path, report: Result<Report, ChartError>) -> bool {
             .and_then(|()| export::write(path, &page))
             .map_err(|error| error.to_string())
     });
-    if let Err(error) = &written {
-        note(&format!("error: --page: `{}`: {error}", path.display()));
+    match written {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            note(&format!("error: --page: `{}`: {error}", path.display()));
+            Exit::Environment
+        }
     }
-    written.is_ok()
 }

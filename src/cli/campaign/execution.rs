@@ -202,9 +202,7 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
             Ok(State::Done(_, code, verdict)) => {
                 exit = exit.or_graver(Exit::of_code(code));
                 // A kill may have come between its end and the line that says so.
-                logged.add_events(shared, &step);
-                logged.add_end(shared, &step, code, &verdict);
-                logged.close(&step);
+                logged.complete(shared, &step, code, &verdict);
                 continue;
             }
             Ok(state) => state,
@@ -245,9 +243,7 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
         let (code, said) = carry_out(shared, &step, &state, &claim, &mut logged);
         let (code, verdict) = match step.state() {
             Ok(State::Done(_, code, verdict)) => {
-                logged.add_events(shared, &step);
-                logged.add_end(shared, &step, code, &verdict);
-                logged.close(&step);
+                logged.complete(shared, &step, code, &verdict);
                 (code, None)
             }
             // It ended before its time, by one of its limits: what is missing can be run later.
@@ -436,18 +432,15 @@ impl Logged {
         }
     }
 
-    /// Adds how an experiment ended, if the log lacks that.
-    fn add_end(&mut self, shared: &Shared<'_>, step: &Step<'_>, code: u8, verdict: &str) {
+    /// An experiment is complete: adds what the log lacks of it, and how it ended.
+    fn complete(&mut self, shared: &Shared<'_>, step: &Step<'_>, code: u8, verdict: &str) {
+        self.add_events(shared, step);
         let details = format!("{}: exit code {code}: {verdict}", step.requested.name);
         let event = (if code == 0 { "finish" } else { "fail" }, details);
         if self.is_missing(shared, step, &event, std::slice::from_ref(&event)) {
             shared.add(event.0, &step.device.name, &event.1);
         }
         self.before.push(event);
-    }
-
-    /// An experiment is complete.
-    fn close(&mut self, step: &Step<'_>) {
         self.before.extend(step.happened());
     }
 

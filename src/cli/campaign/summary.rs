@@ -96,9 +96,9 @@ pub(super) fn report(
     let mut out = Output::new(format);
     out.text(&signoff.text(output, screen::columns()));
     out.value(&json!(signoff));
-    let is_written = page.is_none_or(|path| write_page(path, Ok(signoff.report(output))));
+    let written = |path| write_page(path, Ok(signoff.report(output)));
     let exit = Exit::of_code(signoff.exit_code);
-    Ok(out.end(if is_written { exit } else { exit.or_graver(Exit::Environment) }))
+    Ok(out.end(exit.or_graver(page.map_or(Exit::Done, written))))
 }
 
 /// What each device was found to be, with the evidence.
@@ -118,15 +118,10 @@ pub(super) fn sign_off(campaign: &Campaign, output: &Path) -> Result<SignOff, Fa
     let complete = all().all(|each| each.result.is_some());
     let stages = all().filter_map(|each| each.result.as_ref()).flat_map(|result| &result.stages);
     let all_steady = stages.into_iter().all(|stage| stage.is_steady);
-    let verdict = match (complete, all_steady) {
-        (false, _) => "incomplete",
-        (true, true) => "complete",
-        (true, false) => "complete, not steady throughout",
-    };
-    let exit = match (complete, all_steady) {
-        (false, _) => Exit::Inconclusive,
-        (true, true) => Exit::Done,
-        (true, false) => Exit::Missed,
+    let (verdict, exit) = match (complete, all_steady) {
+        (false, _) => ("incomplete", Exit::Inconclusive),
+        (true, true) => ("complete", Exit::Done),
+        (true, false) => ("complete, not steady throughout", Exit::Missed),
     };
     Ok(SignOff {
         schema: SIGN_OFF_SCHEMA.into(),
@@ -143,14 +138,16 @@ pub(super) fn sign_off(campaign: &Campaign, output: &Path) -> Result<SignOff, Fa
 /// An experiment on a device; `output` is where the results are.
 fn experiment(step: &Step<'_>, output: &Path) -> Result<SignedExperiment, Failure> {
     let name = step.requested.name.clone();
+    let incomplete = |name, because| {
+        Ok(SignedExperiment { name, state: "incomplete".into(), because, result: None })
+    };
     let State::Done(folder, exit_code, verdict) = step.state()? else {
-        let (state, because) = ("incomplete".into(), step.missing());
-        return Ok(SignedExperiment { name, state, because, result: None });
+        return incomplete(name, step.missing());
     };
     // What was altered or is gone is no evidence.
     if let Err(failure) = AcceptArgs::NEVER.read(&folder) {
-        let because = failure.message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-        return Ok(SignedExperiment { name, state: "incomplete".into(), because, result: None });
+        let because: Vec<&str> = failure.message.lines().map(str::trim).collect();
+        return incomplete(name, because.join(" "));
     }
     let study = study(&folder)?;
     let sums = std::fs::read(folder.join("SHA256SUMS")).unwrap_or_default();
