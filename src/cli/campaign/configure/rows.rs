@@ -36,7 +36,7 @@ pub(super) struct Row {
     pub(super) value: Option<String>,
     pub(super) help: String,
     /// Why it has no effect as things are.
-    pub(super) blocked: Option<String>,
+    pub(super) blocked: Option<&'static str>,
     pub(super) warning: Option<String>,
 }
 
@@ -192,24 +192,21 @@ fn of<'a>(row: &Row, document: &Document, all: &'a [Experiment]) -> Option<&'a E
     all.iter().find(|experiment| experiment.name == name)
 }
 
-fn blocked(row: &Row, document: &Document, all: &[Experiment]) -> Option<String> {
-    let experiment = of(row, document, all)?;
+fn blocked(row: &Row, document: &Document, all: &[Experiment]) -> Option<&'static str> {
+    let mut stages = of(row, document, all)?.stages.iter();
     let Some(Place::Experiment(_, key)) = row.place else { return None };
-    let any = |has: fn(&iosonde_model::spec::experiment::Stage) -> bool| {
-        experiment.stages.iter().any(has)
+    let (has_effect, why) = match key {
+        "rounds" => {
+            (stages.any(|stage| stage.rounds.is_some()), "none of its stages runs in rounds")
+        }
+        "repeats" => (stages.any(|stage| stage.rounds.is_none()), "all its stages run in rounds"),
+        "precondition-passes" => {
+            let is_preconditioned = stages.any(|stage| stage.precondition.is_some());
+            (is_preconditioned, "none of its stages is preconditioned")
+        }
+        _ => return None,
     };
-    match key {
-        "rounds" if !any(|stage| stage.rounds.is_some()) => {
-            Some("none of its stages runs in rounds".into())
-        }
-        "repeats" if !any(|stage| stage.rounds.is_none()) => {
-            Some("all its stages run in rounds".into())
-        }
-        "precondition-passes" if !any(|stage| stage.precondition.is_some()) => {
-            Some("none of its stages is preconditioned".into())
-        }
-        _ => None,
-    }
+    (!has_effect).then_some(why)
 }
 
 fn has_consent(document: &Document) -> bool {
@@ -222,14 +219,11 @@ fn has_consent(document: &Document) -> bool {
 fn warning(row: &Row, document: &Document, all: &[Experiment]) -> Option<String> {
     match row.place {
         Some(Place::Device(number, "destroy-data")) if row.value.is_some() => {
-            let serial = document.get(Place::Device(number, "serial"));
-            let all = "ALL DATA of this device will be lost";
-            Some(match serial {
-                Some(_) => all.to_owned(),
-                None => {
-                    format!("{all}; set serial too, so that it is checked before each experiment")
-                }
-            })
+            let more = match document.get(Place::Device(number, "serial")) {
+                Some(_) => "",
+                None => "; set serial too, so that it is checked before each experiment",
+            };
+            Some(format!("ALL DATA of this device will be lost{more}"))
         }
         Some(Place::Device(number, "path")) => {
             let path = row.value.as_deref().unwrap_or_default();
@@ -241,12 +235,9 @@ fn warning(row: &Row, document: &Document, all: &[Experiment]) -> Option<String>
             (!is_there).then(|| "there is nothing of this name now".into())
         }
         Some(Place::Experiment(_, "name")) => {
-            let writes = of(row, document, all)?
-                .stages
-                .iter()
-                .any(|stage| stage.needs == Needs::Writing || stage.has_state());
-            let is_missing = writes && !has_consent(document);
-            is_missing.then(|| {
+            let mut stages = of(row, document, all)?.stages.iter();
+            let writes = stages.any(|stage| stage.needs == Needs::Writing || stage.has_state());
+            (writes && !has_consent(document)).then(|| {
                 "it writes: block devices and files with content need a consent (destroy-data, \
                  overwrite-file), or its stages are skipped"
                     .into()
