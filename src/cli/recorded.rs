@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::exit::{Failure, wrong};
 use super::intact::AcceptArgs;
-use iosonde_model::record::packed;
+pub(super) use iosonde_model::record::packed::read as bounded;
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::SCHEMA;
 use iosonde_model::record::{JsonRecord, ProfileRun, Run};
@@ -63,21 +63,20 @@ pub(super) fn record(
     Ok((record, path, altered))
 }
 
-/// What is in a file of at most so many bytes, or why it is not read.
-pub(super) fn bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
-    packed::read(path, most)
+/// The names of some files of a folder, in order.
+pub(super) fn names(folder: &Path, is: impl Fn(&str) -> bool) -> Result<Vec<String>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| is(name)).collect();
+    names.sort();
+    Ok(names)
 }
 
 /// The one record in a result folder.
 fn within(folder: &Path) -> Result<PathBuf, String> {
-    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
-    let is_record = |name: &str| name.ends_with("-profile.json") || name.ends_with("-run.json");
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| is_record(name) && !name.starts_with('.'))
-        .collect();
-    names.sort();
-    match names.as_slice() {
+    let ends = ["-profile.json", "-run.json"];
+    let is_record = |name: &str| ends.iter().any(|end| name.ends_with(end));
+    match names(folder, |name| is_record(name) && !name.starts_with('.'))?.as_slice() {
         [] => {
             Err("contains no record of a profile or a run, expected a result folder of `iosonde \
                    profile` or `iosonde run`"

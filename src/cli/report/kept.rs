@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::cli::exit::{About, Exit, Failure, shown, wrong};
-use crate::cli::recorded::{MAX_BYTES, bounded};
+use crate::cli::recorded::{MAX_BYTES, bounded, names};
 use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::record::experiment::{TRIAL_SCHEMA, TrialRun};
 use iosonde_model::record::experiment_folder::ExperimentFolder;
@@ -213,20 +213,13 @@ pub(super) fn unfinished_words(folder: &Path, manifest: Option<&Manifest>) -> St
 
 /// Records of a folder without a list of them.
 fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
-    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
-    let is_record = |name: &str| {
+    names(folder, |name| {
         name.ends_with(".json")
             && !name.ends_with(".fio.json")
             && name.split_once('-').is_some_and(|(number, _)| {
                 !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
             })
-    };
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| is_record(name))
-        .collect();
-    names.sort();
-    Ok(names)
+    })
 }
 
 /// A description of the machine.
