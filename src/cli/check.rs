@@ -179,9 +179,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     keeper.keep("host.json", &place.host);
     let (eta_ns, form) = (requested.eta_interval_ns, args.files.progress);
     let mut progress = outputs.progress("check", eta_ns, form);
-    if !setting.engine.chosen_because.is_empty() {
-        note(&format!("warning: {}", setting.engine.chosen_because));
-    }
+    place::warn_about(&setting.engine);
     if let Some(layout) = &layout {
         lay_out_first(layout, &context, &mut progress)?;
     }

@@ -89,9 +89,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
 fn features(args: &DoctorArgs, place: &Place) -> Vec<Feature> {
     let mut all = vec![io_uring(place), memlock(place), clock(place)];
     all.extend(directory(args, &place.root));
-    all.push(huge_pages(&place.root));
-    all.push(cold_cache());
-    all.push(smart());
+    all.extend([huge_pages(&place.root), cold_cache(), smart()]);
     all
 }
 
@@ -178,12 +176,8 @@ fn huge_pages(root: &Root) -> Feature {
 fn cold_cache() -> Feature {
     let root = rustix::process::geteuid().is_root();
     let detail = "dropping all page caches of the machine";
-    Feature::new(
-        "drop_caches",
-        root,
-        detail,
-        "root only; the page cache of the test file is dropped without root",
-    )
+    let fix = "root only; the page cache of the test file is dropped without root";
+    Feature::new("drop_caches", root, detail, fix)
 }
 
 fn smart() -> Feature {

@@ -194,10 +194,14 @@ impl ExperimentArgs {
 
     /// Whether it ends with the process that started it.
     pub(super) fn ends_with_parent(&self) -> bool {
+        self.common().is_some_and(|common| common.end_with_parent)
+    }
+
+    fn common(&self) -> Option<&CommonArgs> {
         match &self.what {
-            What::Run(args) => args.common.end_with_parent,
-            What::Resume(args) => args.common.end_with_parent,
-            What::List(_) | What::Show(_) => false,
+            What::Run(args) => Some(&args.common),
+            What::Resume(args) => Some(&args.common),
+            What::List(_) | What::Show(_) => None,
         }
     }
 }
@@ -217,12 +221,7 @@ pub(super) fn explained(error: &clap::Error) -> Option<Failure> {
 
 /// Runs the command.
 pub(super) fn experiment(args: &ExperimentArgs, words: &[String]) -> Result<Exit, Failure> {
-    let common = match &args.what {
-        What::Run(args) => Some(&args.common),
-        What::Resume(args) => Some(&args.common),
-        What::List(_) | What::Show(_) => None,
-    };
-    if common.is_some_and(|common| common.png) {
+    if args.common().is_some_and(|common| common.png) {
         has_png()?;
     }
     match &args.what {

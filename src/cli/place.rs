@@ -211,6 +211,13 @@ pub(crate) fn default_engine() -> Engine {
     Engine { chosen_because, ..Engine::of(kind) }
 }
 
+/// Says why another engine than the usual one was chosen, if so.
+pub(crate) fn warn_about(engine: &Engine) {
+    if !engine.chosen_because.is_empty() {
+        note(&format!("warning: {}", engine.chosen_because));
+    }
+}
+
 /// A generated seed: printed and stored, so that the run can be repeated.
 pub(crate) fn fresh_seed() -> u64 {
     iosonde_model::plan::chance::mix(

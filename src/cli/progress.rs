@@ -127,12 +127,11 @@ impl Progress {
         self.lines = Pacer::default();
         self.live = Pacer::default();
         self.now = Live::default();
-        if self.screen.is_some() && self.interval_ns > 0 && self.keys.is_none() {
-            self.keys = Keys::listen();
-        }
         if self.screen.is_some() && self.interval_ns > 0 {
-            let place = if cells > 1 { format!("[{}/{cells}] ", cell + 1) } else { String::new() };
-            self.show(&format!("{place}{}: starting", clean(title)));
+            if self.keys.is_none() {
+                self.keys = Keys::listen();
+            }
+            self.show(&format!("{}{}: starting", place_of(cell, cells), clean(title)));
         }
     }
 
@@ -142,11 +141,8 @@ impl Progress {
             return;
         }
         self.now.moved(&moved.roles, moved.elapsed_ns);
-        let pause_ns = if self.screen.is_some() {
-            self.interval_ns.min(TERMINAL_NS)
-        } else {
-            self.interval_ns
-        };
+        let most_ns = if self.screen.is_some() { TERMINAL_NS } else { u64::MAX };
+        let pause_ns = self.interval_ns.min(most_ns);
         if let Some(iops) = self.lines.due(moved, pause_ns) {
             self.now.update();
             let pace = self.pace(moved, iops);
@@ -199,10 +195,7 @@ impl Progress {
     /// The line of the run at hand; what has no room on the terminal is left out, the least
     /// important first.
     fn line(&self, pace: &Pace, room: Option<usize>) -> String {
-        let mut start = String::new();
-        if pace.cells > 1 {
-            start.push_str(&format!("[{}/{}] ", pace.cell + 1, pace.cells));
-        }
+        let mut start = place_of(pace.cell, pace.cells);
         let rate = || vec![format!("{} IOPS", count::significant_or_whole(pace.iops))];
         let mut figures = self.now.figures().unwrap_or_else(rate).into_iter();
         let iops = figures.next().unwrap_or_default();
@@ -329,6 +322,11 @@ impl Progress {
             screen.finish_and_clear();
         }
     }
+}
+
+/// The place of a cell among several.
+fn place_of(cell: usize, cells: usize) -> String {
+    if cells > 1 { format!("[{}/{cells}] ", cell + 1) } else { String::new() }
 }
 
 /// The beginning of a line that fits.

@@ -339,9 +339,7 @@ fn usual_depth(args: &RunArgs, engine: &Engine) -> u32 {
 }
 
 fn warn_about(engine: &Engine, about_targets: &[String]) {
-    if !engine.chosen_because.is_empty() {
-        note(&format!("warning: {}", engine.chosen_because));
-    }
+    place::warn_about(engine);
     for reason in about_targets {
         note(&format!("warning: {reason}; I/O goes through the page cache"));
     }

@@ -169,9 +169,7 @@ pub(super) fn resolve_target(
     if let Some(reason) = &held.direct_refused {
         note(&format!("warning: {reason}; I/O goes through the page cache"));
     }
-    if !engine.chosen_because.is_empty() {
-        note(&format!("warning: {}", engine.chosen_because));
-    }
+    place::warn_about(&engine);
     let facts = held.describe(&place.root);
     let wanted = if options.target.bytes == 0 { held.bytes } else { options.target.bytes };
     if wanted > held.bytes || held.bytes == u64::MAX {

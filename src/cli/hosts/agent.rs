@@ -104,16 +104,14 @@ fn serve(to: &Sender<Event>, events: &Receiver<Event>) -> io::Result<Exit> {
                 Ok(begun) => work = Some(begun),
                 Err(error) => {
                     send(&mut stdout, &News::Said { line: format!("error: {error}") })?;
-                    let (code, output) = (Exit::Environment.code(), String::new());
-                    send(&mut stdout, &News::Ended { code, output })?;
+                    send(&mut stdout, &ended(Exit::Environment))?;
                     return Ok(Exit::Environment);
                 }
             },
             Event::Order(Order::Stop) => match &work {
                 Some(work) => work.signal(Signal::INT),
                 None => {
-                    let (code, output) = (Exit::Signal(2).code(), String::new());
-                    send(&mut stdout, &News::Ended { code, output })?;
+                    send(&mut stdout, &ended(Exit::Signal(2)))?;
                     return Ok(Exit::Done);
                 }
             },
@@ -145,6 +143,11 @@ fn serve(to: &Sender<Event>, events: &Receiver<Event>) -> io::Result<Exit> {
             }
         }
     }
+}
+
+/// The end of a command that did not begin.
+fn ended(exit: Exit) -> News {
+    News::Ended { code: exit.code(), output: String::new() }
 }
 
 pub(super) fn code_of(status: ExitStatus) -> u8 {

@@ -44,14 +44,8 @@ pub(super) struct LengthArgs {
     #[arg(long, value_name = "SIZE", conflicts_with = "number_ios")]
     io_size: Option<String>,
     /// Accepted from fio: always on without --number-ios or --io-size
-    #[arg(
-        long,
-        num_args = 0..=1,
-        default_missing_value = "1",
-        value_name = "1",
-        value_parser = ["1"],
-        conflicts_with_all = ["number_ios", "io_size"]
-    )]
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "1")]
+    #[arg(value_parser = ["1"], conflicts_with_all = ["number_ios", "io_size"])]
     time_based: Option<String>,
 }
 
@@ -125,21 +119,11 @@ impl LengthArgs {
 #[command(next_help_heading = "Accepted from fio: always on")]
 pub(super) struct AlwaysArgs {
     /// Figures are those of all jobs together
-    #[arg(
-        long,
-        num_args = 0..=1,
-        default_missing_value = "1",
-        value_name = "1",
-        value_parser = ["1"]
-    )]
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "1")]
+    #[arg(value_parser = ["1"])]
     group_reporting: Option<String>,
     /// Jobs are threads
-    #[arg(
-        long,
-        num_args = 0..=1,
-        default_missing_value = "1",
-        value_name = "1",
-        value_parser = ["1"]
-    )]
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "1")]
+    #[arg(value_parser = ["1"])]
     thread: Option<String>,
 }

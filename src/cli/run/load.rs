@@ -228,21 +228,16 @@ impl LoadArgs {
         let usual = if independent { Access::Uniform } else { Access::Permutation };
         let Some(text) = self.random_distribution.as_deref() else { return Ok(usual) };
         let (word, value) = text.split_once(':').unwrap_or((text, ""));
-        let percent = |expected| super::words::number(option, value, expected);
+        let percent = |expected: &str| super::words::number(option, value, expected);
+        let alone = |expected: &str| percent(&format!("{expected}, without further values"));
         let access = match word {
             "random" | "permutation" if value.is_empty() => return Ok(usual),
             "uniform" if value.is_empty() => Access::Uniform,
-            "zipf" => Access::Zipf(percent(
-                "zipf:THETA, a skew such as 1.1, without further \
-                values",
-            )?),
-            "pareto" => Access::Pareto(percent(
-                "pareto:H, a share such as 0.2, without further \
-                values",
-            )?),
-            "normal" | "gauss" => Access::Normal(percent(
-                "normal:PERCENT, a deviation in percent of the region, without further values",
-            )?),
+            "zipf" => Access::Zipf(alone("zipf:THETA, a skew such as 1.1")?),
+            "pareto" => Access::Pareto(alone("pareto:H, a share such as 0.2")?),
+            "normal" | "gauss" => {
+                Access::Normal(alone("normal:PERCENT, a deviation in percent of the region")?)
+            }
             "single-pass" => Access::SinglePass(percent(
                 "single-pass:PERCENT, flash beyond the region in percent of it",
             )?),
