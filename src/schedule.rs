@@ -463,15 +463,9 @@ pub(crate) fn in_parallel<T: Send>(
     work: impl Fn(usize) -> T + Sync,
 ) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= count {
-                return done;
-            }
-            done.push((index, work(index)));
-        }
+    let worker = || -> Vec<(usize, T)> {
+        let next = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count);
+        std::iter::from_fn(next).map(|index| (index, work(index))).collect()
     };
     let all: BTreeMap<usize, T> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();

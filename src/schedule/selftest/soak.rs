@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::scene::{device, setting};
+use super::scene::{device, resolved, setting};
 use iosonde_engine::backend::sim::watched::{Watched, Watcher};
 use iosonde_engine::backend::sim::{Memory, SimQueue};
 use iosonde_engine::backend::{Queue, Transfer};
 use iosonde_engine::engine::Control;
 use iosonde_engine::engine::verify::{RunInputs, simulate};
-use iosonde_model::plan::{VerifyMode, VerifyPlan, VerifySetting};
+use iosonde_model::plan::{VerifyMode, VerifySetting};
 use iosonde_model::record::VerifyJobRun;
 
 /// The result.
@@ -40,8 +40,7 @@ pub(super) fn soak(ops: u64, seed: u64, control: &Control, tell: &dyn Fn(u64)) -
         seed,
         ..setting(VerifyMode::Soak, BYTES)
     };
-    let plan =
-        VerifyPlan::resolve(&setting).unwrap_or_else(|error| unreachable!("our own: {error}"));
+    let plan = resolved(&setting);
     let memory = Memory::zeroed(BYTES as usize).shared();
     let device = device("servers=24,read=exp:80us,write=exp:60us", seed);
     let control = Arc::new(Control::new(Arc::clone(&control.signal)));
