@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 
 use super::{CompareArgs, contrasted, note, place, print, request_text};
 use crate::cli::exit::{About, Exit, Failure, environment, wrong};
@@ -64,7 +63,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         return Err(too_few(rounds, tests, fewest));
     }
     let place = place::Place::find()?;
-    let scratch = Scratch(scratch()?);
+    let scratch = scratch()?;
     let open = |verb| {
         let mut keeper = Keeper::open(args.results.as_deref(), verb, words);
         keeper.keep("host.json", &place.host);
@@ -80,13 +79,13 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
                        place by --results DIR";
         return Err(Failure::new(Exit::Refused, message));
     }
-    let mut sides = args.run.iter().map(|text| Side { name: text.clone(), runs: Vec::new() });
-    let mut sides: [Side; 2] = std::array::from_fn(|_| sides.next().unwrap_or_default());
+    let mut sides = [a, b].map(|text| Side { name: text.clone(), runs: Vec::new() });
     let mut failed = None;
     for (round, second_begins) in (1..).zip(interleave::by_chance(rounds, requested.seed)) {
         let mut both = [None, None];
         for index in if second_begins { [1, 0] } else { [0, 1] } {
-            let measured = scratch.measure(
+            let measured = measure(
+                scratch.path(),
                 &commands[index],
                 &args.run[index],
                 &place.signal,
@@ -170,58 +169,52 @@ fn command(text: &str) -> Result<Vec<String>, Failure> {
     Ok(words)
 }
 
-/// Where the runs store their results.
-struct Scratch(TempDir);
-
-impl Scratch {
-    /// Runs one command line; `None` if a signal ended it.
-    fn measure(
-        &self,
-        words: &[String],
-        text: &str,
-        signal: &AtomicUsize,
-        keeper: &mut Keeper,
-    ) -> Result<Option<Run>, Failure> {
-        let about = format!("--run: `{text}`");
-        let (results, errors) = (self.0.path().join("results"), self.0.path().join("stderr"));
-        let program = std::env::current_exe().or_environment(&about)?;
-        let child = Command::new(program)
-            .args(words)
-            .arg("--results")
-            .arg(&results)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&errors).or_environment(&about)?)
-            .spawn()
-            .or_environment(&about)?;
-        let code = wait(child, signal).or_environment(&about)?;
-        keeper.adopt_undo(&results).or_environment(&about)?;
-        if signal.load(Ordering::Relaxed) != 0 {
-            return Ok(None);
-        }
-        let analysed = fs::read_to_string(&errors).unwrap_or_default();
-        // A completed run counts, whatever its exit code.
-        let is_measured = [Exit::Done, Exit::Missed, Exit::Invalid, Exit::Inconclusive];
-        let Some(code) = code.filter(|code| is_measured.iter().any(|exit| exit.code() == *code))
-        else {
-            let exit = match code {
-                Some(2) => Exit::Usage,
-                Some(5) => Exit::Refused,
-                _ => Exit::Environment,
-            };
-            let message = format!("--run: `{text}` could not be measured:\n{}", last(&analysed));
-            return Err(Failure::new(exit, message));
+/// Runs one command line, whose results are stored in a folder; `None` if a signal ended it.
+fn measure(
+    scratch: &Path,
+    words: &[String],
+    text: &str,
+    signal: &AtomicUsize,
+    keeper: &mut Keeper,
+) -> Result<Option<Run>, Failure> {
+    let about = format!("--run: `{text}`");
+    let (results, errors) = (scratch.join("results"), scratch.join("stderr"));
+    let program = std::env::current_exe().or_environment(&about)?;
+    let child = Command::new(program)
+        .args(words)
+        .arg("--results")
+        .arg(&results)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(&errors).or_environment(&about)?)
+        .spawn()
+        .or_environment(&about)?;
+    let code = wait(child, signal).or_environment(&about)?;
+    keeper.adopt_undo(&results).or_environment(&about)?;
+    if signal.load(Ordering::Relaxed) != 0 {
+        return Ok(None);
+    }
+    let analysed = fs::read_to_string(&errors).unwrap_or_default();
+    // A completed run counts, whatever its exit code.
+    let is_measured = [Exit::Done, Exit::Missed, Exit::Invalid, Exit::Inconclusive];
+    let Some(code) = code.filter(|code| is_measured.iter().any(|exit| exit.code() == *code)) else {
+        let exit = match code {
+            Some(2) => Exit::Usage,
+            Some(5) => Exit::Refused,
+            _ => Exit::Environment,
         };
-        let mut folders = fs::read_dir(&results).or_environment(&about)?.filter_map(Result::ok);
-        let Some(folder) = folders.next().map(|entry| entry.path()) else {
-            return Err(environment(format!("{about}: ended with {code} and stored no result")));
-        };
-        let read = record("--run", &folder, AcceptArgs::NEVER);
-        fs::remove_dir_all(&results).or_environment(&about)?;
-        match read?.0 {
-            Record::Run(run) => Ok(Some(*run)),
-            Record::Profile(_) => Err(environment(format!("{about}: stored no record of a run"))),
-        }
+        let message = format!("--run: `{text}` could not be measured:\n{}", last(&analysed));
+        return Err(Failure::new(exit, message));
+    };
+    let mut folders = fs::read_dir(&results).or_environment(&about)?.filter_map(Result::ok);
+    let Some(folder) = folders.next().map(|entry| entry.path()) else {
+        return Err(environment(format!("{about}: ended with {code} and stored no result")));
+    };
+    let read = record("--run", &folder, AcceptArgs::NEVER);
+    fs::remove_dir_all(&results).or_environment(&about)?;
+    match read?.0 {
+        Record::Run(run) => Ok(Some(*run)),
+        Record::Profile(_) => Err(environment(format!("{about}: stored no record of a run"))),
     }
 }
 
