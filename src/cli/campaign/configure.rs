@@ -128,9 +128,9 @@ fn by_menu(path: &Path, document: Document) -> Result<Exit, Failure> {
             Err(error) => break Err(environment(format!("the terminal: {error}"))),
         };
         match menu.key(key) {
-            Next::Save => match save(path, menu.document()) {
+            Next::Save => match save(path, &menu.document) {
                 Ok(()) => menu.saved(),
-                Err(failure) => menu.say(failure.message),
+                Err(failure) => menu.message = failure.message,
             },
             Next::Leave => break Ok(Exit::Done),
             Next::Stay => {}

@@ -40,7 +40,7 @@ pub(super) enum Mode {
 /// The menu.
 pub(super) struct Menu {
     pub(super) title: String,
-    document: Document,
+    pub(super) document: Document,
     experiments: Vec<Experiment>,
     pub(super) rows: Vec<Row>,
     pub(super) cursor: usize,
@@ -65,14 +65,6 @@ impl Menu {
         let (message, sought) = (String::new(), String::new());
         let (cursor, top, mode) = (1, 0, Mode::Browse);
         Menu { title, document, experiments, rows, cursor, top, mode, message, sought, saved }
-    }
-
-    pub(super) fn document(&self) -> &Document {
-        &self.document
-    }
-
-    pub(super) fn say(&mut self, message: String) {
-        self.message = message;
     }
 
     /// The file is as the document.
@@ -276,7 +268,7 @@ mod tests {
     #[test]
     fn a_campaign_is_made_by_keys_alone() {
         let mut menu = menu();
-        assert!(menu.document().check().unwrap_err().contains("0 devices"));
+        assert!(menu.document.check().unwrap_err().contains("0 devices"));
         keys(&mut menu, "/add a dev");
         menu.key(Key::Esc);
         keys(&mut menu, "\n/path");
@@ -286,12 +278,12 @@ mod tests {
         keys(&mut menu, " /rounds");
         menu.key(Key::Esc);
         keys(&mut menu, "\n7\n");
-        assert_eq!(menu.document().check(), Ok(()));
-        let campaign = menu.document().campaign().unwrap();
+        assert_eq!(menu.document.check(), Ok(()));
+        let campaign = menu.document.campaign().unwrap();
         assert_eq!(campaign.devices[0].path, "data");
         assert_eq!(campaign.experiments[0].name, "pts-iops-core");
         assert_eq!(campaign.experiments[0].rounds, Some(7));
-        assert!(menu.document().text().contains("# mine"));
+        assert!(menu.document.text().contains("# mine"));
         assert_eq!(menu.key(Key::Char('q')), Next::Stay, "there are changes");
         assert_eq!(menu.key(Key::Char('y')), Next::Leave);
     }
@@ -305,7 +297,7 @@ mod tests {
         let mut menu =
             Menu::new("c.toml".into(), document, catalogue::experiments().unwrap(), true);
         let names = |menu: &Menu| -> Vec<String> {
-            let all = menu.document().campaign().unwrap().experiments;
+            let all = menu.document.campaign().unwrap().experiments;
             all.into_iter().map(|each| each.name).collect()
         };
         let rows: Vec<_> = menu.rows.iter().filter(|row| row.title == "queue-depth").collect();
@@ -334,6 +326,6 @@ mod tests {
         menu.key(Key::Esc);
         keys(&mut menu, "\nmany\n");
         assert!(menu.message.contains("whole number"), "{}", menu.message);
-        assert_eq!(menu.document().get(Place::Top("parallel")), None);
+        assert_eq!(menu.document.get(Place::Top("parallel")), None);
     }
 }
