@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::exit::{About, Exit, Failure, shown, wrong};
+use super::exit::{About, Exit, Failure, no_effect, shown, wrong};
 use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat, note};
 use super::place;
@@ -284,11 +284,4 @@ fn of_runs(args: &CompareArgs) -> [(&'static str, bool); 5] {
         ("--tolerance", args.tolerance.is_some()),
         ("--seed", args.seed.is_some()),
     ]
-}
-
-fn no_effect(given: &[(&str, bool)], why: &str) -> Result<(), Failure> {
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(wrong(format!("{option} has no effect on {why}"))),
-        None => Ok(()),
-    }
 }

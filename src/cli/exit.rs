@@ -140,6 +140,14 @@ impl<T, E: Display> About<T> for Result<T, E> {
     }
 }
 
+/// Refuses the first of the options that is given and would have no effect on something.
+pub(crate) fn no_effect(given: &[(&str, bool)], on: &str) -> Result<(), Failure> {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(wrong(format!("{option} has no effect on {on}"))),
+        None => Ok(()),
+    }
+}
+
 /// A path as it stands in a message.
 pub(crate) fn shown(path: impl AsRef<Path>) -> String {
     format!("`{}`", path.as_ref().display())

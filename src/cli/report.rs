@@ -132,6 +132,17 @@ enum Form {
     Parquet,
 }
 
+impl Form {
+    /// The same of what has no other forms; `what` says of what.
+    fn text_or_json(self, what: &str) -> Result<OutputFormat, Failure> {
+        match self {
+            Form::Normal => Ok(OutputFormat::Normal),
+            Form::Json => Ok(OutputFormat::Json),
+            _ => Err(wrong(format!("{what} as text or JSON: --output-format normal or json"))),
+        }
+    }
+}
+
 /// The content of the paths.
 enum Given {
     Ours(Box<Kept>),
@@ -180,15 +191,10 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
 
 /// Renders the results again, or compares them with their records.
 fn present(args: &ReportArgs) -> Result<Exit, Failure> {
-    if let [path] = args.path.as_slice()
-        && ExperimentFolder::is_one(path)
-    {
-        return study::report(args, path);
-    }
-    if let [path] = args.path.as_slice()
-        && hosts::is_one(path)
-    {
-        return hosts::report(args, path);
+    match args.path.as_slice() {
+        [path] if ExperimentFolder::is_one(path) => return study::report(args, path),
+        [path] if hosts::is_one(path) => return hosts::report(args, path),
+        _ => {}
     }
     match given(&args.path)? {
         Given::Ours(kept) if args.recheck => recheck::recheck(&kept),
@@ -234,15 +240,7 @@ fn kept_results(args: &ReportArgs) -> Result<Exit, Failure> {
 
 fn explain_metric(word: &str, form: Form) -> Result<Exit, Failure> {
     let analysed = explain(word).or_wrong("--explain")?;
-    let format = match form {
-        Form::Normal => OutputFormat::Normal,
-        Form::Json => OutputFormat::Json,
-        _ => {
-            let message = "--explain is available as text or JSON: --output-format normal or json";
-            return Err(wrong(message));
-        }
-    };
-    let mut output = Output::new(format);
+    let mut output = Output::new(form.text_or_json("--explain is available")?);
     output.text(&explain_text(&analysed));
     output.value(&json!({
         "schema": "iosonde.explain/1",
@@ -334,9 +332,10 @@ fn fio_file(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
 /// Charts of a result without a report document: name and SVG.
 type Pictures = Vec<(String, String)>;
 
-/// The charts of a report document.
-fn pictures(report: &Report) -> Result<Pictures, Failure> {
-    let drawn = report.pictures().map(|picture| {
+/// The charts of a report document, if they are requested.
+fn pictures(args: &ReportArgs, report: &Report) -> Result<Pictures, Failure> {
+    let requested = report.pictures().filter(|_| args.figures.is_some());
+    let drawn = requested.map(|picture| {
         let svg = picture.figure.svg().or_environment(format!("chart {}", picture.name))?;
         Ok((picture.name.clone(), svg))
     });

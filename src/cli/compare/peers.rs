@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{CompareArgs, no_effect, no_replay, request_text};
-use crate::cli::exit::{Exit, Failure};
+use super::{CompareArgs, no_replay, request_text};
+use crate::cli::exit::{Exit, Failure, no_effect};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::output::Output;
 use crate::cli::recorded::fleet::Fleet;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CompareArgs, no_effect, no_replay, note, of_runs};
-use crate::cli::exit::{About, Exit, Failure, shown, wrong};
+use super::{CompareArgs, no_replay, note, of_runs};
+use crate::cli::exit::{About, Exit, Failure, no_effect, shown, wrong};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::output::OutputFormat;
 use crate::cli::recorded::runs::observations;

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::write::make_folder;
+use super::write::{make_folder, unwritable};
 use super::{Form, ReportArgs, read_manifest};
-use crate::cli::exit::{About, Exit, Failure, environment, wrong};
+use crate::cli::exit::{About, Exit, Failure, environment, no_effect, wrong};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::keep;
 use crate::cli::output::{note, stdout_is_open};
@@ -15,7 +15,7 @@ use crate::cli::recorded::fleet::Fleet;
 use crate::cli::recorded::runs::{Read, visit};
 use iosonde_analysis::verdict::{Assessment, assess, verdict};
 use iosonde_model::record::HostFacts;
-use iosonde_model::record::export::{ExportError, Pending};
+use iosonde_model::record::export::Pending;
 use iosonde_model::units::count;
 use iosonde_report::fleet::{self, FleetResult, FleetRun, Rows, TABLES, TableFile};
 
@@ -47,12 +47,7 @@ fn refuse_options(args: &ReportArgs) -> Result<(), Failure> {
         ("--restore-signatures", args.restore_signatures),
         ("--accept-altered", args.accept.is_given()),
     ];
-    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-        return Err(wrong(format!(
-            "{option} has no effect on rows: repeat without it, or without --output-format ndjson \
-             or parquet"
-        )));
-    }
+    no_effect(&given, "rows: repeat without it, or without --output-format ndjson or parquet")?;
     match (args.output_format, &args.output) {
         (Form::Parquet, None) => {
             Err(wrong("--output-format parquet writes four files, expected a folder: --output DIR"))
@@ -120,13 +115,8 @@ impl Tables {
                 _ => format!("{}.ndjson", form.name),
             };
             let path = folder.join(name);
-            let failed = |error: &dyn std::fmt::Display, exit: Exit| {
-                Failure::new(exit, format!("`{}`: {error}", path.display()))
-            };
-            let (pending, file) = Pending::begin(&path, &fleet::is_table).map_err(|error| {
-                let is_systems = matches!(error, ExportError::System(_));
-                failed(&error, if is_systems { Exit::Environment } else { Exit::Usage })
-            })?;
+            let (pending, file) = Pending::begin(&path, &fleet::is_table)
+                .map_err(|error| unwritable(&path, &error))?;
             let table = match args.output_format {
                 Form::Parquet => parquet(form, file)?,
                 _ => TableFile::ndjson(form, file),

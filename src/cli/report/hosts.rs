@@ -53,8 +53,7 @@ pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> 
     let report = hosts_report(hosts);
     if args.output_format == Form::Json {
         let document = Rendered::Text(json_text(&marked(args, hosts_json(hosts))));
-        let drawn = if args.figures.is_some() { pictures(&report)? } else { Vec::new() };
-        return deliver(args, &document, &drawn);
+        return deliver(args, &document, &pictures(args, &report)?);
     }
     deliver_report(args, &report, Some(hosts_text(hosts)))
 }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Form, ReportArgs};
+use super::ReportArgs;
 use crate::cli::exit::{Exit, Failure, environment, wrong};
 use crate::cli::keep::undo_hint;
-use crate::cli::output::{Output, OutputFormat, note};
+use crate::cli::output::{Output, note};
 use iosonde_engine::host::Root;
 use iosonde_engine::target::gate::Consent;
 use iosonde_engine::target::signature::UNKNOWN;
@@ -32,15 +32,7 @@ pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
             "--restore-signatures: found {found} paths, expected one folder"
         )));
     };
-    let format = match args.output_format {
-        Form::Normal => OutputFormat::Normal,
-        Form::Json => OutputFormat::Json,
-        _ => {
-            let message = "--restore-signatures reports as text or JSON: --output-format normal or \
-                           json";
-            return Err(wrong(message));
-        }
-    };
+    let format = args.output_format.text_or_json("--restore-signatures reports")?;
     if let Some(word) = args.overwrite_signature.iter().find(|word| *word != UNKNOWN) {
         return Err(wrong(format!("--overwrite-signature: found `{word}`, expected {UNKNOWN}")));
     }

@@ -52,8 +52,7 @@ pub(super) fn deliver_report(
     if let Some(path) = &args.card {
         write_card(path, report)?;
     }
-    let drawn = if args.figures.is_some() { pictures(report)? } else { Pictures::new() };
-    deliver(args, &rendered, &drawn)
+    deliver(args, &rendered, &pictures(args, report)?)
 }
 
 /// The result as one picture: SVG, or PNG by the end of the name.
@@ -152,24 +151,26 @@ pub(super) fn deliver(
             note("warning: --figures: this result has no charts");
         }
     }
-    let failed = |path: &Path, error: &ExportError| {
-        let exit = match error {
-            ExportError::System(_) => Exit::Environment,
-            _ => Exit::Usage,
-        };
-        Failure::new(exit, format!("`{}`: {error}", path.display()))
-    };
     for (path, bytes) in &files {
         let is_ours = |start: &str| is_ours(start, bytes);
-        export::probe(path, &is_ours).map_err(|error| failed(path, &error))?;
+        export::probe(path, &is_ours).map_err(|error| unwritable(path, &error))?;
     }
     for (path, bytes) in &files {
-        export::write_bytes(path, bytes).map_err(|error| failed(path, &error))?;
+        export::write_bytes(path, bytes).map_err(|error| unwritable(path, &error))?;
     }
     if let Some(text) = to_stdout {
         return print(&text);
     }
     Ok(Exit::Done)
+}
+
+/// A file that is not written: another's, or by the system's answer.
+pub(super) fn unwritable(path: &Path, error: &ExportError) -> Failure {
+    let exit = match error {
+        ExportError::System(_) => Exit::Environment,
+        _ => Exit::Usage,
+    };
+    Failure::new(exit, format!("{}: {error}", shown(path)))
 }
 
 /// Text as wide as the screen; what programs read is left as it is.
