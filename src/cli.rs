@@ -50,6 +50,9 @@ use output::{Output, OutputFormat, note};
 use supervisor::Role;
 use words::{lossy, values};
 
+#[doc(hidden)]
+pub use hosts::read_frames;
+
 /// Measures storage, explains why a number is what it is, and reports when it cannot be trusted.
 #[derive(Debug, Parser)]
 #[command(
@@ -202,13 +205,6 @@ fn link(verb: &Verb, words: &[String]) -> Option<Role> {
         _ if is_unreal => Some(Role::Works(supervisor::Link::alone())),
         _ => Some(supervisor::supervised()),
     }
-}
-
-/// Reads bytes as the messages between coordinator and agent, and returns how many of either kind
-/// there are: for fuzzing.
-#[doc(hidden)]
-pub fn read_frames(bytes: &[u8]) -> [usize; 2] {
-    hosts::read_frames(bytes)
 }
 
 /// The whole command line with its help, for manual pages and completions.

@@ -30,7 +30,7 @@ use iosonde_report::{CampaignAnswer, hosts_answer};
 
 pub(super) use agent::{AgentArgs, agent};
 pub(super) use peers::{Agent, BARRIER};
-pub(super) use protocol::read_frames;
+pub use protocol::read_frames;
 
 use super::exit::{About, Exit, Failure, wrong};
 use super::keep::Keeper;

@@ -129,7 +129,8 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
     let host = host::facts(&root);
     let emitted = args.emit.as_deref().map(Emitted::at).transpose()?;
     let folder = Folder::open(args.output.as_deref(), words)?;
-    let mut places = folder.parent().into_iter().chain(emitted.as_ref().map(Emitted::parent));
+    let parents = folder.parent.as_deref().into_iter();
+    let mut places = parents.chain(emitted.as_ref().map(Emitted::parent));
     requested.may_write_later = places.any(is_anothers);
     let mut say = |line: &str| {
         if args.verbose {

@@ -175,7 +175,7 @@ impl<R: BufRead> Messages<R> {
 
 /// Reads everything as a coordinator and as an agent would, and returns how many messages each
 /// found: for fuzzing.
-pub(crate) fn read_frames(bytes: &[u8]) -> [usize; 2] {
+pub fn read_frames(bytes: &[u8]) -> [usize; 2] {
     fn count<T: DeserializeOwned>(bytes: &[u8]) -> usize {
         let mut messages = Messages::new(bytes);
         std::iter::from_fn(|| messages.next::<T>().ok().flatten()).count()

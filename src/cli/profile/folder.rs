@@ -20,7 +20,7 @@ const JSON: &str = "report.json";
 pub(super) struct Folder {
     keeper: Keeper,
     /// The path of the result folder.
-    parent: Option<PathBuf>,
+    pub(super) parent: Option<PathBuf>,
     /// The folder given by the user.
     named: Option<PathBuf>,
     /// A document of an earlier run exists there: it must not remain next to a newer report.
@@ -51,11 +51,6 @@ impl Folder {
         let has_document = folder.join(JSON).exists();
         let folder = folder.to_path_buf();
         Ok(Folder { keeper, parent: Some(folder.clone()), named: Some(folder), has_document })
-    }
-
-    /// The path of the result folder.
-    pub(super) fn parent(&self) -> Option<&Path> {
-        self.parent.as_deref()
     }
 
     /// Keeps the record, the report and its pictures; whether all is where it was asked to be.

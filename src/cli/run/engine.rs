@@ -7,7 +7,6 @@ use clap::Args;
 use super::{Switch, switched};
 use crate::cli::exit::{Failure, wrong};
 use crate::cli::place;
-use iosonde_engine::target::Direct;
 use iosonde_model::plan::{Engine, EngineKind};
 
 #[derive(Args, Debug)]
@@ -18,7 +17,7 @@ pub(super) struct EngineArgs {
     pub(super) iodepth: Option<u32>,
     /// 1: direct I/O, or fail; 0: buffered I/O [default: direct if possible]
     #[arg(long, value_name = "0|1", value_parser = ["0", "1"])]
-    direct: Option<String>,
+    pub(super) direct: Option<String>,
     #[arg(
         long,
         visible_alias = "driver",
@@ -51,11 +50,6 @@ pub(super) struct EngineArgs {
 }
 
 impl EngineArgs {
-    /// How much direct I/O is wanted.
-    pub(super) fn direct(&self) -> Direct {
-        place::direct(self.direct.as_deref())
-    }
-
     /// The engine with its modes.
     pub(super) fn engine(&self, targets: &[PathBuf]) -> Result<Engine, Failure> {
         let Some(word) = self.ioengine.as_deref() else {

@@ -5,6 +5,7 @@ use super::latency::Latency;
 use super::resolved_target::ResolvedTarget;
 use super::words::{Extent, extent, time, unfit};
 use crate::cli::exit::{About, Failure, wrong};
+use crate::cli::place;
 use crate::cli::share::Share;
 use iosonde_analysis::expectation::Expectation;
 use iosonde_engine::target::Direct;
@@ -74,7 +75,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
         share: Share::parse(target.share.as_deref())?,
         increments_bytes: increment_bytes.saturating_mul(neighbours),
         eta_interval_ns: time("--eta-interval", &args.run.eta_interval, 1_000_000_000)?,
-        direct: args.engine.direct(),
+        direct: place::direct(args.engine.direct.as_deref()),
         engine,
         expectations,
         latency: args.latency.latency()?,
