@@ -19,7 +19,7 @@ use super::layout::{self, lay_out_first};
 use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, LogArgs, Outputs};
 use super::place::{self, Place};
-use super::words::{size, time};
+use super::words::{listed, size, time};
 use iosonde_analysis::expectation::Expectation;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
@@ -28,7 +28,7 @@ use iosonde_model::plan::{self, LatencyTarget, Plan, Pursuit, Setting, Stop, res
 use iosonde_model::record::TargetFacts;
 use iosonde_model::spec::experiment::Stage;
 use iosonde_model::spec::{Workload, catalogue};
-use iosonde_model::units::{count, duration};
+use iosonde_model::units::duration;
 
 /// Check storage: eight application workloads, one table, one verdict.
 ///
@@ -301,8 +301,8 @@ fn known(option: &str, name: &str, workloads: &[Workload]) -> Result<(), Failure
         return Ok(());
     }
     let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
-    let meant = count::did_you_mean(name, names.iter().copied());
-    Err(wrong(format!("{option}: no workload `{name}`; available: {}{meant}", names.join(", "))))
+    let available = listed(&names, name);
+    Err(wrong(format!("{option}: no workload `{name}`; available: {available}")))
 }
 
 fn setting(

@@ -17,6 +17,7 @@ use super::place;
 use super::recorded::runs::{Meaning, meaning};
 use super::results;
 use super::screen;
+use super::words::unfit;
 use iosonde_analysis::comparison::contrast::TOLERANCE;
 use iosonde_analysis::comparison::gate::metric;
 use iosonde_analysis::comparison::{
@@ -257,9 +258,8 @@ fn request_text(args: &CompareArgs, seed: u64) -> Result<Request, Failure> {
 fn tolerance(text: &str) -> Result<f64, Failure> {
     let share = text.trim().strip_suffix('%').and_then(|share| share.trim().parse::<f64>().ok());
     let share = share.filter(|share| (0.1..=100.0).contains(share));
-    share.map(|share| share / 100.0).ok_or_else(|| {
-        wrong(format!("--tolerance: found `{text}`, expected 0.1% to 100%, such as 5%"))
-    })
+    let expected = "0.1% to 100%, such as 5%";
+    share.map(|share| share / 100.0).ok_or_else(|| unfit("--tolerance", text, expected))
 }
 
 /// Options of a replay have no effect on runs.

@@ -7,11 +7,11 @@ use clap::Args;
 use super::exit::{Failure, wrong};
 use super::inspect::InspectArgs;
 use super::keep;
+use super::words::not_one_of;
 use iosonde_engine::target::gate::Consent;
 use iosonde_engine::target::vhost::VhostConsent;
 use iosonde_engine::target::{Held, Inspection, Intent, signature};
 use iosonde_model::record::WriteAudit;
-use iosonde_model::units::count;
 
 /// The consent about files; all others are about devices, or about either.
 const FILES: &str = "--overwrite-file";
@@ -122,12 +122,10 @@ impl ConsentArgs {
     pub(crate) fn check_kinds(&self) -> Result<(), Failure> {
         let known = signature::words();
         let is_known = |word: &&String| known.contains(&word.as_str());
-        let Some(word) = self.overwrite_signature.iter().find(|word| !is_known(word)) else {
-            return Ok(());
-        };
-        let meant = count::did_you_mean(word, known.iter().copied());
-        let known = known.join(", ");
-        Err(wrong(format!("--overwrite-signature: found `{word}`, expected one of {known}{meant}")))
+        match self.overwrite_signature.iter().find(|word| !is_known(word)) {
+            Some(word) => Err(not_one_of("--overwrite-signature", word, &known)),
+            None => Ok(()),
+        }
     }
 
     /// A consent that nothing asks for was meant for something else.

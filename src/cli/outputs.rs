@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use super::exit::{About, Exit, Failure, shown, wrong};
 use super::output::note;
 use super::progress::Progress;
+use super::words::unfit;
 use iosonde_analysis::intervals;
 use iosonde_model::plan::Plan;
 use iosonde_model::record::Run;
@@ -239,10 +240,10 @@ fn series_kind(path: &Path) -> Result<FileKind, Failure> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("csv") => Ok(FileKind::Csv),
         Some("jsonl" | "ndjson") => Ok(FileKind::JsonLines),
-        _ => Err(wrong(format!(
-            "--series: found `{}`, expected a name ending in .csv, or in .jsonl for JSON lines",
-            path.display()
-        ))),
+        _ => {
+            let expected = "a name ending in .csv, or in .jsonl for JSON lines";
+            Err(unfit("--series", &path.to_string_lossy(), expected))
+        }
     }
 }
 

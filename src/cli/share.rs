@@ -1,6 +1,7 @@
 //! A part of a region for each of several hosts: `--share 2/4`.
 
 use super::exit::{Failure, wrong};
+use super::words::unfit;
 
 /// Parts begin at multiples of this, bytes: the largest physical block of a disk.
 const GRAIN_BYTES: u64 = 4096;
@@ -23,9 +24,7 @@ impl Share {
         let numbers = text.split_once('/').map(|(part, parts)| (part.parse(), parts.parse()));
         match numbers {
             Some((Ok(part), Ok(parts))) if (1..=parts).contains(&part) => Ok(Share { part, parts }),
-            _ => Err(wrong(format!(
-                "--share: found `{text}`, expected a part and the number of parts, such as 2/4"
-            ))),
+            _ => Err(unfit("--share", text, "a part and the number of parts, such as 2/4")),
         }
     }
 

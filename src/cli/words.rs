@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use super::exit::{About, Failure};
-use iosonde_model::units::{bytes, duration};
+use super::exit::{About, Failure, wrong};
+use iosonde_model::units::{bytes, count, duration};
 
 /// A size in bytes.
 pub(crate) fn size(option: &str, text: &str) -> Result<u64, Failure> {
@@ -13,6 +13,21 @@ pub(crate) fn size(option: &str, text: &str) -> Result<u64, Failure> {
 /// A time in nanoseconds; a bare number is in seconds.
 pub(crate) fn time(option: &str, text: &str) -> Result<u64, Failure> {
     duration::parse(text, 1_000_000_000).or_wrong(option)
+}
+
+/// A value that was not understood.
+pub(crate) fn unfit(option: &str, found: &str, expected: &str) -> Failure {
+    wrong(format!("{option}: found `{found}`, expected {expected}"))
+}
+
+/// A word that is none of those there are, with the nearest of them.
+pub(crate) fn not_one_of(option: &str, word: &str, names: &[&str]) -> Failure {
+    unfit(option, word, &format!("one of {}", listed(names, word)))
+}
+
+/// The words there are, with the one that another may have meant.
+pub(crate) fn listed(names: &[&str], word: &str) -> String {
+    format!("{}{}", names.join(", "), count::did_you_mean(word, names.iter().copied()))
 }
 
 /// The values of an option in a command line: those that are words of their own, then those behind

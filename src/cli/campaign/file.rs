@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::configure::document::Document;
 use crate::cli::exit::{About, Failure, shown, wrong};
+use crate::cli::words::unfit;
 use iosonde_model::record::given;
 use iosonde_model::spec::campaign::{Campaign, Device, Requested, check};
 use iosonde_model::spec::experiment::Switch;
@@ -35,9 +36,8 @@ pub(super) fn load(path: &Path, preset: Option<&str>, set: &[String]) -> Result<
     toml::from_str::<Campaign>(&text).or_wrong(format!("{} is not a campaign", shown(path)))?;
     let mut document = Document::parse(&text).map_err(wrong)?;
     for change in set {
-        let Some((key, value)) = change.split_once('=') else {
-            return Err(wrong(format!("--set: found `{change}`, expected KEY=VALUE")));
-        };
+        let pair = change.split_once('=');
+        let (key, value) = pair.ok_or_else(|| unfit("--set", change, "KEY=VALUE"))?;
         document.put_dotted(key.trim(), value.trim()).or_wrong(format!("--set {change}"))?;
     }
     let changed = toml::from_str::<Campaign>(&document.text());

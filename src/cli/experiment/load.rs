@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::exit::{About, Failure, wrong};
+use crate::cli::words::listed;
 use iosonde_analysis::experiment;
 use iosonde_model::plan::design;
 use iosonde_model::record::given;
 use iosonde_model::spec::experiment::Claims;
 use iosonde_model::spec::{Experiment, catalogue};
-use iosonde_model::units::count;
 use iosonde_report::experiment_figures;
 
 /// Largest experiment or data sheet file, bytes.
@@ -28,11 +28,10 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
     let known = catalogue::experiments().map_err(wrong)?;
     let Some(place) = known.iter().position(|each| each.name == name) else {
         let names: Vec<&str> = known.iter().map(|each| each.name.as_str()).collect();
-        let meant = count::did_you_mean(name, names.iter().copied());
         return Err(wrong(format!(
-            "no experiment `{name}`; available: {}{meant} (a file of your own has a name that ends \
-             in .toml)",
-            names.join(", ")
+            "no experiment `{name}`; available: {} (a file of your own has a name that ends in \
+             .toml)",
+            listed(&names, name)
         )));
     };
     let text = catalogue::EXPERIMENTS[place].to_owned();
@@ -72,10 +71,8 @@ pub(crate) fn own_texts(name: &str) -> Result<Option<Vec<String>>, Failure> {
 pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
     let (_, whole) = load_whole(name)?;
     if let Some(name) = experiment::unknown(&whole).first() {
-        let known = experiment::names();
-        let meant = count::did_you_mean(name, known.iter().copied());
-        let known = known.join(", ");
-        return Err(wrong(format!("no analysis `{name}`; available: {known}{meant}")));
+        let available = listed(&experiment::names(), name);
+        return Err(wrong(format!("no analysis `{name}`; available: {available}")));
     }
     let mut faults = experiment_figures::invalid_figures(&whole);
     faults.extend(experiment::rounds::invalid_tracks(&whole));

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::exit::{About, Failure, wrong};
 use crate::cli::output::note;
-use crate::cli::words::time;
+use crate::cli::words::{listed, time, unfit};
 use iosonde_model::plan::SHORTEST_UNTIL_NS;
 use iosonde_model::spec::Experiment;
 use iosonde_model::spec::experiment::parameter::Quantity;
@@ -115,9 +115,8 @@ pub(super) fn changed(
             (until.width_percent, until.max_repeats) = (None, None);
         }
         for text in &args.set {
-            let Some((name, value)) = text.split_once('=') else {
-                return Err(wrong(format!("--set: found `{text}`, expected NAME=VALUE")));
-            };
+            let pair = text.split_once('=');
+            let (name, value) = pair.ok_or_else(|| unfit("--set", text, "NAME=VALUE"))?;
             let parameter = Parameter::parse(name.trim()).map_err(wrong)?;
             let value = match value.trim().parse::<i64>() {
                 Ok(number) => toml::Value::Integer(number),
@@ -206,15 +205,11 @@ fn keep_stages(experiment: &mut Experiment, names: &[String]) -> Result<(), Fail
     if names.is_empty() {
         return Ok(());
     }
-    let known: Vec<String> = experiment.stages.iter().map(|stage| stage.name.clone()).collect();
-    let mut wanted: Vec<String> = Vec::new();
-    for name in names.iter().map(|name| name.trim().to_owned()) {
-        if !known.contains(&name) {
-            let meant = count::did_you_mean(&name, known.iter().map(String::as_str));
-            let all = known.join(", ");
-            return Err(wrong(format!("--stages: no stage `{name}`; available: {all}{meant}")));
-        }
-        wanted.push(name);
+    let known: Vec<&str> = experiment.stages.iter().map(|stage| stage.name.as_str()).collect();
+    let mut wanted: Vec<String> = names.iter().map(|name| name.trim().to_owned()).collect();
+    if let Some(name) = wanted.iter().find(|name| !known.contains(&name.as_str())) {
+        let available = listed(&known, name);
+        return Err(wrong(format!("--stages: no stage `{name}`; available: {available}")));
     }
     // From the last to the first: a stage depends only on earlier ones.
     for stage in experiment.stages.iter().rev() {

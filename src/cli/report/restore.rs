@@ -8,6 +8,7 @@ use super::ReportArgs;
 use crate::cli::exit::{Exit, Failure, environment, wrong};
 use crate::cli::keep::undo_hint;
 use crate::cli::output::{Output, note};
+use crate::cli::words::unfit;
 use iosonde_engine::host::Root;
 use iosonde_engine::target::gate::Consent;
 use iosonde_engine::target::signature::UNKNOWN;
@@ -34,7 +35,7 @@ pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
     };
     let format = args.output_format.text_or_json("--restore-signatures reports")?;
     if let Some(word) = args.overwrite_signature.iter().find(|word| *word != UNKNOWN) {
-        return Err(wrong(format!("--overwrite-signature: found `{word}`, expected {UNKNOWN}")));
+        return Err(unfit("--overwrite-signature", word, UNKNOWN));
     }
     let folder = path;
     let mut saved = Vec::new();

@@ -11,6 +11,7 @@ use crate::cli::color::colored;
 use crate::cli::exit::{About, Exit, Failure, environment, shown, wrong};
 use crate::cli::output::{has_png, note, to_stdout};
 use crate::cli::screen;
+use crate::cli::words::unfit;
 use iosonde_model::record::export::{self, ExportError};
 use iosonde_report::card;
 use iosonde_report::clean::clean;
@@ -62,10 +63,8 @@ fn write_card(path: &Path, report: &Report) -> Result<(), Failure> {
         Some("svg") => svg.into_bytes(),
         Some("png") => png("card", &svg, 1.0)?,
         _ => {
-            let found = path.display();
-            let message =
-                format!("--card: found `{found}`, expected a name ending in .svg or .png");
-            return Err(wrong(message));
+            let expected = "a name ending in .svg or .png";
+            return Err(unfit("--card", &path.to_string_lossy(), expected));
         }
     };
     export::probe(path, &|start| is_ours(start, &bytes))

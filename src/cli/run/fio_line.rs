@@ -12,6 +12,7 @@ use clap::ValueEnum;
 
 use crate::cli::exit::{Failure, wrong};
 use crate::cli::output::OutputFormat;
+use crate::cli::words::unfit;
 
 /// A command line that is read as fio's.
 #[derive(Clone, Debug, Default)]
@@ -244,8 +245,7 @@ impl FioLine {
             }
             _ => String::new(),
         };
-        let refuse =
-            |expected: &str| Err(wrong(format!("--{name}: found `{value}`, expected {expected}")));
+        let refuse = |expected: &str| Err(unfit(&format!("--{name}"), &value, expected));
         match name {
             "output-format" => {
                 let formats = value.split(',').map(|word| OutputFormat::of_fio(word.trim()));

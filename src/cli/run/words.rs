@@ -1,21 +1,10 @@
 //! Small languages within option values: lists of sizes, splits, zones, CPUs, phases. Every refusal
 //! names the option, what was found, and what is accepted.
 
-use crate::cli::exit::{About, Failure, wrong};
-pub(super) use crate::cli::words::size;
+use crate::cli::exit::{About, Failure};
+pub(super) use crate::cli::words::{not_one_of, size, unfit};
 use iosonde_model::spec::{Draw, Phase, Zone};
-use iosonde_model::units::{count, duration, list};
-
-/// A value that was not understood.
-pub(super) fn unfit(option: &str, found: &str, expected: &str) -> Failure {
-    wrong(format!("{option}: found `{found}`, expected {expected}"))
-}
-
-/// A word that is none of those there are, with the nearest of them.
-pub(super) fn not_one_of(option: &str, word: &str, names: &[&str]) -> Failure {
-    let meant = count::did_you_mean(word, names.iter().copied());
-    unfit(option, word, &format!("one of {}{meant}", names.join(", ")))
-}
+use iosonde_model::units::{duration, list};
 
 /// Longest time that can be asked for: sums of a few of them stay far from 64 bits.
 const LONGEST_NS: u64 = 8760 * 3_600_000_000_000;

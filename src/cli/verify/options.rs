@@ -10,7 +10,7 @@ use crate::cli::hosts::{Command, HostsArgs};
 use crate::cli::output::OutputFormat;
 use crate::cli::place;
 use crate::cli::share::Share;
-use crate::cli::words::{size, time};
+use crate::cli::words::{size, time, unfit};
 use iosonde_engine::backend::fault::Injection;
 use iosonde_model::plan::{EngineKind, VerifyMode};
 
@@ -304,8 +304,6 @@ fn blocks(text: Option<&str>, mode: VerifyMode) -> Result<(u32, u32), Failure> {
     let (min, max) = text.split_once(':').unwrap_or((text, text));
     match (min.trim().parse(), max.trim().parse()) {
         (Ok(min), Ok(max)) => Ok((min, max)),
-        _ => {
-            Err(wrong(format!("--verify-sectors: found `{text}`, expected MIN:MAX, such as 1:16")))
-        }
+        _ => Err(unfit("--verify-sectors", text, "MIN:MAX, such as 1:16")),
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Mutex;
 use clap::Args;
 use iosonde_sys::Clock;
 
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
 use crate::cli::screen;
-use crate::cli::words::time;
+use crate::cli::words::{not_one_of, time};
 use crate::schedule::selftest::{self, Extent, Kind, Part};
 use iosonde_engine::engine::Control;
 use iosonde_model::units::{count, duration};
@@ -105,12 +105,10 @@ fn only(word: &str, seed: u64, mut output: Output) -> Result<Exit, Failure> {
 
 /// A kind of fault by its word alone: its value and its time are drawn by the seed.
 fn kind(found: &str) -> Result<Kind, Failure> {
-    let known = || Kind::all().map(Kind::word).chain(["none"]);
     let kind = Kind::all().find(|kind| kind.word() == found);
     kind.ok_or_else(|| {
-        let meant = count::did_you_mean(found, known());
-        let accepted = known().collect::<Vec<_>>().join(", ");
-        wrong(format!("--only: found `{found}`, expected one of {accepted}{meant}"))
+        let known: Vec<&str> = Kind::all().map(Kind::word).chain(["none"]).collect();
+        not_one_of("--only", found, &known)
     })
 }
 
